@@ -105,6 +105,27 @@ def test_a_users_names_are_found_in_one_place() -> None:
     assert of_users == {"http/subdomains.py"}
 
 
+def test_stores_filter_by_the_holder_and_not_by_the_person_who_acts() -> None:
+    """An actor's `user_id` is for the audit. Whose names, credits and tickets a request is about is its `holder_id`."""
+    people = {
+        "audit.py",
+        "accounts/find.py",
+        "organizations/find.py",  # a member's organizations
+        "http/organizations.py",  # the outcome of a change that the path names
+        "subdomains/register.py",  # whether the audit names the holder too
+    }
+    found = {_module(path) for path in FILES if "actor.user_id" in path.read_text(encoding="utf-8")}
+    assert found == people
+    of_holders = {_module(path) for path in FILES if "actor.holder_id" in path.read_text(encoding="utf-8")}
+    assert of_holders == {
+        "credits/store.py",
+        "subdomains/find.py",
+        "subdomains/store.py",
+        "tickets/find.py",
+        "tickets/store.py",
+    }
+
+
 def test_the_real_clock_is_read_in_one_place() -> None:
     # Verbs and rules get the transaction's instant; tests couldn't move a clock of their own.
     nouns = ("accounts", "credits", "mail", "platform_domains", "subdomains", "tickets", "dns")

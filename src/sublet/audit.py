@@ -32,7 +32,10 @@ ACTOR_KINDS = ("user", "operator", "system")
 
 @dataclass(frozen=True, slots=True)
 class Actor:
-    """The actor of a request: a user (with the token, its restrictions, the request and its address), the operator (by name), or the system."""
+    """The actor of a request: a user (with the token, its restrictions, the request and its address), the operator (by name), or the system.
+
+    `account_id` is the account of the organization that the token acts for; None if it acts for its user.
+    """
 
     kind: str
     user_id: int | None = None
@@ -42,6 +45,12 @@ class Actor:
     reason: str | None = None
     restrictions: Restrictions = UNRESTRICTED
     address: str | None = None
+    account_id: int | None = None
+
+    @property
+    def holder_id(self) -> int | None:
+        """The id of the user or account whose names, credits and tickets the actor sees and changes. Stores filter by it."""
+        return self.user_id if self.account_id is None else self.account_id
 
 
 SYSTEM = Actor(kind="system", name="worker")

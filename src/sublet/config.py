@@ -105,11 +105,15 @@ class Settings:
         "Where clients reach the service, without /api/v1, for the OpenAPI document; empty: the listen address.",
     )
     signup: str = _setting(
-        "invite", "Who may open an account: open (anyone), invite (by `sublet user invite`) or closed."
+        "invite",
+        "Who may open an account: open (anyone), invite (by `sublet user invite`, or by an organization's owner) or closed.",
     )
     new_user_days: int = _setting(7, "How many days a user who signed up counts as new.")
     new_user_free_quota: int = _setting(2, "How many free names a new user may have; at most free_quota.")
     free_quota: int = _setting(5, "How many free names a user without an own quota may have.")
+    organizations_per_user: int = _setting(
+        3, "How many organizations a user may create; each has a free quota of its own. 0: none."
+    )
     nameserver_changes_per_day: int = _setting(
         300, "How many changes of its nameservers, glue and DS a name takes within 24 hours; 0: any number."
     )

@@ -171,6 +171,10 @@ class InsufficientScope(Refusal, code="insufficient_scope", category=Category.FO
     """The token lacks a scope; `details.required_scope` names it."""
 
 
+class InsufficientRole(Refusal, code="insufficient_role", category=Category.FORBIDDEN):
+    """The user's role in the organization doesn't allow this; `details.role` is the role, `details.required_scope` the scope that it lacks."""
+
+
 class TokenRestricted(Refusal, code="token_restricted", category=Category.FORBIDDEN):
     """The token is restricted to other networks or names, or would spend more than its `daily_credits`; `details.restriction` says which."""
 
@@ -225,6 +229,10 @@ class TokenNotFound(Refusal, code="token_not_found", category=Category.MISSING):
 
 class TransferNotFound(Refusal, code="transfer_not_found", category=Category.MISSING):
     """No such transfer of a name that this user sent, or that is addressed to it."""
+
+
+class OrganizationNotFound(Refusal, code="organization_not_found", category=Category.MISSING):
+    """No such organization of this user, or no such member or invitation in it."""
 
 
 class NotFound(Refusal, code="not_found", category=Category.MISSING):

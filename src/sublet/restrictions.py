@@ -33,6 +33,7 @@ SCOPES = (
     "tickets:read",
     "tickets:write",
     "tokens:write",
+    "organization:write",
 )
 """The operations that a token may be restricted to (docs/spec-choices.md, "Tokens"); the operator issues tokens with all by default."""
 ITEMS_MAX = 100

@@ -109,11 +109,14 @@ def test_the_matrix_knows_every_parameter() -> None:
     assert {name for endpoint in ENDPOINTS for name in re.findall(r"{(\w+)}", endpoint.path)} == {
         "fqdn",
         "id",
+        "user_id",
+        "invitation_id",
     }
     assert len(with_parameter("fqdn")) >= 6
     assert len(with_parameter("id", "/support/")) >= 2
     assert len(with_parameter("id", "/tokens/")) >= 4
     assert len(with_parameter("id", "/transfers/")) >= 4
+    assert len(with_parameter("id", "/organizations/")) >= 8
 
 
 def seen(answer: httpx.Response) -> tuple[int, list[tuple[str, str]], bytes]:
@@ -135,6 +138,9 @@ BODIES: dict[str, tuple[Any, ...]] = {
     "change_token": ({}, {"name": "mine"}, {"scopes": ["nothing"]}),
     "rotate_token": ({}, {"overlap_seconds": 0}, {"overlap_seconds": -1}),
     "reply": ({}, {"message": "Mine?"}, {"message": "x" * 20_001}),
+    "change_organization": ({}, {"name": "Mine"}),
+    "change_member": ({}, {"role": "viewer"}),
+    "invite_member": ({}, {"email": "ada@example.org", "role": "owner"}),
 }
 """What is sent, good values and bad; without an entry nothing is."""
 
@@ -168,11 +174,22 @@ def test_tickets_of_others_are_as_if_missing(world: World, endpoint: Endpoint) -
     check_row(world, endpoint, "id", world.tickets, "ticket_not_found")
 
 
+@pytest.mark.parametrize("endpoint", with_parameter("id", "/organizations/"), ids=lambda each: each.name)
+def test_organizations_of_others_are_as_if_missing(world: World, endpoint: Endpoint) -> None:
+    """So is an own one to a token for another, and what another organization holds."""
+    service, bob = world.service, world.bob
+    made = service.call(bob, "POST", "/organizations", {"name": "Secret"}, idempotency_key="one").json()
+    paths = {f"missing: {text}": text for text in ("777777", "0", "01", "9" * 19, "9" * 30, "x")}
+    paths |= {"shared": str(made["organization"]["id"]), "own": str(bob.organization["id"])}
+    check_row(world, endpoint, "id", paths, "organization_not_found")
+
+
 def check_row(world: World, endpoint: Endpoint, parameter: str, paths: dict[str, str], code: str) -> None:
     for body in BODIES.get(endpoint.name, (None,)):
         answers = {}
         for kind, identifier in paths.items():
             path = endpoint.path.replace(f"{{{parameter}}}", identifier)
+            path = path.replace("{user_id}", str(world.bob.id)).replace("{invitation_id}", "1")
             answer = world.service.call(world.ada, endpoint.method, path, body, x_request_id=REQUEST_ID)
             assert (answer.status_code, answer.json()["error"]) == (404, code), (kind, body, answer.text)
             assert answer.json()["details"] == {}, kind

@@ -3,6 +3,7 @@
 The matrix comes from the route table, so it has every new route.
 """
 
+import re
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -69,6 +70,8 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
             "tokens": [str(broad["id"]), "777777"],
             "transfers": [str(offered["id"]), "777777"],
         }
+        made = service.call(ada, "POST", "/organizations", {"name": HIDDEN}).json()["organization"]
+        paths["organizations"] = [str(made["id"]), str(ada.organization["id"]), "777777"]
         tokens = {
             "name": issue(service, ada, "--only-name", SEEN)["token"],
             "domain": issue(service, ada, "--only-name", SEEN, "--only-domain", "example.test")["token"],
@@ -94,8 +97,8 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
 
 
 def send(world: World, endpoint: Endpoint, token: str, **headers: str) -> httpx.Response:
-    """Send a request about a missing name, ticket or token."""
-    path = endpoint.path.replace("{fqdn}", "absent.example.test").replace("{id}", "777777")
+    """Send a request about a missing name, ticket, token or organization."""
+    path = re.sub(r"{\w+}", "777777", endpoint.path.replace("{fqdn}", "absent.example.test"))
     query = f"?fqdn=new.{SEEN.partition('.')[2]}" if endpoint.path == "/availability" else ""
     return world.service.call(
         token, endpoint.method, path + query, {} if takes_body(endpoint) else None, **headers
@@ -149,7 +152,8 @@ def test_names_and_domains(world: World, endpoint: Endpoint, kind: str) -> None:
     parameter = "{fqdn}" if noun == "subdomains" else "{id}"
     answers = set()
     for identifier in world.paths[noun]:
-        path = endpoint.path.replace(parameter, identifier)
+        path = endpoint.path.replace(parameter, identifier).replace("{user_id}", str(world.ada.id))
+        path = path.replace("{invitation_id}", "1")
         body = BODIES.get(endpoint.name, {}) if takes_body(endpoint) else None
         answer = world.service.call(token, endpoint.method, path, body, x_request_id="same")
         assert answer.status_code == 404, (identifier, answer.text)
@@ -168,9 +172,10 @@ def test_the_rows_above_can_fail(world: World) -> None:
         "/platform-domains",
         "/tokens",
         "/transfers",
+        "/organizations",
     ):
         assert HIDDEN in service.call(ada, "GET", path).text, path
-        if path not in ("/tokens", "/transfers"):
+        if path not in ("/tokens", "/transfers", "/organizations"):
             assert "mine" in service.call(world.tokens["name"], "GET", path).text or "domains" in path
     assert service.call(ada, "GET", f"/subdomains/{OUTSIDE}").status_code == 200
     assert service.call(world.tokens["name"], "GET", f"/subdomains/{SEEN}").status_code == 200

@@ -11,7 +11,9 @@ from sqlalchemy.pool import NullPool
 
 import sublet.migrations
 from sublet.accounts.authenticate import authenticate
+from sublet.accounts.membership_store import list_members
 from sublet.accounts.tokens import issue_token
+from sublet.accounts.users import add_user, suspend_user
 from sublet.db import Tx, sqlite_engine
 from sublet.db.connect import postgresql_engine
 from sublet.dns.types import GlueInput
@@ -19,10 +21,12 @@ from sublet.doctor.notices import list_notices
 from sublet.errors import SubdomainUnavailable
 from sublet.migrations import upgrade
 from sublet.registry.copy_store import NOT_COPIED
+from sublet.registry.delete_user import delete_user
 from sublet.restrictions import SCOPES, Restrictions
 from sublet.schema import metadata
 from sublet.schema_revision import needed_revision
 from sublet.subdomains.delete import delete
+from sublet.subdomains.find import find_in_account
 from support.dangling_delegations import store_unchecked
 from support.registry import OPERATOR, Prepared, open_registry
 
@@ -54,8 +58,8 @@ def test_names_of_the_first_schema_get_their_dates(
 def test_tokens_of_the_ninth_schema_work_as_before(
     database_url: str, sqlite_registry: Prepared, tmp_path: Path
 ) -> None:
-    """They have no restrictions besides their scopes, and not the scope that came later."""
-    scopes = [scope for scope in SCOPES if scope != "tokens:write"]
+    """They have no restrictions besides their scopes, and not the scopes that came later."""
+    scopes = [scope for scope in SCOPES if scope not in ("tokens:write", "organization:write")]
     shutil.copy(sqlite_registry.url.removeprefix("sqlite:///"), tmp_path / "filled.db")
     with open_registry(f"sqlite:///{tmp_path}/filled.db", sqlite_registry) as filled:
         issued = filled.write(issue_token, OPERATOR, "ann@example.org", "old", scopes=scopes)
@@ -67,6 +71,39 @@ def test_tokens_of_the_ninth_schema_work_as_before(
         found = registry.run(authenticate(registry.db, issued.secret))
         assert found.token == issued.token
         assert found.token.restrictions == Restrictions(scopes=tuple(scopes))
+        assert registry.doctor() == []
+
+
+def test_users_become_members_and_nothing_else_changes(
+    database_url: str, sqlite_registry: Prepared, tmp_path: Path
+) -> None:
+    """The oldest user of an organization that isn't suspended becomes its owner. A deleted one is no member."""
+    shutil.copy(sqlite_registry.url.removeprefix("sqlite:///"), tmp_path / "filled.db")
+    with open_registry(f"sqlite:///{tmp_path}/filled.db", sqlite_registry) as filled:
+        filled.register(NAMES[0])
+        for name in ("cleo", "dan", "eve"):
+            member = filled.write(add_user, OPERATOR, f"{name}@example.org", name, "ben@example.org")
+            filled.users[name] = member.user.id
+        filled.write(suspend_user, OPERATOR, "ben@example.org")
+        filled.write(delete_user, OPERATOR, "cleo@example.org", confirmed=True)
+        issued = filled.write(issue_token, OPERATOR, "ann@example.org", "old")
+        rows = filled.read(_all_rows)
+    _old_schema(database_url, rows, "0011")
+    assert upgrade(database_url) == ("0011", needed_revision())
+    with open_registry(database_url, sqlite_registry) as registry:
+        registry.now, registry.users = filled.now, filled.users
+        of_ben = registry.organizations["ben"]
+        members = registry.read(list_members, of_ben)
+        roles = {each.user.id: each.role for each in members}
+        users = registry.users
+        assert roles == {users["ben"]: "member", users["dan"]: "owner", users["eve"]: "member"}
+        found = registry.run(authenticate(registry.db, issued.secret))
+        assert (found.token, found.role, found.holder) == (issued.token, None, found.user)
+        assert found.organization.id == registry.organizations["ann"]
+        assert registry.read(find_in_account, registry.actor(), NAMES[0]).user_id == users["ann"]
+        same = ("organizations", "subdomains", "transfers", "tickets", "audit_events")
+        after = registry.read(_all_rows)
+        assert [after[each] for each in same] == [rows[each] for each in same]
         assert registry.doctor() == []
 
 
@@ -86,7 +123,7 @@ def _old_schema(url: str, rows: Rows, revision: str) -> None:
         config.attributes["connection"] = connection
         command.upgrade(config, revision)
         there = inspect(connection)
-        for seeded in ("ledger_accounts", "clockwork"):
+        for seeded in ("ledger_accounts", "clockwork", "signing_keys"):
             if there.has_table(seeded):
                 connection.execute(text(f"DELETE FROM {seeded}"))  # noqa: S608 - our own names
         for table in metadata.sorted_tables:

@@ -59,6 +59,9 @@ def prepare(service: RunningService, server: NameServerProcess, token: str, comm
     wiki = "/subdomains/wiki.example.test"
     if any(each in command for each in ("/tokens/", "/transfers", '"$BASE/me"')):
         return
+    if "/organizations" in command or "/invitations/" in command:
+        prepare_organization(service, token, command)
+        return
     if body.get("error") == "idempotency_key_reused":
         service.call(token, "POST", "/subdomains", {"fqdn": "first.example.test"}, idempotency_key="5f1c2a")
         assert service.call(token, "DELETE", "/subdomains/first.example.test").status_code == 200
@@ -84,6 +87,17 @@ def prepare(service: RunningService, server: NameServerProcess, token: str, comm
         service.operator("ticket", "reply", "T-000001", "--message", "We are looking into it.")
 
 
+def prepare_organization(service: RunningService, token: str, command: str) -> None:
+    """Make the member or the invitation that an example needs."""
+    if "/members/" in command and '"role"' in command:
+        service.add_user("bob@example.org")
+        service.operator("organization", "set-role", "2", "bob@example.org", "member")
+    elif "$CODE" in command:
+        body = {"email": "bob@example.org", "role": "member"}
+        answer = service.call(token, "POST", "/organizations/2/invitations", body)
+        assert answer.status_code == 201, answer.text
+
+
 def _has_failed_often(tx: Tx) -> bool:
     wiki = store.find_unreleased(tx, "wiki.example.test")
     return wiki is not None and wiki.attempts >= 3
@@ -98,7 +112,12 @@ def newest_code(service: RunningService) -> str:
     texts = service.read(
         lambda tx: tx.connection.execute(select(mails.c.text).order_by(mails.c.id.desc())).scalars().all()
     )
-    found = [code for text in texts[:1] for code in re.findall(r"your code is (\d{6})", text)]
+    found = [
+        code
+        for text in texts[:1]
+        for code in re.findall(r"your code is (\d{6})|/auth/invitations/(\S+)/accept", text)
+    ]
+    found = ["".join(each) for each in found]
     return found[0] if found else CODE
 
 
@@ -110,6 +129,7 @@ def send(service: RunningService, token: str, command: str) -> Any:
         "$BASE": service.base_url,
         "$TOKEN": token,
         CODE: newest_code(service),
+        "$CODE": newest_code(service),
     }
     for name, value in named.items():
         command = command.replace(name, value)

@@ -20,6 +20,7 @@ from support.running_service import RunningService
 PAGE = (Path(__file__).parents[2] / "docs" / "cli.md").read_text(encoding="utf-8")
 QUESTIONS = (
     "list",
+    "members",
     "show",
     "history",
     "evidence",
@@ -69,11 +70,19 @@ def members(shape: str) -> set[str]:
 
 def prepare(service: RunningService, line: str, done: set[str]) -> None:
     """Make the names and tickets that an example needs, through the API."""
-    for beginning in ("sublet credits refund", "sublet subdomain list", "sublet ticket list"):
+    beginnings = (
+        "sublet credits refund",
+        "sublet subdomain list",
+        "sublet ticket list",
+        "sublet organization",
+    )
+    for beginning in beginnings:
         if line.startswith(beginning) and beginning not in done:
             done.add(beginning)
             token = service.issue_token("ada@example.org")
-            if beginning == "sublet credits refund":
+            if beginning == "sublet organization":
+                assert service.call(token, "POST", "/organizations", {"name": "Coop"}).status_code == 201
+            elif beginning == "sublet credits refund":
                 service.register(token, "shop.example.test", registration_mode="plus", confirm=True)
             elif beginning == "sublet subdomain list":
                 service.register(token, "blog.example.test", nameservers=["ns1.provider.example"])

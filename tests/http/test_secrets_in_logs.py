@@ -12,6 +12,7 @@ from support.running_service import registry_address
 from support.serve_process import serve_process
 
 pytestmark = pytest.mark.slow
+CODE = "Zt0cQm3mJ0cLr1h6o8XyqWnTf5bVd2aKp9sGe4uYiRk"
 
 
 @pytest.mark.parametrize("log_format", ["text", "json"])
@@ -41,6 +42,9 @@ def test_no_token_of_a_request_is_written_anywhere(tmp_path: Path, log_format: s
         service.call(user, "POST", "/subdomains", body, x_request_id=token)
         service.register(user, "blog.example.test")
         service.call(user, "DELETE", "/subdomains/blog.example.test", x_request_id=token)
+        accept = f"{service.base_url.removesuffix('/api/v1')}/auth/invitations/{CODE}/accept"
+        assert service.client.post(accept, json={}).status_code == 422
+        assert service.client.get(accept).status_code == 405
         metrics = service.client.get(service.base_url.removesuffix("/api/v1") + "/metrics").text
         assert serving.stop() == 0
 
@@ -50,6 +54,8 @@ def test_no_token_of_a_request_is_written_anywhere(tmp_path: Path, log_format: s
         log = serving.log.read_text(encoding="utf-8")
         for text in (log, metrics, service.read(events)):
             assert token[:24] not in text
+            assert CODE not in text
+        assert log.count("/auth/invitations/{code}/accept") == 2
         assert log.count("subdomain") > 3
         assert HIDDEN in log
         assert service.doctor() == []

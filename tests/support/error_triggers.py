@@ -194,6 +194,15 @@ def insufficient_scope(service: RunningService) -> Iterator[Send]:
 
 
 @_refused
+def insufficient_role(service: RunningService) -> Iterator[Send]:
+    owner, viewer = newcomer(service), newcomer(service)
+    organization = service.call(owner, "POST", "/organizations", {"name": "Coop"}).json()["organization"]
+    service.operator("organization", "set-role", str(organization["id"]), viewer.email, "viewer")
+    token = service.token_for(viewer, organization["id"])
+    yield lambda: service.call(token, "POST", "/subdomains", {"fqdn": fresh()})
+
+
+@_refused
 def token_restricted(service: RunningService) -> Iterator[Send]:
     user = newcomer(service)
     words = ("token", "issue", user.email, "--name", "elsewhere", "--only-network", "192.0.2.0/24")
@@ -282,6 +291,13 @@ def subdomain_not_found(service: RunningService) -> Iterator[Send]:
     foreign = service.register(newcomer(service), fresh(), nameservers=["ns1.provider.example"])["subdomain"]
     user = newcomer(service)
     yield lambda: service.call(user, "DELETE", f"/subdomains/{foreign['fqdn']}")
+
+
+@_refused
+def organization_not_found(service: RunningService) -> Iterator[Send]:
+    other, user = newcomer(service), newcomer(service)
+    organization = service.call(other, "POST", "/organizations", {"name": "Coop"}).json()["organization"]
+    yield lambda: service.call(user, "PATCH", f"/organizations/{organization['id']}", {"name": "Mine"})
 
 
 @_refused

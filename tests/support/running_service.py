@@ -29,6 +29,7 @@ from sublet.config import Settings
 from sublet.db import Tx, open_database
 from sublet.doctor.checks import check_all
 from sublet.doctor.model import Violation
+from sublet.restrictions import SCOPES
 from sublet.service.roles import Addresses, run_service
 from sublet.subdomains.sweep import store as sweep_store
 from support import databases, http_clients
@@ -128,6 +129,13 @@ class RunningService:
         """Issue a token with these scopes, or with all."""
         words = [word for scope in scopes for word in ("--scope", scope)]
         return str(self.operator("token", "issue", email, "--name", "test", *words)["token"])
+
+    def token_for(self, who: Registrant | str, organization_id: int, **members: Any) -> str:
+        """Create a token with all scopes for an organization, and return its secret."""
+        body = {"name": "shared", "scopes": list(SCOPES), "organization_id": organization_id, **members}
+        answer = self.call(who, "POST", "/tokens", body)
+        assert answer.status_code == 201, answer.text
+        return str(answer.json()["secret"])
 
     def add_domain(self, domain: str = "example.test", *options: str) -> dict[str, Any]:
         """Add a platform domain that offers free, and plus for 10 credits."""

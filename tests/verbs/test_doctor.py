@@ -10,7 +10,7 @@ from sqlalchemy import delete as delete_rows
 from sqlalchemy import func, insert, select, text, update
 
 from sublet import audit
-from sublet.accounts.store import find_user, tokens, users
+from sublet.accounts.store import find_user, memberships, tokens, users
 from sublet.accounts.tokens import issue_token, new_token, revoke_token
 from sublet.accounts.users import suspend_user
 from sublet.audit import SYSTEM, audit_events
@@ -572,11 +572,27 @@ OTHERS: dict[str, tuple[Spoil, set[str]]] = {
     ),
     "user of no organization": (
         change(users, "id = 1", organization_id=99),
-        {"rows_belong_together user", "row_is_replayed user"},
+        {"rows_belong_together user", "row_is_replayed user", "members_are_right user"},
     ),
     "another e-mail address": (
         change(users, "id = 1", email="eve@example.org"),
         {"row_is_replayed user"},
+    ),
+    "organization without an owner": (
+        change(memberships, "organization_id = 1", role="viewer"),
+        {"members_are_right organization"},
+    ),
+    "user without its own organization": (
+        _remove(memberships, "user_id = 2"),
+        {"members_are_right user"},
+    ),
+    "token for an organization of others": (
+        change(tokens, "id = 1", organization_id=2),
+        {"members_are_right token"},
+    ),
+    "account that is a member": (
+        change(users, "id = 2", is_organization=True),
+        {"members_are_right user"},
     ),
     "another quota": (change(users, "id = 1", free_quota=1000), {"row_is_replayed user"}),
     "another scope": (change(tokens, "id = 2", scopes=["tickets"]), {"row_is_replayed token"}),

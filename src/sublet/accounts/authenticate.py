@@ -1,6 +1,7 @@
 """Authenticate a bearer token (spec, part 5)."""
 
 from sublet.accounts import store
+from sublet.accounts.find import refuse_suspended, token_of_former_member
 from sublet.accounts.model import Registrant
 from sublet.accounts.tokens import check_token, digest, is_well_formed
 from sublet.db import Database
@@ -13,11 +14,13 @@ async def authenticate(db: Database, secret: Secret) -> Registrant:
 
     Raises:
         TokenInvalid: the token has a typing error (found without the database), was never issued, or its time after a rotation is over.
-        TokenRevoked: the operator revoked it.
+        TokenRevoked: it was revoked, or its user has left the organization that it acts for.
         TokenExpired: it has expired.
+        AccountSuspended: it acts for an organization, and its user is suspended.
         Unavailable: the database can't be read.
 
-    Not checked: the restrictions of the token (`restrictions.py` says where they are), and whether the user is suspended (the verbs do).
+    Not checked: the restrictions of the token (`restrictions.py` says where they are), and otherwise whether the holder is suspended (the
+    verbs do).
     """
     token_text = secret.reveal()
     if not is_well_formed(token_text):
@@ -26,4 +29,8 @@ async def authenticate(db: Database, secret: Secret) -> Registrant:
     found = await db.fetch(store.REGISTRANT_BY_DIGEST, token_digest=digest(token_text), at=now)
     check_token(found.token if found else None, now)
     assert found is not None  # noqa: S101 - check_token raised otherwise
+    if found.token.organization_id is not None:
+        if found.role is None or found.account is None:
+            raise token_of_former_member()
+        refuse_suspended(found.user)
     return found

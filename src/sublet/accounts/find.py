@@ -1,12 +1,12 @@
 """Find the user that an operator names, or the user who sends a request."""
 
-from sublet.accounts import store
+from sublet.accounts import membership_store, store
 from sublet.accounts.fields import normalise_email
 from sublet.accounts.model import Member, User
 from sublet.audit import Actor
 from sublet.db import Tx
 from sublet.dns.names import shown
-from sublet.errors import AccountSuspended, Conflict, NotFound
+from sublet.errors import AccountSuspended, Conflict, NotFound, TokenRevoked
 from sublet.ids import parse_id
 
 
@@ -45,6 +45,21 @@ def refuse_deleted(user: User) -> None:
         raise NotFound(f"The user {user.id} is deleted. Add a new one with `sublet user add`.")
 
 
+def list_addresses(tx: Tx, holder: User) -> list[str]:
+    """Return the addresses to which mail to a holder goes: the user's, or those of an organization's owners, the oldest member first."""
+    if not holder.is_organization:
+        return [holder.email]
+    return [each.email for each in membership_store.list_owners(tx, holder.organization_id)]
+
+
+def refuse_account(user: User) -> None:
+    """Raise `Conflict` if this is the account of an organization, which is no person."""
+    if user.is_organization:
+        raise Conflict(
+            f"{user.email} is the account of an organization, not a user. See `sublet organization show {user.organization_id}`."
+        )
+
+
 def find_member(tx: Tx, user_id: int) -> Member:
     """Return the user with this id, who must exist, with the user's organization."""
     user = store.find_user(tx, user_id)
@@ -66,8 +81,47 @@ def lock_requesting_user(tx: Tx, actor: Actor) -> User:
     return user
 
 
+def lock_requesting_holder(tx: Tx, actor: Actor) -> tuple[User, User]:
+    """Return the user who sent the request, and the holder that it is about: the user, or an organization's account. Lock both.
+
+    Raises, in this order:
+        NotFound: the actor is not a user.
+        TokenRevoked: the user has left the organization.
+    """
+    if actor.account_id is None or actor.user_id is None:
+        user = lock_requesting_user(tx, actor)
+        return user, user
+    locked = store.lock_users(tx, {actor.user_id, actor.account_id})
+    account = locked[actor.account_id]
+    # Read after the lock, which a removal takes too: nothing is changed with a token once its user's removal is committed.
+    if store.find_role(tx, actor.user_id, account.organization_id) is None:
+        raise token_of_former_member()
+    return locked[actor.user_id], account
+
+
+def lock_holder(tx: Tx, actor: Actor) -> User:
+    """Return the holder whose names, credits and tickets a request is about, and lock it together with the user.
+
+    Every verb that changes those calls this first, except `open_ticket`.
+
+    Raises, in this order:
+        NotFound: the actor is not a user.
+        TokenRevoked: the user has left the organization.
+        AccountSuspended: the user or the holder is suspended, and may only read and open tickets.
+    """
+    user, holder = lock_requesting_holder(tx, actor)
+    refuse_suspended(user)
+    refuse_suspended(holder)
+    return holder
+
+
+def token_of_former_member() -> TokenRevoked:
+    """Return the refusal of a token for an organization that its user has left."""
+    return TokenRevoked("You are no longer a member of this token's organization. Use a token of your own.")
+
+
 def lock_acting_user(tx: Tx, actor: Actor) -> User:
-    """Return the user who sent the request, and lock the row. Every verb of a registrant calls this first, except `open_ticket`.
+    """Return the user who sent the request, and lock the row. Every verb that changes the user's own tokens or settings calls this first.
 
     Raises, in this order:
         NotFound: the actor is not a user.

@@ -1,15 +1,16 @@
 """The types of accounts: user, organization, token, and the registrant who sends a request."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 
+from sublet.accounts.roles import SCOPES_OF
 from sublet.audit import Actor
 from sublet.restrictions import Restrictions
 
 
 @dataclass(frozen=True, slots=True)
 class Organization:
-    """An organization. Grants (restricted platform domains, special labels) belong to it."""
+    """An organization. Grants (restricted platform domains, special labels) belong to it; what it holds belongs to its account."""
 
     id: int
     name: str
@@ -19,7 +20,10 @@ class Organization:
 
 @dataclass(frozen=True, slots=True)
 class User:
-    """A user. Names, credits, free quota and tickets belong to it. `free_quota` None means that the setting applies.
+    """A holder of names, credits, free quota and tickets: a person, or the account of an organization (`is_organization`).
+
+    No person signs in as an account, and its `email` is no address (`organizations.account_email`). `free_quota` None means that the
+    setting applies.
 
     `reminders` is true if the user wants mail about the dates of names. A deleted user has no personal data, no live names and no credits.
     `signed_up_at` is None for a user whom an operator added.
@@ -36,6 +40,17 @@ class User:
     reminders: bool = True
     deleted_at: datetime | None = None
     signed_up_at: datetime | None = None
+    is_organization: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Membership:
+    """A user in an organization, with one of `roles.ROLES`."""
+
+    user: User
+    organization: Organization
+    role: str
+    created_at: datetime
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +66,7 @@ class Token:
     """A token without its secret; only the secret's digest is stored. `last_used_from` is an address.
 
     `budget_token_id` is the token whose charges are counted together with this one's: a token with `daily_credits` that created it, or
-    that one's own `budget_token_id`.
+    that one's own `budget_token_id`. `organization_id` is the organization that the token acts for; None if it acts for its user.
     """
 
     id: int
@@ -68,6 +83,7 @@ class Token:
     daily_credits: int | None = None
     last_used_from: str | None = None
     budget_token_id: int | None = None
+    organization_id: int | None = None
 
     @property
     def restrictions(self) -> Restrictions:
@@ -79,11 +95,34 @@ class Token:
 
 @dataclass(frozen=True, slots=True)
 class Registrant:
-    """The user, organization and token of a request (spec, part 5)."""
+    """The user, organization and token of a request (spec, part 5).
+
+    `account` is that of the organization that the token acts for, and `role` the user's there; None if the token acts for its user.
+    """
 
     user: User
     organization: Organization
     token: Token
+    account: User | None = None
+    role: str | None = None
+
+    @property
+    def holder(self) -> User:
+        """The user or account whose names, credits and tickets the request is about."""
+        return self.user if self.account is None else self.account
+
+    @property
+    def is_suspended(self) -> bool:
+        """True if the user or the account may only read and open tickets."""
+        return self.user.suspended_at is not None or self.holder.suspended_at is not None
+
+    @property
+    def restrictions(self) -> Restrictions:
+        """What the token may do: in an organization only what the role may do too."""
+        found = self.token.restrictions
+        if self.role is None:
+            return found
+        return replace(found, scopes=tuple(each for each in found.scopes if each in SCOPES_OF[self.role]))
 
     def actor(self, request_id: str) -> Actor:
         """Return the actor of this request."""
@@ -92,5 +131,6 @@ class Registrant:
             user_id=self.user.id,
             token_id=self.token.id,
             request_id=request_id,
-            restrictions=self.token.restrictions,
+            restrictions=self.restrictions,
+            account_id=self.account.id if self.account is not None else None,
         )

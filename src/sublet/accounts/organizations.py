@@ -32,7 +32,7 @@ def find_organization(tx: Tx, identifier: str) -> Organization:
     """
     found = _candidates(tx, identifier)
     if not found:
-        raise NotFound(f"There is no organization `{shown(identifier)}`. See `sublet user list`.")
+        raise NotFound(f"There is no organization `{shown(identifier)}`. See `sublet organization list`.")
     return _only(found, identifier)
 
 
@@ -47,16 +47,18 @@ def find_or_add_organization(tx: Tx, actor: Actor, name: str) -> Organization:
     return _only(found, name) if found else add_organization(tx, actor, name)
 
 
-def add_organization(tx: Tx, actor: Actor, name: str) -> Organization:
+def add_organization(
+    tx: Tx, actor: Actor, name: str, *, created_by_user_id: int | None = None
+) -> Organization:
     """Add an organization, even if others have the same name. Its slug gets a number if the plain slug is taken.
 
     Raises:
         ValidationFailed: the name is invalid.
     """
-    name, errors = check_text("organization", name)
+    name, errors = check_text("organization" if created_by_user_id is None else "name", name)
     if errors:
         raise validation_failed(errors)
-    organization = store.insert_organization(tx, name, _free_slug(tx, slug_of(name)))
+    organization = store.insert_organization(tx, name, _free_slug(tx, slug_of(name)), created_by_user_id)
     after = {"name": organization.name, "slug": organization.slug}
     audit.record(tx, actor, "organization.add", organization.id, after=after)
     return organization

@@ -41,6 +41,8 @@ def find_own_token(tx: Tx, acting: Token, identifier: str) -> Token:
 
 
 def _may_act_on(acting: Token, token: Token) -> bool:
+    if acting.organization_id not in (None, token.organization_id):
+        return False
     # With the secret of a token of another budget, it could spend more than its own.
     same_budget = acting.daily_credits is None or budget_of(acting) == budget_of(token)
     return same_budget and not acting.restrictions.exceeded_by(token.restrictions)

@@ -16,10 +16,15 @@ def set_reminders(tx: Tx, actor: Actor, enabled: bool | None) -> Member:  # noqa
 
     Raises, in this order:
         AccountSuspended: the user is suspended.
-        TokenRestricted: the token is for some names only.
+        TokenRestricted: the token is for an organization, or for some names only.
         ValidationFailed: `enabled` is missing.
     """
     user = lock_acting_user(tx, actor)
+    if actor.account_id is not None:
+        raise TokenRestricted(
+            "Reminders are a setting of yours, and this token is for an organization. Use a token of your own.",
+            details={"restriction": "organization_id"},
+        )
     if not actor.restrictions.allows_all_names:
         raise TokenRestricted(
             "Reminders are about all names, and this token is for some only. Use another token.",

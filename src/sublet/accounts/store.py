@@ -2,11 +2,13 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
+from itertools import islice
 from typing import Any, NamedTuple
 
 from sqlalchemy import (
     JSON,
     Boolean,
+    CheckConstraint,
     Column,
     ColumnElement,
     ForeignKey,
@@ -16,6 +18,7 @@ from sqlalchemy import (
     Table,
     and_,
     bindparam,
+    false,
     func,
     insert,
     or_,
@@ -39,6 +42,7 @@ organizations = Table(
     Column("name", String, nullable=False),
     Column("slug", String(64), nullable=False, unique=True),
     Column("created_at", Instant, nullable=False),
+    Column("created_by_user_id", BIG_ID, index=True),
     sqlite_autoincrement=True,
 )
 
@@ -56,7 +60,27 @@ users = Table(
     Column("reminders", Boolean, nullable=False, server_default=true()),
     Column("deleted_at", Instant),
     Column("signed_up_at", Instant),
+    Column("is_organization", Boolean, nullable=False, server_default=false()),
     sqlite_autoincrement=True,
+)
+Index(
+    "uq_users_organization_id_account",
+    users.c.organization_id,
+    unique=True,
+    sqlite_where=users.c.is_organization,
+    postgresql_where=users.c.is_organization,
+)
+
+memberships = Table(
+    "memberships",
+    metadata,
+    Column("user_id", ForeignKey("users.id"), primary_key=True, autoincrement=False),
+    Column(
+        "organization_id", ForeignKey("organizations.id"), primary_key=True, autoincrement=False, index=True
+    ),
+    Column("role", String(16), nullable=False),
+    Column("created_at", Instant, nullable=False),
+    CheckConstraint("role IN ('owner', 'member', 'billing', 'viewer')", name="role"),
 )
 
 tokens = Table(
@@ -80,6 +104,7 @@ tokens = Table(
     Column("budget_token_id", BIG_ID),
     Column("former_digest", String(64)),
     Column("former_until", Instant),
+    Column("organization_id", BIG_ID, index=True),
     Index("uq_tokens_former_digest", "former_digest", unique=True),
     sqlite_autoincrement=True,
 )
@@ -100,7 +125,8 @@ _USERS_LOCKED = Prepared(
 )
 
 
-def _token(row: Iterable[object]) -> Token:
+def to_token(row: Iterable[object]) -> Token:
+    """Return a token from the row of a query of its columns."""
     return Token(*(tuple(value) if isinstance(value, list) else value for value in row))  # type: ignore[arg-type] # JSON gives lists
 
 
@@ -111,8 +137,17 @@ def _user(row: Sequence[Any] | None) -> User | None:
 def _registrant(rows: Sequence[Sequence[Any]]) -> Registrant | None:
     if not rows:
         return None
-    (row,), middle, last = rows, len(_USER), len(_USER) + len(_ORGANIZATION)
-    return Registrant(User(*row[:middle]), Organization(*row[middle:last]), _token(row[last:]))
+    values = iter(rows[0])
+    user, organization, token, account = (
+        tuple(islice(values, len(columns))) for columns in (_USER, _ORGANIZATION, _TOKEN, _USER)
+    )
+    return Registrant(
+        User(*user),
+        Organization(*organization),
+        to_token(token),
+        User(*account) if account[0] is not None else None,
+        next(values),
+    )
 
 
 _HAS_SECRET = or_(
@@ -120,13 +155,33 @@ _HAS_SECRET = or_(
     (tokens.c.former_digest == bindparam("token_digest"))
     & (tokens.c.former_until > bindparam("at", type_=Instant)),
 )
+_ACCOUNT = users.alias("account")
 REGISTRANT_BY_DIGEST = Query(
-    select(*_USER, *_ORGANIZATION, *_TOKEN)
-    .select_from(tokens.join(users, users.c.id == tokens.c.user_id).join(organizations))
+    select(
+        *_USER, *_ORGANIZATION, *_TOKEN, *(_ACCOUNT.c[name] for name in User.__slots__), memberships.c.role
+    )
+    .select_from(
+        tokens.join(users, users.c.id == tokens.c.user_id)
+        .join(
+            organizations,
+            organizations.c.id == func.coalesce(tokens.c.organization_id, users.c.organization_id),
+        )
+        .outerjoin(
+            _ACCOUNT, (_ACCOUNT.c.organization_id == tokens.c.organization_id) & _ACCOUNT.c.is_organization
+        )
+        .outerjoin(
+            memberships,
+            (memberships.c.organization_id == tokens.c.organization_id)
+            & (memberships.c.user_id == tokens.c.user_id),
+        )
+    )
     .where(_HAS_SECRET),
     _registrant,
 )
-"""The user, organization and token whose secret has the digest `token_digest`, also a former secret until its end; None if there is none."""
+"""The registrant whose token's secret has the digest `token_digest`, also a former secret until its end; None if there is none.
+
+The role and the account are None if the token acts for its user.
+"""
 
 
 def lock_user(tx: Tx, user_id: int) -> User | None:
@@ -145,18 +200,32 @@ def find_user(tx: Tx, user_id: int) -> User | None:
     return _user(_USER_BY_ID.one_or_none(tx, user_id=user_id))
 
 
+_ROLE = Prepared(
+    select(memberships.c.role).where(
+        (memberships.c.user_id == bindparam("of")) & (memberships.c.organization_id == bindparam("within"))
+    )
+)
+
+
+def find_role(tx: Tx, user_id: int, organization_id: int) -> str | None:
+    """Return the role of a user in an organization, or None if the user isn't a member."""
+    row = _ROLE.one_or_none(tx, of=user_id, within=organization_id)
+    return row[0] if row is not None else None
+
+
 def find_user_by_email(tx: Tx, email: str) -> User | None:
     """Return the user with this address, or None. Addresses are stored in lower case."""
     return _user(tx.connection.execute(select(*_USER).where(users.c.email == email.lower())).one_or_none())
 
 
 def count_users(tx: Tx) -> int:
-    """Return the number of users."""
-    return int(tx.connection.execute(select(func.count()).select_from(users)).scalar_one())
+    """Return the number of users, without the accounts of organizations."""
+    query = select(func.count()).select_from(users).where(~users.c.is_organization)
+    return int(tx.connection.execute(query).scalar_one())
 
 
 def list_users(tx: Tx) -> list[User]:
-    """Return all users, the oldest first."""
+    """Return all users and the accounts of organizations, the oldest first."""
     return [User(*row) for row in tx.connection.execute(select(*_USER).order_by(users.c.id))]
 
 
@@ -224,9 +293,10 @@ def list_organizations(tx: Tx) -> dict[int, Organization]:
     return {row[0]: Organization(*row) for row in rows}
 
 
-def insert_organization(tx: Tx, name: str, slug: str) -> Organization:
+def insert_organization(tx: Tx, name: str, slug: str, created_by_user_id: int | None = None) -> Organization:
     """Add an organization. The database keeps slugs unique (`uq_organizations_slug`)."""
-    added = insert(organizations).values(name=name, slug=slug, created_at=tx.now).returning(*_ORGANIZATION)
+    row = {"name": name, "slug": slug, "created_at": tx.now, "created_by_user_id": created_by_user_id}
+    added = insert(organizations).values(**row).returning(*_ORGANIZATION)
     return Organization(*tx.connection.execute(added).one())
 
 
@@ -239,6 +309,7 @@ def insert_token(
     *,
     creator_token_id: int | None = None,
     budget_token_id: int | None = None,
+    organization_id: int | None = None,
 ) -> Token:
     """Add a token by its digest."""
     row = {
@@ -247,9 +318,10 @@ def insert_token(
         "digest": digest,
         "creator_token_id": creator_token_id,
         "budget_token_id": budget_token_id,
+        "organization_id": organization_id,
     }
     added = insert(tokens).values(**row, **restriction_columns(restrictions), created_at=tx.now)
-    return _token(tx.connection.execute(added.returning(*_TOKEN)).one())
+    return to_token(tx.connection.execute(added.returning(*_TOKEN)).one())
 
 
 def restriction_columns(restrictions: Restrictions) -> dict[str, Any]:
@@ -261,20 +333,20 @@ def restriction_columns(restrictions: Restrictions) -> dict[str, Any]:
 def find_token(tx: Tx, token_id: int) -> Token | None:
     """Return the token with this id, or None."""
     row = tx.connection.execute(select(*_TOKEN).where(tokens.c.id == token_id)).one_or_none()
-    return _token(row) if row is not None else None
+    return to_token(row) if row is not None else None
 
 
 def find_token_by_digest(tx: Tx, digest: str) -> Token | None:
     """Return the token whose secret has this digest, also a former secret until its end, or None."""
     query = select(*_TOKEN).where(_HAS_SECRET)
     row = tx.connection.execute(query, {"token_digest": digest, "at": tx.now}).one_or_none()
-    return _token(row) if row is not None else None
+    return to_token(row) if row is not None else None
 
 
 def list_tokens(tx: Tx, user_id: int) -> list[Token]:
     """Return a user's tokens, the oldest first."""
     rows = tx.connection.execute(select(*_TOKEN).where(tokens.c.user_id == user_id).order_by(tokens.c.id))
-    return [_token(row) for row in rows]
+    return [to_token(row) for row in rows]
 
 
 def stream_tokens(tx: Tx, user_id: int, after: Position | None) -> Iterator[Token]:
@@ -284,14 +356,14 @@ def stream_tokens(tx: Tx, user_id: int, after: Position | None) -> Iterator[Toke
         query = query.where(older(tokens.c.created_at, tokens.c.id, after))
     query = query.order_by(tokens.c.created_at.desc(), tokens.c.id.desc())
     for row in tx.connection.execute(query.execution_options(**STREAMED)):
-        yield _token(row)
+        yield to_token(row)
 
 
 def list_created_by(tx: Tx, token_ids: Iterable[int]) -> list[Token]:
     """Return the tokens that were created with one of these, the oldest first."""
     created = tokens.c.creator_token_id.in_(list(token_ids))
     return [
-        _token(row) for row in tx.connection.execute(select(*_TOKEN).where(created).order_by(tokens.c.id))
+        to_token(row) for row in tx.connection.execute(select(*_TOKEN).where(created).order_by(tokens.c.id))
     ]
 
 
@@ -305,7 +377,7 @@ def count_live_tokens(tx: Tx, user_id: int) -> int:
 def update_token(tx: Tx, token_id: int, **values: object) -> Token:
     """Change columns of a token, and return it."""
     changed = update(tokens).where(tokens.c.id == token_id).values(**values).returning(*_TOKEN)
-    return _token(tx.connection.execute(changed).one())
+    return to_token(tx.connection.execute(changed).one())
 
 
 def replace_secret(tx: Tx, token_id: int, digest: str, former_until: datetime) -> Token:

@@ -13,7 +13,7 @@ from typing import Any
 from sublet import audit
 from sublet.accounts import store
 from sublet.accounts.fields import check_text
-from sublet.accounts.find import find_user, refuse_deleted
+from sublet.accounts.find import find_user, refuse_account, refuse_deleted
 from sublet.accounts.model import Token, User
 from sublet.audit import Actor
 from sublet.db import Tx
@@ -126,10 +126,12 @@ def issue_token(
 
     Raises, in this order:
         NotFound: there is no such user, or it is deleted.
+        Conflict: it is the account of an organization.
         ValidationFailed: all invalid fields: name, expires_in_days, and the other restrictions.
     """
     user = find_user(tx, identifier)
     refuse_deleted(user)
+    refuse_account(user)
     name, errors = check_text("name", name)
     expires_at = None
     if expires_in_days is not None and not 1 <= expires_in_days <= LIFE_MAX.days:
@@ -165,6 +167,7 @@ def add_token(
     restrictions: Restrictions,
     *,
     budget_token_id: int | None = None,
+    organization_id: int | None = None,
 ) -> IssuedToken:
     """Add a token with checked values, and return it with its secret."""
     secret = new_token()
@@ -176,8 +179,11 @@ def add_token(
         restrictions,
         creator_token_id=actor.token_id,
         budget_token_id=budget_token_id,
+        organization_id=organization_id,
     )
     after = {"user_id": user.id, "name": name, **audited(restrictions)}
+    if organization_id is not None:
+        after["organization_id"] = organization_id
     audit.record(tx, actor, "token.issue", token.id, after=after)
     return IssuedToken(secret, token, user)
 

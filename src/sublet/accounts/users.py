@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from sublet import audit
 from sublet.accounts import store
 from sublet.accounts.fields import check_email, check_free_quota, check_reason, check_text
-from sublet.accounts.find import find_member, lock_user
+from sublet.accounts.find import find_member, lock_user, refuse_account
+from sublet.accounts.memberships import join_own, leave_by_operator, refuse_shared
 from sublet.accounts.model import Member
 from sublet.accounts.organizations import add_organization, find_or_add_organization
 from sublet.audit import Actor
@@ -31,7 +32,7 @@ def add_user(
     Raises, in this order:
         ValidationFailed: all invalid fields: email, name, free_quota.
         Conflict: another user has this address.
-        Conflict: `organization` matches several organizations.
+        Conflict: `organization` matches several organizations, or one that has an account.
         ValidationFailed: `organization` matches none, and is not a valid name for a new one.
     """
     email, errors = check_email(email)
@@ -48,9 +49,11 @@ def add_user(
         if organization is None
         else find_or_add_organization(tx, actor, organization)
     )
+    refuse_shared(tx, joined)
     user_id = store.insert_user(tx, email, name, joined.id, free_quota, tx.now if signed_up else None)
     after = {"email": email, "name": name, "organization_id": joined.id, "free_quota": free_quota}
     audit.record(tx, actor, "user.add", user_id, after=after)
+    join_own(tx, actor, user_id, joined)
     return find_member(tx, user_id)
 
 
@@ -69,22 +72,30 @@ class UserEdit:
 def edit_user(tx: Tx, actor: Actor, identifier: str, edit: UserEdit) -> Member:
     """Change a user's address, name, organization, free quota or reminders. Unchanged values leave no audit event.
 
-    Names, credits and tickets stay with the user. Grants stay with the organization that the user leaves.
+    Names, credits and tickets stay with the user. Grants stay with the organization that the user leaves, and its tokens for it are revoked.
 
     Raises, in this order:
         NotFound: there is no such user.
         ValidationFailed: there is nothing to change; or all invalid fields.
+        Conflict: it is the account of an organization, which has neither an address nor a name of its own, nor another organization.
         Conflict: another user has this address.
-        Conflict: `organization` matches several organizations.
+        Conflict: `organization` matches several organizations, or one that has an account.
         ValidationFailed: `organization` matches none, and is not a valid name for a new one.
     """
     user = lock_user(tx, identifier)
     values = _checked(edit)
+    if edit.email is not None or edit.name is not None or edit.organization is not None:
+        refuse_account(user)
     if values.get("email", user.email) != user.email and store.find_user_by_email(tx, str(values["email"])):
         raise Conflict(f"There is another user {values['email']}. Give another e-mail address.")
     if edit.organization is not None:
-        values["organization_id"] = find_or_add_organization(tx, actor, edit.organization).id
+        joined = find_or_add_organization(tx, actor, edit.organization)
+        refuse_shared(tx, joined)
+        values["organization_id"] = joined.id
     before = {name: getattr(user, name) for name, value in values.items() if getattr(user, name) != value}
+    if "organization_id" in before:
+        leave_by_operator(tx, actor, user.id, user.organization_id)
+        join_own(tx, actor, user.id, joined)
     if before:
         after = {name: values[name] for name in before}
         store.update_user(tx, user.id, **after)

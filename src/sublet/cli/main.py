@@ -27,6 +27,7 @@ NOUNS = {
     "backup": "backup:backup_app",
     "restore": "backup:restore_app",
     "user": "user:user_app",
+    "organization": "organization:app",
     "token": "token:app",
     "domain": "domain:app",
     "label": "label:app",

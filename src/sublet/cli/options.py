@@ -14,7 +14,9 @@ Domain = Annotated[str, Argument(metavar="DOMAIN", help="The platform domain's n
 OnlyDomain = Annotated[
     str | None, Option("--domain", metavar="DOMAIN", help="Only this platform domain: name or id.")
 ]
-User = Annotated[str, Argument(metavar="USER", help="The user's e-mail address or id.")]
+User = Annotated[
+    str, Argument(metavar="USER", help="E-mail address or id; organization:ID for an organization's account.")
+]
 OnlyUser = Annotated[
     str | None, Option("--user", metavar="USER", help="Only this user: e-mail address or id.")
 ]

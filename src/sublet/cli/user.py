@@ -6,7 +6,8 @@ from typer import Argument, Option
 
 from sublet.accounts import store
 from sublet.accounts.find import find_member, find_user
-from sublet.accounts.model import Member, User
+from sublet.accounts.membership_store import list_of_user
+from sublet.accounts.model import Member, Membership, User
 from sublet.accounts.users import UserEdit, add_user, edit_user, suspend_user
 from sublet.audit import AuditEvent
 from sublet.cli.options import User as UserName
@@ -34,7 +35,7 @@ FreeQuota = Annotated[
 ]
 Reason = Annotated[str | None, Option("--reason", metavar="TEXT", help="Why, for the audit and for staff.")]
 
-_MEMBERS = tuple(name for name in User.__slots__ if name != "organization_id")
+_MEMBERS = tuple(name for name in User.__slots__ if name not in ("organization_id", "is_organization"))
 
 
 def _describe(member: Member) -> dict[str, Any]:
@@ -100,7 +101,9 @@ def list_users(session: Session) -> Answer:
 
     def ask(tx: Tx) -> list[dict[str, Any]]:
         organizations = store.list_organizations(tx)
-        present = [each for each in store.list_users(tx) if each.deleted_at is None]
+        present = [
+            each for each in store.list_users(tx) if each.deleted_at is None and not each.is_organization
+        ]
         return [_describe(Member(user, organizations[user.organization_id])) for user in present]
 
     users = session.read(ask)
@@ -111,22 +114,35 @@ def list_users(session: Session) -> Answer:
 
 @question(user_app, "show")
 def show(session: Session, user: UserName) -> Answer:
-    """Show a user, with balance and free names."""
+    """Show a user, or an organization's account (`organization:ID`), with balance, free names and roles."""
 
-    def ask(tx: Tx) -> tuple[Member, int, int]:
+    def ask(tx: Tx) -> tuple[Member, int, int, list[Membership]]:
         found = find_user(tx, user)
-        return find_member(tx, found.id), find_balance(tx, found.id), count_free(tx, found.id)
+        return (
+            find_member(tx, found.id),
+            find_balance(tx, found.id),
+            count_free(tx, found.id),
+            list_of_user(tx, found.id),
+        )
 
-    member, balance, used = session.read(ask)
+    member, balance, used, memberships = session.read(ask)
     limit = quota_limit(
         member.user.free_quota, default_quota(session.settings, member.user, session.read(lambda tx: tx.now))
     )
-    value = {**_describe(member), "balance": balance, "usage": {"used": used, "limit": limit}}
+    value = {
+        **_describe(member),
+        "balance": balance,
+        "usage": {"used": used, "limit": limit},
+        "memberships": [{"organization_id": each.organization.id, "role": each.role} for each in memberships],
+    }
     lines = facts(
         id=member.user.id,
         email=member.user.email,
         name=member.user.name,
         organization=f"{member.organization.name} (id {member.organization.id}, slug {member.organization.slug})",
+        member_of=", ".join(
+            f"{each.organization.name} (id {each.organization.id}, {each.role})" for each in memberships
+        ),
         balance=counted(balance, "credit"),
         free_names=f"{used} of {limit}",
         reminders=member.user.reminders,

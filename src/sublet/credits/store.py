@@ -16,12 +16,14 @@ from sqlalchemy import (
     case,
     func,
     insert,
+    literal,
     select,
+    union_all,
     update,
 )
 from sqlalchemy.exc import IntegrityError
 
-from sublet.accounts.store import tokens, within_names
+from sublet.accounts.store import tokens, users, within_names
 from sublet.audit import Actor
 from sublet.credits.ledger import Entry, check_entry, house_account
 from sublet.credits.model import Coupon, Package, Payment
@@ -164,9 +166,9 @@ def list_payments(tx: Tx, user_id: int, limit: int, after: Position | None) -> l
 def list_own_payments(tx: Tx, actor: Actor, limit: int, after: Position | None) -> list[Payment]:
     """Return the movements of the user's balance, the newest first, without those for names that the token is not for."""
     if actor.restrictions.allows_all_names:
-        return _OWN.read(tx, limit, after, of=actor.user_id)
+        return _OWN.read(tx, limit, after, of=actor.holder_id)
     name = transfers.c.subdomain
-    query = _PAYMENTS.where(transfers.c.user_id == actor.user_id)
+    query = _PAYMENTS.where(transfers.c.user_id == actor.holder_id)
     query = query.where(name.is_(None) | within_names(actor.restrictions, name))
     if after is not None:
         query = query.where(older(transfers.c.created_at, transfers.c.id, after))
@@ -181,8 +183,10 @@ def sum_charges(tx: Tx, token_id: int, since: datetime) -> int:
         select(tokens.c.user_id, budget).where(tokens.c.id == token_id)
     ).one()
     sharing = select(tokens.c.id).where((tokens.c.user_id == user_id) & (budget == budget_id))
+    organizations = select(tokens.c.organization_id).where(tokens.c.id.in_(sharing))
+    accounts = select(users.c.id).where(users.c.is_organization & users.c.organization_id.in_(organizations))
     query = select(func.coalesce(func.sum(transfers.c.credits), 0)).where(
-        (transfers.c.user_id == user_id)
+        transfers.c.user_id.in_(union_all(select(literal(user_id)), accounts))
         & (transfers.c.created_at > since)
         & (transfers.c.kind == "charge")
         & transfers.c.token_id.in_(sharing)

@@ -6,7 +6,7 @@ A name's rows from before a transfer are of its former user.
 import re
 from collections.abc import Iterator
 
-from sqlalchemy import exists, func, select
+from sqlalchemy import exists, func, or_, select
 
 from sublet.accounts.store import organizations, tokens, users
 from sublet.credits.store import transfers
@@ -15,6 +15,7 @@ from sublet.doctor.model import Violation, broken, was_transferred
 from sublet.http.idempotency_store import idempotency_keys
 from sublet.mail.store import mails
 from sublet.schema import STREAMED
+from sublet.sign_up.store import mailed_codes
 from sublet.subdomains.store import subdomains
 from sublet.subdomains.transfers.store import name_transfers
 from sublet.tickets.store import tickets
@@ -114,28 +115,39 @@ def _misdirected_mails(tx: Tx) -> Iterator[Violation]:
 
 
 def _foreign_outcomes(tx: Tx) -> Iterator[Violation]:
-    """Yield the users of an `Idempotency-Key` whose stored outcome is not a subdomain, ticket, token or transfer of theirs, nor the user.
+    """Yield the users of an `Idempotency-Key` whose stored outcome is nothing of theirs, nor the user.
 
-    The key doesn't store which of the five it is, so any of them will do.
+    It may be a subdomain, ticket, token or transfer of the user or of an organization that the user had a token for, or an organization or invitation
+    that the user made. The key doesn't store which of them it is, so any of them will do.
     """
     keys = idempotency_keys.c
     outcome_id = keys.outcome["id"].as_integer()
+    worked_for = select(tokens.c.organization_id).where(tokens.c.user_id == keys.user_id)
+    accounts = select(users.c.id).where(users.c.is_organization & users.c.organization_id.in_(worked_for))
     subdomain, ticket, token = (
-        exists().where((table.c.id == outcome_id) & (table.c.user_id == keys.user_id))
+        exists().where(
+            (table.c.id == outcome_id) & or_(table.c.user_id == keys.user_id, table.c.user_id.in_(accounts))
+        )
         for table in (subdomains, tickets, tokens)
     )
-    is_of_transfer = (name_transfers.c.from_user_id == keys.user_id) | (
-        name_transfers.c.to_user_id == keys.user_id
+    is_of_transfer = name_transfers.c.from_user_id.in_(accounts) | or_(
+        name_transfers.c.from_user_id == keys.user_id, name_transfers.c.to_user_id == keys.user_id
     )
     transfer = exists().where((name_transfers.c.id == outcome_id) & is_of_transfer)
+    organization, invitation = (
+        exists().where((made.table.c.id == outcome_id) & (made == keys.user_id))
+        for made in (organizations.c.created_by_user_id, mailed_codes.c.invited_by_user_id)
+    )
     has_user = exists().where(users.c.id == keys.user_id)
-    own = (
-        subdomain
-        | ticket
-        | token
-        | transfer
-        | (outcome_id == keys.user_id)
-        | was_transferred(outcome_id, keys.user_id)
+    own = or_(
+        subdomain,
+        ticket,
+        token,
+        transfer,
+        organization,
+        invitation,
+        outcome_id == keys.user_id,
+        was_transferred(outcome_id, keys.user_id),
     )
     query = select(keys.user_id.label("id"), keys.key).where(keys.outcome.is_(None) | ~has_user | ~own)
     sentence = "the outcome stored under the key {key} isn't its user's"

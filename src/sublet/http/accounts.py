@@ -55,11 +55,13 @@ async def credits_(call: Call[None, None]) -> Answer:
 
     The user's balance in credits, and the packages of credits that can be purchased.
     """
-    user_id = call.registrant.user.id
+    holder_id = call.registrant.holder.id
 
     def read(tx: Tx) -> shapes.CreditsAnswer:
         packages = [shapes.PackageShape.of(package) for package in store.list_packages(tx)]
-        return shapes.CreditsAnswer(credit_balance=ledger_store.find_balance(tx, user_id), packages=packages)
+        return shapes.CreditsAnswer(
+            credit_balance=ledger_store.find_balance(tx, holder_id), packages=packages
+        )
 
     return Answer(await call.context.db.read(read))
 
@@ -103,8 +105,8 @@ async def free_subdomains(call: Call[None, None]) -> Answer:
 
     How many free names the user holds and may hold. Names in the trash do not count.
     """
-    user = call.registrant.user
-    used = await call.context.db.read(subdomain_store.count_free, user.id)
-    quota = Quota(used, quota_limit(user.free_quota, call.default_free_quota()))
+    holder = call.registrant.holder
+    used = await call.context.db.read(subdomain_store.count_free, holder.id)
+    quota = Quota(used, quota_limit(holder.free_quota, call.default_free_quota()))
     usage = shapes.UsageShape(used=quota.used, limit=quota.limit, remaining=quota.remaining)
     return Answer(shapes.UsageAnswer(usage=usage))

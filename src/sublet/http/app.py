@@ -27,6 +27,7 @@ from sublet.http.openapi import build_document
 from sublet.http.routes import ENDPOINTS, OPEN_ENDPOINTS
 from sublet.http.security_headers import SECURITY_HEADERS
 from sublet.ids import new_request_id
+from sublet.organizations.accept_invitation import opens_accounts
 from sublet.sign_up.sign_up import CONFIRM_PATH
 
 FIRST_PATHS = "/subdomains"
@@ -65,7 +66,11 @@ def build_app(
     pages = [
         _page_route(OPENAPI_PATH, openapi),
         _page_route(DOCS_PATH, docs),
-        _page_route(CONFIRM_PATH, ConfirmPage(context.db, base_url), methods=("GET", "POST")),
+        _page_route(
+            CONFIRM_PATH,
+            ConfirmPage(context.db, base_url, opens_accounts=opens_accounts(context.settings)),
+            methods=("GET", "POST"),
+        ),
         *_status_routes(Status(context.db, context.metrics, context.stopping, context.readiness)),
     ]
     resources = [

@@ -62,7 +62,7 @@ async def confirm_sign_up_(visit: Visit[ConfirmSignUpBody]) -> Answer:
     if done is None:
         raise code_refusal()
     me = me_answer(done.member, done.issued.token)
-    token = token_shape(done.issued.token, me.organization.id)
+    token = token_shape(done.issued.token, done.member.user)
     secret = done.issued.secret.reveal()
     return Answer(
         shapes.SignedUpAnswer(user=me.user, organization=me.organization, token=token, secret=secret)

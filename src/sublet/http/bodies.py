@@ -13,6 +13,7 @@ from typing import Annotated, Any, Literal
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
+from sublet.accounts.roles import ROLES
 from sublet.accounts.rotate_token import OVERLAP_SECONDS_MAX
 from sublet.credits.fields import CREDITS_MAX
 from sublet.dns.delegation import GLUE_ENTRIES_MAX
@@ -132,6 +133,44 @@ class ConfirmSignUpBody(Struct, kw_only=True, forbid_unknown_fields=True):
     )
 
 
+Role = Annotated[str, Meta(extra_json_schema={"enum": list(ROLES)})]
+
+
+class OrganizationBody(Struct, kw_only=True, forbid_unknown_fields=True):
+    """The name of an organization."""
+
+    name: Annotated[str, Meta(min_length=1, max_length=200)] | None = None
+
+
+class InvitationBody(Struct, kw_only=True, forbid_unknown_fields=True):
+    """An invitation to an organization."""
+
+    email: Annotated[str, Meta(max_length=254, description="Where the invitation goes.")] | None = None
+    role: Role | None = None
+
+
+class RoleBody(Struct, kw_only=True, forbid_unknown_fields=True):
+    """The new role of a member."""
+
+    role: Role | None = None
+
+
+class AcceptBody(Struct, kw_only=True, forbid_unknown_fields=True):
+    """The acceptance of an invitation."""
+
+    name: (
+        Annotated[
+            str,
+            Meta(
+                min_length=1,
+                max_length=200,
+                description="The name of a new user; by default the address before the `@`.",
+            ),
+        ]
+        | None
+    ) = None
+
+
 class RegisterBody(Struct, kw_only=True, forbid_unknown_fields=True):
     """A registration. One of `platform_domain_id`, `domain` and `fqdn` selects the platform domain."""
 
@@ -246,6 +285,13 @@ class ChangeTokenBody(Struct, kw_only=True, forbid_unknown_fields=True):
 
 class TokenBody(ChangeTokenBody, kw_only=True, forbid_unknown_fields=True):
     """A new token. A restriction that is left out is that of the token of the request; `expires_at` is then at most 30 days from now."""
+
+    organization_id: (
+        Annotated[
+            int, Meta(ge=1, description="The organization that the token is for; without it, the user's own.")
+        ]
+        | None
+    ) = None
 
 
 class RotateBody(Struct, kw_only=True, forbid_unknown_fields=True):

@@ -7,7 +7,7 @@ from typing import Any, Concatenate, ParamSpec
 import msgspec
 from starlette.datastructures import Headers
 
-from sublet.accounts.find import lock_acting_user
+from sublet.accounts.find import lock_holder
 from sublet.credits.model import Outcome
 from sublet.db import Tx
 from sublet.errors import Refusal
@@ -61,7 +61,7 @@ def only_if_match(
 
     def checked(tx: Tx, /, *args: P.args, **kwargs: P.kwargs) -> Outcome:
         # Until the commit, so that no other change comes in between.
-        lock(tx) if lock is not None else lock_acting_user(tx, call.actor())
+        lock(tx) if lock is not None else lock_holder(tx, call.actor())
         try:
             tag = entity_tag(msgspec.json.encode(show(tx)))
         except Refusal:

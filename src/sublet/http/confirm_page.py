@@ -1,8 +1,12 @@
-"""The page of the link in a mail. A button opens the account, because mail programs follow links on their own. The page runs nothing."""
+"""The page of the link in a mail. A button opens the account, or accepts the invitation, because mail programs follow links on their own.
+
+The page runs nothing.
+"""
 
 import asyncio
 import base64
 import hashlib
+from typing import Any
 from urllib.parse import parse_qs
 
 import jinja2
@@ -11,9 +15,10 @@ from starlette.responses import HTMLResponse, Response
 
 from sublet.audit import Actor
 from sublet.db import Database
-from sublet.errors import Unavailable
+from sublet.errors import Refusal, Unavailable
 from sublet.ids import new_request_id
-from sublet.sign_up.sign_up import CODE_SENTENCE, CONFIRM_PATH, confirm_sign_up
+from sublet.organizations.accept_invitation import Accepted, accept_invitation
+from sublet.sign_up.sign_up import CODE_SENTENCE, CONFIRM_PATH, SignedUp, confirm_sign_up
 
 BODY_MAX_BYTES = 1024
 BODY_SECONDS = 10.0
@@ -28,11 +33,15 @@ PAGE_HEADERS = {
 
 
 class ConfirmPage:
-    """GET shows the button, POST opens the account and shows the first token. `base_url` is that of the API."""
+    """GET shows the button, POST uses the code and shows a first token, if there is one. `base_url` is that of the API.
 
-    def __init__(self, db: Database, base_url: str) -> None:
+    `opens_accounts`: invitations to organizations open accounts too.
+    """
+
+    def __init__(self, db: Database, base_url: str, *, opens_accounts: bool) -> None:
         self._db = db
         self._base_url = base_url
+        self._opens_accounts = opens_accounts
 
     async def __call__(self, request: Request) -> Response:
         """Answer a request. The token of the link is 256 random bits, so guesses need no limit."""
@@ -40,14 +49,29 @@ class ConfirmPage:
             return self._page(link_token=request.query_params.get("token", ""))
         try:
             link_token = await _sent_token(request)
-            actor = Actor(kind="system", name="sign-up", request_id=new_request_id())
-            done = await self._db.write(confirm_sign_up, actor, link_token=link_token) if link_token else None
+            done = await self._use(link_token) if link_token else None
         except (Unavailable, TimeoutError):
             return self._page(problem="The service can't be reached now. Open the link again.", status=503)
+        except Refusal as refusal:
+            return self._page(problem=refusal.message, status=403)
         if done is None:
             return self._page(problem=CODE_SENTENCE, status=422)
-        secret = done.issued.secret.reveal()
-        return self._page(member=done.member, token=done.issued.token, secret=secret)
+        shown: dict[str, Any] = {"member": done.member}
+        if isinstance(done, Accepted):
+            shown["membership"] = done.membership
+        if done.issued is not None:
+            shown |= {"token": done.issued.token, "secret": done.issued.secret.reveal()}
+        return self._page(**shown)
+
+    async def _use(self, link_token: str) -> SignedUp | Accepted | None:
+        """Use the code for what it was sent for. A sign-up doesn't find the code of an invitation, and leaves it alone."""
+        request_id = new_request_id()
+        actor = Actor(kind="system", name="sign-up", request_id=request_id)
+        opened = await self._db.write(confirm_sign_up, actor, link_token=link_token)
+        if opened is not None:
+            return opened
+        actor = Actor(kind="system", name="invitation", request_id=request_id)
+        return await self._db.write(accept_invitation, actor, link_token, opens_accounts=self._opens_accounts)
 
     def _page(self, *, status: int = 200, **values: object) -> Response:
         shown = {"style": _STYLE, "path": CONFIRM_PATH, "base_url": self._base_url, **values}

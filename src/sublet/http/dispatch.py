@@ -21,6 +21,7 @@ from structlog.contextvars import bind_contextvars
 
 from sublet.accounts.model import Registrant
 from sublet.errors import (
+    InsufficientRole,
     InsufficientScope,
     InvalidRequest,
     NotFound,
@@ -101,6 +102,7 @@ class _Request:
     body_read: bool = False
     headers: dict[str, str] = field(default_factory=dict)
     parts: AsyncIterator[bytes] | None = None
+    logged_path: str = ""
 
     async def receive_body(self) -> Message:
         """Return the next part of the body, and remember whether it was the last one."""
@@ -116,6 +118,8 @@ class Resource:
         self._context = context
         self._public_url = public_url
         self._methods = methods
+        # A parameter of a path that needs no token may be a secret, which the log must not have.
+        self._path = next((each.path for each in methods.values() if each.is_open), "")
         self._trusted = trusted_addresses(context.settings.trusted_proxies)
         self._timeout_seconds = ANSWER_SECONDS + context.settings.publish_wait_ms / 1000
 
@@ -124,7 +128,7 @@ class Resource:
         started = time.perf_counter()
         fields = Headers(scope=scope)
         request_id = accepted_request_id(fields.get("x-request-id")) or new_request_id()
-        request = _Request(scope, receive, fields, request_id)
+        request = _Request(scope, receive, fields, request_id, logged_path=self._path or scope["path"])
         error = None
         bind_contextvars(request_id=request_id)  # each request runs in a task and context of its own
         try:
@@ -134,7 +138,7 @@ class Resource:
             error = refusal.code
             status, body = _render(request, refusal)
         except Exception:
-            log.exception("fault", path=scope["path"])
+            log.exception("fault", path=request.logged_path)
             error = InternalError.code
             status, body = _render(
                 request,
@@ -156,7 +160,7 @@ class Resource:
         log.info(
             "request",
             method=scope["method"],
-            path=scope["path"],
+            path=request.logged_path,
             endpoint=request.endpoint,
             status=status,
             duration_ms=round(seconds * 1000, 1),
@@ -175,11 +179,7 @@ class Resource:
         request.user_id = registrant.user.id
         counted = await self._count(request, endpoint, registrant)
         try:
-            if endpoint.scope is not None and endpoint.scope not in registrant.token.scopes:
-                raise InsufficientScope(
-                    f"This token lacks the scope {endpoint.scope}. Use a token that has it, or ask the operator for one.",
-                    details={"required_scope": endpoint.scope},
-                )
+            _check_scope(endpoint, registrant)
             call = await self._read(request, endpoint, registrant)
             answer = await (
                 self._change_in_time(endpoint, call) if takes_body(endpoint) else endpoint.handler(call)
@@ -204,7 +204,8 @@ class Resource:
     ) -> tuple[int, bytes]:
         """Answer a request that needs no token. An invalid one counts as a failed authentication: it may be a guess."""
         _, body, _, _ = await self._read_parts(request, endpoint)
-        visit = Visit(self._context, request.request_id, body, request.network, self._public_url)
+        path = request.scope.get("path_params", {})
+        visit = Visit(self._context, request.request_id, body, request.network, self._public_url, path)
         try:
             answer = await endpoint.handler(visit)
         except ValidationFailed:
@@ -333,7 +334,13 @@ class Resource:
             idempotency_key=key,
             fingerprint=""
             if key is None
-            else fingerprint(endpoint.method, path, members, registrant.token.restrictions),
+            else fingerprint(
+                endpoint.method,
+                path,
+                members,
+                registrant.token.restrictions,
+                None if registrant.account is None else registrant.account.id,
+            ),
             request_path=path,
             query_string=request.scope.get("query_string", b"").decode("ascii", "replace"),
             if_match=",".join(if_match) if if_match and takes_if_match(endpoint) else None,
@@ -395,6 +402,27 @@ async def _ended_by_newline(parts: AsyncIterator[bytes]) -> AsyncIterator[bytes]
     async for part in parts:
         yield part
     yield b"\n"
+
+
+def _check_scope(endpoint: Endpoint, registrant: Registrant) -> None:
+    """Raise unless the token, and the role of its user, allow an endpoint.
+
+    Raises, in this order:
+        InsufficientScope: the token lacks the scope.
+        InsufficientRole: the token is for an organization, and the user's role there doesn't allow it.
+    """
+    scope = endpoint.scope
+    if scope is None or scope in registrant.restrictions.scopes:
+        return
+    if scope not in registrant.token.scopes:
+        raise InsufficientScope(
+            f"This token lacks the scope {scope}. Use a token that has it, or ask the operator for one.",
+            details={"required_scope": scope},
+        )
+    raise InsufficientRole(
+        f"Your role in {registrant.organization.name} is {registrant.role}, which doesn't allow this. Ask an owner for another role.",
+        details={"role": registrant.role, "required_scope": scope},
+    )
 
 
 def _render(request: _Request, refusal: Refusal) -> tuple[int, bytes]:

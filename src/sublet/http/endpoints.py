@@ -106,15 +106,15 @@ class Call(NamedTuple, Generic[BodyT, QueryT]):
         return replace(self.registrant.actor(self.request_id), address=self.address)
 
     def default_free_quota(self) -> int:
-        """Return the free quota of this user if it has no own one."""
-        return default_quota(self.context.settings, self.registrant.user, self.context.db.now())
+        """Return the free quota of the holder if it has no own one."""
+        return default_quota(self.context.settings, self.registrant.holder, self.context.db.now())
 
 
 class Visit(NamedTuple, Generic[BodyT]):
     """One request without a token that passed all checks before its handler.
 
     `network` is that of the client's address, for the limits of a network; empty on this machine itself. `public_url` is where clients reach
-    the service.
+    the service. `path` has the path parameters.
     """
 
     context: Context
@@ -122,6 +122,7 @@ class Visit(NamedTuple, Generic[BodyT]):
     body: BodyT
     network: str
     public_url: str
+    path: Mapping[str, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,13 +183,18 @@ def takes_idempotency_key(endpoint: Endpoint) -> bool:
 
 
 def has_entity_tag(endpoint: Endpoint) -> bool:
-    """True for GET of one name, ticket or token: its answer has an `ETag`, and it reads `If-None-Match`."""
+    """True for GET of one name, ticket, token or organization: its answer has an `ETag`, and it reads `If-None-Match`."""
     return endpoint.method == "GET" and endpoint.path.endswith("}")
 
 
 def takes_if_match(endpoint: Endpoint) -> bool:
     """True for a change of one name, ticket or token: it reads `If-Match`."""
-    return takes_body(endpoint) and "{" in endpoint.path
+    return (
+        takes_body(endpoint)
+        and "{" in endpoint.path
+        and not endpoint.is_open
+        and not endpoint.path.startswith("/organizations/")
+    )
 
 
 def all_refusals(endpoint: Endpoint) -> tuple[type[Refusal], ...]:
@@ -203,11 +209,12 @@ def all_refusals(endpoint: Endpoint) -> tuple[type[Refusal], ...]:
             errors.TokenInvalid,
             errors.TokenExpired,
             errors.TokenRevoked,
+            errors.AccountSuspended,
             errors.TokenRestricted,
         ]
     found.append(errors.RateLimited)
     if endpoint.scope is not None:
-        found.append(errors.InsufficientScope)
+        found += [errors.InsufficientScope, errors.InsufficientRole]
     if takes_body(endpoint):
         found += [http_errors.UnsupportedMediaType, http_errors.PayloadTooLarge, errors.InvalidJson]
     found += [errors.InvalidRequest]

@@ -160,6 +160,27 @@ _ACTIVITY: dict[str, Any] = {
 }
 _OPEN_TICKET = {"ticket": {**_TICKET, "messages": [_MESSAGE]}}
 
+_ORGANIZATION: dict[str, Any] = {
+    "id": 3,
+    "name": "Example Cooperative",
+    "slug": "example-cooperative",
+    "role": "owner",
+    "created_at": _NOW,
+}
+_MEMBER: dict[str, Any] = {
+    "user_id": 8,
+    "email": "bob@example.org",
+    "name": "Bob",
+    "role": "member",
+    "created_at": _NOW,
+}
+_INVITATION = {
+    "id": 4,
+    "email": "bob@example.org",
+    "role": "member",
+    "created_at": _NOW,
+    "expires_at": "2026-11-28T09:30:00.000000Z",
+}
 _CHALLENGE = {
     "parameters": {
         "algorithm": "PBKDF2/SHA-256",
@@ -186,6 +207,13 @@ BODIES: dict[str, dict[str, Any]] = {
     },
     "change_token": {"networks": ["198.51.100.0/24", "2001:db8:7::/48"], "expires_at": _NEXT_YEAR},
     "revoke_token": {},
+    "create_organization": {"name": "Example Cooperative"},
+    "change_organization": {"name": "Example Collective"},
+    "change_member": {"role": "billing"},
+    "remove_member": {},
+    "invite_member": {"email": "bob@example.org", "role": "member"},
+    "revoke_invitation": {},
+    "accept_invitation": {"name": "Bob"},
     "rotate_token": {"overlap_seconds": 600},
     "register": {
         "fqdn": "blog.example.net",
@@ -234,6 +262,7 @@ ANSWERS: dict[str, dict[str, Any]] = {
                 "tickets:read",
                 "tickets:write",
                 "tokens:write",
+                "organization:write",
             ],
             "names": None,
             "domains": None,
@@ -243,6 +272,12 @@ ANSWERS: dict[str, dict[str, Any]] = {
             "last_used_from": None,
         },
         "secret": _SHOWN_ONCE,
+    },
+    "accept_invitation": {
+        "user": {**_USER, "id": 8, "email": "bob@example.org", "name": "Bob"},
+        "organization": {**_ORGANIZATION, "role": "member"},
+        "token": None,
+        "secret": None,
     },
     "me": _ME,
     "set_reminders": {**_ME, "user": {**_USER, "reminders": False}},
@@ -325,6 +360,16 @@ ANSWERS: dict[str, dict[str, Any]] = {
     },
     "revoke_token": {"token": {**_TOKEN, "revoked_at": _NOW}},
     "rotate_token": {"token": _TOKEN, "secret": _SHOWN_ONCE},
+    "list_organizations": {"organizations": [_ORGANIZATION], "page": _PAGE},
+    "create_organization": {"organization": _ORGANIZATION},
+    "get_organization": {"organization": _ORGANIZATION},
+    "change_organization": {"organization": {**_ORGANIZATION, "name": "Example Collective"}},
+    "list_members": {"members": [_MEMBER], "page": _PAGE},
+    "change_member": {"member": {**_MEMBER, "role": "billing"}},
+    "remove_member": {"removed": {"organization_id": 3, "user_id": 8}},
+    "list_invitations": {"invitations": [_INVITATION], "page": _PAGE},
+    "invite_member": {"invitation": _INVITATION},
+    "revoke_invitation": {"revoked": {"organization_id": 3, "id": 4}},
     "list_subdomains": {"subdomains": [_SUBDOMAIN], "page": _PAGE},
     "register": _REGISTERED,
     "availability": {

@@ -63,15 +63,21 @@ def read_key(headers: Headers, reading: Reading) -> str | None:
 
 
 def fingerprint(
-    method: str, path: str, body: dict[str, Any], restrictions: Restrictions = UNRESTRICTED
+    method: str,
+    path: str,
+    body: dict[str, Any],
+    restrictions: Restrictions = UNRESTRICTED,
+    account_id: int | None = None,
 ) -> str:
     """Return the SHA-256 (hex) of method, path and body. Spacing and order of members make no difference.
 
-    For a token for some names it is another one: what a token did that may do more is not repeated to it.
+    For a token for some names, or for an organization, it is another one: what a token did that may do other things is not repeated to it.
     """
     request: list[Any] = [method, path, body]
     if not restrictions.allows_all_names:
         request += [restrictions.names, restrictions.domains]
+    if account_id is not None:
+        request.append({"account_id": account_id})
     canonical = json.dumps(request, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
     return hashlib.sha256(canonical.encode()).hexdigest()
 

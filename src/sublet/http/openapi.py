@@ -20,10 +20,13 @@ from sublet.http.bodies import (
     Dnskey,
     DsEntry,
     DsRecord,
+    InvitationBody,
     NoBody,
+    OrganizationBody,
     RegisterBody,
     RemindersBody,
     ReplyBody,
+    RoleBody,
     SignUpBody,
     TicketBody,
     TokenBody,
@@ -54,6 +57,9 @@ REQUIRED_MEMBERS: dict[str, tuple[str, ...]] = {
     RemindersBody.__name__: ("enabled",),
     SignUpBody.__name__: ("email", "name"),
     TokenBody.__name__: ("name", "scopes"),
+    OrganizationBody.__name__: ("name",),
+    InvitationBody.__name__: ("email", "role"),
+    RoleBody.__name__: ("role",),
 }
 """Members that the spec (part 4) or an extension requires. The Structs have them optional so that a refusal (422) lists a missing one with the others."""
 _DS_FORMS = (DsRecord, Dnskey)
@@ -156,6 +162,7 @@ _DETAILS: dict[type[Refusal], dict[str, Any]] = {
     http_errors.MethodNotAllowed: {"allow": ["GET", "HEAD"]},
     http_errors.PayloadTooLarge: {"limit_bytes": BODY_MAX_BYTES},
     errors.InsufficientScope: {"required_scope": "credits:spend"},
+    errors.InsufficientRole: {"role": "viewer", "required_scope": "subdomains:write"},
     errors.TokenRestricted: {"restriction": "networks"},
     errors.FreeQuotaExceeded: {"limit": 5, "used": 5},
     errors.SubdomainNotFound: {"in_trash": True, "restorable_until": "2026-12-21T09:30:00Z"},
@@ -342,6 +349,7 @@ _TAGS = {
     "Open an account": "What needs no token, outside of the base path.",
     "Account and credits": "Who the token stands for, and the account's credits.",
     "Tokens": "The tokens of the user, and what each may do.",
+    "Organizations": "Users who share names and credits, and the role of each.",
     "Subdomains": "Registered names and their delegation in the DNS.",
     "Support tickets": "Questions to the people who run the service.",
 }
@@ -361,8 +369,15 @@ _PATH_PARAMETERS: dict[str, dict[str, Any]] = {
         "example": "blog.example.net",
     },
     "id": {"description": "The ticket's id or its number.", "example": "T-000123"},
+    "user_id": {"description": "The id of the member.", "example": "8"},
+    "invitation_id": {"description": "The invitation's id.", "example": "4"},
+    "code": {
+        "description": "The code of the link in the mail.",
+        "example": "Zt0cQm3mJ0cLr1h6o8XyqWnTf5bVd2aKp9sGe4uYiRk",
+    },
 }
 _TOKEN_ID = {"description": "The token's id.", "example": "7"}
+_ORGANIZATION_ID = {"description": "The organization's id.", "example": "3"}
 # No `/`, control character or character that has a meaning in URLs, and no leading dot: clients resolve `.` and `..`.
 _SEGMENT: dict[str, Any] = {
     "type": "string",
@@ -515,11 +530,15 @@ def _tag(path: str) -> str:
         return "Subdomains"
     if path.startswith("/tokens"):
         return "Tokens"
+    if path.startswith("/organizations"):
+        return "Organizations"
     return "Support tickets" if path.startswith("/support/") else "Account and credits"
 
 
 def _parameters(endpoint: Endpoint) -> list[dict[str, Any]]:
-    described = _PATH_PARAMETERS | ({"id": _TOKEN_ID} if _tag(endpoint.path) == "Tokens" else {})
+    ids = {"Tokens": _TOKEN_ID, "Organizations": _ORGANIZATION_ID}
+    tag = _tag(endpoint.path)
+    described = _PATH_PARAMETERS | ({"id": ids[tag]} if tag in ids else {})
     found = [
         {"name": name, "in": "path", "required": True, "schema": _SEGMENT, **of}
         for name, of in described.items()

@@ -4,12 +4,13 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
-from sublet.accounts.model import Member, Token
+from sublet.accounts.model import Member, Membership, Token, User
 from sublet.credits.model import AppliedCoupon
 from sublet.dns.difference import served_delegation
 from sublet.dns.types import Delegation, DsRecord, GlueEntry
 from sublet.http import shapes
 from sublet.platform_domains.model import MODES, Offer, PlatformDomain
+from sublet.sign_up.codes import MailedCode
 from sublet.subdomains.lifecycle import (
     STATUS_LABELS,
     allowed_actions,
@@ -32,12 +33,37 @@ def me_answer(member: Member, token: Token) -> shapes.MeAnswer:
     )
 
 
-def token_shape(token: Token, organization_id: int) -> shapes.TokenDetailShape:
-    """Return a token as /tokens shows it."""
-    names = (name for name in shapes.TokenDetailShape.__struct_fields__ if name != "organization_id")
-    members = {name: getattr(token, name) for name in names}
+def token_shape(token: Token, user: User) -> shapes.TokenDetailShape:
+    """Return a token of a user as /tokens shows it."""
+    members = {name: getattr(token, name) for name in shapes.TokenDetailShape.__struct_fields__}
+    members["organization_id"] = token.organization_id or user.organization_id
     lists = {name: list(value) for name, value in members.items() if isinstance(value, tuple)}
-    return shapes.TokenDetailShape(organization_id=organization_id, **members | lists)
+    return shapes.TokenDetailShape(**members | lists)
+
+
+def organization_shape(membership: Membership) -> shapes.OrganizationDetailShape:
+    """Return an organization with the role of one of its members."""
+    found = membership.organization
+    return shapes.OrganizationDetailShape(
+        id=found.id, name=found.name, slug=found.slug, role=membership.role, created_at=found.created_at
+    )
+
+
+def member_shape(membership: Membership) -> shapes.MemberShape:
+    """Return a member of an organization."""
+    user = membership.user
+    return shapes.MemberShape(
+        user_id=user.id,
+        email=user.email,
+        name=user.name,
+        role=membership.role,
+        created_at=membership.created_at,
+    )
+
+
+def invitation_shape(code: MailedCode) -> shapes.InvitationShape:
+    """Return an open invitation to an organization, without its code."""
+    return shapes.InvitationShape.of(code)
 
 
 def coupon_shape(coupon: AppliedCoupon | None) -> shapes.CouponShape | None:

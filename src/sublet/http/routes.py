@@ -15,9 +15,11 @@ from sublet.errors import (
     Conflict,
     FreeQuotaExceeded,
     InsufficientCredits,
+    InsufficientRole,
     InsufficientScope,
     InvalidCursor,
     NameserverRequired,
+    OrganizationNotFound,
     PaymentConfirmationRequired,
     PlatformDomainNotFound,
     PriceChanged,
@@ -44,6 +46,7 @@ from sublet.http import (
     accounts,
     auth,
     me,
+    organizations,
     shapes,
     subdomains,
     tickets,
@@ -69,6 +72,12 @@ _OWN: tuple[type[Refusal], ...] = (
 )
 _OWN_TOKEN: tuple[type[Refusal], ...] = (AccountSuspended, PreconditionFailed, TokenNotFound)
 _OWN_TRANSFER: tuple[type[Refusal], ...] = (AccountSuspended, PreconditionFailed, TransferNotFound)
+_OWNED: tuple[type[Refusal], ...] = (
+    AccountSuspended,
+    OrganizationNotFound,
+    Conflict,
+    InsufficientRole,
+)
 _OWN_DATED: tuple[type[Refusal], ...] = (*_OWN[:2], ClockImplausible, *_OWN[2:])
 
 
@@ -156,6 +165,14 @@ OPEN_ENDPOINTS: tuple[Endpoint, ...] = (
         (ValidationFailed,),
         status=201,
     ),
+    _open_endpoint(
+        "POST",
+        "/auth/invitations/{code}/accept",
+        organizations.accept_invitation_,
+        shapes.AcceptedAnswer,
+        (SignUpClosed, ValidationFailed),
+        status=201,
+    ),
 )
 """The endpoints that need no token. They are not under the base path, because all endpoints there need one (spec, part 1)."""
 
@@ -220,6 +237,87 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         (*_OWN_TOKEN, Conflict, ValidationFailed),
     ),
     _endpoint("DELETE", "/tokens/{id}", "tokens:write", tokens.revoke_token_, shapes.TokenAnswer, _OWN_TOKEN),
+    _endpoint(
+        "GET",
+        "/organizations",
+        "account:read",
+        organizations.list_organizations,
+        shapes.OrganizationsAnswer,
+    ),
+    _endpoint(
+        "POST",
+        "/organizations",
+        "organization:write",
+        organizations.create_organization_,
+        shapes.OrganizationDetailAnswer,
+        (AccountSuspended, TokenRestricted, ValidationFailed, Conflict),
+        status=201,
+    ),
+    _endpoint(
+        "GET",
+        "/organizations/{id}",
+        "account:read",
+        organizations.get_organization,
+        shapes.OrganizationDetailAnswer,
+        (OrganizationNotFound,),
+    ),
+    _endpoint(
+        "PATCH",
+        "/organizations/{id}",
+        "organization:write",
+        organizations.change_organization,
+        shapes.OrganizationDetailAnswer,
+        (AccountSuspended, OrganizationNotFound, InsufficientRole, ValidationFailed),
+    ),
+    _endpoint(
+        "GET",
+        "/organizations/{id}/members",
+        "account:read",
+        organizations.list_members,
+        shapes.MembersAnswer,
+        (OrganizationNotFound,),
+    ),
+    _endpoint(
+        "PATCH",
+        "/organizations/{id}/members/{user_id}",
+        "organization:write",
+        organizations.change_member,
+        shapes.MemberAnswer,
+        (*_OWNED, ValidationFailed),
+    ),
+    _endpoint(
+        "DELETE",
+        "/organizations/{id}/members/{user_id}",
+        "organization:write",
+        organizations.remove_member_,
+        shapes.RemovedAnswer,
+        _OWNED,
+    ),
+    _endpoint(
+        "GET",
+        "/organizations/{id}/invitations",
+        "organization:write",
+        organizations.list_invitations,
+        shapes.InvitationsAnswer,
+        (OrganizationNotFound, InsufficientRole),
+    ),
+    _endpoint(
+        "POST",
+        "/organizations/{id}/invitations",
+        "organization:write",
+        organizations.invite_member_,
+        shapes.InvitationAnswer,
+        (*_OWNED, ValidationFailed, RateLimited),
+        status=201,
+    ),
+    _endpoint(
+        "DELETE",
+        "/organizations/{id}/invitations/{invitation_id}",
+        "organization:write",
+        organizations.revoke_invitation_,
+        shapes.RevokedInvitationAnswer,
+        _OWNED,
+    ),
     _endpoint("GET", "/subdomains", "subdomains:read", subdomains.list_subdomains, shapes.SubdomainsAnswer),
     _endpoint(
         "POST",

@@ -6,6 +6,7 @@ from typing import Annotated, Any, Literal, Self
 
 from msgspec import Meta, Struct, convert
 
+from sublet.accounts.roles import ROLES
 from sublet.credits.coupons import COUPON_ACTIONS
 from sublet.credits.ledger import KINDS
 from sublet.platform_domains.model import ADMIN, MODES
@@ -164,7 +165,10 @@ class PageShape(Shape, kw_only=True, frozen=True):
 
 
 class TokenDetailShape(Shape, kw_only=True, frozen=True):
-    """A token with its restrictions; null is none. `last_used_at` and `last_used_from` may be up to an hour old."""
+    """A token with its restrictions; null is none. `last_used_at` and `last_used_from` may be up to an hour old.
+
+    `organization_id` is the organization that the token is for; the user's own one stands for the user's own names and credits.
+    """
 
     id: Id
     name: str
@@ -245,6 +249,113 @@ class SignedUpAnswer(Success, kw_only=True, frozen=True):
     organization: OrganizationShape
     token: TokenDetailShape
     secret: str
+
+
+Role = Annotated[str, _one_of(ROLES)]
+
+
+class OrganizationDetailShape(Shape, kw_only=True, frozen=True):
+    """An organization, and the role of the user in it."""
+
+    id: Id
+    name: str
+    slug: str
+    role: Role
+    created_at: Moment
+
+
+class OrganizationsAnswer(Success, kw_only=True, frozen=True):
+    """The organizations of which the user is a member, newest first."""
+
+    organizations: list[OrganizationDetailShape]
+    page: PageShape
+
+
+class OrganizationDetailAnswer(Success, kw_only=True, frozen=True):
+    """One organization."""
+
+    organization: OrganizationDetailShape
+
+
+class MemberShape(Shape, kw_only=True, frozen=True):
+    """A member of an organization; `created_at` is when the user joined."""
+
+    user_id: Id
+    email: str
+    name: str
+    role: Role
+    created_at: Moment
+
+
+class MembersAnswer(Success, kw_only=True, frozen=True):
+    """The members of an organization, newest first."""
+
+    members: list[MemberShape]
+    page: PageShape
+
+
+class MemberAnswer(Success, kw_only=True, frozen=True):
+    """One member."""
+
+    member: MemberShape
+
+
+class RemovedShape(Shape, kw_only=True, frozen=True):
+    """A membership that has ended."""
+
+    organization_id: Id
+    user_id: Id
+
+
+class RemovedAnswer(Success, kw_only=True, frozen=True):
+    """The user is no member any more."""
+
+    removed: RemovedShape
+
+
+class InvitationShape(Shape, kw_only=True, frozen=True):
+    """An open invitation to an organization."""
+
+    id: Id
+    email: str
+    role: Role
+    created_at: Moment
+    expires_at: Moment
+
+
+class InvitationsAnswer(Success, kw_only=True, frozen=True):
+    """The open invitations, newest first."""
+
+    invitations: list[InvitationShape]
+    page: PageShape
+
+
+class InvitationAnswer(Success, kw_only=True, frozen=True):
+    """One open invitation."""
+
+    invitation: InvitationShape
+
+
+class RevokedInvitationShape(Shape, kw_only=True, frozen=True):
+    """An invitation that is void now."""
+
+    organization_id: Id
+    id: Id
+
+
+class RevokedInvitationAnswer(Success, kw_only=True, frozen=True):
+    """The invitation is void."""
+
+    revoked: RevokedInvitationShape
+
+
+class AcceptedAnswer(Success, kw_only=True, frozen=True):
+    """The new member and the organization. `token` and `secret` are the first ones of a new user, and can't be shown again; else null."""
+
+    user: UserShape
+    organization: OrganizationDetailShape
+    token: TokenDetailShape | None
+    secret: str | None
 
 
 class PackageShape(Shape, kw_only=True, frozen=True):

@@ -81,7 +81,7 @@ async def list_subdomains(call: Call[None, SubdomainsQuery]) -> Answer:
     Newest first. Those in the trash are listed only with `status=trashed`.
     """
     query = call.query
-    actor, user = call.actor(), call.registrant.user
+    actor, holder = call.actor(), call.registrant.holder
     wanted = SubdomainFilter(
         status=query.status,
         domain=(canonical_domain(query.domain) or query.domain) if query.domain is not None else None,
@@ -91,7 +91,7 @@ async def list_subdomains(call: Call[None, SubdomainsQuery]) -> Answer:
         expires_after=query.expires_after,
         dnssec_enabled=query.dnssec_enabled,
         renewal_available=query.renewal_available,
-        user_suspended=user.suspended_at is not None,
+        user_suspended=call.registrant.is_suspended,
     )
 
     def placed(each: ShownSubdomain, now: datetime) -> tuple[Position, shapes.SubdomainShape]:
@@ -104,7 +104,7 @@ async def list_subdomains(call: Call[None, SubdomainsQuery]) -> Answer:
     if (pages := own_pages(actor, wanted)) is not None:
         now = call.context.db.now()
         items, page, headers = await fetch_page(
-            call, "subdomains", pages, lambda each: placed(each, now), owner_id=user.id
+            call, "subdomains", pages, lambda each: placed(each, now), owner_id=holder.id
         )
     else:
         items, page, headers = await read_page(call, "subdomains", find)
@@ -127,8 +127,8 @@ async def timeline_(call: Call[None, None]) -> Answer:
     The dated events of a name, live or in the own trash, oldest first: what happened, then what comes if nothing changes.
     `allowed_actions` are those that would not be refused for the state of things now; a quote counts.
     """
-    user = call.registrant.user
-    limit = quota_limit(user.free_quota, call.default_free_quota())
+    holder = call.registrant.holder
+    limit = quota_limit(holder.free_quota, call.default_free_quota())
 
     def read(tx: Tx) -> shapes.TimelineAnswer:
         subdomain = find_in_account_or_trash(tx, call.actor(), call.path["fqdn"])
@@ -145,8 +145,8 @@ async def timeline_(call: Call[None, None]) -> Answer:
             subdomain,
             events,
             tx.now,
-            user_suspended=user.suspended_at is not None,
-            quota_left=Quota(store.count_free(tx, user.id), limit).left,
+            user_suspended=call.registrant.is_suspended,
+            quota_left=Quota(store.count_free(tx, holder.id), limit).left,
         )
 
     return Answer(await call.context.db.read(read))
@@ -227,7 +227,7 @@ async def availability(call: Call[None, AvailabilityQuery]) -> Answer:
     found = await call.context.db.read(
         view_availability,
         call.actor(),
-        call.registrant.user,
+        call.registrant.holder,
         Register(fqdn=query.fqdn, label=query.label, domain=query.domain),
         free_quota=call.default_free_quota(),
         may_spend=_may_spend(call),
@@ -330,7 +330,7 @@ def _payable(call: Call[Any, Any], body: RegisterBody | RenewBody) -> Payable:
 
 
 def _may_spend(call: Call[Any, Any]) -> bool:
-    return "credits:spend" in call.registrant.token.scopes
+    return "credits:spend" in call.registrant.restrictions.scopes
 
 
 def _auto_renew(tx: Tx, subdomain: Subdomain) -> shapes.AutoRenewShape:
@@ -340,7 +340,7 @@ def _auto_renew(tx: Tx, subdomain: Subdomain) -> shapes.AutoRenewShape:
 
 
 def _shape(call: Call[Any, Any], subdomain: ShownSubdomain, now: datetime) -> shapes.SubdomainShape:
-    suspended = call.registrant.user.suspended_at is not None
+    suspended = call.registrant.is_suspended
     return subdomain_shape(subdomain, now, user_suspended=suspended)
 
 
@@ -359,7 +359,7 @@ def _find(tx: Tx, call: Call[Any, Any], subdomain_id: int) -> Subdomain:
             "Idempotency-Key if there was one.",
             retry_after_seconds=1,
         )
-    if subdomain.user_id != call.registrant.user.id:
+    if subdomain.user_id != call.registrant.holder.id:
         raise not_found()
     return subdomain
 

@@ -52,7 +52,7 @@ async def list_tokens(call: Call[None, PageQuery]) -> Answer:
     ) -> Iterator[tuple[Position, shapes.TokenDetailShape]]:
         found = list_own_tokens(tx, find_acting_token(tx, call.actor()), after)
         for each in islice(found, limit):
-            yield Position(each.created_at, each.id), _shape(call, each)
+            yield Position(each.created_at, each.id), token_shape(each, call.registrant.user)
 
     items, page, headers = await read_page(call, "tokens", find)
     return Answer(shapes.TokensAnswer(tokens=items, page=page), headers)
@@ -62,10 +62,18 @@ async def create_token_(call: Call[TokenBody, None]) -> Answer:
     """Create a token.
 
     It may do no more than the token of the request. `name` and `scopes` are required; a restriction that is left out is that of the
-    token of the request. Without `expires_at` it expires in 30 days. The secret is shown once.
+    token of the request. Without `expires_at` it expires in 30 days. With `organization_id` it is for the names and credits of that
+    organization, as far as the user's role there allows. The secret is shown once.
     """
+    body = call.body
     done = await write_once(
-        call, 201, _with_secret(create_token), call.actor(), call.body.name, given_restrictions(call.body)
+        call,
+        201,
+        _with_secret(create_token),
+        call.actor(),
+        body.name,
+        given_restrictions(body),
+        body.organization_id,
     )
     return await _secret_answer(call, done)
 
@@ -133,11 +141,7 @@ def _if_match(
 
 def _answer(tx: Tx, call: Call[Any, Any], identifier: str) -> shapes.TokenAnswer:
     acting = find_acting_token(tx, call.actor())
-    return shapes.TokenAnswer(token=_shape(call, find_own_token(tx, acting, identifier)))
-
-
-def _shape(call: Call[Any, Any], token: Token) -> shapes.TokenDetailShape:
-    return token_shape(token, call.registrant.organization.id)
+    return shapes.TokenAnswer(token=token_shape(find_own_token(tx, acting, identifier), call.registrant.user))
 
 
 async def _changed(call: Call[Any, Any], done: Done) -> Answer:
@@ -157,6 +161,6 @@ async def _read_changed(call: Call[Any, Any], done: Done) -> shapes.TokenDetailS
 
     def read(tx: Tx) -> shapes.TokenDetailShape:
         token = find_own_token(tx, call.registrant.token, str(done.outcome.id))
-        return _shape(call, token)
+        return token_shape(token, call.registrant.user)
 
     return await call.context.db.read(read)

@@ -4,6 +4,7 @@ import random
 from dataclasses import replace
 
 from sublet import audit
+from sublet.accounts.find import list_addresses
 from sublet.accounts.model import User
 from sublet.audit import Actor
 from sublet.db import Tx
@@ -15,15 +16,26 @@ from sublet.mail.model import DELETION_NOTICE, LEASE, Failure, Mail, back_off, i
 def enqueue(
     tx: Tx, user: User, *, reference: str, subject: str, text: str, recipient: str | None = None
 ) -> int:
-    """Add a mail to a user, and return the mail's id. `recipient` is the address, by default the user's current one.
+    """Add a mail to a holder, and return the mail's id. `recipient` is the address, by default the user's current one.
+
+    Without it, each owner of an organization gets a mail of its own; the id is that of the first.
 
     Call it in the transaction of the event that the mail is about: the mail is sent if and only if that commits. `reference` must
     be unique. Not checked: whether the user wants such mail.
     """
-    to = recipient or user.email
-    return store.insert_mail(
-        tx, user_id=user.id, recipient=to, reference=reference, subject=subject, text=text
-    )
+    first_id = None
+    for number, to in enumerate([recipient] if recipient else list_addresses(tx, user)):
+        mail_id = store.insert_mail(
+            tx,
+            user_id=user.id,
+            recipient=to,
+            reference=f"{reference}:owner:{number}" if number else reference,
+            subject=subject,
+            text=text,
+        )
+        first_id = first_id or mail_id
+    assert first_id is not None  # noqa: S101 - an organization that holds something has an owner
+    return first_id
 
 
 def enqueue_to(tx: Tx, recipient: str, *, reference: str, subject: str, text: str) -> int:

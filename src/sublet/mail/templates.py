@@ -17,6 +17,10 @@ SAMPLE: dict[str, Any] = {
     "state": "declined",
     "transfer_id": 1,
     "until": "2026-11-28 09:30 UTC",
+    "organization": "Example Cooperative",
+    "inviter": "Bob",
+    "role": "member",
+    "sentence": "bob@example.org has joined as member.",
 }
 """The values with which `sublet mail preview` shows a template."""
 

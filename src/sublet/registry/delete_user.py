@@ -7,8 +7,10 @@ from dataclasses import dataclass
 
 from sublet import audit
 from sublet.accounts import store as account_store
-from sublet.accounts.find import lock_user
-from sublet.accounts.model import User
+from sublet.accounts.find import lock_user, refuse_account
+from sublet.accounts.membership_store import count_members, find_account, list_of_user
+from sublet.accounts.memberships import leave_by_operator
+from sublet.accounts.model import Organization, User
 from sublet.accounts.tokens import revoke_token
 from sublet.audit import Actor
 from sublet.counted import counted
@@ -46,21 +48,24 @@ def delete_user(
 ) -> DeletedUser:
     """Erase a user's address, name and texts, revoke its tokens, forfeit its credits, and move its live names to the trash.
 
-    Pending transfers of names end, those to the user too.
-
-    An organization without other users is erased too. The address can be used again.
+    Pending transfers of names end, those to the user too. An organization without other members is erased too. In one without another owner the oldest member becomes one. The address can be used
+    again.
 
     Raises, in this order:
         NotFound: there is no such user, or it is deleted.
+        Conflict: it is the account of an organization.
         ValidationFailed: the reason contains the user's address or name, which would be stored again.
+        Conflict: an organization without other members has names that aren't purged, or credits.
         Conflict: the user has live names, and `trash_names` is not given.
         Conflict: it is not `confirmed`.
 
     Not checked: texts about the user that others wrote (`erasure_store.find_mentions` finds them), backups and logs.
     """
     user = lock_user(tx, identifier)
+    refuse_account(user)
     identities = store.list_identities(tx, user.id)
     _refuse_reason(actor, identities)
+    left = _list_organizations_left(tx, user)
     held = store.list_held(tx, user.id)
     live = [each for each in held if each.trashed_at is None]
     if live and not trash_names:
@@ -76,6 +81,8 @@ def delete_user(
             f"{counted(balance, 'credit')} be forfeited. Give --yes to do it."
         )
     # From here on it must succeed.
+    for membership in list_of_user(tx, user.id):
+        leave_by_operator(tx, actor, user.id, membership.organization.id)
     _give_up_names(tx, actor, held)
     end_of_recipient(tx, actor, user, [user.email])
     if balance:
@@ -86,10 +93,30 @@ def delete_user(
             revoke_token(tx, actor, token.id)
     for ticket in list_own(tx, Actor("user", user_id=user.id), TicketFilter(archived=False), 1_000_000, None):
         close_silently(tx, actor, ticket)
-    organization_erased = _erase(tx, actor, user, identities, forfeited_credits=balance)
+    organization_erased = _erase(tx, actor, user, identities, left, forfeited_credits=balance)
     return DeletedUser(
         user.id, tuple(each.fqdn for each in live), balance, frozenset(identities), organization_erased
     )
+
+
+def _list_organizations_left(tx: Tx, user: User) -> list[Organization]:
+    """Return the organizations without other members. They must hold nothing, because nobody could use it any more."""
+    found = [
+        each.organization
+        for each in list_of_user(tx, user.id)
+        if count_members(tx, each.organization.id) == 1
+    ]
+    for organization in found:
+        account = find_account(tx, organization.id)
+        if account is None:
+            continue
+        names, balance = store.list_held(tx, account.id), lock_balance(tx, account.id)
+        if names or balance:
+            raise Conflict(
+                f"{user.email} is the only member of {account.email}, which has {counted(len(names), 'name')} and {counted(balance, 'credit')}. "
+                "Move or purge the names and deduct the credits first, or let another user join it."
+            )
+    return found
 
 
 def _refuse_reason(actor: Actor, identities: set[str]) -> None:
@@ -113,17 +140,28 @@ def _give_up_names(tx: Tx, actor: Actor, held: list[Subdomain]) -> None:
             move_to_trash(tx, actor, subdomain)
 
 
-def _erase(tx: Tx, actor: Actor, user: User, identities: set[str], *, forfeited_credits: int) -> bool:
-    """Erase the personal data. Return whether the organization was erased too."""
-    organization = account_store.find_organization(tx, user.organization_id)
-    assert organization is not None  # noqa: S101 - the foreign key ensures it
-    erases_organization = (
-        store.count_others(tx, organization.id, user.id) == 0 or organization.name.lower() in identities
-    )
+def _erase(
+    tx: Tx,
+    actor: Actor,
+    user: User,
+    identities: set[str],
+    left: list[Organization],
+    *,
+    forfeited_credits: int,
+) -> bool:
+    """Erase the personal data, also of the organizations that have no members left. Return whether the user's own one was among them."""
+    own = account_store.find_organization(tx, user.organization_id)
+    assert own is not None  # noqa: S101 - the foreign key ensures it
+    erased = {each.id for each in left}
+    if own.name.lower() in identities:
+        erased.add(own.id)
     store.erase_texts(tx, user.id, identities)
-    store.erase_append_only(tx, user.id, organization.id if erases_organization else None, identities)
-    if erases_organization:
-        store.erase_organization(tx, organization.id)
+    store.erase_append_only(tx, user.id, erased, identities)
+    for organization_id in erased:
+        store.erase_organization(
+            tx, organization_id, has_members=organization_id not in {each.id for each in left}
+        )
+    erases_organization = own.id in erased
     values = {"email": f"deleted user {user.id}", "name": "Deleted user", "reminders": False}
     account_store.update_user(tx, user.id, **values, suspended_reason=None, deleted_at=tx.now)
     after = {**values, "deleted_at": tx.now.isoformat(), "forfeited_credits": forfeited_credits}

@@ -76,10 +76,21 @@ def erase_texts(tx: Tx, user_id: int, identities: Collection[str]) -> None:
     of_tickets = messages.c.ticket_id.in_(own_tickets)
     run(update(messages).where(of_tickets).values(message=TEXT))
     run(update(messages).where(of_tickets & (messages.c.author_type == "user")).values(author_name=TEXT))
+    # In tickets of organizations what the user wrote stays, without the author.
+    of_organizations = tickets.c.user_id.in_(select(users.c.id).where(users.c.is_organization))
+    asked = of_organizations & tickets.c.requester_email.in_(identities)
+    run(update(tickets).where(asked).values(requester_email=TEXT))
+    written = messages.c.ticket_id.in_(select(tickets.c.id).where(of_organizations))
+    by_user = written & func.lower(messages.c.author_name).in_(identities)
+    run(update(messages).where(by_user & (messages.c.author_type == "user")).values(author_name=TEXT))
     own_mails = (mails.c.user_id == user_id) | mails.c.recipient.in_(identities)
     waiting = own_mails & mails.c.next_attempt_at.is_not(None)
     run(update(mails).where(waiting).values(next_attempt_at=None, given_up_at=tx.now))
     run(update(mails).where(own_mails).values(recipient=TEXT, subject=TEXT, text=TEXT, error=None))
+    # Mails to owners about members of their organization name them by address.
+    addresses = [each for each in identities if "@" in each]
+    about = or_(*(func.lower(mails.c.text).contains(each, autoescape=True) for each in addresses))
+    run(update(mails).where(mails.c.reference.startswith("organization:") & about).values(text=TEXT))
     run(update(subdomains).where(subdomains.c.user_id == user_id).values(suspended_reason=None))
     run(delete(idempotency_keys).where(idempotency_keys.c.user_id == user_id))
     run(delete(mailed_codes).where(mailed_codes.c.email.in_(identities)))
@@ -100,12 +111,14 @@ def _erase_transfers(tx: Tx, user_id: int, identities: Collection[str]) -> None:
     run(update(name_transfers).where(columns.id.in_([*received, *sent])).values(recipient_email=TEXT))
 
 
-def erase_append_only(tx: Tx, user_id: int, organization_id: int | None, identities: Collection[str]) -> None:
+def erase_append_only(
+    tx: Tx, user_id: int, organization_ids: Collection[int], identities: Collection[str]
+) -> None:
     """Erase the personal texts of append-only rows: audit events of a user and of what belongs to it, and descriptions of transfers.
 
     Erases the addresses of transfers of names too, which their events repeat.
 
-    `organization_id` is the organization that is erased with the user, if any. Ids, instants, actors and actions stay.
+    `organization_ids` are the organizations that are erased with the user. Ids, instants, actors and actions stay.
     """
     tx.connection.execute(insert(erasures).values(user_id=user_id))
     _erase_transfers(tx, user_id, identities)
@@ -118,8 +131,9 @@ def erase_append_only(tx: Tx, user_id: int, organization_id: int | None, identit
     _erase_events(tx, "subdomain", _ids(subdomains, user_id), ("suspended_reason",))
     _erase_events(tx, "mail", _ids(mails, user_id), ())
     _erase_events(tx, "mailed_code", _list_invitations(tx, identities), ("email",))
-    if organization_id is not None:
-        _erase_events(tx, "organization", [organization_id], ("name", "slug"))
+    _erase_events(tx, "organization", organization_ids, ("name", "slug"))
+    of_organizations = users.c.is_organization & users.c.organization_id.in_(organization_ids)
+    _erase_events(tx, "user", select(users.c.id).where(of_organizations), ("name",))
     for kind, text in _TOLD.items():
         of_kind = (transfers.c.user_id == user_id) & (transfers.c.kind == kind)
         tx.connection.execute(update(transfers).where(of_kind).values(description=text))
@@ -133,17 +147,13 @@ def _list_invitations(tx: Tx, identities: Collection[str]) -> list[int]:
     return [object_id for object_id, after in rows if after.get("email") in identities]
 
 
-def erase_organization(tx: Tx, organization_id: int) -> None:
-    """Erase the name of an organization."""
+def erase_organization(tx: Tx, organization_id: int, *, has_members: bool) -> None:
+    """Erase the name of an organization, also in its account. Without members the account is deleted: it gets no mail."""
     values = {"name": f"deleted organization {organization_id}", "slug": f"deleted-{organization_id}"}
     tx.connection.execute(update(organizations).where(organizations.c.id == organization_id).values(**values))
-
-
-def count_others(tx: Tx, organization_id: int, user_id: int) -> int:
-    """Return how many other users of an organization are not deleted."""
-    others = (users.c.organization_id == organization_id) & (users.c.id != user_id)
-    query = select(func.count()).select_from(users).where(others & users.c.deleted_at.is_(None))
-    return int(tx.connection.execute(query).scalar_one())
+    account = update(users).where(users.c.is_organization & (users.c.organization_id == organization_id))
+    gone = {} if has_members else {"reminders": False, "deleted_at": tx.now}
+    tx.connection.execute(account.values(name=values["name"], **gone))
 
 
 def count_remaining(tx: Tx, user_id: int) -> dict[str, int]:

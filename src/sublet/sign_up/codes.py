@@ -7,9 +7,9 @@ from datetime import datetime, timedelta
 from sublet.accounts.tokens import digest
 from sublet.secret import Secret
 
-SIGN_UP, INVITATION = "sign_up", "invitation"
-"""The purposes of a code."""
-VALID_FOR = {SIGN_UP: timedelta(minutes=15), INVITATION: timedelta(days=7)}
+SIGN_UP, INVITATION, MEMBERSHIP = "sign_up", "invitation", "membership"
+"""The purposes of a code: the first two open an account, the last one makes a user a member of an organization."""
+VALID_FOR = {SIGN_UP: timedelta(minutes=15), INVITATION: timedelta(days=7), MEMBERSHIP: timedelta(days=7)}
 TRIES_MAX = 5
 """Most wrong codes before a code is void, but not its link: a guess succeeds once in 200,000 codes."""
 CODE_DIGITS = 6
@@ -35,7 +35,10 @@ class NewCode:
 
 @dataclass(frozen=True, slots=True)
 class MailedCode:
-    """A code that was mailed. `tries` counts wrong codes. `used_at` is also set when it is void. `name` is that of the new user."""
+    """A code that was mailed. `tries` counts wrong codes. `used_at` is also set when it is void. `name` is that of the new user.
+
+    `role` is that of the new member of the organization.
+    """
 
     id: int
     purpose: str
@@ -48,6 +51,7 @@ class MailedCode:
     created_at: datetime
     expires_at: datetime
     used_at: datetime | None
+    role: str | None = None
 
 
 def new_code() -> NewCode:

@@ -10,7 +10,8 @@ from disposable_email_domains import blocklist
 
 from sublet import audit
 from sublet.accounts.fields import check_email, check_text
-from sublet.accounts.model import Member
+from sublet.accounts.memberships import refuse_shared
+from sublet.accounts.model import Member, User
 from sublet.accounts.organizations import find_organization
 from sublet.accounts.store import find_user_by_email
 from sublet.accounts.tokens import IssuedToken, digest, issue_token
@@ -113,7 +114,7 @@ def invite(
 
     Raises, in this order:
         ValidationFailed: all invalid fields: email, name.
-        NotFound, Conflict: no such organization, or several.
+        NotFound, Conflict: no such organization, or several, or one that has an account.
         Conflict: there is a user with this address.
     """
     email, errors = check_email(email)
@@ -121,6 +122,8 @@ def invite(
     if errors := [*errors, *name_errors]:
         raise validation_failed(errors)
     joined = find_organization(tx, organization) if organization is not None else None
+    if joined is not None:
+        refuse_shared(tx, joined)
     if find_user_by_email(tx, email) is not None:
         raise Conflict(f"There is a user {email} already. See `sublet user show {email}`.")
     new = new_code()
@@ -138,7 +141,7 @@ def invite(
     _mail(tx, code_id, email, new, public_url, "invitation", name=name)
     after = {"email": email, "organization_id": joined.id if joined else None}
     audit.record(tx, actor, "user.invite", code_id, object_type="mailed_code", after=after)
-    found = store.lock_by_link(tx, new.link_digest)
+    found = store.lock_by_link(tx, new.link_digest, (INVITATION,))
     assert found is not None  # noqa: S101 - just added
     return found
 
@@ -152,7 +155,7 @@ def confirm_sign_up(
     counted.
     """
     if link_token:
-        found = store.lock_by_link(tx, digest(link_token))
+        found = store.lock_by_link(tx, digest(link_token), (SIGN_UP, INVITATION))
     else:
         address, _ = check_email(email)
         found = store.lock_newest(tx, address)
@@ -167,9 +170,14 @@ def confirm_sign_up(
     store.use_code(tx, found.id)
     joined = None if found.organization_id is None else str(found.organization_id)
     member = add_user(tx, actor, found.email, found.name, joined, signed_up=True)
-    user_id = str(member.user.id)
-    issued = issue_token(tx, actor, user_id, "first token", scopes=FIRST_SCOPES, expires_in_days=TOKEN_DAYS)
-    return SignedUp(member, issued)
+    return SignedUp(member, issue_first_token(tx, actor, member.user))
+
+
+def issue_first_token(tx: Tx, actor: Actor, user: User) -> IssuedToken:
+    """Issue the first token of a new user."""
+    return issue_token(
+        tx, actor, str(user.id), "first token", scopes=FIRST_SCOPES, expires_in_days=TOKEN_DAYS
+    )
 
 
 def code_refusal() -> Exception:

@@ -13,15 +13,19 @@ from sqlalchemy import (
     String,
     Table,
     delete,
+    exists,
     func,
     insert,
     select,
     update,
 )
 
+from sublet.accounts.roles import OWNER
+from sublet.accounts.store import memberships, users
 from sublet.db import Tx
-from sublet.schema import BIG_ID, Instant, metadata
-from sublet.sign_up.codes import MailedCode, NewCode
+from sublet.ids import Position
+from sublet.schema import BIG_ID, Instant, metadata, older
+from sublet.sign_up.codes import INVITATION, MEMBERSHIP, SIGN_UP, MailedCode, NewCode
 
 mailed_codes = Table(
     "mailed_codes",
@@ -30,7 +34,7 @@ mailed_codes = Table(
     Column("purpose", String(16), nullable=False),
     Column("email", String(254), nullable=False),
     Column("name", String, nullable=False),
-    Column("organization_id", ForeignKey("organizations.id")),
+    Column("organization_id", ForeignKey("organizations.id"), index=True),
     Column("network", String(64), nullable=False),
     Column("is_proven", Boolean, nullable=False),
     Column("code_digest", String(64), nullable=False),
@@ -39,6 +43,8 @@ mailed_codes = Table(
     Column("created_at", Instant, nullable=False),
     Column("expires_at", Instant, nullable=False, index=True),
     Column("used_at", Instant),
+    Column("role", String(16)),
+    Column("invited_by_user_id", BIG_ID),
     Index("ix_mailed_codes_email_created_at", "email", "created_at"),
     Index("ix_mailed_codes_network_created_at", "network", "created_at"),
     sqlite_autoincrement=True,
@@ -98,9 +104,10 @@ def insert_code(tx: Tx, new: NewCode, **values: object) -> int:
 
 
 def list_times_of_address(tx: Tx, email: str, since: datetime) -> Sequence[datetime]:
-    """Return when codes were mailed to an address since an instant, the newest first."""
+    """Return when codes for an account were mailed to an address since an instant, the newest first."""
     at = mailed_codes.c.created_at
-    query = select(at).where((mailed_codes.c.email == email) & (at > since)).order_by(at.desc())
+    of_accounts = mailed_codes.c.purpose.in_((SIGN_UP, INVITATION))
+    query = select(at).where((mailed_codes.c.email == email) & of_accounts & (at > since)).order_by(at.desc())
     return tx.connection.execute(query).scalars().all()
 
 
@@ -113,14 +120,61 @@ def count_of_network(tx: Tx, network: str, since: datetime) -> tuple[int, int]:
     return int(row[0]), int(row[1])
 
 
-def lock_by_link(tx: Tx, link_digest: str) -> MailedCode | None:
-    """Return the code with this digest of its link's token, or None, and lock it."""
-    return _locked(tx, mailed_codes.c.link_digest == link_digest)
+def lock_by_link(tx: Tx, link_digest: str, purposes: Sequence[str]) -> MailedCode | None:
+    """Return the code for one of these purposes with this digest of its link's token, or None, and lock it."""
+    return _locked(tx, (mailed_codes.c.link_digest == link_digest) & mailed_codes.c.purpose.in_(purposes))
 
 
 def lock_newest(tx: Tx, email: str) -> MailedCode | None:
-    """Return the newest code of an address, or None, and lock it."""
-    return _locked(tx, mailed_codes.c.email == email)
+    """Return the newest code of an address for an account, or None, and lock it."""
+    return _locked(tx, (mailed_codes.c.email == email) & mailed_codes.c.purpose.in_((SIGN_UP, INVITATION)))
+
+
+def _open_memberships(organization_id: int, now: datetime) -> Any:
+    """Return the condition of an open invitation: it is neither used nor expired, and its sender is still an owner who isn't suspended."""
+    of = (mailed_codes.c.organization_id == organization_id) & (mailed_codes.c.purpose == MEMBERSHIP)
+    sender = (memberships.c.user_id == mailed_codes.c.invited_by_user_id) & (
+        memberships.c.organization_id == organization_id
+    )
+    by_owner = exists().where(
+        sender
+        & (memberships.c.role == OWNER)
+        & (users.c.id == memberships.c.user_id)
+        & users.c.suspended_at.is_(None)
+    )
+    return of & mailed_codes.c.used_at.is_(None) & (mailed_codes.c.expires_at > now) & by_owner
+
+
+def list_open_memberships(
+    tx: Tx, organization_id: int, limit: int | None = None, after: Position | None = None
+) -> list[MailedCode]:
+    """Return the open invitations to an organization after a position, the newest first."""
+    at, row_id = mailed_codes.c.created_at, mailed_codes.c.id
+    query = select(*_CODE).where(_open_memberships(organization_id, tx.now))
+    if after is not None:
+        query = query.where(older(at, row_id, after))
+    rows = tx.connection.execute(query.order_by(at.desc(), row_id.desc()).limit(limit))
+    return [MailedCode(*row) for row in rows]
+
+
+def find_open_membership(tx: Tx, organization_id: int, code_id: int) -> MailedCode | None:
+    """Return an open invitation to an organization, or None."""
+    query = select(*_CODE).where(_open_memberships(organization_id, tx.now) & (mailed_codes.c.id == code_id))
+    row = tx.connection.execute(query).one_or_none()
+    return MailedCode(*row) if row is not None else None
+
+
+def count_memberships(tx: Tx, since: datetime, *, organization_id: int | None = None, email: str = "") -> int:
+    """Return how many invitations were mailed since an instant, of an organization or to an address."""
+    of = (
+        mailed_codes.c.email == email
+        if organization_id is None
+        else mailed_codes.c.organization_id == organization_id
+    )
+    query = select(func.count()).where(
+        of & (mailed_codes.c.purpose == MEMBERSHIP) & (mailed_codes.c.created_at > since)
+    )
+    return int(tx.connection.execute(query).scalar_one())
 
 
 def _locked(tx: Tx, condition: Any) -> MailedCode | None:

@@ -1,7 +1,7 @@
 """Delete a subdomain, which moves it to the trash: its user's verb (spec, part 3, rule 1) and the operator's."""
 
 from sublet import audit
-from sublet.accounts.find import lock_acting_user
+from sublet.accounts.find import lock_holder
 from sublet.audit import Actor
 from sublet.credits.model import Outcome
 from sublet.db import Tx
@@ -26,7 +26,7 @@ def delete(tx: Tx, actor: Actor, identifier: str) -> Outcome:
         SubdomainNotFound: the user has no such name, the token is not for it, or it is in the trash already.
         SubdomainSuspended: the operator suspended it.
     """
-    lock_acting_user(tx, actor)
+    lock_holder(tx, actor)
     subdomain = find_in_account(tx, actor, identifier)
     refuse_unless_allowed(subdomain, "delete", tx.now)
     move_to_trash(tx, actor, subdomain)

@@ -41,9 +41,9 @@ async def fetch_in_account(db: Database, actor: Actor, identifier: str) -> Shown
     subdomain_id, fqdn = parse_id(identifier), canonical_domain(identifier)
     found = None
     if subdomain_id is not None:
-        found = await db.fetch(store.OWN_BY_ID, owner_id=actor.user_id, subdomain_id=subdomain_id)
+        found = await db.fetch(store.OWN_BY_ID, owner_id=actor.holder_id, subdomain_id=subdomain_id)
     elif fqdn is not None:
-        found = await db.fetch(store.OWN_BY_NAME, owner_id=actor.user_id, name=fqdn)
+        found = await db.fetch(store.OWN_BY_NAME, owner_id=actor.holder_id, name=fqdn)
     return _require_live(_if_allowed(actor, found), db.now())
 
 
@@ -96,9 +96,9 @@ def _lookup(tx: Tx, actor: Actor, identifier: str) -> Subdomain | None:
     subdomain_id, fqdn = parse_id(identifier), canonical_domain(identifier)
     found = None
     if subdomain_id is not None:
-        found = store.find_own(tx, actor.user_id, subdomain_id=subdomain_id)
+        found = store.find_own(tx, actor.holder_id, subdomain_id=subdomain_id)
     elif fqdn is not None:
-        found = store.find_own(tx, actor.user_id, fqdn=fqdn)
+        found = store.find_own(tx, actor.holder_id, fqdn=fqdn)
     return _if_allowed(actor, found)
 
 

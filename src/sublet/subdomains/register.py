@@ -1,7 +1,7 @@
 """Register a subdomain: its user's verb (spec, part 4, POST /subdomains) and the operator's (`sublet subdomain register`)."""
 
 from sublet import audit
-from sublet.accounts.find import lock_acting_user, lock_user, refuse_suspended_holder
+from sublet.accounts.find import lock_holder, lock_user, refuse_suspended_holder
 from sublet.accounts.model import User
 from sublet.audit import Actor
 from sublet.db import Tx
@@ -58,7 +58,7 @@ def register(
         RegistrationModeNotAllowed, FreeQuotaExceeded: there is no offer for it.
         PaymentConfirmationRequired, InsufficientScope, PriceChanged, InsufficientCredits, TokenRestricted: the price.
     """
-    user = lock_acting_user(tx, actor) if permission is None else _lock_holder(tx, permission)
+    user = lock_holder(tx, actor) if permission is None else _lock_holder(tx, permission)
     refuse_implausible_clock(tx)
     platform_domain, label, errors = _resolve(tx, actor, user, command, permission)
     delegation, above, delegation_errors = _check_delegation(tx, actor, user, command, platform_domain, label)
@@ -99,7 +99,7 @@ def register(
     subdomain = _insert(tx, user, wanted, offer, delegation)
     outcome = charge(tx, actor, user, quote, coupon, subdomain_id=subdomain.id, starts_at=tx.now)
     after = {"fqdn": wanted.fqdn, "registration_type": offer.mode, "charged_credits": quote.price}
-    after |= {"user_id": user.id} if wanted.by_operator else {}  # otherwise it is the actor
+    after |= {"user_id": user.id} if user.id != actor.user_id else {}  # otherwise it is the actor
     after |= store.delegation_columns(delegation)
     audit.record(tx, actor, "subdomain.register", subdomain.id, after=after)
     warnings = registry_warnings(tx, subdomain, above)

@@ -1,7 +1,7 @@
 """Renew a subdomain: its user's verb (spec, part 4, POST /subdomains/{fqdn}/renew) and the operator's."""
 
 from sublet import audit
-from sublet.accounts.find import find_member, lock_acting_user
+from sublet.accounts.find import find_member, lock_holder
 from sublet.accounts.model import User
 from sublet.audit import Actor
 from sublet.credits.model import Outcome, Payable
@@ -43,7 +43,7 @@ def renew(tx: Tx, actor: Actor, identifier: str, payable: Payable) -> Outcome:
         ValidationFailed: the coupon can't be used.
         PaymentConfirmationRequired, InsufficientScope, PriceChanged, InsufficientCredits, TokenRestricted: the price.
     """
-    user = lock_acting_user(tx, actor)
+    user = lock_holder(tx, actor)
     refuse_implausible_clock(tx)
     subdomain = find_in_account(tx, actor, identifier)
     refuse_unless_allowed(subdomain, "renew", tx.now)

@@ -1,7 +1,7 @@
 """Restore a subdomain from the trash: its user's verb and the operator's (docs/spec-choices.md, "Subdomain states")."""
 
 from sublet import audit
-from sublet.accounts.find import find_member, lock_acting_user, refuse_deleted
+from sublet.accounts.find import find_member, lock_holder, refuse_deleted
 from sublet.accounts.model import User
 from sublet.audit import Actor
 from sublet.credits.model import Outcome, Payable
@@ -36,7 +36,7 @@ def restore(tx: Tx, actor: Actor, identifier: str, payable: Payable, *, free_quo
         RenewalNotAvailable, ValidationFailed, PaymentConfirmationRequired, InsufficientScope, PriceChanged, InsufficientCredits,
             TokenRestricted: as `extend`, if its paid time is over.
     """
-    user = lock_acting_user(tx, actor)
+    user = lock_holder(tx, actor)
     refuse_implausible_clock(tx)
     subdomain = find_in_account_or_trash(tx, actor, identifier)
     refuse_unless_allowed(subdomain, "restore", tx.now)

@@ -1,7 +1,7 @@
 """Retry the provisioning of a subdomain (spec, part 4, POST /subdomains/{fqdn}/retry)."""
 
 from sublet import audit
-from sublet.accounts.find import lock_acting_user
+from sublet.accounts.find import lock_holder
 from sublet.audit import Actor
 from sublet.credits.model import Outcome
 from sublet.db import Tx
@@ -22,7 +22,7 @@ def retry(tx: Tx, actor: Actor, identifier: str) -> Outcome:
         NameserverRequired: nameserver 1 is not set (spec, part 3, rule 2).
         RetryNotAvailable: provisioning did not fail (spec, part 3, rule 2).
     """
-    lock_acting_user(tx, actor)
+    lock_holder(tx, actor)
     subdomain = find_in_account(tx, actor, identifier)
     refuse_unless_allowed(subdomain, "retry", tx.now)
     if not has_nameserver(subdomain):

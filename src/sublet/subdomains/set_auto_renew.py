@@ -1,7 +1,7 @@
 """Set a subdomain's automatic renewal (an extension; docs/spec-choices.md, "Automatic renewal")."""
 
 from sublet import audit
-from sublet.accounts.find import lock_acting_user
+from sublet.accounts.find import lock_holder
 from sublet.audit import Actor
 from sublet.credits.fields import check_credits
 from sublet.credits.model import Outcome
@@ -28,7 +28,7 @@ def set_auto_renew(
         ValidationFailed: the ceiling is below 0, or above the most credits of one movement.
         InsufficientScope, TokenRestricted: the ceiling is above 0, and the token may not spend credits, or only some a day.
     """
-    lock_acting_user(tx, actor)
+    lock_holder(tx, actor)
     subdomain = find_in_account(tx, actor, identifier)
     refuse_unless_allowed(subdomain, "set_auto_renew", tx.now)
     refuse_renewed_by_operator(subdomain)

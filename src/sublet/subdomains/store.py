@@ -535,8 +535,8 @@ def list_own(
     Those in the trash only if the filter asks for them.
     """
     if (pages := own_pages(actor, wanted)) is not None:
-        return pages.read(tx, limit, after, owner_id=actor.user_id)
-    query = _filtered(tx, select_subdomains(ShownSubdomain), wanted, actor.user_id)
+        return pages.read(tx, limit, after, owner_id=actor.holder_id)
+    query = _filtered(tx, select_subdomains(ShownSubdomain), wanted, actor.holder_id)
     query = query.where(within_names(actor.restrictions, subdomains.c.fqdn))
     if wanted.status == "trashed":
         query = query.where(_restorable_condition(tx))

@@ -4,7 +4,7 @@ from datetime import timedelta
 from math import ceil
 
 from sublet import audit
-from sublet.accounts.find import lock_acting_user
+from sublet.accounts.find import lock_holder
 from sublet.audit import Actor
 from sublet.credits.model import Outcome
 from sublet.db import Tx
@@ -41,7 +41,7 @@ def update_nameservers(
         ValidationFailed: all invalid fields of the resulting delegation.
         RateLimited: the name was changed too often.
     """
-    user = lock_acting_user(tx, actor)
+    user = lock_holder(tx, actor)
     subdomain = find_in_account(tx, actor, identifier)
     refuse_unless_allowed(subdomain, "update_nameservers", tx.now)
     stored = subdomain.delegation

@@ -18,7 +18,7 @@ def find_own(tx: Tx, actor: Actor, identifier: str) -> Ticket:
         TicketNotFound: the user has no such ticket, or the token is not for what it is about. Another user's ticket and a missing one give
             the same answer.
     """
-    ticket = _find(tx, identifier, actor.user_id)
+    ticket = _find(tx, identifier, actor.holder_id)
     if ticket is None or not _is_allowed(actor, ticket):
         raise TicketNotFound("You have no such ticket. Check the number; GET /support/tickets lists yours.")
     return ticket

@@ -1,7 +1,7 @@
 """Open a ticket (spec, part 4, POST /support/tickets)."""
 
 from sublet import audit
-from sublet.accounts.find import lock_requesting_user
+from sublet.accounts.find import lock_requesting_holder
 from sublet.accounts.model import User
 from sublet.audit import Actor
 from sublet.credits.model import Outcome
@@ -39,7 +39,7 @@ def open_ticket(tx: Tx, actor: Actor, command: OpenTicket) -> Outcome:
             (`ticket_subdomain_invalid`: not one of the user's own that the token is for, or the fields name different ones; spec, part 7,
             rule 5; `required` for a token that is not for all names).
     """
-    user = lock_requesting_user(tx, actor)
+    user, holder = lock_requesting_holder(tx, actor)
     errors = [
         *check_line("subject", command.subject, SUBJECT_CHARACTERS_MAX),
         *check_message(command.message),
@@ -53,7 +53,8 @@ def open_ticket(tx: Tx, actor: Actor, command: OpenTicket) -> Outcome:
     ticket_id, _ = add_ticket(
         tx,
         actor,
-        user,
+        holder,
+        requester_email=user.email,
         subdomain_id=subdomain.id if subdomain is not None else None,
         ticket_type=command.type or TYPE_DEFAULT,
         status="open",
@@ -105,8 +106,9 @@ def _find_own(tx: Tx, actor: Actor, identifier: str | None) -> Subdomain | None:
 def add_ticket(
     tx: Tx,
     actor: Actor,
-    user: User,
+    holder: User,
     *,
+    requester_email: str,
     subdomain_id: int | None,
     ticket_type: str,
     status: str,
@@ -121,13 +123,13 @@ def add_ticket(
     priority = priority or first_priority(ticket_type)
     ticket_id = store.insert_ticket(
         tx,
-        user_id=user.id,
+        user_id=holder.id,
         subdomain_id=subdomain_id,
         type=ticket_type,
         status=status,
         priority=priority,
         subject=subject,
-        requester_email=user.email,
+        requester_email=requester_email,
     )
     message_id = store.insert_message(tx, ticket_id, message)
     after = {

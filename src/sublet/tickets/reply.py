@@ -1,7 +1,7 @@
 """Reply to a ticket as its user (spec, part 4, POST /support/tickets/{id}/reply)."""
 
 from sublet import audit
-from sublet.accounts.find import lock_acting_user
+from sublet.accounts.find import lock_requesting_holder, refuse_suspended
 from sublet.audit import Actor
 from sublet.credits.model import Outcome
 from sublet.db import Tx
@@ -24,7 +24,9 @@ def reply(
         Conflict: it has the maximum number of messages.
         ValidationFailed: all invalid fields: message, message_format.
     """
-    user = lock_acting_user(tx, actor)
+    user, holder = lock_requesting_holder(tx, actor)
+    for each in (user, holder):
+        refuse_suspended(each)
     ticket = find_own(tx, actor, identifier)
     refuse_closed(ticket.status)
     refuse_full(store.count_messages(tx, ticket.id))

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from sublet import audit
 from sublet.accounts import store as account_store
-from sublet.accounts.find import find_member, refuse_deleted
+from sublet.accounts.find import find_member, list_addresses, refuse_deleted
 from sublet.audit import Actor
 from sublet.credits.model import Outcome
 from sublet.db import Tx
@@ -76,6 +76,7 @@ def staff_open(
         tx,
         actor,
         user,
+        requester_email=list_addresses(tx, user)[0],
         subdomain_id=subdomain.id,
         ticket_type=ticket_type,
         status=status_after_message("open", "staff"),

@@ -114,8 +114,8 @@ def list_own(tx: Tx, actor: Actor, wanted: TicketFilter, limit: int, after: Posi
     """
     is_for_all = actor.restrictions.allows_all_names
     if wanted == TicketFilter() and is_for_all:
-        return _OWN.read(tx, limit, after, owner_id=actor.user_id)
-    own = _TICKETS.where(tickets.c.user_id == actor.user_id)
+        return _OWN.read(tx, limit, after, owner_id=actor.holder_id)
+    own = _TICKETS.where(tickets.c.user_id == actor.holder_id)
     if not is_for_all:
         own = own.where(within_names(actor.restrictions, subdomains.c.fqdn))
     query = _page(own, wanted, limit, after)

@@ -1,0 +1,154 @@
+"""All SQL of memberships, and of the accounts of organizations."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from sqlalchemy import Select, case, delete, func, insert, select, update
+from sqlalchemy.dialects import postgresql, sqlite
+
+from sublet.accounts.model import Membership, Organization, Token, User
+from sublet.accounts.roles import OWNER
+from sublet.accounts.store import memberships, organizations, to_token, tokens, users
+from sublet.db import Tx
+from sublet.ids import Position
+from sublet.schema import older
+
+_USER = tuple(users.c[name] for name in User.__slots__)
+_ORGANIZATION = tuple(organizations.c[name] for name in Organization.__slots__)
+_TOKEN = tuple(tokens.c[name] for name in Token.__slots__)
+_MEMBERSHIPS: Select[Any] = (
+    select(*_USER, *_ORGANIZATION, memberships.c.role, memberships.c.created_at)
+    .select_from(memberships)
+    .join(users, users.c.id == memberships.c.user_id)
+    .join(organizations, organizations.c.id == memberships.c.organization_id)
+)
+
+
+def _membership(row: Sequence[Any]) -> Membership:
+    middle, last = len(_USER), len(_USER) + len(_ORGANIZATION)
+    return Membership(User(*row[:middle]), Organization(*row[middle:last]), *row[last:])
+
+
+def find_membership(tx: Tx, user_id: int, organization_id: int) -> Membership | None:
+    """Return the membership of a user in an organization, or None."""
+    of = (memberships.c.user_id == user_id) & (memberships.c.organization_id == organization_id)
+    row = tx.connection.execute(_MEMBERSHIPS.where(of)).one_or_none()
+    return _membership(row) if row is not None else None
+
+
+def list_of_user(
+    tx: Tx,
+    user_id: int,
+    limit: int | None = None,
+    after: Position | None = None,
+    organization_id: int | None = None,
+) -> list[Membership]:
+    """Return the memberships of a user after a position, those in the newest organizations first; or that in one organization."""
+    at, row_id = organizations.c.created_at, organizations.c.id
+    query = _MEMBERSHIPS.where(memberships.c.user_id == user_id)
+    if organization_id is not None:
+        query = query.where(memberships.c.organization_id == organization_id)
+    if after is not None:
+        query = query.where(older(at, row_id, after))
+    rows = tx.connection.execute(query.order_by(at.desc(), row_id.desc()).limit(limit))
+    return [_membership(row) for row in rows]
+
+
+def list_members(
+    tx: Tx, organization_id: int, limit: int | None = None, after: Position | None = None
+) -> list[Membership]:
+    """Return the members of an organization after a position, the newest first."""
+    at, row_id = memberships.c.created_at, memberships.c.user_id
+    query = _MEMBERSHIPS.where(memberships.c.organization_id == organization_id)
+    if after is not None:
+        query = query.where(older(at, row_id, after))
+    rows = tx.connection.execute(query.order_by(at.desc(), row_id.desc()).limit(limit))
+    return [_membership(row) for row in rows]
+
+
+def list_owners(tx: Tx, organization_id: int) -> list[User]:
+    """Return the owners of an organization, the oldest member first."""
+    of = (memberships.c.organization_id == organization_id) & (memberships.c.role == OWNER)
+    query = select(*_USER).select_from(memberships.join(users)).where(of)
+    rows = tx.connection.execute(query.order_by(memberships.c.created_at, users.c.id))
+    return [User(*row) for row in rows]
+
+
+def find_heir(tx: Tx, organization_id: int) -> User | None:
+    """Return the member who becomes owner when no owner is left: the oldest one, if possible one that isn't suspended; None without members."""
+    query = (
+        select(*_USER)
+        .select_from(memberships.join(users))
+        .where(memberships.c.organization_id == organization_id)
+        .order_by(case((users.c.suspended_at.is_(None), 0), else_=1), memberships.c.created_at, users.c.id)
+        .limit(1)
+    )
+    row = tx.connection.execute(query).one_or_none()
+    return User(*row) if row is not None else None
+
+
+def count_members(tx: Tx, organization_id: int) -> int:
+    """Return the number of members of an organization."""
+    query = select(func.count()).where(memberships.c.organization_id == organization_id)
+    return int(tx.connection.execute(query).scalar_one())
+
+
+def count_created_by(tx: Tx, user_id: int) -> int:
+    """Return the number of organizations that a user has created over the API, also those that the user has left."""
+    query = select(func.count()).where(organizations.c.created_by_user_id == user_id)
+    return int(tx.connection.execute(query).scalar_one())
+
+
+def insert_membership(tx: Tx, user_id: int, organization_id: int, role: str) -> bool:
+    """Add a user to an organization; False if it is a member already, whose role then stays."""
+    row = {"user_id": user_id, "organization_id": organization_id, "role": role, "created_at": tx.now}
+    dialect = postgresql if tx.connection.dialect.name == "postgresql" else sqlite
+    added = dialect.insert(memberships).values(row).on_conflict_do_nothing()
+    return tx.connection.execute(added.returning(memberships.c.role)).first() is not None
+
+
+def update_role(tx: Tx, user_id: int, organization_id: int, role: str) -> None:
+    """Store the role of a member."""
+    of = (memberships.c.user_id == user_id) & (memberships.c.organization_id == organization_id)
+    tx.connection.execute(update(memberships).where(of).values(role=role))
+
+
+def delete_membership(tx: Tx, user_id: int, organization_id: int) -> None:
+    """Remove a member from an organization."""
+    of = (memberships.c.user_id == user_id) & (memberships.c.organization_id == organization_id)
+    tx.connection.execute(delete(memberships).where(of))
+
+
+def list_valid_tokens(tx: Tx, user_id: int, organization_id: int) -> list[Token]:
+    """Return a user's tokens for an organization that aren't revoked, the oldest first."""
+    of = (tokens.c.user_id == user_id) & (tokens.c.organization_id == organization_id)
+    query = select(*_TOKEN).where(of & tokens.c.revoked_at.is_(None)).order_by(tokens.c.id)
+    return [to_token(row) for row in tx.connection.execute(query)]
+
+
+def find_account(tx: Tx, organization_id: int) -> User | None:
+    """Return the account of an organization; None if it is its users' own, and holds nothing."""
+    query = select(*_USER).where(users.c.is_organization & (users.c.organization_id == organization_id))
+    row = tx.connection.execute(query).one_or_none()
+    return User(*row) if row is not None else None
+
+
+def insert_account(tx: Tx, organization: Organization, email: str) -> int:
+    """Add the account of an organization, and return its id."""
+    row = {
+        "email": email,
+        "name": organization.name,
+        "organization_id": organization.id,
+        "is_organization": True,
+        "created_at": tx.now,
+        "signed_up_at": tx.now,
+    }
+    return int(tx.connection.execute(insert(users).values(row).returning(users.c.id)).scalar_one())
+
+
+def update_name(tx: Tx, organization_id: int, name: str) -> Organization:
+    """Store the name of an organization, also in its account. The slug stays."""
+    of_account = users.c.is_organization & (users.c.organization_id == organization_id)
+    tx.connection.execute(update(users).where(of_account).values(name=name))
+    changed = update(organizations).where(organizations.c.id == organization_id).values(name=name)
+    return Organization(*tx.connection.execute(changed.returning(*_ORGANIZATION)).one())

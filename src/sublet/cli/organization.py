@@ -1,0 +1,126 @@
+"""`sublet organization …`: the organizations of the registry and their members."""
+
+from typing import Annotated, Any
+
+from typer import Argument, Option
+
+from sublet.accounts import membership_store
+from sublet.accounts.membership_store import count_members, list_members, list_owners
+from sublet.accounts.memberships import account_email
+from sublet.accounts.model import Membership, Organization, User
+from sublet.accounts.organizations import find_organization
+from sublet.accounts.roles import ROLES
+from sublet.accounts.store import list_organizations
+from sublet.cli.options import User as UserName
+from sublet.cli.output import Answer, Column, facts, table_of
+from sublet.cli.session import Session, change, new_app, question
+from sublet.counted import counted
+from sublet.credits.store import find_balance
+from sublet.db import Tx
+from sublet.organizations.rename_organization import operator_rename
+from sublet.organizations.set_role import operator_set_role
+from sublet.subdomains.store import count_free
+
+app = new_app("Show organizations, and change their members' roles.")
+
+Name = Annotated[str, Argument(metavar="ORGANIZATION", help="The organization's name, slug or id.")]
+
+
+@question(app, "list")
+def list_(session: Session) -> Answer:
+    """List all organizations, oldest first."""
+
+    def ask(tx: Tx) -> list[dict[str, Any]]:
+        found = list_organizations(tx).values()
+        return [{**_describe(each), "members": count_members(tx, each.id)} for each in found]
+
+    found = session.read(ask)
+    columns = ("id", "name", "slug", "members", "created_at")
+    return Answer(found, table=table_of(found, columns, "There are no organizations."))
+
+
+@question(app, "show")
+def show(session: Session, organization: Name) -> Answer:
+    """Show an organization, with its owners, balance and free names."""
+
+    def ask(tx: Tx) -> tuple[Organization, list[User], User | None, int, int]:
+        found = find_organization(tx, organization)
+        account = membership_store.find_account(tx, found.id)
+        balance, used = (
+            (0, 0) if account is None else (find_balance(tx, account.id), count_free(tx, account.id))
+        )
+        return found, list_owners(tx, found.id), account, balance, used
+
+    found, owners, account, balance, used = session.read(ask)
+    value = {
+        **_describe(found),
+        "owners": [each.email for each in owners],
+        "account": account_email(found.id) if account is not None else None,
+        "balance": balance,
+        "free_names": used,
+    }
+    lines = facts(
+        id=found.id,
+        name=found.name,
+        slug=found.slug,
+        owners=", ".join(each.email for each in owners),
+        account=account_email(found.id)
+        if account is not None
+        else "none: it is its users' own, and holds nothing",
+        balance=counted(balance, "credit"),
+        free_names=used,
+        added=found.created_at,
+    )
+    return Answer(value, lines)
+
+
+@question(app, "members")
+def members(session: Session, organization: Name) -> Answer:
+    """List the members of an organization with their roles, newest first."""
+
+    def ask(tx: Tx) -> list[Membership]:
+        return list_members(tx, find_organization(tx, organization).id)
+
+    found = [_describe_member(each) for each in session.read(ask)]
+    columns: list[Column] = ["user_id", "email", "name", "role", ("since", "created_at"), "suspended_at"]
+    return Answer(found, table=table_of(found, columns, "It has no members."))
+
+
+@change(app, "set-role")
+def set_role(
+    session: Session,
+    organization: Name,
+    user: UserName,
+    role: Annotated[str, Argument(metavar="ROLE", help=f"One of {', '.join(ROLES)}.")],
+) -> Answer:
+    """Give a user a role, as a new member if it isn't one. The owners and the user are told by mail."""
+    found = session.write(operator_set_role, organization, user, role)
+    line = f"{found.user.email} is {found.role} of {found.organization.name}."
+    return Answer(_describe_member(found), (line,))
+
+
+@change(app, "rename")
+def rename(
+    session: Session,
+    organization: Name,
+    name: Annotated[str, Option(metavar="NAME", help="The new name.")],
+) -> Answer:
+    """Rename an organization. Its slug stays."""
+    found = session.write(operator_rename, organization, name)
+    return Answer(_describe(found), (f"The organization {found.id} is {found.name}.",))
+
+
+def _describe(organization: Organization) -> dict[str, Any]:
+    return {name: getattr(organization, name) for name in Organization.__slots__}
+
+
+def _describe_member(membership: Membership) -> dict[str, Any]:
+    user = membership.user
+    return {
+        "user_id": user.id,
+        "email": user.email,
+        "name": user.name,
+        "role": membership.role,
+        "created_at": membership.created_at,
+        "suspended_at": user.suspended_at,
+    }

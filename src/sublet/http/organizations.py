@@ -1,0 +1,242 @@
+"""Handlers of organizations (extensions; docs/spec-choices.md, "Organizations")."""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from sublet.accounts import membership_store
+from sublet.accounts.model import Membership
+from sublet.audit import Actor
+from sublet.credits.model import Outcome
+from sublet.db import Tx
+from sublet.http import shapes
+from sublet.http.bodies import (
+    AcceptBody,
+    InvitationBody,
+    NoBody,
+    OrganizationBody,
+    PageQuery,
+    RoleBody,
+)
+from sublet.http.endpoints import Answer, Call, Visit
+from sublet.http.idempotency import write_once
+from sublet.http.paging import read_page
+from sublet.http.render import invitation_shape, member_shape, organization_shape, token_shape
+from sublet.ids import Position
+from sublet.organizations.accept_invitation import accept_invitation, opens_accounts
+from sublet.organizations.create_organization import create_organization
+from sublet.organizations.find import (
+    find_joined,
+    find_other,
+    list_joined,
+    refuse_unless_owner,
+)
+from sublet.organizations.invite_member import find_invitation, invite_member, revoke_invitation
+from sublet.organizations.remove_member import remove_member
+from sublet.organizations.rename_organization import rename_organization
+from sublet.organizations.set_role import set_role
+from sublet.sign_up import store
+from sublet.sign_up.sign_up import code_refusal
+
+
+async def list_organizations(call: Call[None, PageQuery]) -> Answer:
+    """List the user's organizations.
+
+    Those of which the user is a member, with the user's role, newest first. A token that is for an organization lists that one.
+    """
+    actor = call.actor()
+
+    def find(
+        tx: Tx, limit: int, after: Position | None
+    ) -> Iterator[tuple[Position, shapes.OrganizationDetailShape]]:
+        for each in list_joined(tx, actor, limit, after):
+            at = each.organization.created_at
+            yield Position(at, each.organization.id), organization_shape(each)
+
+    items, page, headers = await read_page(call, "organizations", find)
+    return Answer(shapes.OrganizationsAnswer(organizations=items, page=page), headers)
+
+
+async def create_organization_(call: Call[OrganizationBody, None]) -> Answer:
+    """Create an organization.
+
+    The user is its owner. It has names, credits, a free quota and tickets of its own, which tokens with its `organization_id` act on.
+    """
+    created_max = call.context.settings.organizations_per_user
+
+    def verb(tx: Tx) -> Outcome:
+        return Outcome(create_organization(tx, call.actor(), call.body.name, created_max=created_max).id)
+
+    done = await write_once(call, 201, verb)
+    membership = await call.context.db.read(find_joined, call.actor(), str(done.outcome.id))
+    answer = shapes.OrganizationDetailAnswer(organization=organization_shape(membership))
+    return Answer(answer, done.headers, done.status)
+
+
+async def get_organization(call: Call[None, None]) -> Answer:
+    """Get an organization.
+
+    By its id, with the user's role in it.
+    """
+    return await _organization(call)
+
+
+async def change_organization(call: Call[OrganizationBody, None]) -> Answer:
+    """Rename an organization.
+
+    Only its owners may. The slug stays.
+    """
+    done = await write_once(
+        call, 200, _as_acting_user(rename_organization), call.actor(), call.path["id"], call.body.name
+    )
+    found = await _organization(call)
+    return Answer(found.body, done.headers, done.status)
+
+
+async def list_members(call: Call[None, PageQuery]) -> Answer:
+    """List the members of an organization.
+
+    With their roles, newest first.
+    """
+
+    def find(tx: Tx, limit: int, after: Position | None) -> Iterator[tuple[Position, shapes.MemberShape]]:
+        own = find_joined(tx, call.actor(), call.path["id"])
+        for each in membership_store.list_members(tx, own.organization.id, limit, after):
+            yield Position(each.created_at, each.user.id), member_shape(each)
+
+    items, page, headers = await read_page(call, "members", find)
+    return Answer(shapes.MembersAnswer(members=items, page=page), headers)
+
+
+async def change_member(call: Call[RoleBody, None]) -> Answer:
+    """Change the role of a member.
+
+    Only owners may. It is in effect from the member's next request on.
+    """
+    path = call.path
+    done = await write_once(
+        call,
+        200,
+        _as_acting_user(set_role),
+        call.actor(),
+        path["id"],
+        path["user_id"],
+        call.body.role,
+    )
+
+    def read(tx: Tx) -> Membership:
+        return find_other(tx, find_joined(tx, call.actor(), path["id"]).organization.id, path["user_id"])
+
+    member = await call.context.db.read(read)
+    return Answer(shapes.MemberAnswer(member=member_shape(member)), done.headers, done.status)
+
+
+async def remove_member_(call: Call[NoBody, None]) -> Answer:
+    """Remove a member, or leave.
+
+    Owners remove others, and everyone may leave by removing themselves. The member's tokens for the organization are revoked. An
+    organization keeps at least one owner.
+    """
+    path = call.path
+    done = await write_once(
+        call, 200, _as_acting_user(remove_member), call.actor(), path["id"], path["user_id"]
+    )
+    removed = shapes.RemovedShape(organization_id=int(path["id"]), user_id=int(path["user_id"]))
+    return Answer(shapes.RemovedAnswer(removed=removed), done.headers, done.status)
+
+
+async def list_invitations(call: Call[None, PageQuery]) -> Answer:
+    """List the open invitations.
+
+    Only owners may. Newest first, without those that were accepted or revoked, or have expired.
+    """
+
+    def find(tx: Tx, limit: int, after: Position | None) -> Iterator[tuple[Position, shapes.InvitationShape]]:
+        own = find_joined(tx, call.actor(), call.path["id"])
+        refuse_unless_owner(own)
+        for each in store.list_open_memberships(tx, own.organization.id, limit, after):
+            yield Position(each.created_at, each.id), invitation_shape(each)
+
+    items, page, headers = await read_page(call, "invitations", find)
+    return Answer(shapes.InvitationsAnswer(invitations=items, page=page), headers)
+
+
+async def invite_member_(call: Call[InvitationBody, None]) -> Answer:
+    """Invite someone.
+
+    Only owners may. The address gets a link that is valid for a week; the answer is the same whether it has an account or not. A new
+    invitation takes the place of an open one to the same address.
+    """
+    organization_id, body = call.path["id"], call.body
+
+    def verb(tx: Tx) -> Outcome:
+        added = invite_member(tx, call.actor(), organization_id, body.email, body.role, call.public_url)
+        return Outcome(added.id)
+
+    def read(tx: Tx) -> shapes.InvitationShape:
+        own = find_joined(tx, call.actor(), organization_id)
+        return invitation_shape(find_invitation(tx, own.organization.id, str(done.outcome.id)))
+
+    done = await write_once(call, 201, verb)
+    return Answer(
+        shapes.InvitationAnswer(invitation=await call.context.db.read(read)), done.headers, done.status
+    )
+
+
+async def revoke_invitation_(call: Call[NoBody, None]) -> Answer:
+    """Revoke an invitation.
+
+    Only owners may. Its link is void from then on.
+    """
+    path = call.path
+    done = await write_once(
+        call,
+        200,
+        _as_acting_user(revoke_invitation),
+        call.actor(),
+        path["id"],
+        path["invitation_id"],
+    )
+    revoked = shapes.RevokedInvitationShape(organization_id=int(path["id"]), id=int(path["invitation_id"]))
+    return Answer(shapes.RevokedInvitationAnswer(revoked=revoked), done.headers, done.status)
+
+
+async def accept_invitation_(visit: Visit[AcceptBody]) -> Answer:
+    """Accept an invitation to an organization.
+
+    The code is that of the link in the mail. It proves the address, so no token is needed. An address without an account gets one, with a
+    first token as a sign-up does, whose secret is shown only here; `name` is that of the new user. Otherwise `token` and `secret` are null.
+    """
+    actor = Actor(kind="system", name="invitation", request_id=visit.request_id)
+    done = await visit.context.db.write(
+        accept_invitation,
+        actor,
+        visit.path["code"],
+        visit.body.name,
+        opens_accounts=opens_accounts(visit.context.settings),
+    )
+    if done is None:
+        raise code_refusal()
+    issued = done.issued
+    return Answer(
+        shapes.AcceptedAnswer(
+            user=shapes.UserShape.of(done.member.user),
+            organization=organization_shape(done.membership),
+            token=token_shape(issued.token, done.member.user) if issued is not None else None,
+            secret=issued.secret.reveal() if issued is not None else None,
+        )
+    )
+
+
+def _as_acting_user(verb: Callable[..., object]) -> Callable[..., Outcome]:
+    """Return a verb whose outcome is the acting user: what it changes is in the path."""
+
+    def run(tx: Tx, actor: Actor, /, *args: Any) -> Outcome:
+        verb(tx, actor, *args)
+        return Outcome(actor.user_id or 0)
+
+    return run
+
+
+async def _organization(call: Call[Any, Any]) -> Answer:
+    membership = await call.context.db.read(find_joined, call.actor(), call.path["id"])
+    return Answer(shapes.OrganizationDetailAnswer(organization=organization_shape(membership)))

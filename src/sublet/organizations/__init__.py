@@ -1,0 +1,1 @@
+"""Organizations as their members use them: members, roles, invitations."""

@@ -1,0 +1,71 @@
+"""Accept an invitation to an organization (POST /auth/invitations/{code}/accept; docs/spec-choices.md, "Organizations")."""
+
+from dataclasses import dataclass
+
+from sublet.accounts.find import find_member
+from sublet.accounts.membership_store import find_membership
+from sublet.accounts.memberships import join, lock_members
+from sublet.accounts.model import Member, Membership
+from sublet.accounts.store import find_organization, find_user_by_email
+from sublet.accounts.tokens import IssuedToken, digest
+from sublet.accounts.users import add_user
+from sublet.audit import Actor
+from sublet.config import Settings
+from sublet.db import Tx
+from sublet.errors import SignUpClosed
+from sublet.organizations.notices import tell
+from sublet.sign_up import store
+from sublet.sign_up.codes import MEMBERSHIP
+from sublet.sign_up.sign_up import issue_first_token
+
+
+@dataclass(frozen=True, slots=True)
+class Accepted:
+    """The new membership; `issued` is the first token of a user who had no account."""
+
+    membership: Membership
+    member: Member
+    issued: IssuedToken | None
+
+
+def opens_accounts(settings: Settings) -> bool:
+    """True if an invitation to an organization opens an account for an address that has none."""
+    return settings.signup != "closed"
+
+
+def accept_invitation(
+    tx: Tx, actor: Actor, code: str, name: str | None = None, *, opens_accounts: bool
+) -> Accepted | None:
+    """Make the user with the invited address a member. An address without an account gets one, with a first token, if `opens_accounts`.
+
+    The code proves the address, so a token isn't needed. `name` is that of a new user, by default the address before the `@`. Who is
+    a member already keeps the role. Return None if the code is wrong, used, void or expired: the caller refuses.
+
+    Raises, in this order:
+        SignUpClosed: the address has no account, and can't get one.
+        ValidationFailed: the name is invalid.
+    """
+    found = store.lock_by_link(tx, digest(code), (MEMBERSHIP,))
+    if found is None or found.organization_id is None or found.role is None:
+        return None
+    organization = find_organization(tx, found.organization_id)
+    assert organization is not None  # noqa: S101 - the foreign key ensures it
+    user = find_user_by_email(tx, found.email)
+    lock_members(tx, organization, {user.id} if user is not None else set())
+    # Read after the lock: the owner who sent it may have revoked it, or left.
+    if store.find_open_membership(tx, organization.id, found.id) is None:
+        return None
+    issued = None
+    if user is None:
+        if not opens_accounts:
+            raise SignUpClosed(
+                "This registry opens no accounts by invitations to organizations. Ask its operator for an account, then open the link again."
+            )
+        user = add_user(tx, actor, found.email, name or found.email.partition("@")[0], signed_up=True).user
+        issued = issue_first_token(tx, actor, user)
+    store.use_code(tx, found.id)
+    if join(tx, actor, user.id, organization, found.role):
+        tell(tx, organization, f"{user.email} has joined as {found.role}.")
+    membership = find_membership(tx, user.id, organization.id)
+    assert membership is not None  # noqa: S101 - just added
+    return Accepted(membership, find_member(tx, user.id), issued)

@@ -1,0 +1,115 @@
+"""Find an organization of the user who sends a request, and lock it for its owner."""
+
+from sublet.accounts import membership_store, store
+from sublet.accounts.find import refuse_suspended
+from sublet.accounts.memberships import lock_members
+from sublet.accounts.model import Membership, User
+from sublet.accounts.roles import OWNER
+from sublet.audit import Actor
+from sublet.db import Tx
+from sublet.errors import Conflict, InsufficientRole, NotFound, OrganizationNotFound
+from sublet.ids import Position, parse_id
+
+
+def not_found() -> OrganizationNotFound:
+    """Return the refusal for an organization of which the user is no member, which answers like a missing one."""
+    return OrganizationNotFound(
+        "You are a member of no such organization. Check the id; GET /organizations lists yours."
+    )
+
+
+def find_joined(tx: Tx, actor: Actor, identifier: str) -> Membership:
+    """Return the membership of the acting user in the organization with this id.
+
+    Raises:
+        OrganizationNotFound: there is no such organization, the user is no member or is suspended, or the token is for another organization
+            or for some names only: it could let another user do more.
+    """
+    found = list_joined(tx, actor, 1, None, organization_id=parse_id(identifier) or 0)
+    if not found:
+        raise not_found()
+    return found[0]
+
+
+def list_joined(
+    tx: Tx, actor: Actor, limit: int, after: Position | None, *, organization_id: int | None = None
+) -> list[Membership]:
+    """Return the memberships of the acting user that its token may see, those in the newest organizations first, or that in one."""
+    if actor.user_id is None or not actor.restrictions.allows_all_names:
+        return []
+    if actor.account_id is not None:
+        account = store.find_user(tx, actor.account_id)
+        assert account is not None  # noqa: S101 - rows of users stay
+        if organization_id not in (None, account.organization_id):
+            return []
+        organization_id = account.organization_id
+    found = membership_store.list_of_user(tx, actor.user_id, limit, after, organization_id)
+    return [each for each in found if each.user.suspended_at is None]
+
+
+def find_other(tx: Tx, organization_id: int, identifier: str) -> Membership:
+    """Return the membership of the user with this id in an organization.
+
+    Raises:
+        OrganizationNotFound: the organization has no such member.
+    """
+    user_id = parse_id(identifier)
+    found = membership_store.find_membership(tx, user_id, organization_id) if user_id is not None else None
+    if found is None:
+        raise OrganizationNotFound(
+            "The organization has no such member. Check the id; GET …/members lists them."
+        )
+    return found
+
+
+def lock_joined(tx: Tx, actor: Actor, identifier: str, *other_ids: int | None) -> Membership:
+    """Return the acting user's membership, and lock the organization, so that changes of its members run one after the other.
+
+    `other_ids` are users to lock with it. Every verb that changes an organization calls this, or `lock_owned`, first.
+
+    Raises, in this order:
+        AccountSuspended: the user is suspended.
+        OrganizationNotFound: as `find_joined`.
+        Conflict: it is its users' own organization, whose members only the operator changes.
+    """
+    refuse_suspended(_acting(tx, actor))
+    # One statement locks all rows in order of id, so the user is not locked before.
+    found = find_joined(tx, actor, identifier)
+    lock_members(tx, found.organization, {found.user.id, *(each for each in other_ids if each is not None)})
+    return find_joined(tx, actor, identifier)
+
+
+def lock_owned(tx: Tx, actor: Actor, identifier: str, *other_ids: int | None) -> Membership:
+    """Return the acting owner's membership, and lock the organization.
+
+    Raises, in this order:
+        AccountSuspended, OrganizationNotFound, Conflict: as `lock_joined`.
+        InsufficientRole: the user is no owner.
+    """
+    found = lock_joined(tx, actor, identifier, *other_ids)
+    refuse_unless_owner(found)
+    return found
+
+
+def refuse_unless_owner(membership: Membership) -> None:
+    """Raise `InsufficientRole` if a member is no owner."""
+    if membership.role != OWNER:
+        raise InsufficientRole(
+            f"Your role in {membership.organization.name} is {membership.role}; only owners may do this. Ask one of them.",
+            details={"role": membership.role, "required_scope": "organization:write"},
+        )
+
+
+def refuse_last_owner(tx: Tx, membership: Membership) -> None:
+    """Raise `Conflict` if a member is the only owner, who can neither leave nor get another role. Call `lock_joined` first."""
+    if membership.role == OWNER and len(membership_store.list_owners(tx, membership.organization.id)) == 1:
+        raise Conflict(
+            f"{membership.user.email} is the only owner of {membership.organization.name}. Give another member that role first."
+        )
+
+
+def _acting(tx: Tx, actor: Actor) -> User:
+    user = store.find_user(tx, actor.user_id) if actor.user_id is not None else None
+    if user is None:
+        raise NotFound("There is no such user. Check the token.")
+    return user

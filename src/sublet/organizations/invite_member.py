@@ -1,0 +1,137 @@
+"""Invite a user to an organization, and revoke invitations (docs/spec-choices.md, "Organizations")."""
+
+from datetime import timedelta
+
+from sublet import audit
+from sublet.accounts import membership_store
+from sublet.accounts.fields import check_email
+from sublet.accounts.roles import ROLES
+from sublet.accounts.store import find_user_by_email
+from sublet.audit import Actor
+from sublet.db import Tx
+from sublet.errors import (
+    Conflict,
+    FieldError,
+    OrganizationNotFound,
+    RateLimited,
+    check_one_of,
+    validation_failed,
+)
+from sublet.ids import parse_id
+from sublet.mail.outbox import enqueue_to
+from sublet.mail.templates import render
+from sublet.organizations.find import lock_owned
+from sublet.sign_up import store
+from sublet.sign_up.codes import MEMBERSHIP, VALID_FOR, MailedCode, new_code
+from sublet.sign_up.sign_up import CONFIRM_PATH
+
+DAY = timedelta(days=1)
+OF_ORGANIZATION_PER_DAY = 50
+"""Most invitations of one organization within 24 hours."""
+TO_ADDRESS_PER_DAY = 5
+"""Most invitations that one address gets within 24 hours, from all organizations."""
+
+
+def invite_member(
+    tx: Tx, actor: Actor, identifier: str, email: str | None, role: str | None, public_url: str
+) -> MailedCode:
+    """Mail an invitation, valid for a week, and return it. It takes the place of an open one to the same address.
+
+    The answer is the same whether the address has an account or not.
+
+    Raises, in this order:
+        AccountSuspended, OrganizationNotFound, Conflict, InsufficientRole: as `lock_owned`.
+        ValidationFailed: all invalid fields: email, role.
+        Conflict: the address is a member's.
+        RateLimited: the organization has sent, or the address has got, as many invitations as one may within 24 hours.
+    """
+    own = lock_owned(tx, actor, identifier)
+    organization = own.organization
+    email, errors = check_email(email or "")
+    errors = [*errors, *check_one_of("role", role, ROLES)]
+    if role is None:
+        errors.append(FieldError("role", "required", f"Give one of {', '.join(ROLES)}."))
+    if errors:
+        raise validation_failed(errors)
+    user = find_user_by_email(tx, email)
+    if user is not None and membership_store.find_membership(tx, user.id, organization.id) is not None:
+        raise Conflict(f"{email} is a member already. Change the role with PATCH …/members/{user.id}.")
+    _refuse_too_many(tx, organization.id, email)
+    for each in store.list_open_memberships(tx, organization.id):
+        if each.email == email:
+            store.use_code(tx, each.id)
+    new = new_code()
+    code_id = store.insert_code(
+        tx,
+        new,
+        purpose=MEMBERSHIP,
+        email=email,
+        name="",
+        organization_id=organization.id,
+        role=role,
+        invited_by_user_id=own.user.id,
+        network="",
+        is_proven=True,
+        expires_at=tx.now + VALID_FOR[MEMBERSHIP],
+    )
+    secret = new.link_token.reveal()
+    message = render(
+        "membership",
+        inviter=own.user.name,
+        organization=organization.name,
+        role=role,
+        code=secret,
+        link=f"{public_url}{CONFIRM_PATH}?token={secret}",
+        public_url=public_url,
+    )
+    enqueue_to(tx, email, reference=f"code:{code_id}", subject=message.subject, text=message.text)
+    after = {"email": email, "role": role, "organization_id": organization.id}
+    audit.record(tx, actor, "organization.invite", code_id, object_type="mailed_code", after=after)
+    return find_invitation(tx, organization.id, str(code_id))
+
+
+def find_invitation(tx: Tx, organization_id: int, identifier: str) -> MailedCode:
+    """Return an open invitation to an organization.
+
+    Raises:
+        OrganizationNotFound: there is none with this id, or it was accepted, revoked or has expired.
+    """
+    code_id = parse_id(identifier)
+    found = store.find_open_membership(tx, organization_id, code_id) if code_id is not None else None
+    if found is None:
+        raise OrganizationNotFound(
+            "There is no such open invitation. Check the id; GET …/invitations lists them."
+        )
+    return found
+
+
+def revoke_invitation(tx: Tx, actor: Actor, identifier: str, invitation: str) -> MailedCode:
+    """Make an open invitation void, and return it.
+
+    Raises, in this order:
+        AccountSuspended, OrganizationNotFound, Conflict, InsufficientRole: as `lock_owned`.
+        OrganizationNotFound: there is no such open invitation.
+    """
+    own = lock_owned(tx, actor, identifier)
+    found = find_invitation(tx, own.organization.id, invitation)
+    store.use_code(tx, found.id)
+    after = {"organization_id": own.organization.id}
+    audit.record(
+        tx, actor, "organization.revoke_invitation", found.id, object_type="mailed_code", after=after
+    )
+    return found
+
+
+def _refuse_too_many(tx: Tx, organization_id: int, email: str) -> None:
+    since = tx.now - DAY
+    wait = int(DAY.total_seconds())
+    if store.count_memberships(tx, since, organization_id=organization_id) >= OF_ORGANIZATION_PER_DAY:
+        raise RateLimited(
+            f"The organization has sent {OF_ORGANIZATION_PER_DAY} invitations within 24 hours. Wait a day.",
+            retry_after_seconds=wait,
+        )
+    if store.count_memberships(tx, since, email=email) >= TO_ADDRESS_PER_DAY:
+        raise RateLimited(
+            f"This address has got {TO_ADDRESS_PER_DAY} invitations within 24 hours. Wait a day.",
+            retry_after_seconds=wait,
+        )

@@ -1,0 +1,48 @@
+"""Rename an organization (PATCH /organizations/{id}; `sublet organization rename`; docs/spec-choices.md, "Organizations")."""
+
+from sublet import audit
+from sublet.accounts import membership_store
+from sublet.accounts.fields import check_text
+from sublet.accounts.find import lock_acting_user
+from sublet.accounts.model import Organization
+from sublet.accounts.organizations import find_organization
+from sublet.audit import Actor
+from sublet.db import Tx
+from sublet.errors import validation_failed
+from sublet.organizations.find import find_joined, refuse_unless_owner
+
+
+def rename_organization(tx: Tx, actor: Actor, identifier: str, name: str | None) -> Organization:
+    """Rename an organization of the acting owner. Its slug stays. The same name again leaves no audit event.
+
+    Raises, in this order:
+        AccountSuspended: the user is suspended.
+        OrganizationNotFound: as `find_joined`.
+        InsufficientRole: the user is no owner.
+        ValidationFailed: the name is invalid.
+    """
+    lock_acting_user(tx, actor)
+    own = find_joined(tx, actor, identifier)
+    refuse_unless_owner(own)
+    return _rename(tx, actor, own.organization, name)
+
+
+def operator_rename(tx: Tx, actor: Actor, identifier: str, name: str) -> Organization:
+    """Rename any organization (name, slug or id).
+
+    Raises, in this order:
+        NotFound, Conflict: there is no such organization, or several.
+        ValidationFailed: the name is invalid.
+    """
+    return _rename(tx, actor, find_organization(tx, identifier), name)
+
+
+def _rename(tx: Tx, actor: Actor, organization: Organization, name: str | None) -> Organization:
+    name, errors = check_text("name", name)
+    if errors:
+        raise validation_failed(errors)
+    if name == organization.name:
+        return organization
+    before, after = {"name": organization.name}, {"name": name}
+    audit.record(tx, actor, "organization.rename", organization.id, before=before, after=after)
+    return membership_store.update_name(tx, organization.id, name)

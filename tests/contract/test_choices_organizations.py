@@ -1,0 +1,197 @@
+"""Organizations over HTTP (docs/spec-choices.md, "Organizations")."""
+
+import re
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from sqlalchemy import select
+
+from sublet.mail.store import mails
+from sublet.organizations.accept_invitation import opens_accounts
+from support.error_triggers import fresh, newcomer
+from support.open_registry import opened
+from support.running_service import Registrant, RunningService
+
+ORGANIZATION = ["id", "name", "slug", "role", "created_at"]
+MEMBER = ["user_id", "email", "name", "role", "created_at"]
+INVITATION = ["id", "email", "role", "created_at", "expires_at"]
+
+
+@pytest.fixture(scope="module")
+def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningService]:
+    with opened(tmp_path_factory.mktemp("organizations")) as service:
+        yield service
+
+
+def create(service: RunningService, who: Registrant, name: str = "Coop") -> dict[str, Any]:
+    answer = service.call(who, "POST", "/organizations", {"name": name})
+    assert answer.status_code == 201, answer.text
+    return dict(answer.json()["organization"])
+
+
+def invite(
+    service: RunningService, who: Registrant, organization: dict[str, Any], email: str, role: str
+) -> str:
+    """Invite an address, and return the code in the mail."""
+    path = f"/organizations/{organization['id']}/invitations"
+    answer = service.call(who, "POST", path, {"email": email, "role": role})
+    assert answer.status_code == 201, answer.text
+    assert list(answer.json()["invitation"]) == INVITATION
+    query = select(mails.c.text).where(mails.c.recipient == email).order_by(mails.c.id.desc()).limit(1)
+    found = re.search(
+        r"confirm\?token=(\S+)", service.read(lambda tx: str(tx.connection.execute(query).scalar_one()))
+    )
+    assert found is not None
+    return found[1]
+
+
+def accept(service: RunningService, code: str, **body: str) -> Any:
+    origin = service.base_url.removesuffix("/api/v1")
+    return service.client.post(f"{origin}/auth/invitations/{code}/accept", json=body)
+
+
+def test_a_users_own_organization_is_listed_and_stands_for_the_user(service: RunningService) -> None:
+    ada = newcomer(service)
+    (own,) = service.call(ada, "GET", "/organizations").json()["organizations"]
+    assert list(own) == ORGANIZATION
+    assert (own["id"], own["role"]) == (ada.organization["id"], "owner")
+    token = service.token_for(ada, own["id"])
+    fqdn = fresh()
+    assert service.call(token, "POST", "/subdomains", {"fqdn": fqdn}).status_code == 201
+    assert service.call(ada, "GET", f"/subdomains/{fqdn}").status_code == 200
+    for path, body in (("invitations", {"email": "x@example.org", "role": "owner"}),):
+        answer = service.call(ada, "POST", f"/organizations/{own['id']}/{path}", body)
+        assert (answer.status_code, answer.json()["error"]) == (409, "conflict")
+
+
+def test_a_life_of_an_organization(service: RunningService) -> None:
+    ada, bob = newcomer(service), newcomer(service)
+    coop = create(service, ada)
+    path = f"/organizations/{coop['id']}"
+    assert (coop["role"], service.call(ada, "GET", path).json()["organization"]) == ("owner", coop)
+    code = invite(service, ada, coop, bob.email, "member")
+    (invitation,) = service.call(ada, "GET", f"{path}/invitations").json()["invitations"]
+    assert (list(invitation), invitation["email"]) == (INVITATION, bob.email)
+    answer = accept(service, code)
+    assert (answer.status_code, answer.json()["organization"]["role"]) == (201, "member")
+    assert (answer.json()["token"], answer.json()["secret"]) == (None, None)
+    assert accept(service, code).status_code == 422
+    members = service.call(bob, "GET", f"{path}/members").json()["members"]
+    assert [list(each) for each in members] == [MEMBER] * 2
+    assert {each["email"]: each["role"] for each in members} == {ada.email: "owner", bob.email: "member"}
+    token = service.token_for(bob, coop["id"])
+    assert service.call(token, "POST", "/subdomains", {"fqdn": fresh()}).status_code == 201
+    assert [each["id"] for each in service.call(token, "GET", "/organizations").json()["organizations"]] == [
+        coop["id"]
+    ]
+    renamed = service.call(ada, "PATCH", path, {"name": "Collective"}).json()["organization"]
+    assert renamed == {**coop, "name": "Collective"}
+    changed = service.call(ada, "PATCH", f"{path}/members/{bob.id}", {"role": "owner"})
+    assert changed.json()["member"]["role"] == "owner"
+    left = service.call(ada, "DELETE", f"{path}/members/{ada.id}", {})
+    assert left.json() == {"ok": True, "removed": {"organization_id": coop["id"], "user_id": ada.id}}
+    assert service.call(ada, "GET", path).status_code == 404
+    assert service.call(bob, "DELETE", f"{path}/members/{bob.id}", {}).status_code == 409
+
+
+def test_the_code_of_an_unknown_address_opens_an_account(service: RunningService) -> None:
+    ada = newcomer(service)
+    code = invite(service, ada, create(service, ada), "eva@example.org", "viewer")
+    answer = accept(service, code, name="Eva").json()
+    assert (answer["user"]["name"], answer["organization"]["role"]) == ("Eva", "viewer")
+    assert service.call(answer["secret"], "GET", "/me").json()["user"]["email"] == "eva@example.org"
+
+
+def test_the_link_opens_a_page_that_accepts(service: RunningService) -> None:
+    ada, bob = newcomer(service), newcomer(service)
+    coop = create(service, ada, "Coop <b>")
+    code = invite(service, ada, coop, bob.email, "billing")
+    url = f"{service.base_url.removesuffix('/api/v1')}/signup/confirm"
+    assert code in service.client.get(f"{url}?token={code}").text
+    page = service.client.post(url, data={"token": code})
+    assert page.status_code == 200
+    assert "You are in Coop &lt;b&gt;" in page.text
+    assert "sublet_" not in page.text
+    assert service.client.post(url, data={"token": code}).status_code == 422
+
+
+def test_a_closed_registry_opens_no_account_by_invitation(service: RunningService) -> None:
+    ada = newcomer(service)
+    code = invite(service, ada, create(service, ada), "zoe@example.org", "viewer")
+    assert opens_accounts(service.settings)
+    assert not opens_accounts(replace(service.settings, signup="closed"))
+    assert accept(service, code).status_code == 201
+
+
+def test_a_token_for_an_organization_makes_none_for_another_or_for_its_user(service: RunningService) -> None:
+    ada = newcomer(service)
+    coop, other = create(service, ada), create(service, ada)
+    shared = service.token_for(ada, coop["id"])
+    body = {"name": "child", "scopes": ["account:read"]}
+    child = service.call(shared, "POST", "/tokens", body).json()["token"]
+    assert child["organization_id"] == coop["id"]
+    for organization_id in (other["id"], ada.organization["id"], 777777):
+        answer = service.call(shared, "POST", "/tokens", {**body, "organization_id": organization_id})
+        assert answer.json()["errors"][0]["code"] == "exceeds_token", organization_id
+    answer = service.call(newcomer(service), "POST", "/tokens", {**body, "organization_id": coop["id"]})
+    assert answer.json()["errors"][0]["code"] == "value_invalid"
+    listed = service.call(shared, "GET", "/tokens").json()["tokens"]
+    assert {each["organization_id"] for each in listed} == {coop["id"]}
+    assert {each["organization_id"] for each in service.call(ada, "GET", "/tokens").json()["tokens"]} == {
+        coop["id"],
+        ada.organization["id"],
+    }
+
+
+def test_an_idempotency_key_is_not_repeated_to_another_holder(service: RunningService) -> None:
+    ada = newcomer(service)
+    shared = service.token_for(ada, create(service, ada)["id"])
+    body = {"fqdn": fresh()}
+    assert service.call(ada, "POST", "/subdomains", body, idempotency_key="k").status_code == 201
+    answer = service.call(shared, "POST", "/subdomains", body, idempotency_key="k")
+    assert answer.json()["error"] == "idempotency_key_reused"
+    answers = [
+        service.call(shared, "POST", "/subdomains", {"fqdn": "k.example.test"}, idempotency_key="l")
+        for _ in range(2)
+    ]
+    assert [each.status_code for each in answers] == [201, 201]
+    assert answers[0].json() == answers[1].json()
+    made = [
+        service.call(ada, "POST", "/organizations", {"name": "Once"}, idempotency_key="m") for _ in range(2)
+    ]
+    assert made[0].json() == made[1].json()
+
+
+def test_the_last_credits_are_spent_once(service: RunningService) -> None:
+    """Two members register at once with the credits for one name."""
+    ada, bob = newcomer(service), newcomer(service)
+    coop = create(service, ada)
+    service.operator("organization", "set-role", str(coop["id"]), bob.email, "member")
+    service.operator("credits", "grant", f"organization:{coop['id']}", "10", "--reason", "test")
+    tokens = [service.token_for(who, coop["id"]) for who in (ada, bob)]
+
+    def take(number: int) -> int:
+        body = {"fqdn": fresh(), "registration_mode": "plus", "confirm": True}
+        return service.call(tokens[number % 2], "POST", "/subdomains", body).status_code
+
+    with ThreadPoolExecutor(8) as threads:
+        statuses = list(threads.map(take, range(16)))
+    assert sorted(statuses) == [201] + [402] * 15
+    assert service.call(tokens[0], "GET", "/credits").json()["credit_balance"] == 0
+
+
+def test_two_owners_do_not_remove_each_other(service: RunningService) -> None:
+    ada, bob = newcomer(service), newcomer(service)
+    coop = create(service, ada)
+    service.operator("organization", "set-role", str(coop["id"]), bob.email, "owner")
+
+    def remove(pair: tuple[Registrant, Registrant]) -> int:
+        path = f"/organizations/{coop['id']}/members/{pair[1].id}"
+        return service.call(pair[0], "DELETE", path, {}).status_code
+
+    with ThreadPoolExecutor(2) as threads:
+        statuses = sorted(threads.map(remove, ((ada, bob), (bob, ada))))
+    assert statuses == [200, 404]

@@ -1,0 +1,183 @@
+"""Creating an organization, and what it holds apart from its members; on both databases."""
+
+import pytest
+
+from sublet.accounts.create_token import create_token
+from sublet.accounts.users import suspend_user
+from sublet.audit import Actor, EventFilter, search_events
+from sublet.credits.model import Payable
+from sublet.credits.movements import grant_credits
+from sublet.credits.store import find_balance, list_own_payments
+from sublet.errors import (
+    AccountSuspended,
+    Conflict,
+    FreeQuotaExceeded,
+    InsufficientCredits,
+    SubdomainNotFound,
+    TicketNotFound,
+    TokenRestricted,
+    ValidationFailed,
+)
+from sublet.organizations.create_organization import create_organization
+from sublet.subdomains.find import find_in_account
+from sublet.subdomains.model import Register, SubdomainFilter
+from sublet.subdomains.register import register
+from sublet.subdomains.renew import renew
+from sublet.subdomains.set_auto_renew import set_auto_renew
+from sublet.subdomains.store import list_own
+from sublet.subdomains.transfer import transfer
+from sublet.tickets.find import show_own
+from sublet.tickets.model import OpenTicket
+from sublet.tickets.open_ticket import open_ticket
+from sublet.tickets.reply import reply
+from sublet.tickets.staff import staff_reply
+from support.acting_tokens import acting, issue
+from support.registry import FREE_QUOTA, OPERATOR, Registry
+from support.shared_names import account, role_of, share, told, working_for
+
+SHOP = "shop.example.test"
+PAID = Payable(confirm=True)
+
+
+def take(registry: Registry, actor: Actor, fqdn: str = SHOP, mode: str | None = None) -> int:
+    command = Register(fqdn=fqdn, registration_mode=mode, payable=PAID)
+    return registry.write(register, actor, command, free_quota=FREE_QUOTA).id
+
+
+def names_of(registry: Registry, actor: Actor) -> list[str]:
+    return [each.fqdn for each in registry.read(list_own, actor, SubdomainFilter(), 100, None)]
+
+
+def test_the_creator_is_its_owner(registry: Registry) -> None:
+    organization_id = share(registry)
+    assert role_of(registry, organization_id, "ann") == "owner"
+    assert role_of(registry, organization_id) is None
+    assert registry.doctor() == []
+
+
+def test_each_user_creates_a_few(registry: Registry) -> None:
+    for _ in range(2):
+        registry.write(create_organization, registry.actor(), "Coop", created_max=2)
+    with registry.refuses(Conflict):
+        registry.write(create_organization, registry.actor(), "Coop", created_max=2)
+    registry.write(create_organization, registry.actor("ben"), "Coop", created_max=2)
+
+
+def test_refusals(registry: Registry) -> None:
+    for name in (None, " ", "x" * 201, "a\nb"):
+        with registry.refuses(ValidationFailed):
+            registry.write(create_organization, registry.actor(), name, created_max=3)
+    restricted = acting(issue(registry, names=[SHOP]))
+    with registry.refuses(TokenRestricted):
+        registry.write(create_organization, restricted, "Coop", created_max=3)
+    shared = working_for(registry, share(registry))
+    with registry.refuses(TokenRestricted):
+        registry.write(create_organization, shared, "Coop", created_max=3)
+    registry.write(suspend_user, OPERATOR, "ann@example.org")
+    with registry.refuses(AccountSuspended):
+        registry.write(create_organization, registry.actor(), "Coop", created_max=3)
+
+
+def test_names_are_the_organizations_and_not_the_members(registry: Registry) -> None:
+    organization_id = share(registry, ben="member")
+    ann, ben = (working_for(registry, organization_id, name) for name in ("ann", "ben"))
+    take(registry, ben)
+    own = registry.register("own.example.test", "ben")
+    assert names_of(registry, ann) == names_of(registry, ben) == [SHOP]
+    assert names_of(registry, registry.actor("ben")) == [own.fqdn]
+    for actor, name in ((registry.actor(), SHOP), (registry.actor("ben"), SHOP), (ann, own.fqdn)):
+        with registry.refuses(SubdomainNotFound):
+            registry.read(find_in_account, actor, name)
+    assert registry.doctor() == []
+
+
+def test_credits_and_quota_are_the_organizations(registry: Registry) -> None:
+    organization_id = share(registry, ben="member")
+    ben = working_for(registry, organization_id, "ben")
+    with registry.refuses(InsufficientCredits):
+        take(registry, ben, "paid.example.test", "plus")
+    registry.write(grant_credits, OPERATOR, f"organization:{organization_id}", 25, "paid by invoice")
+    take(registry, ben, "paid.example.test", "plus")
+    registry.advance(days=320)
+    registry.write(renew, ben, "paid.example.test", PAID)
+    assert registry.read(find_balance, account(registry, organization_id)) == 4
+    assert (registry.balance("ann"), registry.balance("ben")) == (100, 0)
+    assert [each.credits for each in registry.read(list_own_payments, ben, 10, None)] == [-11, -10, 25]
+    assert registry.read(list_own_payments, registry.actor("ben"), 10, None) == []
+    for label in ("a", "b"):
+        take(registry, ben, f"{label}.example.test")
+    with registry.refuses(FreeQuotaExceeded):
+        take(registry, ben, "c.example.test", "free")
+    take(registry, registry.actor("ben"), "c.example.test")
+    assert registry.doctor() == []
+
+
+def test_a_daily_ceiling_counts_what_its_tokens_spend_for_all(registry: Registry) -> None:
+    organization_id = share(registry)
+    registry.write(grant_credits, OPERATOR, f"organization:{organization_id}", 100, "test")
+    parent = issue(registry, daily_credits=15)
+    child = registry.write(
+        create_token, acting(parent), "shared", {"scopes": parent.scopes}, organization_id
+    ).token
+    assert (child.organization_id, child.daily_credits) == (organization_id, 15)
+    shared = working_for(registry, organization_id, daily_credits=15)
+    take(registry, shared, "a.example.test", "plus")
+    with registry.refuses(TokenRestricted):
+        take(registry, shared, "b.example.test", "plus")
+    take(registry, acting(parent), "b.example.test", "plus")
+    with registry.refuses(TokenRestricted):
+        take(registry, acting(parent), "c.example.test", "plus")
+
+
+def test_automatic_renewal_charges_the_organization_and_tells_its_owners(registry: Registry) -> None:
+    organization_id = share(registry, ben="owner")
+    registry.write(grant_credits, OPERATOR, f"organization:{organization_id}", 50, "test")
+    ann = working_for(registry, organization_id)
+    take(registry, ann, SHOP, "plus")
+    registry.write(set_auto_renew, ann, SHOP, 50, may_spend=True)
+    done = registry.live(days=330)
+    assert done["auto_renewed"] == 1
+    assert registry.read(find_balance, account(registry, organization_id)) == 29
+    assert registry.doctor() == []
+
+
+def test_tickets_are_the_organizations(registry: Registry) -> None:
+    organization_id = share(registry, ben="member")
+    ann, ben = (working_for(registry, organization_id, name) for name in ("ann", "ben"))
+    take(registry, ben)
+    number = str(registry.write(open_ticket, ben, OpenTicket("Help", "Please.", fqdn=SHOP)).id)
+    ticket = registry.read(show_own, ann, number)
+    assert (ticket.requester_email, ticket.messages[0].author_name) == ("ben@example.org", "Ben")
+    registry.write(staff_reply, OPERATOR, number, "Done.", "Olga")
+    registry.write(reply, ann, number, "Thank you.")
+    assert [each.author_name for each in registry.read(show_own, ben, number).messages] == [
+        "Ben",
+        "Olga",
+        "Ann",
+    ]
+    for actor in (registry.actor(), registry.actor("ben")):
+        with registry.refuses(TicketNotFound):
+            registry.read(show_own, actor, number)
+    assert registry.doctor() == []
+
+
+def test_the_operator_moves_names_to_an_organization_and_back(registry: Registry) -> None:
+    organization_id = share(registry, ben="owner")
+    registry.register(SHOP)
+    registry.write(transfer, OPERATOR, SHOP, f"organization:{organization_id}")
+    ben = working_for(registry, organization_id, "ben")
+    assert names_of(registry, ben) == [SHOP]
+    registry.write(transfer, OPERATOR, SHOP, "ben@example.org")
+    assert names_of(registry, ben) == []
+    assert registry.doctor() == []
+    assert len(told(registry, "ben")) == 1  # that the operator added ben
+
+
+@pytest.mark.parametrize("name", ["ann", "ben"])
+def test_who_acts_is_in_the_audit(registry: Registry, name: str) -> None:
+    organization_id = share(registry, ben="member")
+    take(registry, working_for(registry, organization_id, name))
+    (event,) = registry.read(search_events, EventFilter(action="subdomain.register"), 10)
+    assert event.user_id == registry.users[name]
+    assert event.after is not None
+    assert event.after["user_id"] == account(registry, organization_id)

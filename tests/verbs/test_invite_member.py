@@ -1,0 +1,171 @@
+"""Invitations to an organization, and their acceptance; on both databases."""
+
+import asyncio
+from datetime import timedelta
+
+import pytest
+from sqlalchemy import func, select
+
+from sublet.accounts.store import find_user_by_email, memberships, users
+from sublet.accounts.users import suspend_user
+from sublet.errors import (
+    AccountSuspended,
+    Conflict,
+    InsufficientRole,
+    OrganizationNotFound,
+    RateLimited,
+    SignUpClosed,
+    ValidationFailed,
+)
+from sublet.organizations.accept_invitation import accept_invitation
+from sublet.organizations.invite_member import (
+    OF_ORGANIZATION_PER_DAY,
+    TO_ADDRESS_PER_DAY,
+    invite_member,
+    revoke_invitation,
+)
+from sublet.organizations.remove_member import remove_member
+from sublet.registry.delete_user import delete_user
+from sublet.registry.erasure_store import find_mentions
+from sublet.sign_up.codes import MailedCode
+from sublet.sign_up.sign_up import FIRST_SCOPES, confirm_sign_up
+from sublet.sign_up.store import list_open_memberships
+from support.registry import OPERATOR, Registry
+from support.shared_names import STRANGER, URL, accept, mailed_code, role_of, share, told
+
+BEN, EVE = "ben@example.org", "eva@example.org"
+
+
+def invite(
+    registry: Registry, organization_id: int, email: str = BEN, role: str | None = "member", by: str = "ann"
+) -> MailedCode:
+    return registry.write(invite_member, registry.actor(by), str(organization_id), email, role, URL)
+
+
+def test_a_user_joins_with_the_code(registry: Registry) -> None:
+    organization_id = share(registry)
+    added = invite(registry, organization_id, " BEN@example.org ", "billing")
+    assert (added.email, added.role) == (BEN, "billing")
+    assert role_of(registry, organization_id) is None
+    code = mailed_code(registry, BEN)
+    assert code not in str(registry.dump()["mailed_codes"])
+    done = accept(registry, code)
+    assert done is not None
+    assert (done.issued, done.membership.role, role_of(registry, organization_id)) == (None, *2 * ["billing"])
+    assert told(registry) == ["ben@example.org has joined as billing."]
+    assert accept(registry, code) is None
+    assert registry.read(list_open_memberships, organization_id) == []
+    assert registry.doctor() == []
+
+
+def test_an_unknown_address_gets_an_account(registry: Registry) -> None:
+    organization_id = share(registry)
+    invite(registry, organization_id, EVE)
+    code = mailed_code(registry, EVE)
+    with registry.refuses(SignUpClosed):
+        accept(registry, code, opens_accounts=False)
+    done = accept(registry, code)
+    assert done is not None
+    assert done.issued is not None
+    assert (done.member.user.name, done.issued.token.scopes) == ("eva", FIRST_SCOPES)
+    assert done.member.user.signed_up_at == registry.now
+    assert done.member.organization.id != organization_id, "it has its own one too"
+    assert registry.doctor() == []
+    done_away = registry.write(delete_user, OPERATOR, EVE, confirmed=True)
+    assert registry.read(find_mentions, done_away.identities) == {}
+
+
+def test_the_mail_and_the_answer_do_not_tell_who_has_an_account(registry: Registry) -> None:
+    organization_id = share(registry)
+    known, unknown = invite(registry, organization_id), invite(registry, organization_id, EVE)
+    differing = ("id", "email", "code_digest", "link_digest")
+    for name in MailedCode.__slots__:
+        assert (getattr(known, name) == getattr(unknown, name)) is (name not in differing)
+    assert confirm_code(registry, mailed_code(registry, EVE)) is None, (
+        "it opens no account without the organization"
+    )
+
+
+def confirm_code(registry: Registry, code: str) -> object:
+    return registry.write(confirm_sign_up, STRANGER, link_token=code)
+
+
+def test_a_code_ends(registry: Registry) -> None:
+    """By a newer one, by revocation, in a week, and with its sender."""
+    organization_id = share(registry, ben="owner")
+    codes = []
+    for _ in range(2):
+        added = invite(registry, organization_id, EVE)
+        codes.append(mailed_code(registry, EVE))
+    assert accept(registry, codes[0]) is None
+    registry.write(revoke_invitation, registry.actor("ben"), str(organization_id), str(added.id))
+    assert accept(registry, codes[1]) is None
+    with registry.refuses(OrganizationNotFound):
+        registry.write(revoke_invitation, registry.actor(), str(organization_id), str(added.id))
+    invite(registry, organization_id, EVE)
+    registry.now += timedelta(days=7)
+    assert accept(registry, mailed_code(registry, EVE)) is None
+    invite(registry, organization_id, EVE, "owner", by="ben")
+    code = mailed_code(registry, EVE)
+    registry.write(remove_member, registry.actor(), str(organization_id), str(registry.users["ben"]))
+    assert accept(registry, code) is None
+    assert accept(registry, "wrong") is None
+
+
+def test_limits(registry: Registry) -> None:
+    organization_id = share(registry)
+    for _ in range(TO_ADDRESS_PER_DAY):
+        invite(registry, organization_id, EVE)
+    with registry.refuses(RateLimited):
+        invite(registry, organization_id, EVE)
+    for number in range(OF_ORGANIZATION_PER_DAY - TO_ADDRESS_PER_DAY):
+        invite(registry, organization_id, f"user{number}@example.org")
+    with registry.refuses(RateLimited):
+        invite(registry, organization_id)
+    registry.advance(days=1)
+    invite(registry, organization_id, EVE)
+
+
+def test_refusals(registry: Registry) -> None:
+    organization_id = share(registry, ben="member")
+    for email, role in (("x", "member"), (EVE, None), (EVE, "admin"), ("", "owner")):
+        with registry.refuses(ValidationFailed):
+            invite(registry, organization_id, email, role)
+    with registry.refuses(Conflict):
+        invite(registry, organization_id, BEN)
+    with registry.refuses(InsufficientRole):
+        invite(registry, organization_id, EVE, by="ben")
+    with registry.refuses(InsufficientRole):
+        registry.write(revoke_invitation, registry.actor("ben"), str(organization_id), "1")
+    with registry.refuses(Conflict):  # the user's own organization
+        invite(registry, registry.organizations["ann"], EVE)
+    registry.write(remove_member, registry.actor(), str(organization_id), str(registry.users["ben"]))
+    with registry.refuses(OrganizationNotFound):
+        invite(registry, organization_id, EVE, by="ben")
+    registry.write(suspend_user, OPERATOR, "ann@example.org")
+    with registry.refuses(AccountSuspended):
+        invite(registry, organization_id, EVE)
+
+
+@pytest.mark.parametrize("email", [BEN, EVE])
+def test_many_accept_at_once(registry: Registry, email: str) -> None:
+    """One membership, and one account."""
+    organization_id = share(registry)
+    invite(registry, organization_id, email)
+    code = mailed_code(registry, email)
+
+    async def at_once() -> list[object]:
+        calls = (
+            registry.db.write(accept_invitation, STRANGER, code, opens_accounts=True) for _ in range(100)
+        )
+        return await asyncio.gather(*calls)
+
+    done = [each for each in registry.run(at_once()) if each is not None]
+    assert len(done) == 1
+    user = registry.read(find_user_by_email, email)
+    assert user is not None
+    count = select(func.count()).where(memberships.c.user_id == user.id)
+    assert registry.read(lambda tx: tx.connection.execute(count).scalar_one()) == 2
+    people = select(func.count()).where(~users.c.is_organization)
+    assert registry.read(lambda tx: tx.connection.execute(people).scalar_one()) == (3 if email == EVE else 2)
+    assert registry.doctor() == []

@@ -1,0 +1,131 @@
+"""Removing a member, leaving, and a user who is deleted; on both databases."""
+
+import pytest
+
+from sublet.accounts.authenticate import authenticate
+from sublet.accounts.create_token import create_token
+from sublet.accounts.users import UserEdit, add_user, edit_user, suspend_user
+from sublet.errors import (
+    AccountSuspended,
+    Conflict,
+    InsufficientRole,
+    OrganizationNotFound,
+    TokenRevoked,
+)
+from sublet.organizations.remove_member import remove_member
+from sublet.registry.delete_user import delete_user
+from sublet.registry.erasure_store import find_mentions
+from sublet.restrictions import SCOPES
+from sublet.subdomains.delete import delete
+from sublet.subdomains.model import Register
+from sublet.subdomains.purge import purge
+from sublet.subdomains.register import register
+from sublet.tickets.model import OpenTicket
+from sublet.tickets.open_ticket import open_ticket
+from support.acting_tokens import acting, issue
+from support.registry import FREE_QUOTA, OPERATOR, Registry
+from support.shared_names import role_of, share, told, working_for
+
+SHOP = "shop.example.test"
+
+
+def remove(registry: Registry, organization_id: int, name: str, by: str = "ann") -> None:
+    member = str(registry.users[name])
+    registry.write(remove_member, registry.actor(by), str(organization_id), member)
+
+
+@pytest.mark.parametrize("role", ["owner", "member", "billing", "viewer"])
+def test_an_owner_removes_whom_it_likes_and_everyone_may_leave(registry: Registry, role: str) -> None:
+    organization_id = share(registry, ben=role)
+    remove(registry, organization_id, "ben", by="ben")
+    assert role_of(registry, organization_id) is None
+    assert told(registry)[-1] == f"ben@example.org ({role}) has left."
+    other = share(registry, ben=role)
+    remove(registry, other, "ben")
+    assert told(registry, "ben")[-1] == f"ben@example.org ({role}) was removed by ann@example.org."
+    assert registry.doctor() == []
+
+
+def test_tokens_end_at_once_also_under_way(registry: Registry) -> None:
+    organization_id = share(registry, ben="member")
+    issued = registry.write(
+        create_token, acting(issue(registry, "ben")), "shared", {"scopes": SCOPES}, organization_id
+    )
+    under_way = registry.run(authenticate(registry.db, issued.secret)).actor("r-1")
+    remove(registry, organization_id, "ben")
+    with registry.refuses(TokenRevoked):
+        registry.run(authenticate(registry.db, issued.secret))
+    with registry.refuses(TokenRevoked):
+        registry.write(register, under_way, Register(fqdn=SHOP), free_quota=FREE_QUOTA)
+    with registry.refuses(TokenRevoked):
+        registry.write(open_ticket, under_way, OpenTicket("Help", "Please."))
+
+
+def test_the_last_owner_stays(registry: Registry) -> None:
+    organization_id = share(registry, ben="member")
+    with registry.refuses(Conflict):
+        remove(registry, organization_id, "ann")
+    with registry.refuses(InsufficientRole):
+        remove(registry, organization_id, "ann", by="ben")
+
+
+def test_refusals(registry: Registry) -> None:
+    organization_id = share(registry)
+    with registry.refuses(OrganizationNotFound):
+        remove(registry, organization_id, "ben")
+    with registry.refuses(OrganizationNotFound):
+        remove(registry, organization_id, "ann", by="ben")
+    with registry.refuses(Conflict):  # the user's own organization
+        remove(registry, registry.organizations["ann"], "ann")
+    registry.write(suspend_user, OPERATOR, "ann@example.org")
+    with registry.refuses(AccountSuspended):
+        remove(registry, organization_id, "ben")
+
+
+def test_a_deleted_owner_hands_over(registry: Registry) -> None:
+    registry.add_user("cleo")
+    organization_id = share(registry, ben="viewer", cleo="member")
+    ben = working_for(registry, organization_id, "ben")
+    registry.write(suspend_user, OPERATOR, "ben@example.org")
+    done = registry.write(delete_user, OPERATOR, "ann@example.org", confirmed=True)
+    assert role_of(registry, organization_id, "cleo") == "owner", "ben came before, but is suspended"
+    assert role_of(registry, organization_id) == "viewer"
+    assert registry.read(find_mentions, done.identities) == {}
+    assert ben.account_id is not None
+    assert registry.doctor() == []
+
+
+def test_the_only_member_of_an_organization_with_names_is_not_deleted(registry: Registry) -> None:
+    organization_id = share(registry)
+    registry.write(
+        register, working_for(registry, organization_id), Register(fqdn=SHOP), free_quota=FREE_QUOTA
+    )
+    with registry.refuses(Conflict):
+        registry.write(delete_user, OPERATOR, "ann@example.org", confirmed=True)
+    registry.write(delete, working_for(registry, organization_id), SHOP)
+    registry.write(purge, OPERATOR, SHOP)
+    done = registry.write(delete_user, OPERATOR, "ann@example.org", confirmed=True)
+    assert registry.read(find_mentions, done.identities | {"coop"}) == {}
+    assert registry.doctor() == []
+
+
+def test_what_a_deleted_member_wrote_for_an_organization_stays_without_the_name(registry: Registry) -> None:
+    organization_id = share(registry, ben="member")
+    registry.write(open_ticket, working_for(registry, organization_id, "ben"), OpenTicket("Help", "Please."))
+    done = registry.write(delete_user, OPERATOR, "ben@example.org", confirmed=True)
+    assert registry.read(find_mentions, done.identities) == {}
+    assert registry.doctor() == []
+
+
+def test_an_organization_that_holds_names_is_no_users_own_one(registry: Registry) -> None:
+    share(registry)
+    with registry.refuses(Conflict):
+        registry.write(add_user, OPERATOR, "eve@example.org", "Eve", "Coop")
+    with registry.refuses(Conflict):
+        registry.write(edit_user, OPERATOR, "ben@example.org", UserEdit(organization="Coop"))
+    registry.write(edit_user, OPERATOR, "ben@example.org", UserEdit(organization="ann@example.org"))
+    assert role_of(registry, registry.organizations["ann"]) == "member"
+    assert role_of(registry, registry.organizations["ben"]) is None
+    registry.write(edit_user, OPERATOR, "ann@example.org", UserEdit(organization="New"))
+    assert role_of(registry, registry.organizations["ann"]) == "owner"
+    assert registry.doctor() == []

@@ -1,0 +1,113 @@
+"""Roles of members, and what each lets a token do; on both databases."""
+
+import pytest
+
+from sublet.accounts.authenticate import authenticate
+from sublet.accounts.create_token import create_token
+from sublet.accounts.roles import ROLES, SCOPES_OF
+from sublet.accounts.users import suspend_user
+from sublet.errors import (
+    AccountSuspended,
+    Conflict,
+    InsufficientRole,
+    NotFound,
+    OrganizationNotFound,
+    ValidationFailed,
+)
+from sublet.organizations.set_role import operator_set_role, set_role
+from sublet.registry.delete_user import delete_user
+from sublet.restrictions import SCOPES
+from support.acting_tokens import acting, issue
+from support.registry import OPERATOR, Registry
+from support.shared_names import role_of, share, told, working_for
+
+
+@pytest.mark.parametrize("role", ROLES)
+def test_a_token_may_do_what_the_role_may(registry: Registry, role: str) -> None:
+    organization_id = share(registry, ben="viewer")
+    token = acting(issue(registry, "ben"))
+    issued = registry.write(create_token, token, "shared", {"scopes": SCOPES}, organization_id)
+    ben = str(registry.users["ben"])
+    registry.write(set_role, registry.actor(), str(organization_id), ben, role)
+    found = registry.run(authenticate(registry.db, issued.secret))
+    assert found.role == role
+    assert frozenset(found.restrictions.scopes) == SCOPES_OF[role]
+    assert found.token.scopes == SCOPES
+    assert registry.doctor() == []
+
+
+def test_owners_and_the_member_are_told(registry: Registry) -> None:
+    organization_id = share(registry, ben="member")
+    ben = str(registry.users["ben"])
+    changed = registry.write(set_role, registry.actor(), str(organization_id), ben, "billing")
+    assert changed.role == role_of(registry, organization_id) == "billing"
+    sentence = "The role of ben@example.org is billing now. It was member."
+    assert told(registry)[-1] == told(registry, "ben")[-1] == sentence
+    before = registry.dump()
+    registry.write(set_role, registry.actor(), str(organization_id), ben, "billing")
+    assert registry.dump() == before
+
+
+def test_there_is_always_an_owner(registry: Registry) -> None:
+    organization_id = str(share(registry, ben="owner"))
+    ann, ben = (str(registry.users[name]) for name in ("ann", "ben"))
+    registry.write(set_role, registry.actor("ben"), organization_id, ann, "viewer")
+    for role in ("member", "billing", "viewer"):
+        with registry.refuses(Conflict):
+            registry.write(set_role, registry.actor("ben"), organization_id, ben, role)
+        with registry.refuses(Conflict):
+            registry.write(operator_set_role, OPERATOR, organization_id, "ben@example.org", role)
+    with registry.refuses(InsufficientRole):
+        registry.write(set_role, registry.actor(), organization_id, ann, "owner")
+
+
+def test_the_operator_adds_an_owner(registry: Registry) -> None:
+    organization_id = share(registry)
+    added = registry.write(operator_set_role, OPERATOR, "Coop", "ben@example.org", "owner")
+    assert (added.role, role_of(registry, organization_id)) == ("owner", "owner")
+    assert "added as owner by the operator" in told(registry, "ben")[-1]
+    assert registry.doctor() == []
+
+
+def test_refusals(registry: Registry) -> None:
+    organization_id = str(share(registry))
+    ben = str(registry.users["ben"])
+    for member in (ben, "777777", "x"):
+        with registry.refuses(OrganizationNotFound):
+            registry.write(set_role, registry.actor(), organization_id, member, "viewer")
+    with registry.refuses(OrganizationNotFound):
+        registry.write(set_role, registry.actor("ben"), organization_id, ben, "owner")
+    for role in (None, "", "admin"):
+        with registry.refuses(ValidationFailed):
+            registry.write(set_role, registry.actor(), organization_id, str(registry.users["ann"]), role)
+    with registry.refuses(ValidationFailed):
+        registry.write(operator_set_role, OPERATOR, organization_id, "ben@example.org", "admin")
+    own = str(registry.organizations["ann"])
+    with registry.refuses(Conflict):  # it is the user's own one
+        registry.write(set_role, registry.actor(), own, str(registry.users["ann"]), "viewer")
+    for user in ("eve@example.org", "777777"):
+        with registry.refuses(NotFound):
+            registry.write(operator_set_role, OPERATOR, organization_id, user, "owner")
+    with registry.refuses(Conflict):
+        registry.write(
+            operator_set_role, OPERATOR, organization_id, f"organization:{organization_id}", "owner"
+        )
+    registry.write(delete_user, OPERATOR, "ben@example.org", confirmed=True)
+    with registry.refuses(NotFound):
+        registry.write(operator_set_role, OPERATOR, organization_id, ben, "owner")
+    registry.write(suspend_user, OPERATOR, "ann@example.org")
+    with registry.refuses(AccountSuspended):
+        registry.write(set_role, registry.actor(), organization_id, ben, "viewer")
+
+
+def test_a_suspended_users_membership_gives_nothing(registry: Registry) -> None:
+    organization_id = share(registry, ben="owner")
+    actor = working_for(registry, organization_id, "ben")
+    token = registry.write(
+        create_token, acting(issue(registry, "ben")), "shared", {"scopes": SCOPES}, organization_id
+    )
+    registry.write(suspend_user, OPERATOR, "ben@example.org")
+    with registry.refuses(AccountSuspended):
+        registry.run(authenticate(registry.db, token.secret))
+    with registry.refuses(AccountSuspended):
+        registry.write(set_role, actor, str(organization_id), str(registry.users["ann"]), "viewer")
