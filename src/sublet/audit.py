@@ -28,7 +28,7 @@ ACTOR_KINDS = ("user", "operator", "system")
 
 @dataclass(frozen=True, slots=True)
 class Actor:
-    """The actor of a request: a user (with the token, its restrictions and the request), the operator (by name), or the system."""
+    """The actor of a request: a user (with token or session, restrictions and request), the operator (by name), or the system."""
 
     kind: str
     user_id: int | None = None
@@ -37,6 +37,7 @@ class Actor:
     request_id: str | None = None
     reason: str | None = None
     restrictions: Restrictions = UNRESTRICTED
+    session_id: int | None = None
 
 
 SYSTEM = Actor(kind="system", name="worker")
@@ -57,6 +58,7 @@ audit_events = Table(
     Column("object_id", BIG_ID, nullable=False),
     Column("before", JSON(none_as_null=True)),
     Column("after", JSON(none_as_null=True)),
+    Column("session_id", BIG_ID),
     Index("ix_audit_events_object_type_object_id", "object_type", "object_id", "id"),
     sqlite_autoincrement=True,
 )
@@ -127,6 +129,7 @@ def _event(
         "actor_kind": actor.kind,
         "user_id": actor.user_id,
         "token_id": actor.token_id,
+        "session_id": actor.session_id,
         "actor_name": actor.name,
         "request_id": actor.request_id,
         "reason": actor.reason,
@@ -213,6 +216,7 @@ class AuditEvent:
     object_id: int
     before: dict[str, Any] | None
     after: dict[str, Any] | None
+    session_id: int | None = None
 
 
 _EVENTS = select(*(audit_events.c[name] for name in AuditEvent.__slots__))

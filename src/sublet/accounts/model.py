@@ -1,10 +1,10 @@
-"""The types of accounts: user, organization, token, and the registrant who sends a request."""
+"""The types of accounts: user, organization, token, session, and the registrant who sends a request."""
 
 from dataclasses import dataclass
 from datetime import datetime
 
 from sublet.audit import Actor
-from sublet.restrictions import Restrictions
+from sublet.restrictions import UNRESTRICTED, Restrictions
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,19 +78,50 @@ class Token:
 
 
 @dataclass(frozen=True, slots=True)
+class Session:
+    """A browser that is signed in, without its secret; only the secret's digest is stored.
+
+    `how` is how it was signed in last: one of `sessions.HOW`. `network` is that of this sign-in. `last_used_from` is an address.
+    """
+
+    id: int
+    user_id: int
+    how: str
+    created_at: datetime
+    signed_in_at: datetime
+    expires_at: datetime
+    last_used_at: datetime
+    last_used_from: str | None
+    network: str
+    user_agent: str
+
+
+@dataclass(frozen=True, slots=True)
 class Registrant:
-    """The user, organization and token of a request (spec, part 5)."""
+    """The user and organization of a request, with its token (spec, part 5), or with its session and no token."""
 
     user: User
     organization: Organization
-    token: Token
+    token: Token | None
+    session: Session | None = None
+
+    @property
+    def restrictions(self) -> Restrictions:
+        """What the request may do. A session may do what a token with all scopes may."""
+        return UNRESTRICTED if self.token is None else self.token.restrictions
+
+    @property
+    def credential(self) -> str:
+        """The text by which requests of this token or session are counted."""
+        return f"session-{self.session.id}" if self.session is not None else str(self.token and self.token.id)
 
     def actor(self, request_id: str) -> Actor:
         """Return the actor of this request."""
         return Actor(
             kind="user",
             user_id=self.user.id,
-            token_id=self.token.id,
+            token_id=None if self.token is None else self.token.id,
+            session_id=None if self.session is None else self.session.id,
             request_id=request_id,
-            restrictions=self.token.restrictions,
+            restrictions=self.restrictions,
         )

@@ -328,7 +328,7 @@ def _payable(call: Call[Any, Any], body: RegisterBody | RenewBody) -> Payable:
 
 
 def _may_spend(call: Call[Any, Any]) -> bool:
-    return "credits:spend" in call.registrant.token.scopes
+    return "credits:spend" in call.registrant.restrictions.scopes
 
 
 def _auto_renew(tx: Tx, subdomain: Subdomain) -> shapes.AutoRenewShape:
