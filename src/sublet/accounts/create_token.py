@@ -37,7 +37,9 @@ def create_token(tx: Tx, actor: Actor, name: str | None, given: Mapping[str, Any
     user = lock_acting_user(tx, actor)
     acting = find_acting(tx, actor)
     name, errors = check_text("name", name)
-    default = replace(acting.restrictions, scopes=(), expires_at=_default_expiry(acting.restrictions.expires_at, tx.now))
+    default = replace(
+        acting.restrictions, scopes=(), expires_at=_default_expiry(acting.restrictions.expires_at, tx.now)
+    )
     restrictions, restriction_errors = check_restrictions(replace(default, **given), tx.now)
     errors = [*errors, *restriction_errors] or excess_errors(acting, restrictions)
     if errors:

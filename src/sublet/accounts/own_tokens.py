@@ -46,11 +46,15 @@ def find_acting(tx: Tx, actor: Actor) -> Acting:
 
 def acting_of(registrant: Registrant) -> Acting:
     """Return the token or session of a request as it was when the request was authenticated."""
-    return Acting(registrant.user.id, UNRESTRICTED) if registrant.token is None else _of_token(registrant.token)
+    return (
+        Acting(registrant.user.id, UNRESTRICTED) if registrant.token is None else _of_token(registrant.token)
+    )
 
 
 def _of_token(token: Token) -> Acting:
-    return Acting(token.user_id, token.restrictions, budget_of(token) if token.daily_credits is not None else None)
+    return Acting(
+        token.user_id, token.restrictions, budget_of(token) if token.daily_credits is not None else None
+    )
 
 
 def list_own_tokens(tx: Tx, acting: Acting, after: Position | None) -> Iterator[Token]:

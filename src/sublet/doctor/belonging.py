@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from sqlalchemy import exists, func, select
 
 from sublet.accounts.store import organizations, tokens, users
+from sublet.audit import audit_events
 from sublet.credits.store import transfers
 from sublet.db import Tx
 from sublet.doctor.model import Violation, broken, was_transferred
@@ -94,9 +95,9 @@ def _misdirected_mails(tx: Tx) -> Iterator[Violation]:
 
 
 def _foreign_outcomes(tx: Tx) -> Iterator[Violation]:
-    """Yield the users of an `Idempotency-Key` whose stored outcome is not a subdomain, ticket or token of theirs, nor the user.
+    """Yield the users of an `Idempotency-Key` whose stored outcome is not a subdomain, ticket, token or passkey of theirs, nor the user.
 
-    The key doesn't store which of the four it is, so any of them will do.
+    The key doesn't store which of them it is, so any will do. A passkey may be removed by now; its event stays.
     """
     keys = idempotency_keys.c
     outcome_id = keys.outcome["id"].as_integer()
@@ -104,9 +105,19 @@ def _foreign_outcomes(tx: Tx) -> Iterator[Violation]:
         exists().where((table.c.id == outcome_id) & (table.c.user_id == keys.user_id))
         for table in (subdomains, tickets, tokens)
     )
+    passkey = exists().where(
+        (audit_events.c.object_type == "passkey")
+        & (audit_events.c.object_id == outcome_id)
+        & (audit_events.c.user_id == keys.user_id)
+    )
     has_user = exists().where(users.c.id == keys.user_id)
     own = (
-        subdomain | ticket | token | (outcome_id == keys.user_id) | was_transferred(outcome_id, keys.user_id)
+        subdomain
+        | ticket
+        | token
+        | passkey
+        | (outcome_id == keys.user_id)
+        | was_transferred(outcome_id, keys.user_id)
     )
     query = select(keys.user_id.label("id"), keys.key).where(keys.outcome.is_(None) | ~has_user | ~own)
     sentence = "the outcome stored under the key {key} isn't its user's"

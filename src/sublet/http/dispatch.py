@@ -1,7 +1,7 @@
 """From a request to its answer: checks in the documented order (docs/errors.md), then the handler.
 
-Head, rates of the address and its network, route, method, token, its networks, rate of the token, scope, media type, size, form. The verb does the
-other checks.
+Head, rates of the address and its network, route, method, token or session, its networks or origin, their rate, scope, media type, size, form. The
+verb does the other checks.
 """
 
 import asyncio
@@ -10,6 +10,7 @@ import time
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
+from datetime import timedelta
 from typing import Any
 
 import msgspec
@@ -19,6 +20,7 @@ from starlette.responses import Response
 from starlette.types import Message, Receive, Scope, Send
 from structlog.contextvars import bind_contextvars
 
+from sublet.accounts.authenticate import authenticate_session
 from sublet.accounts.model import Registrant
 from sublet.errors import (
     InsufficientScope,
@@ -26,6 +28,8 @@ from sublet.errors import (
     NotFound,
     RateLimited,
     Refusal,
+    SessionInvalid,
+    SessionRequired,
     TokenInvalid,
     TokenMissing,
     TokenRestricted,
@@ -34,9 +38,11 @@ from sublet.errors import (
     validation_failed,
 )
 from sublet.http.bodies import NoBody
+from sublet.http.client import Client, Clients, is_from_site, origin_refused
 from sublet.http.conditional import entity_tag, is_not_modified
 from sublet.http.endpoints import (
     DOCS_PATH,
+    WRITE_METHODS,
     Answer,
     Call,
     Context,
@@ -66,13 +72,11 @@ from sublet.http.limits import (
     WRITE,
     Allowance,
     address_key,
-    client_address,
     limit_headers,
-    network_key,
-    trusted_addresses,
 )
 from sublet.http.members import Reading, invalid_request, read_members, read_query
 from sublet.http.security_headers import ENCODED
+from sublet.http.session_cookie import CLEARED, read_cookie
 from sublet.ids import new_request_id
 from sublet.secret import Secret
 
@@ -93,11 +97,10 @@ class _Request:
     scope: Scope
     receive: Receive
     fields: Headers
+    client: Client
     request_id: str
     endpoint: str = "unknown"
     user_id: int | None = None
-    network: str = ""
-    address: str = ""
     body_read: bool = False
     headers: dict[str, str] = field(default_factory=dict)
 
@@ -113,9 +116,8 @@ class Resource:
 
     def __init__(self, context: Context, methods: Mapping[str, Endpoint], public_url: str) -> None:
         self._context = context
-        self._public_url = public_url
+        self._clients = Clients(context.settings, public_url)
         self._methods = methods
-        self._trusted = trusted_addresses(context.settings.trusted_proxies)
         self._timeout_seconds = ANSWER_SECONDS + context.settings.publish_wait_ms / 1000
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -123,7 +125,7 @@ class Resource:
         started = time.perf_counter()
         fields = Headers(scope=scope)
         request_id = accepted_request_id(fields.get("x-request-id")) or new_request_id()
-        request = _Request(scope, receive, fields, request_id)
+        request = _Request(scope, receive, fields, self._clients.find(scope, fields), request_id)
         error = None
         bind_contextvars(request_id=request_id)  # each request runs in a task and context of its own
         try:
@@ -170,7 +172,11 @@ class Resource:
         request.user_id = registrant.user.id
         counted = await self._count(request, endpoint, registrant)
         try:
-            if endpoint.scope is not None and endpoint.scope not in registrant.token.scopes:
+            if endpoint.needs_session and registrant.session is None:
+                raise SessionRequired(
+                    "A token may not do this. Sign in with a browser, and do it there.",
+                )
+            if endpoint.scope is not None and endpoint.scope not in registrant.restrictions.scopes:
                 raise InsufficientScope(
                     f"This token lacks the scope {endpoint.scope}. Use a token that has it, or ask the operator for one.",
                     details={"required_scope": endpoint.scope},
@@ -197,12 +203,13 @@ class Resource:
     ) -> tuple[int, bytes]:
         """Answer a request that needs no token. An invalid one counts as a failed authentication: it may be a guess."""
         _, body, _, _ = await self._read_parts(request, endpoint)
-        visit = Visit(self._context, request.request_id, body, request.network, self._public_url)
+        visit = Visit(self._context, request.request_id, body, request.client)
         try:
             answer = await endpoint.handler(visit)
         except ValidationFailed:
             await self._count_failure(failing)
             raise
+        request.headers |= answer.headers
         return endpoint.status, msgspec.json.encode(answer.body)
 
     async def _change_in_time(self, endpoint: Endpoint, call: Call[Any, Any]) -> Answer:
@@ -241,15 +248,8 @@ class Resource:
 
         Return the policies and keys that count a failed authentication.
         """
-        client = request.scope.get("client")
-        address = client[0] if client else ""
-        if self._trusted:
-            address = client_address(address, request.fields.getlist("x-forwarded-for"), self._trusted)
-        request.address = address
-        network = network_key(address)
-        address = address_key(address)
-        request.network = network or ""
-        if network is None:
+        network, address = request.client.network, address_key(request.client.address)
+        if not network:
             return [(FAILED_AUTHENTICATION, address)]
         for policy, key in ((ADDRESS, address), (NETWORK, network)):
             allowance = await self._context.limits.take(policy, key)
@@ -262,10 +262,13 @@ class Resource:
         return [(FAILED_AUTHENTICATION, address), (FAILED_OF_NETWORK, network)]
 
     async def _authenticate(self, request: _Request, failing: list[tuple[str, str]]) -> Registrant:
-        """Return the registrant of the token, which may be used from here. Only failures are limited, so a valid token is always accepted."""
+        """Return the registrant of the token, which may be used from here. Only failures are limited, so a valid token is always accepted.
+
+        A request with `Authorization` ignores the cookie of a session.
+        """
         values = request.fields.getlist("authorization")
         if not values:
-            raise TokenMissing("Send the token in the header `Authorization: Bearer <API_TOKEN>`.")
+            return await self._authenticate_session(request, failing)
         try:
             scheme, _, token = values[0].partition(" ")
             if len(values) > 1 or scheme.lower() != "bearer":
@@ -275,12 +278,29 @@ class Resource:
             if refusal.category is TokenInvalid.category:
                 await self._count_failure(failing)
             raise
-        if not registrant.token.restrictions.allows_address(request.address):
+        if not registrant.restrictions.allows_address(request.client.address):
             raise TokenRestricted(
-                f"This token may not be used from {request.address or 'this address'}. Use it from its networks, or use another token.",
+                f"This token may not be used from {request.client.address or 'this address'}. Use it from its networks, or use another token.",
                 details={"restriction": "networks"},
             )
-        self._context.note_use(registrant.token, request.address)
+        self._context.note_use(registrant, request.client.address)
+        return registrant
+
+    async def _authenticate_session(self, request: _Request, failing: list[tuple[str, str]]) -> Registrant:
+        """Return the registrant of the session in the cookie. A change has to come from a page of ours."""
+        secret = read_cookie(request.fields)
+        if secret is None:
+            raise TokenMissing("Send the token in the header `Authorization: Bearer <API_TOKEN>`.")
+        idle = timedelta(hours=self._context.settings.session_idle_hours)
+        try:
+            registrant = await authenticate_session(self._context.db, secret, idle)
+        except SessionInvalid:
+            request.headers["set-cookie"] = CLEARED
+            await self._count_failure(failing)
+            raise
+        if request.scope["method"] in WRITE_METHODS and not is_from_site(request.fields, request.client.site):
+            raise origin_refused(request.client.site)
+        self._context.note_use(registrant, request.client.address)
         return registrant
 
     async def _count_failure(self, failing: list[tuple[str, str]]) -> None:
@@ -288,7 +308,7 @@ class Resource:
             _refuse_more_failures(await self._context.limits.take(policy, key))
 
     async def _count(self, request: _Request, endpoint: Endpoint, registrant: Registrant) -> Allowance | None:
-        allowance = await self._context.limits.take(endpoint.rate_class, str(registrant.token.id))
+        allowance = await self._context.limits.take(endpoint.rate_class, registrant.credential)
         if allowance is None:
             return None
         request.headers |= limit_headers(allowance)
@@ -305,7 +325,7 @@ class Resource:
         """Count a request that created no ticket and no reply as a write instead, unless the token has no write left."""
         if counted is None or counted.policy != TICKET:
             return
-        limits, key = self._context.limits, str(registrant.token.id)
+        limits, key = self._context.limits, registrant.credential
         with suppress(Unavailable):  # the request has an answer already
             write = await limits.take(WRITE, key)
             if write is not None and write.allowed:
@@ -326,9 +346,10 @@ class Resource:
             idempotency_key=key,
             fingerprint=""
             if key is None
-            else fingerprint(endpoint.method, path, members, registrant.token.restrictions),
+            else fingerprint(endpoint.method, path, members, registrant.restrictions),
             request_path=path,
             query_string=request.scope.get("query_string", b"").decode("ascii", "replace"),
+            client=request.client,
             if_match=",".join(if_match) if if_match and takes_if_match(endpoint) else None,
         )
 

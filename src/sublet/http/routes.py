@@ -18,6 +18,8 @@ from sublet.errors import (
     InsufficientScope,
     InvalidCursor,
     NameserverRequired,
+    OriginRefused,
+    PasskeyNotFound,
     PaymentConfirmationRequired,
     PlatformDomainNotFound,
     PriceChanged,
@@ -27,6 +29,9 @@ from sublet.errors import (
     RegistrationModeNotAllowed,
     RenewalNotAvailable,
     RetryNotAvailable,
+    SessionInvalid,
+    SessionNotFound,
+    SignInRequired,
     SignUpClosed,
     SubdomainNotFound,
     SubdomainSuspended,
@@ -41,7 +46,9 @@ from sublet.errors import (
 from sublet.http import (
     accounts,
     auth,
+    sessions,
     shapes,
+    sign_in,
     subdomains,
     tickets,
     tokens,
@@ -64,6 +71,7 @@ _OWN: tuple[type[Refusal], ...] = (
     SubdomainSuspended,
 )
 _OWN_TOKEN: tuple[type[Refusal], ...] = (AccountSuspended, PreconditionFailed, TokenNotFound)
+_WITH_RECENT_SIGN_IN: tuple[type[Refusal], ...] = (AccountSuspended, SessionInvalid, SignInRequired, Conflict)
 _OWN_DATED: tuple[type[Refusal], ...] = (*_OWN[:2], ClockImplausible, *_OWN[2:])
 
 
@@ -83,6 +91,7 @@ def _endpoint(
     *,
     rate_class: str = "",
     status: int = 200,
+    needs_session: bool = False,
 ) -> Endpoint:
     """Return an endpoint. The default class of its rate limit is that of the method."""
     summary, description = _documentation(handler)
@@ -101,6 +110,7 @@ def _endpoint(
         query=None if query is types.NoneType else query,
         status=status,
         refusals=(InvalidCursor, *refusals) if issubclass(query, PageQuery) else refusals,
+        needs_session=needs_session,
     )
 
 
@@ -151,6 +161,31 @@ OPEN_ENDPOINTS: tuple[Endpoint, ...] = (
         (ValidationFailed,),
         status=201,
     ),
+    _open_endpoint(
+        "POST",
+        "/auth/sessions",
+        sign_in.request_sign_in,
+        shapes.CodeSentAnswer,
+        (ValidationFailed, RateLimited),
+        status=202,
+    ),
+    _open_endpoint(
+        "POST",
+        "/auth/sessions/confirm",
+        sign_in.confirm_sign_in,
+        shapes.SignedInAnswer,
+        (OriginRefused, ValidationFailed),
+        status=201,
+    ),
+    _open_endpoint("POST", "/auth/passkeys/challenge", sign_in.challenge_passkey, shapes.OptionsAnswer),
+    _open_endpoint(
+        "POST",
+        "/auth/passkeys/confirm",
+        sign_in.confirm_passkey,
+        shapes.SignedInAnswer,
+        (OriginRefused, ValidationFailed),
+        status=201,
+    ),
 )
 """The endpoints that need no token. They are not under the base path, because all endpoints there need one (spec, part 1)."""
 
@@ -163,6 +198,81 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         accounts.set_reminders_,
         shapes.MeAnswer,
         (AccountSuspended, TokenRestricted, ValidationFailed),
+    ),
+    _endpoint(
+        "PATCH",
+        "/me",
+        None,
+        accounts.change_account_,
+        shapes.MeAnswer,
+        (AccountSuspended, ValidationFailed, SessionInvalid, SignInRequired, RateLimited),
+        needs_session=True,
+    ),
+    _endpoint(
+        "POST",
+        "/me/email",
+        None,
+        accounts.confirm_email_,
+        shapes.MeAnswer,
+        (AccountSuspended, ValidationFailed),
+        needs_session=True,
+    ),
+    _endpoint("GET", "/sessions", None, sessions.list_sessions, shapes.SessionsAnswer, needs_session=True),
+    _endpoint(
+        "DELETE",
+        "/sessions/{id}",
+        None,
+        sessions.end_session_,
+        shapes.DoneAnswer,
+        (SessionNotFound,),
+        needs_session=True,
+    ),
+    _endpoint("GET", "/passkeys", None, sessions.list_passkeys, shapes.PasskeysAnswer, needs_session=True),
+    _endpoint(
+        "POST",
+        "/passkeys/challenge",
+        None,
+        sessions.offer_passkey_,
+        shapes.OptionsAnswer,
+        _WITH_RECENT_SIGN_IN,
+        needs_session=True,
+    ),
+    _endpoint(
+        "POST",
+        "/passkeys",
+        None,
+        sessions.add_passkey_,
+        shapes.PasskeyAnswer,
+        (*_WITH_RECENT_SIGN_IN, ValidationFailed, PasskeyNotFound),
+        status=201,
+        needs_session=True,
+    ),
+    _endpoint(
+        "POST",
+        "/passkeys/recovery",
+        None,
+        sessions.start_recovery_,
+        shapes.PasskeysAnswer,
+        _WITH_RECENT_SIGN_IN,
+        needs_session=True,
+    ),
+    _endpoint(
+        "DELETE",
+        "/passkeys/recovery",
+        None,
+        sessions.stop_recovery_,
+        shapes.PasskeysAnswer,
+        (Conflict,),
+        needs_session=True,
+    ),
+    _endpoint(
+        "DELETE",
+        "/passkeys/{id}",
+        None,
+        sessions.remove_passkey_,
+        shapes.DoneAnswer,
+        (AccountSuspended, SessionInvalid, SignInRequired, PasskeyNotFound),
+        needs_session=True,
     ),
     _endpoint("GET", "/credits", "account:read", accounts.credits_, shapes.CreditsAnswer),
     _endpoint("GET", "/payments", "account:read", accounts.payments, shapes.PaymentsAnswer),
@@ -177,7 +287,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         "tokens:write",
         tokens.create_token_,
         shapes.SecretAnswer,
-        (AccountSuspended, ValidationFailed, Conflict),
+        (AccountSuspended, ValidationFailed, SignInRequired, Conflict),
         status=201,
     ),
     _endpoint("GET", "/tokens/{id}", "tokens:write", tokens.get_token, shapes.TokenAnswer, (TokenNotFound,)),
@@ -187,7 +297,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         "tokens:write",
         tokens.change_token_,
         shapes.TokenAnswer,
-        (*_OWN_TOKEN, Conflict, ValidationFailed),
+        (*_OWN_TOKEN, Conflict, ValidationFailed, SignInRequired),
     ),
     _endpoint(
         "POST",
@@ -195,7 +305,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         "tokens:write",
         tokens.rotate_token_,
         shapes.SecretAnswer,
-        (*_OWN_TOKEN, Conflict, ValidationFailed),
+        (*_OWN_TOKEN, Conflict, ValidationFailed, SignInRequired),
     ),
     _endpoint("DELETE", "/tokens/{id}", "tokens:write", tokens.revoke_token_, shapes.TokenAnswer, _OWN_TOKEN),
     _endpoint("GET", "/subdomains", "subdomains:read", subdomains.list_subdomains, shapes.SubdomainsAnswer),

@@ -11,6 +11,8 @@ SAMPLE: dict[str, Any] = {
     "code": "123456",
     "link": "https://names.example.net/signup/confirm?token=EXAMPLE",
     "public_url": "https://names.example.net",
+    "sentence": "The passkey “phone” was added to your account.",
+    "at": "2026-11-21 09:30 UTC",
 }
 """The values with which `sublet mail preview` shows a template."""
 

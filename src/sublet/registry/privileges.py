@@ -38,6 +38,7 @@ def _update(*columns: str) -> _Privileges:
 
 
 _ALL = _ADD | _update() | _DELETE
+_EXPIRED: _Privileges = {"SELECT": ("expires_at",), "DELETE": WHOLE}
 
 # The columns of a name that may change: not its user, its name and its start.
 _OF_A_NAME = (
@@ -81,8 +82,11 @@ API = Role(
     {
         **_OF_A_PROCESS,
         **_OF_THE_LEDGER,
-        "users": _ADD | _update("reminders"),
+        "users": _ADD | _update("email", "name", "reminders"),
         "organizations": _ADD,
+        "sessions": _ALL,
+        "passkeys": _ADD | _DELETE | _update("sign_count", "last_used_at"),
+        "recoveries": _ADD | _DELETE,
         "tokens": _ADD | _update(*_OF_A_TOKEN),
         "mailed_codes": _ADD | _DELETE | _update("tries", "used_at"),
         "solved_challenges": _ADD | _DELETE,
@@ -118,6 +122,11 @@ WORKER = Role(
         **_OF_THE_LEDGER,
         "leases": _ALL,
         "rate_windows": _READ | _DELETE,
+        # The sweep deletes what has expired.
+        "mailed_codes": _EXPIRED,
+        "solved_challenges": _EXPIRED,
+        "sessions": _EXPIRED,
+        "recoveries": {"SELECT": ("ends_at",), "DELETE": WHOLE},
         "users": _READ | _update("reminders"),
         "organizations": _READ,
         "platform_domains": _READ | _update("updated_at", "redate_after_id"),
@@ -156,6 +165,9 @@ OPERATOR = Role(
         "mailed_codes": _ADD | _update("used_at") | _DELETE,
         "solved_challenges": _READ,
         "signing_keys": _READ,
+        "sessions": _READ | _DELETE,
+        "passkeys": _READ | _DELETE,
+        "recoveries": _READ | _DELETE,
         "users": _ADD
         | _update(
             "email",

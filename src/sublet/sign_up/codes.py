@@ -8,8 +8,15 @@ from sublet.accounts.tokens import digest
 from sublet.secret import Secret
 
 SIGN_UP, INVITATION = "sign_up", "invitation"
-"""The purposes of a code."""
-VALID_FOR = {SIGN_UP: timedelta(minutes=15), INVITATION: timedelta(days=7)}
+SIGN_IN, OPERATOR_LINK, NEW_ADDRESS = "sign_in", "operator_link", "new_address"
+"""The purposes of a code. The last one proves a user's new address."""
+VALID_FOR = {
+    SIGN_UP: timedelta(minutes=15),
+    INVITATION: timedelta(days=7),
+    SIGN_IN: timedelta(minutes=15),
+    OPERATOR_LINK: timedelta(minutes=15),
+    NEW_ADDRESS: timedelta(minutes=15),
+}
 TRIES_MAX = 5
 """Most wrong codes before a code is void, but not its link: a guess succeeds once in 200,000 codes."""
 CODE_DIGITS = 6
@@ -35,7 +42,10 @@ class NewCode:
 
 @dataclass(frozen=True, slots=True)
 class MailedCode:
-    """A code that was mailed. `tries` counts wrong codes. `used_at` is also set when it is void. `name` is that of the new user."""
+    """A code that was mailed. `tries` counts wrong codes. `used_at` is also set when it is void. `name` is that of the new user.
+
+    `user_id` is the user that the code is for; None if it has no account yet, or never had one.
+    """
 
     id: int
     purpose: str
@@ -48,6 +58,7 @@ class MailedCode:
     created_at: datetime
     expires_at: datetime
     used_at: datetime | None
+    user_id: int | None = None
 
 
 def new_code() -> NewCode:

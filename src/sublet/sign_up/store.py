@@ -1,6 +1,6 @@
-"""All SQL of signing up: mailed codes, solved challenges, and the key that signs challenges."""
+"""All SQL of mailed codes, solved challenges, and the key that signs challenges."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -39,6 +39,7 @@ mailed_codes = Table(
     Column("created_at", Instant, nullable=False),
     Column("expires_at", Instant, nullable=False, index=True),
     Column("used_at", Instant),
+    Column("user_id", BIG_ID, index=True),
     Index("ix_mailed_codes_email_created_at", "email", "created_at"),
     Index("ix_mailed_codes_network_created_at", "network", "created_at"),
     sqlite_autoincrement=True,
@@ -70,7 +71,7 @@ def find_signing_key(tx: Tx) -> str:
 
 
 def lock_sign_ups(tx: Tx) -> None:
-    """Serialize sign-ups until the transaction ends, so that each sees those before it in its limits."""
+    """Serialize sign-ups and sign-ins until the transaction ends, so that each sees those before it in its limits."""
     query = select(signing_keys.c.name).where(signing_keys.c.name == CHALLENGES)
     tx.connection.execute(query.with_for_update()).one()
 
@@ -85,7 +86,7 @@ def insert_solved_challenge(tx: Tx, signature: str, expires_at: datetime) -> boo
 
 
 def delete_expired(tx: Tx) -> None:
-    """Delete challenges that have expired, and codes a day after they have."""
+    """Delete challenges that have expired, and codes a day after they have. The sweep calls it."""
     tx.connection.execute(delete(solved_challenges).where(solved_challenges.c.expires_at < tx.now))
     tx.connection.execute(delete(mailed_codes).where(mailed_codes.c.expires_at < tx.now - KEPT_FOR))
 
@@ -97,20 +98,35 @@ def insert_code(tx: Tx, new: NewCode, **values: object) -> int:
     return int(tx.connection.execute(added).scalar_one())
 
 
-def list_times_of_address(tx: Tx, email: str, since: datetime) -> Sequence[datetime]:
-    """Return when codes were mailed to an address since an instant, the newest first."""
+def list_mailed_to(
+    tx: Tx, email: str, purposes: Collection[str], since: datetime
+) -> Sequence[tuple[datetime, str]]:
+    """Return when codes for these purposes were mailed to an address since an instant, and for which network, the newest first."""
     at = mailed_codes.c.created_at
-    query = select(at).where((mailed_codes.c.email == email) & (at > since)).order_by(at.desc())
-    return tx.connection.execute(query).scalars().all()
+    query = select(at, mailed_codes.c.network).where(
+        (mailed_codes.c.email == email) & mailed_codes.c.purpose.in_(purposes) & (at > since)
+    )
+    return [(row[0], row[1]) for row in tx.connection.execute(query.order_by(at.desc()))]
 
 
-def count_of_network(tx: Tx, network: str, since: datetime) -> tuple[int, int]:
-    """Return how many sign-ups came from a network since an instant, and how many of them without a solved challenge."""
+def count_of_network(tx: Tx, network: str, purposes: Collection[str], since: datetime) -> tuple[int, int]:
+    """Return how many codes a network asked for since an instant, and how many of them without a solved challenge."""
     query = select(
         func.count(), func.coalesce(func.sum(func.cast(~mailed_codes.c.is_proven, Integer)), 0)
-    ).where((mailed_codes.c.network == network) & (mailed_codes.c.created_at > since))
+    ).where(
+        (mailed_codes.c.network == network)
+        & mailed_codes.c.purpose.in_(purposes)
+        & (mailed_codes.c.created_at > since)
+    )
     row = tx.connection.execute(query).one()
     return int(row[0]), int(row[1])
+
+
+def count_of_user(tx: Tx, user_id: int, purpose: str, since: datetime) -> int:
+    """Return how many codes for a purpose a user asked for since an instant."""
+    of_user = (mailed_codes.c.user_id == user_id) & (mailed_codes.c.purpose == purpose)
+    query = select(func.count()).where(of_user & (mailed_codes.c.created_at > since))
+    return int(tx.connection.execute(query).scalar_one())
 
 
 def lock_by_link(tx: Tx, link_digest: str) -> MailedCode | None:
@@ -118,9 +134,14 @@ def lock_by_link(tx: Tx, link_digest: str) -> MailedCode | None:
     return _locked(tx, mailed_codes.c.link_digest == link_digest)
 
 
-def lock_newest(tx: Tx, email: str) -> MailedCode | None:
-    """Return the newest code of an address, or None, and lock it."""
-    return _locked(tx, mailed_codes.c.email == email)
+def lock_newest(tx: Tx, email: str, purposes: Collection[str]) -> MailedCode | None:
+    """Return the newest code of an address for these purposes, or None, and lock it."""
+    return _locked(tx, (mailed_codes.c.email == email) & mailed_codes.c.purpose.in_(purposes))
+
+
+def lock_newest_of_user(tx: Tx, user_id: int, purpose: str) -> MailedCode | None:
+    """Return the newest code of a user for a purpose, or None, and lock it."""
+    return _locked(tx, (mailed_codes.c.user_id == user_id) & (mailed_codes.c.purpose == purpose))
 
 
 def _locked(tx: Tx, condition: Any) -> MailedCode | None:
