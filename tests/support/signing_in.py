@@ -22,6 +22,7 @@ from support.registry import Registry
 URL = "https://names.example.net"
 SITE = Site(URL, "names.example.net")
 LIFETIME = timedelta(days=14)
+ANY_BROWSER = Browser()
 
 
 def texts_to(registry: Registry, email: str) -> list[str]:
@@ -48,7 +49,12 @@ def wrong(code: str) -> str:
 
 
 def enter(
-    registry: Registry, *, email: str = "", code: str = "", link_token: str = "", browser: Browser = Browser()
+    registry: Registry,
+    *,
+    email: str = "",
+    code: str = "",
+    link_token: str = "",
+    browser: Browser = ANY_BROWSER,
 ) -> SignedIn | None:
     """Enter a code or open a link in a browser."""
 
@@ -59,7 +65,7 @@ def enter(
     return registry.write(verb)
 
 
-def sign_in(registry: Registry, name: str = "ann", browser: Browser = Browser()) -> SignedIn:
+def sign_in(registry: Registry, name: str = "ann", browser: Browser = ANY_BROWSER) -> SignedIn:
     """Sign a user in by a mailed code, a minute later if one was mailed just now."""
     email = f"{name}@example.org"
     registry.advance(minutes=1)
@@ -89,7 +95,7 @@ def new_passkey(registry: Registry, done: SignedIn, name: str = "phone", origin:
 
 
 def sign_in_with(
-    registry: Registry, authenticator: Authenticator, browser: Browser = Browser()
+    registry: Registry, authenticator: Authenticator, browser: Browser = ANY_BROWSER
 ) -> SignedIn | None:
     """Sign in with a passkey."""
     credential = authenticator.get(options(registry))

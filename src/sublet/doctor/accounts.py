@@ -1,10 +1,10 @@
-"""Check users, tokens, sessions, passkeys and mailed codes: their rows are what their events say, and possible."""
+"""Check users, tokens, sessions, passkeys and mailed codes: their rows fit their events, and are possible."""
 
 from collections.abc import Iterator
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Table, select
+from sqlalchemy import Table, exists, select
 
 from sublet.accounts.session_store import passkeys, sessions
 from sublet.accounts.sessions import HOW
@@ -20,23 +20,28 @@ from sublet.sign_up.store import mailed_codes
 _REPLAYED = (
     ("user", users, ("email", "organization_id", "free_quota", "reminders")),
     ("token", tokens, ("user_id", "scopes", "names", "domains", "networks", "daily_credits", "expires_at")),
-    ("session", sessions, ("user_id", "how")),
-    ("passkey", passkeys, ("user_id",)),
 )
 _CODE_OF = {SIGN_IN: False, OPERATOR_LINK: True, NEW_ADDRESS: True}
 """The purposes of codes for users, and whether there always is a user. A sign-in by an unknown address has none."""
 
 
 def check_accounts(tx: Tx) -> Iterator[Violation]:
-    """Yield the users, tokens, sessions and passkeys with a value that none of their events has given them, and the impossible ones."""
+    """Yield the users and tokens with a value that none of their events has given them, and impossible sessions, passkeys and codes."""
     for object_type, table, names in _REPLAYED:
         yield from _differing(tx, object_type, table, names)
     yield from _impossible_sign_ins(tx)
 
 
 def _impossible_sign_ins(tx: Tx) -> Iterator[Violation]:
-    """Yield what lets a deleted user in, sessions whose instants are out of order, and codes that are for no user or the wrong kind of use."""
-    for table, name in ((sessions, "session"), (passkeys, "passkey")):
+    """Yield what no event has added, what lets a deleted user in, sessions whose instants are out of order, and codes that are for no user or the wrong kind of use."""
+    for table, name, action in (
+        (sessions, "session", "session.sign_in"),
+        (passkeys, "passkey", "passkey.add"),
+    ):
+        event = (audit_events.c.object_type == name) & (audit_events.c.object_id == table.c.id)
+        by_user = (audit_events.c.user_id == table.c.user_id) & (audit_events.c.action == action)
+        query = select(table.c.id, table.c.user_id).where(~exists(audit_events.c.id).where(event & by_user))
+        yield from broken(tx, "audited", name, query, f"the user {{user_id}} has no event {action} of it")
         gone = users.c.id.is_(None) | users.c.deleted_at.is_not(None)
         query = select(table.c.id, table.c.user_id).select_from(table.outerjoin(users)).where(gone)
         sentence = "it is of the user {user_id}, who doesn't exist or is deleted"

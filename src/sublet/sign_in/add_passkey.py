@@ -8,6 +8,7 @@ from sublet.accounts.fields import check_text
 from sublet.accounts.find import lock_acting_user
 from sublet.accounts.model import User
 from sublet.accounts.recent_sign_in import require_recent_sign_in
+from sublet.accounts.sessions import PASSKEY
 from sublet.audit import Actor
 from sublet.db import Tx
 from sublet.errors import Conflict, FieldError, validation_failed
@@ -46,6 +47,8 @@ def add_passkey(
 ) -> Passkey:
     """Add the passkey in an authenticator's answer, and mail the user. It ends a recovery of the user.
 
+    The session counts as signed in with a passkey from now on, since when it was signed in: the authenticator has verified the person.
+
     Raises, in this order:
         AccountSuspended: the user is suspended.
         SignInRequired: the session was not signed in within the last ten minutes.
@@ -80,6 +83,7 @@ def add_passkey(
     except store.PasskeyTaken:
         raise _refusal("This passkey is stored already. Create another one.") from None
     store.delete_recovery(tx, user.id)
+    store.set_how(tx, actor.session_id or 0, PASSKEY)
     audit.record(tx, actor, "passkey.add", passkey.id, after={"user_id": user.id})
     notify(
         tx, user, "passkey_added", passkey.id, f"The passkey “{name}” was added to your account.", public_url

@@ -102,7 +102,7 @@ def _ask_address(tx: Tx, actor: Actor, user: User, email: str, public_url: str) 
     )
     audit.record(tx, actor, "user.ask_address", user.id)
     sentence = f"The address of your account is about to become {email}, once a code that was mailed there is entered."
-    notify(tx, user, "address_asked", user.id, sentence, public_url)
+    notify(tx, user, "address_asked", code_id, sentence, public_url)
 
 
 def count_attempt(tx: Tx, actor: Actor) -> None:

@@ -34,6 +34,11 @@ def replace_session_secret(tx: Tx, session_id: int, digest: str, **values: objec
     return Session(*tx.connection.execute(changed.returning(*_SESSION)).one())
 
 
+def set_how(tx: Tx, session_id: int, how: str) -> None:
+    """Store how a session counts as signed in."""
+    tx.connection.execute(update(sessions).where(sessions.c.id == session_id).values(how=how))
+
+
 def lock_session_by_digest(tx: Tx, digest: str) -> Session | None:
     """Return the session whose secret has this digest, or None, and lock it."""
     query = select(*_SESSION).where(sessions.c.digest == digest).with_for_update()
