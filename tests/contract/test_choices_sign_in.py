@@ -14,6 +14,7 @@ import pytest
 from sqlalchemy import func, select
 
 from sublet.accounts.session_store import sessions
+from sublet.accounts.store import users
 from sublet.accounts.users import add_user
 from sublet.audit import audit_events
 from sublet.db import Tx
@@ -32,10 +33,24 @@ TRIES = share(60, whole=200)
 
 
 @pytest.fixture
-def service(database_url: str) -> Iterator[RunningService]:
+def fresh(database_url: str) -> Iterator[RunningService]:
     with running_service(database_url) as found:
         found.add_user(ADA)
         yield found
+
+
+@pytest.fixture(scope="module")
+def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningService]:
+    """One service for all tests, with a user for each."""
+    with running_service(registry_address(tmp_path_factory.mktemp("sign-in"))) as found:
+        found.add_domain()
+        yield found
+        assert found.doctor() == []
+
+
+@pytest.fixture
+def ada(service: RunningService, request: pytest.FixtureRequest) -> str:
+    return service.add_user(f"{request.node.name[:50]}@example.org").email
 
 
 def origin(service: RunningService) -> str:
@@ -47,17 +62,22 @@ def post(service: RunningService, path: str, body: Any, **headers: str) -> httpx
     return service.client.post(origin(service) + path, json=body, headers=sent)
 
 
-def newest_mail(service: RunningService, email: str = ADA) -> str:
+def newest_mail(service: RunningService, email: str) -> str:
     query = select(mails.c.text).where(mails.c.recipient == email).order_by(mails.c.id.desc()).limit(1)
     return service.read(lambda tx: str(tx.connection.execute(query).scalar_one()))
 
 
-def newest_code(service: RunningService, email: str = ADA) -> str:
+def newest_code(service: RunningService, email: str) -> str:
     return str(re.findall(r"your code is (\d{6})", newest_mail(service, email))[0])
 
 
 def count(service: RunningService, table: Any) -> int:
     query = select(func.count()).select_from(table)
+    return service.read(lambda tx: int(tx.connection.execute(query).scalar_one()))
+
+
+def sessions_of(service: RunningService, email: str) -> int:
+    query = select(func.count()).select_from(sessions.join(users)).where(users.c.email == email)
     return service.read(lambda tx: int(tx.connection.execute(query).scalar_one()))
 
 
@@ -85,7 +105,7 @@ def cookie_of(answer: httpx.Response) -> str:
     return found[1]
 
 
-def sign_in(service: RunningService, email: str = ADA, **headers: str) -> Browser:
+def sign_in(service: RunningService, email: str, **headers: str) -> Browser:
     service.clock.advance(minutes=1)
     assert post(service, "/auth/sessions", {"email": email}).status_code == 202
     body = {"email": email, "code": newest_code(service, email)}
@@ -98,11 +118,10 @@ def refusal(answer: httpx.Response) -> tuple[int, str]:
     return answer.status_code, answer.json()["error"]
 
 
-def test_a_session_does_what_a_token_with_all_scopes_does(service: RunningService) -> None:
-    service.add_domain()
-    browser = sign_in(service, user_agent="Firefox")
+def test_a_session_does_what_a_token_with_all_scopes_does(service: RunningService, ada: str) -> None:
+    browser = sign_in(service, ada, user_agent="Firefox")
     me = browser.call("GET", "/me").json()
-    assert (me["user"]["email"], me["token"]) == (ADA, None)
+    assert (me["user"]["email"], me["token"]) == (ada, None)
     body = {"fqdn": "blog.example.test"}
     made = [browser.call("POST", "/subdomains", body, idempotency_key="k") for _ in range(2)]
     assert [each.status_code for each in made] == [201, 201]
@@ -117,11 +136,10 @@ def test_a_session_does_what_a_token_with_all_scopes_does(service: RunningServic
     query = select(audit_events.c.action).where(audit_events.c.session_id == shown["id"])
     done = service.read(lambda tx: set(tx.connection.execute(query).scalars()))
     assert done >= {"session.sign_in", "subdomain.register", "token.issue"}
-    assert service.doctor() == []
 
 
-def test_a_change_comes_from_a_page_of_ours(service: RunningService) -> None:
-    browser = sign_in(service)
+def test_a_change_comes_from_a_page_of_ours(service: RunningService, ada: str) -> None:
+    browser = sign_in(service, ada)
     for forged in (
         {"origin": ""},
         {"origin": "null"},
@@ -138,9 +156,9 @@ def test_a_change_comes_from_a_page_of_ours(service: RunningService) -> None:
     assert fetched.json()["user"]["name"] == "Ada L."
 
 
-def test_a_sign_in_from_another_site_is_refused(service: RunningService) -> None:
-    post(service, "/auth/sessions", {"email": ADA})
-    body = {"email": ADA, "code": newest_code(service)}
+def test_a_sign_in_from_another_site_is_refused(service: RunningService, ada: str) -> None:
+    post(service, "/auth/sessions", {"email": ada})
+    body = {"email": ada, "code": newest_code(service, ada)}
     for path in ("/auth/sessions/confirm", "/auth/passkeys/confirm"):
         sent = body if "sessions" in path else {"credential": {}}
         refused = post(service, path, sent, origin="https://evil.example")
@@ -148,9 +166,9 @@ def test_a_sign_in_from_another_site_is_refused(service: RunningService) -> None
     assert post(service, "/auth/sessions/confirm", body, origin=origin(service)).status_code == 201
 
 
-def test_authorization_comes_before_the_cookie(service: RunningService) -> None:
-    browser = sign_in(service)
-    token = service.issue_token(ADA)
+def test_authorization_comes_before_the_cookie(service: RunningService, ada: str) -> None:
+    browser = sign_in(service, ada)
+    token = service.issue_token(ada)
     answer = browser.call("POST", "/tokens", None, authorization=f"Bearer {token}", origin="")
     assert answer.status_code == 422, "no origin is needed"
     assert browser.call("GET", "/me", authorization=f"Bearer {token}").json()["token"]["name"] == "test"
@@ -160,8 +178,8 @@ def test_authorization_comes_before_the_cookie(service: RunningService) -> None:
         assert refusal(refused) == (403, "session_required")
 
 
-def test_a_session_that_has_ended_loses_its_cookie(service: RunningService) -> None:
-    first, second = sign_in(service), sign_in(service)
+def test_a_session_that_has_ended_loses_its_cookie(service: RunningService, ada: str) -> None:
+    first, second = sign_in(service, ada), sign_in(service, ada)
     listed = first.call("GET", "/sessions").json()["sessions"]
     assert len(listed) == 2
     other = next(each["id"] for each in listed if not each["current"])
@@ -176,35 +194,35 @@ def test_a_session_that_has_ended_loses_its_cookie(service: RunningService) -> N
     done = first.call("DELETE", "/sessions/current")
     assert done.headers["set-cookie"].startswith(f"{COOKIE}=; Max-Age=0;")
     assert refusal(first.call("GET", "/me")) == (401, "session_invalid")
-    assert refusal(sign_in(service).call("DELETE", "/sessions/99")) == (404, "session_not_found")
+    assert refusal(sign_in(service, ada).call("DELETE", "/sessions/99")) == (404, "session_not_found")
 
 
-def test_signing_in_again_rotates_the_secret(service: RunningService) -> None:
-    browser = sign_in(service)
+def test_signing_in_again_rotates_the_secret(service: RunningService, ada: str) -> None:
+    browser = sign_in(service, ada)
     service.clock.advance(minutes=11)
     wish = {"name": "ci", "scopes": ["credits:spend"]}
     refused = browser.call("POST", "/tokens", wish)
     assert refusal(refused) == (403, "sign_in_required")
     assert refused.json()["details"]["limit_seconds"] == 600
-    again = sign_in(service, cookie=f"{COOKIE}={browser.secret}")
+    again = sign_in(service, ada, cookie=f"{COOKIE}={browser.secret}")
     assert refusal(browser.call("GET", "/me")) == (401, "session_invalid")
     assert again.call("POST", "/tokens", wish).status_code == 201
-    assert count(service, sessions) == 1
+    assert sessions_of(service, ada) == 1
     service.clock.advance(hours=24)
     assert refusal(again.call("GET", "/me")) == (401, "session_invalid")
 
 
-def test_a_hundred_uses_of_a_code_give_one_session(service: RunningService) -> None:
+def test_a_hundred_uses_of_a_code_give_one_session(fresh: RunningService) -> None:
     with ThreadPoolExecutor(AT_ONCE) as pool:
-        asked = list(pool.map(lambda _: post(service, "/auth/sessions", {"email": ADA}), range(100)))
+        asked = list(pool.map(lambda _: post(fresh, "/auth/sessions", {"email": ADA}), range(100)))
         assert {each.status_code for each in asked} == {202}
-        assert count(service, mailed_codes) == count(service, mails) == 1
-        body = {"email": ADA, "code": newest_code(service)}
-        done = list(pool.map(lambda _: post(service, "/auth/sessions/confirm", body), range(100)))
+        assert count(fresh, mailed_codes) == count(fresh, mails) == 1
+        body = {"email": ADA, "code": newest_code(fresh, ADA)}
+        done = list(pool.map(lambda _: post(fresh, "/auth/sessions/confirm", body), range(100)))
     assert [each.status_code for each in done].count(201) == 1
     assert {each.status_code for each in done} == {201, 422}
-    assert count(service, sessions) == 1
-    assert service.doctor() == []
+    assert count(fresh, sessions) == 1
+    assert fresh.doctor() == []
 
 
 def test_answers_and_times_do_not_tell_whether_an_address_has_an_account(service: RunningService) -> None:
@@ -251,13 +269,13 @@ def test_a_session_has_rate_limits_of_its_own(tmp_path: Path) -> None:
         registry_address(tmp_path), rate_limits=True, rate_limit_read_per_minute=2
     ) as service:
         service.add_user(ADA)
-        first, second = sign_in(service), sign_in(service)
+        first, second = sign_in(service, ADA), sign_in(service, ADA)
         assert [first.call("GET", "/me").status_code for _ in range(3)] == [200, 200, 429]
         assert second.call("GET", "/me").status_code == 200
 
 
-def test_passkeys_over_http(service: RunningService) -> None:
-    browser = sign_in(service)
+def test_passkeys_over_http(service: RunningService, ada: str) -> None:
+    browser = sign_in(service, ada)
     authenticator = Authenticator(origin(service))
     asked = browser.call("POST", "/passkeys/challenge", {})
     credential = authenticator.create(asked.json()["public_key"])
@@ -269,7 +287,7 @@ def test_passkeys_over_http(service: RunningService) -> None:
     wanted = post(service, "/auth/passkeys/challenge", {}).json()["public_key"]
     done = post(service, "/auth/passkeys/confirm", {"credential": authenticator.get(wanted)})
     assert (done.status_code, done.json()["session"]["how"]) == (201, "passkey")
-    by_passkey, by_mail = Browser(service, cookie_of(done)), sign_in(service)
+    by_passkey, by_mail = Browser(service, cookie_of(done)), sign_in(service, ada)
     refused = by_mail.call("DELETE", f"/passkeys/{passkey_id}")
     assert refusal(refused) == (403, "sign_in_required")
     began = by_mail.call("POST", "/passkeys/recovery", {})
@@ -281,26 +299,24 @@ def test_passkeys_over_http(service: RunningService) -> None:
     assert by_passkey.call("DELETE", f"/passkeys/{passkey_id}").json() == {"ok": True}
     assert by_passkey.call("GET", "/passkeys").json()["passkeys"] == []
     assert refusal(browser.call("POST", "/passkeys", body, idempotency_key="p")) == (404, "passkey_not_found")
-    assert service.doctor() == []
 
 
-def test_a_new_address_over_http(service: RunningService) -> None:
-    browser = sign_in(service)
-    asked = browser.call("PATCH", "/me", {"email": "lovelace@example.org", "reminders": False})
-    assert (asked.json()["user"]["email"], asked.json()["user"]["reminders"]) == (ADA, False)
-    code = newest_code(service, "lovelace@example.org")
+def test_a_new_address_over_http(service: RunningService, ada: str) -> None:
+    browser, new = sign_in(service, ada), "lovelace@example.org"
+    asked = browser.call("PATCH", "/me", {"email": new, "reminders": False})
+    assert (asked.json()["user"]["email"], asked.json()["user"]["reminders"]) == (ada, False)
+    code = newest_code(service, new)
     wrong = f"{(int(code) + 1) % 1_000_000:06d}"
     assert refusal(browser.call("POST", "/me/email", {"code": wrong})) == (422, "validation_failed")
     query = select(mailed_codes.c.tries).order_by(mailed_codes.c.id.desc()).limit(1)
     assert service.read(lambda tx: tx.connection.execute(query).scalar_one()) == 1
     changed = [browser.call("POST", "/me/email", {"code": code}, idempotency_key="e") for _ in range(2)]
-    assert [each.json()["user"]["email"] for each in changed] == ["lovelace@example.org"] * 2
-    assert service.doctor() == []
+    assert [each.json()["user"]["email"] for each in changed] == [new] * 2
 
 
-def test_the_link_shows_a_button_that_signs_in(service: RunningService) -> None:
-    post(service, "/auth/sessions", {"email": ADA})
-    link = re.search(r"^(http://\S+/signin/confirm\?token=(\S+))$", newest_mail(service), re.MULTILINE)
+def test_the_link_shows_a_button_that_signs_in(service: RunningService, ada: str) -> None:
+    post(service, "/auth/sessions", {"email": ada})
+    link = re.search(r"^(http://\S+/signin/confirm\?token=(\S+))$", newest_mail(service, ada), re.MULTILINE)
     assert link is not None
     for _ in range(2):
         page = service.client.get(link[1])
@@ -308,11 +324,11 @@ def test_the_link_shows_a_button_that_signs_in(service: RunningService) -> None:
     url = link[1].partition("?")[0]
     forged = service.client.post(url, data={"token": link[2]}, headers={"origin": "https://evil.example"})
     assert (forged.status_code, "set-cookie" in forged.headers) == (403, False)
-    assert count(service, sessions) == 0
+    assert sessions_of(service, ada) == 0
     opened = service.client.post(url, data={"token": link[2]}, headers={"sec-fetch-site": "same-origin"})
-    assert (opened.status_code, ADA in opened.text) == (200, True)
+    assert (opened.status_code, ada in opened.text) == (200, True)
     service.client.cookies.clear()
-    assert Browser(service, cookie_of(opened)).call("GET", "/me").json()["user"]["email"] == ADA
+    assert Browser(service, cookie_of(opened)).call("GET", "/me").json()["user"]["email"] == ada
     for bad in ({"token": link[2]}, {"token": "<b>"}, {}, {"token": "x" * 2000}):
         refused = service.client.post(url, data=bad)
         assert (refused.status_code, "You are not signed in" in refused.text) == (422, True)
@@ -320,23 +336,25 @@ def test_the_link_shows_a_button_that_signs_in(service: RunningService) -> None:
     assert "<script>" not in hostile.text
 
 
-def test_the_operator_prints_a_link(service: RunningService) -> None:
-    refused = service.operator("user", "sign-in-link", ADA, expect=1)
-    assert "public_url" in refused["message"]
-    service.environment["SUBLET_PUBLIC_URL"] = "https://names.example.net"
-    made = service.operator("user", "sign-in-link", ADA)
-    assert made["link"].startswith("https://names.example.net/signin/confirm?token=")
-    token = made["link"].partition("?token=")[2]
-    done = post(service, "/auth/sessions/confirm", {"token": token})
-    assert (done.status_code, done.json()["session"]["how"]) == (201, "operator")
-    events = service.operator("audit", "list", "--event", "user.make_sign_in_link")
-    assert [each["actor_kind"] for each in events] == ["operator"]
+def test_the_operator_prints_a_link(tmp_path: Path) -> None:
+    with running_service(registry_address(tmp_path)) as service:
+        service.add_user(ADA)
+        refused = service.operator("user", "sign-in-link", ADA, expect=1)
+        assert "public_url" in refused["message"]
+        service.environment["SUBLET_PUBLIC_URL"] = "https://names.example.net"
+        made = service.operator("user", "sign-in-link", ADA)
+        assert made["link"].startswith("https://names.example.net/signin/confirm?token=")
+        token = made["link"].partition("?token=")[2]
+        done = post(service, "/auth/sessions/confirm", {"token": token})
+        assert (done.status_code, done.json()["session"]["how"]) == (201, "operator")
+        events = service.operator("audit", "list", "--event", "user.make_sign_in_link")
+        assert [each["actor_kind"] for each in events] == ["operator"]
 
 
 def test_the_setting_public_url_says_which_pages_are_ours(tmp_path: Path) -> None:
     with running_service(registry_address(tmp_path), public_url="https://Names.example.net/") as service:
         service.add_user(ADA)
-        browser = sign_in(service)
+        browser = sign_in(service, ADA)
         wish = {"name": "Ada L."}
         refused = browser.call("PATCH", "/me", wish)
         assert refusal(refused) == (403, "origin_refused")
