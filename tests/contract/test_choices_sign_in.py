@@ -5,7 +5,6 @@ import statistics
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +21,7 @@ from sublet.http.session_cookie import COOKIE
 from sublet.mail.store import mails
 from sublet.sign_up.store import mailed_codes
 from support.authenticator import Authenticator
+from support.browsers import Browser
 from support.registry import OPERATOR
 from support.repetitions import share
 from support.running_service import RunningService, registry_address, running_service
@@ -79,20 +79,6 @@ def count(service: RunningService, table: Any) -> int:
 def sessions_of(service: RunningService, email: str) -> int:
     query = select(func.count()).select_from(sessions.join(users)).where(users.c.email == email)
     return service.read(lambda tx: int(tx.connection.execute(query).scalar_one()))
-
-
-@dataclass
-class Browser:
-    """A browser with a session: it sends the cookie, and its `Origin` with changes."""
-
-    service: RunningService
-    secret: str
-
-    def call(self, method: str, path: str, body: Any = None, **headers: str) -> httpx.Response:
-        more = {} if method == "GET" else {"origin": origin(self.service)}
-        sent = {"cookie": f"a=b; {COOKIE}={self.secret}"} | more | headers
-        sent = {name: value for name, value in sent.items() if value}
-        return self.service.call(None, method, path, body, **sent)
 
 
 def cookie_of(answer: httpx.Response) -> str:
