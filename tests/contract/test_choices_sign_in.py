@@ -214,7 +214,8 @@ def test_a_hundred_uses_of_a_code_give_one_session(fresh: RunningService) -> Non
 def test_answers_and_times_do_not_tell_whether_an_address_has_an_account(service: RunningService) -> None:
     """Many tries each, in turn: the medians differ by less than the spread of the middle half. The codes are entered too."""
     service.write(_add_users)
-    for path, body in (("/auth/sessions", {}), ("/auth/sessions/confirm", {"code": "x"})):
+    bodies: dict[str, dict[str, str]] = {"/auth/sessions": {}, "/auth/sessions/confirm": {"code": "x"}}
+    for path, body in bodies.items():
         taken: dict[str, list[float]] = {"known": [], "new": []}
         seen = set()
         for number in range(TRIES):

@@ -109,7 +109,7 @@ def test_refusals(registry: Registry) -> None:
         ({"email": "eve@mailinator.com"}, ["email"]),
     ):
         with registry.refuses(ValidationFailed) as refused:
-            change(registry, actor, **values)  # type: ignore[arg-type]
+            change(registry, actor, **values)
         assert [each.field for each in refused[0].errors] == fields
     for number in range(5):
         change(registry, actor, email=f"a{number}@example.org")

@@ -160,6 +160,7 @@ def test_malformed_answers_are_refused(registry: Registry) -> None:
     good = own.get(options(registry))
     client = json.loads(base64.urlsafe_b64decode(good["response"]["clientDataJSON"] + "=="))
     changed = base64.urlsafe_b64encode(json.dumps(client | {"type": "webauthn.create"}).encode()).decode()
+    values: tuple[Any, ...] = ("", "A", None, 1, {}, "AAAA")
     bad: list[dict[str, Any]] = [
         {},
         {"response": {}},
@@ -172,11 +173,7 @@ def test_malformed_answers_are_refused(registry: Registry) -> None:
         good | {"id": "x"},
         good | {"type": "password"},
         _with(good, clientDataJSON=changed),
-        *(
-            _with(good, **{name: value})
-            for name in good["response"]
-            for value in ("", "A", None, 1, {}, "AAAA")
-        ),
+        *(_with(good, **{name: value}) for name in good["response"] for value in values),
     ]
     before = registry.dump()
     for answer in bad:
