@@ -146,7 +146,7 @@ def test_a_sign_in_from_another_site_is_refused(service: RunningService, ada: st
     post(service, "/auth/sessions", {"email": ada})
     body = {"email": ada, "code": newest_code(service, ada)}
     for path in ("/auth/sessions/confirm", "/auth/passkeys/confirm"):
-        sent = body if "sessions" in path else {"credential": {}}
+        sent: Any = body if "sessions" in path else {"credential": {}}
         refused = post(service, path, sent, origin="https://evil.example")
         assert refusal(refused) == (403, "origin_refused")
     assert post(service, "/auth/sessions/confirm", body, origin=origin(service)).status_code == 201

@@ -53,6 +53,10 @@ _OF_A_TOKEN = (
     "name", "scopes", "names", "domains", "networks", "daily_credits", "expires_at", "digest", "former_digest",
     "former_until", "revoked_at", "last_used_at", "last_used_from",
 )  # fmt: skip
+# The columns of a session that a new sign-in and its use change: not its user.
+_OF_A_SESSION = (
+    "digest", "how", "signed_in_at", "expires_at", "last_used_at", "last_used_from", "network", "user_agent",
+)  # fmt: skip
 # What the built-in name server reads of a name: not whose it is.
 _OF_A_DELEGATION = (
     "platform_domain_id", "fqdn", "nameservers", "nameserver_count", "glue", "ds_records", "generation_at",
@@ -84,7 +88,7 @@ API = Role(
         **_OF_THE_LEDGER,
         "users": _ADD | _update("email", "name", "reminders"),
         "organizations": _ADD,
-        "sessions": _ALL,
+        "sessions": _ADD | _DELETE | _update(*_OF_A_SESSION),
         "passkeys": _ADD | _DELETE | _update("sign_count", "last_used_at"),
         "recoveries": _ADD | _DELETE,
         "tokens": _ADD | _update(*_OF_A_TOKEN),
