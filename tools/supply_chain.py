@@ -37,6 +37,7 @@ ELSEWHERE = {"colorama": "BSD-3-Clause", "tzdata": "Apache-2.0"}
 SPDX = {
     "License :: OSI Approved :: Apache Software License": "Apache-2.0",
     "License :: OSI Approved :: BSD License": "BSD-3-Clause",
+    "BSD-2-Clause": "BSD-2-Clause",
     "License :: OSI Approved :: ISC License (ISCL)": "ISC",
     "License :: OSI Approved :: MIT License": "MIT",
 }

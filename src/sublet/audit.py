@@ -32,7 +32,7 @@ ACTOR_KINDS = ("user", "operator", "system")
 
 @dataclass(frozen=True, slots=True)
 class Actor:
-    """The actor of a request: a user (with the token, its restrictions, the request and its address), the operator (by name), or the system.
+    """The actor of a request: a user (with token or session, restrictions, request and address), the operator (by name), or the system.
 
     `account_id` is the account of the organization that the token acts for; None if it acts for its user.
     """
@@ -46,6 +46,7 @@ class Actor:
     restrictions: Restrictions = UNRESTRICTED
     address: str | None = None
     account_id: int | None = None
+    session_id: int | None = None
 
     @property
     def holder_id(self) -> int | None:
@@ -73,6 +74,7 @@ audit_events = Table(
     Column("after", JSON(none_as_null=True)),
     Column("address", String(45)),
     Column("owner_id", BIG_ID),
+    Column("session_id", BIG_ID),
     Index("ix_audit_events_object_type_object_id", "object_type", "object_id", "id"),
     sqlite_autoincrement=True,
 )
@@ -189,6 +191,7 @@ def _event(
         "actor_kind": actor.kind,
         "user_id": actor.user_id,
         "token_id": actor.token_id,
+        "session_id": actor.session_id,
         "actor_name": actor.name,
         "request_id": actor.request_id,
         "reason": actor.reason,
@@ -278,6 +281,7 @@ class AuditEvent:
     after: dict[str, Any] | None
     address: str | None
     owner_id: int | None
+    session_id: int | None = None
 
 
 _EVENTS = select(*(audit_events.c[name] for name in AuditEvent.__slots__))

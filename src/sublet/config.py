@@ -108,6 +108,10 @@ class Settings:
         "invite",
         "Who may open an account: open (anyone), invite (by `sublet user invite`, or by an organization's owner) or closed.",
     )
+    session_idle_hours: int = _setting(
+        24, "After how many hours without a request a session of a browser ends."
+    )
+    session_max_days: int = _setting(14, "How many days after its last sign-in a session of a browser ends.")
     new_user_days: int = _setting(7, "How many days a user who signed up counts as new.")
     new_user_free_quota: int = _setting(2, "How many free names a new user may have; at most free_quota.")
     free_quota: int = _setting(5, "How many free names a user without an own quota may have.")
@@ -191,6 +195,8 @@ class Settings:
                 raise SettingsError(f"{each.name}: {value} is negative. Give 0 or more")
         if self.http_connections_max < 1:
             raise SettingsError("http_connections_max: with 0 every client is refused. Give 1 or more")
+        _in_range("session_idle_hours", self.session_idle_hours, 2, 8760)
+        _in_range("session_max_days", self.session_max_days, 1, 365)
         _check_mail(self)
 
 

@@ -167,6 +167,22 @@ class TokenRevoked(Refusal, code="token_revoked", category=Category.UNAUTHENTICA
     """The operator revoked the token."""
 
 
+class SessionInvalid(Refusal, code="session_invalid", category=Category.UNAUTHENTICATED):
+    """The session in the cookie has ended or expired; the answer deletes the cookie."""
+
+
+class SessionRequired(Refusal, code="session_required", category=Category.FORBIDDEN):
+    """Only a browser that is signed in may do this, a token may not."""
+
+
+class SignInRequired(Refusal, code="sign_in_required", category=Category.FORBIDDEN):
+    """This needs a sign-in within the last ten minutes; `details` has `limit_seconds` and `how`, the ways that count."""
+
+
+class OriginRefused(Refusal, code="origin_refused", category=Category.FORBIDDEN):
+    """A browser sent the request from a page of another site, or didn't say from where."""
+
+
 class InsufficientScope(Refusal, code="insufficient_scope", category=Category.FORBIDDEN):
     """The token lacks a scope; `details.required_scope` names it."""
 
@@ -233,6 +249,14 @@ class TransferNotFound(Refusal, code="transfer_not_found", category=Category.MIS
 
 class OrganizationNotFound(Refusal, code="organization_not_found", category=Category.MISSING):
     """No such organization of this user, or no such member or invitation in it."""
+
+
+class SessionNotFound(Refusal, code="session_not_found", category=Category.MISSING):
+    """No such session of this user."""
+
+
+class PasskeyNotFound(Refusal, code="passkey_not_found", category=Category.MISSING):
+    """No such passkey of this user."""
 
 
 class NotFound(Refusal, code="not_found", category=Category.MISSING):

@@ -71,7 +71,7 @@ def test_a_new_registry_gets_a_user_a_token_a_domain_and_credits(tmp_path: Path)
     issued = answer(url, "token", "issue", ANNA, "--name", "demo", "--scope", "account:read")
     registry = Registry(url)
     registrant = registry.use(lambda database: authenticate(database, Secret(issued["token"])))
-    assert registrant.token.scopes == ("account:read",)
+    assert registrant.restrictions.scopes == ("account:read",)
     domain = answer(url, "domain", "add", "example.test", "--public-name", "Example", "--hidden")
     assert (domain["hidden"], domain["restricted"], [each["mode"] for each in domain["modes"]]) == (
         True,

@@ -45,6 +45,16 @@ def test_part_4_the_routes_are_those_of_the_spec_and_the_extensions() -> None:
         ("PATCH", "/tokens/{id}"),
         ("DELETE", "/tokens/{id}"),
         ("POST", "/tokens/{id}/rotate"),
+        ("PATCH", "/me"),
+        ("POST", "/me/email"),
+        ("GET", "/sessions"),
+        ("DELETE", "/sessions/{id}"),
+        ("GET", "/passkeys"),
+        ("POST", "/passkeys"),
+        ("POST", "/passkeys/challenge"),
+        ("POST", "/passkeys/recovery"),
+        ("DELETE", "/passkeys/recovery"),
+        ("DELETE", "/passkeys/{id}"),
     }
 
 

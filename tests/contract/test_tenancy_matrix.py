@@ -10,9 +10,12 @@ from typing import Any
 
 import httpx
 import pytest
+from sqlalchemy import delete, insert
 
+from sublet.accounts.session_store import passkeys
 from sublet.http.endpoints import Endpoint
 from sublet.http.routes import ENDPOINTS
+from support.browsers import signed_in
 from support.running_service import Registrant, RunningService, registry_address, running_service
 
 REQUEST_ID = "the-same-for-all"
@@ -117,6 +120,12 @@ def test_the_matrix_knows_every_parameter() -> None:
     assert len(with_parameter("id", "/tokens/")) >= 4
     assert len(with_parameter("id", "/transfers/")) >= 4
     assert len(with_parameter("id", "/organizations/")) >= 8
+    assert [
+        each.method for noun in ("sessions", "passkeys") for each in with_parameter("id", f"/{noun}/")
+    ] == [
+        "DELETE",
+        "DELETE",
+    ]
 
 
 def seen(answer: httpx.Response) -> tuple[int, list[tuple[str, str]], bytes]:
@@ -182,6 +191,26 @@ def test_organizations_of_others_are_as_if_missing(world: World, endpoint: Endpo
     paths = {f"missing: {text}": text for text in ("777777", "0", "01", "9" * 19, "9" * 30, "x")}
     paths |= {"shared": str(made["organization"]["id"]), "own": str(bob.organization["id"])}
     check_row(world, endpoint, "id", paths, "organization_not_found")
+
+
+def test_sessions_and_passkeys_of_others_are_as_if_missing(world: World) -> None:
+    """A session of the other user, and a passkey that only the database knows."""
+    ada, bob = (signed_in(world.service, each.email) for each in (world.ada, world.bob))
+    others = bob.call("GET", "/sessions").json()["sessions"][0]["id"]
+    values = {"name": "x", "credential_id": "x", "public_key": "x", "sign_count": 0, "transports": []}
+    row = insert(passkeys).values(user_id=world.bob.id, created_at=world.service.clock(), **values)
+    passkey = world.service.write(lambda tx: tx.connection.execute(row.returning(passkeys.c.id)).scalar_one())
+    for noun, other in (("session", others), ("passkey", passkey)):
+        answers = set()
+        for identifier in (other, 777777, 0, "01", "9" * 19, "9" * 30, "x"):
+            path = f"/{noun}s/{identifier}"
+            answer = ada.call("DELETE", path, x_request_id=REQUEST_ID)
+            assert (answer.status_code, answer.json()["error"]) == (404, f"{noun}_not_found")
+            answers.add(answer.content)
+        assert len(answers) == 1
+    assert bob.call("GET", "/passkeys").json()["passkeys"][0]["id"] == passkey
+    assert ada.call("GET", "/passkeys").json()["passkeys"] == []
+    world.service.write(lambda tx: tx.connection.execute(delete(passkeys)))
 
 
 def check_row(world: World, endpoint: Endpoint, parameter: str, paths: dict[str, str], code: str) -> None:

@@ -27,7 +27,8 @@ SEEN = "mine.example.test"
 OUTSIDE = f"{HIDDEN}.example.test"
 OTHER = f"{HIDDEN}2.strict.test"
 NOT_COMPARED = frozenset({"date", "ratelimit", "ratelimit-policy"})
-each_endpoint = pytest.mark.parametrize("endpoint", ENDPOINTS, ids=lambda endpoint: endpoint.name)
+BY_TOKEN = [each for each in ENDPOINTS if not each.needs_session]
+each_endpoint = pytest.mark.parametrize("endpoint", BY_TOKEN, ids=lambda endpoint: endpoint.name)
 BODIES: dict[str, dict[str, Any]] = {"reply": {"message": "mine?"}, "set_auto_renew": {"enabled": False}}
 LOAD = 150
 
@@ -244,6 +245,13 @@ def test_suspended(world: World, endpoint: Endpoint) -> None:
         assert answer.status_code == 422  # a missing member comes first
     else:
         refused(answer, 403, "account_suspended")
+
+
+def test_no_token_does_what_needs_a_session(world: World) -> None:
+    for endpoint in ENDPOINTS:
+        if endpoint.needs_session:
+            for token in (world.ada.token, world.tokens["account:read"], world.tokens["suspended"]):
+                refused(send(world, endpoint, token), 403, "session_required")
 
 
 def test_rotation_under_load_loses_no_request(world: World) -> None:

@@ -26,9 +26,11 @@ from sublet.registry.privileges import ROLES
 from sublet.schema import APPEND_ONLY, metadata
 from sublet.schema_revision import needed_revision
 from sublet.subdomains.sweep import store as sweep_store
+from support.authenticator import Authenticator
+from support.browsers import signed_in
 from support.postgresql import fresh_database
 from support.postgresql_proxy import Proxy, run_proxy
-from support.running_service import RunningService, running_service
+from support.running_service import Registrant, RunningService, running_service
 from support.serve_process import wait_until
 from support.service_on_primary import settings_file
 from support.service_with_logins import Logins, logins, split_service
@@ -95,6 +97,7 @@ def test_the_service_works_with_a_login_for_each_part(found: Logins, tmp_path: P
             service.call(member, "PUT", "/subdomains/own.example.test/auto-renew", automatic).status_code
             == 200
         )
+        _use_sessions(service, member)
         for _ in range(
             70
         ):  # reminders, renewals by themselves, the trash, the end; away for a week, the sweep would stop
@@ -103,6 +106,28 @@ def test_the_service_works_with_a_login_for_each_part(found: Logins, tmp_path: P
         counted = service.read(_count)
         assert all(counted[name] for name in ("milestones", "mails", "terms", "forecasts")), counted
         assert service.doctor() == []
+
+
+def _use_sessions(service: RunningService, member: Registrant) -> None:
+    """Send each request that only a session may send. The operator signed the user in, because no example did."""
+    browser = signed_in(service, member.email)
+    origin = service.base_url.removesuffix("/api/v1")
+    authenticator = Authenticator(origin)
+    asked = browser.call("POST", "/passkeys/challenge", {}).json()["public_key"]
+    body = {"name": "phone", "credential": authenticator.create(asked)}
+    passkey_id = browser.call("POST", "/passkeys", body).json()["passkey"]["id"]
+    wanted = service.client.post(f"{origin}/auth/passkeys/challenge", json={}).json()["public_key"]
+    used = {"credential": authenticator.get(wanted)}
+    assert service.client.post(f"{origin}/auth/passkeys/confirm", json=used).status_code == 201
+    for method, path, sent in (
+        ("POST", "/passkeys/recovery", {}),
+        ("DELETE", "/passkeys/recovery", {}),
+        ("PATCH", "/me", {"name": "Newer", "email": "newer@example.org"}),
+        ("DELETE", f"/passkeys/{passkey_id}", {}),
+        ("DELETE", "/sessions/current", {}),
+    ):
+        answer = browser.call(method, path, sent)
+        assert answer.status_code == 200, answer.text
 
 
 def _is_idle(service: RunningService) -> bool:
@@ -193,6 +218,8 @@ FORBIDDEN = {
         "UPDATE subdomains SET suspended_at = NULL",
         "DELETE FROM subdomains",
         "UPDATE users SET free_quota = 9",
+        "UPDATE sessions SET user_id = 2",
+        "UPDATE passkeys SET public_key = 'x'",
         "UPDATE tokens SET user_id = 2",
         "UPDATE tokens SET created_at = now()",
         "UPDATE tokens SET creator_token_id = 2",

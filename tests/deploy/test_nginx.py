@@ -147,7 +147,7 @@ def test_api_and_its_documentation_are_passed_and_by_tls_alone(
             answer = client.get("/api/v1/subdomains", headers=bearer)
             assert answer.status_code == 200, answer.text
             assert_secured(answer)
-        for path in ("/docs", "/openapi.json", "/auth/challenge", "/signup/confirm"):
+        for path in ("/docs", "/openapi.json", "/auth/challenge", "/signup/confirm", "/signin/confirm"):
             answer = client.get(path)
             assert answer.status_code == 200, answer.text
             assert_secured(answer)

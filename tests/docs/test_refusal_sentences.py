@@ -26,7 +26,7 @@ REFUSALS = {
 RAISED_BY_DNS = {"InvalidName", "InvalidDs", "InvalidAddress"}
 VERBS = (
     "Add|Ask|Buy|Change|Check|Choose|Deduct|Delete|Drop|Encode|End|Give|Leave|Look|Name|No action needed|Open|Purge|Put|Remove|Repeat|Restore|Run|"
-    "Say|See|Select|Send|Set|Shorten|Stop|Take|Tell|Try|Unblock|Use|Wait|Write"
+    "Say|See|Select|Send|Set|Shorten|Sign|Stop|Take|Tell|Try|Unblock|Use|Wait|Write"
 )
 INSTRUCTION = re.compile(
     rf"(?:^|[.;:?,] |\bthen |\bor )(?:{VERBS})\b|\bmust be\b|\bdocuments are at\b", re.IGNORECASE

@@ -6,11 +6,14 @@ import time
 from collections.abc import Callable
 from datetime import UTC, datetime
 
+from starlette.datastructures import Headers
+
 from sublet.accounts.model import Organization, Registrant, Token, User
 from sublet.config import Settings
 from sublet.credits.model import AppliedCoupon, Outcome
 from sublet.db import Database, Tx, open_database
 from sublet.errors import NotFound, Refusal
+from sublet.http.client import Clients
 from sublet.http.endpoints import Call, Context
 from sublet.http.errors import IdempotencyInProgress
 from sublet.http.idempotency import Done, fingerprint, write_once
@@ -53,6 +56,7 @@ def call(context: Context, key: str | None = "key", body: str = "a") -> Call[Non
         fingerprint=fingerprint("POST", "/x", {"a": body}),
         request_path="/x",
         query_string="",
+        client=Clients(context.settings, "http://localhost").find({"scheme": "http"}, Headers()),
     )
 
 

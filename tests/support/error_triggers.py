@@ -16,6 +16,7 @@ import psycopg
 from sqlalchemy import func, literal_column, select, update
 
 from sublet.credits.store import packages
+from support.browsers import Browser, signed_in
 from support.running_service import DS, Registrant, RunningService
 from support.serve_process import wait_until
 
@@ -268,6 +269,41 @@ def free_quota_exceeded(service: RunningService) -> Iterator[Send]:
     user = newcomer(service, free_quota="1")
     service.register(user, fresh())
     yield lambda: service.call(user, "POST", "/subdomains", {"fqdn": fresh(), "registration_mode": "free"})
+
+
+@_refused
+def session_invalid(service: RunningService) -> Iterator[Send]:
+    yield lambda: Browser(service, "x").call("GET", "/me")
+
+
+@_refused
+def session_required(service: RunningService) -> Iterator[Send]:
+    yield lambda: service.call(newcomer(service), "GET", "/sessions")
+
+
+@_refused
+def sign_in_required(service: RunningService) -> Iterator[Send]:
+    browser = signed_in(service, newcomer(service).email)
+    service.clock.advance(minutes=11)
+    yield lambda: browser.call("POST", "/passkeys/challenge", {})
+
+
+@_refused
+def origin_refused(service: RunningService) -> Iterator[Send]:
+    browser = signed_in(service, newcomer(service).email)
+    yield lambda: browser.call("POST", "/passkeys/challenge", {}, origin="https://evil.example")
+
+
+@_refused
+def session_not_found(service: RunningService) -> Iterator[Send]:
+    browser = signed_in(service, newcomer(service).email)
+    yield lambda: browser.call("DELETE", "/sessions/99999")
+
+
+@_refused
+def passkey_not_found(service: RunningService) -> Iterator[Send]:
+    browser = signed_in(service, newcomer(service).email)
+    yield lambda: browser.call("DELETE", "/passkeys/99999")
 
 
 @_refused

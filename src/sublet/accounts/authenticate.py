@@ -1,8 +1,11 @@
-"""Authenticate a bearer token (spec, part 5)."""
+"""Authenticate a request by its bearer token (spec, part 5) or its session."""
 
-from sublet.accounts import store
+from datetime import timedelta
+
+from sublet.accounts import session_store, store
 from sublet.accounts.find import refuse_suspended, token_of_former_member
 from sublet.accounts.model import Registrant
+from sublet.accounts.sessions import check_session
 from sublet.accounts.tokens import check_token, digest, is_well_formed
 from sublet.db import Database
 from sublet.errors import TokenInvalid
@@ -29,8 +32,22 @@ async def authenticate(db: Database, secret: Secret) -> Registrant:
     found = await db.fetch(store.REGISTRANT_BY_DIGEST, token_digest=digest(token_text), at=now)
     check_token(found.token if found else None, now)
     assert found is not None  # noqa: S101 - check_token raised otherwise
+    assert found.token is not None  # noqa: S101 - it was found by its token
     if found.token.organization_id is not None:
         if found.role is None or found.account is None:
             raise token_of_former_member()
         refuse_suspended(found.user)
+    return found
+
+
+async def authenticate_session(db: Database, secret: Secret, idle: timedelta) -> Registrant:
+    """Return the user, organization and session that a secret from a cookie belongs to. `idle` is the setting `session_idle_hours`.
+
+    Raises:
+        SessionInvalid: there is no such session, it has expired or was not used for `idle`, or its user is deleted.
+        Unavailable: the database can't be read.
+    """
+    found = await db.fetch(session_store.REGISTRANT_BY_SESSION, session_digest=digest(secret.reveal()))
+    check_session(found.session if found else None, db.now(), idle)
+    assert found is not None  # noqa: S101 - check_session raised otherwise
     return found

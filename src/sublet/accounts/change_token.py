@@ -9,7 +9,8 @@ from sublet.accounts import store
 from sublet.accounts.fields import check_text
 from sublet.accounts.find import lock_acting_user
 from sublet.accounts.model import Token
-from sublet.accounts.own_tokens import excess_errors, find_acting_token, find_own_token, refuse_ended
+from sublet.accounts.own_tokens import excess_errors, find_acting, find_own_token, refuse_ended
+from sublet.accounts.recent_sign_in import require_recent_sign_in
 from sublet.accounts.tokens import audited
 from sublet.audit import Actor
 from sublet.db import Tx
@@ -24,13 +25,14 @@ def change_token(tx: Tx, actor: Actor, identifier: str, name: str | None, given:
 
     Raises, in this order:
         AccountSuspended: the user is suspended.
-        TokenRevoked, TokenExpired: the token of the request was valid a moment ago.
+        TokenRevoked, TokenExpired, SessionInvalid: the token or session of the request was valid a moment ago.
         TokenNotFound: the user has no such token, or it may do more than the token of the request.
         Conflict: it was revoked, or has expired.
         ValidationFailed: all invalid fields: name and restrictions; then those in which it would be allowed more (`exceeds_token`).
+        SignInRequired: the token may spend credits, and the session was not signed in within the last ten minutes.
     """
     lock_acting_user(tx, actor)
-    acting = find_acting_token(tx, actor)
+    acting = find_acting(tx, actor)
     token = find_own_token(tx, acting, identifier)
     refuse_ended(tx, token)
     name, errors = (token.name, []) if name is None else check_text("name", name)
@@ -43,6 +45,8 @@ def change_token(tx: Tx, actor: Actor, identifier: str, name: str | None, given:
     changed = {field: value for field, value in after.items() if value != before[field]}
     if not changed:
         return token
+    if "credits:spend" in (*token.scopes, *restrictions.scopes):
+        require_recent_sign_in(tx, actor)
     audit.record(
         tx, actor, "token.change", token.id, before={field: before[field] for field in changed}, after=changed
     )

@@ -8,8 +8,8 @@ from typing import Any
 from sublet.accounts import store
 from sublet.accounts.fields import check_text
 from sublet.accounts.find import lock_acting_user
-from sublet.accounts.model import Token
-from sublet.accounts.own_tokens import budget_of, excess_errors, find_acting_token
+from sublet.accounts.own_tokens import Acting, excess_errors, find_acting
+from sublet.accounts.recent_sign_in import require_recent_sign_in
 from sublet.accounts.tokens import IssuedToken, add_token
 from sublet.audit import Actor
 from sublet.db import Tx
@@ -24,7 +24,7 @@ LIFE_DEFAULT = timedelta(days=30)
 def create_token(
     tx: Tx, actor: Actor, name: str | None, given: Mapping[str, Any], organization_id: int | None = None
 ) -> IssuedToken:
-    """Create a token that may do no more than the token of the request, and return it with its secret.
+    """Create a token that may do no more than the token or session of the request, and return it with its secret.
 
     It is for the organization with this id, by default for that of the acting token. The user's own organization stands for the user. A token
     for an organization can't create one for the user or another organization.
@@ -34,15 +34,18 @@ def create_token(
 
     Raises, in this order:
         AccountSuspended: the user is suspended.
-        TokenRevoked, TokenExpired: the token of the request was valid a moment ago.
+        TokenRevoked, TokenExpired, SessionInvalid: the token or session of the request was valid a moment ago.
         ValidationFailed: all invalid fields: name, restrictions and organization_id; then those in which it would be allowed more
             (`exceeds_token`).
+        SignInRequired: the token may spend credits, and the session was not signed in within the last ten minutes.
         Conflict: the user has the maximum number of tokens.
     """
     user = lock_acting_user(tx, actor)
-    acting = find_acting_token(tx, actor)
+    acting = find_acting(tx, actor)
     name, errors = check_text("name", name)
-    default = replace(acting.restrictions, scopes=(), expires_at=_default_expiry(acting.expires_at, tx.now))
+    default = replace(
+        acting.restrictions, scopes=(), expires_at=_default_expiry(acting.restrictions.expires_at, tx.now)
+    )
     restrictions, restriction_errors = check_restrictions(replace(default, **given), tx.now)
     organization_id = organization_id or acting.organization_id
     if organization_id == user.organization_id:
@@ -51,15 +54,22 @@ def create_token(
     errors = [*errors, *restriction_errors, *organization_errors] or excess_errors(acting, restrictions)
     if errors:
         raise validation_failed(errors)
+    if "credits:spend" in restrictions.scopes:
+        require_recent_sign_in(tx, actor)
     if store.count_live_tokens(tx, user.id) >= LIVE_TOKENS_MAX:
         raise Conflict(f"You have {LIVE_TOKENS_MAX} tokens. Delete one that you don't need.")
-    budget = budget_of(acting) if acting.daily_credits is not None else None
     return add_token(
-        tx, actor, user, name, restrictions, budget_token_id=budget, organization_id=organization_id
+        tx,
+        actor,
+        user,
+        name,
+        restrictions,
+        budget_token_id=acting.budget_id,
+        organization_id=organization_id,
     )
 
 
-def _organization_errors(tx: Tx, acting: Token, organization_id: int | None) -> list[FieldError]:
+def _organization_errors(tx: Tx, acting: Acting, organization_id: int | None) -> list[FieldError]:
     if organization_id == acting.organization_id:
         return []
     if acting.organization_id is not None:

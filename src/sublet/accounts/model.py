@@ -1,11 +1,11 @@
-"""The types of accounts: user, organization, token, and the registrant who sends a request."""
+"""The types of accounts: user, organization, token, session, and the registrant who sends a request."""
 
 from dataclasses import dataclass, replace
 from datetime import datetime
 
 from sublet.accounts.roles import SCOPES_OF
 from sublet.audit import Actor
-from sublet.restrictions import Restrictions
+from sublet.restrictions import UNRESTRICTED, Restrictions
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,17 +94,37 @@ class Token:
 
 
 @dataclass(frozen=True, slots=True)
-class Registrant:
-    """The user, organization and token of a request (spec, part 5).
+class Session:
+    """A browser that is signed in, without its secret; only the secret's digest is stored.
 
-    `account` is that of the organization that the token acts for, and `role` the user's there; None if the token acts for its user.
+    `how` is how it was signed in last: one of `sessions.HOW`. `network` is that of this sign-in. `last_used_from` is an address.
+    """
+
+    id: int
+    user_id: int
+    how: str
+    created_at: datetime
+    signed_in_at: datetime
+    expires_at: datetime
+    last_used_at: datetime
+    last_used_from: str | None
+    network: str
+    user_agent: str
+
+
+@dataclass(frozen=True, slots=True)
+class Registrant:
+    """The user and organization of a request, with its token (spec, part 5), or with its session and no token.
+
+    `account` is that of the organization that the token acts for, and `role` the user's there; None if the request is for its user.
     """
 
     user: User
     organization: Organization
-    token: Token
+    token: Token | None
     account: User | None = None
     role: str | None = None
+    session: Session | None = None
 
     @property
     def holder(self) -> User:
@@ -118,18 +138,24 @@ class Registrant:
 
     @property
     def restrictions(self) -> Restrictions:
-        """What the token may do: in an organization only what the role may do too."""
-        found = self.token.restrictions
+        """What the request may do: a session what a token with all scopes may; in an organization only what the role may do too."""
+        found = UNRESTRICTED if self.token is None else self.token.restrictions
         if self.role is None:
             return found
         return replace(found, scopes=tuple(each for each in found.scopes if each in SCOPES_OF[self.role]))
+
+    @property
+    def credential(self) -> str:
+        """The text by which requests of this token or session are counted."""
+        return f"session-{self.session.id}" if self.session is not None else str(self.token and self.token.id)
 
     def actor(self, request_id: str) -> Actor:
         """Return the actor of this request."""
         return Actor(
             kind="user",
             user_id=self.user.id,
-            token_id=self.token.id,
+            token_id=None if self.token is None else self.token.id,
+            session_id=None if self.session is None else self.session.id,
             request_id=request_id,
             restrictions=self.restrictions,
             account_id=self.account.id if self.account is not None else None,

@@ -1,33 +1,68 @@
-"""The tokens that a token may see and change: those of its user that may do no more than it (docs/spec-choices.md, "Tokens")."""
+"""The tokens that a token may see and change: those of its user that may do no more than it (docs/spec-choices.md, "Tokens").
+
+A session sees and changes all of them.
+"""
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from sublet.accounts import store
-from sublet.accounts.model import Token
+from sublet.accounts.model import Registrant, Token
+from sublet.accounts.session_store import find_sign_in
 from sublet.accounts.tokens import check_token
 from sublet.audit import Actor
 from sublet.db import Tx
-from sublet.errors import Conflict, FieldError, TokenNotFound
+from sublet.errors import Conflict, FieldError, SessionInvalid, TokenNotFound
 from sublet.ids import Position, parse_id
-from sublet.restrictions import Restrictions
+from sublet.restrictions import UNRESTRICTED, Restrictions
 
 
-def find_acting_token(tx: Tx, actor: Actor) -> Token:
-    """Return the token of the request as it is now. It may have been changed since the request was authenticated.
+@dataclass(frozen=True, slots=True)
+class Acting:
+    """The token or session of a request: its user, and what it may do.
+
+    `organization_id` is that of the organization that a token is for, None if it is for its user. `budget_id` is the id under which the charges of its tokens are counted, None if it has no `daily_credits`.
+    """
+
+    user_id: int
+    restrictions: Restrictions
+    budget_id: int | None = None
+    organization_id: int | None = None
+
+
+def find_acting(tx: Tx, actor: Actor) -> Acting:
+    """Return the token or session of the request as it is now. It may have been changed since the request was authenticated.
 
     Raises:
-        TokenRevoked, TokenExpired: it was revoked, or expired, since then.
+        TokenRevoked, TokenExpired: the token was revoked, or expired, since then.
+        SessionInvalid: the session has ended since then.
     """
+    if actor.session_id is not None and actor.user_id is not None:
+        if find_sign_in(tx, actor.session_id) is None:
+            raise SessionInvalid("This session has ended. Sign in again.")
+        return Acting(actor.user_id, UNRESTRICTED)
     token = store.find_token(tx, actor.token_id) if actor.token_id is not None else None
-    return check_token(token, tx.now)
+    return _of_token(check_token(token, tx.now))
 
 
-def list_own_tokens(tx: Tx, acting: Token, after: Position | None) -> Iterator[Token]:
+def acting_of(registrant: Registrant) -> Acting:
+    """Return the token or session of a request as it was when the request was authenticated."""
+    return (
+        Acting(registrant.user.id, UNRESTRICTED) if registrant.token is None else _of_token(registrant.token)
+    )
+
+
+def _of_token(token: Token) -> Acting:
+    budget_id = budget_of(token) if token.daily_credits is not None else None
+    return Acting(token.user_id, token.restrictions, budget_id, token.organization_id)
+
+
+def list_own_tokens(tx: Tx, acting: Acting, after: Position | None) -> Iterator[Token]:
     """Yield the tokens that the acting token may see, also revoked and expired ones, the newest first."""
     return (each for each in store.stream_tokens(tx, acting.user_id, after) if _may_act_on(acting, each))
 
 
-def find_own_token(tx: Tx, acting: Token, identifier: str) -> Token:
+def find_own_token(tx: Tx, acting: Acting, identifier: str) -> Token:
     """Return a token by its id, if the acting token may see it.
 
     Raises:
@@ -40,11 +75,11 @@ def find_own_token(tx: Tx, acting: Token, identifier: str) -> Token:
     return token
 
 
-def _may_act_on(acting: Token, token: Token) -> bool:
+def _may_act_on(acting: Acting, token: Token) -> bool:
     if acting.organization_id not in (None, token.organization_id):
         return False
     # With the secret of a token of another budget, it could spend more than its own.
-    same_budget = acting.daily_credits is None or budget_of(acting) == budget_of(token)
+    same_budget = acting.budget_id is None or acting.budget_id == budget_of(token)
     return same_budget and not acting.restrictions.exceeded_by(token.restrictions)
 
 
@@ -61,7 +96,7 @@ def refuse_ended(tx: Tx, token: Token) -> None:
         )
 
 
-def excess_errors(acting: Token, wanted: Restrictions) -> list[FieldError]:
+def excess_errors(acting: Acting, wanted: Restrictions) -> list[FieldError]:
     """Return an error for each restriction in which a token would be allowed more than the acting token."""
     return [
         FieldError(

@@ -2,7 +2,7 @@
 
 from sublet.accounts.find import lock_acting_user
 from sublet.accounts.model import Token
-from sublet.accounts.own_tokens import find_acting_token, find_own_token
+from sublet.accounts.own_tokens import find_acting, find_own_token
 from sublet.accounts.tokens import revoke
 from sublet.audit import Actor
 from sublet.db import Tx
@@ -15,9 +15,9 @@ def revoke_own_token(tx: Tx, actor: Actor, identifier: str) -> Token:
 
     Raises, in this order:
         AccountSuspended: the user is suspended.
-        TokenRevoked, TokenExpired: the token of the request was valid a moment ago.
+        TokenRevoked, TokenExpired, SessionInvalid: the token or session of the request was valid a moment ago.
         TokenNotFound: the user has no such token, or it may do more than the token of the request.
     """
     lock_acting_user(tx, actor)
-    token = find_own_token(tx, find_acting_token(tx, actor), identifier)
+    token = find_own_token(tx, find_acting(tx, actor), identifier)
     return token if token.revoked_at is not None else revoke(tx, actor, token)

@@ -5,7 +5,8 @@ from datetime import timedelta
 from sublet import audit
 from sublet.accounts import store
 from sublet.accounts.find import lock_acting_user
-from sublet.accounts.own_tokens import find_acting_token, find_own_token, refuse_ended
+from sublet.accounts.own_tokens import find_acting, find_own_token, refuse_ended
+from sublet.accounts.recent_sign_in import require_recent_sign_in
 from sublet.accounts.tokens import IssuedToken, digest, new_token
 from sublet.audit import Actor
 from sublet.db import Tx
@@ -22,18 +23,21 @@ def rotate_token(tx: Tx, actor: Actor, identifier: str, overlap_seconds: int | N
 
     Raises, in this order:
         AccountSuspended: the user is suspended.
-        TokenRevoked, TokenExpired: the token of the request was valid a moment ago.
+        TokenRevoked, TokenExpired, SessionInvalid: the token or session of the request was valid a moment ago.
         TokenNotFound: the user has no such token, or it may do more than the token of the request.
         Conflict: it was revoked, or has expired.
         ValidationFailed: `overlap_seconds` is below 0, or more than a day.
+        SignInRequired: the token may spend credits, and the session was not signed in within the last ten minutes.
     """
     user = lock_acting_user(tx, actor)
-    token = find_own_token(tx, find_acting_token(tx, actor), identifier)
+    token = find_own_token(tx, find_acting(tx, actor), identifier)
     refuse_ended(tx, token)
     overlap = OVERLAP_SECONDS_DEFAULT if overlap_seconds is None else overlap_seconds
     if not 0 <= overlap <= OVERLAP_SECONDS_MAX:
         message = f"Give 0 to {OVERLAP_SECONDS_MAX:,} seconds."
         raise validation_failed([FieldError("overlap_seconds", "value_invalid", message)])
+    if "credits:spend" in token.scopes:
+        require_recent_sign_in(tx, actor)
     secret = new_token()
     until = tx.now + timedelta(seconds=overlap)
     audit.record(tx, actor, "token.rotate", token.id, after={"former_until": until.isoformat()})

@@ -19,6 +19,7 @@ from sublet.db import Tx
 from sublet.errors import Conflict
 from sublet.registry.delete_user import DeletedUser, delete_user
 from sublet.registry.erasure_store import count_remaining, find_mentions
+from sublet.sign_in.sign_in_link import make_sign_in_link
 from sublet.sign_up.sign_up import invite as invite_verb
 from sublet.subdomains.quota import default_quota, quota_limit
 from sublet.subdomains.store import count_free, list_suspensions
@@ -66,14 +67,32 @@ def invite(
     ] = None,
 ) -> Answer:
     """Mail an invitation to open an account; it is valid for a week, and needs the setting public_url."""
+    found = session.write(invite_verb, email, name, _public_url(session), organization=organization)
+    line = f"An invitation to {found.email} is in the outbox; it expires on {found.expires_at:%Y-%m-%d %H:%M} UTC."
+    return Answer({"email": found.email, "expires_at": found.expires_at}, (line,))
+
+
+@change(user_app, "sign-in-link")
+def sign_in_link(session: Session, user: UserName) -> Answer:
+    """Print a link that signs a user in once, within 15 minutes, for a user who can't any more. It needs the setting public_url.
+
+    Make sure who the person is first: the sign-in counts as one with a passkey. The user gets a mail when it is used.
+    """
+    made = session.write(make_sign_in_link, user, _public_url(session))
+    link = made.link.reveal()
+    value = {"email": made.user.email, "link": link, "expires_at": made.expires_at}
+    return Answer(
+        value, (f"This link signs {made.user.email} in once, until {made.expires_at:%H:%M} UTC:", link)
+    )
+
+
+def _public_url(session: Session) -> str:
     public_url = session.settings.public_url.rstrip("/")
     if not public_url:
         raise Conflict(
-            "The mail needs the address of the service. Set public_url in the settings, and try again."
+            "The link needs the address of the service. Set public_url in the settings, and try again."
         )
-    found = session.write(invite_verb, email, name, public_url, organization=organization)
-    line = f"An invitation to {found.email} is in the outbox; it expires on {found.expires_at:%Y-%m-%d %H:%M} UTC."
-    return Answer({"email": found.email, "expires_at": found.expires_at}, (line,))
+    return public_url
 
 
 @change(user_app, "edit")

@@ -1,4 +1,4 @@
-"""Check users and tokens, whose rows are what their events say, and the members of organizations."""
+"""Check users, members of organizations, tokens, sessions, passkeys and mailed codes: their rows fit their events, and are possible."""
 
 from collections.abc import Iterator
 from datetime import datetime
@@ -7,12 +7,16 @@ from typing import Any
 from sqlalchemy import Table, exists, select
 
 from sublet.accounts.roles import OWNER
+from sublet.accounts.session_store import passkeys, sessions
+from sublet.accounts.sessions import HOW
 from sublet.accounts.store import memberships, organizations, tokens, users
 from sublet.audit import audit_events
 from sublet.db import Tx
 from sublet.doctor.lives import StreamById
 from sublet.doctor.model import Violation, broken
 from sublet.schema import STREAMED
+from sublet.sign_up.codes import NEW_ADDRESS, OPERATOR_LINK, SIGN_IN, VALID_FOR
+from sublet.sign_up.store import mailed_codes
 
 _REPLAYED = (
     ("user", users, ("email", "organization_id", "free_quota", "reminders")),
@@ -31,13 +35,16 @@ _REPLAYED = (
         ),
     ),
 )
+_CODE_OF = {SIGN_IN: False, OPERATOR_LINK: True, NEW_ADDRESS: True}
+"""The purposes of codes for users, and whether there always is a user. A sign-in by an unknown address has none."""
 
 
 def check_accounts(tx: Tx) -> Iterator[Violation]:
-    """Yield the users and tokens with a value that none of their events has given them, and what is wrong with members."""
+    """Yield the users and tokens with a value that none of their events has given them; wrong members, sessions, passkeys and codes."""
     for object_type, table, names in _REPLAYED:
         yield from _differing(tx, object_type, table, names)
     yield from _check_members(tx)
+    yield from _impossible_sign_ins(tx)
 
 
 def _check_members(tx: Tx) -> Iterator[Violation]:
@@ -78,6 +85,41 @@ def _check_members(tx: Tx) -> Iterator[Violation]:
     query = query.where(users.c.is_organization & (users.c.name != organizations.c.name))
     sentence = "this account has another name than its organization {organization_id}"
     yield from broken(tx, "members_are_right", "user", query, sentence)
+
+
+def _impossible_sign_ins(tx: Tx) -> Iterator[Violation]:
+    """Yield what no event has added, what lets a deleted user in, sessions whose instants are out of order, and codes that are for no user or the wrong kind of use."""
+    for table, name, action in (
+        (sessions, "session", "session.sign_in"),
+        (passkeys, "passkey", "passkey.add"),
+    ):
+        event = (audit_events.c.object_type == name) & (audit_events.c.object_id == table.c.id)
+        by_user = (audit_events.c.user_id == table.c.user_id) & (audit_events.c.action == action)
+        query = select(table.c.id, table.c.user_id).where(~exists(audit_events.c.id).where(event & by_user))
+        yield from broken(tx, "audited", name, query, f"the user {{user_id}} has no event {action} of it")
+        gone = users.c.id.is_(None) | users.c.deleted_at.is_not(None)
+        query = select(table.c.id, table.c.user_id).select_from(table.outerjoin(users)).where(gone)
+        sentence = "it is of the user {user_id}, who doesn't exist or is deleted"
+        yield from broken(tx, "rows_belong_together", name, query, sentence)
+    of = sessions.c
+    disorder = (
+        (of.signed_in_at < of.created_at)
+        | (of.last_used_at < of.signed_in_at)
+        | (of.expires_at <= of.signed_in_at)
+    )
+    query = select(of.id, of.signed_in_at).where(disorder | of.how.not_in(HOW))
+    sentence = "its sign-in at {signed_in_at} doesn't fit its other instants, or is of no known kind"
+    yield from broken(tx, "session_is_possible", "session", query, sentence)
+    code = mailed_codes.c
+    needs_user = code.purpose.in_([purpose for purpose, always in _CODE_OF.items() if always])
+    no_user = needs_user & code.user_id.is_(None)
+    foreign_user = code.purpose.not_in(_CODE_OF) & code.user_id.is_not(None)
+    too_long = (code.used_at > code.expires_at) | (code.expires_at <= code.created_at)
+    query = select(code.id, code.purpose).where(
+        no_user | foreign_user | too_long | code.purpose.not_in(VALID_FOR)
+    )
+    sentence = "a code for {purpose} has the wrong kind of user, or was used after its time"
+    yield from broken(tx, "code_is_possible", "mailed_code", query, sentence)
 
 
 def _differing(tx: Tx, object_type: str, table: Table, names: tuple[str, ...]) -> Iterator[Violation]:

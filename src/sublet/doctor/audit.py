@@ -18,6 +18,7 @@ from sqlalchemy import (
     union_all,
 )
 
+from sublet.accounts.session_store import sessions
 from sublet.accounts.store import organizations, tokens, users
 from sublet.accounts.tokens import find_secrets
 from sublet.audit import audit_events, erasures
@@ -141,7 +142,7 @@ def _future_events(tx: Tx) -> Iterator[Violation]:
 
 
 def _secrets(tx: Tx) -> Iterator[Violation]:
-    """Yield the events that have a token, or the digest of a token."""
+    """Yield the events that have a token, or the digest of a token or session."""
     events = audit_events.c
     written = func.coalesce(cast(events.before, Text), "").concat(
         func.coalesce(cast(events.after, Text), "").concat(
@@ -158,7 +159,7 @@ def _secrets(tx: Tx) -> Iterator[Violation]:
         stored = (
             {
                 each
-                for column in (tokens.c.digest, tokens.c.former_digest)
+                for column in (tokens.c.digest, tokens.c.former_digest, sessions.c.digest)
                 for each in tx.connection.execute(select(column).where(column.in_(digests))).scalars()
             }
             if digests

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from sqlalchemy import exists, func, or_, select
 
 from sublet.accounts.store import organizations, tokens, users
+from sublet.audit import audit_events
 from sublet.credits.store import transfers
 from sublet.db import Tx
 from sublet.doctor.model import Violation, broken, was_transferred
@@ -117,8 +118,8 @@ def _misdirected_mails(tx: Tx) -> Iterator[Violation]:
 def _foreign_outcomes(tx: Tx) -> Iterator[Violation]:
     """Yield the users of an `Idempotency-Key` whose stored outcome is nothing of theirs, nor the user.
 
-    It may be a subdomain, ticket, token or transfer of the user or of an organization that the user had a token for, or an organization or invitation
-    that the user made. The key doesn't store which of them it is, so any of them will do.
+    It may be a subdomain, ticket, token or transfer of the user or of an organization that the user had a token for; an organization or
+    invitation that the user made; or a passkey, which may be removed by now, though its event stays. The key doesn't store which it is, so any will do.
     """
     keys = idempotency_keys.c
     outcome_id = keys.outcome["id"].as_integer()
@@ -138,6 +139,11 @@ def _foreign_outcomes(tx: Tx) -> Iterator[Violation]:
         exists().where((made.table.c.id == outcome_id) & (made == keys.user_id))
         for made in (organizations.c.created_by_user_id, mailed_codes.c.invited_by_user_id)
     )
+    passkey = exists().where(
+        (audit_events.c.object_type == "passkey")
+        & (audit_events.c.object_id == outcome_id)
+        & (audit_events.c.user_id == keys.user_id)
+    )
     has_user = exists().where(users.c.id == keys.user_id)
     own = or_(
         subdomain,
@@ -146,6 +152,7 @@ def _foreign_outcomes(tx: Tx) -> Iterator[Violation]:
         transfer,
         organization,
         invitation,
+        passkey,
         outcome_id == keys.user_id,
         was_transferred(outcome_id, keys.user_id),
     )

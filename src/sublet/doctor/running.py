@@ -5,6 +5,7 @@ from datetime import datetime, timedelta
 
 from sqlalchemy import func, select
 
+from sublet.accounts.session_store import sessions
 from sublet.counted import counted
 from sublet.db import Tx
 from sublet.doctor.model import CLOCKS_APART, Violation, broken
@@ -15,6 +16,7 @@ from sublet.platform_domains.store import platform_domains
 from sublet.platform_domains.zone_state_store import ZoneState
 from sublet.primaries.primary import CAUSES
 from sublet.schema import STREAMED
+from sublet.sign_up.store import KEPT_FOR, mailed_codes
 from sublet.subdomains.lifecycle import auto_renew_at, cooling_off_ends_at
 from sublet.subdomains.milestones import dates_after
 from sublet.subdomains.store import subdomains
@@ -22,12 +24,13 @@ from sublet.subdomains.sweep import store as sweep_store
 
 LATE_MAX = timedelta(minutes=5)
 MAIL_WAITING_MAX = timedelta(days=1)
+_EXPIRING = ((mailed_codes, "code", KEPT_FOR), (sessions, "session", timedelta()))
 UNSEEN_MAX = timedelta(minutes=10)
 """How long the worker may leave a zone on a primary unwatched."""
 
 
 def check_sweep(tx: Tx) -> list[Violation]:
-    """Return whether the sweep is stopped or late, and the names with wrong dates."""
+    """Return whether the sweep is stopped or late, the names with wrong dates, and tables with rows that it should have deleted."""
     return [*_wrong_dates(tx), *_stopped_or_late(tx)]
 
 
@@ -48,6 +51,14 @@ def _stopped_or_late(tx: Tx) -> Iterator[Violation]:
     if count:
         sentence = f"{counted(count, 'name')} wait for the sweep, this is the first; is the worker running?"
         yield Violation("sweep_is_in_time", "subdomain", first, sentence)
+    for table, name, kept_for in _EXPIRING:
+        late = select(func.count(), func.min(table.c.expires_at)).where(
+            table.c.expires_at < long_ago - kept_for
+        )
+        count, expired_at = tx.connection.execute(late).one()
+        if count:
+            sentence = f"{counted(count, name)} expired, the first at {expired_at:%Y-%m-%d %H:%M} UTC, and are still there"
+            yield Violation("expired_is_deleted", "table", table.name, sentence)
 
 
 def _wrong_dates(tx: Tx) -> Iterator[Violation]:

@@ -1,6 +1,7 @@
 """Handlers of the account and its credits (spec, part 4, "Account and credits")."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import Any
 
 from sublet.accounts.find import find_member
 from sublet.accounts.model import Member
@@ -10,7 +11,7 @@ from sublet.credits import store as ledger_store
 from sublet.credits.model import Outcome
 from sublet.db import Tx
 from sublet.http import shapes
-from sublet.http.bodies import PageQuery, RemindersBody
+from sublet.http.bodies import AccountBody, EmailCodeBody, PageQuery, RemindersBody
 from sublet.http.endpoints import Answer, Call
 from sublet.http.idempotency import write_once
 from sublet.http.paging import read_page
@@ -20,6 +21,7 @@ from sublet.http.render import (
 )
 from sublet.ids import Position
 from sublet.platform_domains import store as platform_domain_store
+from sublet.sign_in.change_account import AccountChange, change_account, confirm_email, count_attempt
 from sublet.subdomains import store as subdomain_store
 from sublet.subdomains.quota import Quota, quota_limit
 
@@ -27,7 +29,7 @@ from sublet.subdomains.quota import Quota, quota_limit
 async def me(call: Call[None, None]) -> Answer:
     """Who the token stands for.
 
-    The user and the organization that the token identifies, and the token with its scopes and dates.
+    The user and the organization that the token identifies, and the token with its scopes and dates; it is null with a session.
     """
     registrant = call.registrant
     return Answer(me_answer(Member(registrant.user, registrant.organization), registrant.token))
@@ -42,11 +44,40 @@ async def set_reminders_(call: Call[RemindersBody, None]) -> Answer:
     def verb(tx: Tx) -> Outcome:
         return Outcome(set_reminders(tx, call.actor(), call.body.enabled).user.id)
 
-    def read(tx: Tx) -> Member:
-        return find_member(tx, done.outcome.id)
+    return await _changed(call, verb)
 
+
+async def change_account_(call: Call[AccountBody, None]) -> Answer:
+    """Change the account.
+
+    `name` and `reminders` change at once. A new `email` gets a code, and the present one a notice; POST /me/email changes it. It needs a
+    sign-in within the last ten minutes.
+    """
+
+    def verb(tx: Tx) -> Outcome:
+        body = call.body
+        change = AccountChange(body.name, body.email, body.reminders)
+        return Outcome(change_account(tx, call.actor(), change, call.client.public_url).user.id)
+
+    return await _changed(call, verb)
+
+
+async def confirm_email_(call: Call[EmailCodeBody, None]) -> Answer:
+    """Change the address: enter the code.
+
+    The `code` is that of the mail to the new address. The former address gets a notice.
+    """
+
+    def verb(tx: Tx) -> Outcome:
+        return Outcome(confirm_email(tx, call.actor(), call.body.code, call.client.public_url).user.id)
+
+    await call.context.db.write(count_attempt, call.actor())
+    return await _changed(call, verb)
+
+
+async def _changed(call: Call[Any, None], verb: Callable[[Tx], Outcome]) -> Answer:
     done = await write_once(call, 200, verb)
-    member = await call.context.db.read(read)
+    member = await call.context.db.read(find_member, done.outcome.id)
     return Answer(me_answer(member, call.registrant.token), done.headers, done.status)
 
 

@@ -26,8 +26,10 @@ from sublet.http.observe import METRICS_TYPE, Metrics
 from sublet.http.openapi import build_document
 from sublet.http.routes import ENDPOINTS, OPEN_ENDPOINTS
 from sublet.http.security_headers import SECURITY_HEADERS
+from sublet.http.sign_in_page import SignInPage
 from sublet.ids import new_request_id
 from sublet.organizations.accept_invitation import opens_accounts
+from sublet.sign_in.request_code import LINK_PATH
 from sublet.sign_up.sign_up import CONFIRM_PATH
 
 FIRST_PATHS = "/subdomains"
@@ -71,6 +73,7 @@ def build_app(
             ConfirmPage(context.db, base_url, opens_accounts=opens_accounts(context.settings)),
             methods=("GET", "POST"),
         ),
+        _page_route(LINK_PATH, SignInPage(context.db, context.settings, public_url), methods=("GET", "POST")),
         *_status_routes(Status(context.db, context.metrics, context.stopping, context.readiness)),
     ]
     resources = [

@@ -37,8 +37,8 @@ async def sign_up_(visit: Visit[SignUpBody]) -> Answer:
             else "This registry takes no sign-ups. Ask its operator for an account."
         )
     solved = await _solved(visit, body.challenge) if body.challenge is not None else None
-    wish = SignUp(body.email or "", body.name or "", visit.network, solved)
-    await db.write(sign_up, wish, visit.public_url)
+    wish = SignUp(body.email or "", body.name or "", visit.client.network, solved)
+    await db.write(sign_up, wish, visit.client.public_url)
     sentence = "If this address can get mail, a code is on its way to it."
     seconds = int(VALID_FOR[SIGN_UP].total_seconds())
     return Answer(shapes.CodeSentAnswer(message=sentence, expires_in_seconds=seconds))

@@ -171,6 +171,49 @@ class AcceptBody(Struct, kw_only=True, forbid_unknown_fields=True):
     ) = None
 
 
+class SignInBody(Struct, kw_only=True, forbid_unknown_fields=True):
+    """A wish to sign in by mail."""
+
+    email: Annotated[str, Meta(max_length=254, description="Where the code goes.")] | None = None
+
+
+class CredentialBody(Struct, kw_only=True, forbid_unknown_fields=True):
+    """What an authenticator answered."""
+
+    credential: (
+        Annotated[
+            dict[str, Any], Meta(description="The `PublicKeyCredential` of the browser, by its `toJSON()`.")
+        ]
+        | None
+    ) = None
+
+
+class PasskeyBody(CredentialBody, kw_only=True, forbid_unknown_fields=True):
+    """A new passkey."""
+
+    name: (
+        Annotated[str, Meta(min_length=1, max_length=200, description="By which the user knows it.")] | None
+    ) = None
+
+
+class AccountBody(Struct, kw_only=True, forbid_unknown_fields=True):
+    """A change of the account: a member that is left out keeps its value."""
+
+    name: Annotated[str, Meta(min_length=1, max_length=200)] | None = None
+    email: Annotated[str, Meta(max_length=254, description="The new address, which gets a code.")] | None = (
+        None
+    )
+    reminders: (
+        Annotated[bool, Meta(description="Whether the user gets mail on dates of its names.")] | None
+    ) = None
+
+
+class EmailCodeBody(Struct, kw_only=True, forbid_unknown_fields=True):
+    """The code that came to a new address."""
+
+    code: Annotated[str, Meta(max_length=20, description="Six digits.")] | None = None
+
+
 class RegisterBody(Struct, kw_only=True, forbid_unknown_fields=True):
     """A registration. One of `platform_domain_id`, `domain` and `fqdn` selects the platform domain."""
 

@@ -24,8 +24,8 @@ BODY_MAX_BYTES = 1024
 BODY_SECONDS = 10.0
 _LOADER = jinja2.PackageLoader("sublet.http", "docs_templates")
 _TEMPLATE = jinja2.Environment(loader=_LOADER, autoescape=True).get_template("confirm.html.j2")
-_STYLE = _LOADER.get_source(jinja2.Environment(autoescape=True), "confirm.css")[0]
-_STYLE_HASH = base64.b64encode(hashlib.sha256(_STYLE.encode()).digest()).decode()
+STYLE = _LOADER.get_source(jinja2.Environment(autoescape=True), "confirm.css")[0]
+_STYLE_HASH = base64.b64encode(hashlib.sha256(STYLE.encode()).digest()).decode()
 PAGE_HEADERS = {
     "Content-Security-Policy": f"default-src 'none'; style-src 'sha256-{_STYLE_HASH}'; "
     "base-uri 'none'; form-action 'self'; frame-ancestors 'none'",
@@ -48,7 +48,7 @@ class ConfirmPage:
         if request.method != "POST":
             return self._page(link_token=request.query_params.get("token", ""))
         try:
-            link_token = await _sent_token(request)
+            link_token = await sent_token(request)
             done = await self._use(link_token) if link_token else None
         except (Unavailable, TimeoutError):
             return self._page(problem="The service can't be reached now. Open the link again.", status=503)
@@ -74,11 +74,11 @@ class ConfirmPage:
         return await self._db.write(accept_invitation, actor, link_token, opens_accounts=self._opens_accounts)
 
     def _page(self, *, status: int = 200, **values: object) -> Response:
-        shown = {"style": _STYLE, "path": CONFIRM_PATH, "base_url": self._base_url, **values}
+        shown = {"style": STYLE, "path": CONFIRM_PATH, "base_url": self._base_url, **values}
         return HTMLResponse(_TEMPLATE.render(shown), status, PAGE_HEADERS)
 
 
-async def _sent_token(request: Request) -> str:
+async def sent_token(request: Request) -> str:
     """Return the field `token` of the form; empty if there is none, or if the form is too long."""
     body = b""
     async with asyncio.timeout(BODY_SECONDS):

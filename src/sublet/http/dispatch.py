@@ -1,7 +1,7 @@
 """From a request to its answer: checks in the documented order (docs/errors.md), then the handler.
 
-Head, rates of the address and its network, route, method, token, its networks, rate of the token, scope, media type, size, form. The verb does the
-other checks.
+Head, rates of the address and its network, route, method, token or session, its networks or origin, their rate, scope, media type, size, form. The
+verb does the other checks.
 """
 
 import asyncio
@@ -10,6 +10,7 @@ import time
 from collections.abc import AsyncIterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
+from datetime import timedelta
 from typing import Any
 
 import msgspec
@@ -19,6 +20,7 @@ from starlette.responses import Response, StreamingResponse
 from starlette.types import Message, Receive, Scope, Send
 from structlog.contextvars import bind_contextvars
 
+from sublet.accounts.authenticate import authenticate_session
 from sublet.accounts.model import Registrant
 from sublet.errors import (
     InsufficientRole,
@@ -27,6 +29,8 @@ from sublet.errors import (
     NotFound,
     RateLimited,
     Refusal,
+    SessionInvalid,
+    SessionRequired,
     TokenInvalid,
     TokenMissing,
     TokenRestricted,
@@ -35,9 +39,11 @@ from sublet.errors import (
     validation_failed,
 )
 from sublet.http.bodies import NoBody
+from sublet.http.client import Client, Clients, is_from_site, origin_refused
 from sublet.http.conditional import entity_tag, is_not_modified
 from sublet.http.endpoints import (
     DOCS_PATH,
+    WRITE_METHODS,
     Answer,
     Call,
     Context,
@@ -67,13 +73,11 @@ from sublet.http.limits import (
     WRITE,
     Allowance,
     address_key,
-    client_address,
     limit_headers,
-    network_key,
-    trusted_addresses,
 )
 from sublet.http.members import Reading, invalid_request, read_members, read_query
 from sublet.http.security_headers import ENCODED
+from sublet.http.session_cookie import CLEARED, read_cookie
 from sublet.ids import new_request_id
 from sublet.secret import Secret
 
@@ -94,11 +98,10 @@ class _Request:
     scope: Scope
     receive: Receive
     fields: Headers
+    client: Client
     request_id: str
     endpoint: str = "unknown"
     user_id: int | None = None
-    network: str = ""
-    address: str = ""
     body_read: bool = False
     headers: dict[str, str] = field(default_factory=dict)
     parts: AsyncIterator[bytes] | None = None
@@ -116,11 +119,10 @@ class Resource:
 
     def __init__(self, context: Context, methods: Mapping[str, Endpoint], public_url: str) -> None:
         self._context = context
-        self._public_url = public_url
+        self._clients = Clients(context.settings, public_url)
         self._methods = methods
         # A parameter of a path that needs no token may be a secret, which the log must not have.
         self._path = next((each.path for each in methods.values() if each.is_open), "")
-        self._trusted = trusted_addresses(context.settings.trusted_proxies)
         self._timeout_seconds = ANSWER_SECONDS + context.settings.publish_wait_ms / 1000
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -128,7 +130,10 @@ class Resource:
         started = time.perf_counter()
         fields = Headers(scope=scope)
         request_id = accepted_request_id(fields.get("x-request-id")) or new_request_id()
-        request = _Request(scope, receive, fields, request_id, logged_path=self._path or scope["path"])
+        client = self._clients.find(scope, fields)
+        request = _Request(
+            scope, receive, fields, client, request_id, logged_path=self._path or scope["path"]
+        )
         error = None
         bind_contextvars(request_id=request_id)  # each request runs in a task and context of its own
         try:
@@ -205,12 +210,13 @@ class Resource:
         """Answer a request that needs no token. An invalid one counts as a failed authentication: it may be a guess."""
         _, body, _, _ = await self._read_parts(request, endpoint)
         path = request.scope.get("path_params", {})
-        visit = Visit(self._context, request.request_id, body, request.network, self._public_url, path)
+        visit = Visit(self._context, request.request_id, body, request.client, path)
         try:
             answer = await endpoint.handler(visit)
         except ValidationFailed:
             await self._count_failure(failing)
             raise
+        request.headers |= answer.headers
         return endpoint.status, msgspec.json.encode(answer.body)
 
     async def _change_in_time(self, endpoint: Endpoint, call: Call[Any, Any]) -> Answer:
@@ -249,15 +255,8 @@ class Resource:
 
         Return the policies and keys that count a failed authentication.
         """
-        client = request.scope.get("client")
-        address = client[0] if client else ""
-        if self._trusted:
-            address = client_address(address, request.fields.getlist("x-forwarded-for"), self._trusted)
-        request.address = address
-        network = network_key(address)
-        address = address_key(address)
-        request.network = network or ""
-        if network is None:
+        network, address = request.client.network, address_key(request.client.address)
+        if not network:
             return [(FAILED_AUTHENTICATION, address)]
         for policy, key in ((ADDRESS, address), (NETWORK, network)):
             allowance = await self._context.limits.take(policy, key)
@@ -270,10 +269,13 @@ class Resource:
         return [(FAILED_AUTHENTICATION, address), (FAILED_OF_NETWORK, network)]
 
     async def _authenticate(self, request: _Request, failing: list[tuple[str, str]]) -> Registrant:
-        """Return the registrant of the token, which may be used from here. Only failures are limited, so a valid token is always accepted."""
+        """Return the registrant of the token, which may be used from here. Only failures are limited, so a valid token is always accepted.
+
+        A request with `Authorization` ignores the cookie of a session.
+        """
         values = request.fields.getlist("authorization")
         if not values:
-            raise TokenMissing("Send the token in the header `Authorization: Bearer <API_TOKEN>`.")
+            return await self._authenticate_session(request, failing)
         try:
             scheme, _, token = values[0].partition(" ")
             if len(values) > 1 or scheme.lower() != "bearer":
@@ -283,12 +285,29 @@ class Resource:
             if refusal.category is TokenInvalid.category:
                 await self._count_failure(failing)
             raise
-        if not registrant.token.restrictions.allows_address(request.address):
+        if not registrant.restrictions.allows_address(request.client.address):
             raise TokenRestricted(
-                f"This token may not be used from {request.address or 'this address'}. Use it from its networks, or use another token.",
+                f"This token may not be used from {request.client.address or 'this address'}. Use it from its networks, or use another token.",
                 details={"restriction": "networks"},
             )
-        self._context.note_use(registrant.token, request.address)
+        self._context.note_use(registrant, request.client.address)
+        return registrant
+
+    async def _authenticate_session(self, request: _Request, failing: list[tuple[str, str]]) -> Registrant:
+        """Return the registrant of the session in the cookie. A change has to come from a page of ours."""
+        secret = read_cookie(request.fields)
+        if secret is None:
+            raise TokenMissing("Send the token in the header `Authorization: Bearer <API_TOKEN>`.")
+        idle = timedelta(hours=self._context.settings.session_idle_hours)
+        try:
+            registrant = await authenticate_session(self._context.db, secret, idle)
+        except SessionInvalid:
+            request.headers["set-cookie"] = CLEARED
+            await self._count_failure(failing)
+            raise
+        if request.scope["method"] in WRITE_METHODS and not is_from_site(request.fields, request.client.site):
+            raise origin_refused(request.client.site)
+        self._context.note_use(registrant, request.client.address)
         return registrant
 
     async def _count_failure(self, failing: list[tuple[str, str]]) -> None:
@@ -296,7 +315,7 @@ class Resource:
             _refuse_more_failures(await self._context.limits.take(policy, key))
 
     async def _count(self, request: _Request, endpoint: Endpoint, registrant: Registrant) -> Allowance | None:
-        allowance = await self._context.limits.take(endpoint.rate_class, str(registrant.token.id))
+        allowance = await self._context.limits.take(endpoint.rate_class, registrant.credential)
         if allowance is None:
             return None
         request.headers |= limit_headers(allowance)
@@ -313,7 +332,7 @@ class Resource:
         """Count a request that created no ticket and no reply as a write instead, unless the token has no write left."""
         if counted is None or counted.policy != TICKET:
             return
-        limits, key = self._context.limits, str(registrant.token.id)
+        limits, key = self._context.limits, registrant.credential
         with suppress(Unavailable):  # the request has an answer already
             write = await limits.take(WRITE, key)
             if write is not None and write.allowed:
@@ -338,14 +357,13 @@ class Resource:
                 endpoint.method,
                 path,
                 members,
-                registrant.token.restrictions,
+                registrant.restrictions,
                 None if registrant.account is None else registrant.account.id,
             ),
             request_path=path,
             query_string=request.scope.get("query_string", b"").decode("ascii", "replace"),
+            client=request.client,
             if_match=",".join(if_match) if if_match and takes_if_match(endpoint) else None,
-            address=request.address.partition("%")[0] or None,
-            public_url=self._public_url,
         )
 
     async def _read_parts(
@@ -405,16 +423,19 @@ async def _ended_by_newline(parts: AsyncIterator[bytes]) -> AsyncIterator[bytes]
 
 
 def _check_scope(endpoint: Endpoint, registrant: Registrant) -> None:
-    """Raise unless the token, and the role of its user, allow an endpoint.
+    """Raise unless the token or session, and the role of its user, allow an endpoint.
 
     Raises, in this order:
+        SessionRequired: the endpoint is for sessions only.
         InsufficientScope: the token lacks the scope.
         InsufficientRole: the token is for an organization, and the user's role there doesn't allow it.
     """
+    if endpoint.needs_session and registrant.session is None:
+        raise SessionRequired("A token may not do this. Sign in with a browser, and do it there.")
     scope = endpoint.scope
     if scope is None or scope in registrant.restrictions.scopes:
         return
-    if scope not in registrant.token.scopes:
+    if registrant.token is not None and scope not in registrant.token.scopes:
         raise InsufficientScope(
             f"This token lacks the scope {scope}. Use a token that has it, or ask the operator for one.",
             details={"required_scope": scope},

@@ -10,7 +10,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 import msgspec
 
 from sublet import errors
-from sublet.accounts.model import Registrant, Token
+from sublet.accounts.model import Registrant
 from sublet.accounts.store import Use
 from sublet.audit import Actor
 from sublet.config import Settings
@@ -19,6 +19,7 @@ from sublet.db import Database, Tx, utc_now
 from sublet.dns.parent_servers import ParentServer
 from sublet.errors import Refusal, Unavailable
 from sublet.http import errors as http_errors
+from sublet.http.client import Client
 from sublet.http.limits import Limits
 from sublet.http.observe import Metrics
 from sublet.http.settling import Settling
@@ -62,19 +63,24 @@ class Context:
     """The checks of `/readyz` besides the database: the other parts of this process, by name."""
     used_tokens: dict[int, Use] = field(default_factory=dict)
     """The last use of tokens whose stored `last_used_at` is too old. Written in intervals, so that a read isn't a write."""
+    used_sessions: dict[int, Use] = field(default_factory=dict)
+    """The same of sessions."""
     name_servers: Callable[[PlatformDomain], Sequence[ParentServer]] = lambda _: ()
     """Returns the name servers of a platform domain's zone. The API asks no others."""
     asking: Counter[int] = field(default_factory=Counter)
     """The number of requests that are asking name servers, by user id."""
-
     delete_user: Callable[[Tx, Actor, str | None], Outcome] = field(default=_delete_nothing)
     """Deletes the acting user; the verb is of the registry as a whole, which this layer doesn't know."""
 
-    def note_use(self, token: Token, address: str) -> None:
-        """Remember that a token was used from an address, if its stored use is older than `TOKEN_USE_GRAIN`."""
+    def note_use(self, registrant: Registrant, address: str) -> None:
+        """Remember that a token or session was used from an address, if its stored use is older than `TOKEN_USE_GRAIN`."""
+        credential = registrant.token or registrant.session
+        if credential is None:
+            return
         now = utc_now()
-        if token.last_used_at is None or now - token.last_used_at > TOKEN_USE_GRAIN:
-            self.used_tokens[token.id] = Use(now, address.partition("%")[0] or None)
+        if credential.last_used_at is None or now - credential.last_used_at > TOKEN_USE_GRAIN:
+            used = self.used_sessions if registrant.token is None else self.used_tokens
+            used[credential.id] = Use(now, address.partition("%")[0] or None)
 
 
 class Call(NamedTuple, Generic[BodyT, QueryT]):
@@ -94,16 +100,14 @@ class Call(NamedTuple, Generic[BodyT, QueryT]):
     fingerprint: str
     request_path: str
     query_string: str
+    client: Client
     if_match: str | None = None
     """The header `If-Match`, of an endpoint that takes it."""
-    address: str | None = None
-    """The client's address, if it is known."""
-    public_url: str = ""
-    """Where clients reach the service."""
 
     def actor(self) -> Actor:
         """Return the actor that the audit names."""
-        return replace(self.registrant.actor(self.request_id), address=self.address)
+        address = self.client.address.partition("%")[0] or None
+        return replace(self.registrant.actor(self.request_id), address=address)
 
     def default_free_quota(self) -> int:
         """Return the free quota of the holder if it has no own one."""
@@ -111,17 +115,12 @@ class Call(NamedTuple, Generic[BodyT, QueryT]):
 
 
 class Visit(NamedTuple, Generic[BodyT]):
-    """One request without a token that passed all checks before its handler.
-
-    `network` is that of the client's address, for the limits of a network; empty on this machine itself. `public_url` is where clients reach
-    the service. `path` has the path parameters.
-    """
+    """One request without a token that passed all checks before its handler. `path` has the path parameters, percent-decoded."""
 
     context: Context
     request_id: str
     body: BodyT
-    network: str
-    public_url: str
+    client: Client
     path: Mapping[str, str]
 
 
@@ -146,7 +145,7 @@ Handler = Callable[[Any], Awaitable[Answer]]
 class Endpoint:
     """One method on one path, as part 4 of the spec lists it.
 
-    `path` has `{parameters}`, and is relative to `BASE_PATH`. If the endpoint `is_open`, it needs no token and is at the root. `scope` is what a token needs, None for any token. `rate_class` is read, write,
+    `path` has `{parameters}`, and is relative to `BASE_PATH`. If the endpoint `is_open`, it needs no token and is at the root. `scope` is what a token needs, None for any token. If it `needs_session`, a token won't do. `rate_class` is read, write,
     ticket or availability. `body` and `query` are the Structs of the request (None: nothing is accepted), `answer` is that of the answer with
     `status`. `refusals` are those of the handler, in the order in which it checks.
     """
@@ -165,6 +164,7 @@ class Endpoint:
     status: int = 200
     refusals: tuple[type[Refusal], ...] = ()
     is_open: bool = False
+    needs_session: bool = False
 
     @property
     def full_path(self) -> str:
@@ -188,11 +188,12 @@ def has_entity_tag(endpoint: Endpoint) -> bool:
 
 
 def takes_if_match(endpoint: Endpoint) -> bool:
-    """True for a change of one name, ticket or token: it reads `If-Match`."""
+    """True for a change of one name, ticket, token or transfer: it reads `If-Match`. Sessions, passkeys and organizations have no tags."""
     return (
         takes_body(endpoint)
         and "{" in endpoint.path
         and not endpoint.is_open
+        and not endpoint.needs_session
         and not endpoint.path.startswith("/organizations/")
     )
 
@@ -209,10 +210,15 @@ def all_refusals(endpoint: Endpoint) -> tuple[type[Refusal], ...]:
             errors.TokenInvalid,
             errors.TokenExpired,
             errors.TokenRevoked,
+            errors.SessionInvalid,
             errors.AccountSuspended,
             errors.TokenRestricted,
         ]
+        if takes_body(endpoint):
+            found.append(errors.OriginRefused)
     found.append(errors.RateLimited)
+    if endpoint.needs_session:
+        found.append(errors.SessionRequired)
     if endpoint.scope is not None:
         found += [errors.InsufficientScope, errors.InsufficientRole]
     if takes_body(endpoint):

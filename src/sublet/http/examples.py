@@ -111,6 +111,19 @@ _TOKEN: dict[str, Any] = {
     "last_used_from": None,
     "revoked_at": None,
 }
+_SESSION = {
+    "id": 3,
+    "how": "mail",
+    "created_at": _NOW,
+    "signed_in_at": _NOW,
+    "expires_at": "2026-12-05T09:30:00.000000Z",
+    "last_used_at": _NOW,
+    "last_used_from": "192.0.2.7",
+    "user_agent": "Mozilla/5.0 …",
+    "current": True,
+}
+_PASSKEY = {"id": 3, "name": "phone", "created_at": _NOW, "last_used_at": None}
+_CREDENTIAL = {"id": "AQID", "rawId": "AQID", "type": "public-key", "response": {"clientDataJSON": "e30"}}
 _SHOWN_ONCE = "sublet_0123456789…"
 _REGISTERED = {
     "subdomain": _SUBDOMAIN,
@@ -197,6 +210,18 @@ _CHALLENGE = {
 BODIES: dict[str, dict[str, Any]] = {
     "sign_up": {"email": "ada@example.org", "name": "Ada"},
     "confirm_sign_up": {"email": "ada@example.org", "code": "123456"},
+    "request_sign_in": {"email": "ada@example.org"},
+    "confirm_sign_in": {"email": "ada@example.org", "code": "123456"},
+    "challenge_passkey": {},
+    "confirm_passkey": {"credential": _CREDENTIAL},
+    "change_account": {"name": "Ada L.", "email": "lovelace@example.org"},
+    "confirm_email": {"code": "123456"},
+    "end_session": {},
+    "offer_passkey": {},
+    "add_passkey": {"name": "phone", "credential": _CREDENTIAL},
+    "start_recovery": {},
+    "stop_recovery": {},
+    "remove_passkey": {},
     "set_reminders": {"enabled": False},
     "delete_me": {"confirm": "ada@example.org"},
     "create_token": {
@@ -279,6 +304,30 @@ ANSWERS: dict[str, dict[str, Any]] = {
         "token": None,
         "secret": None,
     },
+    "request_sign_in": {
+        "message": "If this address can get mail, a code is on its way to it.",
+        "expires_in_seconds": 900,
+    },
+    "confirm_sign_in": {"user": _USER, "organization": _ME["organization"], "session": _SESSION},
+    "challenge_passkey": {"public_key": {"challenge": "mVlj…", "rpId": "names.example.net"}},
+    "confirm_passkey": {"user": _USER, "organization": _ME["organization"], "session": _SESSION},
+    "change_account": {**_ME, "user": {**_USER, "name": "Ada L."}, "token": None},
+    "confirm_email": {**_ME, "user": {**_USER, "email": "lovelace@example.org"}, "token": None},
+    "list_sessions": {"sessions": [_SESSION], "page": _PAGE},
+    "end_session": {},
+    "list_passkeys": {"passkeys": [_PASSKEY], "recovery": None},
+    "offer_passkey": {"public_key": {"challenge": "mVlj…", "rp": {"id": "names.example.net"}}},
+    "add_passkey": {"passkey": _PASSKEY},
+    "start_recovery": {
+        "passkeys": [_PASSKEY],
+        "recovery": {
+            "asked_at": _NOW,
+            "ready_at": "2026-11-22T09:30:00.000000Z",
+            "ends_at": "2026-11-29T09:30:00.000000Z",
+        },
+    },
+    "stop_recovery": {"passkeys": [_PASSKEY], "recovery": None},
+    "remove_passkey": {},
     "me": _ME,
     "set_reminders": {**_ME, "user": {**_USER, "reminders": False}},
     "export": {

@@ -129,7 +129,7 @@ def _refuse_weak(call: Call[Any, Any]) -> None:
     """Raise if the token may not see and change all that an account has, besides spending."""
     _refuse_restricted(call)
     for scope in FIRST_SCOPES:
-        if scope not in call.registrant.token.scopes:
+        if scope not in call.registrant.restrictions.scopes:
             raise InsufficientScope(
                 f"This is about the whole account, and the token lacks the scope {scope}. Use a token with all scopes but credits:spend.",
                 details={"required_scope": scope},

@@ -26,7 +26,7 @@ LIST_ITEMS_MAX = 1000
 """Most items of a list that are read one by one; those that the rules allow have hardly a hundred."""
 GUESSES_MAX = 10
 """Unknown members for which the refusal suggests a known one; `difflib` takes up to a millisecond for each."""
-_NAMES = {bool: "true or false", int: "an integer", str: "a text"}
+_NAMES = {bool: "true or false", int: "an integer", str: "a text", dict: "an object"}
 _GIVEN = {
     bool: "a boolean",
     int: "an integer",
@@ -101,7 +101,7 @@ def _alternatives(kind: Any, metas: list[msgspec.Meta]) -> list[Any]:
         return _alternatives(inner, metas)
     if origin in (typing.Union, types.UnionType):
         return [each for item in typing.get_args(kind) for each in _alternatives(item, metas)]
-    return [kind]
+    return [dict if origin is dict else kind]
 
 
 def _add_unknown(

@@ -17,16 +17,20 @@ from sublet.errors import FIELD_CODES, FIELD_ERRORS_MAX, MALFORMED_FIELD_CODES, 
 from sublet.http import errors as http_errors
 from sublet.http.bodies import (
     AutoRenewBody,
+    CredentialBody,
     Dnskey,
     DsEntry,
     DsRecord,
+    EmailCodeBody,
     InvitationBody,
     NoBody,
     OrganizationBody,
+    PasskeyBody,
     RegisterBody,
     RemindersBody,
     ReplyBody,
     RoleBody,
+    SignInBody,
     SignUpBody,
     TicketBody,
     TokenBody,
@@ -44,6 +48,7 @@ from sublet.http.endpoints import (
 from sublet.http.errors import JSON_TYPE, MethodNotAllowed
 from sublet.http.examples import ANSWERS, BODIES, QUOTE
 from sublet.http.json_body import BODY_MAX_BYTES
+from sublet.http.session_cookie import COOKIE
 from sublet.http.shapes import FieldErrorShape, PageShape, QuoteShape
 
 REF_TEMPLATE = "#/components/schemas/{name}"
@@ -56,6 +61,10 @@ REQUIRED_MEMBERS: dict[str, tuple[str, ...]] = {
     ReplyBody.__name__: ("message",),
     RemindersBody.__name__: ("enabled",),
     SignUpBody.__name__: ("email", "name"),
+    SignInBody.__name__: ("email",),
+    CredentialBody.__name__: ("credential",),
+    PasskeyBody.__name__: ("name", "credential"),
+    EmailCodeBody.__name__: ("code",),
     TokenBody.__name__: ("name", "scopes"),
     OrganizationBody.__name__: ("name",),
     InvitationBody.__name__: ("email", "role"),
@@ -164,6 +173,7 @@ _DETAILS: dict[type[Refusal], dict[str, Any]] = {
     errors.InsufficientScope: {"required_scope": "credits:spend"},
     errors.InsufficientRole: {"role": "viewer", "required_scope": "subdomains:write"},
     errors.TokenRestricted: {"restriction": "networks"},
+    errors.SignInRequired: {"limit_seconds": 600, "how": ["passkey", "operator"]},
     errors.FreeQuotaExceeded: {"limit": 5, "used": 5},
     errors.SubdomainNotFound: {"in_trash": True, "restorable_until": "2026-12-21T09:30:00Z"},
     errors.SubdomainUnavailable: {"reason": "taken", "owned": False},
@@ -344,9 +354,11 @@ def _headers(status: int) -> dict[str, Any]:
     return found
 
 
-SECURITY_SCHEME = "token"
+SECURITY_SCHEME, SESSION_SCHEME = "token", "session"
 _TAGS = {
     "Open an account": "What needs no token, outside of the base path.",
+    "Sign in": "Sessions of browsers, without passwords.",
+    "Sessions and passkeys": "The browsers in which the user is signed in, and the user's passkeys.",
     "Account and credits": "Who the token stands for, and the account's credits.",
     "Tokens": "The tokens of the user, and what each may do.",
     "Organizations": "Users who share names and credits, and the role of each.",
@@ -378,6 +390,13 @@ _PATH_PARAMETERS: dict[str, dict[str, Any]] = {
 }
 _TOKEN_ID = {"description": "The token's id.", "example": "7"}
 _ORGANIZATION_ID = {"description": "The organization's id.", "example": "3"}
+_IDS = {
+    "Tokens": {"description": "The token's id.", "example": "7"},
+    "Sessions and passkeys": {
+        "description": "The id of the session or passkey; `current` is the session of the request.",
+        "example": "3",
+    },
+}
 # No `/`, control character or character that has a meaning in URLs, and no leading dot: clients resolve `.` and `..`.
 _SEGMENT: dict[str, Any] = {
     "type": "string",
@@ -459,7 +478,13 @@ def build_document(endpoints: Sequence[Endpoint], base_url: str, version: str) -
                     "type": "http",
                     "scheme": "bearer",
                     "description": "`Authorization: Bearer <API_TOKEN>`; the operator of the service issues tokens, and so does POST /tokens.",
-                }
+                },
+                SESSION_SCHEME: {
+                    "type": "apiKey",
+                    "in": "cookie",
+                    "name": COOKIE,
+                    "description": "The session of a browser that is signed in. A request with `Authorization` ignores it; a change needs an `Origin` or `Sec-Fetch-Site` of ours.",
+                },
             },
             "headers": _HEADERS,
             "examples": example_components(
@@ -505,13 +530,18 @@ def _operation(endpoint: Endpoint) -> dict[str, Any]:
 def _security(endpoint: Endpoint) -> list[dict[str, list[str]]]:
     if endpoint.is_open:
         return []
+    by_session: dict[str, list[str]] = {SESSION_SCHEME: []}
+    if endpoint.needs_session:
+        return [by_session]
     # OpenAPI 3.1 lets a requirement of any scheme list what the credential must be good for.
-    return [{SECURITY_SCHEME: [] if endpoint.scope is None else [endpoint.scope]}]
+    return [{SECURITY_SCHEME: [] if endpoint.scope is None else [endpoint.scope]}, by_session]
 
 
 def _scope(endpoint: Endpoint) -> str:
     if endpoint.is_open:
         return "none, and no token"
+    if endpoint.needs_session:
+        return "none, but a session"
     return "none, any valid token will do" if endpoint.scope is None else f"`{endpoint.scope}`"
 
 
@@ -524,8 +554,12 @@ def _refusals(endpoint: Endpoint) -> tuple[type[Refusal], ...]:
 
 
 def _tag(path: str) -> str:
+    if path.startswith(("/auth/sessions", "/auth/passkeys")):
+        return "Sign in"
     if path.startswith("/auth/"):
         return "Open an account"
+    if path.startswith(("/sessions", "/passkeys")):
+        return "Sessions and passkeys"
     if path.startswith(("/subdomains", "/availability")):
         return "Subdomains"
     if path.startswith("/tokens"):
@@ -536,9 +570,7 @@ def _tag(path: str) -> str:
 
 
 def _parameters(endpoint: Endpoint) -> list[dict[str, Any]]:
-    ids = {"Tokens": _TOKEN_ID, "Organizations": _ORGANIZATION_ID}
-    tag = _tag(endpoint.path)
-    described = _PATH_PARAMETERS | ({"id": ids[tag]} if tag in ids else {})
+    described = _PATH_PARAMETERS | ({"id": _IDS[tag]} if (tag := _tag(endpoint.path)) in _IDS else {})
     found = [
         {"name": name, "in": "path", "required": True, "schema": _SEGMENT, **of}
         for name, of in described.items()

@@ -169,7 +169,9 @@ async def invite_member_(call: Call[InvitationBody, None]) -> Answer:
     organization_id, body = call.path["id"], call.body
 
     def verb(tx: Tx) -> Outcome:
-        added = invite_member(tx, call.actor(), organization_id, body.email, body.role, call.public_url)
+        added = invite_member(
+            tx, call.actor(), organization_id, body.email, body.role, call.client.public_url
+        )
         return Outcome(added.id)
 
     def read(tx: Tx) -> shapes.InvitationShape:

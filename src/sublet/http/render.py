@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
-from sublet.accounts.model import Member, Membership, Token, User
+from sublet.accounts.model import Member, Membership, Session, Token, User
 from sublet.credits.model import AppliedCoupon
 from sublet.dns.difference import served_delegation
 from sublet.dns.types import Delegation, DsRecord, GlueEntry
@@ -24,12 +24,12 @@ from sublet.subdomains.served import ServedReport, ServerVerdict
 from sublet.subdomains.view_availability import Availability
 
 
-def me_answer(member: Member, token: Token) -> shapes.MeAnswer:
-    """Return a user and its organization, with the token of the request but never its secret: only the digest is stored."""
+def me_answer(member: Member, token: Token | None) -> shapes.MeAnswer:
+    """Return a user and its organization, with the token of the request (None with a session), but never its secret."""
     return shapes.MeAnswer(
         user=shapes.UserShape.of(member.user),
         organization=shapes.OrganizationShape.of(member.organization),
-        token=shapes.TokenShape.of(token),
+        token=shapes.TokenShape.of(token) if token is not None else None,
     )
 
 
@@ -64,6 +64,14 @@ def member_shape(membership: Membership) -> shapes.MemberShape:
 def invitation_shape(code: MailedCode) -> shapes.InvitationShape:
     """Return an open invitation to an organization, without its code."""
     return shapes.InvitationShape.of(code)
+
+
+def session_shape(session: Session, current_id: int | None) -> shapes.SessionShape:
+    """Return a session as /sessions shows it."""
+    names = (name for name in shapes.SessionShape.__struct_fields__ if name != "current")
+    return shapes.SessionShape(
+        current=session.id == current_id, **{name: getattr(session, name) for name in names}
+    )
 
 
 def coupon_shape(coupon: AppliedCoupon | None) -> shapes.CouponShape | None:

@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal, Self
 from msgspec import Meta, Struct, convert
 
 from sublet.accounts.roles import ROLES
+from sublet.accounts.sessions import HOW
 from sublet.credits.coupons import COUPON_ACTIONS
 from sublet.credits.ledger import KINDS
 from sublet.platform_domains.model import ADMIN, MODES
@@ -213,11 +214,85 @@ class SecretAnswer(Success, kw_only=True, frozen=True):
 
 
 class MeAnswer(Success, kw_only=True, frozen=True):
-    """The user and organization that the token identifies, and the token."""
+    """The user and organization that the token identifies, and the token; null with a session."""
 
     user: UserShape
     organization: OrganizationShape
-    token: TokenShape
+    token: TokenShape | None
+
+
+class SessionShape(Shape, kw_only=True, frozen=True):
+    """A browser that is signed in. `last_used_at` and `last_used_from` may be up to an hour old; `current` is that of the request."""
+
+    id: Id
+    how: Annotated[str, _one_of(HOW)]
+    created_at: Moment
+    signed_in_at: Moment
+    expires_at: Moment
+    last_used_at: Moment
+    last_used_from: str | None
+    user_agent: str
+    current: bool
+
+
+class SessionsAnswer(Success, kw_only=True, frozen=True):
+    """The user's sessions, newest first."""
+
+    sessions: list[SessionShape]
+    page: PageShape
+
+
+class SignedInAnswer(Success, kw_only=True, frozen=True):
+    """The user who is signed in now, and the session, whose secret is in the cookie."""
+
+    user: UserShape
+    organization: OrganizationShape
+    session: SessionShape
+
+
+class DoneAnswer(Success, kw_only=True, frozen=True):
+    """It is done."""
+
+
+class OptionsAnswer(Success, kw_only=True, frozen=True):
+    """What a browser needs for a passkey."""
+
+    public_key: Annotated[
+        dict[str, Any],
+        Meta(
+            description="JSON for `PublicKeyCredential.parseRequestOptionsFromJSON` or `parseCreationOptionsFromJSON`."
+        ),
+    ]
+
+
+class PasskeyShape(Shape, kw_only=True, frozen=True):
+    """A passkey."""
+
+    id: Id
+    name: str
+    created_at: Moment
+    last_used_at: Moment | None
+
+
+class RecoveryShape(Shape, kw_only=True, frozen=True):
+    """A recovery: from `ready_at` to `ends_at` a sign-in by mail is as good as one with a passkey."""
+
+    asked_at: Moment
+    ready_at: Moment
+    ends_at: Moment
+
+
+class PasskeysAnswer(Success, kw_only=True, frozen=True):
+    """The user's passkeys, oldest first, and the recovery; null if there is none."""
+
+    passkeys: list[PasskeyShape]
+    recovery: RecoveryShape | None
+
+
+class PasskeyAnswer(Success, kw_only=True, frozen=True):
+    """One passkey."""
+
+    passkey: PasskeyShape
 
 
 class ChallengeShape(Shape, kw_only=True, frozen=True):

@@ -8,7 +8,7 @@ from typing import Any, Concatenate, ParamSpec
 from sublet.accounts.change_token import change_token
 from sublet.accounts.create_token import create_token
 from sublet.accounts.model import Token
-from sublet.accounts.own_tokens import find_acting_token, find_own_token, list_own_tokens
+from sublet.accounts.own_tokens import acting_of, find_acting, find_own_token, list_own_tokens
 from sublet.accounts.revoke_own_token import revoke_own_token
 from sublet.accounts.rotate_token import rotate_token
 from sublet.accounts.tokens import IssuedToken
@@ -50,7 +50,7 @@ async def list_tokens(call: Call[None, PageQuery]) -> Answer:
     def find(
         tx: Tx, limit: int, after: Position | None
     ) -> Iterator[tuple[Position, shapes.TokenDetailShape]]:
-        found = list_own_tokens(tx, find_acting_token(tx, call.actor()), after)
+        found = list_own_tokens(tx, find_acting(tx, call.actor()), after)
         for each in islice(found, limit):
             yield Position(each.created_at, each.id), token_shape(each, call.registrant.user)
 
@@ -140,8 +140,12 @@ def _if_match(
 
 
 def _answer(tx: Tx, call: Call[Any, Any], identifier: str) -> shapes.TokenAnswer:
-    acting = find_acting_token(tx, call.actor())
-    return shapes.TokenAnswer(token=token_shape(find_own_token(tx, acting, identifier), call.registrant.user))
+    acting = find_acting(tx, call.actor())
+    return shapes.TokenAnswer(token=_shape(call, find_own_token(tx, acting, identifier)))
+
+
+def _shape(call: Call[Any, Any], token: Token) -> shapes.TokenDetailShape:
+    return token_shape(token, call.registrant.user)
 
 
 async def _changed(call: Call[Any, Any], done: Done) -> Answer:
@@ -160,7 +164,7 @@ async def _read_changed(call: Call[Any, Any], done: Done) -> shapes.TokenDetailS
     """Return the shape of the token that was just written, as the token of the request saw it before."""
 
     def read(tx: Tx) -> shapes.TokenDetailShape:
-        token = find_own_token(tx, call.registrant.token, str(done.outcome.id))
-        return token_shape(token, call.registrant.user)
+        token = find_own_token(tx, acting_of(call.registrant), str(done.outcome.id))
+        return _shape(call, token)
 
     return await call.context.db.read(read)

@@ -33,7 +33,9 @@ async def push_(call: Call[TransferBody, None]) -> Answer:
     not. Until then nothing changes for the name.
     """
     verb = if_subdomain_matches(call, push)
-    done = await write_once(call, 201, verb, call.actor(), call.path["fqdn"], call.body.to, call.public_url)
+    done = await write_once(
+        call, 201, verb, call.actor(), call.path["fqdn"], call.body.to, call.client.public_url
+    )
     return await _changed(call, done)
 
 

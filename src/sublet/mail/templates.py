@@ -21,6 +21,7 @@ SAMPLE: dict[str, Any] = {
     "inviter": "Bob",
     "role": "member",
     "sentence": "bob@example.org has joined as member.",
+    "at": "2026-11-21 09:30 UTC",
 }
 """The values with which `sublet mail preview` shows a template."""
 

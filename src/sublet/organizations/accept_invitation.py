@@ -45,8 +45,8 @@ def accept_invitation(
         SignUpClosed: the address has no account, and can't get one.
         ValidationFailed: the name is invalid.
     """
-    found = store.lock_by_link(tx, digest(code), (MEMBERSHIP,))
-    if found is None or found.organization_id is None or found.role is None:
+    found = store.lock_by_link(tx, digest(code))
+    if found is None or found.purpose != MEMBERSHIP or found.organization_id is None or found.role is None:
         return None
     organization = find_organization(tx, found.organization_id)
     assert organization is not None  # noqa: S101 - the foreign key ensures it

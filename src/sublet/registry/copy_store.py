@@ -16,6 +16,7 @@ from sqlalchemy import JSON, Engine, String, Table, collate, delete, func, inser
 from sqlalchemy.exc import DBAPIError
 
 # Each store declares its tables in `metadata`.
+import sublet.accounts.session_store
 import sublet.accounts.store
 import sublet.credits.store
 import sublet.http.idempotency_store

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 from sublet.accounts.fields import normalise_email
 from sublet.accounts.find import lock_acting_user
+from sublet.accounts.recent_sign_in import require_recent_sign_in
 from sublet.audit import Actor
 from sublet.counted import counted
 from sublet.credits.model import Outcome
@@ -27,6 +28,7 @@ def delete_own_user(tx: Tx, actor: Actor, confirm: str | None) -> Outcome:
         Conflict: the operator suspended a name of the user, whose history the deletion would erase.
         Conflict: `confirm` is missing; the message and `details` say what would be lost.
         ValidationFailed: `confirm` is another address.
+        SessionInvalid, SignInRequired: the session of the request was not signed in within the last ten minutes.
     """
     user = lock_acting_user(tx, actor)
     held = store.list_held(tx, user.id)
@@ -46,6 +48,7 @@ def delete_own_user(tx: Tx, actor: Actor, confirm: str | None) -> Outcome:
     if normalise_email(confirm) != user.email:
         sentence = "This is not the address of your account. Send the one that GET /me shows."
         raise validation_failed([FieldError("confirm", "value_invalid", sentence)])
+    require_recent_sign_in(tx, actor)
     # The event of the deletion stays, so it has no address.
     delete_user(tx, replace(actor, address=None), str(user.id), trash_names=True, confirmed=True)
     notice = render("account_deleted")

@@ -26,6 +26,7 @@ from sublet.db import Tx
 from sublet.http.idempotency_store import idempotency_keys
 from sublet.mail.store import mails
 from sublet.schema import metadata
+from sublet.sign_in.store import delete_of_user
 from sublet.sign_up.store import mailed_codes
 from sublet.subdomains.model import Subdomain
 from sublet.subdomains.store import NOT_PURGED, read_subdomains, select_subdomains, subdomains
@@ -61,7 +62,7 @@ def list_identities(tx: Tx, user_id: int) -> set[str]:
 
 
 def erase_texts(tx: Tx, user_id: int, identities: Collection[str]) -> None:
-    """Erase the texts of a user's tokens, tickets, mails and suspensions; delete its mailed codes and the keys of its requests.
+    """Erase the texts of a user's tokens, tickets, mails and suspensions; delete its sessions, passkeys, mailed codes and keys of requests.
 
     `identities` are those of `list_identities`, for mail to an address before it had a user. Mail that waits is given up.
     """
@@ -83,6 +84,7 @@ def erase_texts(tx: Tx, user_id: int, identities: Collection[str]) -> None:
     written = messages.c.ticket_id.in_(select(tickets.c.id).where(of_organizations))
     by_user = written & func.lower(messages.c.author_name).in_(identities)
     run(update(messages).where(by_user & (messages.c.author_type == "user")).values(author_name=TEXT))
+    delete_of_user(tx, user_id)
     own_mails = (mails.c.user_id == user_id) | mails.c.recipient.in_(identities)
     waiting = own_mails & mails.c.next_attempt_at.is_not(None)
     run(update(mails).where(waiting).values(next_attempt_at=None, given_up_at=tx.now))
@@ -93,7 +95,8 @@ def erase_texts(tx: Tx, user_id: int, identities: Collection[str]) -> None:
     run(update(mails).where(mails.c.reference.startswith("organization:") & about).values(text=TEXT))
     run(update(subdomains).where(subdomains.c.user_id == user_id).values(suspended_reason=None))
     run(delete(idempotency_keys).where(idempotency_keys.c.user_id == user_id))
-    run(delete(mailed_codes).where(mailed_codes.c.email.in_(identities)))
+    is_own = (mailed_codes.c.user_id == user_id) | mailed_codes.c.email.in_(identities)
+    run(delete(mailed_codes).where(is_own))
 
 
 def _erase_transfers(tx: Tx, user_id: int, identities: Collection[str]) -> None:

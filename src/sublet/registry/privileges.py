@@ -38,6 +38,7 @@ def _update(*columns: str) -> _Privileges:
 
 
 _ALL = _ADD | _update() | _DELETE
+_EXPIRED: _Privileges = {"SELECT": ("expires_at",), "DELETE": WHOLE}
 
 # The columns of a name that may change: not its user, its name and its start.
 _OF_A_NAME = (
@@ -51,6 +52,10 @@ _OF_A_NAME = (
 _OF_A_TOKEN = (
     "name", "scopes", "names", "domains", "networks", "daily_credits", "expires_at", "digest", "former_digest",
     "former_until", "revoked_at", "last_used_at", "last_used_from",
+)  # fmt: skip
+# The columns of a session that a new sign-in and its use change: not its user.
+_OF_A_SESSION = (
+    "digest", "how", "signed_in_at", "expires_at", "last_used_at", "last_used_from", "network", "user_agent",
 )  # fmt: skip
 # What the built-in name server reads of a name: not whose it is.
 _OF_A_DELEGATION = (
@@ -91,6 +96,9 @@ API = Role(
         "users": _ADD | _update("reminders", "email", "name", "suspended_reason", "deleted_at"),
         "organizations": _ADD | _update("name", "slug"),
         "memberships": _ADD | _DELETE | _update("role"),
+        "sessions": _ADD | _DELETE | _update(*_OF_A_SESSION),
+        "passkeys": _ADD | _DELETE | _update("sign_count", "last_used_at"),
+        "recoveries": _ADD | _DELETE,
         "subdomains": _ADD | _update(*_OF_A_NAME, "user_id", "suspended_reason"),
         "name_transfers": _ADD | _update("state", "to_user_id", "ended_at", "recipient_email"),
         "tokens": _ADD | _update(*_OF_A_TOKEN),
@@ -134,6 +142,11 @@ WORKER = Role(
         "rate_windows": _READ | _DELETE,
         "audit_events": _ADD | _update("address"),
         "name_transfers": _READ | _update("state", "to_user_id", "ended_at"),
+        # The sweep deletes what has expired.
+        "mailed_codes": _EXPIRED,
+        "solved_challenges": _EXPIRED,
+        "sessions": _EXPIRED,
+        "recoveries": {"SELECT": ("ends_at",), "DELETE": WHOLE},
         "users": _READ | _update("reminders"),
         "organizations": _READ,
         "memberships": _READ,
@@ -174,6 +187,9 @@ OPERATOR = Role(
         "mailed_codes": _ADD | _update("used_at") | _DELETE,
         "solved_challenges": _READ,
         "signing_keys": _READ,
+        "sessions": _READ | _DELETE,
+        "passkeys": _READ | _DELETE,
+        "recoveries": _READ | _DELETE,
         "users": _ADD
         | _update(
             "email",

@@ -8,10 +8,12 @@ from contextlib import suppress
 
 import structlog
 
+from sublet.accounts import session_store
 from sublet.accounts import store as account_store
 from sublet.accounts.authenticate import authenticate
+from sublet.accounts.store import Use
 from sublet.config import Settings, parse_listen
-from sublet.db import Database
+from sublet.db import Database, Tx
 from sublet.errors import Unavailable
 from sublet.http.app import build_app
 from sublet.http.endpoints import BASE_PATH, Context
@@ -121,18 +123,25 @@ async def _flush_token_uses(context: Context) -> None:
 
 
 async def _flush(context: Context) -> None:
-    used = dict(context.used_tokens)
+    await _flush_uses(context, context.used_tokens, account_store.touch_tokens)
+    await _flush_uses(context, context.used_sessions, session_store.touch_sessions)
+
+
+async def _flush_uses(
+    context: Context, noted: dict[int, Use], touch: Callable[[Tx, dict[int, Use]], None]
+) -> None:
+    used = dict(noted)
     if not used:
         return
     try:
-        await context.db.write(account_store.touch_tokens, used)
+        await context.db.write(touch, used)
     except Unavailable:
         return  # best effort; the next flush tries again
     except Exception:
-        log.exception("token_uses_fault")
+        log.exception("uses_fault")
         return
-    for token_id in used:
-        context.used_tokens.pop(token_id, None)
+    for credential_id in used:
+        noted.pop(credential_id, None)
 
 
 def allow_connections(wanted: int) -> int:

@@ -8,8 +8,16 @@ from sublet.accounts.tokens import digest
 from sublet.secret import Secret
 
 SIGN_UP, INVITATION, MEMBERSHIP = "sign_up", "invitation", "membership"
-"""The purposes of a code: the first two open an account, the last one makes a user a member of an organization."""
-VALID_FOR = {SIGN_UP: timedelta(minutes=15), INVITATION: timedelta(days=7), MEMBERSHIP: timedelta(days=7)}
+SIGN_IN, OPERATOR_LINK, NEW_ADDRESS = "sign_in", "operator_link", "new_address"
+"""The purposes of a code. Sign-ups and invitations open an account, a membership makes a user a member of an organization, a new address is a user's."""
+VALID_FOR = {
+    SIGN_UP: timedelta(minutes=15),
+    INVITATION: timedelta(days=7),
+    MEMBERSHIP: timedelta(days=7),
+    SIGN_IN: timedelta(minutes=15),
+    OPERATOR_LINK: timedelta(minutes=15),
+    NEW_ADDRESS: timedelta(minutes=15),
+}
 TRIES_MAX = 5
 """Most wrong codes before a code is void, but not its link: a guess succeeds once in 200,000 codes."""
 CODE_DIGITS = 6
@@ -37,7 +45,7 @@ class NewCode:
 class MailedCode:
     """A code that was mailed. `tries` counts wrong codes. `used_at` is also set when it is void. `name` is that of the new user.
 
-    `role` is that of the new member of the organization.
+    `role` is that of the new member of the organization. `user_id` is the user that the code is for; None if it has no account yet, or never had one.
     """
 
     id: int
@@ -52,6 +60,7 @@ class MailedCode:
     expires_at: datetime
     used_at: datetime | None
     role: str | None = None
+    user_id: int | None = None
 
 
 def new_code() -> NewCode:

@@ -14,7 +14,7 @@ from sublet.accounts.memberships import refuse_shared
 from sublet.accounts.model import Member, User
 from sublet.accounts.organizations import find_organization
 from sublet.accounts.store import find_user_by_email
-from sublet.accounts.tokens import IssuedToken, digest, issue_token
+from sublet.accounts.tokens import IssuedToken, issue_token
 from sublet.accounts.users import add_user
 from sublet.audit import Actor
 from sublet.db import Tx
@@ -27,14 +27,13 @@ from sublet.sign_up import store
 from sublet.sign_up.codes import (
     INVITATION,
     SIGN_UP,
-    TRIES_MAX,
     VALID_FOR,
     MailedCode,
     NewCode,
-    is_right,
     new_code,
 )
 from sublet.sign_up.proof_of_work import Solved
+from sublet.sign_up.use_code import use_code, use_link
 
 PROVEN_PER_HOUR = 30
 """Most sign-ups from one network in an hour with a solved challenge."""
@@ -48,6 +47,8 @@ HOUR = timedelta(hours=1)
 CONFIRM_PATH = "/signup/confirm"
 """The page that the link in a mail opens."""
 CODE_SENTENCE = "This code is wrong, used or too old. Send the newest one, or sign up again."
+PURPOSES = (SIGN_UP, INVITATION)
+"""The purposes of codes that open an account."""
 TOKEN_DAYS = 30
 """How long the first token is valid."""
 FIRST_SCOPES = tuple(scope for scope in SCOPES if scope != "credits:spend")
@@ -82,15 +83,14 @@ def sign_up(tx: Tx, wish: SignUp, public_url: str) -> None:
     """
     email, errors = check_email(wish.email)
     name, name_errors = check_text("name", wish.name)
-    errors = [*errors, *name_errors] or _throw_away(email)
+    errors = [*errors, *name_errors] or check_throw_away(email)
     if errors:
         raise validation_failed(errors)
     store.lock_sign_ups(tx)
-    store.delete_expired(tx)
     _spend(tx, wish.solved)
     _limit_network(tx, wish)
-    times = store.list_times_of_address(tx, email, tx.now - HOUR)
-    if len(times) >= MAILS_PER_HOUR or (times and times[0] > tx.now - PAUSE):
+    mailed = store.list_mailed_to(tx, email, PURPOSES, tx.now - HOUR)
+    if len(mailed) >= MAILS_PER_HOUR or (mailed and mailed[0][0] > tx.now - PAUSE):
         return
     new = new_code()
     code_id = store.insert_code(
@@ -141,7 +141,7 @@ def invite(
     _mail(tx, code_id, email, new, public_url, "invitation", name=name)
     after = {"email": email, "organization_id": joined.id if joined else None}
     audit.record(tx, actor, "user.invite", code_id, object_type="mailed_code", after=after)
-    found = store.lock_by_link(tx, new.link_digest, (INVITATION,))
+    found = store.lock_by_link(tx, new.link_digest)
     assert found is not None  # noqa: S101 - just added
     return found
 
@@ -154,20 +154,9 @@ def confirm_sign_up(
     Return None if the code is wrong, void, used or expired, or the address has an account: the caller refuses, and the wrong try is
     counted.
     """
-    if link_token:
-        found = store.lock_by_link(tx, digest(link_token), (SIGN_UP, INVITATION))
-    else:
-        address, _ = check_email(email)
-        found = store.lock_newest(tx, address)
-    if found is None or found.used_at is not None or found.expires_at <= tx.now:
+    found = use_link(tx, link_token, PURPOSES) if link_token else use_code(tx, email, code, PURPOSES)
+    if found is None or find_user_by_email(tx, found.email) is not None:
         return None
-    # Wrong codes don't make the link void: a stranger could send them to keep a person out.
-    if not link_token and (found.tries >= TRIES_MAX or not is_right(found, code)):
-        store.count_try(tx, found.id)
-        return None
-    if find_user_by_email(tx, found.email) is not None:
-        return None
-    store.use_code(tx, found.id)
     joined = None if found.organization_id is None else str(found.organization_id)
     member = add_user(tx, actor, found.email, found.name, joined, signed_up=True)
     return SignedUp(member, issue_first_token(tx, actor, member.user))
@@ -185,7 +174,8 @@ def code_refusal() -> Exception:
     return validation_failed([FieldError("code", "value_invalid", CODE_SENTENCE)])
 
 
-def _throw_away(email: str) -> list[FieldError]:
+def check_throw_away(email: str) -> list[FieldError]:
+    """Return the error in an address that is one to throw away."""
     domain = email.rpartition("@")[2]
     if blocklist.isdisjoint((domain, *ancestors(domain))):
         return []
@@ -202,7 +192,7 @@ def _spend(tx: Tx, solved: Solved | None) -> None:
 def _limit_network(tx: Tx, wish: SignUp) -> None:
     if not wish.network:
         return
-    count, unproven = store.count_of_network(tx, wish.network, tx.now - HOUR)
+    count, unproven = store.count_of_network(tx, wish.network, PURPOSES, tx.now - HOUR)
     if count >= PROVEN_PER_HOUR:
         raise RateLimited(
             f"More than {PROVEN_PER_HOUR} sign-ups came from your network within an hour. Wait an hour.",

@@ -1,6 +1,6 @@
-"""All SQL of signing up: mailed codes, solved challenges, and the key that signs challenges."""
+"""All SQL of mailed codes, solved challenges, and the key that signs challenges."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -25,7 +25,7 @@ from sublet.accounts.store import memberships, users
 from sublet.db import Tx
 from sublet.ids import Position
 from sublet.schema import BIG_ID, Instant, metadata, older
-from sublet.sign_up.codes import INVITATION, MEMBERSHIP, SIGN_UP, MailedCode, NewCode
+from sublet.sign_up.codes import MEMBERSHIP, MailedCode, NewCode
 
 mailed_codes = Table(
     "mailed_codes",
@@ -45,6 +45,7 @@ mailed_codes = Table(
     Column("used_at", Instant),
     Column("role", String(16)),
     Column("invited_by_user_id", BIG_ID),
+    Column("user_id", BIG_ID, index=True),
     Index("ix_mailed_codes_email_created_at", "email", "created_at"),
     Index("ix_mailed_codes_network_created_at", "network", "created_at"),
     sqlite_autoincrement=True,
@@ -76,7 +77,7 @@ def find_signing_key(tx: Tx) -> str:
 
 
 def lock_sign_ups(tx: Tx) -> None:
-    """Serialize sign-ups until the transaction ends, so that each sees those before it in its limits."""
+    """Serialize sign-ups and sign-ins until the transaction ends, so that each sees those before it in its limits."""
     query = select(signing_keys.c.name).where(signing_keys.c.name == CHALLENGES)
     tx.connection.execute(query.with_for_update()).one()
 
@@ -91,7 +92,7 @@ def insert_solved_challenge(tx: Tx, signature: str, expires_at: datetime) -> boo
 
 
 def delete_expired(tx: Tx) -> None:
-    """Delete challenges that have expired, and codes a day after they have."""
+    """Delete challenges that have expired, and codes a day after they have. The sweep calls it."""
     tx.connection.execute(delete(solved_challenges).where(solved_challenges.c.expires_at < tx.now))
     tx.connection.execute(delete(mailed_codes).where(mailed_codes.c.expires_at < tx.now - KEPT_FOR))
 
@@ -103,31 +104,28 @@ def insert_code(tx: Tx, new: NewCode, **values: object) -> int:
     return int(tx.connection.execute(added).scalar_one())
 
 
-def list_times_of_address(tx: Tx, email: str, since: datetime) -> Sequence[datetime]:
-    """Return when codes for an account were mailed to an address since an instant, the newest first."""
+def list_mailed_to(
+    tx: Tx, email: str, purposes: Collection[str], since: datetime
+) -> Sequence[tuple[datetime, str]]:
+    """Return when codes for these purposes were mailed to an address since an instant, and for which network, the newest first."""
     at = mailed_codes.c.created_at
-    of_accounts = mailed_codes.c.purpose.in_((SIGN_UP, INVITATION))
-    query = select(at).where((mailed_codes.c.email == email) & of_accounts & (at > since)).order_by(at.desc())
-    return tx.connection.execute(query).scalars().all()
+    query = select(at, mailed_codes.c.network).where(
+        (mailed_codes.c.email == email) & mailed_codes.c.purpose.in_(purposes) & (at > since)
+    )
+    return [(row[0], row[1]) for row in tx.connection.execute(query.order_by(at.desc()))]
 
 
-def count_of_network(tx: Tx, network: str, since: datetime) -> tuple[int, int]:
-    """Return how many sign-ups came from a network since an instant, and how many of them without a solved challenge."""
+def count_of_network(tx: Tx, network: str, purposes: Collection[str], since: datetime) -> tuple[int, int]:
+    """Return how many codes a network asked for since an instant, and how many of them without a solved challenge."""
     query = select(
         func.count(), func.coalesce(func.sum(func.cast(~mailed_codes.c.is_proven, Integer)), 0)
-    ).where((mailed_codes.c.network == network) & (mailed_codes.c.created_at > since))
+    ).where(
+        (mailed_codes.c.network == network)
+        & mailed_codes.c.purpose.in_(purposes)
+        & (mailed_codes.c.created_at > since)
+    )
     row = tx.connection.execute(query).one()
     return int(row[0]), int(row[1])
-
-
-def lock_by_link(tx: Tx, link_digest: str, purposes: Sequence[str]) -> MailedCode | None:
-    """Return the code for one of these purposes with this digest of its link's token, or None, and lock it."""
-    return _locked(tx, (mailed_codes.c.link_digest == link_digest) & mailed_codes.c.purpose.in_(purposes))
-
-
-def lock_newest(tx: Tx, email: str) -> MailedCode | None:
-    """Return the newest code of an address for an account, or None, and lock it."""
-    return _locked(tx, (mailed_codes.c.email == email) & mailed_codes.c.purpose.in_((SIGN_UP, INVITATION)))
 
 
 def _open_memberships(organization_id: int, now: datetime) -> Any:
@@ -175,6 +173,28 @@ def count_memberships(tx: Tx, since: datetime, *, organization_id: int | None = 
         of & (mailed_codes.c.purpose == MEMBERSHIP) & (mailed_codes.c.created_at > since)
     )
     return int(tx.connection.execute(query).scalar_one())
+
+
+def count_of_user(tx: Tx, user_id: int, purpose: str, since: datetime) -> int:
+    """Return how many codes for a purpose a user asked for since an instant."""
+    of_user = (mailed_codes.c.user_id == user_id) & (mailed_codes.c.purpose == purpose)
+    query = select(func.count()).where(of_user & (mailed_codes.c.created_at > since))
+    return int(tx.connection.execute(query).scalar_one())
+
+
+def lock_by_link(tx: Tx, link_digest: str) -> MailedCode | None:
+    """Return the code with this digest of its link's token, or None, and lock it."""
+    return _locked(tx, mailed_codes.c.link_digest == link_digest)
+
+
+def lock_newest(tx: Tx, email: str, purposes: Collection[str]) -> MailedCode | None:
+    """Return the newest code of an address for these purposes, or None, and lock it."""
+    return _locked(tx, (mailed_codes.c.email == email) & mailed_codes.c.purpose.in_(purposes))
+
+
+def lock_newest_of_user(tx: Tx, user_id: int, purpose: str) -> MailedCode | None:
+    """Return the newest code of a user for a purpose, or None, and lock it."""
+    return _locked(tx, (mailed_codes.c.user_id == user_id) & (mailed_codes.c.purpose == purpose))
 
 
 def _locked(tx: Tx, condition: Any) -> MailedCode | None:

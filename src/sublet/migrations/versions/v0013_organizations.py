@@ -1,7 +1,7 @@
 """Members and roles of organizations, and accounts with which organizations hold names and credits.
 
 Revision ID: 0013
-Revises: 0011
+Revises: 0012
 """
 
 import sqlalchemy as sa
@@ -10,7 +10,7 @@ from alembic import op
 import sublet.schema
 
 revision = "0013"
-down_revision = "0011"
+down_revision = "0012"
 branch_labels = None
 depends_on = None
 # Older code would take a token that acts for an organization for one that acts for its user.

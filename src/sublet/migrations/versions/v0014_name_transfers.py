@@ -1,7 +1,7 @@
 """Transfer names between users, and tell a user what happened in its account, and from where.
 
 Revision ID: 0014
-Revises: 0011
+Revises: 0013
 """
 
 import sqlalchemy as sa
@@ -10,7 +10,7 @@ from alembic import op
 import sublet.schema
 
 revision = "0014"
-down_revision = "0011"
+down_revision = "0013"
 branch_labels = None
 depends_on = None
 # Code of 0011 would delete a name and leave its transfer pending.

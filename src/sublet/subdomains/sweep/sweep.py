@@ -14,6 +14,8 @@ from sublet.accounts.model import User
 from sublet.audit import SYSTEM
 from sublet.db import Tx, is_lost
 from sublet.mail.outbox import enqueue
+from sublet.sign_in import store as session_store
+from sublet.sign_up import store as code_store
 from sublet.subdomains.delegation_store import has_dependents
 from sublet.subdomains.delete import move_to_trash
 from sublet.subdomains.dependents import change_each, handle_dependents
@@ -82,7 +84,7 @@ def is_sweep_due(tx: Tx) -> bool:
 def sweep(tx: Tx, looked_at: datetime | None = None, limit: int = BATCH_MAX) -> Swept:
     """Do the next step: look at due names; if there are none, redate names; if there are none, take lost names.
 
-    The brake comes first: if the clock or the losses are implausible, the sweep stops until the operator resumes it. `looked_at` is
+    If nothing is to be done, delete what has expired of codes, sessions and recoveries. The brake comes first: if the clock or the losses are implausible, the sweep stops until the operator resumes it. `looked_at` is
     what the clock said a moment ago. If it has jumped since, nothing is done, and the next look sees the jump.
     """
     if looked_at is not None and abs(tx.now - looked_at) > JUMP_MAX:
@@ -102,6 +104,8 @@ def sweep(tx: Tx, looked_at: datetime | None = None, limit: int = BATCH_MAX) -> 
         reason = stop_for_the_losses(tx, state)
         return _work(tx, losses, _lose) if reason is None else Swept(Counter(), stopped_reason=reason)
     settle(tx, state)
+    code_store.delete_expired(tx)
+    session_store.delete_expired(tx)
     return Swept(Counter(), more=_tidy(tx))
 
 

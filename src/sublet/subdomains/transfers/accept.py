@@ -2,6 +2,7 @@
 
 from sublet import audit
 from sublet.accounts.model import User
+from sublet.accounts.recent_sign_in import require_recent_sign_in
 from sublet.audit import Actor
 from sublet.credits.model import Outcome
 from sublet.db import Tx
@@ -34,6 +35,7 @@ def accept(tx: Tx, actor: Actor, identifier: str, *, free_quota: int) -> Outcome
         PlatformDomainNotFound: the user can't see the platform domain.
         SubdomainUnavailable: the label is reserved for the user; the name looks like one of another user.
         FreeQuotaExceeded: the name is free, and all free names of the user's quota are in use.
+        SessionInvalid, SignInRequired: the session of the request was not signed in within the last ten minutes.
 
     Not checked: whether the platform domain is open to registrations, and names that depend on this one.
     """
@@ -50,6 +52,7 @@ def accept(tx: Tx, actor: Actor, identifier: str, *, free_quota: int) -> Outcome
     quota = Quota(subdomain_store.count_free(tx, receiver.id), quota_limit(receiver.free_quota, free_quota))
     if subdomain.registration_type == "free" and not quota.left:
         raise quota.refusal()
+    require_recent_sign_in(tx, actor)
     if not store.end(tx, transfer.id, ACCEPTED, receiver.id):
         raise just_ended()
     after = {"subdomain": subdomain.fqdn}

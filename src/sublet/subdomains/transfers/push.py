@@ -4,6 +4,7 @@ from sublet import audit
 from sublet.accounts.fields import check_email
 from sublet.accounts.find import lock_acting_user
 from sublet.accounts.model import User
+from sublet.accounts.recent_sign_in import require_recent_sign_in
 from sublet.audit import Actor
 from sublet.credits.model import Outcome
 from sublet.db import Tx
@@ -37,6 +38,7 @@ def push(tx: Tx, actor: Actor, identifier: str, to: str | None, public_url: str)
         SubdomainSuspended: the operator suspended it.
         Conflict: only the operator moves it (mode `admin`).
         ValidationFailed: `to` is missing, no address, or the user's own.
+        SessionInvalid, SignInRequired: the session of the request was not signed in within the last ten minutes.
         TransferPending: the name is offered already.
         RateLimited: the user started too many transfers within 24 hours.
     """
@@ -46,6 +48,7 @@ def push(tx: Tx, actor: Actor, identifier: str, to: str | None, public_url: str)
     if is_renewed_by_operator(subdomain):
         raise Conflict("Only the operator moves this name. Open a ticket to ask for it.")
     email = _check_recipient(user, to)
+    require_recent_sign_in(tx, actor)
     _refuse_pending(tx, subdomain)
     _limit(tx, user)
     is_mailed = _may_mail(tx, user, email)

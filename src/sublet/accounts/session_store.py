@@ -1,0 +1,113 @@
+"""SQL of sessions, passkeys and recoveries: their tables, and what authenticating a request asks."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from sqlalchemy import (
+    JSON,
+    Column,
+    ForeignKey,
+    Index,
+    String,
+    Table,
+    bindparam,
+    exists,
+    select,
+    update,
+)
+
+from sublet.accounts.model import Organization, Registrant, Session, User
+from sublet.accounts.sessions import Recovery, SignIn
+from sublet.accounts.store import Use, organizations, users
+from sublet.db import Prepared, Query, Tx
+from sublet.schema import BIG_ID, Instant, metadata
+
+sessions = Table(
+    "sessions",
+    metadata,
+    Column("id", BIG_ID, primary_key=True),
+    Column("user_id", ForeignKey("users.id"), nullable=False, index=True),
+    Column("digest", String(64), nullable=False, unique=True),
+    Column("how", String(16), nullable=False),
+    Column("created_at", Instant, nullable=False),
+    Column("signed_in_at", Instant, nullable=False),
+    Column("expires_at", Instant, nullable=False, index=True),
+    Column("last_used_at", Instant, nullable=False),
+    Column("last_used_from", String(45)),
+    Column("network", String(64), nullable=False),
+    Column("user_agent", String(200), nullable=False),
+    sqlite_autoincrement=True,
+)
+passkeys = Table(
+    "passkeys",
+    metadata,
+    Column("id", BIG_ID, primary_key=True),
+    Column("user_id", ForeignKey("users.id"), nullable=False, index=True),
+    Column("name", String, nullable=False),
+    Column("credential_id", String(1400), nullable=False),
+    Column("public_key", String, nullable=False),
+    Column("sign_count", BIG_ID, nullable=False),
+    Column("transports", JSON, nullable=False),
+    Column("created_at", Instant, nullable=False),
+    Column("last_used_at", Instant),
+    Index("uq_passkeys_credential_id", "credential_id", unique=True),
+    sqlite_autoincrement=True,
+)
+recoveries = Table(
+    "recoveries",
+    metadata,
+    Column("user_id", ForeignKey("users.id"), primary_key=True, autoincrement=False),
+    Column("asked_at", Instant, nullable=False),
+    Column("ready_at", Instant, nullable=False),
+    Column("ends_at", Instant, nullable=False, index=True),
+)
+
+_USER = tuple(users.c[name] for name in User.__slots__)
+_ORGANIZATION = tuple(organizations.c[name] for name in Organization.__slots__)
+_SESSION = tuple(sessions.c[name] for name in Session.__slots__)
+_RECOVERY = tuple(recoveries.c[name] for name in Recovery.__slots__)
+
+
+def _registrant(rows: Sequence[Sequence[Any]]) -> Registrant | None:
+    if not rows:
+        return None
+    (row,), middle, last = rows, len(_USER), len(_USER) + len(_ORGANIZATION)
+    user, organization = User(*row[:middle]), Organization(*row[middle:last])
+    return Registrant(user, organization, None, session=Session(*row[last:]))
+
+
+REGISTRANT_BY_SESSION = Query(
+    select(*_USER, *_ORGANIZATION, *_SESSION)
+    .select_from(sessions.join(users, users.c.id == sessions.c.user_id).join(organizations))
+    .where((sessions.c.digest == bindparam("session_digest")) & users.c.deleted_at.is_(None)),
+    _registrant,
+)
+"""The user, organization and session whose secret has the digest `session_digest`; None if there is none."""
+
+
+def find_sign_in(tx: Tx, session_id: int) -> SignIn | None:
+    """Return the last sign-in of a session, or None if the session has ended."""
+    has_passkeys = exists(passkeys.c.id).where(passkeys.c.user_id == sessions.c.user_id)
+    query = (
+        select(sessions.c.signed_in_at, sessions.c.how, has_passkeys.label("has_passkeys"), *_RECOVERY)
+        .select_from(sessions.outerjoin(recoveries, recoveries.c.user_id == sessions.c.user_id))
+        .where(sessions.c.id == session_id)
+    )
+    row = tx.connection.execute(query).one_or_none()
+    if row is None:
+        return None
+    signed_in_at, how, has_passkeys, *recovery = row
+    found = Recovery(*recovery) if recovery[0] is not None else None
+    return SignIn(signed_in_at, how, bool(has_passkeys), found)
+
+
+_TOUCHED = Prepared(
+    update(sessions)
+    .where(sessions.c.id == bindparam("of"))
+    .values(last_used_at=bindparam("at"), last_used_from=bindparam("address"))
+)
+
+
+def touch_sessions(tx: Tx, uses: dict[int, Use]) -> None:
+    """Store when and from where sessions were last used, as `store.touch_tokens` does for tokens."""
+    _TOUCHED.run_many(tx, [{"of": session_id, **use._asdict()} for session_id, use in uses.items()])

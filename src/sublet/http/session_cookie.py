@@ -1,0 +1,28 @@
+"""The cookie of a session. The prefix `__Host-` binds it to this host, TLS and the path /; browsers count localhost as secure."""
+
+from datetime import datetime
+
+from starlette.datastructures import Headers
+
+from sublet.secret import Secret
+
+COOKIE = "__Host-sublet_session"
+_ATTRIBUTES = "Path=/; Secure; HttpOnly; SameSite=Lax"
+CLEARED = f"{COOKIE}=; Max-Age=0; {_ATTRIBUTES}"
+"""The value of `Set-Cookie` that deletes the cookie."""
+
+
+def set_cookie(secret: Secret, expires_at: datetime, now: datetime) -> str:
+    """Return the value of `Set-Cookie` that gives a browser the secret of its session."""
+    return f"{COOKIE}={secret.reveal()}; Max-Age={int((expires_at - now).total_seconds())}; {_ATTRIBUTES}"
+
+
+def read_cookie(fields: Headers) -> Secret | None:
+    """Return the secret in the cookie of a request, or None if it has none or several."""
+    found = [
+        value
+        for line in fields.getlist("cookie")
+        for name, equals, value in (each.strip().partition("=") for each in line.split(";"))
+        if equals and name == COOKIE
+    ]
+    return Secret(found[0]) if len(found) == 1 and found[0] else None

@@ -1,0 +1,161 @@
+"""Handlers of the sessions and passkeys of the signed-in user (extensions; docs/spec-choices.md, "Signing in")."""
+
+from collections.abc import Iterator
+from datetime import timedelta
+from itertools import islice
+from typing import Any
+
+from sublet.accounts.model import Session
+from sublet.credits.model import Outcome
+from sublet.db import Tx
+from sublet.errors import PasskeyNotFound
+from sublet.http import shapes
+from sublet.http.bodies import NoBody, PageQuery, PasskeyBody
+from sublet.http.endpoints import Answer, Call
+from sublet.http.idempotency import write_once
+from sublet.http.paging import read_page
+from sublet.http.render import session_shape
+from sublet.http.session_cookie import CLEARED
+from sublet.ids import Position
+from sublet.sign_in import store
+from sublet.sign_in.add_passkey import add_passkey, offer_passkey
+from sublet.sign_in.end_session import CURRENT, end_session
+from sublet.sign_in.model import Passkey
+from sublet.sign_in.recovery import start_recovery, stop_recovery
+from sublet.sign_in.remove_passkey import remove_passkey
+
+
+async def list_sessions(call: Call[None, PageQuery]) -> Answer:
+    """List sessions.
+
+    The browsers in which the user is signed in, newest first.
+    """
+    idle = timedelta(hours=call.context.settings.session_idle_hours)
+    user_id, current_id = call.registrant.user.id, _current_id(call)
+
+    def is_live(session: Session, tx: Tx) -> bool:
+        return session.expires_at > tx.now and session.last_used_at + idle > tx.now
+
+    def find(tx: Tx, limit: int, after: Position | None) -> Iterator[tuple[Position, shapes.SessionShape]]:
+        live = (each for each in store.list_sessions(tx, user_id, after) if is_live(each, tx))
+        for each in islice(live, limit):
+            yield Position(each.created_at, each.id), session_shape(each, current_id)
+
+    items, page, headers = await read_page(call, "sessions", find)
+    return Answer(shapes.SessionsAnswer(sessions=items, page=page), headers)
+
+
+async def end_session_(call: Call[NoBody, None]) -> Answer:
+    """Sign out.
+
+    Ends a session by its id from the next request on; `current` is that of the request. Suspended users may do this too.
+    """
+    wanted, current_id = call.path["id"], _current_id(call)
+
+    def verb(tx: Tx) -> Outcome:
+        end_session(tx, call.actor(), wanted)
+        return Outcome(call.registrant.user.id)
+
+    done = await write_once(call, 200, verb)
+    cleared = {"set-cookie": CLEARED} if wanted in (CURRENT, str(current_id)) else {}
+    return Answer(shapes.DoneAnswer(), done.headers | cleared, done.status)
+
+
+async def list_passkeys(call: Call[None, None]) -> Answer:
+    """List passkeys.
+
+    The user's passkeys, oldest first, and the recovery, if there is one.
+    """
+    return Answer(await call.context.db.read(_passkeys_answer, call))
+
+
+async def offer_passkey_(call: Call[NoBody, None]) -> Answer:
+    """Add a passkey: get a challenge.
+
+    The options of `navigator.credentials.create`, good for one passkey within five minutes, in this session only. Needs a sign-in within the
+    last ten minutes.
+    """
+
+    def verb(tx: Tx) -> shapes.OptionsAnswer:
+        return shapes.OptionsAnswer(public_key=offer_passkey(tx, call.actor(), call.client.site))
+
+    return Answer(await call.context.db.write(verb))
+
+
+async def add_passkey_(call: Call[PasskeyBody, None]) -> Answer:
+    """Add a passkey.
+
+    Send a `name`, and what `navigator.credentials.create` answered. The user gets a mail. Needs a sign-in within the last ten minutes.
+    """
+
+    def verb(tx: Tx) -> Outcome:
+        body, client = call.body, call.client
+        return Outcome(
+            add_passkey(tx, call.actor(), body.name, body.credential, client.site, client.public_url).id
+        )
+
+    def read(tx: Tx) -> Passkey:
+        passkey = store.find_passkey(tx, done.outcome.id)
+        if passkey is None:
+            raise PasskeyNotFound("This passkey was added, and is removed by now. See GET /passkeys.")
+        return passkey
+
+    done = await write_once(call, 201, verb)
+    passkey = await call.context.db.read(read)
+    return Answer(shapes.PasskeyAnswer(passkey=shapes.PasskeyShape.of(passkey)), done.headers, done.status)
+
+
+async def remove_passkey_(call: Call[NoBody, None]) -> Answer:
+    """Remove a passkey.
+
+    The user gets a mail. Sessions stay. Needs a sign-in within the last ten minutes.
+    """
+
+    def verb(tx: Tx) -> Outcome:
+        remove_passkey(tx, call.actor(), call.path["id"], call.client.public_url)
+        return Outcome(call.registrant.user.id)
+
+    done = await write_once(call, 200, verb)
+    return Answer(shapes.DoneAnswer(), done.headers, done.status)
+
+
+async def start_recovery_(call: Call[NoBody, None]) -> Answer:
+    """Recover from lost passkeys.
+
+    After 24 hours a sign-in by mail counts as one with a passkey, for a week, so that lost passkeys can be removed. The user gets a mail. A
+    sign-in with a passkey stops it. Needs a sign-in within the last ten minutes, by mail is enough.
+    """
+
+    def verb(tx: Tx) -> Outcome:
+        return Outcome(start_recovery(tx, call.actor(), call.client.public_url).user_id)
+
+    done = await write_once(call, 200, verb)
+    return Answer(await call.context.db.read(_passkeys_answer, call), done.headers, done.status)
+
+
+async def stop_recovery_(call: Call[NoBody, None]) -> Answer:
+    """Stop a recovery.
+
+    The passkeys stay. Any session of the user may do this, also as a suspended user.
+    """
+
+    def verb(tx: Tx) -> Outcome:
+        stop_recovery(tx, call.actor(), call.client.public_url)
+        return Outcome(call.registrant.user.id)
+
+    done = await write_once(call, 200, verb)
+    return Answer(await call.context.db.read(_passkeys_answer, call), done.headers, done.status)
+
+
+def _current_id(call: Call[Any, Any]) -> int | None:
+    return call.registrant.session.id if call.registrant.session is not None else None
+
+
+def _passkeys_answer(tx: Tx, call: Call[Any, Any]) -> shapes.PasskeysAnswer:
+    user_id = call.registrant.user.id
+    recovery = store.find_recovery(tx, user_id)
+    is_open = recovery is not None and recovery.ends_at > tx.now
+    return shapes.PasskeysAnswer(
+        passkeys=[shapes.PasskeyShape.of(each) for each in store.list_passkeys(tx, user_id)],
+        recovery=shapes.RecoveryShape.of(recovery) if is_open else None,
+    )

@@ -1,0 +1,104 @@
+"""Handlers of `/auth/` that sign a browser in, which needs no token (docs/api.md, "Sign in")."""
+
+from datetime import timedelta
+from typing import Any
+
+from sublet.accounts.model import Member
+from sublet.db import Tx
+from sublet.http import shapes
+from sublet.http.bodies import ConfirmSignUpBody, CredentialBody, NoBody, SignInBody
+from sublet.http.client import Client, refuse_other_sites
+from sublet.http.endpoints import Answer, Context, Visit
+from sublet.http.render import me_answer, session_shape
+from sublet.http.session_cookie import set_cookie
+from sublet.sign_in.identify import (
+    code_refusal,
+    identify_by_code,
+    identify_by_passkey,
+    passkey_refusal,
+)
+from sublet.sign_in.model import Identified, SignedIn
+from sublet.sign_in.open_session import open_session
+from sublet.sign_in.passkeys import SIGN_IN_CHALLENGE, new_challenge, use_options
+from sublet.sign_in.request_code import request_code
+from sublet.sign_up.codes import SIGN_IN, VALID_FOR
+from sublet.sign_up.store import find_signing_key
+
+
+async def request_sign_in(visit: Visit[SignInBody]) -> Answer:
+    """Sign in: get a code by mail.
+
+    The answer is the same whether the address has an account or not. The mail has a code of six digits and a link, valid for 15 minutes.
+    """
+    client = visit.client
+    await visit.context.db.write(request_code, visit.body.email or "", client.network, client.public_url)
+    sentence = "If this address can get mail, a code is on its way to it."
+    seconds = int(VALID_FOR[SIGN_IN].total_seconds())
+    return Answer(shapes.CodeSentAnswer(message=sentence, expires_in_seconds=seconds))
+
+
+async def confirm_sign_in(visit: Visit[ConfirmSignUpBody]) -> Answer:
+    """Sign in: enter the code.
+
+    Send `email` and `code`, or the `token` of the link. Sets the cookie of a session. If the browser has a session of this user, that one
+    gets a new secret and counts as signed in again.
+    """
+    refuse_other_sites(visit.client)
+    body = visit.body
+
+    def verb(tx: Tx) -> SignedIn | None:
+        who = identify_by_code(tx, email=body.email or "", code=body.code or "", link_token=body.token or "")
+        return _open(tx, who, visit.context, visit.client, visit.request_id)
+
+    done = await visit.context.db.write(verb)
+    if done is None:
+        raise code_refusal()
+    return _answer(visit, done)
+
+
+async def challenge_passkey(visit: Visit[NoBody]) -> Answer:
+    """Sign in with a passkey: get a challenge.
+
+    The options of `navigator.credentials.get`, good for one sign-in within five minutes. They name no user and no passkey.
+    """
+    key = await visit.context.db.read(find_signing_key)
+    found = new_challenge(key, SIGN_IN_CHALLENGE, visit.context.db.now())
+    return Answer(shapes.OptionsAnswer(public_key=use_options(visit.client.site, found)))
+
+
+async def confirm_passkey(visit: Visit[CredentialBody]) -> Answer:
+    """Sign in with a passkey.
+
+    Send what `navigator.credentials.get` answered. Sets the cookie of a session, as the sign-in by mail does. It ends a recovery.
+    """
+    refuse_other_sites(visit.client)
+    credential: dict[str, Any] = visit.body.credential or {}
+
+    def verb(tx: Tx) -> SignedIn | None:
+        who = identify_by_passkey(tx, credential, visit.client.site)
+        return _open(tx, who, visit.context, visit.client, visit.request_id)
+
+    done = await visit.context.db.write(verb)
+    if done is None:
+        raise passkey_refusal()
+    return _answer(visit, done)
+
+
+def _open(
+    tx: Tx, who: Identified | None, context: Context, client: Client, request_id: str
+) -> SignedIn | None:
+    """Open a session for a person who was identified; None for another one."""
+    if who is None:
+        return None
+    lifetime = timedelta(days=context.settings.session_max_days)
+    return open_session(tx, who, client.browser(), lifetime, request_id, client.public_url)
+
+
+def _answer(visit: Visit[Any], done: SignedIn) -> Answer:
+    session = done.session
+    me = me_answer(Member(done.member.user, done.member.organization), None)
+    answer = shapes.SignedInAnswer(
+        user=me.user, organization=me.organization, session=session_shape(session, session.id)
+    )
+    cookie = set_cookie(done.secret, session.expires_at, visit.context.db.now())
+    return Answer(answer, {"set-cookie": cookie})

@@ -1,0 +1,1 @@
+"""Signing in without passwords: mailed codes and links, passkeys, sessions, recoveries."""

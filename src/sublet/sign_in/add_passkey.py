@@ -1,0 +1,103 @@
+"""Add a passkey to one's account (POST /passkeys/challenge, then POST /passkeys)."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from sublet import audit
+from sublet.accounts.fields import check_text
+from sublet.accounts.find import lock_acting_user
+from sublet.accounts.model import User
+from sublet.accounts.recent_sign_in import require_recent_sign_in
+from sublet.accounts.sessions import PASSKEY
+from sublet.audit import Actor
+from sublet.db import Tx
+from sublet.errors import Conflict, FieldError, validation_failed
+from sublet.sign_in import store
+from sublet.sign_in.model import Passkey, Site
+from sublet.sign_in.notices import notify
+from sublet.sign_in.passkeys import (
+    PasskeyRefused,
+    check_challenge,
+    new_challenge,
+    registration_options,
+    registration_purpose,
+    verify_registration,
+)
+from sublet.sign_up.store import find_signing_key, insert_solved_challenge, lock_sign_ups
+
+PASSKEYS_MAX = 20
+SENTENCE = "This is not the answer to a challenge of this session, or it is too old. Get a new one from POST /passkeys/challenge."
+
+
+def offer_passkey(tx: Tx, actor: Actor, site: Site) -> dict[str, Any]:
+    """Return the options with which the browser of this session creates a passkey. They are good for five minutes.
+
+    Raises, in this order:
+        AccountSuspended: the user is suspended.
+        SignInRequired: the session was not signed in within the last ten minutes.
+        Conflict: the user has the maximum number of passkeys.
+    """
+    user = _checked_user(tx, actor)
+    challenge = new_challenge(find_signing_key(tx), registration_purpose(actor.session_id or 0), tx.now)
+    return registration_options(site, user, store.list_passkeys(tx, user.id), challenge)
+
+
+def add_passkey(
+    tx: Tx, actor: Actor, name: str | None, credential: Mapping[str, Any] | None, site: Site, public_url: str
+) -> Passkey:
+    """Add the passkey in an authenticator's answer, and mail the user. It ends a recovery of the user.
+
+    The session counts as signed in with a passkey from now on, since when it was signed in: the authenticator has verified the person.
+
+    Raises, in this order:
+        AccountSuspended: the user is suspended.
+        SignInRequired: the session was not signed in within the last ten minutes.
+        Conflict: the user has the maximum number of passkeys.
+        ValidationFailed: `name` or `credential` is missing or invalid; the challenge was used; or the passkey is stored already.
+    """
+    user = _checked_user(tx, actor)
+    name, errors = check_text("name", name)
+    if credential is None:
+        errors = [*errors, FieldError("credential", "required", "Send what the browser created.")]
+    if errors or credential is None:
+        raise validation_failed(errors)
+    try:
+        purpose = registration_purpose(actor.session_id or 0)
+        challenge = check_challenge(find_signing_key(tx), credential, purpose, tx.now)
+        new = verify_registration(credential, site, challenge)
+    except PasskeyRefused:
+        raise _refusal(SENTENCE) from None
+    lock_sign_ups(tx)
+    if not insert_solved_challenge(tx, challenge.signature, challenge.expires_at):
+        raise _refusal(SENTENCE)
+    try:
+        passkey = store.insert_passkey(
+            tx,
+            user.id,
+            name=name,
+            credential_id=new.credential_id,
+            public_key=new.public_key,
+            sign_count=new.sign_count,
+            transports=new.transports,
+        )
+    except store.PasskeyTaken:
+        raise _refusal("This passkey is stored already. Create another one.") from None
+    store.delete_recovery(tx, user.id)
+    store.set_how(tx, actor.session_id or 0, PASSKEY)
+    audit.record(tx, actor, "passkey.add", passkey.id, after={"user_id": user.id})
+    notify(
+        tx, user, "passkey_added", passkey.id, f"The passkey “{name}” was added to your account.", public_url
+    )
+    return passkey
+
+
+def _checked_user(tx: Tx, actor: Actor) -> User:
+    user = lock_acting_user(tx, actor)
+    require_recent_sign_in(tx, actor)
+    if store.count_passkeys(tx, user.id) >= PASSKEYS_MAX:
+        raise Conflict(f"You have {PASSKEYS_MAX} passkeys. Delete one that you don't need.")
+    return user
+
+
+def _refusal(sentence: str) -> Exception:
+    return validation_failed([FieldError("credential", "value_invalid", sentence)])

@@ -1,0 +1,83 @@
+"""Decide whether a person is who they say: by a mailed code or link, or by a passkey. Only what this returns gets a session.
+
+A function that identifies a person by another way (OIDC) belongs here too.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from sublet.accounts.sessions import MAIL, OPERATOR, PASSKEY
+from sublet.accounts.store import find_user
+from sublet.db import Tx
+from sublet.errors import FieldError, validation_failed
+from sublet.sign_in import store
+from sublet.sign_in.model import Identified, Site
+from sublet.sign_in.passkeys import (
+    SIGN_IN_CHALLENGE,
+    PasskeyRefused,
+    check_challenge,
+    credential_id_of,
+    user_handle,
+    verify_use,
+)
+from sublet.sign_up import store as code_store
+from sublet.sign_up.codes import OPERATOR_LINK, SIGN_IN, MailedCode
+from sublet.sign_up.use_code import use_code, use_link
+
+CODE_SENTENCE = (
+    "This code is wrong, used or too old. Send the newest one, or ask for another with POST /auth/sessions."
+)
+PASSKEY_SENTENCE = "This passkey can't be used here: it was removed, or its answer is wrong or too old. Try again, or sign in by mail."
+
+
+def identify_by_code(tx: Tx, *, email: str = "", code: str = "", link_token: str = "") -> Identified | None:
+    """Return the user of a mailed code or link, and mark it as used: give the address with the code, or the link's token.
+
+    Return None if the code is wrong, void, used or expired, or the user has another address now or none: the caller refuses, and the wrong
+    try is counted.
+    """
+    if link_token:
+        return _user_of(tx, use_link(tx, link_token, (SIGN_IN, OPERATOR_LINK)))
+    return _user_of(tx, use_code(tx, email, code, (SIGN_IN,)))
+
+
+def _user_of(tx: Tx, found: MailedCode | None) -> Identified | None:
+    user = find_user(tx, found.user_id) if found is not None and found.user_id is not None else None
+    if found is None or user is None or user.deleted_at is not None or user.email != found.email:
+        return None
+    return Identified(user, OPERATOR if found.purpose == OPERATOR_LINK else MAIL)
+
+
+def identify_by_passkey(tx: Tx, credential: Mapping[str, Any], site: Site) -> Identified | None:
+    """Return the user of a passkey by the answer of its authenticator, and note the use. It ends a recovery of the user.
+
+    Return None, and the caller refuses, if the challenge isn't ours, too old or used; no such passkey is stored, or it is of another user
+    than the authenticator says; the origin, the host or the signature is wrong; the user was not verified; or the authenticator has
+    counted fewer uses than before, so that it may be a copy.
+    """
+    key = code_store.find_signing_key(tx)
+    try:
+        challenge = check_challenge(key, credential, SIGN_IN_CHALLENGE, tx.now)
+        passkey = store.lock_passkey(tx, credential_id_of(credential))
+        if passkey is None:
+            return None
+        sign_count = verify_use(credential, passkey, user_handle(passkey.user_id), site, challenge)
+    except PasskeyRefused:
+        return None
+    code_store.lock_sign_ups(tx)
+    if not code_store.insert_solved_challenge(tx, challenge.signature, challenge.expires_at):
+        return None
+    store.note_passkey_use(tx, passkey.id, sign_count)
+    store.delete_recovery(tx, passkey.user_id)
+    user = find_user(tx, passkey.user_id)
+    return Identified(user, PASSKEY) if user is not None and user.deleted_at is None else None
+
+
+def code_refusal() -> Exception:
+    """Return the refusal of a code, which is the same for every reason."""
+    return validation_failed([FieldError("code", "value_invalid", CODE_SENTENCE)])
+
+
+def passkey_refusal() -> Exception:
+    """Return the refusal of a passkey, which is the same for every reason."""
+    return validation_failed([FieldError("credential", "value_invalid", PASSKEY_SENTENCE)])

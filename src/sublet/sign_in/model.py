@@ -1,0 +1,57 @@
+"""The types of signing in: who was identified and how, the browser, the site, a passkey."""
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from sublet.accounts.model import Member, Session, User
+from sublet.secret import Secret
+
+
+@dataclass(frozen=True, slots=True)
+class Identified:
+    """A person who is who they say, and how that was found: one of `sessions.HOW`."""
+
+    user: User
+    how: str
+
+
+@dataclass(frozen=True, slots=True)
+class Browser:
+    """The client that signs in: where from, its `User-Agent`, and the secret of the session that it has already."""
+
+    address: str = ""
+    network: str = ""
+    user_agent: str = ""
+    secret: Secret | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SignedIn:
+    """A session with its new secret, which only the browser keeps, and its user."""
+
+    member: Member
+    session: Session
+    secret: Secret
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """The service as browsers see it: its origin, and the host name that passkeys belong to (the RP ID)."""
+
+    origin: str
+    host: str
+
+
+@dataclass(frozen=True, slots=True)
+class Passkey:
+    """A passkey. `credential_id` and `public_key` are in base64url. `sign_count` stays 0 if the authenticator doesn't count."""
+
+    id: int
+    user_id: int
+    name: str
+    credential_id: str
+    public_key: str
+    sign_count: int
+    transports: list[str]
+    created_at: datetime
+    last_used_at: datetime | None

@@ -1,0 +1,28 @@
+"""Mail about what happens to an account, so that its user notices what somebody else did."""
+
+from sublet.accounts.model import User
+from sublet.db import Tx
+from sublet.mail.outbox import enqueue
+from sublet.mail.templates import render
+
+
+def notify(
+    tx: Tx,
+    user: User,
+    event: str,
+    object_id: int,
+    sentence: str,
+    public_url: str,
+    *,
+    recipient: str | None = None,
+) -> None:
+    """Mail what happened to a user, or to the `recipient` of a former address. `event` and `object_id` make the mail's reference."""
+    message = render(
+        "account_event",
+        name=user.name,
+        sentence=sentence,
+        at=f"{tx.now:%Y-%m-%d %H:%M} UTC",
+        public_url=public_url,
+    )
+    reference = f"account:{event}:{object_id}:{tx.now.isoformat()}"
+    enqueue(tx, user, reference=reference, subject=message.subject, text=message.text, recipient=recipient)

@@ -1,0 +1,67 @@
+"""Sign a browser in: the only function that opens a session, for a person that `identify.py` has identified."""
+
+from datetime import timedelta
+
+from sublet import audit
+from sublet.accounts.find import find_member
+from sublet.accounts.model import Session
+from sublet.accounts.sessions import MAIL, PASSKEY, new_session_secret
+from sublet.accounts.tokens import digest
+from sublet.audit import Actor
+from sublet.db import Tx
+from sublet.sign_in import store
+from sublet.sign_in.model import Browser, Identified, SignedIn
+from sublet.sign_in.notices import notify
+
+USER_AGENT_CHARACTERS_MAX = 200
+
+
+def open_session(
+    tx: Tx, who: Identified, browser: Browser, lifetime: timedelta, request_id: str, public_url: str
+) -> SignedIn:
+    """Open a session for a browser, valid for `lifetime`, and return it with its secret.
+
+    If the browser has a session of this user, that one gets a new secret and is signed in again; the former secret ends now. A session of
+    another user ends. A sign-in by mail needs no notice, because the mail with the code is one.
+    """
+    secret = new_session_secret()
+    known_networks = {each.network for each in store.list_sessions(tx, who.user.id)}
+    values = {
+        "how": who.how,
+        "signed_in_at": tx.now,
+        "expires_at": tx.now + lifetime,
+        "last_used_at": tx.now,
+        "last_used_from": browser.address.partition("%")[0] or None,
+        "network": browser.network,
+        "user_agent": _one_line(browser.user_agent),
+    }
+    present = _present_session(tx, browser)
+    if present is not None and present.user_id == who.user.id:
+        session = store.replace_session_secret(tx, present.id, digest(secret.reveal()), **values)
+    else:
+        if present is not None:
+            end(tx, Actor("user", present.user_id, session_id=present.id, request_id=request_id), present)
+        session = store.insert_session(tx, who.user.id, digest(secret.reveal()), **values)
+    actor = Actor("user", who.user.id, session_id=session.id, request_id=request_id)
+    audit.record(tx, actor, "session.sign_in", session.id, after={"user_id": who.user.id, "how": who.how})
+    if who.how != MAIL and (who.how != PASSKEY or browser.network not in known_networks):
+        by = "a passkey, from a new network" if who.how == PASSKEY else "a link that the operator made"
+        sentence = f"A browser signed in to your account with {by}."
+        notify(tx, who.user, "sign_in", session.id, sentence, public_url)
+    return SignedIn(find_member(tx, who.user.id), session, secret)
+
+
+def _present_session(tx: Tx, browser: Browser) -> Session | None:
+    if browser.secret is None:
+        return None
+    return store.lock_session_by_digest(tx, digest(browser.secret.reveal()))
+
+
+def end(tx: Tx, actor: Actor, session: Session) -> None:
+    """End a session, from the next request on."""
+    store.delete_session(tx, session.id)
+    audit.record(tx, actor, "session.end", session.id, after={"user_id": session.user_id})
+
+
+def _one_line(text: str) -> str:
+    return "".join(char for char in text[:USER_AGENT_CHARACTERS_MAX] if char.isprintable())

@@ -1,0 +1,50 @@
+"""Make a link that signs a user in, as the operator (`sublet user sign-in-link`)."""
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from sublet import audit
+from sublet.accounts.find import lock_user
+from sublet.accounts.model import User
+from sublet.audit import Actor
+from sublet.db import Tx
+from sublet.secret import Secret
+from sublet.sign_in.request_code import LINK_PATH
+from sublet.sign_up import store
+from sublet.sign_up.codes import OPERATOR_LINK, VALID_FOR, new_code
+
+
+@dataclass(frozen=True, slots=True)
+class SignInLink:
+    """A link that signs its user in once, until it expires. It is shown once."""
+
+    user: User
+    link: Secret
+    expires_at: datetime
+
+
+def make_sign_in_link(tx: Tx, actor: Actor, identifier: str, public_url: str) -> SignInLink:
+    """Make a link for a user who can't sign in any more. It is valid for 15 minutes; its use is mailed to the user.
+
+    The sign-in counts as one with a passkey: the operator has made sure who the person is.
+
+    Raises:
+        NotFound: there is no such user, or it is deleted.
+    """
+    user = lock_user(tx, identifier)
+    new = new_code()
+    expires_at = tx.now + VALID_FOR[OPERATOR_LINK]
+    store.insert_code(
+        tx,
+        new,
+        purpose=OPERATOR_LINK,
+        email=user.email,
+        name=user.name,
+        user_id=user.id,
+        network="",
+        is_proven=True,
+        expires_at=expires_at,
+    )
+    audit.record(tx, actor, "user.make_sign_in_link", user.id, after={"expires_at": expires_at.isoformat()})
+    link = f"{public_url}{LINK_PATH}?token={new.link_token.reveal()}"
+    return SignInLink(user, Secret(link), expires_at)

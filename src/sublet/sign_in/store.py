@@ -1,0 +1,148 @@
+"""All SQL of signing in that authenticating a request doesn't need: sessions, passkeys and recoveries as verbs change them."""
+
+from collections.abc import Iterator, Sequence
+
+from sqlalchemy import delete, func, insert, select, update
+from sqlalchemy.exc import IntegrityError
+
+from sublet.accounts.model import Session
+from sublet.accounts.session_store import passkeys, recoveries, sessions
+from sublet.accounts.sessions import Recovery
+from sublet.db import Tx
+from sublet.ids import Position
+from sublet.schema import older, violates
+from sublet.sign_in.model import Passkey
+
+_SESSION = tuple(sessions.c[name] for name in Session.__slots__)
+_PASSKEY = tuple(passkeys.c[name] for name in Passkey.__slots__)
+_RECOVERY = tuple(recoveries.c[name] for name in Recovery.__slots__)
+
+
+class PasskeyTaken(Exception):  # noqa: N818 - the verb refuses it
+    """A passkey with this credential id is stored already."""
+
+
+def insert_session(tx: Tx, user_id: int, digest: str, **values: object) -> Session:
+    """Add a session by the digest of its secret."""
+    row = {"user_id": user_id, "digest": digest, "created_at": tx.now, **values}
+    return Session(*tx.connection.execute(insert(sessions).values(**row).returning(*_SESSION)).one())
+
+
+def replace_session_secret(tx: Tx, session_id: int, digest: str, **values: object) -> Session:
+    """Give a session a new secret by its digest, and change other columns. The former secret ends now."""
+    changed = update(sessions).where(sessions.c.id == session_id).values(digest=digest, **values)
+    return Session(*tx.connection.execute(changed.returning(*_SESSION)).one())
+
+
+def set_how(tx: Tx, session_id: int, how: str) -> None:
+    """Store how a session counts as signed in."""
+    tx.connection.execute(update(sessions).where(sessions.c.id == session_id).values(how=how))
+
+
+def lock_session_by_digest(tx: Tx, digest: str) -> Session | None:
+    """Return the session whose secret has this digest, or None, and lock it."""
+    query = select(*_SESSION).where(sessions.c.digest == digest).with_for_update()
+    row = tx.connection.execute(query).one_or_none()
+    return Session(*row) if row is not None else None
+
+
+def find_session(tx: Tx, session_id: int) -> Session | None:
+    """Return the session with this id, or None."""
+    row = tx.connection.execute(select(*_SESSION).where(sessions.c.id == session_id)).one_or_none()
+    return Session(*row) if row is not None else None
+
+
+def list_sessions(tx: Tx, user_id: int, after: Position | None = None) -> Iterator[Session]:
+    """Yield a user's sessions after a position, the newest first, also those that have ended without a sign-out."""
+    query = select(*_SESSION).where(sessions.c.user_id == user_id)
+    if after is not None:
+        query = query.where(older(sessions.c.created_at, sessions.c.id, after))
+    for row in tx.connection.execute(query.order_by(sessions.c.created_at.desc(), sessions.c.id.desc())):
+        yield Session(*row)
+
+
+def delete_session(tx: Tx, session_id: int) -> None:
+    """Delete a session, which ends it."""
+    tx.connection.execute(delete(sessions).where(sessions.c.id == session_id))
+
+
+def insert_passkey(tx: Tx, user_id: int, **values: object) -> Passkey:
+    """Add a passkey.
+
+    Raises:
+        PasskeyTaken: one with this credential id is stored, of this user or another one.
+    """
+    row = {"user_id": user_id, "created_at": tx.now, **values}
+    try:
+        with tx.savepoint():
+            return Passkey(*tx.connection.execute(insert(passkeys).values(**row).returning(*_PASSKEY)).one())
+    except IntegrityError as error:
+        if violates(error, "uq_passkeys_credential_id"):
+            raise PasskeyTaken from error
+        raise
+
+
+def list_passkeys(tx: Tx, user_id: int) -> Sequence[Passkey]:
+    """Return a user's passkeys, the oldest first."""
+    query = select(*_PASSKEY).where(passkeys.c.user_id == user_id).order_by(passkeys.c.id)
+    return [Passkey(*row) for row in tx.connection.execute(query)]
+
+
+def find_passkey(tx: Tx, passkey_id: int) -> Passkey | None:
+    """Return the passkey with this id, or None."""
+    row = tx.connection.execute(select(*_PASSKEY).where(passkeys.c.id == passkey_id)).one_or_none()
+    return Passkey(*row) if row is not None else None
+
+
+def lock_passkey(tx: Tx, credential_id: str) -> Passkey | None:
+    """Return the passkey with this credential id, or None, and lock it."""
+    query = select(*_PASSKEY).where(passkeys.c.credential_id == credential_id).with_for_update()
+    row = tx.connection.execute(query).one_or_none()
+    return Passkey(*row) if row is not None else None
+
+
+def count_passkeys(tx: Tx, user_id: int) -> int:
+    """Return the number of a user's passkeys."""
+    query = select(func.count()).select_from(passkeys).where(passkeys.c.user_id == user_id)
+    return int(tx.connection.execute(query).scalar_one())
+
+
+def note_passkey_use(tx: Tx, passkey_id: int, sign_count: int) -> None:
+    """Store that a passkey was used now, and what its authenticator counts."""
+    used = {"sign_count": sign_count, "last_used_at": tx.now}
+    tx.connection.execute(update(passkeys).where(passkeys.c.id == passkey_id).values(**used))
+
+
+def delete_passkey(tx: Tx, passkey_id: int) -> None:
+    """Delete a passkey."""
+    tx.connection.execute(delete(passkeys).where(passkeys.c.id == passkey_id))
+
+
+def find_recovery(tx: Tx, user_id: int) -> Recovery | None:
+    """Return a user's recovery, also one that has ended, or None."""
+    row = tx.connection.execute(select(*_RECOVERY).where(recoveries.c.user_id == user_id)).one_or_none()
+    return Recovery(*row) if row is not None else None
+
+
+def insert_recovery(tx: Tx, recovery: Recovery) -> None:
+    """Add a recovery in place of the user's former one."""
+    delete_recovery(tx, recovery.user_id)
+    values = {name: getattr(recovery, name) for name in Recovery.__slots__}
+    tx.connection.execute(insert(recoveries).values(**values))
+
+
+def delete_recovery(tx: Tx, user_id: int) -> bool:
+    """Delete a user's recovery; False if there was none."""
+    return bool(tx.connection.execute(delete(recoveries).where(recoveries.c.user_id == user_id)).rowcount)
+
+
+def delete_of_user(tx: Tx, user_id: int) -> None:
+    """Delete all sessions, passkeys and recoveries of a user who is being deleted."""
+    for table in (sessions, passkeys, recoveries):
+        tx.connection.execute(delete(table).where(table.c.user_id == user_id))
+
+
+def delete_expired(tx: Tx) -> None:
+    """Delete the sessions that have expired, and the recoveries that have ended."""
+    tx.connection.execute(delete(sessions).where(sessions.c.expires_at < tx.now))
+    tx.connection.execute(delete(recoveries).where(recoveries.c.ends_at < tx.now))

@@ -1,0 +1,199 @@
+"""Sign in with a real Chromium and its virtual authenticator: the cookie over plain HTTP on localhost, passkeys, pages of other origins."""
+
+import os
+import re
+import shutil
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any, TypeVar
+
+import pytest
+from playwright.sync_api import Page, sync_playwright
+from sqlalchemy import select
+
+from sublet.http.session_cookie import COOKIE
+from sublet.mail.store import mails
+from support.running_service import RunningService
+
+pytestmark = pytest.mark.slow
+R = TypeVar("R")
+ADA, BEN = "ada@example.org", "ben@example.org"
+CREATE = """async options => (await navigator.credentials.create(
+    {publicKey: PublicKeyCredential.parseCreationOptionsFromJSON(options)})).toJSON()"""
+GET = """async options => (await navigator.credentials.get(
+    {publicKey: PublicKeyCredential.parseRequestOptionsFromJSON(options)})).toJSON()"""
+FETCH = """async ([method, path, body]) => {
+    const headers = body === null ? {} : {'content-type': 'application/json'}
+    const answer = await fetch(path, {method, headers, body: body === null ? undefined : JSON.stringify(body)})
+    return [answer.status, await answer.json()]
+}"""
+FORGED = "{method: 'POST', mode: 'no-cors', credentials: 'include'}"
+AUTHENTICATOR = {
+    "protocol": "ctap2",
+    "transport": "internal",
+    "hasResidentKey": True,
+    "hasUserVerification": True,
+    "isUserVerified": True,
+    "automaticPresenceSimulation": True,
+}
+
+
+class Browser:
+    """A tab of Chromium at a page of the service, with a virtual authenticator."""
+
+    def __init__(self, service: RunningService, page: Page) -> None:
+        self.service, self.page = service, page
+        self.origin = service.base_url.removesuffix("/api/v1").replace("127.0.0.1", "localhost")
+        self._devtools = page.context.new_cdp_session(page)
+        self.devtools("enable")
+        self.authenticator = self.devtools("addVirtualAuthenticator", options=AUTHENTICATOR)[
+            "authenticatorId"
+        ]
+        page.goto(f"{self.origin}/docs")
+
+    def devtools(self, command: str, **values: Any) -> Any:
+        return self._devtools.send(f"WebAuthn.{command}", values)
+
+    def fetch(self, method: str, path: str, body: Any = None) -> tuple[int, Any]:
+        status, answer = self.page.evaluate(FETCH, [method, path, body])
+        return status, answer
+
+    def api(self, method: str, path: str, body: Any = None) -> tuple[int, Any]:
+        return self.fetch(method, f"/api/v1{path}", body)
+
+    def mail(self, email: str) -> str:
+        query = select(mails.c.text).where(mails.c.recipient == email).order_by(mails.c.id.desc()).limit(1)
+        # Playwright has an event loop in this thread.
+        with ThreadPoolExecutor(1) as pool:
+            asked = pool.submit(self.service.read, lambda tx: str(tx.connection.execute(query).scalar_one()))
+            return asked.result()
+
+    def sign_in(self, email: str) -> None:
+        assert self.fetch("POST", "/auth/sessions", {"email": email})[0] == 202
+        code = re.findall(r"your code is (\d{6})", self.mail(email))[0]
+        assert self.fetch("POST", "/auth/sessions/confirm", {"email": email, "code": code})[0] == 201
+
+    def add_passkey(self) -> int:
+        _, asked = self.api("POST", "/passkeys/challenge", {})
+        credential = self.page.evaluate(CREATE, asked["public_key"])
+        status, added = self.api("POST", "/passkeys", {"name": "phone", "credential": credential})
+        assert status == 201, added
+        return int(added["passkey"]["id"])
+
+    def options(self) -> Any:
+        return self.fetch("POST", "/auth/passkeys/challenge", {})[1]["public_key"]
+
+    def confirm(self, credential: Any) -> tuple[int, Any]:
+        return self.fetch("POST", "/auth/passkeys/confirm", {"credential": credential})
+
+    def use_passkey(self) -> tuple[int, Any]:
+        return self.confirm(self.page.evaluate(GET, self.options()))
+
+    def credential(self) -> dict[str, Any]:
+        (found,) = self.devtools("getCredentials", authenticatorId=self.authenticator)["credentials"]
+        return dict(found)
+
+    def replace_credential(self, **changed: Any) -> None:
+        found = self.credential() | changed
+        self.devtools("clearCredentials", authenticatorId=self.authenticator)
+        self.devtools("addCredential", authenticatorId=self.authenticator, credential=found)
+
+
+@pytest.fixture
+def browser(service: RunningService) -> Iterator[Browser]:
+    service.add_user(ADA)
+    service.add_user(BEN)
+    path = shutil.which("chromium")
+    assert path is not None, "chromium is not installed"
+    sandbox = ["--no-sandbox"] if os.geteuid() == 0 else []
+    with sync_playwright() as playwright:
+        chromium = playwright.chromium.launch(executable_path=path, args=sandbox)
+        # Our pages may fetch nothing; the test lets them.
+        with chromium.new_context(bypass_csp=True) as context:
+            yield Browser(service, context.new_page())
+        chromium.close()
+
+
+@contextmanager
+def other_site(html: str) -> Iterator[str]:
+    """Serve a page at another origin of localhost, which is the same site."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(200)
+            self.send_header("content-type", "text/html")
+            self.end_headers()
+            self.wfile.write(html.encode())
+
+        def log_message(self, *args: Any) -> None:
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        try:
+            yield f"http://localhost:{server.server_port}/"
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+def test_passkeys_and_the_cookie(browser: Browser) -> None:
+    browser.sign_in(ADA)
+    (cookie,) = browser.page.context.cookies()
+    assert (cookie["name"], cookie["domain"], cookie["path"]) == (COOKIE, "localhost", "/")
+    assert (cookie["secure"], cookie["httpOnly"], cookie["sameSite"]) == (True, True, "Lax")
+    assert COOKIE not in browser.page.evaluate("document.cookie")
+    passkey_id = browser.add_passkey()
+    assert browser.api("DELETE", "/sessions/current", {})[0] == 200
+    assert browser.page.context.cookies() == []
+    assert browser.api("GET", "/me")[1]["error"] == "token_missing"
+    credential = browser.page.evaluate(GET, browser.options())
+    status, signed_in = browser.confirm(credential)
+    assert (status, signed_in["session"]["how"], signed_in["user"]["email"]) == (201, "passkey", ADA)
+    assert browser.confirm(credential)[0] == 422, "a replayed challenge"
+    own = browser.credential()
+    browser.replace_credential(signCount=0)
+    assert browser.use_passkey()[0] == 422, "a count that has not grown"
+    browser.replace_credential(signCount=own["signCount"] + 5, userHandle="Mg==")
+    assert browser.use_passkey()[0] == 422, "the handle of another user"
+    browser.replace_credential(signCount=own["signCount"] + 9, userHandle=own["userHandle"])
+    assert browser.use_passkey()[0] == 201
+    browser.page.context.clear_cookies()
+    browser.sign_in(BEN)
+    assert browser.api("DELETE", f"/passkeys/{passkey_id}", {})[1]["error"] == "passkey_not_found"
+    browser.devtools("setUserVerified", authenticatorId=browser.authenticator, isUserVerified=False)
+    with pytest.raises(Exception, match="NotAllowedError"):
+        browser.use_passkey()
+
+
+def test_pages_of_other_origins(browser: Browser) -> None:
+    """Another port of localhost is the same site for the cookie, and the same host for passkeys, but another origin."""
+    browser.sign_in(ADA)
+    browser.add_passkey()
+    assert browser.fetch("POST", "/auth/sessions", {"email": BEN})[0] == 202
+    link = re.findall(r"\?token=(\S+)", browser.mail(BEN))[0]
+    form = f'<form method=post action="{browser.origin}/signin/confirm"><input name=token value="{link}"><button>x</button></form>'
+    options = browser.options()
+    with other_site(form) as url:
+        browser.page.goto(url)
+        stolen = browser.page.evaluate(GET, options)
+        # Without a preflight, as a form sends it; the cookie goes with it.
+        forged = f"fetch('{browser.origin}/api/v1/passkeys/recovery', {FORGED}).catch(() => null)"
+        browser.page.evaluate(forged)
+        with browser.page.expect_navigation() as navigation:
+            browser.page.click("button")
+        assert (navigation.value.status, "Another site" in browser.page.content()) == (403, True)
+    browser.page.goto(f"{browser.origin}/docs")
+    assert browser.confirm(stolen)[0] == 422, "an answer for a page of another origin"
+    assert browser.api("GET", "/me")[1]["user"]["email"] == ADA
+    assert browser.api("GET", "/passkeys")[1]["recovery"] is None
+    browser.page.goto(f"{browser.origin}/signin/confirm?token={link}")
+    with browser.page.expect_navigation() as navigation:
+        browser.page.click("button")
+    assert (navigation.value.status, BEN in browser.page.content()) == (200, True)
+    browser.page.goto(f"{browser.origin}/docs")
+    assert browser.api("GET", "/me")[1]["user"]["email"] == BEN

@@ -1,0 +1,42 @@
+"""A browser that is signed in at a running service: it sends the cookie of its session, and its `Origin` with changes."""
+
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+import httpx
+
+from sublet.accounts.sessions import MAIL
+from sublet.accounts.store import find_user_by_email
+from sublet.db import Tx
+from sublet.http.session_cookie import COOKIE
+from sublet.sign_in.model import Browser as Client
+from sublet.sign_in.model import Identified, SignedIn
+from sublet.sign_in.open_session import open_session
+from support.running_service import RunningService
+
+
+@dataclass
+class Browser:
+    """A browser with a session."""
+
+    service: RunningService
+    secret: str
+
+    def call(self, method: str, path: str, body: Any = None, **headers: str) -> httpx.Response:
+        """Send a request as a page of the service does. An empty header isn't sent."""
+        more = {} if method == "GET" else {"origin": self.service.base_url.removesuffix("/api/v1")}
+        sent = {"cookie": f"a=b; {COOKIE}={self.secret}"} | more | headers
+        sent = {name: value for name, value in sent.items() if value}
+        return self.service.call(None, method, path, body, **sent)
+
+
+def signed_in(service: RunningService, email: str) -> Browser:
+    """Return a browser in which a user has signed in by mail just now."""
+
+    def verb(tx: Tx) -> SignedIn:
+        user = find_user_by_email(tx, email)
+        assert user is not None
+        return open_session(tx, Identified(user, MAIL), Client(), timedelta(days=14), "r-1", "")
+
+    return Browser(service, service.write(verb).secret.reveal())

@@ -1,0 +1,133 @@
+"""Change one's name, reminders and address."""
+
+import re
+
+import pytest
+
+from sublet.accounts.store import find_user, find_user_by_email
+from sublet.accounts.users import suspend_user
+from sublet.audit import Actor
+from sublet.errors import AccountSuspended, RateLimited, SignInRequired, ValidationFailed
+from sublet.registry.delete_user import delete_user
+from sublet.registry.erasure_store import find_mentions
+from sublet.sign_in.change_account import AccountChange, change_account, confirm_email, count_attempt
+from support.registry import OPERATOR, Registry
+from support.signing_in import URL, newest_code, session_actor, sign_in, texts_to, wrong
+
+ANN, NEW = "ann@example.org", "anna@example.org"
+
+
+def change(registry: Registry, actor: Actor, **values: object) -> None:
+    registry.write(change_account, actor, AccountChange(**values), URL)  # type: ignore[arg-type]
+
+
+def confirm(registry: Registry, actor: Actor, code: str) -> None:
+    registry.write(count_attempt, actor)
+    registry.write(confirm_email, actor, code, URL)
+
+
+@pytest.mark.whole_on_postgresql
+def test_name_and_reminders_change_at_once(registry: Registry) -> None:
+    actor = session_actor(sign_in(registry))
+    registry.advance(hours=1)
+    change(registry, actor, name=" Anna ", reminders=False)
+    user = registry.read(find_user, registry.users["ann"])
+    assert user is not None
+    assert (user.name, user.reminders, user.email) == ("Anna", False, ANN)
+    before = registry.dump()
+    change(registry, actor, name="Anna", email=ANN)
+    assert registry.dump() == before
+
+
+def test_a_new_address_changes_after_its_code(registry: Registry) -> None:
+    actor = session_actor(sign_in(registry))
+    change(registry, actor, email="Anna@Example.org")
+    assert f"about to become {NEW}" in texts_to(registry, ANN)[-1]
+    code = newest_code(registry, NEW)
+    assert registry.read(find_user_by_email, NEW) is None
+    confirm(registry, actor, code)
+    user = registry.read(find_user_by_email, NEW)
+    assert user is not None
+    assert user.id == registry.users["ann"]
+    assert f"is {NEW} now" in texts_to(registry, ANN)[-1]
+    with registry.refuses(ValidationFailed):
+        registry.write(confirm_email, actor, code, URL)
+
+
+@pytest.mark.whole_on_postgresql
+def test_wrong_codes_and_old_ones_are_refused(registry: Registry) -> None:
+    actor = session_actor(sign_in(registry))
+    with registry.refuses(ValidationFailed):
+        registry.write(confirm_email, actor, "000000", URL)
+    change(registry, actor, email=NEW)
+    code = newest_code(registry, NEW)
+    for _ in range(5):
+        registry.write(count_attempt, actor)
+        with registry.refuses(ValidationFailed):
+            registry.write(confirm_email, actor, wrong(code), URL)
+    registry.write(count_attempt, actor)
+    with registry.refuses(ValidationFailed):
+        registry.write(confirm_email, actor, code, URL)
+    change(registry, actor, email=NEW)
+    registry.advance(minutes=15)
+    with registry.refuses(ValidationFailed):
+        registry.write(confirm_email, actor, newest_code(registry, NEW), URL)
+    bens = session_actor(sign_in(registry, "ben"))
+    with registry.refuses(ValidationFailed):
+        registry.write(confirm_email, bens, newest_code(registry, NEW), URL)
+
+
+@pytest.mark.whole_on_postgresql
+def test_an_address_of_another_user_is_answered_alike(registry: Registry) -> None:
+    actor = session_actor(sign_in(registry))
+    change(registry, actor, email="ben@example.org")
+    text = texts_to(registry, "ben@example.org")[-1]
+    assert "has one already" in text
+    assert not re.search(r"\d{6}", text)
+    with registry.refuses(ValidationFailed):
+        registry.write(confirm_email, actor, "000000", URL)
+
+
+@pytest.mark.whole_on_postgresql
+def test_an_address_that_was_taken_meanwhile_is_refused(registry: Registry) -> None:
+    anns, bens = session_actor(sign_in(registry)), session_actor(sign_in(registry, "ben"))
+    change(registry, anns, email=NEW)
+    code = newest_code(registry, NEW)
+    change(registry, bens, email=NEW)
+    confirm(registry, bens, newest_code(registry, NEW))
+    with registry.refuses(ValidationFailed):
+        registry.write(confirm_email, anns, code, URL)
+
+
+@pytest.mark.whole_on_postgresql
+def test_refusals(registry: Registry) -> None:
+    actor = session_actor(sign_in(registry))
+    for values, fields in (
+        ({}, ["name"]),
+        ({"name": " "}, ["name"]),
+        ({"name": "a\x00", "email": "x"}, ["name", "email"]),
+        ({"email": "eve@mailinator.com"}, ["email"]),
+    ):
+        with registry.refuses(ValidationFailed) as refused:
+            change(registry, actor, **values)
+        assert [each.field for each in refused[0].errors] == fields
+    for number in range(5):
+        change(registry, actor, email=f"a{number}@example.org")
+    with registry.refuses(RateLimited):
+        change(registry, actor, email=NEW)
+    registry.advance(minutes=11)
+    with registry.refuses(SignInRequired):
+        change(registry, actor, email=NEW)
+    registry.write(suspend_user, OPERATOR, ANN)
+    with registry.refuses(AccountSuspended):
+        change(registry, actor, name="Anna")
+    with registry.refuses(AccountSuspended):
+        registry.write(confirm_email, actor, "1", URL)
+
+
+@pytest.mark.whole_on_postgresql
+def test_a_deleted_user_leaves_no_new_address(registry: Registry) -> None:
+    change(registry, session_actor(sign_in(registry, "ben")), email="benno@example.org")
+    registry.write(delete_user, OPERATOR, "ben@example.org", confirmed=True)
+    assert registry.read(find_mentions, ["ben@example.org", "benno@example.org"]) == {}
+    assert registry.doctor() == []

@@ -1,0 +1,256 @@
+"""Sign in by a mailed code or link, and what a session is then good for. Over HTTP: tests/contract/test_choices_sign_in.py."""
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from sqlalchemy import func, select
+
+from sublet.accounts.authenticate import authenticate_session
+from sublet.accounts.change_token import change_token
+from sublet.accounts.create_token import create_token
+from sublet.accounts.rotate_token import rotate_token
+from sublet.accounts.session_store import sessions, touch_sessions
+from sublet.accounts.store import Use
+from sublet.accounts.users import UserEdit, edit_user, suspend_user
+from sublet.errors import (
+    NotFound,
+    RateLimited,
+    SessionInvalid,
+    SessionNotFound,
+    SignInRequired,
+    ValidationFailed,
+)
+from sublet.registry.delete_user import delete_user
+from sublet.registry.erasure_store import find_mentions
+from sublet.sign_in.end_session import end_session
+from sublet.sign_in.model import Browser, SignedIn
+from sublet.sign_in.request_code import request_code
+from sublet.sign_in.sign_in_link import make_sign_in_link
+from sublet.sign_in.store import list_sessions
+from support.registry import OPERATOR, Registry
+from support.signing_in import (
+    URL,
+    again,
+    enter,
+    newest_code,
+    newest_link,
+    session_actor,
+    sign_in,
+    texts_to,
+    wrong,
+)
+
+ANN = "ann@example.org"
+IDLE = timedelta(hours=24)
+
+
+def ask(registry: Registry, email: str = ANN, network: str = "") -> None:
+    registry.write(request_code, email, network, URL)
+
+
+def authenticated(registry: Registry, done: SignedIn) -> int:
+    found = registry.run(authenticate_session(registry.db, done.secret, IDLE))
+    assert found.session is not None
+    return int(found.user.id)
+
+
+def ended(registry: Registry, done: SignedIn) -> bool:
+    try:
+        authenticated(registry, done)
+    except SessionInvalid:
+        return True
+    return False
+
+
+def test_a_code_signs_a_browser_in_once(registry: Registry) -> None:
+    ask(registry, " Ann@Example.org ")
+    code = newest_code(registry, ANN)
+    browser = Browser("192.0.2.7", "192.0.2.0/24", "Firefox\n")
+    done = enter(registry, email="ANN@example.org", code=f"{code[:3]}-{code[3:]}", browser=browser)
+    assert done is not None
+    assert (done.session.user_id, done.session.how) == (registry.users["ann"], "mail")
+    assert (done.session.last_used_from, done.session.user_agent) == ("192.0.2.7", "Firefox")
+    assert authenticated(registry, done) == registry.users["ann"]
+    assert enter(registry, email=ANN, code=code) is None
+
+
+@pytest.mark.whole_on_postgresql
+def test_the_link_signs_in_too_even_after_wrong_codes(registry: Registry) -> None:
+    ask(registry)
+    code, link = newest_code(registry, ANN), newest_link(registry, ANN)
+    for _ in range(5):
+        assert enter(registry, email=ANN, code=wrong(code)) is None
+    assert enter(registry, email=ANN, code=code) is None, "five wrong codes make it void"
+    assert enter(registry, link_token=link + "x") is None
+    assert enter(registry, link_token=link) is not None
+    assert enter(registry, link_token=link) is None
+
+
+@pytest.mark.whole_on_postgresql
+def test_codes_end_and_the_newest_counts(registry: Registry) -> None:
+    ask(registry)
+    first = newest_code(registry, ANN)
+    registry.advance(minutes=2)
+    ask(registry)
+    second = newest_code(registry, ANN)
+    assert first == second or enter(registry, email=ANN, code=first) is None
+    registry.advance(minutes=15)
+    assert enter(registry, email=ANN, code=second) is None
+
+
+@pytest.mark.whole_on_postgresql
+def test_an_unknown_address_gets_a_mail_that_says_so(registry: Registry) -> None:
+    ask(registry, "eve@example.org")
+    (text,) = texts_to(registry, "eve@example.org")
+    assert "has no account" in text
+    assert enter(registry, email="eve@example.org", code="000000") is None
+    with pytest.raises(ValidationFailed):
+        ask(registry, "eve")
+
+
+@pytest.mark.whole_on_postgresql
+def test_a_stranger_cannot_use_up_the_codes_of_a_person(registry: Registry) -> None:
+    for _ in range(8):
+        ask(registry, network="192.0.2.0/24")
+        registry.advance(minutes=1)
+    assert len(texts_to(registry, ANN)) == 5
+    ask(registry, network="198.51.100.0/24")
+    assert len(texts_to(registry, ANN)) == 6, "the person is in another network"
+    ask(registry, network="198.51.100.0/24")
+    assert len(texts_to(registry, ANN)) == 6, "a minute has not passed"
+
+
+@pytest.mark.whole_on_postgresql
+def test_a_network_asks_for_thirty_codes_an_hour(registry: Registry) -> None:
+    for number in range(30):
+        ask(registry, f"a{number}@example.org", "192.0.2.0/24")
+    with pytest.raises(RateLimited):
+        ask(registry, network="192.0.2.0/24")
+    ask(registry, network="198.51.100.0/24")
+    registry.advance(hours=1, seconds=1)
+    ask(registry, network="192.0.2.0/24")
+
+
+@pytest.mark.whole_on_postgresql
+def test_a_code_ends_with_its_address_and_its_user(registry: Registry) -> None:
+    ask(registry)
+    code = newest_code(registry, ANN)
+    registry.write(edit_user, OPERATOR, ANN, UserEdit(email="anna@example.org"))
+    assert enter(registry, email=ANN, code=code) is None
+    ask(registry, "ben@example.org")
+    link = newest_link(registry, "ben@example.org")
+    done = sign_in(registry, "ben")
+    registry.write(delete_user, OPERATOR, "ben@example.org", confirmed=True)
+    assert enter(registry, link_token=link) is None
+    assert ended(registry, done)
+    assert registry.read(find_mentions, ["ben@example.org"]) == {}
+    assert registry.doctor() == []
+
+
+@pytest.mark.whole_on_postgresql
+def test_a_suspended_user_may_sign_in_and_out(registry: Registry) -> None:
+    registry.write(suspend_user, OPERATOR, ANN)
+    done = sign_in(registry)
+    assert authenticated(registry, done) == registry.users["ann"]
+    registry.write(end_session, session_actor(done), "current")
+    assert ended(registry, done)
+
+
+@pytest.mark.whole_on_postgresql
+def test_a_session_ends_when_idle_and_at_last(registry: Registry) -> None:
+    idle, used = sign_in(registry), sign_in(registry)
+    registry.advance(hours=20)
+    registry.write(touch_sessions, {used.session.id: Use(registry.now, "192.0.2.1")})
+    registry.advance(hours=4)
+    assert ended(registry, idle)
+    assert not ended(registry, used)
+    for _ in range(14):
+        registry.write(touch_sessions, {used.session.id: Use(registry.now, None)})
+        registry.advance(hours=23)
+    registry.write(touch_sessions, {used.session.id: Use(registry.now, None)})
+    registry.advance(hours=15)
+    assert ended(registry, used), "14 days have passed"
+
+
+def test_signing_in_again_changes_the_secret_of_the_session(registry: Registry) -> None:
+    first = sign_in(registry)
+    registry.advance(hours=1)
+    second = sign_in(registry, browser=again(first))
+    assert second.session.id == first.session.id
+    assert second.session.signed_in_at > first.session.signed_in_at
+    assert ended(registry, first)
+    assert not ended(registry, second)
+    other = sign_in(registry, "ben", again(second))
+    assert other.session.id != second.session.id
+    assert ended(registry, second), "a browser has one session"
+    assert registry.doctor() == []
+
+
+@pytest.mark.whole_on_postgresql
+def test_sessions_are_ended_by_their_user_alone(registry: Registry) -> None:
+    first, second, bens = sign_in(registry), sign_in(registry), sign_in(registry, "ben")
+    for identifier in (str(bens.session.id), "0", "x", "99"):
+        with registry.refuses(SessionNotFound):
+            registry.write(end_session, session_actor(first), identifier)
+    registry.write(end_session, session_actor(first), str(second.session.id))
+    assert ended(registry, second)
+    listed = registry.read(lambda tx: list(list_sessions(tx, registry.users["ann"])))
+    assert [each.id for each in listed] == [first.session.id]
+    with registry.refuses(SessionNotFound):
+        registry.write(end_session, session_actor(second), "current")
+
+
+@pytest.mark.whole_on_postgresql
+def test_the_operator_makes_a_link(registry: Registry) -> None:
+    made = registry.write(make_sign_in_link, OPERATOR, ANN, URL)
+    token = made.link.reveal().partition("?token=")[2]
+    assert made.link.reveal().startswith(f"{URL}/signin/confirm?token=")
+    done = enter(registry, link_token=token)
+    assert done is not None
+    assert done.session.how == "operator"
+    assert "a link that the operator made" in texts_to(registry, ANN)[-1]
+    assert enter(registry, link_token=token) is None
+    late = registry.write(make_sign_in_link, OPERATOR, ANN, URL)
+    registry.advance(minutes=15)
+    assert enter(registry, link_token=late.link.reveal().partition("?token=")[2]) is None
+    with registry.refuses(NotFound):
+        registry.write(make_sign_in_link, OPERATOR, "eve@example.org", URL)
+
+
+def create(registry: Registry, done: SignedIn, *scopes: str) -> Any:
+    return registry.write(create_token, session_actor(done), "ci", {"scopes": scopes})
+
+
+def test_tokens_that_spend_need_a_sign_in_within_ten_minutes(registry: Registry) -> None:
+    done = sign_in(registry)
+    actor = session_actor(done)
+    spending = create(registry, done, "credits:spend").token
+    assert (spending.restrictions.names, spending.daily_credits) == (None, None)
+    registry.advance(minutes=10)
+    plain = create(registry, done, "credits:spend", "tickets:read").token
+    registry.advance(seconds=1)
+    plain = create(registry, done, "tickets:read").token
+    with registry.refuses(SignInRequired) as refused:
+        create(registry, done, "credits:spend")
+    assert refused[0].details == {"limit_seconds": 600, "how": ["mail", "passkey", "operator"]}
+    with registry.refuses(SignInRequired):
+        registry.write(change_token, actor, str(plain.id), None, {"scopes": ("credits:spend",)})
+    with registry.refuses(SignInRequired):
+        registry.write(change_token, actor, str(spending.id), "other", {})
+    with registry.refuses(SignInRequired):
+        registry.write(rotate_token, actor, str(spending.id))
+    registry.write(change_token, actor, str(plain.id), "other", {})
+    sign_in(registry, browser=again(done))
+    registry.write(rotate_token, actor, str(spending.id))
+    registry.write(end_session, actor, "current")
+    with registry.refuses(SessionInvalid):
+        create(registry, done, "tickets:read")
+
+
+def test_the_sweep_deletes_sessions_that_have_expired(registry: Registry) -> None:
+    sign_in(registry)
+    registry.sweep()
+    registry.live(days=15)
+    count = select(func.count()).select_from(sessions)
+    assert registry.read(lambda tx: tx.connection.execute(count).scalar_one()) == 0

@@ -1,0 +1,325 @@
+"""Add, use and remove passkeys, and recover from lost ones. In a browser: tests/contract/test_passkeys_in_a_browser.py."""
+
+import base64
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from sublet.accounts.recent_sign_in import require_recent_sign_in
+from sublet.accounts.users import suspend_user
+from sublet.audit import Actor
+from sublet.errors import (
+    AccountSuspended,
+    Conflict,
+    PasskeyNotFound,
+    SessionInvalid,
+    SignInRequired,
+    ValidationFailed,
+)
+from sublet.registry.delete_user import delete_user
+from sublet.registry.erasure_store import find_mentions
+from sublet.sign_in.add_passkey import PASSKEYS_MAX, add_passkey, offer_passkey
+from sublet.sign_in.end_session import end_session
+from sublet.sign_in.identify import identify_by_passkey
+from sublet.sign_in.model import Browser
+from sublet.sign_in.recovery import start_recovery, stop_recovery
+from sublet.sign_in.remove_passkey import remove_passkey
+from sublet.sign_in.store import find_recovery, list_passkeys
+from support.authenticator import PRESENT, Authenticator
+from support.registry import OPERATOR, Registry
+from support.signing_in import (
+    SITE,
+    URL,
+    again,
+    new_passkey,
+    options,
+    session_actor,
+    sign_in,
+    sign_in_with,
+    texts_to,
+)
+
+ANN = "ann@example.org"
+
+
+def test_a_passkey_is_added_and_signs_in(registry: Registry) -> None:
+    done = sign_in(registry)
+    authenticator = new_passkey(registry, done)
+    assert "The passkey “phone” was added" in texts_to(registry, ANN)[-1]
+    signed_in = sign_in_with(registry, authenticator)
+    assert signed_in is not None
+    assert (signed_in.session.user_id, signed_in.session.how) == (registry.users["ann"], "passkey")
+    (passkey,) = registry.read(list_passkeys, registry.users["ann"])
+    assert (passkey.name, passkey.sign_count, passkey.transports) == ("phone", 1, ["hybrid", "internal"])
+    assert passkey.last_used_at == registry.now
+
+
+@pytest.mark.whole_on_postgresql
+def test_the_options_ask_for_what_is_checked(registry: Registry) -> None:
+    done = sign_in(registry)
+    authenticator = new_passkey(registry, done)
+    asked = registry.write(offer_passkey, session_actor(done), SITE)
+    assert asked["rp"]["id"] == SITE.host
+    assert asked["authenticatorSelection"] == {
+        "residentKey": "required",
+        "requireResidentKey": True,
+        "userVerification": "required",
+    }
+    (excluded,) = asked["excludeCredentials"]
+    assert base64.urlsafe_b64decode(excluded["id"] + "==") == authenticator.id
+    wanted = options(registry)
+    assert (wanted["userVerification"], wanted["allowCredentials"]) == ("required", [])
+
+
+Spoil = Callable[[Authenticator], object]
+WRONG_ANSWERS: dict[str, Spoil] = {
+    "another origin": lambda each: setattr(each, "origin", "https://names.example.org"),
+    "another host": lambda each: setattr(each, "host", "example.net"),
+    "the person wasn't verified": lambda each: setattr(each, "flags", PRESENT),
+    "the person wasn't present": lambda each: setattr(each, "flags", 4),
+}
+
+
+@pytest.mark.parametrize("case", WRONG_ANSWERS)
+@pytest.mark.whole_on_postgresql
+def test_a_wrong_answer_adds_nothing_and_signs_nobody_in(registry: Registry, case: str) -> None:
+    done = sign_in(registry)
+    actor, stranger = session_actor(done), Authenticator(URL)
+    WRONG_ANSWERS[case](stranger)
+    credential = stranger.create(registry.write(offer_passkey, actor, SITE))
+    with registry.refuses(ValidationFailed):
+        registry.write(add_passkey, actor, "phone", credential, SITE, URL)
+    own = new_passkey(registry, done)
+    WRONG_ANSWERS[case](own)
+    assert sign_in_with(registry, own) is None
+
+
+@pytest.mark.whole_on_postgresql
+def test_a_copied_or_removed_or_foreign_passkey_signs_nobody_in(registry: Registry) -> None:
+    done, bens = sign_in(registry), sign_in(registry, "ben")
+    own, other = new_passkey(registry, done), new_passkey(registry, bens)
+    assert sign_in_with(registry, own) is not None
+    own.count = 0
+    assert sign_in_with(registry, own) is None, "the count has not grown"
+    assert sign_in_with(registry, own) is not None
+    own.handle, other.handle = other.handle, own.handle
+    assert sign_in_with(registry, own) is None
+    own.handle, other.handle = other.handle, own.handle
+    own.id, other.id = other.id, own.id
+    assert sign_in_with(registry, own) is None, "the key of another user"
+    assert sign_in_with(registry, Authenticator(URL)) is None
+    own.id, other.id = other.id, own.id
+    (passkey,) = registry.read(list_passkeys, registry.users["ben"])
+    registry.write(remove_passkey, session_actor(bens), str(passkey.id), URL)
+    assert sign_in_with(registry, other) is None
+    assert "was removed" in texts_to(registry, "ben@example.org")[-1]
+
+
+def test_a_challenge_is_used_once_soon_and_for_its_purpose(registry: Registry) -> None:
+    done, other = sign_in(registry), sign_in(registry)
+    own = new_passkey(registry, done)
+    answer = own.get(options(registry))
+    assert registry.write(identify_by_passkey, answer, SITE) is not None
+    assert registry.write(identify_by_passkey, answer, SITE) is None, "used"
+    replayed = dict(options(registry))
+    answer = own.get(replayed)
+    assert registry.write(identify_by_passkey, answer, SITE) is not None
+    own.count += 5
+    assert registry.write(identify_by_passkey, own.get(replayed), SITE) is None, (
+        "used, with another signature"
+    )
+    old = options(registry)
+    registry.advance(minutes=5)
+    assert registry.write(identify_by_passkey, own.get(old), SITE) is None, "too old"
+    forged = {"challenge": base64.urlsafe_b64encode(bytes(56)).decode().rstrip("=")}
+    assert registry.write(identify_by_passkey, own.get(forged), SITE) is None, "not ours"
+    again_done = sign_in_with(registry, own, again(done))
+    assert again_done is not None
+    of_registration = registry.write(offer_passkey, session_actor(again_done), SITE)
+    assert registry.write(identify_by_passkey, own.get(of_registration), SITE) is None, "for a registration"
+    signed_in = sign_in_with(registry, own, again(other))
+    assert signed_in is not None
+    new = Authenticator(URL).create(of_registration)
+    with registry.refuses(ValidationFailed):
+        registry.write(add_passkey, session_actor(signed_in), "phone", new, SITE, URL)
+    registry.write(add_passkey, session_actor(again_done), "phone", new, SITE, URL)
+    with registry.refuses(ValidationFailed):
+        registry.write(add_passkey, session_actor(again_done), "phone", new, SITE, URL)
+
+
+def _with(answer: dict[str, Any], **changed: object) -> dict[str, Any]:
+    return answer | {"response": answer["response"] | changed}
+
+
+@pytest.mark.whole_on_postgresql
+def test_malformed_answers_are_refused(registry: Registry) -> None:
+    done = sign_in(registry)
+    actor, own = session_actor(done), new_passkey(registry, done)
+    good = own.get(options(registry))
+    client = json.loads(base64.urlsafe_b64decode(good["response"]["clientDataJSON"] + "=="))
+    changed = base64.urlsafe_b64encode(json.dumps(client | {"type": "webauthn.create"}).encode()).decode()
+    values: tuple[Any, ...] = ("", "A", None, 1, {}, "AAAA")
+    bad: list[dict[str, Any]] = [
+        {},
+        {"response": {}},
+        {"response": None},
+        {"response": {"clientDataJSON": 1}},
+        {"response": {"clientDataJSON": "e30"}},
+        {"response": {"clientDataJSON": "é"}},
+        good | {"rawId": 1},
+        good | {"rawId": "é"},
+        good | {"id": "x"},
+        good | {"type": "password"},
+        _with(good, clientDataJSON=changed),
+        *(_with(good, **{name: value}) for name in good["response"] for value in values),
+    ]
+    before = registry.dump()
+    for answer in bad:
+        assert registry.write(identify_by_passkey, answer, SITE) is None, answer
+        with pytest.raises(ValidationFailed):
+            registry.write(add_passkey, actor, "phone", answer, SITE, URL)
+    created = Authenticator(URL).create(registry.write(offer_passkey, actor, SITE))
+    for content in (b"", b"\x81" * 40_000, b"\xa1\x00" * 100, b"\x5b\x7f" + b"\xff" * 7, b"\xa0"):
+        attested = base64.urlsafe_b64encode(content).decode()
+        with pytest.raises(ValidationFailed):
+            registry.write(add_passkey, actor, "x", _with(created, attestationObject=attested), SITE, URL)
+    assert registry.dump() == before
+    with registry.refuses(ValidationFailed) as refused:
+        registry.write(add_passkey, actor, " ", None, SITE, URL)
+    assert [each.field for each in refused[0].errors] == ["name", "credential"]
+
+
+def test_a_passkey_is_stored_once(registry: Registry) -> None:
+    done, bens = sign_in(registry), sign_in(registry, "ben")
+    own = new_passkey(registry, done)
+    stolen = own.create(registry.write(offer_passkey, session_actor(bens), SITE))
+    with registry.refuses(ValidationFailed) as refused:
+        registry.write(add_passkey, session_actor(bens), "phone", stolen, SITE, URL)
+    assert "stored already" in refused[0].message
+
+
+@pytest.mark.whole_on_postgresql
+def test_a_user_has_twenty_passkeys(registry: Registry) -> None:
+    done = sign_in(registry)
+    first = new_passkey(registry, done)
+    done = sign_in_with(registry, first) or done
+    for _ in range(PASSKEYS_MAX - 1):
+        new_passkey(registry, done)
+    with registry.refuses(Conflict):
+        registry.write(offer_passkey, session_actor(done), SITE)
+
+
+@pytest.mark.whole_on_postgresql
+def test_passkeys_need_a_sign_in_within_ten_minutes(registry: Registry) -> None:
+    done = sign_in(registry)
+    registry.advance(minutes=10, seconds=1)
+    actor = session_actor(done)
+    with registry.refuses(SignInRequired):
+        registry.write(offer_passkey, actor, SITE)
+    with registry.refuses(SignInRequired):
+        registry.write(add_passkey, actor, "phone", {}, SITE, URL)
+    with registry.refuses(SignInRequired):
+        registry.write(remove_passkey, actor, "1", URL)
+    with registry.refuses(SignInRequired):
+        registry.write(start_recovery, actor, URL)
+
+
+@pytest.mark.whole_on_postgresql
+def test_who_has_a_passkey_needs_it_for_what_is_sensitive(registry: Registry) -> None:
+    own = new_passkey(registry, sign_in(registry))
+    (passkey,) = registry.read(list_passkeys, registry.users["ann"])
+    by_mail = sign_in(registry)
+    with registry.refuses(SignInRequired) as refused:
+        registry.write(remove_passkey, session_actor(by_mail), str(passkey.id), URL)
+    assert refused[0].details["how"] == ["passkey", "operator"]
+    assert "recovery" in refused[0].message
+    by_passkey = sign_in_with(registry, own, again(by_mail))
+    assert by_passkey is not None
+    bens = session_actor(sign_in(registry, "ben"))
+    for identifier in (str(passkey.id), "99", "x"):
+        with registry.refuses(PasskeyNotFound):
+            registry.write(remove_passkey, bens, identifier, URL)
+    registry.write(remove_passkey, session_actor(by_passkey), str(passkey.id), URL)
+    registry.write(require_recent_sign_in, session_actor(sign_in(registry)))
+
+
+def recent(registry: Registry, actor: Actor) -> bool:
+    try:
+        registry.write(require_recent_sign_in, actor)
+    except SignInRequired:
+        return False
+    return True
+
+
+@pytest.mark.whole_on_postgresql
+def test_a_recovery_counts_after_24_hours_for_a_week(registry: Registry) -> None:
+    own = new_passkey(registry, sign_in(registry))
+    by_mail = sign_in(registry)
+    registry.write(start_recovery, session_actor(by_mail), URL)
+    assert "passkeys are lost" in texts_to(registry, ANN)[-1]
+    with registry.refuses(Conflict):
+        registry.write(start_recovery, session_actor(by_mail), URL)
+    registry.advance(hours=23, minutes=50)
+    assert not recent(registry, session_actor(sign_in(registry)))
+    registry.advance(minutes=10)
+    later = session_actor(sign_in(registry))
+    assert recent(registry, later)
+    (passkey,) = registry.read(list_passkeys, registry.users["ann"])
+    registry.write(remove_passkey, later, str(passkey.id), URL)
+    assert sign_in_with(registry, own) is None
+    registry.advance(days=8)
+    new_passkey(registry, sign_in(registry))
+    assert not recent(registry, session_actor(sign_in(registry)))
+    assert registry.doctor() == []
+
+
+@pytest.mark.whole_on_postgresql
+def test_a_recovery_stops_by_a_sign_in_with_a_passkey_or_by_hand(registry: Registry) -> None:
+    own = new_passkey(registry, sign_in(registry))
+    for stop in range(2):
+        by_mail = session_actor(sign_in(registry))
+        registry.write(start_recovery, by_mail, URL)
+        if stop:
+            registry.write(suspend_user, OPERATOR, ANN)
+            registry.write(stop_recovery, by_mail, URL)
+            assert "was stopped" in texts_to(registry, ANN)[-1]
+        else:
+            assert sign_in_with(registry, own) is not None
+        assert registry.read(find_recovery, registry.users["ann"]) is None
+    with registry.refuses(Conflict):
+        registry.write(stop_recovery, by_mail, URL)
+    with registry.refuses(AccountSuspended):
+        registry.write(start_recovery, by_mail, URL)
+    bens = session_actor(sign_in(registry, "ben"))
+    with registry.refuses(Conflict) as refused:
+        registry.write(start_recovery, bens, URL)
+    assert "no passkeys" in refused[0].message
+
+
+@pytest.mark.whole_on_postgresql
+def test_a_new_network_is_mailed(registry: Registry) -> None:
+    own = new_passkey(registry, sign_in(registry))
+    before = len(texts_to(registry, ANN))
+    home = Browser("192.0.2.7", "192.0.2.0/24")
+    sign_in_with(registry, own, home)
+    assert "from a new network" in texts_to(registry, ANN)[-1]
+    sign_in_with(registry, own, home)
+    assert len(texts_to(registry, ANN)) == before + 1
+
+
+@pytest.mark.whole_on_postgresql
+def test_a_session_that_has_ended_does_nothing(registry: Registry) -> None:
+    actor = session_actor(sign_in(registry))
+    registry.write(end_session, actor, "current")
+    with registry.refuses(SessionInvalid):
+        registry.write(offer_passkey, actor, SITE)
+
+
+def test_a_deleted_user_has_no_passkeys(registry: Registry) -> None:
+    own = new_passkey(registry, sign_in(registry, "ben"))
+    registry.write(delete_user, OPERATOR, "ben@example.org", confirmed=True)
+    assert sign_in_with(registry, own) is None
+    assert registry.read(find_mentions, ["ben@example.org", "phone"]) == {}
+    assert registry.doctor() == []
