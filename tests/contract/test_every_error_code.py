@@ -110,6 +110,7 @@ DETAILS: dict[str, Any] = {
     "token_restricted": lambda details: exactly(details, {"restriction": "networks"}),
     "free_quota_exceeded": lambda details: exactly(details, {"limit": 1, "used": 1}),
     "subdomain_unavailable": lambda details: exactly(details, {"reason": "taken", "owned": False}),
+    "transfer_pending": lambda details: exactly(sorted(details), ["transfer_id"]),
     "renewal_not_available": lambda details: exactly(
         sorted(details), ["expires_at", "last_renewed_at", "opens_at"]
     ),

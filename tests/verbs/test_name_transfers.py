@@ -35,7 +35,7 @@ from sublet.subdomains.delete import delete
 from sublet.subdomains.edit_zone_settings import edit_zone_settings
 from sublet.subdomains.renew import renew
 from sublet.subdomains.set_auto_renew import set_auto_renew
-from sublet.subdomains.store import count_free, list_terms
+from sublet.subdomains.store import count_free, list_terms, update_subdomain
 from sublet.subdomains.suspend import suspend, suspend_with_names, unsuspend
 from sublet.subdomains.transfer import transfer
 from sublet.subdomains.transfers import store
@@ -125,6 +125,7 @@ def test_what_stays_with_the_name_and_what_with_its_former_user(registry: Regist
     assert registry.doctor() == []
 
 
+@pytest.mark.whole_on_postgresql
 def test_a_token_acts_only_on_transfers_of_its_names(registry: Registry) -> None:
     registry.register(SHOP)
     others = replace(registry.actor(), restrictions=replace(registry.actor().restrictions, names=("x.y",)))
@@ -157,6 +158,7 @@ def test_a_free_name_needs_room_in_the_receiver_s_quota(registry: Registry) -> N
     assert registry.doctor() == []
 
 
+@pytest.mark.whole_on_postgresql
 def test_an_address_without_account_finds_the_transfer_when_it_has_one(registry: Registry) -> None:
     registry.register(SHOP)
     transfer_id = offer(registry, to="carl@example.org")
@@ -167,6 +169,7 @@ def test_an_address_without_account_finds_the_transfer_when_it_has_one(registry:
     assert registry.doctor() == []
 
 
+@pytest.mark.whole_on_postgresql
 def test_only_the_two_sides_see_a_transfer(registry: Registry) -> None:
     registry.register(SHOP)
     transfer_id = offer(registry)
@@ -255,6 +258,7 @@ def test_the_deletion_of_either_side_ends_it(registry: Registry) -> None:
     assert registry.doctor() == []
 
 
+@pytest.mark.whole_on_postgresql
 def test_a_suspended_side_can_t_move_a_name(registry: Registry) -> None:
     registry.register(SHOP)
     transfer_id = offer(registry)
@@ -275,6 +279,7 @@ def test_a_suspended_side_can_t_move_a_name(registry: Registry) -> None:
     assert registry.doctor() == []
 
 
+@pytest.mark.whole_on_postgresql
 def test_names_that_can_t_be_offered(registry: Registry) -> None:
     registry.register_by_operator("ours.example.test")
     held, trash, theirs = (f"{each}.example.test" for each in ("held", "trash", "theirs"))
@@ -295,6 +300,7 @@ def test_names_that_can_t_be_offered(registry: Registry) -> None:
             offer(registry, name, "carl@example.org")
 
 
+@pytest.mark.whole_on_postgresql
 @pytest.mark.parametrize("to", [None, "", "ben", "ben@", " ANN@example.org", "x" * 250 + "@a.b"])
 def test_wrong_addresses(registry: Registry, to: str | None) -> None:
     registry.register(SHOP)
@@ -303,6 +309,7 @@ def test_wrong_addresses(registry: Registry, to: str | None) -> None:
     assert [each.field for each in caught[0].errors] == ["to"]
 
 
+@pytest.mark.whole_on_postgresql
 def test_a_name_has_one_pending_transfer(registry: Registry) -> None:
     registry.register(SHOP)
     transfer_id = offer(registry)
@@ -313,6 +320,7 @@ def test_a_name_has_one_pending_transfer(registry: Registry) -> None:
     offer(registry, to="carl@example.org")
 
 
+@pytest.mark.whole_on_postgresql
 def test_the_receiver_needs_what_a_registration_needs(registry: Registry) -> None:
     """A grant of a restricted platform domain, and a label that isn't reserved."""
     registry.register(SHOP)
@@ -331,6 +339,7 @@ def test_the_receiver_needs_what_a_registration_needs(registry: Registry) -> Non
     assert registry.doctor() == []
 
 
+@pytest.mark.whole_on_postgresql
 def test_look_alikes_don_t_get_two_holders(registry: Registry) -> None:
     latin, cyrillic = "scope.example.test", "\u0455\u0441\u043e\u0440\u0435.example.test"
     registry.register(latin)
@@ -341,6 +350,7 @@ def test_look_alikes_don_t_get_two_holders(registry: Registry) -> None:
             take(registry, each)
 
 
+@pytest.mark.whole_on_postgresql
 def test_a_user_s_pushes_and_an_address_s_mails_are_limited(registry: Registry) -> None:
     registry.register(SHOP)
     for _ in range(PUSHES_PER_DAY):
@@ -356,6 +366,7 @@ def test_a_user_s_pushes_and_an_address_s_mails_are_limited(registry: Registry) 
     assert offered == [BEN, BEN]
 
 
+@pytest.mark.whole_on_postgresql
 def test_many_users_together_mail_an_address_five_times_a_day(registry: Registry) -> None:
     for number in range(7):
         name = f"u{number}"
@@ -363,6 +374,29 @@ def test_many_users_together_mail_an_address_five_times_a_day(registry: Registry
         registry.register(f"{name}.example.test", name)
         offer(registry, f"{name}.example.test", who=name)
     assert sum(to == BEN for to, _ in mails(registry)) == 5
+
+
+@pytest.mark.whole_on_postgresql
+def test_the_doctor_finds_a_transfer_that_does_not_fit_its_name(registry: Registry) -> None:
+    held = registry.register(SHOP)
+    transfer_id = int(offer(registry))
+    found = "rows_belong_together: name_transfer"
+    changes: tuple[tuple[str, Any, Any], ...] = (
+        ("suspended_at", registry.now, None),
+        ("user_id", registry.users["ben"], registry.users["ann"]),
+    )
+    for column, broken, right in changes:
+
+        def change(value: Any, column: str = column) -> None:
+            registry.write(lambda tx: update_subdomain(tx, held.id, **{column: value}))
+
+        change(broken)
+        assert any(str(each).startswith(found) for each in registry.doctor()), column
+        change(right)
+    registry.write(store.end, transfer_id, "accepted", registry.users["ben"])
+    violations = [str(each) for each in registry.doctor()]
+    assert any(each.startswith(found) for each in violations), violations
+    assert any(each.startswith("audited: name_transfer") for each in violations), violations
 
 
 async def race(registry: Registry, name: str, transfer_id: str, place: int) -> list[object]:

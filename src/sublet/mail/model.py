@@ -53,7 +53,7 @@ class Outbox:
 
 
 DELETION_NOTICE = "user.delete:"
-"""How the references of notices to deleted users begin. Such a mail is erased once it waits no longer."""
+"""How the references of notices to deleted users begin. The address of such a mail is erased once it waits no longer."""
 LEASE = timedelta(minutes=5)
 """How long a claim is valid. After it, another worker sends the mail: the one that claimed it has probably died."""
 BACK_OFF_MIN = timedelta(minutes=1)

@@ -68,7 +68,7 @@ def record_delivery(tx: Tx, mail: Mail, failure: Failure | None, *, delivers: bo
 def _erase_notice(tx: Tx, mail: Mail) -> None:
     """Erase the address in a notice to a deleted user, which nothing else in the registry has."""
     if mail.reference.startswith(DELETION_NOTICE):
-        store.erase(tx, mail.id)
+        store.erase_recipient(tx, mail.id)
 
 
 def retry(tx: Tx, actor: Actor, mail_id: int) -> Mail:

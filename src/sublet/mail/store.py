@@ -138,9 +138,9 @@ def record_failure(tx: Tx, claimed: Mail, error: str, next_attempt_at: datetime 
     tx.connection.execute(update(mails).where((mails.c.id == claimed.id) & ours).values(**values))
 
 
-def erase(tx: Tx, mail_id: int) -> None:
-    """Erase the address and the texts of a mail."""
-    values = {"recipient": "deleted", "subject": "deleted", "text": "deleted", "error": None}
+def erase_recipient(tx: Tx, mail_id: int) -> None:
+    """Erase the address of a mail, and the server's words, which may have it."""
+    values = {"recipient": "deleted", "error": None}
     tx.connection.execute(update(mails).where(mails.c.id == mail_id).values(**values))
 
 

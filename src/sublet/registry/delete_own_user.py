@@ -48,7 +48,7 @@ def delete_own_user(tx: Tx, actor: Actor, confirm: str | None) -> Outcome:
         raise validation_failed([FieldError("confirm", "value_invalid", sentence)])
     # The event of the deletion stays, so it has no address.
     delete_user(tx, replace(actor, address=None), str(user.id), trash_names=True, confirmed=True)
-    notice = render("account_deleted", name=user.name)
+    notice = render("account_deleted")
     reference = f"{DELETION_NOTICE}{user.id}"
     enqueue_to(tx, user.email, reference=reference, subject=notice.subject, text=notice.text)
     return Outcome(user.id)

@@ -144,12 +144,9 @@ WORKER = Role(
         "coupon_uses": _READ,
         "clockwork": _READ | _update(),
         "forecasts": _ADD | _DELETE,
-        # The texts to erase the notice to a deleted user.
+        # The recipient, to erase that of a notice to a deleted user.
         "mails": _ADD
-        | _update(
-            *("attempts", "next_attempt_at", "error", "sent_at", "logged_at", "given_up_at"),
-            *("recipient", "subject", "text"),
-        ),
+        | _update("attempts", "next_attempt_at", "error", "sent_at", "logged_at", "given_up_at", "recipient"),
         "published_owners": _ALL,
         "zone_records": _ADD | _DELETE,
         "zone_states": _ALL,
