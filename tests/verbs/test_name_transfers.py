@@ -386,9 +386,13 @@ def test_the_doctor_finds_a_transfer_that_does_not_fit_its_name(registry: Regist
         ("user_id", registry.users["ben"], registry.users["ann"]),
     )
     for column, broken, right in changes:
-        registry.write(update_subdomain, held.id, **{column: broken})
+
+        def change(value: Any, column: str = column) -> None:
+            registry.write(lambda tx: update_subdomain(tx, held.id, **{column: value}))
+
+        change(broken)
         assert any(str(each).startswith(found) for each in registry.doctor()), column
-        registry.write(update_subdomain, held.id, **{column: right})
+        change(right)
     registry.write(store.end, transfer_id, "accepted", registry.users["ben"])
     violations = [str(each) for each in registry.doctor()]
     assert any(each.startswith(found) for each in violations), violations

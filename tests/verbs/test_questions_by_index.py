@@ -28,7 +28,7 @@ from sublet.subdomains.model import SubdomainFilter
 from sublet.subdomains.store import list_own
 from sublet.subdomains.sweep import store as sweep_store
 from sublet.subdomains.sweep.plausible_clock import find_implausible_reason
-from sublet.subdomains.transfers.store import list_overdue
+from sublet.subdomains.transfers.store import list_overdue, list_pending
 from support.databases import driver_of
 from support.postgresql import fresh_database
 from support.registry import OPERATOR, Prepared, Registry, open_registry
@@ -82,11 +82,12 @@ QUESTIONS: dict[str, Callable[[Tx, int], object]] = {
     "what is the sweep to look at": lambda tx, _: sweep_store.list_due(tx, 25),
     "may the clock date a name, before the first sweep": lambda tx, _: find_implausible_reason(tx),
     "what did a user do": lambda tx, _: search_events(tx, EventFilter(user_id=2), 25),
-    "what happened in an account": lambda tx, _: list_activity(tx, 1, ActivityFilter(), 25),
+    "what happened in an account": lambda tx, _: list_activity(tx, 3, ActivityFilter(), 25),
     "what happened in an account before that": lambda tx, _: list_activity(
-        tx, 1, ActivityFilter(), 25, 90_000
+        tx, 3, ActivityFilter(), 25, 90_000
     ),
     "is an address too old": lambda tx, _: has_old_addresses(tx),
+    "is a name offered": lambda tx, _: list_pending(tx, [7]),
     "has a transfer expired": lambda tx, _: list_overdue(tx, 1),
     "what happened to a name": lambda tx, _: search_events(
         tx, EventFilter(objects=[("subdomain", 99)], action="subdomain.renew"), 25

@@ -10,6 +10,7 @@ from sublet_client import _calls
 from sublet_client._read import Tagged, async_pages, tagged
 from sublet_client._transport import AsyncTransport
 from sublet_client.models import (
+    Activity,
     AutoRenew,
     Availability,
     Challenge,
@@ -17,8 +18,10 @@ from sublet_client.models import (
     CreditsAnswer,
     DelegationAnswer,
     Deleted,
+    DeletedUser,
     Dnskey,
     DsRecord,
+    ExportAnswer,
     GlueEntry,
     MeAnswer,
     Payment,
@@ -34,6 +37,7 @@ from sublet_client.models import (
     TicketDetail,
     TimelineAnswer,
     TokenDetail,
+    Transfer,
     Usage,
 )
 
@@ -51,6 +55,21 @@ class AsyncAccountMethods:
         """
         return await self._transport.run(_calls.me())
 
+    async def delete(self, *, confirm: str | None = None, idempotency_key: str | None = None) -> DeletedUser:
+        """Delete the account.
+
+        With the own address as `confirm`, the names go to the trash, the credits are lost, all tokens are
+        revoked, and address, name and texts are erased for good. Without it, the answer says what would be
+        lost (409).
+
+        Args:
+            confirm: The user's own e-mail address.
+
+        Raises:
+            AccountSuspended, Conflict, ValidationFailed: and what every call raises.
+        """
+        return await self._transport.run(_calls.delete_me(confirm=confirm, idempotency_key=idempotency_key))
+
     async def set_reminders(self, enabled: bool, *, idempotency_key: str | None = None) -> MeAnswer:
         """Turn reminders on or off.
 
@@ -65,6 +84,43 @@ class AsyncAccountMethods:
         """
         return await self._transport.run(
             _calls.set_reminders(enabled=enabled, idempotency_key=idempotency_key)
+        )
+
+    async def export(self) -> ExportAnswer:
+        """Export the account.
+
+        All that the registry stores about the user, in one JSON document: account, names (in the trash and
+        purged too), payments, coupons, tokens without secrets, transfers, tickets with their messages,
+        activity. It is sent in parts while it is read.
+        """
+        return await self._transport.run(_calls.export())
+
+    def activity(
+        self,
+        *,
+        limit: int | None = None,
+        action: str | None = None,
+        token_id: int | None = None,
+        since: datetime | None = None,
+        until: datetime | None = None,
+    ) -> AsyncIterator[Activity]:
+        """What happened in the account.
+
+        What the user did, by which token and from which address, and what the operator and the system did
+        to the account, its names, tokens and tickets. Newest first. Addresses are kept for 90 days.
+
+        Args:
+            limit: Most items of one page.
+            action: Only this action, such as subdomain.renew.
+            token_id: Only what was done with this token.
+            since: RFC 3339.
+            until: RFC 3339. Events at this instant are left out.
+        """
+        return async_pages(
+            self._transport,
+            lambda cursor: _calls.activity(
+                limit=limit, action=action, token_id=token_id, since=since, until=until, cursor=cursor
+            ),
         )
 
     async def free_subdomains(self) -> Usage:
@@ -675,6 +731,124 @@ class AsyncSubdomainsMethods:
                 idempotency_key=idempotency_key,
                 if_match=if_match,
             )
+        )
+
+
+class AsyncTransfersMethods:
+    """Names offered to another person, and taken."""
+
+    def __init__(self, transport: AsyncTransport) -> None:
+        self._transport = transport
+
+    async def push(
+        self, fqdn: str, to: str, *, idempotency_key: str | None = None, if_match: str | None = None
+    ) -> Transfer:
+        """Offer a subdomain to another person.
+
+        The person at the address `to` gets a mail, and has seven days to accept. The answer is the same
+        whether the address has an account or not. Until then nothing changes for the name.
+
+        Args:
+            fqdn: The name in any case, with or without the final dot, as U-labels or A-labels; or the
+                subdomain's id.
+            to: The e-mail address of the new holder.
+
+        Raises:
+            AccountSuspended, NotFound, SubdomainNotFound, SubdomainSuspended, Conflict, TransferPending,
+                PreconditionFailed, ValidationFailed: and what every call raises.
+        """
+        return await self._transport.run(
+            _calls.push(fqdn=fqdn, to=to, idempotency_key=idempotency_key, if_match=if_match)
+        )
+
+    def list(
+        self, *, limit: int | None = None, state: Any | None = None, direction: Any | None = None
+    ) -> AsyncIterator[Transfer]:
+        """List transfers.
+
+        Those that the user sent, and those to its address, newest first.
+
+        Args:
+            limit: Most items of one page.
+            direction: Default: both.
+        """
+        return async_pages(
+            self._transport,
+            lambda cursor: _calls.list_transfers(
+                limit=limit, state=state, direction=direction, cursor=cursor
+            ),
+        )
+
+    async def get(self, id: int | str) -> Transfer:
+        """Get a transfer.
+
+        By its id: one that the user sent, or one to its address.
+
+        Args:
+            id: The ticket's id or its number.
+
+        Raises:
+            NotFound, TransferNotFound: and what every call raises.
+        """
+        return await self._transport.run(_calls.get_transfer(id=id))
+
+    async def get_tagged(self, id: int | str) -> Tagged[Transfer]:
+        """Get a transfer, with its entity tag for `if_match` of a change."""
+        return await self._transport.run(tagged(_calls.get_transfer(id=id)))
+
+    async def withdraw(
+        self, id: int | str, *, idempotency_key: str | None = None, if_match: str | None = None
+    ) -> Transfer:
+        """Withdraw a transfer.
+
+        The offer can't be accepted any more.
+
+        Args:
+            id: The ticket's id or its number.
+
+        Raises:
+            AccountSuspended, NotFound, TransferNotFound, Conflict, PreconditionFailed: and what every call
+                raises.
+        """
+        return await self._transport.run(
+            _calls.withdraw(id=id, idempotency_key=idempotency_key, if_match=if_match)
+        )
+
+    async def accept(
+        self, id: int | str, *, idempotency_key: str | None = None, if_match: str | None = None
+    ) -> Transfer:
+        """Accept a transfer.
+
+        The name moves to the user with its term, mode and delegation. A free name counts in the free quota.
+        Nothing is charged.
+
+        Args:
+            id: The ticket's id or its number.
+
+        Raises:
+            AccountSuspended, FreeQuotaExceeded, NotFound, TransferNotFound, PlatformDomainNotFound,
+                Conflict, SubdomainUnavailable, PreconditionFailed: and what every call raises.
+        """
+        return await self._transport.run(
+            _calls.accept(id=id, idempotency_key=idempotency_key, if_match=if_match)
+        )
+
+    async def decline(
+        self, id: int | str, *, idempotency_key: str | None = None, if_match: str | None = None
+    ) -> Transfer:
+        """Decline a transfer.
+
+        The name stays with its user, who gets a mail.
+
+        Args:
+            id: The ticket's id or its number.
+
+        Raises:
+            AccountSuspended, NotFound, TransferNotFound, Conflict, PreconditionFailed: and what every call
+                raises.
+        """
+        return await self._transport.run(
+            _calls.decline(id=id, idempotency_key=idempotency_key, if_match=if_match)
         )
 
 

@@ -10,6 +10,7 @@ from msgspec import UNSET, UnsetType
 from sublet_client._core import Call, given, nullable, path_of
 from sublet_client._read import Page, PageInfo, member, page, whole
 from sublet_client.models import (
+    Activity,
     AutoRenew,
     Availability,
     Challenge,
@@ -17,8 +18,10 @@ from sublet_client.models import (
     CreditsAnswer,
     DelegationAnswer,
     Deleted,
+    DeletedUser,
     Dnskey,
     DsRecord,
+    ExportAnswer,
     GlueEntry,
     MeAnswer,
     Payment,
@@ -34,8 +37,22 @@ from sublet_client.models import (
     TicketDetail,
     TimelineAnswer,
     TokenDetail,
+    Transfer,
     Usage,
 )
+
+
+class DeletedMeAnswer(msgspec.Struct, frozen=True):
+    """The answer as it is sent."""
+
+    deleted: DeletedUser
+
+
+class ActivityAnswer(msgspec.Struct, frozen=True):
+    """The answer as it is sent."""
+
+    activity: tuple[Activity, ...]
+    page: PageInfo
 
 
 class PaymentsAnswer(msgspec.Struct, frozen=True):
@@ -102,6 +119,19 @@ class AutoRenewAnswer(msgspec.Struct, frozen=True):
     auto_renew: AutoRenew
 
 
+class TransferAnswer(msgspec.Struct, frozen=True):
+    """The answer as it is sent."""
+
+    transfer: Transfer
+
+
+class TransfersAnswer(msgspec.Struct, frozen=True):
+    """The answer as it is sent."""
+
+    transfers: tuple[Transfer, ...]
+    page: PageInfo
+
+
 class TicketsAnswer(msgspec.Struct, frozen=True):
     """The answer as it is sent."""
 
@@ -126,6 +156,18 @@ def me() -> Call[MeAnswer]:
     return Call("me", "GET", "/me", whole(MeAnswer))
 
 
+def delete_me(*, confirm: str | None = None, idempotency_key: str | None = None) -> Call[DeletedUser]:
+    """Return the call of DELETE /me."""
+    return Call(
+        "delete_me",
+        "DELETE",
+        "/me",
+        member(DeletedMeAnswer, "deleted"),
+        body=given(confirm=confirm),
+        headers=given(**{"idempotency-key": idempotency_key}),
+    )
+
+
 def set_reminders(*, enabled: bool, idempotency_key: str | None = None) -> Call[MeAnswer]:
     """Return the call of PUT /me/reminders."""
     return Call(
@@ -135,6 +177,30 @@ def set_reminders(*, enabled: bool, idempotency_key: str | None = None) -> Call[
         whole(MeAnswer),
         body=given(enabled=enabled),
         headers=given(**{"idempotency-key": idempotency_key}),
+    )
+
+
+def export() -> Call[ExportAnswer]:
+    """Return the call of GET /me/export."""
+    return Call("export", "GET", "/me/export", whole(ExportAnswer))
+
+
+def activity(
+    *,
+    limit: int | None = None,
+    action: str | None = None,
+    token_id: int | None = None,
+    since: datetime | None = None,
+    until: datetime | None = None,
+    cursor: str | None = None,
+) -> Call[Page[Activity]]:
+    """Return the call of GET /activity."""
+    return Call(
+        "activity",
+        "GET",
+        "/activity",
+        page(ActivityAnswer, "activity"),
+        query=given(limit=limit, action=action, token_id=token_id, since=since, until=until, cursor=cursor),
     )
 
 
@@ -512,6 +578,84 @@ def set_auto_renew(
         path_of("/subdomains/{fqdn}/auto-renew", fqdn=fqdn),
         whole(SetAutoRenewAnswer),
         body=given(enabled=enabled, max_credits=max_credits),
+        headers=given(**{"idempotency-key": idempotency_key, "if-match": if_match}),
+    )
+
+
+def push(
+    *, fqdn: str, to: str, idempotency_key: str | None = None, if_match: str | None = None
+) -> Call[Transfer]:
+    """Return the call of POST /subdomains/{fqdn}/transfer."""
+    return Call(
+        "push",
+        "POST",
+        path_of("/subdomains/{fqdn}/transfer", fqdn=fqdn),
+        member(TransferAnswer, "transfer"),
+        body=given(to=to),
+        headers=given(**{"idempotency-key": idempotency_key, "if-match": if_match}),
+    )
+
+
+def list_transfers(
+    *,
+    limit: int | None = None,
+    state: Any | None = None,
+    direction: Any | None = None,
+    cursor: str | None = None,
+) -> Call[Page[Transfer]]:
+    """Return the call of GET /transfers."""
+    return Call(
+        "list_transfers",
+        "GET",
+        "/transfers",
+        page(TransfersAnswer, "transfers"),
+        query=given(limit=limit, state=state, direction=direction, cursor=cursor),
+    )
+
+
+def get_transfer(*, id: int | str) -> Call[Transfer]:
+    """Return the call of GET /transfers/{id}."""
+    return Call("get_transfer", "GET", path_of("/transfers/{id}", id=id), member(TransferAnswer, "transfer"))
+
+
+def withdraw(
+    *, id: int | str, idempotency_key: str | None = None, if_match: str | None = None
+) -> Call[Transfer]:
+    """Return the call of DELETE /transfers/{id}."""
+    return Call(
+        "withdraw",
+        "DELETE",
+        path_of("/transfers/{id}", id=id),
+        member(TransferAnswer, "transfer"),
+        body=given(),
+        headers=given(**{"idempotency-key": idempotency_key, "if-match": if_match}),
+    )
+
+
+def accept(
+    *, id: int | str, idempotency_key: str | None = None, if_match: str | None = None
+) -> Call[Transfer]:
+    """Return the call of POST /transfers/{id}/accept."""
+    return Call(
+        "accept",
+        "POST",
+        path_of("/transfers/{id}/accept", id=id),
+        member(TransferAnswer, "transfer"),
+        body=given(),
+        headers=given(**{"idempotency-key": idempotency_key, "if-match": if_match}),
+    )
+
+
+def decline(
+    *, id: int | str, idempotency_key: str | None = None, if_match: str | None = None
+) -> Call[Transfer]:
+    """Return the call of POST /transfers/{id}/decline."""
+    return Call(
+        "decline",
+        "POST",
+        path_of("/transfers/{id}/decline", id=id),
+        member(TransferAnswer, "transfer"),
+        body=given(),
         headers=given(**{"idempotency-key": idempotency_key, "if-match": if_match}),
     )
 

@@ -163,6 +163,14 @@ class TokenRevoked(ApiError):
     """The operator revoked the token."""
 
 
+class TransferNotFound(ApiError):
+    """No such transfer of a name that this user sent, or that is addressed to it."""
+
+
+class TransferPending(ApiError):
+    """The name is offered to another person already; `details.transfer_id` says by which transfer."""
+
+
 class Unavailable(ApiError):
     """The database can't be reached or written, or too many requests query the name servers, now; nothing
     was changed.
@@ -215,6 +223,8 @@ BY_CODE: dict[str, type[ApiError]] = {
     "token_not_found": TokenNotFound,
     "token_restricted": TokenRestricted,
     "token_revoked": TokenRevoked,
+    "transfer_not_found": TransferNotFound,
+    "transfer_pending": TransferPending,
     "unavailable": Unavailable,
     "unsupported_media_type": UnsupportedMediaType,
     "validation_failed": ValidationFailed,

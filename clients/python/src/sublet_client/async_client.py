@@ -46,6 +46,7 @@ class AsyncClient:
         self.platform_domains = _async.AsyncPlatformDomainsMethods(self._transport)
         self.subdomains = AsyncSubdomains(self._transport)
         self.tokens = _async.AsyncTokensMethods(self._transport)
+        self.transfers = _async.AsyncTransfersMethods(self._transport)
         self.tickets = _async.AsyncTicketsMethods(self._transport)
         self.sign_up = _async.AsyncSignUpMethods(self._transport)
 

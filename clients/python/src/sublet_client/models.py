@@ -75,6 +75,61 @@ class MeAnswer(msgspec.Struct, frozen=True, kw_only=True):
     token: Token
 
 
+class Account(msgspec.Struct, frozen=True, kw_only=True):
+    """The account in its export."""
+
+    id: int
+    email: str
+    name: str
+    reminders: bool
+    free_quota: int | None
+    suspended_at: datetime | None
+    created_at: datetime
+    signed_up_at: datetime | None
+    organization: Organization
+    credit_balance: int
+
+
+class Activity(msgspec.Struct, frozen=True, kw_only=True):
+    """Something that happened in the account. `token_id`, `token_name` and `address` are those of an own
+    request.
+    """
+
+    id: int
+    at: datetime
+    action: str
+    by: str
+    token_id: int | None
+    token_name: str | None
+    address: str | None
+    object_type: str
+    object_id: int
+    subdomain: str | None
+    before: dict[str, Any] | None
+    after: dict[str, Any] | None
+
+
+class ExportAnswer(msgspec.Struct, frozen=True, kw_only=True):
+    """All that the registry stores about the user: lists from old to new, the activity from new to old."""
+
+    account: Account
+    subdomains: tuple[dict[str, Any], ...]
+    terms: tuple[dict[str, Any], ...]
+    payments: tuple[dict[str, Any], ...]
+    coupons: tuple[dict[str, Any], ...]
+    tokens: tuple[dict[str, Any], ...]
+    transfers: tuple[dict[str, Any], ...]
+    tickets: tuple[dict[str, Any], ...]
+    messages: tuple[dict[str, Any], ...]
+    activity: tuple[Activity, ...]
+
+
+class DeletedUser(msgspec.Struct, frozen=True, kw_only=True):
+    """The user that was deleted."""
+
+    id: int
+
+
 class Package(msgspec.Struct, frozen=True, kw_only=True):
     """A package of credits that can be purchased."""
 
@@ -401,6 +456,22 @@ class SetAutoRenewAnswer(msgspec.Struct, frozen=True, kw_only=True):
 
     subdomain: Subdomain
     auto_renew: AutoRenew
+
+
+class Transfer(msgspec.Struct, frozen=True, kw_only=True):
+    """A name that its user offers to an address. Whether the address has an account is told once it
+    answers.
+    """
+
+    id: int
+    direction: str
+    subdomain: str
+    sender: str
+    to: str
+    state: str
+    created_at: datetime
+    expires_at: datetime
+    ended_at: datetime | None
 
 
 class Ticket(msgspec.Struct, frozen=True, kw_only=True):

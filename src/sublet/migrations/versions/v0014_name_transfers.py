@@ -91,11 +91,12 @@ def _replace_function() -> None:
     without = f"- ARRAY[{', '.join(repr(each) for each in erasable)}]"
     op.execute(
         "CREATE OR REPLACE FUNCTION refuse_change() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN "
+        # First, because the worker, which deletes old addresses, may not read `erasures`.
+        "IF TG_OP = 'UPDATE' AND TG_TABLE_NAME = 'audit_events' "
+        "AND to_jsonb(NEW) = to_jsonb(OLD) || '{\"address\": null}' THEN RETURN NEW; END IF; "
         f"IF TG_OP = 'UPDATE' AND TG_TABLE_NAME IN ({', '.join(repr(each) for each in ERASABLE)}) "
         "AND EXISTS (SELECT FROM erasures) "
         f"AND to_jsonb(NEW) {without} = to_jsonb(OLD) {without} THEN RETURN NEW; END IF; "
-        "IF TG_OP = 'UPDATE' AND TG_TABLE_NAME = 'audit_events' "
-        "AND to_jsonb(NEW) = to_jsonb(OLD) || '{\"address\": null}' THEN RETURN NEW; END IF; "
         "RAISE EXCEPTION '% is append-only', TG_TABLE_NAME; END $$"
     )
 

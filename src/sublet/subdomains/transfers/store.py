@@ -77,8 +77,9 @@ _ELSEWHERE = {
 _COLUMNS = tuple(
     _ELSEWHERE[name] if name in _ELSEWHERE else name_transfers.c[name] for name in NameTransfer.__slots__
 )
+# Outer joins, because SQLite then begins with the transfers, which are few, whatever it knows of the tables.
 _TRANSFERS = select(*_COLUMNS).select_from(
-    name_transfers.join(subdomains, subdomains.c.id == name_transfers.c.subdomain_id).join(
+    name_transfers.outerjoin(subdomains, subdomains.c.id == name_transfers.c.subdomain_id).outerjoin(
         users, users.c.id == name_transfers.c.from_user_id
     )
 )
