@@ -46,6 +46,16 @@ PLACES: dict[str, tuple[str, str]] = {
     "change_token": ("tokens", "change"),
     "revoke_token": ("tokens", "revoke"),
     "rotate_token": ("tokens", "rotate"),
+    "list_organizations": ("organizations", "list"),
+    "create_organization": ("organizations", "create"),
+    "get_organization": ("organizations", "get"),
+    "change_organization": ("organizations", "rename"),
+    "list_members": ("organizations", "members"),
+    "change_member": ("organizations", "set_role"),
+    "remove_member": ("organizations", "remove_member"),
+    "list_invitations": ("organizations", "invitations"),
+    "invite_member": ("organizations", "invite"),
+    "revoke_invitation": ("organizations", "revoke_invitation"),
     "list_subdomains": ("subdomains", "list"),
     "register": ("subdomains", "register"),
     "availability": ("subdomains", "availability"),
@@ -72,13 +82,17 @@ PLACES: dict[str, tuple[str, str]] = {
     "challenge": ("sign_up", "challenge"),
     "sign_up": ("sign_up", "start"),
     "confirm_sign_up": ("sign_up", "confirm"),
+    "accept_invitation": ("sign_up", "accept_invitation"),
 }
 """The group and the method of each operation. A new operation needs a place here."""
+BROWSERS = ("/auth/sessions", "/auth/passkeys")
+"""Where browsers sign in."""
 GROUPS = {
     "account": "The account: user, organization, settings.",
     "credits": "Credits: balance, packages, payments.",
     "platform_domains": "The platform domains, with their offers.",
     "tokens": "The tokens of the user.",
+    "organizations": "Organizations: members, roles, invitations.",
     "subdomains": "Names: registration, delegation, renewal, trash.",
     "transfers": "Names offered to another person, and taken.",
     "tickets": "Support tickets.",
@@ -96,6 +110,7 @@ COMMON = frozenset(
         "token_revoked",
         "token_restricted",
         "insufficient_scope",
+        "insufficient_role",
         "rate_limited",
         "internal_error",
         "unavailable",
@@ -183,9 +198,12 @@ def _formatted(text: str) -> str:
 
 
 def _each_operation(document: Schema) -> Iterator[tuple[str, str, Schema]]:
+    """Yield the operations for tokens, and those that need none. What signs a browser in, or only its session may do, is left out."""
     for path, methods in document["paths"].items():
         for method, operation in methods.items():
-            yield path, method, operation
+            is_for_tokens = any("token" in each for each in operation.get("security", []))
+            if is_for_tokens or (operation.get("security") == [] and not path.startswith(BROWSERS)):
+                yield path, method, operation
 
 
 def _operation(document: Schema, path: str, method: str, operation: Schema) -> Operation:

@@ -164,7 +164,7 @@ class TokenExpired(Refusal, code="token_expired", category=Category.UNAUTHENTICA
 
 
 class TokenRevoked(Refusal, code="token_revoked", category=Category.UNAUTHENTICATED):
-    """The operator revoked the token."""
+    """The token was revoked, or its user has left the organization that it is for."""
 
 
 class SessionInvalid(Refusal, code="session_invalid", category=Category.UNAUTHENTICATED):

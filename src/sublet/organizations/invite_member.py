@@ -56,6 +56,7 @@ def invite_member(
     user = find_user_by_email(tx, email)
     if user is not None and membership_store.find_membership(tx, user.id, organization.id) is not None:
         raise Conflict(f"{email} is a member already. Change the role with PATCH …/members/{user.id}.")
+    store.delete_expired(tx)
     _refuse_too_many(tx, organization.id, email)
     for each in store.list_open_memberships(tx, organization.id):
         if each.email == email:

@@ -10,6 +10,7 @@ from msgspec import UNSET, UnsetType
 from sublet_client._core import Call, given, nullable, path_of
 from sublet_client._read import Page, PageInfo, member, page, whole
 from sublet_client.models import (
+    AcceptedAnswer,
     Activity,
     AutoRenew,
     Availability,
@@ -23,12 +24,17 @@ from sublet_client.models import (
     DsRecord,
     ExportAnswer,
     GlueEntry,
+    Invitation,
     MeAnswer,
+    Member,
+    OrganizationDetail,
     Payment,
     PlatformDomain,
     ProvisionAnswer,
     RegisterAnswer,
+    Removed,
     RenewAnswer,
+    RevokedInvitation,
     SecretAnswer,
     SetAutoRenewAnswer,
     SignedUpAnswer,
@@ -86,6 +92,57 @@ class TokenAnswer(msgspec.Struct, frozen=True):
     """The answer as it is sent."""
 
     token: TokenDetail
+
+
+class OrganizationsAnswer(msgspec.Struct, frozen=True):
+    """The answer as it is sent."""
+
+    organizations: tuple[OrganizationDetail, ...]
+    page: PageInfo
+
+
+class OrganizationDetailAnswer(msgspec.Struct, frozen=True):
+    """The answer as it is sent."""
+
+    organization: OrganizationDetail
+
+
+class MembersAnswer(msgspec.Struct, frozen=True):
+    """The answer as it is sent."""
+
+    members: tuple[Member, ...]
+    page: PageInfo
+
+
+class MemberAnswer(msgspec.Struct, frozen=True):
+    """The answer as it is sent."""
+
+    member: Member
+
+
+class RemovedAnswer(msgspec.Struct, frozen=True):
+    """The answer as it is sent."""
+
+    removed: Removed
+
+
+class InvitationsAnswer(msgspec.Struct, frozen=True):
+    """The answer as it is sent."""
+
+    invitations: tuple[Invitation, ...]
+    page: PageInfo
+
+
+class InvitationAnswer(msgspec.Struct, frozen=True):
+    """The answer as it is sent."""
+
+    invitation: Invitation
+
+
+class RevokedInvitationAnswer(msgspec.Struct, frozen=True):
+    """The answer as it is sent."""
+
+    revoked: RevokedInvitation
 
 
 class SubdomainsAnswer(msgspec.Struct, frozen=True):
@@ -255,6 +312,7 @@ def create_token(
             "tickets:read",
             "tickets:write",
             "tokens:write",
+            "organization:write",
         ]
     ],
     names: Sequence[str] | UnsetType | None = UNSET,
@@ -262,6 +320,7 @@ def create_token(
     networks: Sequence[str] | UnsetType | None = UNSET,
     daily_credits: int | UnsetType | None = UNSET,
     expires_at: datetime | UnsetType | None = UNSET,
+    organization_id: int | None = None,
     idempotency_key: str | None = None,
 ) -> Call[SecretAnswer]:
     """Return the call of POST /tokens."""
@@ -278,6 +337,7 @@ def create_token(
             networks=nullable(networks),
             daily_credits=nullable(daily_credits),
             expires_at=nullable(expires_at),
+            organization_id=organization_id,
         ),
         headers=given(**{"idempotency-key": idempotency_key}),
     )
@@ -301,6 +361,7 @@ def change_token(
             "tickets:read",
             "tickets:write",
             "tokens:write",
+            "organization:write",
         ]
     ]
     | None = None,
@@ -360,6 +421,141 @@ def rotate_token(
         whole(SecretAnswer),
         body=given(overlap_seconds=overlap_seconds),
         headers=given(**{"idempotency-key": idempotency_key, "if-match": if_match}),
+    )
+
+
+def list_organizations(
+    *, limit: int | None = None, cursor: str | None = None
+) -> Call[Page[OrganizationDetail]]:
+    """Return the call of GET /organizations."""
+    return Call(
+        "list_organizations",
+        "GET",
+        "/organizations",
+        page(OrganizationsAnswer, "organizations"),
+        query=given(limit=limit, cursor=cursor),
+    )
+
+
+def create_organization(*, name: str, idempotency_key: str | None = None) -> Call[OrganizationDetail]:
+    """Return the call of POST /organizations."""
+    return Call(
+        "create_organization",
+        "POST",
+        "/organizations",
+        member(OrganizationDetailAnswer, "organization"),
+        body=given(name=name),
+        headers=given(**{"idempotency-key": idempotency_key}),
+    )
+
+
+def get_organization(*, id: int | str) -> Call[OrganizationDetail]:
+    """Return the call of GET /organizations/{id}."""
+    return Call(
+        "get_organization",
+        "GET",
+        path_of("/organizations/{id}", id=id),
+        member(OrganizationDetailAnswer, "organization"),
+    )
+
+
+def change_organization(
+    *, id: int | str, name: str, idempotency_key: str | None = None
+) -> Call[OrganizationDetail]:
+    """Return the call of PATCH /organizations/{id}."""
+    return Call(
+        "change_organization",
+        "PATCH",
+        path_of("/organizations/{id}", id=id),
+        member(OrganizationDetailAnswer, "organization"),
+        body=given(name=name),
+        headers=given(**{"idempotency-key": idempotency_key}),
+    )
+
+
+def list_members(*, id: int | str, limit: int | None = None, cursor: str | None = None) -> Call[Page[Member]]:
+    """Return the call of GET /organizations/{id}/members."""
+    return Call(
+        "list_members",
+        "GET",
+        path_of("/organizations/{id}/members", id=id),
+        page(MembersAnswer, "members"),
+        query=given(limit=limit, cursor=cursor),
+    )
+
+
+def change_member(
+    *,
+    id: int | str,
+    user_id: str,
+    role: Literal["owner", "member", "billing", "viewer"],
+    idempotency_key: str | None = None,
+) -> Call[Member]:
+    """Return the call of PATCH /organizations/{id}/members/{user_id}."""
+    return Call(
+        "change_member",
+        "PATCH",
+        path_of("/organizations/{id}/members/{user_id}", id=id, user_id=user_id),
+        member(MemberAnswer, "member"),
+        body=given(role=role),
+        headers=given(**{"idempotency-key": idempotency_key}),
+    )
+
+
+def remove_member(*, id: int | str, user_id: str, idempotency_key: str | None = None) -> Call[Removed]:
+    """Return the call of DELETE /organizations/{id}/members/{user_id}."""
+    return Call(
+        "remove_member",
+        "DELETE",
+        path_of("/organizations/{id}/members/{user_id}", id=id, user_id=user_id),
+        member(RemovedAnswer, "removed"),
+        body=given(),
+        headers=given(**{"idempotency-key": idempotency_key}),
+    )
+
+
+def list_invitations(
+    *, id: int | str, limit: int | None = None, cursor: str | None = None
+) -> Call[Page[Invitation]]:
+    """Return the call of GET /organizations/{id}/invitations."""
+    return Call(
+        "list_invitations",
+        "GET",
+        path_of("/organizations/{id}/invitations", id=id),
+        page(InvitationsAnswer, "invitations"),
+        query=given(limit=limit, cursor=cursor),
+    )
+
+
+def invite_member(
+    *,
+    id: int | str,
+    email: str,
+    role: Literal["owner", "member", "billing", "viewer"],
+    idempotency_key: str | None = None,
+) -> Call[Invitation]:
+    """Return the call of POST /organizations/{id}/invitations."""
+    return Call(
+        "invite_member",
+        "POST",
+        path_of("/organizations/{id}/invitations", id=id),
+        member(InvitationAnswer, "invitation"),
+        body=given(email=email, role=role),
+        headers=given(**{"idempotency-key": idempotency_key}),
+    )
+
+
+def revoke_invitation(
+    *, id: int | str, invitation_id: str, idempotency_key: str | None = None
+) -> Call[RevokedInvitation]:
+    """Return the call of DELETE /organizations/{id}/invitations/{invitation_id}."""
+    return Call(
+        "revoke_invitation",
+        "DELETE",
+        path_of("/organizations/{id}/invitations/{invitation_id}", id=id, invitation_id=invitation_id),
+        member(RevokedInvitationAnswer, "revoked"),
+        body=given(),
+        headers=given(**{"idempotency-key": idempotency_key}),
     )
 
 
@@ -759,5 +955,17 @@ def confirm_sign_up(
         "/auth/signup/confirm",
         whole(SignedUpAnswer),
         body=given(email=email, code=code, token=token),
+        is_open=True,
+    )
+
+
+def accept_invitation(*, code: str, name: str | None = None) -> Call[AcceptedAnswer]:
+    """Return the call of POST /auth/invitations/{code}/accept."""
+    return Call(
+        "accept_invitation",
+        "POST",
+        path_of("/auth/invitations/{code}/accept", code=code),
+        whole(AcceptedAnswer),
+        body=given(name=name),
         is_open=True,
     )

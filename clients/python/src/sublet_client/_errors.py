@@ -33,6 +33,12 @@ class InsufficientCredits(ApiError):
     """Confirmed, but the balance is short; `quote` says by how much."""
 
 
+class InsufficientRole(ApiError):
+    """The user's role in the organization doesn't allow this; `details.role` is the role,
+    `details.required_scope` the scope that it lacks.
+    """
+
+
 class InsufficientScope(ApiError):
     """The token lacks a scope; `details.required_scope` names it."""
 
@@ -63,6 +69,14 @@ class NameserverRequired(ApiError):
 
 class NotFound(ApiError):
     """No object of the command line, or no path of the API, has this name."""
+
+
+class OrganizationNotFound(ApiError):
+    """No such organization of this user, or no such member or invitation in it."""
+
+
+class OriginRefused(ApiError):
+    """A browser sent the request from a page of another site, or didn't say from where."""
 
 
 class PayloadTooLarge(ApiError):
@@ -109,6 +123,16 @@ class RenewalNotAvailable(ApiError):
 
 class RetryNotAvailable(ApiError):
     """A retry is only possible after a provisioning failure (spec, part 3, rule 2)."""
+
+
+class SessionInvalid(ApiError):
+    """The session in the cookie has ended or expired; the answer deletes the cookie."""
+
+
+class SignInRequired(ApiError):
+    """This needs a sign-in within the last ten minutes; `details` has `limit_seconds` and `how`, the ways
+    that count.
+    """
 
 
 class SignupClosed(ApiError):
@@ -160,7 +184,7 @@ class TokenRestricted(ApiError):
 
 
 class TokenRevoked(ApiError):
-    """The operator revoked the token."""
+    """The token was revoked, or its user has left the organization that it is for."""
 
 
 class TransferNotFound(ApiError):
@@ -193,6 +217,7 @@ BY_CODE: dict[str, type[ApiError]] = {
     "idempotency_in_progress": IdempotencyInProgress,
     "idempotency_key_reused": IdempotencyKeyReused,
     "insufficient_credits": InsufficientCredits,
+    "insufficient_role": InsufficientRole,
     "insufficient_scope": InsufficientScope,
     "internal_error": InternalError,
     "invalid_cursor": InvalidCursor,
@@ -201,6 +226,8 @@ BY_CODE: dict[str, type[ApiError]] = {
     "method_not_allowed": MethodNotAllowed,
     "nameserver_required": NameserverRequired,
     "not_found": NotFound,
+    "organization_not_found": OrganizationNotFound,
+    "origin_refused": OriginRefused,
     "payload_too_large": PayloadTooLarge,
     "payment_confirmation_required": PaymentConfirmationRequired,
     "platform_domain_not_found": PlatformDomainNotFound,
@@ -211,6 +238,8 @@ BY_CODE: dict[str, type[ApiError]] = {
     "registration_mode_not_allowed": RegistrationModeNotAllowed,
     "renewal_not_available": RenewalNotAvailable,
     "retry_not_available": RetryNotAvailable,
+    "session_invalid": SessionInvalid,
+    "sign_in_required": SignInRequired,
     "signup_closed": SignupClosed,
     "subdomain_not_found": SubdomainNotFound,
     "subdomain_suspended": SubdomainSuspended,

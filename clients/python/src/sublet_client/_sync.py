@@ -10,6 +10,7 @@ from sublet_client import _calls
 from sublet_client._read import Tagged, pages, tagged
 from sublet_client._transport import SyncTransport
 from sublet_client.models import (
+    AcceptedAnswer,
     Activity,
     AutoRenew,
     Availability,
@@ -23,12 +24,17 @@ from sublet_client.models import (
     DsRecord,
     ExportAnswer,
     GlueEntry,
+    Invitation,
     MeAnswer,
+    Member,
+    OrganizationDetail,
     Payment,
     PlatformDomain,
     ProvisionAnswer,
     RegisterAnswer,
+    Removed,
     RenewAnswer,
+    RevokedInvitation,
     SecretAnswer,
     SetAutoRenewAnswer,
     SignedUpAnswer,
@@ -51,7 +57,11 @@ class AccountMethods:
     def me(self) -> MeAnswer:
         """Who the token stands for.
 
-        The user and the organization that the token identifies, and the token with its scopes and dates.
+        The user and the organization that the token identifies, and the token with its scopes and dates; it
+        is null with a session.
+
+        Raises:
+            SessionInvalid, AccountSuspended: and what every call raises.
         """
         return self._transport.run(_calls.me())
 
@@ -66,7 +76,8 @@ class AccountMethods:
             confirm: The user's own e-mail address.
 
         Raises:
-            AccountSuspended, Conflict, ValidationFailed: and what every call raises.
+            SessionInvalid, AccountSuspended, OriginRefused, SignInRequired, Conflict, ValidationFailed: and
+                what every call raises.
         """
         return self._transport.run(_calls.delete_me(confirm=confirm, idempotency_key=idempotency_key))
 
@@ -80,7 +91,7 @@ class AccountMethods:
             enabled: True turns reminders on, false off.
 
         Raises:
-            AccountSuspended, ValidationFailed: and what every call raises.
+            SessionInvalid, AccountSuspended, OriginRefused, ValidationFailed: and what every call raises.
         """
         return self._transport.run(_calls.set_reminders(enabled=enabled, idempotency_key=idempotency_key))
 
@@ -90,6 +101,9 @@ class AccountMethods:
         All that the registry stores about the user, in one JSON document: account, names (in the trash and
         purged too), payments, coupons, tokens without secrets, transfers, tickets with their messages,
         activity. It is sent in parts while it is read.
+
+        Raises:
+            SessionInvalid, AccountSuspended: and what every call raises.
         """
         return self._transport.run(_calls.export())
 
@@ -113,6 +127,9 @@ class AccountMethods:
             token_id: Only what was done with this token.
             since: RFC 3339.
             until: RFC 3339. Events at this instant are left out.
+
+        Raises:
+            SessionInvalid, AccountSuspended: and what every call raises.
         """
         return pages(
             self._transport,
@@ -125,6 +142,9 @@ class AccountMethods:
         """Free quota.
 
         How many free names the user holds and may hold. Names in the trash do not count.
+
+        Raises:
+            SessionInvalid, AccountSuspended: and what every call raises.
         """
         return self._transport.run(_calls.free_subdomains())
 
@@ -139,6 +159,9 @@ class CreditsMethods:
         """Balance and packages.
 
         The user's balance in credits, and the packages of credits that can be purchased.
+
+        Raises:
+            SessionInvalid, AccountSuspended: and what every call raises.
         """
         return self._transport.run(_calls.credits())
 
@@ -149,6 +172,9 @@ class CreditsMethods:
 
         Args:
             limit: Most items of one page.
+
+        Raises:
+            SessionInvalid, AccountSuspended: and what every call raises.
         """
         return pages(self._transport, lambda cursor: _calls.payments(limit=limit, cursor=cursor))
 
@@ -166,6 +192,9 @@ class PlatformDomainsMethods:
 
         Args:
             limit: Most items of one page.
+
+        Raises:
+            SessionInvalid, AccountSuspended: and what every call raises.
         """
         return pages(self._transport, lambda cursor: _calls.platform_domains(limit=limit, cursor=cursor))
 
@@ -184,6 +213,9 @@ class TokensMethods:
 
         Args:
             limit: Most items of one page.
+
+        Raises:
+            SessionInvalid, AccountSuspended: and what every call raises.
         """
         return pages(self._transport, lambda cursor: _calls.list_tokens(limit=limit, cursor=cursor))
 
@@ -199,6 +231,7 @@ class TokensMethods:
                 "tickets:read",
                 "tickets:write",
                 "tokens:write",
+                "organization:write",
             ]
         ],
         *,
@@ -207,13 +240,15 @@ class TokensMethods:
         networks: Sequence[str] | UnsetType | None = UNSET,
         daily_credits: int | UnsetType | None = UNSET,
         expires_at: datetime | UnsetType | None = UNSET,
+        organization_id: int | None = None,
         idempotency_key: str | None = None,
     ) -> SecretAnswer:
         """Create a token.
 
         It may do no more than the token of the request. `name` and `scopes` are required; a restriction
         that is left out is that of the token of the request. Without `expires_at` it expires in 30 days.
-        The secret is shown once.
+        With `organization_id` it is for the names and credits of that organization, as far as the user's
+        role there allows. The secret is shown once.
 
         Args:
             names: The names that the token is for; `*.example.net` is all names below example.net. Null:
@@ -222,9 +257,11 @@ class TokensMethods:
             networks: The networks from which the token may be used, in CIDR notation. Null: all networks.
             daily_credits: The most credits spent within 24 hours. Null: no limit.
             expires_at: RFC 3339. Null: the token doesn't expire.
+            organization_id: The organization that the token is for; without it, the user's own.
 
         Raises:
-            AccountSuspended, Conflict, ValidationFailed: and what every call raises.
+            SessionInvalid, AccountSuspended, OriginRefused, SignInRequired, Conflict, ValidationFailed: and
+                what every call raises.
         """
         return self._transport.run(
             _calls.create_token(
@@ -235,6 +272,7 @@ class TokensMethods:
                 networks=networks,
                 daily_credits=daily_credits,
                 expires_at=expires_at,
+                organization_id=organization_id,
                 idempotency_key=idempotency_key,
             )
         )
@@ -248,7 +286,7 @@ class TokensMethods:
             id: The token's id.
 
         Raises:
-            NotFound, TokenNotFound: and what every call raises.
+            SessionInvalid, AccountSuspended, NotFound, TokenNotFound: and what every call raises.
         """
         return self._transport.run(_calls.get_token(id=id))
 
@@ -270,6 +308,7 @@ class TokensMethods:
                 "tickets:read",
                 "tickets:write",
                 "tokens:write",
+                "organization:write",
             ]
         ]
         | None = None,
@@ -296,8 +335,8 @@ class TokensMethods:
             expires_at: RFC 3339. Null: the token doesn't expire.
 
         Raises:
-            AccountSuspended, NotFound, TokenNotFound, Conflict, PreconditionFailed, ValidationFailed: and
-                what every call raises.
+            SessionInvalid, AccountSuspended, OriginRefused, SignInRequired, NotFound, TokenNotFound,
+                Conflict, PreconditionFailed, ValidationFailed: and what every call raises.
         """
         return self._transport.run(
             _calls.change_token(
@@ -325,7 +364,8 @@ class TokensMethods:
             id: The token's id.
 
         Raises:
-            AccountSuspended, NotFound, TokenNotFound, PreconditionFailed: and what every call raises.
+            SessionInvalid, AccountSuspended, OriginRefused, NotFound, TokenNotFound, PreconditionFailed:
+                and what every call raises.
         """
         return self._transport.run(
             _calls.revoke_token(id=id, idempotency_key=idempotency_key, if_match=if_match)
@@ -349,13 +389,195 @@ class TokensMethods:
             overlap_seconds: How long the present secret stays valid; 3,600 if left out. 0 ends it now.
 
         Raises:
-            AccountSuspended, NotFound, TokenNotFound, Conflict, PreconditionFailed, ValidationFailed: and
-                what every call raises.
+            SessionInvalid, AccountSuspended, OriginRefused, SignInRequired, NotFound, TokenNotFound,
+                Conflict, PreconditionFailed, ValidationFailed: and what every call raises.
         """
         return self._transport.run(
             _calls.rotate_token(
                 id=id, overlap_seconds=overlap_seconds, idempotency_key=idempotency_key, if_match=if_match
             )
+        )
+
+
+class OrganizationsMethods:
+    """Organizations: members, roles, invitations."""
+
+    def __init__(self, transport: SyncTransport) -> None:
+        self._transport = transport
+
+    def list(self, *, limit: int | None = None) -> Iterator[OrganizationDetail]:
+        """List the user's organizations.
+
+        Those of which the user is a member, with the user's role, newest first. A token that is for an
+        organization lists that one.
+
+        Args:
+            limit: Most items of one page.
+
+        Raises:
+            SessionInvalid, AccountSuspended: and what every call raises.
+        """
+        return pages(self._transport, lambda cursor: _calls.list_organizations(limit=limit, cursor=cursor))
+
+    def create(self, name: str, *, idempotency_key: str | None = None) -> OrganizationDetail:
+        """Create an organization.
+
+        The user is its owner. It has names, credits, a free quota and tickets of its own, which tokens with
+        its `organization_id` act on.
+
+        Raises:
+            SessionInvalid, AccountSuspended, OriginRefused, Conflict, ValidationFailed: and what every call
+                raises.
+        """
+        return self._transport.run(_calls.create_organization(name=name, idempotency_key=idempotency_key))
+
+    def get(self, id: int | str) -> OrganizationDetail:
+        """Get an organization.
+
+        By its id, with the user's role in it.
+
+        Args:
+            id: The ticket's id or its number.
+
+        Raises:
+            SessionInvalid, AccountSuspended, NotFound, OrganizationNotFound: and what every call raises.
+        """
+        return self._transport.run(_calls.get_organization(id=id))
+
+    def get_tagged(self, id: int | str) -> Tagged[OrganizationDetail]:
+        """Get an organization, with its entity tag for `if_match` of a change."""
+        return self._transport.run(tagged(_calls.get_organization(id=id)))
+
+    def rename(self, id: int | str, name: str, *, idempotency_key: str | None = None) -> OrganizationDetail:
+        """Rename an organization.
+
+        Only its owners may. The slug stays.
+
+        Args:
+            id: The ticket's id or its number.
+
+        Raises:
+            SessionInvalid, AccountSuspended, OriginRefused, NotFound, OrganizationNotFound,
+                ValidationFailed: and what every call raises.
+        """
+        return self._transport.run(
+            _calls.change_organization(id=id, name=name, idempotency_key=idempotency_key)
+        )
+
+    def members(self, id: int | str, *, limit: int | None = None) -> Iterator[Member]:
+        """List the members of an organization.
+
+        With their roles, newest first.
+
+        Args:
+            id: The ticket's id or its number.
+            limit: Most items of one page.
+
+        Raises:
+            SessionInvalid, AccountSuspended, NotFound, OrganizationNotFound: and what every call raises.
+        """
+        return pages(self._transport, lambda cursor: _calls.list_members(id=id, limit=limit, cursor=cursor))
+
+    def set_role(
+        self,
+        id: int | str,
+        user_id: str,
+        role: Literal["owner", "member", "billing", "viewer"],
+        *,
+        idempotency_key: str | None = None,
+    ) -> Member:
+        """Change the role of a member.
+
+        Only owners may. It is in effect from the member's next request on.
+
+        Args:
+            id: The ticket's id or its number.
+            user_id: The id of the member.
+
+        Raises:
+            SessionInvalid, AccountSuspended, OriginRefused, NotFound, OrganizationNotFound, Conflict,
+                ValidationFailed: and what every call raises.
+        """
+        return self._transport.run(
+            _calls.change_member(id=id, user_id=user_id, role=role, idempotency_key=idempotency_key)
+        )
+
+    def remove_member(self, id: int | str, user_id: str, *, idempotency_key: str | None = None) -> Removed:
+        """Remove a member, or leave.
+
+        Owners remove others, and everyone may leave by removing themselves. The member's tokens for the
+        organization are revoked. An organization keeps at least one owner.
+
+        Args:
+            id: The ticket's id or its number.
+            user_id: The id of the member.
+
+        Raises:
+            SessionInvalid, AccountSuspended, OriginRefused, NotFound, OrganizationNotFound, Conflict: and
+                what every call raises.
+        """
+        return self._transport.run(
+            _calls.remove_member(id=id, user_id=user_id, idempotency_key=idempotency_key)
+        )
+
+    def invitations(self, id: int | str, *, limit: int | None = None) -> Iterator[Invitation]:
+        """List the open invitations.
+
+        Only owners may. Newest first, without those that were accepted or revoked, or have expired.
+
+        Args:
+            id: The ticket's id or its number.
+            limit: Most items of one page.
+
+        Raises:
+            SessionInvalid, AccountSuspended, NotFound, OrganizationNotFound: and what every call raises.
+        """
+        return pages(
+            self._transport, lambda cursor: _calls.list_invitations(id=id, limit=limit, cursor=cursor)
+        )
+
+    def invite(
+        self,
+        id: int | str,
+        email: str,
+        role: Literal["owner", "member", "billing", "viewer"],
+        *,
+        idempotency_key: str | None = None,
+    ) -> Invitation:
+        """Invite someone.
+
+        Only owners may. The address gets a link that is valid for a week; the answer is the same whether it
+        has an account or not. A new invitation takes the place of an open one to the same address.
+
+        Args:
+            id: The ticket's id or its number.
+            email: Where the invitation goes.
+
+        Raises:
+            SessionInvalid, AccountSuspended, OriginRefused, NotFound, OrganizationNotFound, Conflict,
+                ValidationFailed: and what every call raises.
+        """
+        return self._transport.run(
+            _calls.invite_member(id=id, email=email, role=role, idempotency_key=idempotency_key)
+        )
+
+    def revoke_invitation(
+        self, id: int | str, invitation_id: str, *, idempotency_key: str | None = None
+    ) -> RevokedInvitation:
+        """Revoke an invitation.
+
+        Only owners may. Its link is void from then on.
+
+        Args:
+            id: The ticket's id or its number.
+            invitation_id: The invitation's id.
+
+        Raises:
+            SessionInvalid, AccountSuspended, OriginRefused, NotFound, OrganizationNotFound, Conflict: and
+                what every call raises.
+        """
+        return self._transport.run(
+            _calls.revoke_invitation(id=id, invitation_id=invitation_id, idempotency_key=idempotency_key)
         )
 
 
@@ -389,6 +611,9 @@ class SubdomainsMethods:
             q: Only those whose fqdn contains this text, as the DNS has it or in Unicode.
             expires_before: RFC 3339.
             expires_after: RFC 3339.
+
+        Raises:
+            SessionInvalid, AccountSuspended: and what every call raises.
         """
         return pages(
             self._transport,
@@ -439,9 +664,10 @@ class SubdomainsMethods:
             max_credits: Refuse with `price_changed` and a fresh quote instead of charging more than this.
 
         Raises:
-            PaymentConfirmationRequired, InsufficientCredits, AccountSuspended, RegistrationClosed,
-                RegistrationModeNotAllowed, FreeQuotaExceeded, PlatformDomainNotFound, SubdomainUnavailable,
-                PriceChanged, ValidationFailed, ClockImplausible: and what every call raises.
+            SessionInvalid, PaymentConfirmationRequired, InsufficientCredits, AccountSuspended,
+                OriginRefused, RegistrationClosed, RegistrationModeNotAllowed, FreeQuotaExceeded,
+                PlatformDomainNotFound, SubdomainUnavailable, PriceChanged, ValidationFailed,
+                ClockImplausible: and what every call raises.
         """
         return self._transport.run(
             _calls.register(
@@ -475,7 +701,8 @@ class SubdomainsMethods:
             domain: The platform domain.
 
         Raises:
-            PlatformDomainNotFound, ValidationFailed: and what every call raises.
+            SessionInvalid, AccountSuspended, PlatformDomainNotFound, ValidationFailed: and what every call
+                raises.
         """
         return self._transport.run(_calls.availability(fqdn=fqdn, label=label, domain=domain))
 
@@ -489,7 +716,7 @@ class SubdomainsMethods:
                 subdomain's id.
 
         Raises:
-            NotFound, SubdomainNotFound: and what every call raises.
+            SessionInvalid, AccountSuspended, NotFound, SubdomainNotFound: and what every call raises.
         """
         return self._transport.run(_calls.get_subdomain(fqdn=fqdn))
 
@@ -509,8 +736,8 @@ class SubdomainsMethods:
                 subdomain's id.
 
         Raises:
-            AccountSuspended, NotFound, SubdomainNotFound, SubdomainSuspended, PreconditionFailed: and what
-                every call raises.
+            SessionInvalid, AccountSuspended, OriginRefused, NotFound, SubdomainNotFound,
+                SubdomainSuspended, PreconditionFailed: and what every call raises.
         """
         return self._transport.run(
             _calls.delete(fqdn=fqdn, idempotency_key=idempotency_key, if_match=if_match)
@@ -538,8 +765,8 @@ class SubdomainsMethods:
             ds_records: DS records or DNSKEYs, as objects or in zone-file text; only with nameservers.
 
         Raises:
-            AccountSuspended, NotFound, SubdomainNotFound, SubdomainSuspended, PreconditionFailed,
-                ValidationFailed: and what every call raises.
+            SessionInvalid, AccountSuspended, OriginRefused, NotFound, SubdomainNotFound,
+                SubdomainSuspended, PreconditionFailed, ValidationFailed: and what every call raises.
         """
         return self._transport.run(
             _calls.update_nameservers(
@@ -564,8 +791,9 @@ class SubdomainsMethods:
                 subdomain's id.
 
         Raises:
-            AccountSuspended, NotFound, SubdomainNotFound, SubdomainSuspended, NameserverRequired,
-                RetryNotAvailable, PreconditionFailed: and what every call raises.
+            SessionInvalid, AccountSuspended, OriginRefused, NotFound, SubdomainNotFound,
+                SubdomainSuspended, NameserverRequired, RetryNotAvailable, PreconditionFailed: and what
+                every call raises.
         """
         return self._transport.run(
             _calls.retry(fqdn=fqdn, idempotency_key=idempotency_key, if_match=if_match)
@@ -593,9 +821,10 @@ class SubdomainsMethods:
             max_credits: Refuse with `price_changed` and a fresh quote instead of charging more than this.
 
         Raises:
-            PaymentConfirmationRequired, InsufficientCredits, AccountSuspended, RegistrationClosed,
-                NotFound, SubdomainNotFound, SubdomainSuspended, RenewalNotAvailable, PriceChanged,
-                PreconditionFailed, ValidationFailed, ClockImplausible: and what every call raises.
+            SessionInvalid, PaymentConfirmationRequired, InsufficientCredits, AccountSuspended,
+                OriginRefused, RegistrationClosed, NotFound, SubdomainNotFound, SubdomainSuspended,
+                RenewalNotAvailable, PriceChanged, PreconditionFailed, ValidationFailed, ClockImplausible:
+                and what every call raises.
         """
         return self._transport.run(
             _calls.renew(
@@ -630,10 +859,10 @@ class SubdomainsMethods:
             max_credits: Refuse with `price_changed` and a fresh quote instead of charging more than this.
 
         Raises:
-            PaymentConfirmationRequired, InsufficientCredits, AccountSuspended, RegistrationClosed,
-                FreeQuotaExceeded, NotFound, SubdomainNotFound, SubdomainSuspended, Conflict,
-                RenewalNotAvailable, PriceChanged, PreconditionFailed, ValidationFailed, ClockImplausible:
-                and what every call raises.
+            SessionInvalid, PaymentConfirmationRequired, InsufficientCredits, AccountSuspended,
+                OriginRefused, RegistrationClosed, FreeQuotaExceeded, NotFound, SubdomainNotFound,
+                SubdomainSuspended, Conflict, RenewalNotAvailable, PriceChanged, PreconditionFailed,
+                ValidationFailed, ClockImplausible: and what every call raises.
         """
         return self._transport.run(
             _calls.restore(
@@ -658,7 +887,7 @@ class SubdomainsMethods:
                 subdomain's id.
 
         Raises:
-            NotFound, SubdomainNotFound: and what every call raises.
+            SessionInvalid, AccountSuspended, NotFound, SubdomainNotFound: and what every call raises.
         """
         return self._transport.run(_calls.delegation(fqdn=fqdn))
 
@@ -674,7 +903,7 @@ class SubdomainsMethods:
                 subdomain's id.
 
         Raises:
-            NotFound, SubdomainNotFound: and what every call raises.
+            SessionInvalid, AccountSuspended, NotFound, SubdomainNotFound: and what every call raises.
         """
         return self._transport.run(_calls.timeline(fqdn=fqdn))
 
@@ -689,7 +918,7 @@ class SubdomainsMethods:
                 subdomain's id.
 
         Raises:
-            NotFound, SubdomainNotFound: and what every call raises.
+            SessionInvalid, AccountSuspended, NotFound, SubdomainNotFound: and what every call raises.
         """
         return self._transport.run(_calls.get_auto_renew(fqdn=fqdn))
 
@@ -716,8 +945,9 @@ class SubdomainsMethods:
                 `enabled`: true.
 
         Raises:
-            AccountSuspended, NotFound, SubdomainNotFound, SubdomainSuspended, RenewalNotAvailable,
-                PreconditionFailed, ValidationFailed: and what every call raises.
+            SessionInvalid, AccountSuspended, OriginRefused, NotFound, SubdomainNotFound,
+                SubdomainSuspended, RenewalNotAvailable, PreconditionFailed, ValidationFailed: and what
+                every call raises.
         """
         return self._transport.run(
             _calls.set_auto_renew(
@@ -750,8 +980,9 @@ class TransfersMethods:
             to: The e-mail address of the new holder.
 
         Raises:
-            AccountSuspended, NotFound, SubdomainNotFound, SubdomainSuspended, Conflict, TransferPending,
-                PreconditionFailed, ValidationFailed: and what every call raises.
+            SessionInvalid, AccountSuspended, OriginRefused, SignInRequired, NotFound, SubdomainNotFound,
+                SubdomainSuspended, Conflict, TransferPending, PreconditionFailed, ValidationFailed: and
+                what every call raises.
         """
         return self._transport.run(
             _calls.push(fqdn=fqdn, to=to, idempotency_key=idempotency_key, if_match=if_match)
@@ -767,6 +998,9 @@ class TransfersMethods:
         Args:
             limit: Most items of one page.
             direction: Default: both.
+
+        Raises:
+            SessionInvalid, AccountSuspended: and what every call raises.
         """
         return pages(
             self._transport,
@@ -784,7 +1018,7 @@ class TransfersMethods:
             id: The ticket's id or its number.
 
         Raises:
-            NotFound, TransferNotFound: and what every call raises.
+            SessionInvalid, AccountSuspended, NotFound, TransferNotFound: and what every call raises.
         """
         return self._transport.run(_calls.get_transfer(id=id))
 
@@ -803,8 +1037,8 @@ class TransfersMethods:
             id: The ticket's id or its number.
 
         Raises:
-            AccountSuspended, NotFound, TransferNotFound, Conflict, PreconditionFailed: and what every call
-                raises.
+            SessionInvalid, AccountSuspended, OriginRefused, NotFound, TransferNotFound, Conflict,
+                PreconditionFailed: and what every call raises.
         """
         return self._transport.run(_calls.withdraw(id=id, idempotency_key=idempotency_key, if_match=if_match))
 
@@ -820,8 +1054,9 @@ class TransfersMethods:
             id: The ticket's id or its number.
 
         Raises:
-            AccountSuspended, FreeQuotaExceeded, NotFound, TransferNotFound, PlatformDomainNotFound,
-                Conflict, SubdomainUnavailable, PreconditionFailed: and what every call raises.
+            SessionInvalid, AccountSuspended, OriginRefused, FreeQuotaExceeded, SignInRequired, NotFound,
+                TransferNotFound, PlatformDomainNotFound, Conflict, SubdomainUnavailable,
+                PreconditionFailed: and what every call raises.
         """
         return self._transport.run(_calls.accept(id=id, idempotency_key=idempotency_key, if_match=if_match))
 
@@ -836,8 +1071,8 @@ class TransfersMethods:
             id: The ticket's id or its number.
 
         Raises:
-            AccountSuspended, NotFound, TransferNotFound, Conflict, PreconditionFailed: and what every call
-                raises.
+            SessionInvalid, AccountSuspended, OriginRefused, NotFound, TransferNotFound, Conflict,
+                PreconditionFailed: and what every call raises.
         """
         return self._transport.run(_calls.decline(id=id, idempotency_key=idempotency_key, if_match=if_match))
 
@@ -862,6 +1097,9 @@ class TicketsMethods:
 
         Args:
             limit: Most items of one page.
+
+        Raises:
+            SessionInvalid, AccountSuspended: and what every call raises.
         """
         return pages(
             self._transport,
@@ -887,7 +1125,7 @@ class TicketsMethods:
         It may be about one of the user's own subdomains. A suspended user may open tickets too.
 
         Raises:
-            ValidationFailed: and what every call raises.
+            SessionInvalid, AccountSuspended, OriginRefused, ValidationFailed: and what every call raises.
         """
         return self._transport.run(
             _calls.open_ticket(
@@ -911,7 +1149,7 @@ class TicketsMethods:
             id: The ticket's id or its number.
 
         Raises:
-            NotFound, TicketNotFound: and what every call raises.
+            SessionInvalid, AccountSuspended, NotFound, TicketNotFound: and what every call raises.
         """
         return self._transport.run(_calls.get_ticket(id=id))
 
@@ -936,8 +1174,8 @@ class TicketsMethods:
             id: The ticket's id or its number.
 
         Raises:
-            AccountSuspended, NotFound, TicketNotFound, TicketClosed, Conflict, PreconditionFailed,
-                ValidationFailed: and what every call raises.
+            SessionInvalid, AccountSuspended, OriginRefused, NotFound, TicketNotFound, TicketClosed,
+                Conflict, PreconditionFailed, ValidationFailed: and what every call raises.
         """
         return self._transport.run(
             _calls.reply(
@@ -998,3 +1236,19 @@ class SignUpMethods:
             ValidationFailed: and what every call raises.
         """
         return self._transport.run(_calls.confirm_sign_up(email=email, code=code, token=token))
+
+    def accept_invitation(self, code: str, *, name: str | None = None) -> AcceptedAnswer:
+        """Accept an invitation to an organization.
+
+        The code is that of the link in the mail. It proves the address, so no token is needed. An address
+        without an account gets one, with a first token as a sign-up does, whose secret is shown only here;
+        `name` is that of the new user. Otherwise `token` and `secret` are null.
+
+        Args:
+            code: The code of the link in the mail.
+            name: The name of a new user; by default the address before the `@`.
+
+        Raises:
+            SignupClosed, NotFound, ValidationFailed: and what every call raises.
+        """
+        return self._transport.run(_calls.accept_invitation(code=code, name=name))

@@ -46,6 +46,7 @@ class Client:
         self.subdomains = Subdomains(self._transport)
         self.tokens = _sync.TokensMethods(self._transport)
         self.transfers = _sync.TransfersMethods(self._transport)
+        self.organizations = _sync.OrganizationsMethods(self._transport)
         self.tickets = _sync.TicketsMethods(self._transport)
         self.sign_up = _sync.SignUpMethods(self._transport)
 

@@ -68,11 +68,11 @@ class Token(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class MeAnswer(msgspec.Struct, frozen=True, kw_only=True):
-    """The user and organization that the token identifies, and the token."""
+    """The user and organization that the token identifies, and the token; null with a session."""
 
     user: User
     organization: Organization
-    token: Token
+    token: Token | None
 
 
 class Account(msgspec.Struct, frozen=True, kw_only=True):
@@ -201,6 +201,9 @@ class Usage(msgspec.Struct, frozen=True, kw_only=True):
 class TokenDetail(msgspec.Struct, frozen=True, kw_only=True):
     """A token with its restrictions; null is none. `last_used_at` and `last_used_from` may be up to an
     hour old.
+
+        `organization_id` is the organization that the token is for; the user's own one stands for the
+            user's own names and credits.
     """
 
     id: int
@@ -225,6 +228,94 @@ class SecretAnswer(msgspec.Struct, frozen=True, kw_only=True):
 
     token: TokenDetail
     secret: Secret | None
+
+
+class OrganizationDetail(msgspec.Struct, frozen=True, kw_only=True):
+    """An organization, and the role of the user in it."""
+
+    id: int
+    name: str
+    slug: str
+    role: str
+    created_at: datetime
+
+
+class Member(msgspec.Struct, frozen=True, kw_only=True):
+    """A member of an organization; `created_at` is when the user joined."""
+
+    user_id: int
+    email: str
+    name: str
+    role: str
+    created_at: datetime
+
+
+class Removed(msgspec.Struct, frozen=True, kw_only=True):
+    """A membership that has ended."""
+
+    organization_id: int
+    user_id: int
+
+
+class Invitation(msgspec.Struct, frozen=True, kw_only=True):
+    """An open invitation to an organization."""
+
+    id: int
+    email: str
+    role: str
+    created_at: datetime
+    expires_at: datetime
+
+
+class RevokedInvitation(msgspec.Struct, frozen=True, kw_only=True):
+    """An invitation that is void now."""
+
+    organization_id: int
+    id: int
+
+
+class Session(msgspec.Struct, frozen=True, kw_only=True):
+    """A browser that is signed in. `last_used_at` and `last_used_from` may be up to an hour old; `current`
+    is that of the request.
+    """
+
+    id: int
+    how: str
+    created_at: datetime
+    signed_in_at: datetime
+    expires_at: datetime
+    last_used_at: datetime
+    last_used_from: str | None
+    user_agent: str
+    current: bool
+
+
+class DoneAnswer(msgspec.Struct, frozen=True, kw_only=True):
+    """It is done."""
+
+
+class Passkey(msgspec.Struct, frozen=True, kw_only=True):
+    """A passkey."""
+
+    id: int
+    name: str
+    created_at: datetime
+    last_used_at: datetime | None
+
+
+class Recovery(msgspec.Struct, frozen=True, kw_only=True):
+    """A recovery: from `ready_at` to `ends_at` a sign-in by mail is as good as one with a passkey."""
+
+    asked_at: datetime
+    ready_at: datetime
+    ends_at: datetime
+
+
+class PasskeysAnswer(msgspec.Struct, frozen=True, kw_only=True):
+    """The user's passkeys, oldest first, and the recovery; null if there is none."""
+
+    passkeys: tuple[Passkey, ...]
+    recovery: Recovery | None
 
 
 class Glue(msgspec.Struct, frozen=True, kw_only=True):
@@ -541,6 +632,25 @@ class SignedUpAnswer(msgspec.Struct, frozen=True, kw_only=True):
     organization: Organization
     token: TokenDetail
     secret: Secret
+
+
+class AcceptedAnswer(msgspec.Struct, frozen=True, kw_only=True):
+    """The new member and the organization. `token` and `secret` are the first ones of a new user, and
+    can't be shown again; else null.
+    """
+
+    user: User
+    organization: OrganizationDetail
+    token: TokenDetail | None
+    secret: Secret | None
+
+
+class SignedInAnswer(msgspec.Struct, frozen=True, kw_only=True):
+    """The user who is signed in now, and the session, whose secret is in the cookie."""
+
+    user: User
+    organization: Organization
+    session: Session
 
 
 class QuoteDetails(msgspec.Struct, frozen=True, kw_only=True):
