@@ -28,7 +28,7 @@ ON_POSTGRESQL_TOO := tests/contract/test_every_error_code.py tests/contract/test
 	tests/contract/test_spec_tickets.py tests/contract/test_choices_conditional.py tests/http/test_edge.py
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-fast test-whole test-postgresql soak fuzz faults bench bench-full reference reports check format lock audit build clean
+.PHONY: help run test test-fast test-whole test-postgresql soak fuzz faults bench bench-full reference client reports check format lock audit build clean
 
 help: ## Show the targets
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/'
@@ -43,8 +43,9 @@ $(VENV)/run.stamp: $(BIN)/python requirements.lock pyproject.toml
 	$(PIP) check
 	@touch $@
 
-$(VENV)/dev.stamp: $(VENV)/run.stamp requirements-dev.lock
+$(VENV)/dev.stamp: $(VENV)/run.stamp requirements-dev.lock clients/python/pyproject.toml
 	$(INSTALL_LOCK) requirements-dev.lock
+	$(PIP) install --no-deps --no-build-isolation -e clients/python
 	$(PIP) check
 	@touch $@
 
@@ -99,6 +100,9 @@ bench-full: $(VENV)/dev.stamp ## Measure all parts in about an hour, with up to 
 reference: $(VENV)/dev.stamp ## Write the tables of the reference pages that the code determines
 	@$(BIN)/python tools/reference_tables.py
 
+client: $(VENV)/dev.stamp ## Write the part of the Python client that the API determines
+	@$(BIN)/python tools/generate_client.py
+
 reports: $(VENV)/dev.stamp ## Render docs/reports.md from docs/reports.json
 	@$(BIN)/python tests/run_long.py page
 
@@ -116,6 +120,7 @@ lock: $(BIN)/python ## Resolve the dependencies again, with hashes and without i
 	$(PIP) install uv
 	$(BIN)/uv pip compile pyproject.toml --universal --python-version 3.11 --generate-hashes --no-header --upgrade -q -o requirements.lock
 	$(BIN)/uv pip compile pyproject.toml --group dev --universal --python-version 3.11 --generate-hashes --no-header --upgrade -q -c requirements.lock -o requirements-dev.lock
+	$(BIN)/uv pip compile clients/python/pyproject.toml --universal --python-version 3.11 --generate-hashes --no-header --upgrade -q -c requirements-dev.lock -o clients/python/requirements.lock
 	$(INSTALL_LOCK) requirements.lock
 	$(BIN)/python tools/supply_chain.py licences
 

@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 from sqlalchemy import text
 
-from sublet.db import SqliteDatabase, Tx, open_database
-from sublet.db.file_watch import CHECK_SECONDS
+from sublet.db import SqliteDatabase, Tx, file_watch, open_database
+from sublet.db.file_watch import FileWatch
 from sublet.errors import Unavailable
 
 pytestmark = pytest.mark.sqlite_only
@@ -44,8 +44,8 @@ def _count(tx: Tx) -> int:
 
 
 @asynccontextmanager
-async def _opened(path: Path) -> AsyncIterator[SqliteDatabase]:
-    database = open_database(f"sqlite:///{path}")
+async def _opened(path: Path, *, is_serving: bool = True) -> AsyncIterator[SqliteDatabase]:
+    database = open_database(f"sqlite:///{path}", is_serving=is_serving)
     assert isinstance(database, SqliteDatabase)
     try:
         yield database
@@ -53,11 +53,11 @@ async def _opened(path: Path) -> AsyncIterator[SqliteDatabase]:
         await database.close()
 
 
-def _tell(folder: Path, story: Story) -> None:
+def _tell(folder: Path, story: Story, *, is_serving: bool = True) -> None:
     path = folder / "registry.db"
 
     async def run() -> None:
-        async with _opened(path) as database:
+        async with _opened(path, is_serving=is_serving) as database:
             await database.write(_create)
             await database.write(_add, "first")
             await story(database, path)
@@ -88,6 +88,11 @@ async def _refused(database: SqliteDatabase) -> str:
     assert problem is not None
     assert "shortly" not in refusal.value.message
     return problem.message
+
+
+async def _refused_in_the_end(database: SqliteDatabase) -> str:
+    await _until(lambda: database.problem() is not None)
+    return await _refused(database)
 
 
 @pytest.mark.parametrize("suffix", ["", "-wal", "-shm"])
@@ -187,9 +192,6 @@ def test_a_file_that_was_overwritten_is_seen(overwrite: Callable[[Path, Path], N
             source.backup(target)
         for number in range(20):
             await database.write(_add, f"{number}")
-        with closing(sqlite3.connect(path)) as another:
-            another.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-        await database.write(_add, "after the log was emptied")
         overwrite(path, old)
         assert "was overwritten" in await _refused(database)
 
@@ -200,22 +202,67 @@ def test_a_change_is_seen_without_a_write(tmp_path: Path) -> None:
     async def story(database: SqliteDatabase, path: Path) -> None:
         assert database.problem() is None
         path.unlink()
-        await _until(lambda: database.problem() is not None)
+        assert "was deleted" in await _refused_in_the_end(database)
 
     _tell(tmp_path, story)
 
 
-def test_checkpoints_and_other_processes_are_no_change(tmp_path: Path) -> None:
+def test_commits_of_other_processes_are_no_change(tmp_path: Path) -> None:
     async def story(database: SqliteDatabase, path: Path) -> None:
         for number in range(30):
             await database.write(_add, f"{number}")
             with closing(sqlite3.connect(path)) as another:
                 another.execute("INSERT INTO audit_events VALUES (NULL, 'of another', NULL, NULL)")
                 another.commit()
-                another.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-        await asyncio.sleep(CHECK_SECONDS * 2)
+        await _until(lambda: _in_file(path) == 61)
+        await database.write(_add, "after the log was written back")
         assert database.problem() is None
-        assert await database.read(_count) == 61
+        assert await database.read(_count) == 62
+
+    _tell(tmp_path, story)
+
+
+def _in_file(path: Path) -> int:
+    """Return how many events the file has without its log."""
+    with closing(sqlite3.connect(f"file:{path}?immutable=1", uri=True)) as connection:
+        try:
+            return int(connection.execute("SELECT count(*) FROM audit_events NOT INDEXED").fetchone()[0])
+        except sqlite3.DatabaseError:
+            return 0  # it is being written
+
+
+def test_a_checkpoint_by_another_program_is_taken_for_an_overwritten_file(tmp_path: Path) -> None:
+    async def story(database: SqliteDatabase, path: Path) -> None:
+        with closing(sqlite3.connect(path)) as another:
+            another.execute("PRAGMA wal_checkpoint(PASSIVE)")
+        assert "another program wrote into it" in await _refused(database)
+
+    _tell(tmp_path, story)
+    assert _stored(tmp_path / "registry.db") == 1
+
+
+def test_what_is_overwritten_during_a_checkpoint_is_seen(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """The time of modification tells nothing then; the events do."""
+    old = tmp_path / "old.db"
+
+    async def story(database: SqliteDatabase, path: Path) -> None:
+        await _until(lambda: _in_file(path) == 1)
+        shutil.copyfile(path, old)
+        for number in range(20):
+            await database.write(_add, f"{number}")
+        await _until(lambda: _in_file(path) == 21)
+        checkpoint = FileWatch._checkpoint
+
+        def overwritten(watch: FileWatch, mode: str) -> bool:
+            found = checkpoint(watch, mode)
+            shutil.copyfile(old, path)
+            watch._modified = file_watch._modified(path)
+            return found
+
+        monkeypatch.setattr(FileWatch, "_checkpoint", overwritten)
+        assert "older state" in await _refused_in_the_end(database)
 
     _tell(tmp_path, story)
 
@@ -232,7 +279,7 @@ def test_quick_check_names_a_damage_and_writes_are_refused(tmp_path: Path) -> No
         assert database.problem().ends is False  # type: ignore[union-attr]
         assert await database.read(_count) == 201
 
-    _tell(tmp_path, story)
+    _tell(tmp_path, story, is_serving=False)  # another program writes into the file
 
 
 def test_what_is_malformed_is_to_be_restored(tmp_path: Path) -> None:
@@ -250,7 +297,7 @@ def test_what_is_malformed_is_to_be_restored(tmp_path: Path) -> None:
         with pytest.raises(Unavailable, match="restore a backup"):
             await database.write(_add, "refused")
 
-    _tell(tmp_path, story)
+    _tell(tmp_path, story, is_serving=False)  # another program writes into the file
 
 
 def _spoil_index(path: Path) -> None:

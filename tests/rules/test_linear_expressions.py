@@ -49,6 +49,7 @@ EXAMPLES: dict[str | bytes, tuple[str, ...]] = {
     r"(?!-)[a-z0-9-]{1,63}(?<!-)(\.(?!-)[a-z0-9-]{1,63}(?<!-))+": ("ns1.a-b.example", "a" * 63 + ".a"),
     r"[A-Za-z0-9_-]{1,63}(\.[A-Za-z0-9_-]{1,63})*": ("_sublet.example", "a" * 63 + ".a"),
     r"[0-9a-f]{32}": ("a" * 32,),
+    r"https?://[!-~]+": ("https://a.example/?b=c",),
     r"`([^`]+)`": ("`a`",),
     r"\n\s*\n": ("\n \n",),
     r'"#/components/schemas/(\w+)"': ('"#/components/schemas/User"',),

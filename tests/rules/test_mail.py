@@ -8,6 +8,7 @@ from email.policy import default
 import pytest
 
 from sublet.mail.compose import compose, envelope_address, message_id, one_line
+from sublet.mail.html import html_of
 from sublet.mail.model import GIVEN_UP_AFTER, LEASE, Mail, back_off, is_given_up
 from sublet.tickets.model import NewMessage, Ticket
 from sublet.tickets.staff import mail_subject, mail_text
@@ -55,7 +56,7 @@ def test_only_a_permanent_refusal_is_given_up(age: timedelta, permanent: bool, g
     assert is_given_up(NOW, NOW + age, permanent=permanent) is given_up
 
 
-def test_a_message_is_plain_text_and_marked_as_automatic() -> None:
+def test_a_message_is_text_and_html_and_marked_as_automatic() -> None:
     message = compose(MAIL, "Namen & Co", "names@example.net")
     raw = message.as_bytes()
     assert raw.isascii()
@@ -67,9 +68,28 @@ def test_a_message_is_plain_text_and_marked_as_automatic() -> None:
     assert read["Subject"] == "Grüße"
     assert read["Auto-Submitted"] == "auto-generated"
     assert read["Date"].datetime == NOW
-    assert read.get_content_type() == "text/plain"
-    assert read["Content-Type"].params["charset"] == "utf-8"
-    assert read.get_content().splitlines() == MAIL.text.splitlines()
+    assert read.get_content_type() == "multipart/alternative"
+    text, html = read.iter_parts()
+    assert text["Content-Type"].params["charset"] == html["Content-Type"].params["charset"] == "utf-8"
+    assert text.get_content().splitlines() == MAIL.text.splitlines()
+    assert html.get_content_type() == "text/html"
+    assert "Über dem Punkt" in html.get_content()
+
+
+def test_html_shows_what_the_text_says_and_runs_nothing() -> None:
+    long = "a line that is so long that only the width of the text can have divided it"
+    link = "https://names.example.net/signup/confirm?token=a&b"
+    evil = '<img src=x onerror="alert(1)"> & javascript:alert(1)'
+    page = html_of("Grüße <b>", f"Hello,\n\n{long}\ngoes on\n\n  {link}\n\n{evil}\n\none\ntwo\n")
+    assert f"<p>{long} goes on</p>" in page
+    assert '<a href="https://names.example.net/signup/confirm?token=a&amp;b">' in page
+    assert "&lt;img src=x" in page
+    assert page.count("<a ") == 1
+    assert "<img" not in page
+    assert "<p>one<br>two</p>" in page
+    assert "<title>Grüße &lt;b&gt;</title>" in page
+    assert html_of("a", "https://x.example/ and more").count("<a ") == 0
+    assert html_of("a", "javascript:alert(1)").count("<a ") == 0
 
 
 def test_every_attempt_sends_the_same_message_and_every_mail_has_its_own() -> None:
@@ -95,7 +115,6 @@ def test_a_user_s_text_can_t_add_a_header(evil: str) -> None:
     assert sorted(read.keys()) == sorted(
         [
             "From", "To", "Subject", "Date", "Message-ID", "Auto-Submitted", "Content-Type", "MIME-Version",
-            "Content-Transfer-Encoding",
         ]
     )  # fmt: skip
     assert read["Subject"] == one_line(evil)

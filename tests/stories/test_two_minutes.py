@@ -8,7 +8,7 @@ import pytest
 
 from support.running_service import RunningService, running_service
 from support.serve_process import wait_until
-from support.smtp_server import Mailbox, smtp_server
+from support.smtp_server import Mailbox, smtp_server, text_of
 
 NAME = "blog.example.test"
 BOUND_SECONDS = 120
@@ -46,7 +46,7 @@ def _from_nothing_to_a_name(service: RunningService, mailbox: Mailbox) -> int:
     wait_until(lambda: bool(mailbox.messages()), 60)
     (message,) = mailbox.messages()
     assert message["To"] == "eve@example.org"
-    code = re.search(r"your code is (\d{6})", message.get_content())
+    code = re.search(r"your code is (\d{6})", text_of(message))
     assert code is not None
     assert code[1] not in str(message["Subject"]), "subjects are logged"
     confirmed = client.post(f"{auth}/signup/confirm", json={"email": "eve@example.org", "code": code[1]})

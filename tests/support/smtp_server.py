@@ -26,6 +26,13 @@ from support.serve_process import free_address
 USERNAME, PASSWORD = "sublet", "correct horse"
 
 
+def text_of(message: EmailMessage) -> str:
+    """Return the plain text of a message."""
+    part = message.get_body(("plain",))
+    assert part is not None
+    return str(part.get_content())
+
+
 @dataclass
 class Mailbox:
     """What the server took, in order, and what it answers: `rcpt` and `data` give a reply for a recipient, or None for 250."""

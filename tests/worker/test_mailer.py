@@ -24,7 +24,7 @@ from sublet.mail.transport import LogTransport
 from support.postgresql import fresh_database
 from support.registry import Prepared, Registry, open_registry
 from support.serve_process import free_address, wait_until
-from support.smtp_server import PASSWORD, USERNAME, Mailbox, make_certificate, smtp_server
+from support.smtp_server import PASSWORD, USERNAME, Mailbox, make_certificate, smtp_server, text_of
 
 SENDER = "Namen <names@example.net>"
 
@@ -85,7 +85,7 @@ def test_mails_arrive_over_one_connection_and_read_as_written(registry: Registry
     assert mailbox.connections == 1
     assert mailbox.recipients() == ["ann@example.org", *["bob@xn--bcher-kva.example"] * 2]
     first = mailbox.messages()[0]
-    assert first.get_content().splitlines() == text.splitlines()
+    assert text_of(first).splitlines() == text.splitlines()
     assert (first["Subject"], first["To"]) == ("Über «Namen» 🎉", "ann@example.org")
     assert first["From"] == SENDER
     assert first["Auto-Submitted"] == "auto-generated"

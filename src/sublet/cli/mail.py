@@ -12,6 +12,7 @@ from sublet.db import Tx
 from sublet.errors import NotFound
 from sublet.ids import MAX_ID
 from sublet.mail import templates
+from sublet.mail.html import html_of
 from sublet.mail.model import Mail
 from sublet.mail.outbox import retry as retry_verb
 from sublet.mail.store import list_mails
@@ -46,6 +47,7 @@ def preview(
     template: Annotated[
         str | None, Argument(metavar="TEMPLATE", help="The name of the template; without it, list them.")
     ] = None,
+    html: Annotated[bool, Option("--html", help="The mail as HTML, for a browser.")] = False,
 ) -> Answer:
     """Show the mail that a template makes, with made-up values."""
     known = templates.names()
@@ -55,7 +57,9 @@ def preview(
         raise NotFound(f"There is no template {template!r}. Give one of {', '.join(known)}.")
     values = templates.SAMPLE | {"public_url": session.settings.public_url or templates.SAMPLE["public_url"]}
     message = templates.render(template, **values)
-    return Answer({"subject": message.subject, "text": message.text}, (message.subject, "", message.text))
+    page = html_of(message.subject, message.text)
+    shown = {"subject": message.subject, "text": message.text, "html": page}
+    return Answer(shown, (page,) if html else (message.subject, "", message.text))
 
 
 @change(app, "retry")

@@ -36,9 +36,16 @@ __all__ = (
 
 
 def open_database(
-    url: str, clock: Clock = utc_now, *, may_lose_writes: bool = False, statement_seconds: int = 0
+    url: str,
+    clock: Clock = utc_now,
+    *,
+    is_serving: bool = False,
+    may_lose_writes: bool = False,
+    statement_seconds: int = 0,
 ) -> Database:
     """Open the database of an address (`sqlite:///…` or `postgresql://…`).
+
+    `is_serving` is for SQLite: this process holds the `serve_lock`, and writes the log back into the file.
 
     Two parameters are for PostgreSQL only. `statement_seconds` bounds each statement, and idle transactions; 0: no bound.
     `may_lose_writes` allows a server that may lose acknowledged writes.
@@ -53,7 +60,7 @@ def open_database(
             raise Unavailable(
                 f"The folder {folder} of the database does not exist. Run `mkdir -p {folder}`, then `sublet init`."
             )
-        return SqliteDatabase(url, clock)
+        return SqliteDatabase(url, clock, is_serving=is_serving)
     from sublet.db.postgresql import open_postgresql  # noqa: PLC0415 - psycopg takes a tenth of a command's start
 
     return open_postgresql(url, clock, may_lose_writes=may_lose_writes, statement_seconds=statement_seconds)

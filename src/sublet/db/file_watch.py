@@ -1,6 +1,9 @@
 """Check that the files of an open SQLite database are still the ones at its path, with the content of this registry.
 
 SQLite keeps using a file that was deleted, moved or replaced after it was opened. A commit succeeds, and what it wrote is lost.
+
+Commits go to the log (`-wal`). Only the serving process writes the log back into the file (a checkpoint), each second. So if the file was
+modified at another time, another program has overwritten it.
 """
 
 import sqlite3
@@ -16,9 +19,7 @@ from sublet.db.model import Problem
 from sublet.errors import Unavailable
 
 CHECK_SECONDS = 1.0
-"""The longest time between two checks."""
-ATTEMPTS, ATTEMPT_SECONDS = 4, 0.05
-"""A wrong content must be read this often before it counts."""
+"""The longest time between two checks, and the time between two checkpoints."""
 RETRY_AFTER_SECONDS = 10
 LOG, INDEX = "-wal", "-shm"
 _CONTENT = "SELECT (SELECT at FROM audit_events ORDER BY id LIMIT 1), coalesce((SELECT max(id) FROM audit_events), 0)"
@@ -38,9 +39,13 @@ def is_damage(error: BaseException | None) -> bool:
 
 
 class FileWatch:
-    """The watch over the files of one open database. The writer's thread checks; other threads read `problem`."""
+    """The watch over the files of one open database. The writer's thread checks; other threads read `problem`.
 
-    def __init__(self, path: str) -> None:
+    `is_serving` is true in the one process that writes the log back. Other processes don't see that the file was overwritten.
+    """
+
+    def __init__(self, path: str, *, is_serving: bool) -> None:
+        self._is_serving = is_serving
         self._away: Problem | None = None
         self._fault: Problem | None = None
         self._path = Path(path).absolute()
@@ -49,8 +54,8 @@ class FileWatch:
         self._paths: tuple[Path, ...] = ()
         self._opened: tuple[Identity, ...] = ()
         self._content: Content = (None, 0)
-        self._modified_ns = 0
-        self._checked_at = 0.0
+        self._modified: tuple[int, ...] = ()
+        self._saved_at = 0.0
         self._is_saved = False
 
     @property
@@ -85,6 +90,7 @@ class FileWatch:
                     held.close()
                     raise _refusal(is_unknown=False)
                 self._held, self._opened = held, opened
+                self._modified = _modified(self._path)
             if self._changed():
                 raise _refusal(is_unknown=False)
 
@@ -108,7 +114,7 @@ class FileWatch:
             )
 
     def check(self) -> None:
-        """Update `problem`: compare the files, and the content if the file was written to or `CHECK_SECONDS` have passed."""
+        """Update `problem`: compare the files. The serving process also writes the log back, if `CHECK_SECONDS` have passed."""
         if self._held is None:
             return
         changed = self._changed()
@@ -119,16 +125,17 @@ class FileWatch:
             self._save_log()
             return
         if self._away is not None:
-            self._away, self._is_saved = None, False
+            self._away, self._is_saved, self._modified = None, False, _modified(self._path)
             log.warning("database_files_back")
-        modified_ns = _modified_ns(self._path)
-        if modified_ns == self._modified_ns and time.monotonic() < self._checked_at + CHECK_SECONDS:
+        if not self._is_serving or (self._fault is not None and self._fault.ends):
             return
-        self._modified_ns, self._checked_at = modified_ns, time.monotonic()
-        fault = self._content_fault()
-        if fault is not None and (self._fault is None or not self._fault.ends):
-            self._fault = Problem(f"{self._path} was overwritten: {fault}. {_RESTORE}", ends=True)
-            log.critical("database_files_changed", reason=self._fault.message)
+        modified = _modified(self._path)
+        if self._modified and modified and modified != self._modified:
+            self._note_overwritten("another program wrote into it")
+        elif time.monotonic() >= self._saved_at + CHECK_SECONDS:
+            self._saved_at = time.monotonic()
+            if self._checkpoint("PASSIVE"):
+                self._check_content()
 
     def close(self) -> None:
         """Close the connection that kept the log."""
@@ -150,41 +157,47 @@ class FileWatch:
 
         So a file that was moved is whole, a deleted log loses nothing, and the log isn't taken for that of another file.
         """
-        if self._is_saved or self._held is None:
-            return
-        if list(map(_identity, self._paths[:2])) == list(self._opened[:2]):
-            return  # only the index: another process may use the log without our locks
+        if self._is_saved or list(map(_identity, self._paths[:2])) == list(self._opened[:2]):
+            return  # only the index has changed: another process may use the log without our locks
+        self._is_saved = self._checkpoint("TRUNCATE")
+
+    def _checkpoint(self, mode: str) -> bool:
+        """Write the log back into the file that was opened; return whether all of it is there. A reader or a full disk may prevent it."""
+        assert self._held is not None  # noqa: S101 - the callers have checked
         try:
-            self._is_saved = not self._held.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]
+            is_busy, of_log, written = self._held.execute(f"PRAGMA wal_checkpoint({mode})").fetchone()
         except sqlite3.DatabaseError as error:
             log.error("database_log_not_saved", error=str(error))  # noqa: TRY400 - the trace adds nothing
+            return False
+        finally:
+            self._modified = _modified(self._path)
+        return not is_busy and of_log == written
 
-    def _content_fault(self) -> str | None:
-        """Return how a new connection finds another content than the last time, or None.
+    def _check_content(self) -> None:
+        """Compare the oldest and newest audit event of the file, read without its log, with the last ones; the log must be written back.
 
-        Not seen: an overwritten page that the log has too. The file isn't read without its log, because its pages don't fit together while
-        only a part of the log is written into it.
+        This sees that the file was overwritten during a checkpoint.
         """
-        fault = None
-        for attempt in range(ATTEMPTS):
-            if attempt:
-                time.sleep(ATTEMPT_SECONDS)
-            try:
-                found = self._read_content()
-            except sqlite3.DatabaseError as error:
-                if not is_damage(error):
-                    return None  # it can't be read now
-                fault = str(error)
-                continue
-            registry_id, newest_id = self._content
-            if registry_id in (None, found[0]) and newest_id <= found[1]:
-                self._content = found
-                return None
-            fault = "it has another registry" if found[0] != registry_id else "it has an older state"
-        return fault
+        try:
+            found = self._read_content()
+        except sqlite3.DatabaseError as error:
+            if is_damage(error):
+                self._note_overwritten(str(error))
+            return
+        registry_id, newest_id = self._content
+        if registry_id not in (None, found[0]):
+            self._note_overwritten("it has another registry")
+        elif newest_id > found[1]:
+            self._note_overwritten("it has an older state")
+        else:
+            self._content = found
+
+    def _note_overwritten(self, how: str) -> None:
+        self._fault = Problem(f"{self._path} was overwritten: {how}. {_RESTORE}", ends=True)
+        log.critical("database_files_changed", reason=self._fault.message)
 
     def _read_content(self) -> Content:
-        address = f"file:{quote(str(self._path))}?mode=rw"
+        address = f"file:{quote(str(self._path))}?mode=ro&immutable=1"
         with closing(sqlite3.connect(address, uri=True, timeout=1)) as connection:
             try:
                 found: Content = connection.execute(_CONTENT).fetchone()
@@ -223,8 +236,10 @@ def _identity(path: Path) -> Identity:
     return found.st_dev, found.st_ino
 
 
-def _modified_ns(path: Path) -> int:
+def _modified(path: Path) -> tuple[int, ...]:
+    """Return when a file was modified, and its size; nothing if it is away at this moment, which the next check sees."""
     try:
-        return path.stat().st_mtime_ns
+        found = path.stat()
     except OSError:
-        return 0
+        return ()
+    return found.st_mtime_ns, found.st_size

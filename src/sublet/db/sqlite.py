@@ -81,17 +81,22 @@ def sqlite_engine(url: str, **options: Any) -> Engine:
     return engine
 
 
+def _leave_log(connection: Any, _record: Any) -> None:
+    connection.execute("PRAGMA wal_autocheckpoint=0")  # the watch over the files writes the log back
+
+
 class SqliteDatabase:
     """The embedded default: reads on threads, writes in groups on one thread, single queries on the event loop."""
 
-    def __init__(self, url: str, clock: Clock = utc_now) -> None:
+    def __init__(self, url: str, clock: Clock = utc_now, *, is_serving: bool = False) -> None:
         self._clock = clock
         self._engine = sqlite_engine(url, poolclass=QueuePool, pool_size=READERS + 1, max_overflow=0)
         self._path = str(make_url(url).database)
-        self._files = FileWatch(self._path)
+        self._files = FileWatch(self._path, is_serving=is_serving)
         self._connecting = lambda *_: self._files.open()
         for moment in ("do_connect", "connect"):
             event.listen(self._engine, moment, self._connecting)
+        event.listen(self._engine, "connect", _leave_log)
         self._fetching: sqlite3.Connection | None = None
         self._writing: Connection | None = None
         self._checking: sqlite3.Connection | None = None
@@ -159,6 +164,7 @@ class SqliteDatabase:
         self._engine.dispose()
         for moment in ("do_connect", "connect"):
             event.remove(self._engine, moment, self._connecting)
+        event.remove(self._engine, "connect", _leave_log)
         self._files.close()
 
     def _run_quick_check(self) -> None:

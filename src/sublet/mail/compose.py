@@ -7,6 +7,7 @@ from email.policy import SMTP
 from email.utils import format_datetime
 
 from sublet.dns.names import InvalidName, parse_host_name
+from sublet.mail.html import html_of
 from sublet.mail.model import Mail
 
 SUBJECT_CHARACTERS_MAX = 500
@@ -14,7 +15,7 @@ _POLICY = SMTP.clone(cte_type="7bit")  # accepted by servers without 8BITMIME to
 
 
 def compose(mail: Mail, sender_name: str, sender: str) -> EmailMessage:
-    """Return the message of a mail, from a sender's name (which may be empty) and address.
+    """Return the message of a mail as text and HTML, from a sender's name (which may be empty) and address.
 
     Date, Message-ID and everything else depend on the mail alone, so that a mail server can recognise a second copy. Line breaks
     and control characters in header values become spaces, so that a user's text can't add a header.
@@ -31,6 +32,8 @@ def compose(mail: Mail, sender_name: str, sender: str) -> EmailMessage:
     message["Message-ID"] = message_id(mail, sender.rpartition("@")[2])
     message["Auto-Submitted"] = "auto-generated"  # RFC 3834, section 5: automatic responders don't answer it
     message.set_content(mail.text, charset="utf-8")
+    message.add_alternative(html_of(message["Subject"], mail.text), subtype="html", charset="utf-8")
+    message.set_boundary(f"part.{_digest(mail)}")  # else it would be another one at each attempt
     return message
 
 
@@ -39,8 +42,12 @@ def message_id(mail: Mail, domain: str) -> str:
 
     The digest distinguishes mails with the same id in two registries, or before and after a restored backup.
     """
+    return f"<mail.{mail.id}.{_digest(mail)}@{domain}>"
+
+
+def _digest(mail: Mail) -> str:
     identity = f"{mail.id} {mail.reference} {mail.created_at.isoformat()}"
-    return f"<mail.{mail.id}.{hashlib.sha256(identity.encode()).hexdigest()[:16]}@{domain}>"
+    return hashlib.sha256(identity.encode()).hexdigest()[:16]
 
 
 def envelope_address(address: str) -> str:

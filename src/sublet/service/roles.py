@@ -187,6 +187,7 @@ async def _opened(
         db = open_database(
             settings.database_url,
             clock,
+            is_serving=path is not None,
             may_lose_writes=settings.database_may_lose_writes,
             statement_seconds=STATEMENT_SECONDS,
         )

@@ -11,7 +11,7 @@ from sublet.mail import store
 from sublet.mail.model import Mail
 from support.running_service import RunningService, registry_address, running_service
 from support.serve_process import ServeProcess, free_address, serve_process, wait_until
-from support.smtp_server import Mailbox, smtp_server
+from support.smtp_server import Mailbox, smtp_server, text_of
 
 pytestmark = pytest.mark.slow
 
@@ -67,7 +67,7 @@ def test_a_killed_service_sends_the_mail_once_or_twice_with_one_id(
         assert len({each.content for each in mailbox.taken}) == 1, "a second copy is the same message"
         (told,) = {each["Subject"] for each in mailbox.messages()}
         assert told == "Re: [T-000001] Slow answers"
-        assert "It is mended." in mailbox.messages()[0].get_content()
+        assert "It is mended." in text_of(mailbox.messages()[0])
 
 
 def test_a_password_that_cannot_be_read_is_told_at_the_start(tmp_path: Path) -> None:

@@ -1,0 +1,244 @@
+"""What both clients share: what a call sends, when it is sent again, and what its answer means (no network, no clock).
+
+`attempts` is a generator. It yields what the client has to do, a `Send` or a `Wait`, and is sent a `Reply`, or the error that prevented
+one. So the rules are written and tested once, and each client only knows how to send and how to wait.
+"""
+
+import random
+import secrets
+from collections.abc import Callable, Generator, Mapping
+from dataclasses import dataclass, field
+from email.utils import parsedate_to_datetime
+from typing import Any, Generic, TypeVar
+from urllib.parse import quote
+
+import msgspec
+
+from sublet_client._errors import BY_CODE
+from sublet_client.exceptions import ApiError, NotReached, UnexpectedAnswer
+
+T = TypeVar("T")
+BACK_OFF_SECONDS, BACK_OFF_MAX_SECONDS = 0.25, 10.0
+RETRIED = frozenset({429, 502, 503, 504})
+"""The statuses after which the same request is sent again. 409 is too, with the code `idempotency_in_progress`."""
+IN_PROGRESS = "idempotency_in_progress"
+
+
+@dataclass(frozen=True, slots=True)
+class Call(Generic[T]):
+    """One call of an operation. `read` makes its result from the answer.
+
+    `path` is relative to the base URL, or to the root if the operation `is_open` (needs no token). `body` has the members to send; None: the
+    operation takes no body. A call that `is_change` gets an `Idempotency-Key`, unless it is open.
+    """
+
+    operation: str
+    method: str
+    path: str
+    read: Callable[["Reply"], T]
+    query: Mapping[str, Any] = field(default_factory=dict)
+    body: Mapping[str, Any] | None = None
+    headers: Mapping[str, str] = field(default_factory=dict)
+    is_open: bool = False
+
+    @property
+    def is_change(self) -> bool:
+        """True if the operation may change something."""
+        return self.method != "GET"
+
+
+@dataclass(frozen=True, slots=True)
+class Send:
+    """A request that the client has to send, and answer with a `Reply` or with the `Exception` that prevented one."""
+
+    method: str
+    url: str
+    query: Mapping[str, str]
+    headers: Mapping[str, str]
+    content: bytes | None
+    timeout_seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """A pause that the client has to make."""
+
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """The answer to a request. The names of `headers` are in lower case."""
+
+    status: int
+    headers: Mapping[str, str]
+    content: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Config:
+    """Where the service is, and how long a call may take.
+
+    `deadline_seconds` bounds a call with all its attempts, `timeout_seconds` one attempt.
+    """
+
+    base_url: str
+    token: str | None = field(repr=False)
+    deadline_seconds: float
+    timeout_seconds: float
+    user_agent: str
+
+    @property
+    def root(self) -> str:
+        """The base URL without its path: where `/auth/` is."""
+        scheme, _, rest = self.base_url.partition("://")
+        return f"{scheme}://{rest.partition('/')[0]}"
+
+
+Attempts = Generator[Send | Wait, Reply | Exception | None, T]
+
+
+def attempts(
+    call: Call[T], config: Config, clock: Callable[[], float], jitter: Callable[[], float] = random.random
+) -> Attempts[T]:
+    """Send a call until it has an answer that counts, and return the result.
+
+    A request that may have been done already is sent again only with its `Idempotency-Key`, under which it is done once. `Retry-After` is
+    respected; other pauses double from a quarter of a second up to ten seconds, less a random part.
+
+    Raises, when it ends:
+        ApiError: the service refused (the class is that of the code).
+        UnexpectedAnswer: the answer isn't one of this API.
+        NotReached: there was no answer until the deadline; the change may have been made or not.
+    """
+    until = clock() + config.deadline_seconds
+    request = _request(call, config)
+    number = 0
+    while True:
+        left = until - clock()
+        reply = yield Send(**{**request, "timeout_seconds": max(0.001, min(config.timeout_seconds, left))})
+        assert reply is not None  # noqa: S101 - the drivers answer each Send
+        failure = _failure(call, reply)
+        if failure is None:
+            assert isinstance(reply, Reply)  # noqa: S101 - else there is a failure
+            try:
+                return call.read(reply)
+            except msgspec.MsgspecError as error:
+                raise UnexpectedAnswer(
+                    f"The answer to {call.operation} isn't one of this API: {error}"
+                ) from error
+        pause = _pause(call, failure, reply, number, jitter())
+        if pause is None or clock() + pause >= until:
+            raise failure
+        yield Wait(pause)
+        number += 1
+
+
+def path_of(template: str, **parts: object) -> str:
+    """Return a path with its parameters, percent-encoded."""
+    return template.format(**{name: quote(str(value), safe="") for name, value in parts.items()})
+
+
+def given(**members: object) -> dict[str, Any]:
+    """Return the members that were given: None and UNSET mean that one is left out. `NULL` stands for JSON's null."""
+    return {
+        name: None if value is NULL else value
+        for name, value in members.items()
+        if value is not None and value is not msgspec.UNSET
+    }
+
+
+class _Null:
+    def __repr__(self) -> str:
+        return "NULL"
+
+
+NULL = _Null()
+
+
+def nullable(value: object) -> object:
+    """Return a member that may be null: UNSET stays, and None is sent as null."""
+    return NULL if value is None else value
+
+
+def _request(call: Call[T], config: Config) -> dict[str, Any]:
+    headers = {"accept": "application/json", "user-agent": config.user_agent, **call.headers}
+    content = None
+    if call.is_change:
+        content = msgspec.json.encode(call.body or {})
+        headers["content-type"] = "application/json"
+    if not call.is_open:
+        if config.token is not None:
+            headers["authorization"] = f"Bearer {config.token}"
+        if call.is_change:
+            headers.setdefault("idempotency-key", secrets.token_hex(16))
+    return {
+        "method": call.method,
+        "url": (config.root if call.is_open else config.base_url) + call.path,
+        "query": {name: _text(value) for name, value in call.query.items()},
+        "headers": headers,
+        "content": content,
+    }
+
+
+def _text(value: object) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    return value if isinstance(value, str) else msgspec.json.encode(value).decode().strip('"')
+
+
+def _failure(call: Call[T], reply: Reply | Exception) -> Exception | None:
+    """Return why a reply is no answer that counts, or None if it is one."""
+    if isinstance(reply, Exception):
+        sentence = f"The service gave no answer to {call.operation}: {reply}. Check the address and the network, and try again."
+        failure = NotReached(sentence)
+        failure.__cause__ = reply
+        return failure
+    if 200 <= reply.status < 300:
+        return None
+    try:
+        members = msgspec.json.decode(reply.content, type=dict[str, Any])
+        code, message = str(members["error"]), str(members["message"])
+    except (msgspec.MsgspecError, KeyError):
+        return UnexpectedAnswer(
+            f"The answer to {call.operation} has the status {reply.status} and isn't one of this API. Check the address."
+        )
+    return BY_CODE.get(code, ApiError)(
+        message=message,
+        code=code,
+        status=reply.status,
+        request_id=str(members.get("request_id", "")),
+        errors=members.get("errors") or [],
+        details=members.get("details") or {},
+        quote=members.get("quote"),
+        retry_after_seconds=_retry_after(reply),
+    )
+
+
+def _pause(
+    call: Call[T], failure: Exception, reply: Reply | Exception, number: int, jitter: float
+) -> float | None:
+    """Return how long to wait before the next attempt, or None if there must be none."""
+    if isinstance(reply, Exception):
+        if call.is_change and call.is_open:
+            return None  # it may have been done, and has no key
+    elif reply.status not in RETRIED and getattr(failure, "code", "") != IN_PROGRESS:
+        return None
+    asked = _retry_after(reply) if isinstance(reply, Reply) else None
+    back_off: float = min(BACK_OFF_MAX_SECONDS, BACK_OFF_SECONDS * 2**number) * (1 - jitter / 2)
+    return back_off if asked is None else asked + jitter * min(1.0, asked)
+
+
+def _retry_after(reply: Reply) -> float | None:
+    """Return the seconds of `Retry-After` (RFC 9110, section 10.2.3), also if it is a date; None without it."""
+    value = reply.headers.get("retry-after")
+    if value is None:
+        return None
+    if value.isascii() and value.isdigit():
+        return float(value)
+    try:
+        return max(
+            0.0, (parsedate_to_datetime(value) - parsedate_to_datetime(reply.headers["date"])).total_seconds()
+        )
+    except (ValueError, TypeError, KeyError):
+        return None

@@ -1,0 +1,99 @@
+"""How the two clients send and wait. Everything else about a call is in `_core`."""
+
+import asyncio
+import time
+from typing import TypeVar
+
+import httpx2
+
+from sublet_client._core import Call, Config, Reply, Send, attempts
+
+T = TypeVar("T")
+
+
+class SyncTransport:
+    """Sends calls over connections that it keeps, from one thread or several."""
+
+    def __init__(self, config: Config, http: httpx2.Client) -> None:
+        self._config = config
+        self._http = http
+
+    def run(self, call: Call[T]) -> T:
+        """Return the result of a call; raises as `attempts`."""
+        running = attempts(call, self._config, time.monotonic)
+        step = next(running)
+        while True:
+            try:
+                if isinstance(step, Send):
+                    step = running.send(self._send(step))
+                else:
+                    time.sleep(step.seconds)
+                    step = next(running)
+            except StopIteration as end:
+                result: T = end.value
+                return result
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._http.close()
+
+    def _send(self, step: Send) -> Reply | Exception:
+        try:
+            answer = self._http.request(
+                step.method,
+                step.url,
+                params=dict(step.query),
+                headers=dict(step.headers),
+                content=step.content,
+                timeout=step.timeout_seconds,
+            )
+        except httpx2.HTTPError as error:
+            return error
+        return _reply(answer)
+
+
+class AsyncTransport:
+    """Sends calls over connections that it keeps, on the event loop."""
+
+    def __init__(self, config: Config, http: httpx2.AsyncClient) -> None:
+        self._config = config
+        self._http = http
+
+    async def run(self, call: Call[T]) -> T:
+        """Return the result of a call; raises as `attempts`."""
+        running = attempts(call, self._config, time.monotonic)
+        step = next(running)
+        while True:
+            try:
+                if isinstance(step, Send):
+                    step = running.send(await self._send(step))
+                else:
+                    await asyncio.sleep(step.seconds)
+                    step = next(running)
+            except StopIteration as end:
+                result: T = end.value
+                return result
+
+    async def close(self) -> None:
+        """Close the connections."""
+        await self._http.aclose()
+
+    async def _send(self, step: Send) -> Reply | Exception:
+        try:
+            answer = await self._http.request(
+                step.method,
+                step.url,
+                params=dict(step.query),
+                headers=dict(step.headers),
+                content=step.content,
+                timeout=step.timeout_seconds,
+            )
+        except httpx2.HTTPError as error:
+            return error
+        return _reply(answer)
+
+
+def _reply(answer: httpx2.Response) -> Reply:
+    return Reply(
+        answer.status_code, {name.lower(): value for name, value in answer.headers.items()}, answer.content
+    )

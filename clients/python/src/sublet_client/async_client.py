@@ -1,0 +1,174 @@
+"""`AsyncClient`: the API as coroutines. As `Client`, with `await`."""
+
+import asyncio
+import os
+import secrets
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from types import TracebackType
+from typing import Literal, Self, TypeVar
+
+import httpx2
+
+from sublet_client import _async
+from sublet_client._errors import PaymentConfirmationRequired
+from sublet_client._quotes import AsyncQuote, is_free, price_of
+from sublet_client._settings import DEADLINE_SECONDS, TIMEOUT_SECONDS, config_of, from_environment
+from sublet_client._transport import AsyncTransport
+from sublet_client._waiting import UNSETTLED, pauses
+from sublet_client.exceptions import NotInTime
+from sublet_client.models import Dnskey, DsRecord, GlueEntry, RegisterAnswer, RenewAnswer, Subdomain
+
+T = TypeVar("T")
+
+
+class AsyncClient:
+    """The API of a registry, for one token.
+
+    `base_url` is that of the service, such as `https://names.example.net/api/v1`. Every change has an `Idempotency-Key`, so it is sent again
+    after a lost answer and done once. `deadline_seconds` bounds a call with all its attempts, `timeout_seconds` one attempt. `http` is an
+    HTTP client of yours, for a proxy or other certificates. Use it in a `async with` block, or call `close`.
+    """
+
+    def __init__(
+        self,
+        base_url: str,
+        token: str | None = None,
+        *,
+        deadline_seconds: float = DEADLINE_SECONDS,
+        timeout_seconds: float = TIMEOUT_SECONDS,
+        http: httpx2.AsyncClient | None = None,
+    ) -> None:
+        config = config_of(base_url, token, deadline_seconds, timeout_seconds)
+        self._transport = AsyncTransport(config, httpx2.AsyncClient() if http is None else http)
+        self.account = _async.AsyncAccountMethods(self._transport)
+        self.credits = _async.AsyncCreditsMethods(self._transport)
+        self.platform_domains = _async.AsyncPlatformDomainsMethods(self._transport)
+        self.subdomains = AsyncSubdomains(self._transport)
+        self.tokens = _async.AsyncTokensMethods(self._transport)
+        self.tickets = _async.AsyncTicketsMethods(self._transport)
+        self.sign_up = _async.AsyncSignUpMethods(self._transport)
+
+    @classmethod
+    def from_environment(cls) -> Self:
+        """Return a client for the service in `SUBLET_URL` and the token in `SUBLET_TOKEN`.
+
+        Raises:
+            ValueError: a variable is missing.
+        """
+        return cls(*from_environment(os.environ))
+
+    async def close(self) -> None:
+        """Close the connections."""
+        await self._transport.close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+
+class AsyncSubdomains(_async.AsyncSubdomainsMethods):
+    """Names: registration, delegation, renewal, trash; quotes, and waiting for the DNS."""
+
+    async def quote(
+        self,
+        fqdn: str,
+        *,
+        nameservers: Sequence[str] | None = None,
+        glue: Sequence[GlueEntry] | None = None,
+        ds_records: Sequence[str | DsRecord | Dnskey] | None = None,
+        registration_mode: Literal["free", "plus", "premium", "special"] | None = None,
+        coupon_code: str | None = None,
+    ) -> AsyncQuote[RegisterAnswer]:
+        """Return what a registration costs; `confirm` of the quote registers.
+
+        A name that costs nothing is not registered before that either, except if a coupon makes it free: then `result` has the answer.
+
+        Raises:
+            ApiError: as `register`.
+        """
+        key = secrets.token_hex(16)
+
+        async def register(max_credits: int | None) -> RegisterAnswer:
+            return await self.register(
+                fqdn=fqdn,
+                nameservers=nameservers,
+                glue=glue,
+                ds_records=ds_records,
+                registration_mode=registration_mode,
+                coupon_code=coupon_code,
+                confirm=None if max_credits is None else True,
+                max_credits=max_credits,
+                idempotency_key=None if max_credits is None else key,
+            )
+
+        if is_free(await self.availability(fqdn=fqdn), registration_mode):
+            return AsyncQuote(0, None, None, register)
+        return await _quoted(register)
+
+    async def quote_renewal(self, fqdn: str, *, coupon_code: str | None = None) -> AsyncQuote[RenewAnswer]:
+        """Return what a renewal costs; `confirm` of the quote renews. What costs nothing is done at once, and is in `result`.
+
+        Raises:
+            ApiError: as `renew`.
+        """
+        key = secrets.token_hex(16)
+        return await _quoted(
+            lambda most: self.renew(
+                fqdn,
+                coupon_code=coupon_code,
+                confirm=None if most is None else True,
+                max_credits=most,
+                idempotency_key=None if most is None else key,
+            )
+        )
+
+    async def quote_restore(self, fqdn: str, *, coupon_code: str | None = None) -> AsyncQuote[RegisterAnswer]:
+        """Return what a restore from the trash costs; `confirm` of the quote restores. What costs nothing is done at once, and is in `result`.
+
+        Raises:
+            ApiError: as `restore`.
+        """
+        key = secrets.token_hex(16)
+        return await _quoted(
+            lambda most: self.restore(
+                fqdn,
+                coupon_code=coupon_code,
+                confirm=None if most is None else True,
+                max_credits=most,
+                idempotency_key=None if most is None else key,
+            )
+        )
+
+    async def wait(self, fqdn: str, *, deadline_seconds: float = DEADLINE_SECONDS) -> Subdomain:
+        """Wait until the DNS has the latest change of a name, and return the name. Its `status` may also be `failed`: look at it.
+
+        Raises:
+            NotInTime: it is still being published.
+            ApiError: as `get`.
+        """
+        until = time.monotonic() + deadline_seconds
+        for pause in pauses():
+            found = await self.get(fqdn)
+            if found.status not in UNSETTLED:
+                return found
+            if time.monotonic() + pause >= until:
+                break
+            await asyncio.sleep(pause)
+        raise NotInTime(
+            f"{fqdn} is still being published after {deadline_seconds:g} s. Wait longer, or see its delegation."
+        )
+
+
+async def _quoted(act: Callable[[int | None], Awaitable[T]]) -> AsyncQuote[T]:
+    """Ask for the price by acting without a confirmation."""
+    try:
+        done = await act(None)
+    except PaymentConfirmationRequired as refusal:
+        found = price_of(refusal)
+        return AsyncQuote(found.price, found, None, act)
+    return AsyncQuote(0, None, done, act)

@@ -1,0 +1,173 @@
+"""`Client`: the API as methods that wait for their answers."""
+
+import os
+import secrets
+import time
+from collections.abc import Callable, Sequence
+from types import TracebackType
+from typing import Literal, Self, TypeVar
+
+import httpx2
+
+from sublet_client import _sync
+from sublet_client._errors import PaymentConfirmationRequired
+from sublet_client._quotes import Quote, is_free, price_of
+from sublet_client._settings import DEADLINE_SECONDS, TIMEOUT_SECONDS, config_of, from_environment
+from sublet_client._transport import SyncTransport
+from sublet_client._waiting import UNSETTLED, pauses
+from sublet_client.exceptions import NotInTime
+from sublet_client.models import Dnskey, DsRecord, GlueEntry, RegisterAnswer, RenewAnswer, Subdomain
+
+T = TypeVar("T")
+
+
+class Client:
+    """The API of a registry, for one token.
+
+    `base_url` is that of the service, such as `https://names.example.net/api/v1`. Every change has an `Idempotency-Key`, so it is sent again
+    after a lost answer and done once. `deadline_seconds` bounds a call with all its attempts, `timeout_seconds` one attempt. `http` is an
+    HTTP client of yours, for a proxy or other certificates. Use it in a `with` block, or call `close`.
+    """
+
+    def __init__(
+        self,
+        base_url: str,
+        token: str | None = None,
+        *,
+        deadline_seconds: float = DEADLINE_SECONDS,
+        timeout_seconds: float = TIMEOUT_SECONDS,
+        http: httpx2.Client | None = None,
+    ) -> None:
+        config = config_of(base_url, token, deadline_seconds, timeout_seconds)
+        self._transport = SyncTransport(config, httpx2.Client() if http is None else http)
+        self.account = _sync.AccountMethods(self._transport)
+        self.credits = _sync.CreditsMethods(self._transport)
+        self.platform_domains = _sync.PlatformDomainsMethods(self._transport)
+        self.subdomains = Subdomains(self._transport)
+        self.tokens = _sync.TokensMethods(self._transport)
+        self.tickets = _sync.TicketsMethods(self._transport)
+        self.sign_up = _sync.SignUpMethods(self._transport)
+
+    @classmethod
+    def from_environment(cls) -> Self:
+        """Return a client for the service in `SUBLET_URL` and the token in `SUBLET_TOKEN`.
+
+        Raises:
+            ValueError: a variable is missing.
+        """
+        return cls(*from_environment(os.environ))
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._transport.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+class Subdomains(_sync.SubdomainsMethods):
+    """Names: registration, delegation, renewal, trash; quotes, and waiting for the DNS."""
+
+    def quote(
+        self,
+        fqdn: str,
+        *,
+        nameservers: Sequence[str] | None = None,
+        glue: Sequence[GlueEntry] | None = None,
+        ds_records: Sequence[str | DsRecord | Dnskey] | None = None,
+        registration_mode: Literal["free", "plus", "premium", "special"] | None = None,
+        coupon_code: str | None = None,
+    ) -> Quote[RegisterAnswer]:
+        """Return what a registration costs; `confirm` of the quote registers.
+
+        A name that costs nothing is not registered before that either, except if a coupon makes it free: then `result` has the answer.
+
+        Raises:
+            ApiError: as `register`.
+        """
+        key = secrets.token_hex(16)
+
+        def register(max_credits: int | None) -> RegisterAnswer:
+            return self.register(
+                fqdn=fqdn,
+                nameservers=nameservers,
+                glue=glue,
+                ds_records=ds_records,
+                registration_mode=registration_mode,
+                coupon_code=coupon_code,
+                confirm=None if max_credits is None else True,
+                max_credits=max_credits,
+                idempotency_key=None if max_credits is None else key,
+            )
+
+        if is_free(self.availability(fqdn=fqdn), registration_mode):
+            return Quote(0, None, None, register)
+        return _quoted(register)
+
+    def quote_renewal(self, fqdn: str, *, coupon_code: str | None = None) -> Quote[RenewAnswer]:
+        """Return what a renewal costs; `confirm` of the quote renews. What costs nothing is done at once, and is in `result`.
+
+        Raises:
+            ApiError: as `renew`.
+        """
+        key = secrets.token_hex(16)
+        return _quoted(
+            lambda most: self.renew(
+                fqdn,
+                coupon_code=coupon_code,
+                confirm=None if most is None else True,
+                max_credits=most,
+                idempotency_key=None if most is None else key,
+            )
+        )
+
+    def quote_restore(self, fqdn: str, *, coupon_code: str | None = None) -> Quote[RegisterAnswer]:
+        """Return what a restore from the trash costs; `confirm` of the quote restores. What costs nothing is done at once, and is in `result`.
+
+        Raises:
+            ApiError: as `restore`.
+        """
+        key = secrets.token_hex(16)
+        return _quoted(
+            lambda most: self.restore(
+                fqdn,
+                coupon_code=coupon_code,
+                confirm=None if most is None else True,
+                max_credits=most,
+                idempotency_key=None if most is None else key,
+            )
+        )
+
+    def wait(self, fqdn: str, *, deadline_seconds: float = DEADLINE_SECONDS) -> Subdomain:
+        """Wait until the DNS has the latest change of a name, and return the name. Its `status` may also be `failed`: look at it.
+
+        Raises:
+            NotInTime: it is still being published.
+            ApiError: as `get`.
+        """
+        until = time.monotonic() + deadline_seconds
+        for pause in pauses():
+            found = self.get(fqdn)
+            if found.status not in UNSETTLED:
+                return found
+            if time.monotonic() + pause >= until:
+                break
+            time.sleep(pause)
+        raise NotInTime(
+            f"{fqdn} is still being published after {deadline_seconds:g} s. Wait longer, or see its delegation."
+        )
+
+
+def _quoted(act: Callable[[int | None], T]) -> Quote[T]:
+    """Ask for the price by acting without a confirmation."""
+    try:
+        done = act(None)
+    except PaymentConfirmationRequired as refusal:
+        found = price_of(refusal)
+        return Quote(found.price, found, None, act)
+    return Quote(0, None, done, act)

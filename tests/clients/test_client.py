@@ -1,0 +1,151 @@
+"""The Python client against the real service: names, quotes, tokens, tickets, both clients, and a service that is killed."""
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+
+import httpx2
+import pytest
+
+from sublet_client import (
+    AsyncClient,
+    Client,
+    GlueEntry,
+    InsufficientCredits,
+    PaymentConfirmationRequired,
+    PreconditionFailed,
+    PriceChanged,
+    SubdomainNotFound,
+    TokenInvalid,
+    ValidationFailed,
+)
+from support.http_clients import NO_TLS
+from support.running_service import Registrant, RunningService
+
+NS = ["ns1.provider.example", "ns2.provider.example"]
+DS = "2371 13 2 1f987cc6583e92df0890718c42a1d3b1a1f4b4a6b2d8a1dd09a4c1d7f4d3e5a6"
+
+
+@contextmanager
+def _client(service: RunningService, who: Registrant) -> Iterator[Client]:
+    http = httpx2.Client(verify=NO_TLS, trust_env=False)
+    with Client(service.base_url, who.token, http=http) as client:
+        yield client
+
+
+@asynccontextmanager
+async def _async_client(service: RunningService, who: Registrant) -> AsyncIterator[AsyncClient]:
+    http = httpx2.AsyncClient(verify=NO_TLS, trust_env=False)
+    async with AsyncClient(service.base_url, who.token, http=http) as client:
+        yield client
+
+
+@pytest.fixture
+def who(service: RunningService) -> Registrant:
+    service.add_domain()
+    return service.add_user(credit_count=25, free_quota="20")
+
+
+def test_a_name_from_registration_to_the_trash(service: RunningService, who: Registrant) -> None:
+    with _client(service, who) as client:
+        found = client.subdomains.availability("blog.example.test")
+        assert found.available
+        glue = [GlueEntry(host="ns1.blog.example.test", ipv4="8.8.4.4")]
+        done = client.subdomains.register(
+            "blog.example.test", nameservers=[*NS, "ns1.blog.example.test"], glue=glue, ds_records=[DS]
+        )
+        assert done.charged_credits == 0
+        settled = client.subdomains.wait("blog.example.test")
+        assert settled.status == "active"
+        assert service.delegation("blog.example.test") == {*NS, "ns1.blog.example.test"}
+        client.subdomains.update_nameservers("blog.example.test", nameservers=NS)
+        assert client.subdomains.get("blog.example.test").nameservers == tuple(NS)
+        assert client.subdomains.delegation("blog.example.test").delegation.stored.nameservers == tuple(NS)
+        client.subdomains.delete("blog.example.test")
+        with pytest.raises(SubdomainNotFound):
+            client.subdomains.update_nameservers("nobody.example.test", nameservers=NS)
+        assert (
+            client.subdomains.quote_restore("blog.example.test").confirm().subdomain.fqdn
+            == "blog.example.test"
+        )
+
+
+def test_nothing_is_paid_without_a_confirmation(service: RunningService, who: Registrant) -> None:
+    with _client(service, who) as client:
+        with pytest.raises(PaymentConfirmationRequired):
+            client.subdomains.register("shop.example.test", registration_mode="plus")
+        quote = client.subdomains.quote("shop.example.test", registration_mode="plus", nameservers=NS)
+        assert quote.price == 10
+        assert quote.details is not None
+        assert quote.details.balance_after == 15
+        assert client.credits.get().credit_balance == 25
+        with pytest.raises(PriceChanged):
+            quote.confirm(max_credits=9)
+        assert quote.confirm().charged_credits == 10
+        assert quote.confirm().charged_credits == 10  # the same key: done once
+        assert client.credits.get().credit_balance == 15
+        assert [each.fqdn for each in client.subdomains.list()] == ["shop.example.test"]
+        free = client.subdomains.quote("gift.example.test", nameservers=NS)
+        assert (free.price, free.result) == (0, None)
+        assert [each.fqdn for each in client.subdomains.list(q="gift")] == []
+        free.confirm()
+        assert [each.fqdn for each in client.subdomains.list(q="gift")] == ["gift.example.test"]
+        for label in ("one", "two"):
+            dear = client.subdomains.quote(f"{label}.example.test", registration_mode="plus")
+            if label == "one":
+                dear.confirm()
+            else:
+                with pytest.raises(InsufficientCredits):
+                    dear.confirm()
+
+
+def test_pages_are_fetched_as_they_are_needed(service: RunningService, who: Registrant) -> None:
+    with _client(service, who) as client:
+        for number in range(5):
+            client.subdomains.register(f"n{number}.example.test")
+        assert len(list(client.subdomains.list(limit=2))) == 5
+
+
+def test_a_change_of_what_was_changed_meanwhile_is_refused(service: RunningService, who: Registrant) -> None:
+    with _client(service, who) as client:
+        client.subdomains.register("blog.example.test")
+        seen = client.subdomains.get_tagged("blog.example.test")
+        client.subdomains.update_nameservers("blog.example.test", nameservers=NS, if_match=seen.etag)
+        with pytest.raises(PreconditionFailed):
+            client.subdomains.update_nameservers("blog.example.test", nameservers=NS[:1], if_match=seen.etag)
+
+
+def test_tokens_and_tickets(service: RunningService, who: Registrant) -> None:
+    with _client(service, who) as client:
+        made = client.tokens.create("ci", ["subdomains:read"], names=["*.example.test"])
+        assert made.secret is not None
+        with Client(service.base_url, made.secret.reveal(), http=httpx2.Client(verify=NO_TLS)) as other:
+            assert list(other.subdomains.list()) == []
+        rotated = client.tokens.rotate(made.token.id, overlap_seconds=0)
+        assert rotated.secret not in (None, made.secret)
+        with (
+            Client(service.base_url, made.secret.reveal(), http=httpx2.Client(verify=NO_TLS)) as other,
+            pytest.raises(TokenInvalid),
+        ):
+            other.account.me()
+        client.tokens.revoke(made.token.id)
+        ticket = client.tickets.open("Where is my name?", "It is gone.")
+        assert client.tickets.reply(ticket.id, "Found.").messages[-1].message == "Found."
+        with pytest.raises(ValidationFailed) as refused:
+            client.tickets.open("", "")
+        assert {each.field for each in refused.value.errors} == {"subject", "message"}
+
+
+def test_the_asynchronous_client_does_the_same(service: RunningService, who: Registrant) -> None:
+    async def story() -> None:
+        async with _async_client(service, who) as client:
+            names = [f"n{number}.example.test" for number in range(10)]
+            await asyncio.gather(*(client.subdomains.register(each, nameservers=NS) for each in names))
+            assert {each.fqdn async for each in client.subdomains.list(limit=3)} == set(names)
+            assert (await client.subdomains.wait(names[0])).status == "active"
+            quote = await client.subdomains.quote("shop.example.test", registration_mode="plus")
+            assert (await quote.confirm()).charged_credits == 10
+            with pytest.raises(SubdomainNotFound):
+                await client.subdomains.get("nobody.example.test")
+
+    asyncio.run(story())

@@ -1,0 +1,58 @@
+"""The generated part of the Python client is that of this version of the API, and every operation has a method."""
+
+import inspect
+import sys
+from pathlib import Path
+
+import pytest
+
+import sublet_client
+from sublet.http.routes import ENDPOINTS, OPEN_ENDPOINTS
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.append(str(ROOT / "tools"))
+import generate_client  # noqa: E402 - a command of the repository, not of a package
+
+GENERATED = generate_client.files()
+
+
+@pytest.mark.parametrize("name", sorted(GENERATED))
+def test_the_generated_files_are_those_of_this_api(name: str) -> None:
+    """Run `make client` after a change of the API."""
+    assert (generate_client.TARGET / name).read_text(encoding="utf-8") == GENERATED[name]
+
+
+def _methods(client: object) -> dict[str, object]:
+    """Return the public methods of a client's groups, as `group.method`."""
+    groups = {name: group for name, group in vars(client).items() if not name.startswith("_")}
+    return {
+        f"{name}.{method}": function
+        for name, group in groups.items()
+        for method, function in inspect.getmembers(group, inspect.ismethod)
+        if not method.startswith("_")
+    }
+
+
+SYNC = _methods(sublet_client.Client("https://names.example.net/api/v1"))
+ASYNC = _methods(sublet_client.AsyncClient("https://names.example.net/api/v1"))
+
+
+@pytest.mark.parametrize("operation", [each.name for each in (*ENDPOINTS, *OPEN_ENDPOINTS)])
+def test_every_operation_has_a_method_in_both_clients(operation: str) -> None:
+    method = ".".join(generate_client.PLACES[operation])
+    assert method in SYNC
+    assert method in ASYNC
+
+
+def test_no_place_is_left_of_an_operation_that_is_gone() -> None:
+    assert set(generate_client.PLACES) == {each.name for each in (*ENDPOINTS, *OPEN_ENDPOINTS)}
+
+
+def test_both_clients_have_the_same_methods_with_the_same_arguments() -> None:
+    assert SYNC.keys() == ASYNC.keys()
+    for name, method in SYNC.items():
+        parameters = inspect.signature(method).parameters  # type: ignore[arg-type] # a bound method
+        others = inspect.signature(ASYNC[name]).parameters  # type: ignore[arg-type]
+        assert {key: str(each) for key, each in parameters.items()} == {
+            key: str(each) for key, each in others.items()
+        }, name
