@@ -13,6 +13,7 @@ from typing import Any
 
 import psycopg
 import pytest
+from sqlalchemy import select
 from typer.testing import CliRunner
 
 from docs.test_api_page import check_examples, primary_and_settings
@@ -20,6 +21,7 @@ from docs.test_cli_page import REFUSED_EXAMPLES, examples, prepare
 from sublet.cli.main import app
 from sublet.db import open_database
 from sublet.db.marks import DELETE_OLD
+from sublet.mail.store import mails
 from sublet.processes.processes import Announce, announce
 from sublet.registry.copy_store import list_copied, list_other
 from sublet.registry.privileges import ROLES
@@ -27,7 +29,7 @@ from sublet.schema import APPEND_ONLY, metadata
 from sublet.schema_revision import needed_revision
 from sublet.subdomains.sweep import store as sweep_store
 from support.authenticator import Authenticator
-from support.browsers import signed_in
+from support.browsers import Browser
 from support.postgresql import fresh_database
 from support.postgresql_proxy import Proxy, run_proxy
 from support.running_service import Registrant, RunningService, running_service
@@ -109,9 +111,14 @@ def test_the_service_works_with_a_login_for_each_part(found: Logins, tmp_path: P
 
 
 def _use_sessions(service: RunningService, member: Registrant) -> None:
-    """Send each request that only a session may send. The operator signed the user in, because no example did."""
-    browser = signed_in(service, member.email)
+    """Send each request that only a session may send."""
     origin = service.base_url.removesuffix("/api/v1")
+    assert service.client.post(f"{origin}/auth/sessions", json={"email": member.email}).status_code == 202
+    newest = select(mails.c.text).where(mails.c.recipient == member.email).order_by(mails.c.id.desc())
+    text = service.read(lambda tx: str(tx.connection.execute(newest.limit(1)).scalar_one()))
+    entered = {"email": member.email, "code": re.findall(r"your code is (\d{6})", text)[0]}
+    signed_in = service.client.post(f"{origin}/auth/sessions/confirm", json=entered)
+    browser = Browser(service, signed_in.headers["set-cookie"].partition("=")[2].partition(";")[0])
     authenticator = Authenticator(origin)
     asked = browser.call("POST", "/passkeys/challenge", {}).json()["public_key"]
     body = {"name": "phone", "credential": authenticator.create(asked)}

@@ -96,6 +96,8 @@ def test_every_endpoint_has_its_section_in_the_order_of_the_contract() -> None:
         assert f"HTTP {endpoint.status}\n" in section, f"{endpoint.name} shows no success"
         if endpoint.is_open:
             needed = "Needs no token"
+        elif endpoint.needs_session:
+            needed = "Needs a session"
         else:
             needed = "Any valid token will do" if endpoint.scope is None else f"`{endpoint.scope}`"
         assert needed in section, f"{endpoint.name} does not name its scope"

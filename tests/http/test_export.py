@@ -6,18 +6,21 @@ from typing import Any
 
 import msgspec
 from sqlalchemy import text
+from starlette.datastructures import Headers
 
 from sublet.accounts.find import find_member
 from sublet.accounts.model import Registrant
 from sublet.accounts.tokens import issue_token
 from sublet.config import Settings
 from sublet.db import Database, Tx
+from sublet.http.client import Client
 from sublet.http.endpoints import Call, Context
 from sublet.http.limits import Limits
 from sublet.http.me import export
 from sublet.http.observe import Metrics
 from sublet.http.settling import Settling
 from sublet.secret import Secret
+from sublet.sign_in.model import Site
 from sublet.subdomains.store import subdomains
 from support.registry import OPERATOR, Registry
 from support.repetitions import share
@@ -86,6 +89,7 @@ def test_an_export_of_many_names_comes_in_parts(registry: Registry) -> None:
         fingerprint="",
         request_path="/me/export",
         query_string="",
+        client=Client("", "", "", Site("", ""), Headers()),
     )
     for _ in range(TRIES):
         parts, longest = registry.run(read_export(call))

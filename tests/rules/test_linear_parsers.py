@@ -6,6 +6,7 @@ reference's work in 50 ms.
 
 import ast
 import asyncio
+import base64
 import json
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -13,6 +14,7 @@ from typing import Any
 
 import pytest
 from starlette.datastructures import Headers
+from webauthn.helpers import parse_cbor
 
 from sublet.accounts.tokens import digest, find_secrets, is_well_formed
 from sublet.config import parse_dns_servers, parse_listen, parse_mail_from
@@ -27,17 +29,21 @@ from sublet.dns.query import read_query as read_dns_query
 from sublet.dns.types import DnskeyInput, DsInput, GlueInput
 from sublet.dns.wire import read_name, read_record, walk
 from sublet.http.bodies import NoBody, RegisterBody, SubdomainsQuery
+from sublet.http.client import is_from_site
 from sublet.http.errors import accepted_request_id, render_refusal, wants_problem
 from sublet.http.idempotency import fingerprint, read_key
 from sublet.http.json_body import check_media_type, parse_object
 from sublet.http.limits import address_key, client_address, trusted_addresses
 from sublet.http.members import Reading, invalid_request, read_members, read_query
+from sublet.http.session_cookie import COOKIE, read_cookie
 from sublet.ids import decode_cursor, parse_id, parse_ticket_number
 from sublet.platform_domains.label_patterns import matches, parse_pattern
 from sublet.platform_domains.zone_file import parse_zone_file
 from sublet.restrictions import Restrictions, check_restrictions
 from sublet.secret import without_secrets
 from sublet.service.logs import quoted
+from sublet.sign_in.model import Site
+from sublet.sign_in.passkeys import check_challenge
 from sublet.subdomains.naming import canonical_domain
 from sublet.tickets.lifecycle import check_line, check_message
 from support.in_memory_zone import RECORDS, reader_of
@@ -98,6 +104,12 @@ def _restrictions(text: str) -> object:
     networks = tuple(text[start : start + 50] for start in range(0, len(text), 50))
     sent = Restrictions(names=(f"*.{text}",), domains=(text,), networks=networks)
     return check_restrictions(sent, datetime(2026, 11, 21, tzinfo=UTC))
+
+
+def _challenge(text: str) -> object:
+    """Read what an authenticator says that it signed."""
+    credential = {"response": {"clientDataJSON": text}}
+    return check_challenge("00", credential, "sign-in", datetime(2026, 11, 21, tzinfo=UTC))
 
 
 def header(name: str, value: str) -> Headers:
@@ -245,6 +257,16 @@ def with_fields(
     return texts(lambda text: parse(header(name, text)), HEAD, start, end)
 
 
+SITE = Site("https://names.example.net", "names.example.net")
+CBOR: dict[str, Callable[[int], bytes]] = {
+    "arrays in arrays": lambda size: b"\x81" * size,
+    "arrays without end": lambda size: b"\x9f" * size,
+    "tags": lambda size: b"\xc6" * size,
+    "a long list": lambda size: b"\x9f" + b"\x00" * (size - 2) + b"\xff",
+    "a map of lists": lambda size: b"\xbf" + b"\x80\x00" * (size // 2 - 1) + b"\xff",
+    "one key again and again": lambda size: b"\xbf" + b"\x00\x00" * (size // 2 - 1) + b"\xff",
+    "a large number": lambda size: b"\xc2\x59" + (size - 4).to_bytes(2, "big") + b"\xff" * (size - 4),
+}
 PARSERS: dict[str, dict[str, tuple[Make, int]]] = {
     "check_media_type": with_fields("content-type", check_media_type, "application/json", "x"),
     "check_media_type of parameters": with_fields(
@@ -252,6 +274,13 @@ PARSERS: dict[str, dict[str, tuple[Make, int]]] = {
     ),
     "check_media_type of encodings": with_fields("content-encoding", check_media_type, "identity", "x"),
     "read_key": with_fields("idempotency-key", lambda fields: read_key(fields, Reading())),
+    "read_cookie": with_fields("cookie", read_cookie, f"{COOKIE}=a; ", ";="),
+    "is_from_site": with_fields("origin", lambda fields: is_from_site(fields, SITE)),
+    "check_challenge": texts(_challenge, BODY),
+    "check_challenge of JSON": texts(
+        lambda text: _challenge(base64.urlsafe_b64encode(text.encode()).decode()), BODY // 2, '{"type": "'
+    ),
+    "the library's parse_cbor": built(CBOR, parse_cbor, BODY),
     "wants_problem": texts(wants_problem, HEAD, "", "application/problem+json"),
     "wants_problem with weights": texts(wants_problem, HEAD, "application/problem+json", ";q=0"),
     "accepted_request_id": texts(accepted_request_id, HEAD),

@@ -2,6 +2,7 @@
 
 # ruff: noqa: S608 - its SQL is put together of the tests' own words
 
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -10,6 +11,7 @@ from sqlalchemy import delete as delete_rows
 from sqlalchemy import func, insert, select, text, update
 
 from sublet import audit
+from sublet.accounts.session_store import passkeys, sessions
 from sublet.accounts.store import find_user, memberships, tokens, users
 from sublet.accounts.tokens import issue_token, new_token, revoke_token
 from sublet.accounts.users import suspend_user
@@ -25,6 +27,7 @@ from sublet.mail.outbox import enqueue
 from sublet.mail.store import mails
 from sublet.platform_domains.offers import withdraw_offer
 from sublet.platform_domains.store import platform_domains
+from sublet.sign_up.store import mailed_codes
 from sublet.subdomains import store
 from sublet.subdomains.delete import delete
 from sublet.subdomains.model import UpdateNameservers
@@ -53,6 +56,7 @@ from support.corrupt_registry import (
     without_unique,
 )
 from support.registry import OPERATOR, START, Registry
+from support.signing_in import new_passkey, sign_in
 
 SHOP = "shop.example.test"
 PAID = "paid.example.test"
@@ -680,6 +684,56 @@ def test_each_fault_breaks_exactly_its_invariants(
             wrong[case] = (wanted, found[case])
     assert wrong == {}
     assert busy.doctor() == [], "each fault was taken back"
+
+
+SIGN_INS: dict[str, tuple[Spoil, set[str]]] = {
+    "session of another": (change(sessions, "id = 1", user_id=2), {"audited session"}),
+    "session of no user": (
+        change(sessions, "id = 1", user_id=99),
+        {"audited session", "rows_belong_together session"},
+    ),
+    "session from before it began": (
+        change(sessions, "id = 1", signed_in_at=START - DAY),
+        {"session_is_possible session"},
+    ),
+    "session that was used before": (
+        change(sessions, "id = 1", last_used_at=START - DAY),
+        {"session_is_possible session"},
+    ),
+    "session of no kind": (change(sessions, "id = 1", how="password"), {"session_is_possible session"}),
+    "passkey of another": (change(passkeys, "id = 1", user_id=2), {"audited passkey"}),
+    "passkey of a deleted user": (
+        both(change(passkeys, "id = 1", user_id=2), change(users, "id = 2", deleted_at=START)),
+        {"audited passkey", "rows_belong_together passkey"},
+    ),
+    "code of another purpose": (
+        change(mailed_codes, "id = 1", purpose="sign_up"),
+        {"code_is_possible mailed_code"},
+    ),
+    "code of no purpose": (change(mailed_codes, "id = 1", purpose="x"), {"code_is_possible mailed_code"}),
+    "code for nobody": (
+        change(mailed_codes, "id = 1", purpose="new_address", user_id=None),
+        {"code_is_possible mailed_code"},
+    ),
+    "code used too late": (
+        change(mailed_codes, "id = 1", used_at=START + DAY),
+        {"code_is_possible mailed_code"},
+    ),
+    "secret of a session": (
+        both(
+            change(sessions, "id = 1", digest="a" * 64),
+            lambda tx: audit.record(tx, replace(SYSTEM, reason="a" * 64), "user.edit", 1),
+        ),
+        {"audit_has_no_secret audit_event"},
+    ),
+}
+
+
+def test_each_fault_of_sessions_passkeys_and_codes_is_found(registry: Registry) -> None:
+    new_passkey(registry, sign_in(registry))
+    found = found_after_each(registry, {case: spoil for case, (spoil, _) in SIGN_INS.items()})
+    for case, (_, expected) in SIGN_INS.items():
+        assert {f"{each.invariant} {each.object_type}" for each in found[case]} == expected, case
 
 
 def test_a_table_without_its_guard_is_found(busy: Registry) -> None:

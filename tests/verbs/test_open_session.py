@@ -13,6 +13,7 @@ from sublet.accounts.rotate_token import rotate_token
 from sublet.accounts.session_store import sessions, touch_sessions
 from sublet.accounts.store import Use
 from sublet.accounts.users import UserEdit, edit_user, suspend_user
+from sublet.doctor.running import check_sweep
 from sublet.errors import (
     NotFound,
     RateLimited,
@@ -251,6 +252,9 @@ def test_tokens_that_spend_need_a_sign_in_within_ten_minutes(registry: Registry)
 def test_the_sweep_deletes_sessions_that_have_expired(registry: Registry) -> None:
     sign_in(registry)
     registry.sweep()
-    registry.live(days=15)
+    registry.advance(days=3)
+    late = [(each.invariant, each.object_id) for each in registry.read(check_sweep)]
+    assert late == [("expired_is_deleted", "mailed_codes")]
+    registry.live(days=15, step_days=3)
     count = select(func.count()).select_from(sessions)
     assert registry.read(lambda tx: tx.connection.execute(count).scalar_one()) == 0

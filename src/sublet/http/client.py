@@ -55,13 +55,19 @@ class Clients:
         if self._trusted:
             address = client_address(address, fields.getlist("x-forwarded-for"), self._trusted)
         site = self._own_site or _site_of(f"{scope['scheme']}://{fields.get('host', '')}")
+        if not site.host:
+            site = _site_of(self._public_url)
         return Client(address, network_key(address) or "", self._public_url, site, fields)
 
 
 @lru_cache(SITES_MAX)
 def _site_of(url: str) -> Site:
-    parts = urlsplit(url)
-    return Site(f"{parts.scheme}://{parts.netloc}".lower(), parts.hostname or "")
+    """Return the site of a URL, with an empty host if there is none or it is malformed."""
+    try:
+        parts = urlsplit(url)
+        return Site(f"{parts.scheme}://{parts.netloc}".lower(), parts.hostname or "")
+    except ValueError:
+        return Site("", "")
 
 
 def is_from_site(fields: Headers, site: Site) -> bool | None:
