@@ -142,7 +142,8 @@ def record(
 
     `action` is noun.verb ("subdomain.renew"). The noun is the object's type, unless `object_type` names another.
     """
-    statement, values = _insertion(_event(tx, actor, action, object_id, object_type, before, after))
+    event = _event(tx, actor, action, object_id, object_type, before, after)
+    statement, values = _insertion(event, is_for_another=actor.account_id is not None)
     statement.run(tx, **values)
 
 
@@ -159,15 +160,18 @@ def record_many(
         _event(tx, actor, action, object_id, None, before[object_id] if before else None, values)
         for object_id, values in after.items()
     ]
-    insertions = [_insertion(each) for each in rows]
+    insertions = [_insertion(each, is_for_another=actor.account_id is not None) for each in rows]
     if insertions:
         insertions[0][0].run_many(tx, [values for _, values in insertions])
 
 
-def _insertion(event: dict[str, Any]) -> tuple[Prepared, dict[str, Any]]:
-    """Return the statement that adds an event, and its parameters. An event of another actor than the owner gets the owner."""
+def _insertion(event: dict[str, Any], *, is_for_another: bool) -> tuple[Prepared, dict[str, Any]]:
+    """Return the statement that adds an event, and its parameters. An event of another actor than the owner gets the owner.
+
+    `is_for_another` is true if the actor acts for an organization, which owns the object.
+    """
     kind, object_id = event["object_type"], event["object_id"]
-    is_own = event["user_id"] is not None and kind != "name_transfer"
+    is_own = event["user_id"] is not None and not is_for_another and kind != "name_transfer"
     if is_own or event["action"] in _UNTOLD:
         return _ADDED, event
     if kind == "user":

@@ -123,3 +123,55 @@ def test_known_and_unknown_addresses_answer_alike(shop: RunningService) -> None:
     assert len(forms) == 1
     medians = [statistics.median(seconds[each]) for each in (True, False)]
     assert max(medians) < share(3.0, whole=1.2) * min(medians), medians
+
+
+def test_names_move_between_people_and_organizations(
+    shop: RunningService, ada: Registrant, bob: Registrant
+) -> None:
+    coop = shop.call(ada, "POST", "/organizations", {"name": "Coop"}).json()["organization"]
+    of_coop = shop.token_for(ada, coop["id"])
+    fqdn = shop.register(ada, fresh())["subdomain"]["fqdn"]
+    # To the own organization: offered to the own address, and accepted with a token for the organization.
+    own = push(shop, ada, ada.email, fqdn).json()["transfer"]
+    refused = shop.call(ada, "POST", f"/transfers/{own['id']}/accept")
+    assert (refused.status_code, refused.json()["error"]) == (409, "conflict")
+    assert "hold this name already" in refused.json()["message"]
+    taken = shop.call(of_coop, "POST", f"/transfers/{own['id']}/accept").json()["transfer"]
+    assert taken["state"] == "accepted"
+    assert shop.call(of_coop, "GET", f"/subdomains/{fqdn}").status_code == 200
+    assert shop.call(ada, "GET", f"/subdomains/{fqdn}").status_code == 404
+    assert shop.call(of_coop, "GET", "/usage/free-subdomains").json()["usage"]["used"] == 1
+    # From the organization to another person, who sees its name and not the address of a member.
+    offered = shop.call(of_coop, "POST", f"/subdomains/{fqdn}/transfer", {"to": bob.email}).json()["transfer"]
+    assert (offered["direction"], offered["sender"]) == ("sent", "Coop")
+    path = f"/transfers/{offered['id']}"
+    assert shop.call(ada, "GET", path).status_code == 404
+    assert shop.call(bob, "GET", path).json()["transfer"]["sender"] == "Coop"
+    assert shop.call(ada, "DELETE", path).status_code == 404
+    assert shop.call(bob, "POST", f"{path}/accept").status_code == 200
+    assert shop.call(bob, "GET", f"/subdomains/{fqdn}").status_code == 200
+    assert shop.call(of_coop, "GET", path).json()["transfer"]["state"] == "accepted"
+
+
+def test_who_is_in_no_organization_can_t_offer_a_name_to_the_own_address(
+    shop: RunningService, ada: Registrant
+) -> None:
+    answer = push(shop, ada, ada.email)
+    assert answer.json()["errors"][0]["field"] == "to"
+
+
+def test_the_activity_of_an_organization_has_what_any_member_did(
+    shop: RunningService, ada: Registrant
+) -> None:
+    coop = shop.call(ada, "POST", "/organizations", {"name": "Coop"}).json()["organization"]
+    of_coop = shop.token_for(ada, coop["id"])
+    own, shared = fresh(), fresh()
+    shop.register(ada, own)
+    shop.register(of_coop, shared)
+    activity = shop.call(of_coop, "GET", "/activity").json()["activity"]
+    assert {each["subdomain"] for each in activity if each["subdomain"]} == {shared}
+    (registered,) = [each for each in activity if each["action"] == "subdomain.register"]
+    assert (registered["by"], registered["token_name"]) == ("user", "shared")
+    for method, path in (("GET", "/me/export"), ("DELETE", "/me")):
+        refused = shop.call(of_coop, method, path)
+        assert (refused.status_code, refused.json()["details"]) == (403, {"restriction": "organization_id"})

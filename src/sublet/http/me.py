@@ -35,10 +35,12 @@ async def activity(call: Call[None, ActivityQuery]) -> Answer:
     _refuse_restricted(call)
     query = call.query
     wanted = ActivityFilter(query.action, query.token_id, query.since, query.until)
-    user_id = call.registrant.user.id
+    user_id, account = call.registrant.user.id, call.registrant.account
+    account_id = account.id if account is not None else None
 
     def find(tx: Tx, limit: int, after: Position | None) -> Iterator[tuple[Position, shapes.ActivityShape]]:
-        for each in list_activity(tx, user_id, wanted, limit, after.id if after is not None else None):
+        before_id = after.id if after is not None else None
+        for each in list_activity(tx, user_id, wanted, limit, before_id, account_id=account_id):
             yield Position(each.at, each.id), shapes.ActivityShape.of(each)
 
     items, page, headers = await read_page(call, "activity", find)
@@ -127,6 +129,11 @@ def _refuse_restricted(call: Call[Any, Any]) -> None:
 
 def _refuse_weak(call: Call[Any, Any]) -> None:
     """Raise if the token may not see and change all that an account has, besides spending."""
+    if call.registrant.account is not None:
+        raise TokenRestricted(
+            "This is about your own account, and the token is for an organization. Use a token of your own.",
+            details={"restriction": "organization_id"},
+        )
     _refuse_restricted(call)
     for scope in FIRST_SCOPES:
         if scope not in call.registrant.restrictions.scopes:

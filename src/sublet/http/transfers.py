@@ -4,7 +4,6 @@ from collections.abc import Callable, Iterator
 from datetime import datetime
 from typing import Any, Concatenate, ParamSpec
 
-from sublet.accounts.model import User
 from sublet.credits.model import Outcome
 from sublet.db import Tx
 from sublet.http import shapes
@@ -18,7 +17,7 @@ from sublet.ids import Position
 from sublet.subdomains.transfers import store
 from sublet.subdomains.transfers.accept import accept
 from sublet.subdomains.transfers.decline import decline
-from sublet.subdomains.transfers.find import find_own_transfer, is_sender, lock_both
+from sublet.subdomains.transfers.find import Side, find_own_transfer, is_sender, lock_both
 from sublet.subdomains.transfers.model import NameTransfer, TransferFilter
 from sublet.subdomains.transfers.push import push
 from sublet.subdomains.transfers.withdraw import withdraw
@@ -42,14 +41,14 @@ async def push_(call: Call[TransferBody, None]) -> Answer:
 async def list_transfers(call: Call[None, TransfersQuery]) -> Answer:
     """List transfers.
 
-    Those that the user sent, and those to its address, newest first.
+    Those that the user sent, and those to its address, newest first. With a token for an organization, those that it sent.
     """
-    user, restrictions = call.registrant.user, call.actor().restrictions
+    side, restrictions = _side(call), call.actor().restrictions
     wanted = TransferFilter(call.query.state, call.query.direction)
 
     def find(tx: Tx, limit: int, after: Position | None) -> Iterator[tuple[Position, shapes.TransferShape]]:
-        for each in store.list_own(tx, user, restrictions, wanted, limit, after):
-            yield Position(each.created_at, each.id), _shape(user, each, tx.now)
+        for each in store.list_own(tx, side.person, side.holder, restrictions, wanted, limit, after):
+            yield Position(each.created_at, each.id), _shape(side, each, tx.now)
 
     items, page, headers = await read_page(call, "transfers", find)
     return Answer(shapes.TransfersAnswer(transfers=items, page=page), headers)
@@ -66,7 +65,7 @@ async def get_transfer(call: Call[None, None]) -> Answer:
 async def accept_(call: Call[NoBody, None]) -> Answer:
     """Accept a transfer.
 
-    The name moves to the user with its term, mode and delegation. A free name counts in the free quota. Nothing is charged.
+    The name moves to the user, or to the organization that the token is for, with its term, mode and delegation. A free name counts in the free quota. Nothing is charged.
     """
     done = await write_once(
         call,
@@ -110,10 +109,14 @@ def _if_match(
 
 
 def _answer(tx: Tx, call: Call[Any, Any], identifier: str) -> shapes.TransferAnswer:
-    user = call.registrant.user
+    side = _side(call)
     return shapes.TransferAnswer(
-        transfer=_shape(user, find_own_transfer(tx, call.actor(), user, identifier), tx.now)
+        transfer=_shape(side, find_own_transfer(tx, call.actor(), side, identifier), tx.now)
     )
+
+
+def _side(call: Call[Any, Any]) -> Side:
+    return Side(call.registrant.user, call.registrant.holder)
 
 
 async def _changed(call: Call[Any, Any], done: Done) -> Answer:
@@ -121,10 +124,10 @@ async def _changed(call: Call[Any, Any], done: Done) -> Answer:
     return Answer(answer, done.headers, done.status)
 
 
-def _shape(user: User, transfer: NameTransfer, now: datetime) -> shapes.TransferShape:
+def _shape(side: Side, transfer: NameTransfer, now: datetime) -> shapes.TransferShape:
     return shapes.TransferShape(
         id=transfer.id,
-        direction="sent" if is_sender(transfer, user) else "received",
+        direction="sent" if is_sender(transfer, side) else "received",
         subdomain=transfer.subdomain,
         sender=transfer.sender,
         to=transfer.recipient_email,

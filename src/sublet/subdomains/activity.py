@@ -64,13 +64,19 @@ class Activity:
 
 
 def list_activity(
-    tx: Tx, user_id: int, wanted: ActivityFilter, limit: int, before_id: int | None
+    tx: Tx,
+    user_id: int,
+    wanted: ActivityFilter,
+    limit: int,
+    before_id: int | None,
+    *,
+    account_id: int | None = None,
 ) -> list[Activity]:
     """Return what a user did, and what others did to the user's account, names, tokens and tickets, the newest first.
 
-    `before_id` is the id of the last event of the page before.
+    With `account_id`, return what was done to the names, credits and tickets of that organization, by any of its members too. `before_id` is the id of the last event of the page before.
     """
-    events = audit.list_activity(tx, user_id, wanted, limit, before_id)
+    events = audit.list_activity(tx, account_id or user_id, wanted, limit, before_id)
     tokens = {each.id: each.name for each in list_tokens(tx, user_id)}
     named = {each.object_id for each in events if each.object_type == "subdomain"}
     fqdns = {each.id: each.fqdn for each in list_subdomains(tx, named)} if named else {}

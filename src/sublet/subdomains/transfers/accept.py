@@ -24,14 +24,16 @@ from sublet.subdomains.transfers.model import ACCEPTED
 
 
 def accept(tx: Tx, actor: Actor, identifier: str, *, free_quota: int) -> Outcome:
-    """Move the name of a pending transfer to the acting user, as it is. Automatic renewal ends, and both users get a mail.
+    """Move the name of a pending transfer to the acting user, or to the organization that the token is for, as it is.
+
+    Automatic renewal ends, and both sides get a mail.
 
     `free_quota` is the setting, for users without their own quota.
 
     Raises, in this order:
         AccountSuspended: the user is suspended.
         TransferNotFound: no such transfer is addressed to the user, or the token is not for its name.
-        Conflict: it is not pending; the sender is suspended.
+        Conflict: it is not pending; the receiver holds the name already; the sender is suspended.
         PlatformDomainNotFound: the user can't see the platform domain.
         SubdomainUnavailable: the label is reserved for the user; the name looks like one of another user.
         FreeQuotaExceeded: the name is free, and all free names of the user's quota are in use.
@@ -39,11 +41,16 @@ def accept(tx: Tx, actor: Actor, identifier: str, *, free_quota: int) -> Outcome
 
     Not checked: whether the platform domain is open to registrations, and names that depend on this one.
     """
-    receiver, sender = lock_both(tx, actor, identifier)
-    transfer = find_received(tx, actor, receiver, identifier)
+    side, sender = lock_both(tx, actor, identifier)
+    receiver = side.holder
+    transfer = find_received(tx, actor, side, identifier)
     if sender is None:  # it was added after the locks
         raise not_found()
     refuse_ended(tx, transfer)
+    if sender.id == receiver.id:
+        raise Conflict(
+            "You hold this name already. Accept it with a token for the organization that should get it."
+        )
     if sender.suspended_at is not None:
         raise Conflict("The sender's account is suspended, so this name can't be moved now. Ask the sender.")
     subdomain = subdomain_store.find_subdomain(tx, transfer.subdomain_id)

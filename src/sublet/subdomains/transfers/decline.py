@@ -1,11 +1,10 @@
 """Decline a name that is offered (POST /transfers/{id}/decline; docs/spec-choices.md, "Transfers of names")."""
 
-from sublet.accounts.find import lock_acting_user
 from sublet.audit import Actor
 from sublet.credits.model import Outcome
 from sublet.db import Tx
 from sublet.subdomains.transfers.end import end
-from sublet.subdomains.transfers.find import find_received, just_ended, refuse_ended
+from sublet.subdomains.transfers.find import find_received, just_ended, lock_side, refuse_ended
 from sublet.subdomains.transfers.model import DECLINED
 
 
@@ -17,9 +16,9 @@ def decline(tx: Tx, actor: Actor, identifier: str) -> Outcome:
         TransferNotFound: no such transfer is addressed to the user, or the token is not for its name.
         Conflict: it is not pending.
     """
-    user = lock_acting_user(tx, actor)
-    transfer = find_received(tx, actor, user, identifier)
+    side = lock_side(tx, actor)
+    transfer = find_received(tx, actor, side, identifier)
     refuse_ended(tx, transfer)
-    if not end(tx, actor, transfer, DECLINED, user):
+    if not end(tx, actor, transfer, DECLINED, side.holder):
         raise just_ended()
     return Outcome(transfer.id)

@@ -1,11 +1,13 @@
 """Find the transfer that a path names by its id, for the user who sent or received it."""
 
+from dataclasses import dataclass
+
 from sublet.accounts import store as account_store
-from sublet.accounts.find import refuse_suspended
+from sublet.accounts.find import lock_holder
 from sublet.accounts.model import User
 from sublet.audit import Actor
 from sublet.db import Tx
-from sublet.errors import Conflict, NotFound, TransferNotFound
+from sublet.errors import Conflict, TransferNotFound
 from sublet.ids import parse_id
 from sublet.subdomains.transfers import store
 from sublet.subdomains.transfers.model import PENDING, NameTransfer
@@ -16,52 +18,60 @@ def not_found() -> TransferNotFound:
     return TransferNotFound("You have no such transfer. Check the id; GET /transfers lists yours.")
 
 
-def find_own_transfer(tx: Tx, actor: Actor, user: User, identifier: str) -> NameTransfer:
-    """Return the transfer that the user sent or received.
+@dataclass(frozen=True, slots=True)
+class Side:
+    """Who asks about a transfer: a person, and the holder that the request is about: the person, or an organization's account."""
+
+    person: User
+    holder: User
+
+
+def find_own_transfer(tx: Tx, actor: Actor, side: Side, identifier: str) -> NameTransfer:
+    """Return the transfer that the holder sent, or that is addressed to the person.
 
     Raises:
         TransferNotFound: there is none, or the token is not for its name.
     """
     found = _find(tx, actor, identifier)
-    if found is None or not (is_sender(found, user) or is_receiver(found, user)):
+    if found is None or not (is_sender(found, side) or is_receiver(found, side)):
         raise not_found()
     return found
 
 
-def find_sent(tx: Tx, actor: Actor, user: User, identifier: str) -> NameTransfer:
-    """Return the transfer that the user sent.
+def find_sent(tx: Tx, actor: Actor, side: Side, identifier: str) -> NameTransfer:
+    """Return the transfer that the holder sent.
 
     Raises:
         TransferNotFound: there is none, or the token is not for its name.
     """
-    found = find_own_transfer(tx, actor, user, identifier)
-    if not is_sender(found, user):
+    found = find_own_transfer(tx, actor, side, identifier)
+    if not is_sender(found, side):
         raise not_found()
     return found
 
 
-def find_received(tx: Tx, actor: Actor, user: User, identifier: str) -> NameTransfer:
-    """Return the transfer that is addressed to the user.
+def find_received(tx: Tx, actor: Actor, side: Side, identifier: str) -> NameTransfer:
+    """Return the transfer that is addressed to the person.
 
     Raises:
         TransferNotFound: there is none, or the token is not for its name.
     """
-    found = find_own_transfer(tx, actor, user, identifier)
-    if not is_receiver(found, user):
+    found = find_own_transfer(tx, actor, side, identifier)
+    if not is_receiver(found, side):
         raise not_found()
     return found
 
 
-def is_sender(transfer: NameTransfer, user: User) -> bool:
-    """True if the user started the transfer."""
-    return transfer.from_user_id == user.id
+def is_sender(transfer: NameTransfer, side: Side) -> bool:
+    """True if the holder gives the name away."""
+    return transfer.from_user_id == side.holder.id
 
 
-def is_receiver(transfer: NameTransfer, user: User) -> bool:
-    """True if the transfer is addressed to the user, or the user answered it under an earlier address."""
+def is_receiver(transfer: NameTransfer, side: Side) -> bool:
+    """True if the transfer is addressed to the person, or the holder answered it under an earlier address."""
     if transfer.to_user_id is not None:
-        return transfer.to_user_id == user.id
-    return transfer.recipient_email == user.email
+        return transfer.to_user_id == side.holder.id
+    return transfer.recipient_email == side.person.email
 
 
 def _find(tx: Tx, actor: Actor, identifier: str) -> NameTransfer | None:
@@ -70,21 +80,30 @@ def _find(tx: Tx, actor: Actor, identifier: str) -> NameTransfer | None:
     return found if found is not None and actor.restrictions.allows_name(found.subdomain) else None
 
 
-def lock_both(tx: Tx, actor: Actor, identifier: str) -> tuple[User, User | None]:
-    """Return the acting user and the transfer's sender (None without such a transfer), both locked in order of id.
+def lock_side(tx: Tx, actor: Actor) -> Side:
+    """Return who sent the request, and lock the rows.
 
     Raises, in this order:
         NotFound: the actor is not a user.
-        AccountSuspended: the acting user is suspended.
+        TokenRevoked: the user has left the organization.
+        AccountSuspended: the user or the holder is suspended.
+    """
+    holder = lock_holder(tx, actor)
+    person = holder if holder.id == actor.user_id else account_store.find_user(tx, actor.user_id or 0)
+    assert person is not None  # noqa: S101 - `lock_holder` has found it
+    return Side(person, holder)
+
+
+def lock_both(tx: Tx, actor: Actor, identifier: str) -> tuple[Side, User | None]:
+    """Return who sent the request, and the holder who sent the transfer (None without such a transfer). All are locked in order of id.
+
+    Raises:
+        NotFound, TokenRevoked, AccountSuspended: as `lock_side`.
     """
     found = _find(tx, actor, identifier)
-    ids = {actor.user_id or 0, *([found.from_user_id] if found is not None else [])}
+    ids = {actor.user_id or 0, actor.holder_id or 0, *([found.from_user_id] if found is not None else [])}
     locked = account_store.lock_users(tx, ids)
-    user = locked.get(actor.user_id or 0)
-    if user is None or user.deleted_at is not None:
-        raise NotFound("There is no such user. Check the token.")
-    refuse_suspended(user)
-    return user, locked.get(found.from_user_id) if found is not None else None
+    return lock_side(tx, actor), locked.get(found.from_user_id) if found is not None else None
 
 
 def just_ended() -> Conflict:

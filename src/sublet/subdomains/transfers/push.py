@@ -2,7 +2,7 @@
 
 from sublet import audit
 from sublet.accounts.fields import check_email
-from sublet.accounts.find import lock_acting_user
+from sublet.accounts.membership_store import list_of_user
 from sublet.accounts.model import User
 from sublet.accounts.recent_sign_in import require_recent_sign_in
 from sublet.audit import Actor
@@ -16,6 +16,7 @@ from sublet.subdomains.lifecycle import is_renewed_by_operator
 from sublet.subdomains.model import Subdomain
 from sublet.subdomains.transfers import store
 from sublet.subdomains.transfers.end import end
+from sublet.subdomains.transfers.find import Side, lock_side
 from sublet.subdomains.transfers.model import (
     DAY,
     EXPIRED,
@@ -37,26 +38,27 @@ def push(tx: Tx, actor: Actor, identifier: str, to: str | None, public_url: str)
         SubdomainNotFound: the user has no such name, the token is not for it, or it is in the trash.
         SubdomainSuspended: the operator suspended it.
         Conflict: only the operator moves it (mode `admin`).
-        ValidationFailed: `to` is missing, no address, or the user's own.
+        ValidationFailed: `to` is missing, no address, or the user's own, though the user is in no organization that could get the name.
         SessionInvalid, SignInRequired: the session of the request was not signed in within the last ten minutes.
         TransferPending: the name is offered already.
         RateLimited: the user started too many transfers within 24 hours.
     """
-    user = lock_acting_user(tx, actor)
+    side = lock_side(tx, actor)
+    holder = side.holder
     subdomain = find_in_account(tx, actor, identifier)
     refuse_unless_allowed(subdomain, "delete", tx.now)  # a name that can be given up can be given away
     if is_renewed_by_operator(subdomain):
         raise Conflict("Only the operator moves this name. Open a ticket to ask for it.")
-    email = _check_recipient(user, to)
+    email = _check_recipient(tx, side, to)
     require_recent_sign_in(tx, actor)
     _refuse_pending(tx, subdomain)
-    _limit(tx, user)
-    is_mailed = _may_mail(tx, user, email)
+    _limit(tx, holder)
+    is_mailed = _may_mail(tx, holder, email)
     expires_at = tx.now + VALID_FOR
     transfer_id = store.insert_transfer(
         tx,
         subdomain_id=subdomain.id,
-        from_user_id=user.id,
+        from_user_id=holder.id,
         recipient_email=email,
         is_mailed=is_mailed,
         expires_at=expires_at,
@@ -64,8 +66,8 @@ def push(tx: Tx, actor: Actor, identifier: str, to: str | None, public_url: str)
     after = {"subdomain": subdomain.fqdn, "to": email, "expires_at": expires_at.isoformat()}
     audit.record(tx, actor, "name_transfer.push", transfer_id, after=after)
     values = {
-        "name": user.name,
-        "sender": user.email,
+        "name": holder.name,
+        "sender": holder.name if holder.is_organization else holder.email,
         "recipient": email,
         "fqdn": subdomain.fqdn,
         "transfer_id": transfer_id,
@@ -73,7 +75,7 @@ def push(tx: Tx, actor: Actor, identifier: str, to: str | None, public_url: str)
         "public_url": public_url,
     }
     told = render("transfer_sent", **values)
-    enqueue(tx, user, reference=f"name_transfer:{transfer_id}:sent", subject=told.subject, text=told.text)
+    enqueue(tx, holder, reference=f"name_transfer:{transfer_id}:sent", subject=told.subject, text=told.text)
     if is_mailed:
         offer = render("transfer_offer", **values)
         reference = f"name_transfer:{transfer_id}:offer"
@@ -81,14 +83,16 @@ def push(tx: Tx, actor: Actor, identifier: str, to: str | None, public_url: str)
     return Outcome(transfer_id)
 
 
-def _check_recipient(user: User, to: str | None) -> str:
+def _check_recipient(tx: Tx, side: Side, to: str | None) -> str:
     if to is None:
         sentence = "Say to whom the name goes: send an e-mail address."
         raise validation_failed([FieldError("to", "required", sentence)])
     email, errors = check_email(to)
     if errors:
         raise validation_failed([FieldError("to", each.code, each.message) for each in errors])
-    if email == user.email:
+    # Who is in organizations moves names between them and the own account so.
+    is_own = email == side.person.email and not side.holder.is_organization
+    if is_own and len(list_of_user(tx, side.person.id, limit=2)) == 1:
         raise validation_failed(
             [FieldError("to", "value_invalid", "This is your own address. Send another one.")]
         )

@@ -13,6 +13,7 @@ from sqlalchemy import (
     Index,
     String,
     Table,
+    case,
     func,
     insert,
     or_,
@@ -71,7 +72,7 @@ Index(
 
 _ELSEWHERE = {
     "subdomain": subdomains.c.fqdn,
-    "sender": users.c.email,
+    "sender": case((users.c.is_organization, users.c.name), else_=users.c.email),
     "stored_state": name_transfers.c.state,
 }
 _COLUMNS = tuple(
@@ -130,28 +131,29 @@ def end(tx: Tx, transfer_id: int, state: str, to_user_id: int | None = None) -> 
     return tx.connection.execute(update(name_transfers).where(this).values(**values)).rowcount == 1
 
 
-def is_of_user(user: User) -> ColumnElement[bool]:
-    """Return the condition that a transfer was sent or received by a user."""
-    return or_(name_transfers.c.from_user_id == user.id, _received(user))
+def is_of_user(user: User, holder: User | None = None) -> ColumnElement[bool]:
+    """Return the condition that a transfer was sent by a holder, by default the user, or received by the two."""
+    return or_(name_transfers.c.from_user_id == (holder or user).id, _received(user, holder or user))
 
 
-def _received(user: User) -> ColumnElement[bool]:
+def _received(user: User, holder: User) -> ColumnElement[bool]:
     unanswered = name_transfers.c.to_user_id.is_(None) & (name_transfers.c.recipient_email == user.email)
-    return unanswered | (name_transfers.c.to_user_id == user.id)
+    return unanswered | (name_transfers.c.to_user_id == holder.id)
 
 
 def list_own(
     tx: Tx,
     user: User,
+    holder: User,
     restrictions: Restrictions,
     wanted: TransferFilter,
     limit: int,
     after: Position | None,
 ) -> list[NameTransfer]:
-    """Return the transfers that a user sent or received, that match the filters and that the token is for, the newest first."""
+    """Return the transfers that a holder sent, or that a user received or answered for it, that match the filters and that the token is for, the newest first."""
     columns = name_transfers.c
-    sides = {"sent": columns.from_user_id == user.id, "received": _received(user)}
-    query = _TRANSFERS.where(sides[wanted.direction] if wanted.direction else is_of_user(user))
+    sides = {"sent": columns.from_user_id == holder.id, "received": _received(user, holder)}
+    query = _TRANSFERS.where(sides[wanted.direction] if wanted.direction else is_of_user(user, holder))
     query = query.where(within_names(restrictions, subdomains.c.fqdn))
     if wanted.state is not None:
         query = query.where(_in_state(wanted.state, tx.now))

@@ -1,11 +1,10 @@
 """Withdraw a name that was offered (DELETE /transfers/{id}; docs/spec-choices.md, "Transfers of names")."""
 
-from sublet.accounts.find import lock_acting_user
 from sublet.audit import Actor
 from sublet.credits.model import Outcome
 from sublet.db import Tx
 from sublet.subdomains.transfers.end import end
-from sublet.subdomains.transfers.find import find_sent, just_ended, refuse_ended
+from sublet.subdomains.transfers.find import find_sent, just_ended, lock_side, refuse_ended
 from sublet.subdomains.transfers.model import WITHDRAWN
 
 
@@ -17,8 +16,8 @@ def withdraw(tx: Tx, actor: Actor, identifier: str) -> Outcome:
         TransferNotFound: the user sent no such transfer, or the token is not for its name.
         Conflict: it is not pending.
     """
-    user = lock_acting_user(tx, actor)
-    transfer = find_sent(tx, actor, user, identifier)
+    side = lock_side(tx, actor)
+    transfer = find_sent(tx, actor, side, identifier)
     refuse_ended(tx, transfer)
     if not end(tx, actor, transfer, WITHDRAWN):
         raise just_ended()
