@@ -47,7 +47,8 @@ class AsyncAccountMethods:
     async def me(self) -> MeAnswer:
         """Who the token stands for.
 
-        The user and the organization that the token identifies, and the token with its scopes and dates.
+        The user and the organization that the token identifies, and the token with its scopes and dates; it
+        is null with a session.
         """
         return await self._transport.run(_calls.me())
 
@@ -172,7 +173,7 @@ class AsyncTokensMethods:
             expires_at: RFC 3339. Null: the token doesn't expire.
 
         Raises:
-            AccountSuspended, Conflict, ValidationFailed: and what every call raises.
+            AccountSuspended, SignInRequired, Conflict, ValidationFailed: and what every call raises.
         """
         return await self._transport.run(
             _calls.create_token(
@@ -244,8 +245,8 @@ class AsyncTokensMethods:
             expires_at: RFC 3339. Null: the token doesn't expire.
 
         Raises:
-            AccountSuspended, NotFound, TokenNotFound, Conflict, PreconditionFailed, ValidationFailed: and
-                what every call raises.
+            AccountSuspended, SignInRequired, NotFound, TokenNotFound, Conflict, PreconditionFailed,
+                ValidationFailed: and what every call raises.
         """
         return await self._transport.run(
             _calls.change_token(
@@ -297,8 +298,8 @@ class AsyncTokensMethods:
             overlap_seconds: How long the present secret stays valid; 3,600 if left out. 0 ends it now.
 
         Raises:
-            AccountSuspended, NotFound, TokenNotFound, Conflict, PreconditionFailed, ValidationFailed: and
-                what every call raises.
+            AccountSuspended, SignInRequired, NotFound, TokenNotFound, Conflict, PreconditionFailed,
+                ValidationFailed: and what every call raises.
         """
         return await self._transport.run(
             _calls.rotate_token(

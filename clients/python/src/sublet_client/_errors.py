@@ -65,6 +65,10 @@ class NotFound(ApiError):
     """No object of the command line, or no path of the API, has this name."""
 
 
+class OriginRefused(ApiError):
+    """A browser sent the request from a page of another site, or didn't say from where."""
+
+
 class PayloadTooLarge(ApiError):
     """The body is longer than 64 KiB; `details.limit_bytes` has the limit."""
 
@@ -109,6 +113,16 @@ class RenewalNotAvailable(ApiError):
 
 class RetryNotAvailable(ApiError):
     """A retry is only possible after a provisioning failure (spec, part 3, rule 2)."""
+
+
+class SessionInvalid(ApiError):
+    """The session in the cookie has ended or expired; the answer deletes the cookie."""
+
+
+class SignInRequired(ApiError):
+    """This needs a sign-in within the last ten minutes; `details` has `limit_seconds` and `how`, the ways
+    that count.
+    """
 
 
 class SignupClosed(ApiError):
@@ -193,6 +207,7 @@ BY_CODE: dict[str, type[ApiError]] = {
     "method_not_allowed": MethodNotAllowed,
     "nameserver_required": NameserverRequired,
     "not_found": NotFound,
+    "origin_refused": OriginRefused,
     "payload_too_large": PayloadTooLarge,
     "payment_confirmation_required": PaymentConfirmationRequired,
     "platform_domain_not_found": PlatformDomainNotFound,
@@ -203,6 +218,8 @@ BY_CODE: dict[str, type[ApiError]] = {
     "registration_mode_not_allowed": RegistrationModeNotAllowed,
     "renewal_not_available": RenewalNotAvailable,
     "retry_not_available": RetryNotAvailable,
+    "session_invalid": SessionInvalid,
+    "sign_in_required": SignInRequired,
     "signup_closed": SignupClosed,
     "subdomain_not_found": SubdomainNotFound,
     "subdomain_suspended": SubdomainSuspended,

@@ -47,7 +47,8 @@ class AccountMethods:
     def me(self) -> MeAnswer:
         """Who the token stands for.
 
-        The user and the organization that the token identifies, and the token with its scopes and dates.
+        The user and the organization that the token identifies, and the token with its scopes and dates; it
+        is null with a session.
         """
         return self._transport.run(_calls.me())
 
@@ -168,7 +169,7 @@ class TokensMethods:
             expires_at: RFC 3339. Null: the token doesn't expire.
 
         Raises:
-            AccountSuspended, Conflict, ValidationFailed: and what every call raises.
+            AccountSuspended, SignInRequired, Conflict, ValidationFailed: and what every call raises.
         """
         return self._transport.run(
             _calls.create_token(
@@ -240,8 +241,8 @@ class TokensMethods:
             expires_at: RFC 3339. Null: the token doesn't expire.
 
         Raises:
-            AccountSuspended, NotFound, TokenNotFound, Conflict, PreconditionFailed, ValidationFailed: and
-                what every call raises.
+            AccountSuspended, SignInRequired, NotFound, TokenNotFound, Conflict, PreconditionFailed,
+                ValidationFailed: and what every call raises.
         """
         return self._transport.run(
             _calls.change_token(
@@ -293,8 +294,8 @@ class TokensMethods:
             overlap_seconds: How long the present secret stays valid; 3,600 if left out. 0 ends it now.
 
         Raises:
-            AccountSuspended, NotFound, TokenNotFound, Conflict, PreconditionFailed, ValidationFailed: and
-                what every call raises.
+            AccountSuspended, SignInRequired, NotFound, TokenNotFound, Conflict, PreconditionFailed,
+                ValidationFailed: and what every call raises.
         """
         return self._transport.run(
             _calls.rotate_token(

@@ -68,11 +68,11 @@ class Token(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class MeAnswer(msgspec.Struct, frozen=True, kw_only=True):
-    """The user and organization that the token identifies, and the token."""
+    """The user and organization that the token identifies, and the token; null with a session."""
 
     user: User
     organization: Organization
-    token: Token
+    token: Token | None
 
 
 class Package(msgspec.Struct, frozen=True, kw_only=True):
