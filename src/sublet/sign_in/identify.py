@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from sublet.accounts.sessions import MAIL, OPERATOR, PASSKEY
-from sublet.accounts.store import find_user
+from sublet.accounts.store import lock_user
 from sublet.db import Tx
 from sublet.errors import FieldError, validation_failed
 from sublet.sign_in import store
@@ -31,7 +31,7 @@ PASSKEY_SENTENCE = "This passkey can't be used here: it was removed, or its answ
 
 
 def identify_by_code(tx: Tx, *, email: str = "", code: str = "", link_token: str = "") -> Identified | None:
-    """Return the user of a mailed code or link, and mark it as used: give the address with the code, or the link's token.
+    """Return the user of a mailed code or link, locked, and mark it as used: give the address with the code, or the link's token.
 
     Return None if the code is wrong, void, used or expired, or the user has another address now or none: the caller refuses, and the wrong
     try is counted.
@@ -42,14 +42,14 @@ def identify_by_code(tx: Tx, *, email: str = "", code: str = "", link_token: str
 
 
 def _user_of(tx: Tx, found: MailedCode | None) -> Identified | None:
-    user = find_user(tx, found.user_id) if found is not None and found.user_id is not None else None
+    user = lock_user(tx, found.user_id) if found is not None and found.user_id is not None else None
     if found is None or user is None or user.deleted_at is not None or user.email != found.email:
         return None
     return Identified(user, OPERATOR if found.purpose == OPERATOR_LINK else MAIL)
 
 
 def identify_by_passkey(tx: Tx, credential: Mapping[str, Any], site: Site) -> Identified | None:
-    """Return the user of a passkey by the answer of its authenticator, and note the use. It ends a recovery of the user.
+    """Return the user of a passkey, locked, by the answer of its authenticator, and note the use. It ends a recovery of the user.
 
     Return None, and the caller refuses, if the challenge isn't ours, too old or used; no such passkey is stored, or it is of another user
     than the authenticator says; the origin, the host or the signature is wrong; the user was not verified; or the authenticator has
@@ -69,7 +69,7 @@ def identify_by_passkey(tx: Tx, credential: Mapping[str, Any], site: Site) -> Id
         return None
     store.note_passkey_use(tx, passkey.id, sign_count)
     store.delete_recovery(tx, passkey.user_id)
-    user = find_user(tx, passkey.user_id)
+    user = lock_user(tx, passkey.user_id)
     return Identified(user, PASSKEY) if user is not None and user.deleted_at is None else None
 
 

@@ -1,4 +1,4 @@
-"""Mail about what happens to an account, so that its user notices what somebody else did."""
+"""Mail about what happens to an account, so that its user notices what others did."""
 
 from sublet.accounts.model import User
 from sublet.db import Tx

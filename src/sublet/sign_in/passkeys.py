@@ -101,7 +101,7 @@ def check_challenge(key: str, credential: Mapping[str, Any], purpose: str, now: 
 
 
 def use_options(site: Site, challenge: bytes) -> dict[str, Any]:
-    """Return the options of `navigator.credentials.get`, as JSON. They name no passkeys, so they are the same for everybody."""
+    """Return the options of `navigator.credentials.get`, as JSON. They name no passkeys, so they are the same for every user."""
     options = webauthn.generate_authentication_options(
         rp_id=site.host, challenge=challenge, user_verification=UserVerificationRequirement.REQUIRED
     )

@@ -61,7 +61,7 @@ class AsyncAccountMethods:
         is null with a session.
 
         Raises:
-            SessionInvalid, AccountSuspended: and what every call raises.
+            AccountSuspended: and what every call raises.
         """
         return await self._transport.run(_calls.me())
 
@@ -76,8 +76,7 @@ class AsyncAccountMethods:
             confirm: The user's own e-mail address.
 
         Raises:
-            SessionInvalid, AccountSuspended, OriginRefused, SignInRequired, Conflict, ValidationFailed: and
-                what every call raises.
+            AccountSuspended, SignInRequired, Conflict, ValidationFailed: and what every call raises.
         """
         return await self._transport.run(_calls.delete_me(confirm=confirm, idempotency_key=idempotency_key))
 
@@ -91,7 +90,7 @@ class AsyncAccountMethods:
             enabled: True turns reminders on, false off.
 
         Raises:
-            SessionInvalid, AccountSuspended, OriginRefused, ValidationFailed: and what every call raises.
+            AccountSuspended, ValidationFailed: and what every call raises.
         """
         return await self._transport.run(
             _calls.set_reminders(enabled=enabled, idempotency_key=idempotency_key)
@@ -105,7 +104,7 @@ class AsyncAccountMethods:
         activity. It is sent in parts while it is read.
 
         Raises:
-            SessionInvalid, AccountSuspended: and what every call raises.
+            AccountSuspended: and what every call raises.
         """
         return await self._transport.run(_calls.export())
 
@@ -131,7 +130,7 @@ class AsyncAccountMethods:
             until: RFC 3339. Events at this instant are left out.
 
         Raises:
-            SessionInvalid, AccountSuspended: and what every call raises.
+            AccountSuspended: and what every call raises.
         """
         return async_pages(
             self._transport,
@@ -146,7 +145,7 @@ class AsyncAccountMethods:
         How many free names the user holds and may hold. Names in the trash do not count.
 
         Raises:
-            SessionInvalid, AccountSuspended: and what every call raises.
+            AccountSuspended: and what every call raises.
         """
         return await self._transport.run(_calls.free_subdomains())
 
@@ -163,7 +162,7 @@ class AsyncCreditsMethods:
         The user's balance in credits, and the packages of credits that can be purchased.
 
         Raises:
-            SessionInvalid, AccountSuspended: and what every call raises.
+            AccountSuspended: and what every call raises.
         """
         return await self._transport.run(_calls.credits())
 
@@ -176,7 +175,7 @@ class AsyncCreditsMethods:
             limit: Most items of one page.
 
         Raises:
-            SessionInvalid, AccountSuspended: and what every call raises.
+            AccountSuspended: and what every call raises.
         """
         return async_pages(self._transport, lambda cursor: _calls.payments(limit=limit, cursor=cursor))
 
@@ -196,7 +195,7 @@ class AsyncPlatformDomainsMethods:
             limit: Most items of one page.
 
         Raises:
-            SessionInvalid, AccountSuspended: and what every call raises.
+            AccountSuspended: and what every call raises.
         """
         return async_pages(
             self._transport, lambda cursor: _calls.platform_domains(limit=limit, cursor=cursor)
@@ -219,7 +218,7 @@ class AsyncTokensMethods:
             limit: Most items of one page.
 
         Raises:
-            SessionInvalid, AccountSuspended: and what every call raises.
+            AccountSuspended: and what every call raises.
         """
         return async_pages(self._transport, lambda cursor: _calls.list_tokens(limit=limit, cursor=cursor))
 
@@ -264,8 +263,7 @@ class AsyncTokensMethods:
             organization_id: The organization that the token is for; without it, the user's own.
 
         Raises:
-            SessionInvalid, AccountSuspended, OriginRefused, SignInRequired, Conflict, ValidationFailed: and
-                what every call raises.
+            AccountSuspended, SignInRequired, Conflict, ValidationFailed: and what every call raises.
         """
         return await self._transport.run(
             _calls.create_token(
@@ -290,7 +288,7 @@ class AsyncTokensMethods:
             id: The token's id.
 
         Raises:
-            SessionInvalid, AccountSuspended, NotFound, TokenNotFound: and what every call raises.
+            AccountSuspended, NotFound, TokenNotFound: and what every call raises.
         """
         return await self._transport.run(_calls.get_token(id=id))
 
@@ -339,8 +337,8 @@ class AsyncTokensMethods:
             expires_at: RFC 3339. Null: the token doesn't expire.
 
         Raises:
-            SessionInvalid, AccountSuspended, OriginRefused, SignInRequired, NotFound, TokenNotFound,
-                Conflict, PreconditionFailed, ValidationFailed: and what every call raises.
+            AccountSuspended, SignInRequired, NotFound, TokenNotFound, Conflict, PreconditionFailed,
+                ValidationFailed: and what every call raises.
         """
         return await self._transport.run(
             _calls.change_token(
@@ -368,8 +366,7 @@ class AsyncTokensMethods:
             id: The token's id.
 
         Raises:
-            SessionInvalid, AccountSuspended, OriginRefused, NotFound, TokenNotFound, PreconditionFailed:
-                and what every call raises.
+            AccountSuspended, NotFound, TokenNotFound, PreconditionFailed: and what every call raises.
         """
         return await self._transport.run(
             _calls.revoke_token(id=id, idempotency_key=idempotency_key, if_match=if_match)
@@ -393,8 +390,8 @@ class AsyncTokensMethods:
             overlap_seconds: How long the present secret stays valid; 3,600 if left out. 0 ends it now.
 
         Raises:
-            SessionInvalid, AccountSuspended, OriginRefused, SignInRequired, NotFound, TokenNotFound,
-                Conflict, PreconditionFailed, ValidationFailed: and what every call raises.
+            AccountSuspended, SignInRequired, NotFound, TokenNotFound, Conflict, PreconditionFailed,
+                ValidationFailed: and what every call raises.
         """
         return await self._transport.run(
             _calls.rotate_token(
@@ -419,7 +416,7 @@ class AsyncOrganizationsMethods:
             limit: Most items of one page.
 
         Raises:
-            SessionInvalid, AccountSuspended: and what every call raises.
+            AccountSuspended: and what every call raises.
         """
         return async_pages(
             self._transport, lambda cursor: _calls.list_organizations(limit=limit, cursor=cursor)
@@ -432,8 +429,7 @@ class AsyncOrganizationsMethods:
         its `organization_id` act on.
 
         Raises:
-            SessionInvalid, AccountSuspended, OriginRefused, Conflict, ValidationFailed: and what every call
-                raises.
+            AccountSuspended, Conflict, ValidationFailed: and what every call raises.
         """
         return await self._transport.run(
             _calls.create_organization(name=name, idempotency_key=idempotency_key)
@@ -448,7 +444,7 @@ class AsyncOrganizationsMethods:
             id: The ticket's id or its number.
 
         Raises:
-            SessionInvalid, AccountSuspended, NotFound, OrganizationNotFound: and what every call raises.
+            AccountSuspended, NotFound, OrganizationNotFound: and what every call raises.
         """
         return await self._transport.run(_calls.get_organization(id=id))
 
@@ -467,8 +463,7 @@ class AsyncOrganizationsMethods:
             id: The ticket's id or its number.
 
         Raises:
-            SessionInvalid, AccountSuspended, OriginRefused, NotFound, OrganizationNotFound,
-                ValidationFailed: and what every call raises.
+            AccountSuspended, NotFound, OrganizationNotFound, ValidationFailed: and what every call raises.
         """
         return await self._transport.run(
             _calls.change_organization(id=id, name=name, idempotency_key=idempotency_key)
@@ -484,7 +479,7 @@ class AsyncOrganizationsMethods:
             limit: Most items of one page.
 
         Raises:
-            SessionInvalid, AccountSuspended, NotFound, OrganizationNotFound: and what every call raises.
+            AccountSuspended, NotFound, OrganizationNotFound: and what every call raises.
         """
         return async_pages(
             self._transport, lambda cursor: _calls.list_members(id=id, limit=limit, cursor=cursor)
@@ -507,8 +502,8 @@ class AsyncOrganizationsMethods:
             user_id: The id of the member.
 
         Raises:
-            SessionInvalid, AccountSuspended, OriginRefused, NotFound, OrganizationNotFound, Conflict,
-                ValidationFailed: and what every call raises.
+            AccountSuspended, NotFound, OrganizationNotFound, Conflict, ValidationFailed: and what every
+                call raises.
         """
         return await self._transport.run(
             _calls.change_member(id=id, user_id=user_id, role=role, idempotency_key=idempotency_key)
@@ -527,8 +522,7 @@ class AsyncOrganizationsMethods:
             user_id: The id of the member.
 
         Raises:
-            SessionInvalid, AccountSuspended, OriginRefused, NotFound, OrganizationNotFound, Conflict: and
-                what every call raises.
+            AccountSuspended, NotFound, OrganizationNotFound, Conflict: and what every call raises.
         """
         return await self._transport.run(
             _calls.remove_member(id=id, user_id=user_id, idempotency_key=idempotency_key)
@@ -544,7 +538,7 @@ class AsyncOrganizationsMethods:
             limit: Most items of one page.
 
         Raises:
-            SessionInvalid, AccountSuspended, NotFound, OrganizationNotFound: and what every call raises.
+            AccountSuspended, NotFound, OrganizationNotFound: and what every call raises.
         """
         return async_pages(
             self._transport, lambda cursor: _calls.list_invitations(id=id, limit=limit, cursor=cursor)
@@ -568,8 +562,8 @@ class AsyncOrganizationsMethods:
             email: Where the invitation goes.
 
         Raises:
-            SessionInvalid, AccountSuspended, OriginRefused, NotFound, OrganizationNotFound, Conflict,
-                ValidationFailed: and what every call raises.
+            AccountSuspended, NotFound, OrganizationNotFound, Conflict, ValidationFailed: and what every
+                call raises.
         """
         return await self._transport.run(
             _calls.invite_member(id=id, email=email, role=role, idempotency_key=idempotency_key)
@@ -587,8 +581,7 @@ class AsyncOrganizationsMethods:
             invitation_id: The invitation's id.
 
         Raises:
-            SessionInvalid, AccountSuspended, OriginRefused, NotFound, OrganizationNotFound, Conflict: and
-                what every call raises.
+            AccountSuspended, NotFound, OrganizationNotFound, Conflict: and what every call raises.
         """
         return await self._transport.run(
             _calls.revoke_invitation(id=id, invitation_id=invitation_id, idempotency_key=idempotency_key)
@@ -627,7 +620,7 @@ class AsyncSubdomainsMethods:
             expires_after: RFC 3339.
 
         Raises:
-            SessionInvalid, AccountSuspended: and what every call raises.
+            AccountSuspended: and what every call raises.
         """
         return async_pages(
             self._transport,
@@ -678,10 +671,9 @@ class AsyncSubdomainsMethods:
             max_credits: Refuse with `price_changed` and a fresh quote instead of charging more than this.
 
         Raises:
-            SessionInvalid, PaymentConfirmationRequired, InsufficientCredits, AccountSuspended,
-                OriginRefused, RegistrationClosed, RegistrationModeNotAllowed, FreeQuotaExceeded,
-                PlatformDomainNotFound, SubdomainUnavailable, PriceChanged, ValidationFailed,
-                ClockImplausible: and what every call raises.
+            PaymentConfirmationRequired, InsufficientCredits, AccountSuspended, RegistrationClosed,
+                RegistrationModeNotAllowed, FreeQuotaExceeded, PlatformDomainNotFound, SubdomainUnavailable,
+                PriceChanged, ValidationFailed, ClockImplausible: and what every call raises.
         """
         return await self._transport.run(
             _calls.register(
@@ -715,8 +707,7 @@ class AsyncSubdomainsMethods:
             domain: The platform domain.
 
         Raises:
-            SessionInvalid, AccountSuspended, PlatformDomainNotFound, ValidationFailed: and what every call
-                raises.
+            AccountSuspended, PlatformDomainNotFound, ValidationFailed: and what every call raises.
         """
         return await self._transport.run(_calls.availability(fqdn=fqdn, label=label, domain=domain))
 
@@ -730,7 +721,7 @@ class AsyncSubdomainsMethods:
                 subdomain's id.
 
         Raises:
-            SessionInvalid, AccountSuspended, NotFound, SubdomainNotFound: and what every call raises.
+            AccountSuspended, NotFound, SubdomainNotFound: and what every call raises.
         """
         return await self._transport.run(_calls.get_subdomain(fqdn=fqdn))
 
@@ -750,8 +741,8 @@ class AsyncSubdomainsMethods:
                 subdomain's id.
 
         Raises:
-            SessionInvalid, AccountSuspended, OriginRefused, NotFound, SubdomainNotFound,
-                SubdomainSuspended, PreconditionFailed: and what every call raises.
+            AccountSuspended, NotFound, SubdomainNotFound, SubdomainSuspended, PreconditionFailed: and what
+                every call raises.
         """
         return await self._transport.run(
             _calls.delete(fqdn=fqdn, idempotency_key=idempotency_key, if_match=if_match)
@@ -779,8 +770,8 @@ class AsyncSubdomainsMethods:
             ds_records: DS records or DNSKEYs, as objects or in zone-file text; only with nameservers.
 
         Raises:
-            SessionInvalid, AccountSuspended, OriginRefused, NotFound, SubdomainNotFound,
-                SubdomainSuspended, PreconditionFailed, ValidationFailed: and what every call raises.
+            AccountSuspended, NotFound, SubdomainNotFound, SubdomainSuspended, PreconditionFailed,
+                ValidationFailed: and what every call raises.
         """
         return await self._transport.run(
             _calls.update_nameservers(
@@ -805,9 +796,8 @@ class AsyncSubdomainsMethods:
                 subdomain's id.
 
         Raises:
-            SessionInvalid, AccountSuspended, OriginRefused, NotFound, SubdomainNotFound,
-                SubdomainSuspended, NameserverRequired, RetryNotAvailable, PreconditionFailed: and what
-                every call raises.
+            AccountSuspended, NotFound, SubdomainNotFound, SubdomainSuspended, NameserverRequired,
+                RetryNotAvailable, PreconditionFailed: and what every call raises.
         """
         return await self._transport.run(
             _calls.retry(fqdn=fqdn, idempotency_key=idempotency_key, if_match=if_match)
@@ -835,10 +825,9 @@ class AsyncSubdomainsMethods:
             max_credits: Refuse with `price_changed` and a fresh quote instead of charging more than this.
 
         Raises:
-            SessionInvalid, PaymentConfirmationRequired, InsufficientCredits, AccountSuspended,
-                OriginRefused, RegistrationClosed, NotFound, SubdomainNotFound, SubdomainSuspended,
-                RenewalNotAvailable, PriceChanged, PreconditionFailed, ValidationFailed, ClockImplausible:
-                and what every call raises.
+            PaymentConfirmationRequired, InsufficientCredits, AccountSuspended, RegistrationClosed,
+                NotFound, SubdomainNotFound, SubdomainSuspended, RenewalNotAvailable, PriceChanged,
+                PreconditionFailed, ValidationFailed, ClockImplausible: and what every call raises.
         """
         return await self._transport.run(
             _calls.renew(
@@ -873,10 +862,10 @@ class AsyncSubdomainsMethods:
             max_credits: Refuse with `price_changed` and a fresh quote instead of charging more than this.
 
         Raises:
-            SessionInvalid, PaymentConfirmationRequired, InsufficientCredits, AccountSuspended,
-                OriginRefused, RegistrationClosed, FreeQuotaExceeded, NotFound, SubdomainNotFound,
-                SubdomainSuspended, Conflict, RenewalNotAvailable, PriceChanged, PreconditionFailed,
-                ValidationFailed, ClockImplausible: and what every call raises.
+            PaymentConfirmationRequired, InsufficientCredits, AccountSuspended, RegistrationClosed,
+                FreeQuotaExceeded, NotFound, SubdomainNotFound, SubdomainSuspended, Conflict,
+                RenewalNotAvailable, PriceChanged, PreconditionFailed, ValidationFailed, ClockImplausible:
+                and what every call raises.
         """
         return await self._transport.run(
             _calls.restore(
@@ -901,7 +890,7 @@ class AsyncSubdomainsMethods:
                 subdomain's id.
 
         Raises:
-            SessionInvalid, AccountSuspended, NotFound, SubdomainNotFound: and what every call raises.
+            AccountSuspended, NotFound, SubdomainNotFound: and what every call raises.
         """
         return await self._transport.run(_calls.delegation(fqdn=fqdn))
 
@@ -917,7 +906,7 @@ class AsyncSubdomainsMethods:
                 subdomain's id.
 
         Raises:
-            SessionInvalid, AccountSuspended, NotFound, SubdomainNotFound: and what every call raises.
+            AccountSuspended, NotFound, SubdomainNotFound: and what every call raises.
         """
         return await self._transport.run(_calls.timeline(fqdn=fqdn))
 
@@ -932,7 +921,7 @@ class AsyncSubdomainsMethods:
                 subdomain's id.
 
         Raises:
-            SessionInvalid, AccountSuspended, NotFound, SubdomainNotFound: and what every call raises.
+            AccountSuspended, NotFound, SubdomainNotFound: and what every call raises.
         """
         return await self._transport.run(_calls.get_auto_renew(fqdn=fqdn))
 
@@ -959,9 +948,8 @@ class AsyncSubdomainsMethods:
                 `enabled`: true.
 
         Raises:
-            SessionInvalid, AccountSuspended, OriginRefused, NotFound, SubdomainNotFound,
-                SubdomainSuspended, RenewalNotAvailable, PreconditionFailed, ValidationFailed: and what
-                every call raises.
+            AccountSuspended, NotFound, SubdomainNotFound, SubdomainSuspended, RenewalNotAvailable,
+                PreconditionFailed, ValidationFailed: and what every call raises.
         """
         return await self._transport.run(
             _calls.set_auto_renew(
@@ -994,9 +982,8 @@ class AsyncTransfersMethods:
             to: The e-mail address of the new holder.
 
         Raises:
-            SessionInvalid, AccountSuspended, OriginRefused, SignInRequired, NotFound, SubdomainNotFound,
-                SubdomainSuspended, Conflict, TransferPending, PreconditionFailed, ValidationFailed: and
-                what every call raises.
+            AccountSuspended, SignInRequired, NotFound, SubdomainNotFound, SubdomainSuspended, Conflict,
+                TransferPending, PreconditionFailed, ValidationFailed: and what every call raises.
         """
         return await self._transport.run(
             _calls.push(fqdn=fqdn, to=to, idempotency_key=idempotency_key, if_match=if_match)
@@ -1014,7 +1001,7 @@ class AsyncTransfersMethods:
             direction: Default: both.
 
         Raises:
-            SessionInvalid, AccountSuspended: and what every call raises.
+            AccountSuspended: and what every call raises.
         """
         return async_pages(
             self._transport,
@@ -1032,7 +1019,7 @@ class AsyncTransfersMethods:
             id: The ticket's id or its number.
 
         Raises:
-            SessionInvalid, AccountSuspended, NotFound, TransferNotFound: and what every call raises.
+            AccountSuspended, NotFound, TransferNotFound: and what every call raises.
         """
         return await self._transport.run(_calls.get_transfer(id=id))
 
@@ -1051,8 +1038,8 @@ class AsyncTransfersMethods:
             id: The ticket's id or its number.
 
         Raises:
-            SessionInvalid, AccountSuspended, OriginRefused, NotFound, TransferNotFound, Conflict,
-                PreconditionFailed: and what every call raises.
+            AccountSuspended, NotFound, TransferNotFound, Conflict, PreconditionFailed: and what every call
+                raises.
         """
         return await self._transport.run(
             _calls.withdraw(id=id, idempotency_key=idempotency_key, if_match=if_match)
@@ -1070,9 +1057,9 @@ class AsyncTransfersMethods:
             id: The ticket's id or its number.
 
         Raises:
-            SessionInvalid, AccountSuspended, OriginRefused, FreeQuotaExceeded, SignInRequired, NotFound,
-                TransferNotFound, PlatformDomainNotFound, Conflict, SubdomainUnavailable,
-                PreconditionFailed: and what every call raises.
+            AccountSuspended, FreeQuotaExceeded, SignInRequired, NotFound, TransferNotFound,
+                PlatformDomainNotFound, Conflict, SubdomainUnavailable, PreconditionFailed: and what every
+                call raises.
         """
         return await self._transport.run(
             _calls.accept(id=id, idempotency_key=idempotency_key, if_match=if_match)
@@ -1089,8 +1076,8 @@ class AsyncTransfersMethods:
             id: The ticket's id or its number.
 
         Raises:
-            SessionInvalid, AccountSuspended, OriginRefused, NotFound, TransferNotFound, Conflict,
-                PreconditionFailed: and what every call raises.
+            AccountSuspended, NotFound, TransferNotFound, Conflict, PreconditionFailed: and what every call
+                raises.
         """
         return await self._transport.run(
             _calls.decline(id=id, idempotency_key=idempotency_key, if_match=if_match)
@@ -1119,7 +1106,7 @@ class AsyncTicketsMethods:
             limit: Most items of one page.
 
         Raises:
-            SessionInvalid, AccountSuspended: and what every call raises.
+            AccountSuspended: and what every call raises.
         """
         return async_pages(
             self._transport,
@@ -1145,7 +1132,7 @@ class AsyncTicketsMethods:
         It may be about one of the user's own subdomains. A suspended user may open tickets too.
 
         Raises:
-            SessionInvalid, AccountSuspended, OriginRefused, ValidationFailed: and what every call raises.
+            AccountSuspended, ValidationFailed: and what every call raises.
         """
         return await self._transport.run(
             _calls.open_ticket(
@@ -1169,7 +1156,7 @@ class AsyncTicketsMethods:
             id: The ticket's id or its number.
 
         Raises:
-            SessionInvalid, AccountSuspended, NotFound, TicketNotFound: and what every call raises.
+            AccountSuspended, NotFound, TicketNotFound: and what every call raises.
         """
         return await self._transport.run(_calls.get_ticket(id=id))
 
@@ -1194,8 +1181,8 @@ class AsyncTicketsMethods:
             id: The ticket's id or its number.
 
         Raises:
-            SessionInvalid, AccountSuspended, OriginRefused, NotFound, TicketNotFound, TicketClosed,
-                Conflict, PreconditionFailed, ValidationFailed: and what every call raises.
+            AccountSuspended, NotFound, TicketNotFound, TicketClosed, Conflict, PreconditionFailed,
+                ValidationFailed: and what every call raises.
         """
         return await self._transport.run(
             _calls.reply(

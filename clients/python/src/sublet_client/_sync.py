@@ -61,7 +61,7 @@ class AccountMethods:
         is null with a session.
 
         Raises:
-            SessionInvalid, AccountSuspended: and what every call raises.
+            AccountSuspended: and what every call raises.
         """
         return self._transport.run(_calls.me())
 
@@ -76,8 +76,7 @@ class AccountMethods:
             confirm: The user's own e-mail address.
 
         Raises:
-            SessionInvalid, AccountSuspended, OriginRefused, SignInRequired, Conflict, ValidationFailed: and
-                what every call raises.
+            AccountSuspended, SignInRequired, Conflict, ValidationFailed: and what every call raises.
         """
         return self._transport.run(_calls.delete_me(confirm=confirm, idempotency_key=idempotency_key))
 
@@ -91,7 +90,7 @@ class AccountMethods:
             enabled: True turns reminders on, false off.
 
         Raises:
-            SessionInvalid, AccountSuspended, OriginRefused, ValidationFailed: and what every call raises.
+            AccountSuspended, ValidationFailed: and what every call raises.
         """
         return self._transport.run(_calls.set_reminders(enabled=enabled, idempotency_key=idempotency_key))
 
@@ -103,7 +102,7 @@ class AccountMethods:
         activity. It is sent in parts while it is read.
 
         Raises:
-            SessionInvalid, AccountSuspended: and what every call raises.
+            AccountSuspended: and what every call raises.
         """
         return self._transport.run(_calls.export())
 
@@ -129,7 +128,7 @@ class AccountMethods:
             until: RFC 3339. Events at this instant are left out.
 
         Raises:
-            SessionInvalid, AccountSuspended: and what every call raises.
+            AccountSuspended: and what every call raises.
         """
         return pages(
             self._transport,
@@ -144,7 +143,7 @@ class AccountMethods:
         How many free names the user holds and may hold. Names in the trash do not count.
 
         Raises:
-            SessionInvalid, AccountSuspended: and what every call raises.
+            AccountSuspended: and what every call raises.
         """
         return self._transport.run(_calls.free_subdomains())
 
@@ -161,7 +160,7 @@ class CreditsMethods:
         The user's balance in credits, and the packages of credits that can be purchased.
 
         Raises:
-            SessionInvalid, AccountSuspended: and what every call raises.
+            AccountSuspended: and what every call raises.
         """
         return self._transport.run(_calls.credits())
 
@@ -174,7 +173,7 @@ class CreditsMethods:
             limit: Most items of one page.
 
         Raises:
-            SessionInvalid, AccountSuspended: and what every call raises.
+            AccountSuspended: and what every call raises.
         """
         return pages(self._transport, lambda cursor: _calls.payments(limit=limit, cursor=cursor))
 
@@ -194,7 +193,7 @@ class PlatformDomainsMethods:
             limit: Most items of one page.
 
         Raises:
-            SessionInvalid, AccountSuspended: and what every call raises.
+            AccountSuspended: and what every call raises.
         """
         return pages(self._transport, lambda cursor: _calls.platform_domains(limit=limit, cursor=cursor))
 
@@ -215,7 +214,7 @@ class TokensMethods:
             limit: Most items of one page.
 
         Raises:
-            SessionInvalid, AccountSuspended: and what every call raises.
+            AccountSuspended: and what every call raises.
         """
         return pages(self._transport, lambda cursor: _calls.list_tokens(limit=limit, cursor=cursor))
 
@@ -260,8 +259,7 @@ class TokensMethods:
             organization_id: The organization that the token is for; without it, the user's own.
 
         Raises:
-            SessionInvalid, AccountSuspended, OriginRefused, SignInRequired, Conflict, ValidationFailed: and
-                what every call raises.
+            AccountSuspended, SignInRequired, Conflict, ValidationFailed: and what every call raises.
         """
         return self._transport.run(
             _calls.create_token(
@@ -286,7 +284,7 @@ class TokensMethods:
             id: The token's id.
 
         Raises:
-            SessionInvalid, AccountSuspended, NotFound, TokenNotFound: and what every call raises.
+            AccountSuspended, NotFound, TokenNotFound: and what every call raises.
         """
         return self._transport.run(_calls.get_token(id=id))
 
@@ -335,8 +333,8 @@ class TokensMethods:
             expires_at: RFC 3339. Null: the token doesn't expire.
 
         Raises:
-            SessionInvalid, AccountSuspended, OriginRefused, SignInRequired, NotFound, TokenNotFound,
-                Conflict, PreconditionFailed, ValidationFailed: and what every call raises.
+            AccountSuspended, SignInRequired, NotFound, TokenNotFound, Conflict, PreconditionFailed,
+                ValidationFailed: and what every call raises.
         """
         return self._transport.run(
             _calls.change_token(
@@ -364,8 +362,7 @@ class TokensMethods:
             id: The token's id.
 
         Raises:
-            SessionInvalid, AccountSuspended, OriginRefused, NotFound, TokenNotFound, PreconditionFailed:
-                and what every call raises.
+            AccountSuspended, NotFound, TokenNotFound, PreconditionFailed: and what every call raises.
         """
         return self._transport.run(
             _calls.revoke_token(id=id, idempotency_key=idempotency_key, if_match=if_match)
@@ -389,8 +386,8 @@ class TokensMethods:
             overlap_seconds: How long the present secret stays valid; 3,600 if left out. 0 ends it now.
 
         Raises:
-            SessionInvalid, AccountSuspended, OriginRefused, SignInRequired, NotFound, TokenNotFound,
-                Conflict, PreconditionFailed, ValidationFailed: and what every call raises.
+            AccountSuspended, SignInRequired, NotFound, TokenNotFound, Conflict, PreconditionFailed,
+                ValidationFailed: and what every call raises.
         """
         return self._transport.run(
             _calls.rotate_token(
@@ -415,7 +412,7 @@ class OrganizationsMethods:
             limit: Most items of one page.
 
         Raises:
-            SessionInvalid, AccountSuspended: and what every call raises.
+            AccountSuspended: and what every call raises.
         """
         return pages(self._transport, lambda cursor: _calls.list_organizations(limit=limit, cursor=cursor))
 
@@ -426,8 +423,7 @@ class OrganizationsMethods:
         its `organization_id` act on.
 
         Raises:
-            SessionInvalid, AccountSuspended, OriginRefused, Conflict, ValidationFailed: and what every call
-                raises.
+            AccountSuspended, Conflict, ValidationFailed: and what every call raises.
         """
         return self._transport.run(_calls.create_organization(name=name, idempotency_key=idempotency_key))
 
@@ -440,7 +436,7 @@ class OrganizationsMethods:
             id: The ticket's id or its number.
 
         Raises:
-            SessionInvalid, AccountSuspended, NotFound, OrganizationNotFound: and what every call raises.
+            AccountSuspended, NotFound, OrganizationNotFound: and what every call raises.
         """
         return self._transport.run(_calls.get_organization(id=id))
 
@@ -457,8 +453,7 @@ class OrganizationsMethods:
             id: The ticket's id or its number.
 
         Raises:
-            SessionInvalid, AccountSuspended, OriginRefused, NotFound, OrganizationNotFound,
-                ValidationFailed: and what every call raises.
+            AccountSuspended, NotFound, OrganizationNotFound, ValidationFailed: and what every call raises.
         """
         return self._transport.run(
             _calls.change_organization(id=id, name=name, idempotency_key=idempotency_key)
@@ -474,7 +469,7 @@ class OrganizationsMethods:
             limit: Most items of one page.
 
         Raises:
-            SessionInvalid, AccountSuspended, NotFound, OrganizationNotFound: and what every call raises.
+            AccountSuspended, NotFound, OrganizationNotFound: and what every call raises.
         """
         return pages(self._transport, lambda cursor: _calls.list_members(id=id, limit=limit, cursor=cursor))
 
@@ -495,8 +490,8 @@ class OrganizationsMethods:
             user_id: The id of the member.
 
         Raises:
-            SessionInvalid, AccountSuspended, OriginRefused, NotFound, OrganizationNotFound, Conflict,
-                ValidationFailed: and what every call raises.
+            AccountSuspended, NotFound, OrganizationNotFound, Conflict, ValidationFailed: and what every
+                call raises.
         """
         return self._transport.run(
             _calls.change_member(id=id, user_id=user_id, role=role, idempotency_key=idempotency_key)
@@ -513,8 +508,7 @@ class OrganizationsMethods:
             user_id: The id of the member.
 
         Raises:
-            SessionInvalid, AccountSuspended, OriginRefused, NotFound, OrganizationNotFound, Conflict: and
-                what every call raises.
+            AccountSuspended, NotFound, OrganizationNotFound, Conflict: and what every call raises.
         """
         return self._transport.run(
             _calls.remove_member(id=id, user_id=user_id, idempotency_key=idempotency_key)
@@ -530,7 +524,7 @@ class OrganizationsMethods:
             limit: Most items of one page.
 
         Raises:
-            SessionInvalid, AccountSuspended, NotFound, OrganizationNotFound: and what every call raises.
+            AccountSuspended, NotFound, OrganizationNotFound: and what every call raises.
         """
         return pages(
             self._transport, lambda cursor: _calls.list_invitations(id=id, limit=limit, cursor=cursor)
@@ -554,8 +548,8 @@ class OrganizationsMethods:
             email: Where the invitation goes.
 
         Raises:
-            SessionInvalid, AccountSuspended, OriginRefused, NotFound, OrganizationNotFound, Conflict,
-                ValidationFailed: and what every call raises.
+            AccountSuspended, NotFound, OrganizationNotFound, Conflict, ValidationFailed: and what every
+                call raises.
         """
         return self._transport.run(
             _calls.invite_member(id=id, email=email, role=role, idempotency_key=idempotency_key)
@@ -573,8 +567,7 @@ class OrganizationsMethods:
             invitation_id: The invitation's id.
 
         Raises:
-            SessionInvalid, AccountSuspended, OriginRefused, NotFound, OrganizationNotFound, Conflict: and
-                what every call raises.
+            AccountSuspended, NotFound, OrganizationNotFound, Conflict: and what every call raises.
         """
         return self._transport.run(
             _calls.revoke_invitation(id=id, invitation_id=invitation_id, idempotency_key=idempotency_key)
@@ -613,7 +606,7 @@ class SubdomainsMethods:
             expires_after: RFC 3339.
 
         Raises:
-            SessionInvalid, AccountSuspended: and what every call raises.
+            AccountSuspended: and what every call raises.
         """
         return pages(
             self._transport,
@@ -664,10 +657,9 @@ class SubdomainsMethods:
             max_credits: Refuse with `price_changed` and a fresh quote instead of charging more than this.
 
         Raises:
-            SessionInvalid, PaymentConfirmationRequired, InsufficientCredits, AccountSuspended,
-                OriginRefused, RegistrationClosed, RegistrationModeNotAllowed, FreeQuotaExceeded,
-                PlatformDomainNotFound, SubdomainUnavailable, PriceChanged, ValidationFailed,
-                ClockImplausible: and what every call raises.
+            PaymentConfirmationRequired, InsufficientCredits, AccountSuspended, RegistrationClosed,
+                RegistrationModeNotAllowed, FreeQuotaExceeded, PlatformDomainNotFound, SubdomainUnavailable,
+                PriceChanged, ValidationFailed, ClockImplausible: and what every call raises.
         """
         return self._transport.run(
             _calls.register(
@@ -701,8 +693,7 @@ class SubdomainsMethods:
             domain: The platform domain.
 
         Raises:
-            SessionInvalid, AccountSuspended, PlatformDomainNotFound, ValidationFailed: and what every call
-                raises.
+            AccountSuspended, PlatformDomainNotFound, ValidationFailed: and what every call raises.
         """
         return self._transport.run(_calls.availability(fqdn=fqdn, label=label, domain=domain))
 
@@ -716,7 +707,7 @@ class SubdomainsMethods:
                 subdomain's id.
 
         Raises:
-            SessionInvalid, AccountSuspended, NotFound, SubdomainNotFound: and what every call raises.
+            AccountSuspended, NotFound, SubdomainNotFound: and what every call raises.
         """
         return self._transport.run(_calls.get_subdomain(fqdn=fqdn))
 
@@ -736,8 +727,8 @@ class SubdomainsMethods:
                 subdomain's id.
 
         Raises:
-            SessionInvalid, AccountSuspended, OriginRefused, NotFound, SubdomainNotFound,
-                SubdomainSuspended, PreconditionFailed: and what every call raises.
+            AccountSuspended, NotFound, SubdomainNotFound, SubdomainSuspended, PreconditionFailed: and what
+                every call raises.
         """
         return self._transport.run(
             _calls.delete(fqdn=fqdn, idempotency_key=idempotency_key, if_match=if_match)
@@ -765,8 +756,8 @@ class SubdomainsMethods:
             ds_records: DS records or DNSKEYs, as objects or in zone-file text; only with nameservers.
 
         Raises:
-            SessionInvalid, AccountSuspended, OriginRefused, NotFound, SubdomainNotFound,
-                SubdomainSuspended, PreconditionFailed, ValidationFailed: and what every call raises.
+            AccountSuspended, NotFound, SubdomainNotFound, SubdomainSuspended, PreconditionFailed,
+                ValidationFailed: and what every call raises.
         """
         return self._transport.run(
             _calls.update_nameservers(
@@ -791,9 +782,8 @@ class SubdomainsMethods:
                 subdomain's id.
 
         Raises:
-            SessionInvalid, AccountSuspended, OriginRefused, NotFound, SubdomainNotFound,
-                SubdomainSuspended, NameserverRequired, RetryNotAvailable, PreconditionFailed: and what
-                every call raises.
+            AccountSuspended, NotFound, SubdomainNotFound, SubdomainSuspended, NameserverRequired,
+                RetryNotAvailable, PreconditionFailed: and what every call raises.
         """
         return self._transport.run(
             _calls.retry(fqdn=fqdn, idempotency_key=idempotency_key, if_match=if_match)
@@ -821,10 +811,9 @@ class SubdomainsMethods:
             max_credits: Refuse with `price_changed` and a fresh quote instead of charging more than this.
 
         Raises:
-            SessionInvalid, PaymentConfirmationRequired, InsufficientCredits, AccountSuspended,
-                OriginRefused, RegistrationClosed, NotFound, SubdomainNotFound, SubdomainSuspended,
-                RenewalNotAvailable, PriceChanged, PreconditionFailed, ValidationFailed, ClockImplausible:
-                and what every call raises.
+            PaymentConfirmationRequired, InsufficientCredits, AccountSuspended, RegistrationClosed,
+                NotFound, SubdomainNotFound, SubdomainSuspended, RenewalNotAvailable, PriceChanged,
+                PreconditionFailed, ValidationFailed, ClockImplausible: and what every call raises.
         """
         return self._transport.run(
             _calls.renew(
@@ -859,10 +848,10 @@ class SubdomainsMethods:
             max_credits: Refuse with `price_changed` and a fresh quote instead of charging more than this.
 
         Raises:
-            SessionInvalid, PaymentConfirmationRequired, InsufficientCredits, AccountSuspended,
-                OriginRefused, RegistrationClosed, FreeQuotaExceeded, NotFound, SubdomainNotFound,
-                SubdomainSuspended, Conflict, RenewalNotAvailable, PriceChanged, PreconditionFailed,
-                ValidationFailed, ClockImplausible: and what every call raises.
+            PaymentConfirmationRequired, InsufficientCredits, AccountSuspended, RegistrationClosed,
+                FreeQuotaExceeded, NotFound, SubdomainNotFound, SubdomainSuspended, Conflict,
+                RenewalNotAvailable, PriceChanged, PreconditionFailed, ValidationFailed, ClockImplausible:
+                and what every call raises.
         """
         return self._transport.run(
             _calls.restore(
@@ -887,7 +876,7 @@ class SubdomainsMethods:
                 subdomain's id.
 
         Raises:
-            SessionInvalid, AccountSuspended, NotFound, SubdomainNotFound: and what every call raises.
+            AccountSuspended, NotFound, SubdomainNotFound: and what every call raises.
         """
         return self._transport.run(_calls.delegation(fqdn=fqdn))
 
@@ -903,7 +892,7 @@ class SubdomainsMethods:
                 subdomain's id.
 
         Raises:
-            SessionInvalid, AccountSuspended, NotFound, SubdomainNotFound: and what every call raises.
+            AccountSuspended, NotFound, SubdomainNotFound: and what every call raises.
         """
         return self._transport.run(_calls.timeline(fqdn=fqdn))
 
@@ -918,7 +907,7 @@ class SubdomainsMethods:
                 subdomain's id.
 
         Raises:
-            SessionInvalid, AccountSuspended, NotFound, SubdomainNotFound: and what every call raises.
+            AccountSuspended, NotFound, SubdomainNotFound: and what every call raises.
         """
         return self._transport.run(_calls.get_auto_renew(fqdn=fqdn))
 
@@ -945,9 +934,8 @@ class SubdomainsMethods:
                 `enabled`: true.
 
         Raises:
-            SessionInvalid, AccountSuspended, OriginRefused, NotFound, SubdomainNotFound,
-                SubdomainSuspended, RenewalNotAvailable, PreconditionFailed, ValidationFailed: and what
-                every call raises.
+            AccountSuspended, NotFound, SubdomainNotFound, SubdomainSuspended, RenewalNotAvailable,
+                PreconditionFailed, ValidationFailed: and what every call raises.
         """
         return self._transport.run(
             _calls.set_auto_renew(
@@ -980,9 +968,8 @@ class TransfersMethods:
             to: The e-mail address of the new holder.
 
         Raises:
-            SessionInvalid, AccountSuspended, OriginRefused, SignInRequired, NotFound, SubdomainNotFound,
-                SubdomainSuspended, Conflict, TransferPending, PreconditionFailed, ValidationFailed: and
-                what every call raises.
+            AccountSuspended, SignInRequired, NotFound, SubdomainNotFound, SubdomainSuspended, Conflict,
+                TransferPending, PreconditionFailed, ValidationFailed: and what every call raises.
         """
         return self._transport.run(
             _calls.push(fqdn=fqdn, to=to, idempotency_key=idempotency_key, if_match=if_match)
@@ -1000,7 +987,7 @@ class TransfersMethods:
             direction: Default: both.
 
         Raises:
-            SessionInvalid, AccountSuspended: and what every call raises.
+            AccountSuspended: and what every call raises.
         """
         return pages(
             self._transport,
@@ -1018,7 +1005,7 @@ class TransfersMethods:
             id: The ticket's id or its number.
 
         Raises:
-            SessionInvalid, AccountSuspended, NotFound, TransferNotFound: and what every call raises.
+            AccountSuspended, NotFound, TransferNotFound: and what every call raises.
         """
         return self._transport.run(_calls.get_transfer(id=id))
 
@@ -1037,8 +1024,8 @@ class TransfersMethods:
             id: The ticket's id or its number.
 
         Raises:
-            SessionInvalid, AccountSuspended, OriginRefused, NotFound, TransferNotFound, Conflict,
-                PreconditionFailed: and what every call raises.
+            AccountSuspended, NotFound, TransferNotFound, Conflict, PreconditionFailed: and what every call
+                raises.
         """
         return self._transport.run(_calls.withdraw(id=id, idempotency_key=idempotency_key, if_match=if_match))
 
@@ -1054,9 +1041,9 @@ class TransfersMethods:
             id: The ticket's id or its number.
 
         Raises:
-            SessionInvalid, AccountSuspended, OriginRefused, FreeQuotaExceeded, SignInRequired, NotFound,
-                TransferNotFound, PlatformDomainNotFound, Conflict, SubdomainUnavailable,
-                PreconditionFailed: and what every call raises.
+            AccountSuspended, FreeQuotaExceeded, SignInRequired, NotFound, TransferNotFound,
+                PlatformDomainNotFound, Conflict, SubdomainUnavailable, PreconditionFailed: and what every
+                call raises.
         """
         return self._transport.run(_calls.accept(id=id, idempotency_key=idempotency_key, if_match=if_match))
 
@@ -1071,8 +1058,8 @@ class TransfersMethods:
             id: The ticket's id or its number.
 
         Raises:
-            SessionInvalid, AccountSuspended, OriginRefused, NotFound, TransferNotFound, Conflict,
-                PreconditionFailed: and what every call raises.
+            AccountSuspended, NotFound, TransferNotFound, Conflict, PreconditionFailed: and what every call
+                raises.
         """
         return self._transport.run(_calls.decline(id=id, idempotency_key=idempotency_key, if_match=if_match))
 
@@ -1099,7 +1086,7 @@ class TicketsMethods:
             limit: Most items of one page.
 
         Raises:
-            SessionInvalid, AccountSuspended: and what every call raises.
+            AccountSuspended: and what every call raises.
         """
         return pages(
             self._transport,
@@ -1125,7 +1112,7 @@ class TicketsMethods:
         It may be about one of the user's own subdomains. A suspended user may open tickets too.
 
         Raises:
-            SessionInvalid, AccountSuspended, OriginRefused, ValidationFailed: and what every call raises.
+            AccountSuspended, ValidationFailed: and what every call raises.
         """
         return self._transport.run(
             _calls.open_ticket(
@@ -1149,7 +1136,7 @@ class TicketsMethods:
             id: The ticket's id or its number.
 
         Raises:
-            SessionInvalid, AccountSuspended, NotFound, TicketNotFound: and what every call raises.
+            AccountSuspended, NotFound, TicketNotFound: and what every call raises.
         """
         return self._transport.run(_calls.get_ticket(id=id))
 
@@ -1174,8 +1161,8 @@ class TicketsMethods:
             id: The ticket's id or its number.
 
         Raises:
-            SessionInvalid, AccountSuspended, OriginRefused, NotFound, TicketNotFound, TicketClosed,
-                Conflict, PreconditionFailed, ValidationFailed: and what every call raises.
+            AccountSuspended, NotFound, TicketNotFound, TicketClosed, Conflict, PreconditionFailed,
+                ValidationFailed: and what every call raises.
         """
         return self._transport.run(
             _calls.reply(

@@ -274,50 +274,6 @@ class RevokedInvitation(msgspec.Struct, frozen=True, kw_only=True):
     id: int
 
 
-class Session(msgspec.Struct, frozen=True, kw_only=True):
-    """A browser that is signed in. `last_used_at` and `last_used_from` may be up to an hour old; `current`
-    is that of the request.
-    """
-
-    id: int
-    how: str
-    created_at: datetime
-    signed_in_at: datetime
-    expires_at: datetime
-    last_used_at: datetime
-    last_used_from: str | None
-    user_agent: str
-    current: bool
-
-
-class DoneAnswer(msgspec.Struct, frozen=True, kw_only=True):
-    """It is done."""
-
-
-class Passkey(msgspec.Struct, frozen=True, kw_only=True):
-    """A passkey."""
-
-    id: int
-    name: str
-    created_at: datetime
-    last_used_at: datetime | None
-
-
-class Recovery(msgspec.Struct, frozen=True, kw_only=True):
-    """A recovery: from `ready_at` to `ends_at` a sign-in by mail is as good as one with a passkey."""
-
-    asked_at: datetime
-    ready_at: datetime
-    ends_at: datetime
-
-
-class PasskeysAnswer(msgspec.Struct, frozen=True, kw_only=True):
-    """The user's passkeys, oldest first, and the recovery; null if there is none."""
-
-    passkeys: tuple[Passkey, ...]
-    recovery: Recovery | None
-
-
 class Glue(msgspec.Struct, frozen=True, kw_only=True):
     """The addresses of a nameserver at or below the own name; at least one of the two is set."""
 
@@ -643,14 +599,6 @@ class AcceptedAnswer(msgspec.Struct, frozen=True, kw_only=True):
     organization: OrganizationDetail
     token: TokenDetail | None
     secret: Secret | None
-
-
-class SignedInAnswer(msgspec.Struct, frozen=True, kw_only=True):
-    """The user who is signed in now, and the session, whose secret is in the cookie."""
-
-    user: User
-    organization: Organization
-    session: Session
 
 
 class QuoteDetails(msgspec.Struct, frozen=True, kw_only=True):
