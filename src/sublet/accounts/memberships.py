@@ -1,4 +1,4 @@
-"""Join and leave organizations, and the accounts with which organizations hold names and credits (docs/decisions/0017-holders.md)."""
+"""Join and leave organizations, and the accounts with which organizations hold names and credits (docs/decisions/0018-holders.md)."""
 
 from sublet import audit
 from sublet.accounts import membership_store, store
