@@ -16,7 +16,7 @@ from sublet.audit import Actor
 from sublet.counted import counted
 from sublet.credits.ledger import Entry
 from sublet.credits.movements import move, next_reference
-from sublet.credits.store import lock_balance
+from sublet.credits.store import find_balance, lock_balance
 from sublet.db import Tx
 from sublet.errors import Conflict, FieldError, validation_failed
 from sublet.registry import erasure_store as store
@@ -100,7 +100,11 @@ def delete_user(
 
 
 def _list_organizations_left(tx: Tx, user: User) -> list[Organization]:
-    """Return the organizations without other members. They must hold nothing, because nobody could use it any more."""
+    """Return the organizations without other members.
+
+    Raises:
+        Conflict: one of them has names or credits, which no user could reach any more.
+    """
     found = [
         each.organization
         for each in list_of_user(tx, user.id)
@@ -110,7 +114,7 @@ def _list_organizations_left(tx: Tx, user: User) -> list[Organization]:
         account = find_account(tx, organization.id)
         if account is None:
             continue
-        names, balance = store.list_held(tx, account.id), lock_balance(tx, account.id)
+        names, balance = store.list_held(tx, account.id), find_balance(tx, account.id)
         if names or balance:
             raise Conflict(
                 f"{user.email} is the only member of {account.email}, which has {counted(len(names), 'name')} and {counted(balance, 'credit')}. "

@@ -78,21 +78,27 @@ def erase_texts(tx: Tx, user_id: int, identities: Collection[str]) -> None:
     run(update(messages).where(of_tickets).values(message=TEXT))
     run(update(messages).where(of_tickets & (messages.c.author_type == "user")).values(author_name=TEXT))
     # In tickets of organizations what the user wrote stays, without the author.
-    of_organizations = tickets.c.user_id.in_(select(users.c.id).where(users.c.is_organization))
-    asked = of_organizations & tickets.c.requester_email.in_(identities)
-    run(update(tickets).where(asked).values(requester_email=TEXT))
-    written = messages.c.ticket_id.in_(select(tickets.c.id).where(of_organizations))
-    by_user = written & func.lower(messages.c.author_name).in_(identities)
-    run(update(messages).where(by_user & (messages.c.author_type == "user")).values(author_name=TEXT))
+    run(update(tickets).where(tickets.c.requester_email.in_(identities)).values(requester_email=TEXT))
+    by_user = (audit_events.c.user_id == user_id) & (audit_events.c.object_type == "ticket")
+    written = messages.c.ticket_id.in_(select(audit_events.c.object_id).where(by_user))
+    named = written & func.lower(messages.c.author_name).in_(identities)
+    run(update(messages).where(named & (messages.c.author_type == "user")).values(author_name=TEXT))
     delete_of_user(tx, user_id)
     own_mails = (mails.c.user_id == user_id) | mails.c.recipient.in_(identities)
     waiting = own_mails & mails.c.next_attempt_at.is_not(None)
     run(update(mails).where(waiting).values(next_attempt_at=None, given_up_at=tx.now))
     run(update(mails).where(own_mails).values(recipient=TEXT, subject=TEXT, text=TEXT, error=None))
     # Mails to owners about members of their organization name them by address.
-    addresses = [each for each in identities if "@" in each]
-    about = or_(*(func.lower(mails.c.text).contains(each, autoescape=True) for each in addresses))
-    run(update(mails).where(mails.c.reference.startswith("organization:") & about).values(text=TEXT))
+    text = func.lower(mails.c.text)
+    addresses = [before + each for each in identities if "@" in each for before in ("\n", " ")]
+    names = or_(*(text.contains(each, autoescape=True) for each in addresses))
+    about = mails.c.reference.startswith("organization:") & names
+    run(
+        update(mails)
+        .where(about & mails.c.next_attempt_at.is_not(None))
+        .values(next_attempt_at=None, given_up_at=tx.now)
+    )
+    run(update(mails).where(about).values(text=TEXT))
     run(update(subdomains).where(subdomains.c.user_id == user_id).values(suspended_reason=None))
     run(delete(idempotency_keys).where(idempotency_keys.c.user_id == user_id))
     is_own = (mailed_codes.c.user_id == user_id) | mailed_codes.c.email.in_(identities)
