@@ -171,7 +171,7 @@ def primary_and_settings(folder: Path) -> Iterator[tuple[NameServerProcess, Prim
 
 def asks_as_another(service: RunningService, token: str, command: str) -> tuple[str, str]:
     """Return the token and the command of an example that another user sends: the receiver of a name, and a user who leaves."""
-    if "/accept" in command or "/decline" in command:
+    if "/transfers/" in command and ("/accept" in command or "/decline" in command):
         name = f"{'given' if '/accept' in command else 'kept'}.example.test"
         service.register(token, name, confirm=True)
         bob = service.add_user(f"{name.partition('.')[0]}@example.org")

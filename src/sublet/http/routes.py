@@ -181,6 +181,7 @@ OPEN_ENDPOINTS: tuple[Endpoint, ...] = (
         organizations.accept_invitation_,
         shapes.AcceptedAnswer,
         (SignUpClosed, ValidationFailed),
+        status=201,
     ),
     _open_endpoint(
         "POST",
