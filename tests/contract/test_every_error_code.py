@@ -110,6 +110,9 @@ DETAILS: dict[str, Any] = {
     "method_not_allowed": lambda details: exactly(details, {"allow": ["GET", "HEAD", "POST"]}),
     "payload_too_large": lambda details: exactly(details, {"limit_bytes": 65536}),
     "insufficient_scope": lambda details: exactly(details, {"required_scope": "subdomains:write"}),
+    "insufficient_role": lambda details: exactly(
+        details, {"role": "viewer", "required_scope": "subdomains:write"}
+    ),
     "token_restricted": lambda details: exactly(details, {"restriction": "networks"}),
     "free_quota_exceeded": lambda details: exactly(details, {"limit": 1, "used": 1}),
     "subdomain_unavailable": lambda details: exactly(details, {"reason": "taken", "owned": False}),

@@ -1,7 +1,5 @@
 """Creating an organization, and what it holds apart from its members; on both databases."""
 
-import pytest
-
 from sublet.accounts.create_token import create_token
 from sublet.accounts.users import suspend_user
 from sublet.audit import Actor, EventFilter, search_events
@@ -173,11 +171,10 @@ def test_the_operator_moves_names_to_an_organization_and_back(registry: Registry
     assert len(told(registry, "ben")) == 1  # that the operator added ben
 
 
-@pytest.mark.parametrize("name", ["ann", "ben"])
-def test_who_acts_is_in_the_audit(registry: Registry, name: str) -> None:
+def test_who_acts_is_in_the_audit(registry: Registry) -> None:
     organization_id = share(registry, ben="member")
-    take(registry, working_for(registry, organization_id, name))
+    take(registry, working_for(registry, organization_id, "ben"))
     (event,) = registry.read(search_events, EventFilter(action="subdomain.register"), 10)
-    assert event.user_id == registry.users[name]
+    assert event.user_id == registry.users["ben"]
     assert event.after is not None
     assert event.after["user_id"] == account(registry, organization_id)

@@ -112,6 +112,7 @@ def test_a_code_ends(registry: Registry) -> None:
     assert accept(registry, "wrong") is None
 
 
+@pytest.mark.whole
 def test_limits(registry: Registry) -> None:
     organization_id = share(registry)
     for _ in range(TO_ADDRESS_PER_DAY):

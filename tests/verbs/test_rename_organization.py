@@ -1,7 +1,5 @@
 """Renaming an organization; on both databases."""
 
-import pytest
-
 from sublet.accounts.membership_store import find_account
 from sublet.accounts.users import suspend_user
 from sublet.errors import (
@@ -36,11 +34,11 @@ def test_a_users_own_organization_can_be_renamed(registry: Registry) -> None:
     assert registry.write(rename_organization, registry.actor(), own, "Ann's").name == "Ann's"
 
 
-@pytest.mark.parametrize("role", ["member", "billing", "viewer"])
-def test_only_owners_rename(registry: Registry, role: str) -> None:
-    organization_id = str(share(registry, ben=role))
-    with registry.refuses(InsufficientRole):
-        registry.write(rename_organization, registry.actor("ben"), organization_id, "Mine")
+def test_only_owners_rename(registry: Registry) -> None:
+    for role in ("member", "billing", "viewer"):
+        organization_id = str(share(registry, ben=role))
+        with registry.refuses(InsufficientRole):
+            registry.write(rename_organization, registry.actor("ben"), organization_id, "Mine")
 
 
 def test_refusals(registry: Registry) -> None:

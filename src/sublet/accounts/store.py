@@ -219,8 +219,8 @@ def find_user_by_email(tx: Tx, email: str) -> User | None:
 
 
 def count_users(tx: Tx) -> int:
-    """Return the number of users, without the accounts of organizations."""
-    query = select(func.count()).select_from(users).where(~users.c.is_organization)
+    """Return the number of users, without the accounts of organizations. A database may have an older schema (`sublet backup`)."""
+    query = select(func.count()).select_from(users).where(~users.c.email.startswith("organization:"))
     return int(tx.connection.execute(query).scalar_one())
 
 
