@@ -124,6 +124,7 @@ def test_stores_filter_by_the_holder_and_not_by_the_person_who_acts() -> None:
         "credits/store.py",
         "subdomains/find.py",
         "subdomains/store.py",
+        "subdomains/transfers/find.py",
         "tickets/find.py",
         "tickets/store.py",
     }

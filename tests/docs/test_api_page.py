@@ -91,10 +91,10 @@ def prepare_organization(service: RunningService, token: str, command: str) -> N
     """Make the member or the invitation that an example needs."""
     if "/members/" in command and '"role"' in command:
         service.add_user("bob@example.org")
-        service.operator("organization", "set-role", "2", "bob@example.org", "member")
+        service.operator("organization", "set-role", "3", "bob@example.org", "member")
     elif "$CODE" in command:
         body = {"email": "bob@example.org", "role": "member"}
-        answer = service.call(token, "POST", "/organizations/2/invitations", body)
+        answer = service.call(token, "POST", "/organizations/3/invitations", body)
         assert answer.status_code == 201, answer.text
 
 

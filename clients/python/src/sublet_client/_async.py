@@ -994,7 +994,8 @@ class AsyncTransfersMethods:
     ) -> AsyncIterator[Transfer]:
         """List transfers.
 
-        Those that the user sent, and those to its address, newest first.
+        Those that the user sent, and those to its address, newest first. With a token for an organization,
+        those that it sent.
 
         Args:
             limit: Most items of one page.
@@ -1050,8 +1051,8 @@ class AsyncTransfersMethods:
     ) -> Transfer:
         """Accept a transfer.
 
-        The name moves to the user with its term, mode and delegation. A free name counts in the free quota.
-        Nothing is charged.
+        The name moves to the user, or to the organization that the token is for, with its term, mode and
+        delegation. A free name counts in the free quota. Nothing is charged.
 
         Args:
             id: The ticket's id or its number.

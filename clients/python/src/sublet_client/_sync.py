@@ -980,7 +980,8 @@ class TransfersMethods:
     ) -> Iterator[Transfer]:
         """List transfers.
 
-        Those that the user sent, and those to its address, newest first.
+        Those that the user sent, and those to its address, newest first. With a token for an organization,
+        those that it sent.
 
         Args:
             limit: Most items of one page.
@@ -1034,8 +1035,8 @@ class TransfersMethods:
     ) -> Transfer:
         """Accept a transfer.
 
-        The name moves to the user with its term, mode and delegation. A free name counts in the free quota.
-        Nothing is charged.
+        The name moves to the user, or to the organization that the token is for, with its term, mode and
+        delegation. A free name counts in the free quota. Nothing is charged.
 
         Args:
             id: The ticket's id or its number.

@@ -49,7 +49,7 @@ def accept(tx: Tx, actor: Actor, identifier: str, *, free_quota: int) -> Outcome
     refuse_ended(tx, transfer)
     if sender.id == receiver.id:
         raise Conflict(
-            "You hold this name already. Accept it with a token for the organization that should get it."
+            "You hold this name already. Use a token for the organization that should get it, or leave it as it is."
         )
     if sender.suspended_at is not None:
         raise Conflict("The sender's account is suspended, so this name can't be moved now. Ask the sender.")
