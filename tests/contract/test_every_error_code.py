@@ -107,6 +107,9 @@ def test_refusal(furnished: RunningService, code: str) -> None:
 
 
 DETAILS: dict[str, Any] = {
+    "sign_in_required": lambda details: exactly(
+        details, {"limit_seconds": 600, "how": ["mail", "passkey", "operator"]}
+    ),
     "method_not_allowed": lambda details: exactly(details, {"allow": ["GET", "HEAD", "POST"]}),
     "payload_too_large": lambda details: exactly(details, {"limit_bytes": 65536}),
     "insufficient_scope": lambda details: exactly(details, {"required_scope": "subdomains:write"}),
