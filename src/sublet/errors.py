@@ -262,6 +262,10 @@ class ValidationFailed(Refusal, code="validation_failed", category=Category.INVA
     """Fields are missing or have invalid values of the right type; `errors` lists them."""
 
 
+class DelegationBroken(Refusal, code="delegation_broken", category=Category.INVALID):
+    """The platform domain requires delegations that work, and no nameserver works; `details.findings` has the codes."""
+
+
 class RateLimited(Refusal, code="rate_limited", category=Category.LIMITED):
     """Too many requests of this class, changes of this name, or requests of this kind at once; `Retry-After` says when to ask again."""
 

@@ -19,8 +19,8 @@ from support.planted_faults import Planted, planted_world
 
 
 @asynccontextmanager
-async def _claimed(_addresses: Sequence[str]) -> AsyncIterator[bool]:
-    yield True
+async def _claimed(_addresses: Sequence[str]) -> AsyncIterator[None]:
+    yield
 
 
 def test_each_fault_is_found_and_nothing_else(request: pytest.FixtureRequest, tmp_path: Path) -> None:

@@ -76,7 +76,7 @@ def state_of(target: Target, seen: Observation, found: Sequence[Finding]) -> str
 
     `unknown` if nothing was asked, or if no nameserver works and this machine may be the reason.
     """
-    if seen.is_busy or not target.delegation.nameservers:
+    if seen.busy_until is not None or not target.delegation.nameservers:
         return UNKNOWN
     levels = {each.level for each in found}
     if not any(_works(each, target) for each in seen.servers) and _may_be_us(seen):

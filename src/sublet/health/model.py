@@ -98,14 +98,14 @@ class Observation:
     """All that one look saw.
 
     `not_public` are the addresses that may not be asked. `is_online` is None if nothing had to be known about it, else whether this machine
-    reached the DNS at all. `is_busy`: no server was asked, because others look at the same addresses.
+    reached the DNS at all. `busy_until` is set if no server was asked, because another look had the same addresses. `is_late`: the time ran out.
     """
 
     hosts: tuple[HostAddresses, ...] = ()
     servers: tuple[Server, ...] = ()
     not_public: tuple[str, ...] = ()
     is_online: bool | None = None
-    is_busy: bool = False
+    busy_until: datetime | None = None
     is_late: bool = False
 
 
@@ -137,3 +137,43 @@ def name_of(text: str) -> dns.name.Name:
 def text_of(name: dns.name.Name) -> str:
     """Return a name in lower case without the final dot; the root is empty."""
     return name.to_text(omit_final_dot=True).lower().removesuffix(".")
+
+
+@dataclass(frozen=True, slots=True)
+class Health:
+    """The stored health of a name's delegation.
+
+    `generation` is the one that was looked at last. `next_state` is a state that one look saw, since `next_since`, and that a second one has
+    to confirm. `failures` counts the last looks in a row that didn't find it working. `mailed_at` is set while its user knows by mail
+    that it is broken. `due_at` is the time of the next look.
+    """
+
+    subdomain_id: int
+    generation: int
+    state: str
+    since: datetime
+    findings: tuple[Finding, ...]
+    checked_at: datetime | None
+    next_state: str | None
+    next_since: datetime | None
+    failures: int
+    mailed_at: datetime | None
+    due_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class HealthChange:
+    """A change of a name's state, with the codes of its findings."""
+
+    at: datetime
+    state: str
+    codes: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class DueLook:
+    """A look that a worker has to take: the name's id, its published generation, and its delegation."""
+
+    subdomain_id: int
+    generation: int
+    target: Target

@@ -6,6 +6,7 @@ A look decides nothing; `findings.py` does. It is bounded in queries and time wh
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager
+from datetime import datetime
 
 import dns.name
 
@@ -16,8 +17,8 @@ from sublet.health.model import HostAddresses, Observation, Server, Target, name
 from sublet.health.resolve import Resolver
 from sublet.health.targets import ADDRESSES_MAX, LOOK_SECONDS, Budget, Network, may_ask
 
-Claim = Callable[[Sequence[str]], AbstractAsyncContextManager[bool]]
-"""Claims addresses for one look; yields False if another look has one of them."""
+Claim = Callable[[Sequence[str]], AbstractAsyncContextManager[datetime | None]]
+"""Claims addresses for one look; yields when to come again if another look has one of them."""
 
 
 class Observer:
@@ -43,9 +44,9 @@ class Observer:
         try:
             async with asyncio.timeout(seconds):
                 await look.resolve(self._allowed)
-                async with self._claim([each.address for each in look.servers]) as is_ours:
-                    if not is_ours:
-                        return look.observation(is_busy=True)
+                async with self._claim([each.address for each in look.servers]) as busy_until:
+                    if busy_until is not None:
+                        return look.observation(busy_until=busy_until)
                     await look.ask_all(extra_types)
         except TimeoutError:
             is_late = True
@@ -66,7 +67,7 @@ class _Look:
         self._is_online: bool | None = None
         self.servers: list[Server] = []
 
-    def observation(self, *, is_busy: bool = False, is_late: bool = False) -> Observation:
+    def observation(self, *, busy_until: datetime | None = None, is_late: bool = False) -> Observation:
         """Return what was seen so far."""
         unseen = [each for each in self._target.delegation.nameservers if each not in self._hosts]
         for host in unseen:
@@ -76,7 +77,7 @@ class _Look:
             tuple(self.servers),
             tuple(self._not_public),
             self._is_online,
-            is_busy,
+            busy_until,
             is_late,
         )
 

@@ -17,6 +17,7 @@ from sublet.config import Settings
 from sublet.db import Database, utc_now
 from sublet.dns.parent_servers import ParentServer
 from sublet.errors import Refusal
+from sublet.health.checker import Checker
 from sublet.http import errors as http_errors
 from sublet.http.limits import Limits
 from sublet.http.observe import Metrics
@@ -59,6 +60,8 @@ class Context:
     """The last use of tokens whose stored `last_used_at` is too old. Written in intervals, so that a read isn't a write."""
     name_servers: Callable[[PlatformDomain], Sequence[ParentServer]] = lambda _: ()
     """Returns the name servers of a platform domain's zone. The API asks no others."""
+    checker: Checker | None = None
+    """Looks at delegations; None if `health_checks` is off."""
     asking: Counter[int] = field(default_factory=Counter)
     """The number of requests that are asking name servers, by user id."""
 
@@ -130,7 +133,7 @@ class Endpoint:
     """One method on one path, as part 4 of the spec lists it.
 
     `path` has `{parameters}`, and is relative to `BASE_PATH`. If the endpoint `is_open`, it needs no token and is at the root. `scope` is what a token needs, None for any token. `rate_class` is read, write,
-    ticket or availability. `body` and `query` are the Structs of the request (None: nothing is accepted), `answer` is that of the answer with
+    ticket, availability or health. `body` and `query` are the Structs of the request (None: nothing is accepted), `answer` is that of the answer with
     `status`. `refusals` are those of the handler, in the order in which it checks.
     """
 
@@ -148,6 +151,8 @@ class Endpoint:
     status: int = 200
     refusals: tuple[type[Refusal], ...] = ()
     is_open: bool = False
+    changes: bool = True
+    """False for a POST that computes an answer and changes no resource of the user."""
 
     @property
     def full_path(self) -> str:
@@ -162,7 +167,7 @@ def takes_body(endpoint: Endpoint) -> bool:
 
 def takes_idempotency_key(endpoint: Endpoint) -> bool:
     """True if the endpoint reads `Idempotency-Key`. Keys belong to a user, so one without a token reads none."""
-    return takes_body(endpoint) and not endpoint.is_open
+    return takes_body(endpoint) and not endpoint.is_open and endpoint.changes
 
 
 def has_entity_tag(endpoint: Endpoint) -> bool:
@@ -172,7 +177,7 @@ def has_entity_tag(endpoint: Endpoint) -> bool:
 
 def takes_if_match(endpoint: Endpoint) -> bool:
     """True for a change of one name, ticket or token: it reads `If-Match`."""
-    return takes_body(endpoint) and "{" in endpoint.path
+    return takes_body(endpoint) and "{" in endpoint.path and endpoint.changes
 
 
 def all_refusals(endpoint: Endpoint) -> tuple[type[Refusal], ...]:

@@ -13,6 +13,7 @@ from sublet.errors import (
     AccountSuspended,
     ClockImplausible,
     Conflict,
+    DelegationBroken,
     FreeQuotaExceeded,
     InsufficientCredits,
     InsufficientScope,
@@ -41,6 +42,7 @@ from sublet.errors import (
 from sublet.http import (
     accounts,
     auth,
+    health,
     shapes,
     subdomains,
     tickets,
@@ -83,6 +85,7 @@ def _endpoint(
     *,
     rate_class: str = "",
     status: int = 200,
+    changes: bool = True,
 ) -> Endpoint:
     """Return an endpoint. The default class of its rate limit is that of the method."""
     summary, description = _documentation(handler)
@@ -100,6 +103,7 @@ def _endpoint(
         body=None if body is types.NoneType else body,
         query=None if query is types.NoneType else query,
         status=status,
+        changes=changes,
         refusals=(InvalidCursor, *refusals) if issubclass(query, PageQuery) else refusals,
     )
 
@@ -216,6 +220,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
             RegistrationModeNotAllowed,
             FreeQuotaExceeded,
             *_PAYMENT,
+            DelegationBroken,
         ),
         status=201,
     ),
@@ -245,7 +250,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         "subdomains:write",
         subdomains.update_nameservers_,
         shapes.ProvisionAnswer,
-        (*_OWN, ValidationFailed, RateLimited),
+        (*_OWN, ValidationFailed, RateLimited, DelegationBroken),
     ),
     _endpoint(
         "POST",
@@ -286,6 +291,50 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         subdomains.delegation,
         shapes.DelegationAnswer,
         (SubdomainNotFound, RateLimited, Unavailable),
+    ),
+    _endpoint(
+        "GET",
+        "/subdomains/{fqdn}/health",
+        "subdomains:read",
+        health.get_health,
+        shapes.HealthAnswer,
+        (SubdomainNotFound,),
+    ),
+    _endpoint(
+        "POST",
+        "/subdomains/{fqdn}/health",
+        "subdomains:write",
+        health.check_health,
+        shapes.HealthAnswer,
+        (
+            AccountSuspended,
+            SubdomainNotFound,
+            SubdomainSuspended,
+            NameserverRequired,
+            Conflict,
+            RateLimited,
+            Unavailable,
+        ),
+        rate_class="health",
+        changes=False,
+    ),
+    _endpoint(
+        "POST",
+        "/delegation-checks",
+        "subdomains:write",
+        health.check_delegation_,
+        shapes.DelegationCheckAnswer,
+        (
+            Conflict,
+            AccountSuspended,
+            PlatformDomainNotFound,
+            TokenRestricted,
+            ValidationFailed,
+            RateLimited,
+            Unavailable,
+        ),
+        rate_class="health",
+        changes=False,
     ),
     _endpoint(
         "GET",

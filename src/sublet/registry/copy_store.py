@@ -18,6 +18,7 @@ from sqlalchemy.exc import DBAPIError
 # Each store declares its tables in `metadata`.
 import sublet.accounts.store
 import sublet.credits.store
+import sublet.health.store
 import sublet.http.idempotency_store
 import sublet.http.rate_store
 import sublet.mail.store
@@ -36,11 +37,19 @@ from sublet.schema import find_last_id, list_numbered, metadata
 from sublet.schema_revision import open_engine
 from sublet.sqlite_file import BESIDE, create_private, serve_lock
 
-NOT_COPIED = ("processes", "leases", "rate_windows", "commit_marks", "schema_compatible_with")
+NOT_COPIED = (
+    "processes",
+    "leases",
+    "rate_windows",
+    "commit_marks",
+    "schema_compatible_with",
+    "health_targets",
+)
 """The tables that belong to a database and its processes, not to the registry.
 
 `processes` and `leases` are those of the service on this database. `rate_windows` counts the requests of one minute.
-`commit_marks` are read within seconds after a lost connection to the same database. `schema_compatible_with` belongs to the
+`health_targets` are the nameservers
+that are being asked. `commit_marks` are read within seconds after a lost connection to the same database. `schema_compatible_with` belongs to the
 schema, as its revision does, and is written with it.
 """
 SEEDS = ("clockwork", "forecasts", "ledger_accounts", "signing_keys")

@@ -13,6 +13,7 @@ from sublet.accounts.authenticate import authenticate
 from sublet.config import Settings, parse_listen
 from sublet.db import Database
 from sublet.errors import Unavailable
+from sublet.health.checker import Checker
 from sublet.http.app import build_app
 from sublet.http.endpoints import BASE_PATH, Context
 from sublet.http.limits import Limits, borrow_from
@@ -94,6 +95,7 @@ async def serve_api(
         settling=Settling(db),
         stopping=stop,
         readiness=dict(readiness),
+        checker=Checker(settings, db) if settings.health_checks else None,
         name_servers=lambda each: name_servers(each, built_in, settings.primaries),
     )
     origin = origin_of(listening)
