@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 
 from sublet.config import Settings, parse_listen
 from sublet.db import Database
@@ -23,8 +24,7 @@ from sublet.health.resolve import (
 )
 from sublet.health.targets import LOOK_SECONDS, parse_networks
 
-CLAIM_TRIES = 3
-CLAIM_PAUSE_SECONDS = 1.0
+CLAIM_PAUSE_SECONDS = 0.2
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,36 +45,43 @@ class Checker:
 
     def __init__(self, settings: Settings, db: Database) -> None:
         self._db = db
-        asker = Asker()
-        allowed = parse_networks(settings.health_allowed_networks)
-        self._observer = Observer(asker, _resolver(settings, asker), self._claimed, allowed)
+        self._asker = Asker()
+        self._allowed = parse_networks(settings.health_allowed_networks)
+        self._resolver = _resolver(settings, self._asker)
 
     async def look(
-        self, target: Target, *, seconds: float = LOOK_SECONDS, extra_types: Sequence[str] = ()
+        self,
+        target: Target,
+        *,
+        seconds: float = LOOK_SECONDS,
+        waits: bool = False,
+        extra_types: Sequence[str] = (),
     ) -> Looked:
         """Look at a delegation once, for at most `seconds`.
+
+        If its nameservers are being asked for another name: with `waits`, try again for half of the time; else book a later look.
 
         Raises:
             Unavailable: the database, which shares the limits, can't be reached.
         """
-        seen = await self._observer.observe(target, seconds=seconds, extra_types=extra_types)
+        claim = partial(self._claimed, wait_seconds=seconds / 2 if waits else None)
+        observer = Observer(self._asker, self._resolver, claim, self._allowed)
+        seen = await observer.observe(target, seconds=seconds, extra_types=extra_types)
         # Signatures take time to validate, more than the event loop may be held up.
         found = await asyncio.to_thread(report, target, seen, self._db.now())
         return Looked(found, seen)
 
-    async def look_now(self, target: Target, *, seconds: float = LOOK_SECONDS) -> Looked:
-        """Look at a delegation for a user who waits: if its nameservers are being asked for another name, try again after a pause."""
-        looked = await self.look(target, seconds=seconds)
-        for _ in range(CLAIM_TRIES):
-            if looked.busy_until is None:
+    @asynccontextmanager
+    async def _claimed(
+        self, addresses: Sequence[str], *, wait_seconds: float | None
+    ) -> AsyncIterator[datetime | None]:
+        clock = asyncio.get_running_loop().time
+        until = clock() + (wait_seconds or 0.0)
+        while True:
+            busy_until = await self._db.write(claim_addresses, addresses, books=wait_seconds is None)
+            if busy_until is None or clock() >= until:
                 break
             await asyncio.sleep(CLAIM_PAUSE_SECONDS)
-            looked = await self.look(target, seconds=seconds)
-        return looked
-
-    @asynccontextmanager
-    async def _claimed(self, addresses: Sequence[str]) -> AsyncIterator[datetime | None]:
-        busy_until = await self._db.write(claim_addresses, addresses)
         try:
             yield busy_until
         finally:

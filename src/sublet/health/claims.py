@@ -21,8 +21,8 @@ BOOKED_AHEAD_MAX = timedelta(hours=12)
 IDLE = timedelta(hours=1)
 
 
-def claim_addresses(tx: Tx, addresses: Sequence[str]) -> datetime | None:
-    """Hold these addresses for one look, and return None; or book them, and return when to come again.
+def claim_addresses(tx: Tx, addresses: Sequence[str], *, books: bool) -> datetime | None:
+    """Hold these addresses for one look, and return None; or return when to come again, with `books` at a time of its own.
 
     Not audited: it changes no name.
     """
@@ -35,7 +35,8 @@ def claim_addresses(tx: Tx, addresses: Sequence[str]) -> datetime | None:
         return None
     booked = max(min(found[each][1], tx.now + BOOKED_AHEAD_MAX) for each in taken)
     at = max(booked, tx.now + SLOT)
-    store.set_targets(tx, taken, booked_until=at + SLOT)
+    if books:
+        store.set_targets(tx, taken, booked_until=at + SLOT)
     return at
 
 

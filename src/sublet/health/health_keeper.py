@@ -1,9 +1,9 @@
 """The worker's part that looks at the published delegations: minutes after a change, then daily, and more often while a name is broken."""
 
 import asyncio
-import time
 import uuid
 from collections import Counter
+from datetime import datetime, timedelta
 
 import structlog
 
@@ -22,9 +22,9 @@ from sublet.processes.repeat import repeat
 LOOKS_MAX = 32
 """The most looks of a worker at once."""
 POLL_SECONDS = 1.0
-LIST_SECONDS = 60.0
+LIST_EVERY = timedelta(minutes=1)
 """How often changed names are sought."""
-LIST_ALL_SECONDS = 86_400.0
+LIST_ALL_EVERY = timedelta(days=1)
 LEASE = "health"
 log = structlog.get_logger()
 
@@ -37,8 +37,8 @@ class HealthKeeper:
         self._checker = checker
         self._holder = holder or str(uuid.uuid4())
         self._running: set[asyncio.Task[None]] = set()
-        self._listed_at: float | None = None
-        self._listed_all_at: float | None = None
+        self._listed_at: datetime | None = None
+        self._listed_all_at: datetime | None = None
         self.looks: Counter[str] = Counter()
         self.states: dict[str, int] = {}
         self.overdue_seconds = 0.0
@@ -61,7 +61,8 @@ class HealthKeeper:
 
     async def _list_names(self) -> None:
         """Add new and changed names. One worker does it for all."""
-        if self._listed_at is not None and time.monotonic() - self._listed_at < LIST_SECONDS:
+        now = self._db.now()
+        if not _is_over(self._listed_at, LIST_EVERY, now):
             return
         lease = await take(self._db, LEASE, self._holder, WATCH_FOR)
         self.states, self.overdue_seconds = await self._db.read(_count)
@@ -70,12 +71,12 @@ class HealthKeeper:
                 await self._list_under(lease)
             except LeaseLost:
                 log.warning("health_taken_over")
-        self._listed_at = time.monotonic()
+        self._listed_at = now
 
     async def _list_under(self, lease: Lease) -> None:
         await self._db.write(under, lease, list_changed_names)
-        now = time.monotonic()
-        if self._listed_all_at is None or now - self._listed_all_at >= LIST_ALL_SECONDS:
+        now = self._db.now()
+        if _is_over(self._listed_all_at, LIST_ALL_EVERY, now):
             after_id: int | None = 0
             while after_id is not None:
                 after_id = await self._db.write(under, lease, list_all_names, after_id)
@@ -112,6 +113,11 @@ class HealthKeeper:
             return  # already logged; the look is due again soon
         except Exception:
             log.exception("health_fault", subdomain_id=due.subdomain_id)
+
+
+def _is_over(last_at: datetime | None, pause: timedelta, now: datetime) -> bool:
+    """True if a pause since an instant is over, or the clock was set back behind it."""
+    return last_at is None or not timedelta() <= now - last_at < pause
 
 
 def _count(tx: Tx) -> tuple[dict[str, int], float]:

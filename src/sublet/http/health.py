@@ -70,7 +70,7 @@ async def check_first(
     if planned is None:
         return NOT_CHECKED
     seconds = call.context.settings.publish_wait_ms / 1000 / CHECK_PART
-    looked = await checker.look(planned.target, seconds=seconds)
+    looked = await checker.look(planned.target, seconds=seconds, waits=True)
     return Checked(planned, looked.report, time.monotonic() - began)
 
 
@@ -94,7 +94,7 @@ async def check_delegation_(call: Call[DelegationCheckBody, None]) -> Answer:
     with named_as_sent(body):
         plan = await call.context.db.read(plan_delegation, call.actor(), call.registrant.user, command)
     with asking_place(call):
-        looked = await checker.look_now(plan.target)
+        looked = await checker.look(plan.target, waits=True)
     report = looked.report
     check = shapes.DelegationCheckShape(
         fqdn=plan.target.fqdn,
@@ -125,7 +125,7 @@ async def check_health(call: Call[NoBody, None]) -> Answer:
     checker = _checker(call)
     due = await db.read(plan_look, call.actor(), call.registrant.user, call.path["fqdn"])
     with asking_place(call):
-        looked = await checker.look_now(due.target)
+        looked = await checker.look(due.target, waits=True)
     if looked.busy_until is not None:
         raise Conflict("The nameservers are being asked for other names. Try again in a minute.")
     await db.write(record_look, due.subdomain_id, due.generation, looked.report)
