@@ -239,7 +239,7 @@ class TicketClosed(Refusal, code="ticket_closed", category=Category.CONFLICT):
 
 
 class NameserverRequired(Refusal, code="nameserver_required", category=Category.CONFLICT):
-    """A retry needs nameserver 1 (spec, part 3, rule 2)."""
+    """A retry needs nameserver 1 (spec, part 3, rule 2), and a check too."""
 
 
 class RetryNotAvailable(Refusal, code="retry_not_available", category=Category.CONFLICT):

@@ -104,6 +104,7 @@ def test_refusal(furnished: RunningService, code: str) -> None:
 
 
 DETAILS: dict[str, Any] = {
+    "delegation_broken": lambda details: exactly(details, {"findings": ["nameserver_not_found"]}),
     "method_not_allowed": lambda details: exactly(details, {"allow": ["GET", "HEAD", "POST"]}),
     "payload_too_large": lambda details: exactly(details, {"limit_bytes": 65536}),
     "insufficient_scope": lambda details: exactly(details, {"required_scope": "subdomains:write"}),

@@ -107,28 +107,24 @@ class _Look:
                 self._not_public.append(address)
             elif len(self.servers) < ADDRESSES_MAX:
                 self.servers.append(Server(host, address))
-        if any(each.failure == "not_found" for each in self._hosts.values()) and not self.servers:
-            self._is_online = await self._resolver.is_online(self._budget)
 
     async def ask_all(self, extra_types: Sequence[str]) -> None:
         """Ask the servers: what decides comes first, so that it isn't lost if the queries or the time run out."""
         await self._for_each(self.servers, self._ask_soa)
-        if not any(
-            each.soa.message or each.soa_plain.message or each.soa_tcp.message for each in self.servers
-        ):
-            self._is_online = self._is_online or await self._resolver.is_online(self._budget)
-        alive = [each for each in self.servers if each.soa.message or each.soa_plain.message]
+        answered = [each for each in self.servers if each.soa.message or each.soa_plain.message]
+        if self.servers and not answered:
+            self._is_online = await self._resolver.is_online(self._budget)
         if self._target.delegation.ds_records:
-            await self._for_each(alive, self._ask_dnskey)
+            await self._for_each(answered, self._ask_dnskey)
         await self._for_each(
-            [each for each in alive if each.soa_tcp.failure == "not_asked"], self._ask_soa_tcp
+            [each for each in answered if each.soa_tcp.failure == "not_asked"], self._ask_soa_tcp
         )
-        await self._for_each(alive, self._ask_nameservers)
-        await self._for_each(alive, self._ask_recursion)
-        if alive:
-            await self._ask_addresses(alive[0])
+        await self._for_each(answered, self._ask_nameservers)
+        await self._for_each(answered, self._ask_recursion)
+        if answered:
+            await self._ask_addresses(answered[0])
         for rdtype in extra_types:
-            await self._for_each(alive, self._asking_extra(rdtype))
+            await self._for_each(answered, self._asking_extra(rdtype))
 
     async def _for_each(self, servers: Sequence[Server], ask: Callable[[Server], Awaitable[None]]) -> None:
         await asyncio.gather(*(ask(server) for server in servers))

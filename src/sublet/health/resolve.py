@@ -53,6 +53,8 @@ ROOT_SERVERS = (
 HOSTS_MAX = 20_000
 HOST_SECONDS = 300.0
 """For how long the addresses of a nameserver are remembered, and of how many."""
+NOT_IN_THE_DNS = frozenset({"alt", "example", "invalid", "local", "localhost", "onion"})
+"""Top-level domains that the DNS never has (RFC 6761, 6762, 7686, 9476): no query is sent for a nameserver there."""
 _FAMILIES = ("A", "AAAA")
 
 
@@ -96,6 +98,8 @@ class RememberingResolver:
 
     async def addresses(self, host: str, budget: Budget) -> HostAddresses:
         """Return the addresses of a host, or why there are none. Failures aren't remembered."""
+        if host.rpartition(".")[2] in NOT_IN_THE_DNS:
+            return HostAddresses(host, failure="not_found")
         now = asyncio.get_running_loop().time()
         until, found = self._found.get(host, (0.0, HostAddresses(host)))
         if until > now:
