@@ -33,7 +33,7 @@ STATUS_IN_THE_SPEC = {
     "subdomain_not_found": 404, "platform_domain_not_found": 404, "ticket_not_found": 404, "token_not_found": 404,
     "not_found": 404,
     "method_not_allowed": 405,
-    "subdomain_unavailable": 409, "ticket_closed": 409, "retry_not_available": 409, "nameserver_required": 409,
+    "delegation_broken": 422, "subdomain_unavailable": 409, "ticket_closed": 409, "retry_not_available": 409, "nameserver_required": 409,
     "renewal_not_available": 409, "subdomain_suspended": 409, "price_changed": 409, "conflict": 409,
     "idempotency_in_progress": 409,
     "precondition_failed": 412, "payload_too_large": 413, "unsupported_media_type": 415,

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import dns.dnssec
 import dns.dnssectypes
@@ -37,8 +38,8 @@ ROOT_ADDRESS = "198.41.0.4"
 class ZoneKey:
     """A key that signs a zone alone (a CSK)."""
 
-    private: object
-    dnskey: object
+    private: Any
+    dnskey: Any
 
     @classmethod
     def new(cls, algorithm: int = 13, *, bits: int = 2048) -> "ZoneKey":

@@ -112,7 +112,7 @@ def unless_broken(
     def refused(tx: Tx, /, *args: P.args, **kwargs: P.kwargs) -> OutcomeT:
         verb(tx, *args, **kwargs)
         raise DelegationBroken(
-            f"Resolvers could not find the name with this delegation. {sentences}",
+            f"Resolvers could not find the name with this delegation. Change it: {sentences}",
             details={"findings": [each.code for each in errors]},
         )
 

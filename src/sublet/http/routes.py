@@ -307,11 +307,11 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         health.check_health,
         shapes.HealthAnswer,
         (
+            Conflict,
             AccountSuspended,
             SubdomainNotFound,
             SubdomainSuspended,
             NameserverRequired,
-            Conflict,
             RateLimited,
             Unavailable,
         ),
