@@ -19,6 +19,7 @@ from long.faults.races import PROCESSES, RACES
 from long.faults.sigkill import SIGKILL
 from long.faults.syncs import SYNCED
 from long.fuzzing.scenario import HOSTILE_INPUT
+from long.health.cost import COST
 from long.health.judges import JUDGED
 from long.hosts.failover import PATRONI, PATRONI_PAUSED
 from long.hosts.trials import HOSTS
@@ -39,6 +40,7 @@ SCENARIOS = (
     OLD_BACKUP,
     CLOCK,
     FENCE,
+    COST,
     JUDGED,
     HOSTS,
     KILLS,
