@@ -4,7 +4,7 @@ import socket
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 
 import dns.exception
@@ -103,13 +103,13 @@ def _serve_udp(misfit: Misfit, udp: socket.socket) -> None:
 
 
 def _serve_tcp(misfit: Misfit, tcp: socket.socket) -> None:
-    held = []
-    with suppress(OSError):
+    held = ExitStack()
+    with held, suppress(OSError):
         while True:
             connection, _ = tcp.accept()
             misfit.times.append(time.monotonic())
             if "tarpit" in misfit.faults:
-                held.append(connection)
+                held.enter_context(connection)
                 continue
             with connection, suppress(OSError):
                 head = connection.recv(2)

@@ -13,6 +13,8 @@ from sublet.health.targets import LOOK_SECONDS
 
 HOLD = timedelta(seconds=LOOK_SECONDS + 5)
 """For how long an address is held at most: longer than a look, so that a process that died holds it no longer."""
+HELD_MAX = 2 * HOLD
+"""An address that is held for longer was claimed by a wrong clock. Not `HOLD`: a transaction's instant may be older than another's commit."""
 REST = timedelta(seconds=1)
 """The rest of an address between two looks, so that both together keep to its queries a second."""
 SLOT = timedelta(seconds=3)
@@ -29,7 +31,7 @@ def claim_addresses(tx: Tx, addresses: Sequence[str], *, books: bool) -> datetim
     if not addresses:
         return None
     found = store.lock_targets(tx, addresses)
-    taken = [each for each, (held_until, _) in found.items() if tx.now < held_until <= tx.now + HOLD]
+    taken = [each for each, (held_until, _) in found.items() if tx.now < held_until <= tx.now + HELD_MAX]
     if not taken:
         store.set_targets(tx, addresses, held_until=tx.now + HOLD)
         return None
