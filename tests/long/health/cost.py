@@ -2,8 +2,6 @@
 
 import asyncio
 import json
-import os
-import subprocess
 import sys
 import time
 from pathlib import Path
@@ -11,6 +9,7 @@ from random import Random
 
 from sqlalchemy import update
 
+from long.health.judges import run_in_network
 from long.scenario import SOAK, SQLITE, Outcome, Scenario, Trial
 from sublet.config import Settings
 from sublet.db import Database, Tx, open_database, utc_now
@@ -26,23 +25,11 @@ ADDRESSES = tuple(f"9.{9 + number % 2}.{number}.1" for number in range(1, 201))
 SHARE_MAX = 0.05
 NAMES_A_DAY = 100_000
 LOOKED_AT_MAX_SECONDS = 3600
-_SET_UP = 'ip link set lo up; for address in $ADDRESSES; do ip address add $address dev lo; done; exec "$@"'
 
 
 def run(trial: Trial) -> Outcome:
     """Measure in a network of its own."""
-    environment = {**os.environ, "ADDRESSES": " ".join(ADDRESSES), "PYTHONPATH": ":".join(sys.path)}
-    environment["PATH"] = f"{environment.get('PATH', '')}:/usr/sbin:/sbin"
-    words = [sys.executable, "-m", "long.health.cost", str(trial.folder), str(trial.seed), str(trial.count)]
-    done = subprocess.run(
-        ["unshare", "--net", "sh", "-euc", _SET_UP, "sh", *words],
-        env=environment,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
-    found = json.loads(done.stdout.splitlines()[-1])
+    found = run_in_network(ADDRESSES, "long.health.cost", trial)
     share = found["cpu_seconds"] / trial.count * NAMES_A_DAY / 86_400
     told = (
         f"{found['cpu_seconds'] / trial.count * 1000:.1f} ms of CPU for a name, so {NAMES_A_DAY:,} a day take {share:.1%} of a core\n"
