@@ -4,9 +4,26 @@ import asyncio
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
+import dns.flags
+import dns.message
+import dns.rrset
 import pytest
 
-from sublet.health.model import BROKEN, DEGRADED, HEALTHY, UNKNOWN, Health, Report
+from sublet.dns.types import Delegation, DsRecord
+from sublet.health.findings import report
+from sublet.health.model import (
+    BROKEN,
+    DEGRADED,
+    HEALTHY,
+    UNKNOWN,
+    Health,
+    HostAddresses,
+    Observation,
+    Reply,
+    Report,
+    Server,
+    Target,
+)
 from sublet.health.schedule import (
     after_look,
     is_breakage_due,
@@ -108,3 +125,27 @@ def test_an_address_gets_no_more_than_its_queries_in_any_second() -> None:
 
     times = asyncio.run(ask())
     assert all(b - a > 0.99 for a, b in zip(times, times[QUERIES_PER_SECOND:], strict=False))
+
+
+def test_a_look_that_was_ended_early_blames_no_nameserver() -> None:
+    ds = DsRecord(1, 13, 2, "00" * 32)
+    delegation = Delegation(("ns1.example.org",), (), (ds,))
+    target = Target("shop.example.test", "example.test", delegation, parent_signed=True)
+    hosts = (HostAddresses("ns1.example.org", ("9.9.9.9",)),)
+    query = dns.message.make_query("shop.example.test", "SOA")
+    message = dns.message.make_response(query)
+    message.flags |= dns.flags.AA
+    message.answer.append(dns.rrset.from_text("shop.example.test.", 60, "IN", "SOA", ". . 1 2 3 4 5"))
+    unasked = Server("ns1.example.org", "9.9.9.9")
+    without_keys = replace(unasked, soa=Reply(message))
+    keyless = replace(without_keys, dnskey=Reply(dns.message.make_response(query)))
+    states = [
+        report(target, Observation(hosts, (server,), is_late=True), NOW).state
+        for server in (unasked, without_keys, keyless)
+    ]
+    assert states == [UNKNOWN, UNKNOWN, BROKEN]
+    unfound = Observation((HostAddresses("ns1.example.org", failure="unknown"),))
+    assert report(target, unfound, NOW).state == UNKNOWN
+    silent = replace(unasked, soa=Reply(failure="no_answer"))
+    for is_online, state in ((True, BROKEN), (False, UNKNOWN)):
+        assert report(target, Observation(hosts, (silent,), is_online=is_online), NOW).state == state

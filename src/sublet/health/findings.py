@@ -83,9 +83,22 @@ def state_of(target: Target, seen: Observation, found: Sequence[Finding]) -> str
         return UNKNOWN
     if Level.ERROR in levels:
         return BROKEN
-    if seen.is_late and not any(_works(each, target) for each in seen.servers):
+    if _is_unfinished(target, seen):
         return UNKNOWN
     return DEGRADED if Level.WARNING in levels else HEALTHY
+
+
+def _is_unfinished(target: Target, seen: Observation) -> bool:
+    """True if the limits of the look ended it before it knew whether a nameserver works, and validates if it has to."""
+    working = [each for each in seen.servers if _works(each, target)]
+    if not working:
+        return True
+    has_to = target.parent_signed and counted_ds(target.delegation.ds_records)
+    return bool(has_to) and not any(_knows_keys(each) for each in working)
+
+
+def _knows_keys(server: Server) -> bool:
+    return server.dnskey.failure != "not_asked"
 
 
 def _may_be_us(seen: Observation) -> bool:
@@ -310,9 +323,11 @@ def _of_signatures(target: Target, working: Sequence[Server], now: datetime) -> 
     counted_records = counted_ds(target.delegation.ds_records)
     if not counted_records or not working:
         return
-    chains = [(each, _chain(target, each, now)) for each in working]
+    chains = [(each, _chain(target, each, now)) for each in working if _knows_keys(each)]
     # Under an unsigned zone validators don't look at the DS records.
-    is_error = target.parent_signed and all(chain.problem for _, chain in chains)
+    is_error = (
+        target.parent_signed and len(chains) == len(working) and all(chain.problem for _, chain in chains)
+    )
     level = Level.ERROR if is_error else Level.WARNING
     for server, chain in chains:
         if chain.problem is not None:
@@ -326,8 +341,14 @@ def _chain(target: Target, server: Server, now: datetime) -> Chain:
     if server.dnskey.failure is not None:
         return Chain("broken", "it doesn't answer for its keys")
     return judge_chain(
-        name, counted_ds(target.delegation.ds_records), server.dnskey.message, server.soa.message, now
+        name, counted_ds(target.delegation.ds_records), server.dnskey.message, _signed_soa(server), now
     )
+
+
+def _signed_soa(server: Server) -> dns.message.Message | None:
+    """Return the answer with the SOA record and its signatures, over TCP if it is too long for UDP."""
+    over_udp = server.soa.message
+    return server.soa_tcp.message if over_udp is not None and over_udp.flags & dns.flags.TC else over_udp
 
 
 def _chain_finding(target: Target, server: Server, chain: Chain, level: Level) -> Finding:

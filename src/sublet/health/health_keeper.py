@@ -74,7 +74,7 @@ class HealthKeeper:
         self._listed_at = now
 
     async def _list_under(self, lease: Lease) -> None:
-        await self._db.write(under, lease, list_changed_names)
+        await self._db.write(under, lease, list_changed_names, self._listed_at)
         now = self._db.now()
         if _is_over(self._listed_all_at, LIST_ALL_EVERY, now):
             after_id: int | None = 0

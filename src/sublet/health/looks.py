@@ -31,7 +31,7 @@ CLAIM = timedelta(seconds=60)
 """For how long a worker has taken a look. If it dies, another one takes it after that."""
 LISTED_AT_ONCE = 1000
 CHANGED_WITHIN = timedelta(minutes=15)
-"""How far back changes of delegations are sought: longer than the pause between two searches."""
+"""How far before the last search changes of delegations are sought: they may have been committed late, or another worker searched."""
 CHANGE = "delegation_health.change"
 
 
@@ -46,10 +46,11 @@ def list_all_names(tx: Tx, after_id: int) -> int | None:
     return found[-1][0] if len(found) == LISTED_AT_ONCE else None
 
 
-def list_changed_names(tx: Tx) -> int:
-    """Make the names due soon whose delegation changed in the last minutes; return how many."""
+def list_changed_names(tx: Tx, searched_at: datetime | None = None) -> int:
+    """Make the names due soon whose delegation changed since the last search, or in the last minutes before it; return how many."""
     domains = [each.id for each in list_platform_domains(tx)]
-    changed = store.list_changed(tx, domains, tx.now - CHANGED_WITHIN) if domains else []
+    since = min(searched_at or tx.now, tx.now) - CHANGED_WITHIN
+    changed = store.list_changed(tx, domains, since, tx.now + CHANGED_WITHIN) if domains else []
     due_at = first_look_at(tx.now, random.random())  # noqa: S311 - jitter
     store.insert_health(tx, [new_health(each, tx.now, due_at) for each in changed])
     store.delay(tx, changed, due_at)

@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from datetime import datetime
 
+import dns.flags
 import dns.name
 
 from sublet.dns.names import is_at_or_below
@@ -133,6 +134,9 @@ class _Look:
         ask = self._asker.ask
         server.soa = await ask(server.address, self._name, "SOA", self._budget)
         has_edns_error = server.soa.message is not None and server.soa.message.rcode() in (1, 4)
+        is_truncated = server.soa.message is not None and server.soa.message.flags & dns.flags.TC
+        if is_truncated:  # the signatures are judged
+            await self._ask_soa_tcp(server)
         if server.soa.failure in ("no_answer", "malformed") or has_edns_error:
             server.soa_tcp = await ask(server.address, self._name, "SOA", self._budget, tcp=True)
             server.soa_plain = await ask(server.address, self._name, "SOA", self._budget, edns=False)

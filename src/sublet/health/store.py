@@ -182,8 +182,8 @@ def list_unlisted(tx: Tx, after_id: int, limit: int) -> list[tuple[int, bool]]:
     return [(row[0], bool(row[1])) for row in tx.connection.execute(query)]
 
 
-def list_changed(tx: Tx, platform_domain_ids: Sequence[int], since: datetime) -> list[int]:
-    """Return the names whose delegation changed since an instant, and that no look has seen or awaits with this delegation."""
+def list_changed(tx: Tx, platform_domain_ids: Sequence[int], since: datetime, soon: datetime) -> list[int]:
+    """Return the names whose delegation changed since an instant, and that no look has seen so, or will see until `soon`."""
     query = (
         select(subdomains.c.id)
         .select_from(_JOINED)
@@ -195,12 +195,12 @@ def list_changed(tx: Tx, platform_domain_ids: Sequence[int], since: datetime) ->
                 _HEALTH.subdomain_id.is_(None),
                 and_(
                     _HEALTH.generation != subdomains.c.generation,
-                    _HEALTH.due_at > bindparam("soon", type_=Instant),
+                    _HEALTH.due_at > soon,
                 ),
             )
         )
     )
-    return [row[0] for row in tx.connection.execute(query, {"soon": tx.now + (tx.now - since)})]
+    return [row[0] for row in tx.connection.execute(query)]
 
 
 def count_states(tx: Tx) -> dict[str, int]:

@@ -7,7 +7,7 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from sublet.credits.model import Outcome
 from sublet.db import Tx
-from sublet.errors import Conflict
+from sublet.errors import Conflict, RateLimited, Unavailable
 from sublet.health.checker import Checker
 from sublet.health.findings import worst_first
 from sublet.health.looks import record_look
@@ -70,8 +70,12 @@ async def check_first(
     if planned is None:
         return NOT_CHECKED
     seconds = call.context.settings.publish_wait_ms / 1000 / CHECK_PART
-    looked = await checker.look(planned.target, seconds=seconds, waits=True)
-    return Checked(planned, looked.report, time.monotonic() - began)
+    try:
+        with asking_place(call):
+            report = (await checker.look(planned.target, seconds=seconds, waits=True)).report
+    except (RateLimited, Unavailable):  # too many at once: the worker looks later
+        report = Report(UNKNOWN, (), call.context.db.now())
+    return Checked(planned, report, time.monotonic() - began)
 
 
 async def check_delegation_(call: Call[DelegationCheckBody, None]) -> Answer:
