@@ -57,8 +57,17 @@ def test_names_that_were_there_before_are_spread_over_a_day(registry: Registry) 
     registry.register(SHOP, nameservers=HOSTS)
     registry.advance(hours=1)
     assert registry.write(list_changed_names) == 0
-    assert registry.write(list_all_names, 0) is None
+    assert registry.write(list_all_names, 0) is None  # it is due within a day
     assert len(due_after(registry, days=1)) == 1
+
+
+def test_changes_while_no_worker_ran_are_found(registry: Registry) -> None:
+    searched_at = registry.now
+    registry.advance(hours=1)
+    registry.register(SHOP, nameservers=HOSTS)
+    registry.advance(hours=1)
+    assert registry.write(list_changed_names) == 0
+    assert registry.write(list_changed_names, searched_at) == 1
 
 
 def test_a_change_is_looked_at_soon_and_a_name_that_left_the_dns_no_more(registry: Registry) -> None:

@@ -59,7 +59,7 @@ class Context:
     used_tokens: dict[int, Use] = field(default_factory=dict)
     """The last use of tokens whose stored `last_used_at` is too old. Written in intervals, so that a read isn't a write."""
     name_servers: Callable[[PlatformDomain], Sequence[ParentServer]] = lambda _: ()
-    """Returns the name servers of a platform domain's zone. The API asks no others."""
+    """Returns the name servers of a platform domain's zone. The API asks no others, except through `checker`."""
     checker: Checker | None = None
     """Looks at delegations; None if `health_checks` is off."""
     asking: Counter[int] = field(default_factory=Counter)

@@ -48,9 +48,8 @@ NOT_COPIED = (
 """The tables that belong to a database and its processes, not to the registry.
 
 `processes` and `leases` are those of the service on this database. `rate_windows` counts the requests of one minute.
-`health_targets` are the nameservers
-that are being asked. `commit_marks` are read within seconds after a lost connection to the same database. `schema_compatible_with` belongs to the
-schema, as its revision does, and is written with it.
+`health_targets` are the nameservers that are being asked. `commit_marks` are read within seconds after a lost connection to the
+same database. `schema_compatible_with` belongs to the schema, as its revision does, and is written with it.
 """
 SEEDS = ("clockwork", "forecasts", "ledger_accounts", "signing_keys")
 """Tables in which an empty registry may have rows, from its migrations or from a service that ran without any names."""
