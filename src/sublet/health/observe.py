@@ -10,6 +10,7 @@ from datetime import datetime
 
 import dns.flags
 import dns.name
+import dns.rcode
 
 from sublet.dns.names import is_at_or_below
 from sublet.dns.types import Delegation
@@ -131,15 +132,19 @@ class _Look:
         await asyncio.gather(*(ask(server) for server in servers))
 
     async def _ask_soa(self, server: Server) -> None:
-        ask = self._asker.ask
-        server.soa = await ask(server.address, self._name, "SOA", self._budget)
-        has_edns_error = server.soa.message is not None and server.soa.message.rcode() in (1, 4)
-        is_truncated = server.soa.message is not None and server.soa.message.flags & dns.flags.TC
-        if is_truncated:  # the signatures are judged
+        server.soa = await self._asker.ask(server.address, self._name, "SOA", self._budget)
+        message = server.soa.message
+        if message is None:
+            has_edns_error = server.soa.failure in ("no_answer", "malformed")
+        else:
+            has_edns_error = message.rcode() in (dns.rcode.FORMERR, dns.rcode.NOTIMP)
+        if has_edns_error:
+            await asyncio.gather(self._ask_soa_tcp(server), self._ask_soa_plain(server))
+        elif message is not None and message.flags & dns.flags.TC:  # the signatures are judged
             await self._ask_soa_tcp(server)
-        if server.soa.failure in ("no_answer", "malformed") or has_edns_error:
-            server.soa_tcp = await ask(server.address, self._name, "SOA", self._budget, tcp=True)
-            server.soa_plain = await ask(server.address, self._name, "SOA", self._budget, edns=False)
+
+    async def _ask_soa_plain(self, server: Server) -> None:
+        server.soa_plain = await self._asker.ask(server.address, self._name, "SOA", self._budget, edns=False)
 
     async def _ask_soa_tcp(self, server: Server) -> None:
         server.soa_tcp = await self._asker.ask(server.address, self._name, "SOA", self._budget, tcp=True)
