@@ -85,7 +85,6 @@ async def check_delegation_(call: Call[DelegationCheckBody, None]) -> Answer:
     An answer takes up to ten seconds.
     """
     body = call.body
-    checker = _checker(call)
     command = Register(
         platform_domain_id=body.platform_domain_id,
         domain=body.domain,
@@ -97,6 +96,7 @@ async def check_delegation_(call: Call[DelegationCheckBody, None]) -> Answer:
     )
     with named_as_sent(body):
         plan = await call.context.db.read(plan_delegation, call.actor(), call.registrant.user, command)
+    checker = _checker(call)
     with asking_place(call):
         looked = await checker.look(plan.target, waits=True)
     report = looked.report
@@ -126,8 +126,8 @@ async def check_health(call: Call[NoBody, None]) -> Answer:
     ten minutes later; after a change of the delegation it counts at once. An answer takes up to ten seconds.
     """
     db = call.context.db
-    checker = _checker(call)
     due = await db.read(plan_look, call.actor(), call.registrant.user, call.path["fqdn"])
+    checker = _checker(call)
     with asking_place(call):
         looked = await checker.look(due.target, waits=True)
     if looked.busy_until is not None:

@@ -643,7 +643,7 @@ class AsyncSubdomainsMethods:
                 subdomain's id.
 
         Raises:
-            AccountSuspended, NotFound, SubdomainNotFound, Conflict, SubdomainSuspended, NameserverRequired:
+            AccountSuspended, NotFound, SubdomainNotFound, SubdomainSuspended, NameserverRequired, Conflict:
                 and what every call raises.
         """
         return await self._transport.run(_calls.check_health(fqdn=fqdn))

@@ -639,7 +639,7 @@ class SubdomainsMethods:
                 subdomain's id.
 
         Raises:
-            AccountSuspended, NotFound, SubdomainNotFound, Conflict, SubdomainSuspended, NameserverRequired:
+            AccountSuspended, NotFound, SubdomainNotFound, SubdomainSuspended, NameserverRequired, Conflict:
                 and what every call raises.
         """
         return self._transport.run(_calls.check_health(fqdn=fqdn))
