@@ -50,7 +50,7 @@ def compare(folder: Path, seed: int, count: int) -> dict[str, list[str]]:
                 codes = sorted({each.code for each in found.findings})
                 told.append(f"{found.state} {codes}, Zonemaster {worst}: {sorted(tags)}")
     rows = [f"{state}, Zonemaster {worst}: {number}" for (state, worst), number in sorted(table.items())]
-    return {"told": [*rows, *sorted(told)]}
+    return {"told": [*rows, *(f"{text} ({number} times)" for text, number in sorted(Counter(told).items()))]}
 
 
 def judge(name: str, hints: Path) -> tuple[str, set[str]]:
