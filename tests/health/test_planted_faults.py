@@ -12,10 +12,10 @@ from sublet.health.ask import Asker
 from sublet.health.findings import CODES, report
 from sublet.health.model import Report
 from sublet.health.observe import Observer
-from sublet.health.resolve import IteratingResolver
-from support.dns_world import ROOT_ADDRESS, world_running
+from sublet.health.resolve import ForwardingResolver, IteratingResolver, Resolver
+from support.dns_world import ROOT_ADDRESS, unbound_running, world_running
 from support.network_namespace import runs_outside
-from support.planted_faults import PARENT_DOMAIN, Planted, planted_world
+from support.planted_faults import PARENT_DOMAIN, RESOLVER, Planted, planted_world
 from support.running_service import running_service
 from support.serve_process import wait_until
 
@@ -26,22 +26,32 @@ async def _claimed(_addresses: Sequence[str]) -> AsyncIterator[None]:
 
 
 def test_each_fault_is_found_and_nothing_else(request: pytest.FixtureRequest, tmp_path: Path) -> None:
-    world, cases, _ = planted_world()
+    world, cases, root_key = planted_world()
     if runs_outside(request, world.addresses):
         return
     assert {code for each in cases for code in each.codes} == CODES.keys()
 
-    async def look(case: Planted) -> Report:
+    async def look(case: Planted, resolver_address: str | None) -> Report:
         asker = Asker()
-        observer = Observer(asker, IteratingResolver(asker, [ROOT_ADDRESS]), _claimed)
+        resolver: Resolver = IteratingResolver(asker, [ROOT_ADDRESS])
+        if resolver_address is not None:
+            resolver = ForwardingResolver(asker, resolver_address, 53)
+        observer = Observer(asker, resolver, _claimed)
         return report(case.target(), await observer.observe(case.target()), datetime.now(UTC))
 
-    async def look_at_all() -> list[Report]:
-        return list(await asyncio.gather(*(look(each) for each in cases)))
+    async def look_at_all(resolver_address: str | None = None) -> list[Report]:
+        return list(await asyncio.gather(*(look(each, resolver_address) for each in cases)))
 
     with world_running(tmp_path, world):
         reports = asyncio.run(look_at_all())
+        with unbound_running(tmp_path / "unbound", RESOLVER, (ROOT_ADDRESS, root_key)):
+            by_unbound = asyncio.run(look_at_all(RESOLVER))
         _check_service(tmp_path, {each.label: each for each in cases})
+    _compare(cases, reports)
+    _compare(cases, by_unbound)
+
+
+def _compare(cases: Sequence[Planted], reports: Sequence[Report]) -> None:
     expected = {each.label: (each.state, set(each.codes)) for each in cases}
     found = {
         case.label: (got.state, {each.code for each in got.findings})

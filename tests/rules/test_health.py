@@ -1,8 +1,10 @@
 """Delegation health: when a name is looked at, when its state changes, and which addresses may be asked."""
 
 import asyncio
+import re
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import dns.flags
 import dns.message
@@ -10,7 +12,7 @@ import dns.rrset
 import pytest
 
 from sublet.dns.types import Delegation, DsRecord
-from sublet.health.findings import report
+from sublet.health.findings import CODES, report
 from sublet.health.model import (
     BROKEN,
     DEGRADED,
@@ -140,7 +142,7 @@ def test_a_look_that_was_ended_early_blames_no_nameserver() -> None:
     without_keys = replace(unasked, soa=Reply(message))
     keyless = replace(without_keys, dnskey=Reply(dns.message.make_response(query)))
     states = [
-        report(target, Observation(hosts, (server,), is_late=True), NOW).state
+        report(target, Observation(hosts, (server,)), NOW).state
         for server in (unasked, without_keys, keyless)
     ]
     assert states == [UNKNOWN, UNKNOWN, BROKEN]
@@ -149,3 +151,9 @@ def test_a_look_that_was_ended_early_blames_no_nameserver() -> None:
     silent = replace(unasked, soa=Reply(failure="no_answer"))
     for is_online, state in ((True, BROKEN), (False, UNKNOWN)):
         assert report(target, Observation(hosts, (silent,), is_online=is_online), NOW).state == state
+
+
+def test_the_page_lists_every_finding() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "operating" / "health.md").read_text(encoding="utf-8")
+    listed = re.findall(r"^\| `(\w+)` \| (?:error|warning|notice|as )", page, re.MULTILINE)
+    assert listed == list(CODES)

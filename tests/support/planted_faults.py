@@ -14,6 +14,7 @@ PARENT_DOMAIN = "reg.test"
 KNOT, KNOT_TOO, KNOT_SIX = "9.9.1.1", "9.9.2.1", "2620:1:1::1"
 BIND, NSD, POWERDNS, RECURSIVE = "11.1.1.1", "12.1.1.1", "13.1.1.1", "14.1.1.1"
 DEAD, DEAD_SIX, UNROUTED = "15.1.1.1", "2620:1:2::1", "2620:1:3::1"
+RESOLVER = "17.1.1.1"
 NO_TCP, UPWARD, SERVFAIL, NO_EDNS, LARGE_UDP = (f"16.1.{number}.1" for number in range(1, 6))
 
 HOSTS = {
@@ -160,7 +161,7 @@ def planted_world() -> tuple[World, list[Planted], ZoneKey]:
             ("large", "large_udp"),
         )
     )
-    return World(servers, misfits, (DEAD, DEAD_SIX)), plan.cases, keys[""]
+    return World(servers, misfits, (DEAD, DEAD_SIX, RESOLVER)), plan.cases, keys[""]
 
 
 def _delegation(case: Planted) -> list[str]:

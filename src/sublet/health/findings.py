@@ -12,7 +12,6 @@ import dns.flags
 import dns.rcode
 import dns.rdatatype
 
-from sublet.counted import counted
 from sublet.dns.addresses import not_public_reason
 from sublet.health.ask import PAYLOAD_OCTETS
 from sublet.health.chain import Chain, counted_ds, judge_chain
@@ -483,10 +482,3 @@ def worst_first(found: Iterable[Finding]) -> list[Finding]:
 def warning_sentences(found: Iterable[Finding]) -> tuple[str, ...]:
     """Return the sentences of errors and warnings, for `provisioning.warnings`."""
     return tuple(f"{each.message} {each.hint}" for each in worst_first(found) if each.level != Level.NOTICE)
-
-
-def counted_findings(found: Sequence[Finding]) -> str:
-    """Return how many errors and warnings there are, for lists."""
-    errors = sum(each.level == Level.ERROR for each in found)
-    warnings = sum(each.level == Level.WARNING for each in found)
-    return f"{counted(errors, 'error')}, {counted(warnings, 'warning')}"

@@ -98,7 +98,7 @@ class Observation:
     """All that one look saw.
 
     `not_public` are the addresses that may not be asked. `is_online` is None if nothing had to be known about it, else whether this machine
-    reached the DNS at all. `busy_until` is set if no server was asked, because another look had the same addresses. `is_late`: the time ran out.
+    reached the DNS at all. `busy_until` is set if no server was asked, because another look had the same addresses.
     """
 
     hosts: tuple[HostAddresses, ...] = ()
@@ -106,7 +106,6 @@ class Observation:
     not_public: tuple[str, ...] = ()
     is_online: bool | None = None
     busy_until: datetime | None = None
-    is_late: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ A look decides nothing; `findings.py` does. It is bounded in queries and time wh
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
-from contextlib import AbstractAsyncContextManager
+from contextlib import AbstractAsyncContextManager, suppress
 from datetime import datetime
 
 import dns.flags
@@ -42,17 +42,14 @@ class Observer:
         `extra_types` are asked of each server that answers, over TCP, such as CDS.
         """
         look = _Look(self._asker, self._resolver, target)
-        is_late = False
-        try:
+        with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 await look.resolve(self._allowed)
                 async with self._claim([each.address for each in look.servers]) as busy_until:
                     if busy_until is not None:
                         return look.observation(busy_until=busy_until)
                     await look.ask_all(extra_types)
-        except TimeoutError:
-            is_late = True
-        return look.observation(is_late=is_late)
+        return look.observation()
 
 
 class _Look:
@@ -69,7 +66,7 @@ class _Look:
         self._is_online: bool | None = None
         self.servers: list[Server] = []
 
-    def observation(self, *, busy_until: datetime | None = None, is_late: bool = False) -> Observation:
+    def observation(self, *, busy_until: datetime | None = None) -> Observation:
         """Return what was seen so far."""
         unseen = [each for each in self._target.delegation.nameservers if each not in self._hosts]
         for host in unseen:
@@ -80,7 +77,6 @@ class _Look:
             tuple(self._not_public),
             self._is_online,
             busy_until,
-            is_late,
         )
 
     async def resolve(self, allowed: Sequence[Network]) -> None:
