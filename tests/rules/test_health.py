@@ -126,7 +126,7 @@ def test_an_address_gets_no_more_than_its_queries_in_any_second() -> None:
         return sorted(await asyncio.gather(*(one() for _ in range(2 * QUERIES_PER_SECOND + 1))))
 
     times = asyncio.run(ask())
-    assert all(b - a > 0.99 for a, b in zip(times, times[QUERIES_PER_SECOND:], strict=False))
+    assert all(b - a > 0.95 for a, b in zip(times, times[QUERIES_PER_SECOND:], strict=False))
 
 
 def test_a_look_that_was_ended_early_blames_no_nameserver() -> None:

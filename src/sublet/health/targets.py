@@ -1,7 +1,7 @@
 """Which addresses may be asked, and how much: registrants choose where the packets of this registry go."""
 
 import asyncio
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from collections.abc import Sequence
 from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
 
@@ -52,18 +52,16 @@ class Pace:
     """Spreads this process's queries to one address: at most `QUERIES_PER_SECOND` in any second."""
 
     def __init__(self) -> None:
-        self._recent: OrderedDict[str, list[float]] = OrderedDict()
+        self._recent: OrderedDict[str, deque[float]] = OrderedDict()
 
     async def wait(self, address: str) -> None:
         """Wait until a query may go to this address, and count it."""
         clock = asyncio.get_running_loop().time
-        recent = self._recent.setdefault(address, [])
+        recent = self._recent.setdefault(address, deque(maxlen=QUERIES_PER_SECOND))
         self._recent.move_to_end(address)
-        now = clock()
-        at = now if len(recent) < QUERIES_PER_SECOND else max(now, recent[-QUERIES_PER_SECOND] + 1.0)
-        recent.append(at)
-        del recent[:-QUERIES_PER_SECOND]
         while len(self._recent) > PACED_MAX:
             self._recent.popitem(last=False)
-        if at > now:
-            await asyncio.sleep(at - now)
+        # Compared again after each pause, which may have been longer than asked for.
+        while len(recent) == QUERIES_PER_SECOND and (pause := recent[0] + 1.0 - clock()) > 0:
+            await asyncio.sleep(pause)
+        recent.append(clock())
