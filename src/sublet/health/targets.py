@@ -62,6 +62,6 @@ class Pace:
         while len(self._recent) > PACED_MAX:
             self._recent.popitem(last=False)
         # Compared again after each pause, which may have been longer than asked for.
-        while len(recent) == QUERIES_PER_SECOND and (pause := recent[0] + 1.0 - clock()) > 0:
+        while len(recent) == QUERIES_PER_SECOND and (pause := recent[0] + 1.0 - clock()) > 0:  # noqa: ASYNC110 - no event, a time
             await asyncio.sleep(pause)
         recent.append(clock())
