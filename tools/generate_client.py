@@ -72,6 +72,9 @@ PLACES: dict[str, tuple[str, str]] = {
     "renew": ("subdomains", "renew"),
     "restore": ("subdomains", "restore"),
     "delegation": ("subdomains", "delegation"),
+    "get_health": ("subdomains", "get_health"),
+    "check_health": ("subdomains", "check_health"),
+    "check_delegation": ("subdomains", "check_delegation"),
     "timeline": ("subdomains", "timeline"),
     "get_auto_renew": ("subdomains", "get_auto_renew"),
     "set_auto_renew": ("subdomains", "set_auto_renew"),
@@ -503,7 +506,7 @@ def _method(each: Operation, *, is_async: bool, iterator: str) -> Iterator[str]:
     first = [
         a.declared() for a in each.arguments if a.place == "path" or (not a.default and a.place == "body")
     ]
-    if each.name in ("register", "availability"):  # the name is what they are about
+    if each.name in ("register", "availability", "check_delegation"):  # the name is what they are about
         first = [a.declared() for a in each.arguments if a.name == "fqdn"]
     others = [a.declared() for a in each.arguments if a.declared() not in first]
     signature = ", ".join(["self", *first, *(["*"] if others else []), *others])

@@ -10,7 +10,7 @@ import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from email.utils import getaddresses
-from ipaddress import ip_address
+from ipaddress import ip_address, ip_network
 from pathlib import Path
 from typing import Any
 
@@ -148,6 +148,23 @@ class Settings:
     rate_limit_failed_auth_network_per_minute: int = _setting(
         120, "Requests with a bad token from one network in a minute."
     )
+    rate_limit_health_per_minute: int = _setting(
+        10, "Checks of delegations that one token may ask for in a minute."
+    )
+    health_checks: bool = _setting(
+        default=False,
+        description="Whether the nameservers of names are checked. Queries then go to wherever registrants point their names.",
+    )
+    health_resolver: str = _setting(
+        "",
+        "The validating resolver that finds nameservers for checks, host:port; empty: referrals from the root are followed.",
+    )
+    health_root_hints: str = _setting(
+        "", "The addresses of the root servers for checks, with commas; empty: those of the Internet."
+    )
+    health_allowed_networks: str = _setting(
+        "", "Networks with nameservers that checks may query although they aren't public, with commas."
+    )
     trusted_proxies: str = _setting(
         "", "Addresses of reverse proxies whose X-Forwarded-For is trusted, comma-separated."
     )
@@ -187,7 +204,12 @@ class Settings:
             if getattr(self, name):
                 parse_listen(name, getattr(self, name))
         parse_dns_servers(self.dns_servers)
-        for name in ("dns_addresses", "trusted_proxies"):
+        if self.health_resolver:
+            host, port = parse_listen("health_resolver", self.health_resolver)
+            _addresses("health_resolver", host)
+            _in_range("health_resolver", port, 1, PORT_MAX)
+        _networks("health_allowed_networks", self.health_allowed_networks)
+        for name in ("dns_addresses", "trusted_proxies", "health_root_hints"):
             _addresses(name, getattr(self, name))
         for each in fields(self):
             value = getattr(self, each.name)
@@ -221,6 +243,16 @@ def _addresses(name: str, text: str) -> None:
         except ValueError:
             raise SettingsError(
                 f"{name}: {part!r} is not an IP address. Separate several with commas"
+            ) from None
+
+
+def _networks(name: str, text: str) -> None:
+    for part in (each.strip() for each in text.split(",") if each.strip()):
+        try:
+            ip_network(part)
+        except ValueError:
+            raise SettingsError(
+                f"{name}: {part!r} is not a network such as 10.0.0.0/8. Separate several with commas"
             ) from None
 
 

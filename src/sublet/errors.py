@@ -275,7 +275,7 @@ class TicketClosed(Refusal, code="ticket_closed", category=Category.CONFLICT):
 
 
 class NameserverRequired(Refusal, code="nameserver_required", category=Category.CONFLICT):
-    """A retry needs nameserver 1 (spec, part 3, rule 2)."""
+    """A retry needs nameserver 1 (spec, part 3, rule 2), and a check too."""
 
 
 class RetryNotAvailable(Refusal, code="retry_not_available", category=Category.CONFLICT):
@@ -300,6 +300,10 @@ class Conflict(Refusal, code="conflict", category=Category.CONFLICT):
 
 class ValidationFailed(Refusal, code="validation_failed", category=Category.INVALID):
     """Fields are missing or have invalid values of the right type; `errors` lists them."""
+
+
+class DelegationBroken(Refusal, code="delegation_broken", category=Category.INVALID):
+    """The platform domain requires delegations that work, and no nameserver works; `details.findings` has the codes."""
 
 
 class RateLimited(Refusal, code="rate_limited", category=Category.LIMITED):

@@ -36,7 +36,7 @@ STATUS_IN_THE_SPEC = {
     "transfer_not_found": 404, "organization_not_found": 404,
     "session_not_found": 404, "passkey_not_found": 404, "not_found": 404,
     "method_not_allowed": 405,
-    "subdomain_unavailable": 409, "ticket_closed": 409, "retry_not_available": 409, "nameserver_required": 409,
+    "delegation_broken": 422, "subdomain_unavailable": 409, "ticket_closed": 409, "retry_not_available": 409, "nameserver_required": 409,
     "renewal_not_available": 409, "subdomain_suspended": 409, "price_changed": 409, "conflict": 409,
     "idempotency_in_progress": 409, "transfer_pending": 409,
     "precondition_failed": 412, "payload_too_large": 413, "unsupported_media_type": 415,
@@ -110,6 +110,7 @@ DETAILS: dict[str, Any] = {
     "sign_in_required": lambda details: exactly(
         details, {"limit_seconds": 600, "how": ["mail", "passkey", "operator"]}
     ),
+    "delegation_broken": lambda details: exactly(details, {"findings": ["nameserver_not_found"]}),
     "method_not_allowed": lambda details: exactly(details, {"allow": ["GET", "HEAD", "POST"]}),
     "payload_too_large": lambda details: exactly(details, {"limit_bytes": 65536}),
     "insufficient_scope": lambda details: exactly(details, {"required_scope": "subdomains:write"}),

@@ -23,12 +23,13 @@ pytestmark = pytest.mark.slow
 NOT_COMPARED = frozenset(
     {
         ("tokens", "last_used_at"),
+        ("tokens", "last_used_from"),
         ("subdomains", "due_at"),
         ("subdomains", "loss_at"),
         ("clockwork", "seen_at"),
     }
 )
-"""Columns that change whatever comes of a request: the coarse time of a token's last use, and what the sweep notes when it looks."""
+"""Columns that change whatever comes of a request: the coarse time and place of a token's last use, and what the sweep notes when it looks."""
 
 
 @pytest.fixture(scope="module")

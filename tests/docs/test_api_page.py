@@ -155,7 +155,9 @@ def test_the_examples_get_the_answers_that_are_printed(tmp_path: Path) -> None:
     with primary_and_settings(tmp_path) as (server, section):
         # It waits up to 20 s for each publication, because the page shows published names.
         url = registry_address(tmp_path)
-        with running_service(url, publish_wait_ms=20_000, signup="open", primaries=(section,)) as service:
+        with running_service(
+            url, publish_wait_ms=20_000, signup="open", primaries=(section,), health_checks=True
+        ) as service:
             service.environment["SUBLET_CONFIG"] = str(settings_file(tmp_path, [section]))
             check_examples(service, server)
             wait_until(lambda: service.doctor() == [])

@@ -46,6 +46,7 @@ STATUS = {
     "subdomain_unavailable": 409,
     "ticket_closed": 409,
     "retry_not_available": 409,
+    "delegation_broken": 422,
     "nameserver_required": 409,
     "renewal_not_available": 409,
     "subdomain_suspended": 409,

@@ -19,6 +19,9 @@ from long.faults.races import PROCESSES, RACES
 from long.faults.sigkill import SIGKILL
 from long.faults.syncs import SYNCED
 from long.fuzzing.scenario import HOSTILE_INPUT
+from long.health.cost import COST
+from long.health.judges import JUDGED
+from long.health.zonemaster import ZONEMASTER
 from long.hosts.failover import PATRONI, PATRONI_PAUSED
 from long.hosts.trials import HOSTS
 from long.machine.soak import MACHINE
@@ -38,6 +41,8 @@ SCENARIOS = (
     OLD_BACKUP,
     CLOCK,
     FENCE,
+    COST,
+    JUDGED,
     HOSTS,
     KILLS,
     MACHINE,
@@ -48,6 +53,7 @@ SCENARIOS = (
     RACES,
     ATTACKS_THROUGH_PROXY,
     HOSTILE_INPUT,
+    ZONEMASTER,
 )
 
 

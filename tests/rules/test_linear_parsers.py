@@ -347,6 +347,7 @@ OF_THEIR_OWN = {
     "read_rows": "reads rows",
     "read_subdomains": "reads rows",
     "parse_place": "reads what the operator types",
+    "parse_networks": "reads a setting",
     "parse_secondary": "reads what the operator types",
 }
 """Functions with a parser's name that get nothing of a stranger's text."""

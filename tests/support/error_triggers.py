@@ -29,6 +29,7 @@ SETTINGS: dict[str, Any] = {
     "rate_limit_write_per_minute": 100_000,
     "rate_limit_ticket_per_minute": 4,
     "rate_limit_failed_auth_per_minute": 100_000,
+    "health_checks": True,
 }
 """The settings that all triggers need: only `rate_limited` reaches these limits. Before the service starts, also set
 `sublet.db.sqlite.BUSY_TIMEOUT_SECONDS` to `BUSY_TIMEOUT_SECONDS`.
@@ -45,6 +46,7 @@ def furnish(service: RunningService) -> None:
         "strict.test", "--nameservers-min", "2", "--nameservers-max", "3", "--label-length-min", "4"
     )
     service.add_domain("closed.test", "--closed")
+    service.add_domain("checked.test", "--delegation-check", "require")
 
 
 def newcomer(service: RunningService, credit_count: int = 0, **options: str) -> Registrant:
@@ -441,6 +443,14 @@ def conflict(service: RunningService) -> Iterator[Send]:
 def validation_failed(service: RunningService) -> Iterator[Send]:
     user = newcomer(service)
     body = {"fqdn": fresh(), "nameservers": ["ns1.provider.example", "-"], "ds_records": [DS, "0 0"]}
+    yield lambda: service.call(user, "POST", "/subdomains", body)
+
+
+@_refused
+def delegation_broken(service: RunningService) -> Iterator[Send]:
+    user = newcomer(service)
+    # No query is sent for a name under .example.
+    body = {"fqdn": fresh("checked.test"), "nameservers": ["ns1.provider.example"]}
     yield lambda: service.call(user, "POST", "/subdomains", body)
 
 

@@ -69,7 +69,10 @@ MOVED_BY_TIME = {"last_used_at", "due_at", "loss_at", "seen_at", "made_at", "los
 """Columns that change without a request: when a token was last used, and what the sweep notes when it looks."""
 
 
-MADE_BY_PROCESSES = {"forecasts", "commit_marks", "processes", "leases", "rate_windows"}
+MADE_BY_PROCESSES = {
+    *("forecasts", "commit_marks", "processes", "leases", "rate_windows"),
+    *("delegation_health", "health_changes", "health_targets"),
+}
 """Tables that processes write of themselves, whatever is asked."""
 
 

@@ -80,6 +80,7 @@ def split_service(found: Logins, *primaries: PrimarySettings) -> Iterator[Runnin
         primaries=primaries,
         rate_limits=False,
         signup="open",
+        health_checks=True,
         log_level="error",
     )
     api, worker, name_server = (

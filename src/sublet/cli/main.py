@@ -36,6 +36,7 @@ NOUNS = {
     "payment": "credits:payment_app",
     "coupon": "credits:coupon_app",
     "subdomain": "subdomain:app",
+    "health": "health:app",
     "ticket": "ticket:app",
     "mail": "mail:app",
     "zone": "zone:app",

@@ -246,6 +246,22 @@ class NameserversBody(Struct, kw_only=True, forbid_unknown_fields=True):
     ds_records: DsRecords | UnsetType | None = UNSET
 
 
+class DelegationCheckBody(Struct, kw_only=True, forbid_unknown_fields=True):
+    """A planned delegation. One of `platform_domain_id`, `domain` and `fqdn` selects the platform domain."""
+
+    platform_domain_id: Annotated[int, Meta(ge=1)] | None = None
+    domain: Annotated[str, Meta(max_length=254)] | None = None
+    label: Label | None = None
+    fqdn: Annotated[str, Meta(max_length=254)] | None = None
+    nameservers: Nameservers | None = None
+    ns1: HostNameText | None = None
+    ns2: HostNameText | None = None
+    ns3: HostNameText | None = None
+    ns4: HostNameText | None = None
+    glue: Glue | None = None
+    ds_records: DsRecords | None = None
+
+
 class RenewBody(Struct, kw_only=True, forbid_unknown_fields=True):
     """A renewal."""
 
@@ -412,6 +428,13 @@ class SubdomainsQuery(PageQuery, kw_only=True):
     expires_after: Annotated[datetime, Meta(tz=True, description="RFC 3339.")] | None = None
     dnssec_enabled: bool | None = None
     renewal_available: bool | None = None
+    health: (
+        Annotated[
+            Literal["healthy", "degraded", "broken", "unknown"],
+            Meta(description="Only names whose delegation has this health."),
+        ]
+        | None
+    ) = None
 
 
 class AvailabilityQuery(Struct, kw_only=True):
@@ -510,7 +533,7 @@ _KEYS = ("ns1", "ns2", "ns3", "ns4")
 _IN_LIST = re.compile(r"nameservers(?:\[(?P<index>[0-9]+)\])?")
 
 
-def sent_nameservers(body: RegisterBody | NameserversBody) -> tuple[str, ...] | None:
+def sent_nameservers(body: RegisterBody | NameserversBody | DelegationCheckBody) -> tuple[str, ...] | None:
     """Return the nameservers from `nameservers` or from `ns1` to `ns4`; None if neither was sent.
 
     The keys stand for the whole list: a key that is left out or null is no nameserver any more. An empty text counts as sent, so the
@@ -540,7 +563,7 @@ def sent_nameservers(body: RegisterBody | NameserversBody) -> tuple[str, ...] | 
 
 
 @contextmanager
-def named_as_sent(body: RegisterBody | NameserversBody) -> Iterator[None]:
+def named_as_sent(body: RegisterBody | NameserversBody | DelegationCheckBody) -> Iterator[None]:
     """Give the errors of nameservers that were sent as `ns1` to `ns4` under these keys, those of the whole list under `ns1`."""
     try:
         yield

@@ -18,6 +18,7 @@ from sublet.credits.model import Outcome
 from sublet.db import Database, Tx, utc_now
 from sublet.dns.parent_servers import ParentServer
 from sublet.errors import Refusal, Unavailable
+from sublet.health.checker import Checker
 from sublet.http import errors as http_errors
 from sublet.http.client import Client
 from sublet.http.limits import Limits
@@ -66,7 +67,9 @@ class Context:
     used_sessions: dict[int, Use] = field(default_factory=dict)
     """The same of sessions."""
     name_servers: Callable[[PlatformDomain], Sequence[ParentServer]] = lambda _: ()
-    """Returns the name servers of a platform domain's zone. The API asks no others."""
+    """Returns the name servers of a platform domain's zone. The API asks no others, except through `checker`."""
+    checker: Checker | None = None
+    """Looks at delegations; None if `health_checks` is off."""
     asking: Counter[int] = field(default_factory=Counter)
     """The number of requests that are asking name servers, by user id."""
     delete_user: Callable[[Tx, Actor, str | None], Outcome] = field(default=_delete_nothing)
@@ -146,7 +149,7 @@ class Endpoint:
     """One method on one path, as part 4 of the spec lists it.
 
     `path` has `{parameters}`, and is relative to `BASE_PATH`. If the endpoint `is_open`, it needs no token and is at the root. `scope` is what a token needs, None for any token. If it `needs_session`, a token won't do. `rate_class` is read, write,
-    ticket or availability. `body` and `query` are the Structs of the request (None: nothing is accepted), `answer` is that of the answer with
+    ticket, availability or health. `body` and `query` are the Structs of the request (None: nothing is accepted), `answer` is that of the answer with
     `status`. `refusals` are those of the handler, in the order in which it checks.
     """
 
@@ -165,6 +168,8 @@ class Endpoint:
     refusals: tuple[type[Refusal], ...] = ()
     is_open: bool = False
     needs_session: bool = False
+    changes: bool = True
+    """False for a POST that computes an answer and changes no resource of the user."""
 
     @property
     def full_path(self) -> str:
@@ -179,7 +184,7 @@ def takes_body(endpoint: Endpoint) -> bool:
 
 def takes_idempotency_key(endpoint: Endpoint) -> bool:
     """True if the endpoint reads `Idempotency-Key`. Keys belong to a user, so one without a token reads none."""
-    return takes_body(endpoint) and not endpoint.is_open
+    return takes_body(endpoint) and not endpoint.is_open and endpoint.changes
 
 
 def has_entity_tag(endpoint: Endpoint) -> bool:
@@ -194,6 +199,7 @@ def takes_if_match(endpoint: Endpoint) -> bool:
         and "{" in endpoint.path
         and not endpoint.is_open
         and not endpoint.needs_session
+        and endpoint.changes
         and not endpoint.path.startswith("/organizations/")
     )
 

@@ -44,6 +44,23 @@ _PROVISIONING = {
     "error": None,
     "warnings": [],
 }
+_FINDING = {
+    "code": "lame",
+    "level": "warning",
+    "subject": "ns1.provider.example",
+    "message": "Nameserver ns1.provider.example doesn't serve blog.example.net: it answers REFUSED, at 8.8.8.8.",
+    "hint": "Set up the zone blog.example.net there, or remove the nameserver.",
+}
+_HEALTH = {
+    "fqdn": "blog.example.net",
+    "state": "degraded",
+    "since": _NOW,
+    "checked_at": _NOW,
+    "next_check_at": "2026-11-22T09:30:00.000000Z",
+    "unconfirmed_state": None,
+    "findings": [_FINDING],
+    "history": [{"at": _NOW, "state": "degraded", "findings": ["lame"]}],
+}
 _COUPON = {"code": "AUTUMN", "kind": "percent", "value": 50, "discount_credits": 5}
 _PAGE = {"limit": 100, "next_cursor": None, "has_more": False}
 _TICKET: dict[str, Any] = {
@@ -252,6 +269,12 @@ BODIES: dict[str, dict[str, Any]] = {
         "glue": [],
         "ds_records": [_DS],
     },
+    "check_delegation": {
+        "fqdn": "blog.example.net",
+        "nameservers": ["ns1.provider.example"],
+        "ds_records": [_DS],
+    },
+    "check_health": {},
     "retry": {},
     "renew": {"confirm": True, "max_credits": 10},
     "restore": {},
@@ -487,6 +510,16 @@ ANSWERS: dict[str, dict[str, Any]] = {
             ),
         },
         "provisioning": _PROVISIONING,
+    },
+    "get_health": {"health": _HEALTH},
+    "check_health": {"health": _HEALTH},
+    "check_delegation": {
+        "check": {
+            "fqdn": "blog.example.net",
+            "state": "degraded",
+            "checked_at": _NOW,
+            "findings": [_FINDING],
+        }
     },
     "timeline": {
         "timeline": [

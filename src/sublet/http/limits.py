@@ -32,7 +32,7 @@ FIRST_SHARE = 64
 LOANS_BETWEEN_FORGETTING = 64
 ENDED_MAX = 128
 """Most ended windows that are deleted at once: twice as many as can have begun since the last time."""
-READ, WRITE, TICKET, AVAILABILITY = "read", "write", "ticket", "availability"
+READ, WRITE, TICKET, AVAILABILITY, HEALTH = "read", "write", "ticket", "availability", "health"
 """The classes of requests of a token; `Endpoint.rate_class` is one of them."""
 ADDRESS, NETWORK = "address", "network"
 COUNTED_HERE = (ADDRESS, NETWORK)
@@ -108,6 +108,7 @@ class Limits:
             WRITE: settings.rate_limit_write_per_minute,
             TICKET: settings.rate_limit_ticket_per_minute,
             AVAILABILITY: settings.rate_limit_availability_per_minute,
+            HEALTH: settings.rate_limit_health_per_minute,
             ADDRESS: settings.rate_limit_address_per_minute,
             NETWORK: settings.rate_limit_network_per_minute,
             FAILED_AUTHENTICATION: settings.rate_limit_failed_auth_per_minute,

@@ -10,6 +10,9 @@ from sublet.accounts.roles import ROLES
 from sublet.accounts.sessions import HOW
 from sublet.credits.coupons import COUPON_ACTIONS
 from sublet.credits.ledger import KINDS
+from sublet.health.findings import CODES as FINDING_CODES
+from sublet.health.model import STATES as HEALTH_STATES
+from sublet.health.model import Level
 from sublet.platform_domains.model import ADMIN, MODES
 from sublet.restrictions import SCOPES
 from sublet.subdomains.activity import BY
@@ -663,6 +666,58 @@ class AvailabilityAnswer(Success, kw_only=True, frozen=True):
     """The availability of a name."""
 
     availability: AvailabilityShape
+
+
+class FindingShape(Shape, kw_only=True, frozen=True):
+    """A fault of a delegation: with an error resolvers fail, with a warning some fail, or all soon; a notice is advice."""
+
+    code: Annotated[str, _one_of(tuple(FINDING_CODES))]
+    level: Annotated[str, _one_of(tuple(each.value for each in Level))]
+    subject: str
+    message: str
+    hint: str
+
+
+class DelegationCheckShape(Shape, kw_only=True, frozen=True):
+    """The result of a check: `unknown` if the nameservers could not be asked."""
+
+    fqdn: HostName
+    state: Annotated[str, _one_of(HEALTH_STATES)]
+    checked_at: Moment
+    findings: list[FindingShape]
+
+
+class DelegationCheckAnswer(Success, kw_only=True, frozen=True):
+    """The result of a check of a planned delegation."""
+
+    check: DelegationCheckShape
+
+
+class HealthChangeShape(Shape, kw_only=True, frozen=True):
+    """A change of a name's health, with the codes of what was found."""
+
+    at: Moment
+    state: Annotated[str, _one_of(HEALTH_STATES)]
+    findings: list[str]
+
+
+class HealthShape(Shape, kw_only=True, frozen=True):
+    """The health of a name's delegation. `unconfirmed_state` is what one look saw, and a second one has to confirm."""
+
+    fqdn: HostName
+    state: Annotated[str, _one_of(HEALTH_STATES)]
+    since: Moment | None
+    checked_at: Moment | None
+    next_check_at: Moment | None
+    unconfirmed_state: Annotated[str, _one_of(HEALTH_STATES)] | None
+    findings: list[FindingShape]
+    history: list[HealthChangeShape]
+
+
+class HealthAnswer(Success, kw_only=True, frozen=True):
+    """The health of a name's delegation."""
+
+    health: HealthShape
 
 
 class ProvisionAnswer(Success, kw_only=True, frozen=True):

@@ -1,7 +1,6 @@
 """Handlers of subdomains (spec, part 4, "Subdomains")."""
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from datetime import datetime
 from typing import Any, Concatenate, ParamSpec
 
@@ -13,8 +12,10 @@ from sublet.db import Tx
 from sublet.dns.delegation import delegation_warnings
 from sublet.dns.ds import dnskey_warnings
 from sublet.dns.parent_servers import ask_servers
-from sublet.errors import RateLimited, Unavailable
+from sublet.errors import Unavailable
+from sublet.health.plan_delegation import plan_change, plan_registration
 from sublet.http import shapes
+from sublet.http.asking import asking_place
 from sublet.http.bodies import (
     AutoRenewBody,
     AvailabilityQuery,
@@ -31,6 +32,7 @@ from sublet.http.bodies import (
 )
 from sublet.http.conditional import only_if_match
 from sublet.http.endpoints import Answer, Call
+from sublet.http.health import NOT_CHECKED, Checked, check_first
 from sublet.http.idempotency import Done, write_once
 from sublet.http.paging import fetch_page, read_page
 from sublet.http.render import (
@@ -91,6 +93,7 @@ async def list_subdomains(call: Call[None, SubdomainsQuery]) -> Answer:
         expires_after=query.expires_after,
         dnssec_enabled=query.dnssec_enabled,
         renewal_available=query.renewal_available,
+        health=query.health,
         user_suspended=call.registrant.is_suspended,
     )
 
@@ -210,11 +213,17 @@ async def register_(call: Call[RegisterBody, None]) -> Answer:
         registration_mode=body.registration_mode,
         payable=_payable(call, body),
     )
+    checked = await check_first(call, plan_registration, call.actor(), call.registrant.user, command)
     with named_as_sent(body):
         done = await write_once(
-            call, 201, register, call.actor(), command, free_quota=call.default_free_quota()
+            call,
+            201,
+            checked.guard(register),
+            call.actor(),
+            command,
+            free_quota=call.default_free_quota(),
         )
-    return await _registered(call, done)
+    return await _registered(call, done, checked)
 
 
 async def availability(call: Call[None, AvailabilityQuery]) -> Answer:
@@ -246,17 +255,18 @@ async def update_nameservers_(call: Call[NameserversBody, None]) -> Answer:
         glue=None if body.glue is UNSET else glue_inputs(body.glue or []),
         ds_records=None if body.ds_records is UNSET else ds_inputs(body.ds_records or []),
     )
+    checked = await check_first(call, plan_change, call.actor(), call.path["fqdn"], command)
     with named_as_sent(body):
         done = await write_once(
             call,
             200,
-            if_subdomain_matches(call, update_nameservers),
+            checked.guard(if_subdomain_matches(call, update_nameservers)),
             call.actor(),
             call.path["fqdn"],
             command,
             changes_per_day=settings.nameserver_changes_per_day if settings.rate_limits else 0,
         )
-    return await _provisioned(call, done)
+    return await _provisioned(call, done, checked)
 
 
 async def retry_(call: Call[NoBody, None]) -> Answer:
@@ -365,11 +375,11 @@ def _find(tx: Tx, call: Call[Any, Any], subdomain_id: int) -> Subdomain:
 
 
 async def _settled(
-    call: Call[Any, Any], done: Done
+    call: Call[Any, Any], done: Done, checked: Checked = NOT_CHECKED
 ) -> tuple[shapes.SubdomainShape, shapes.ProvisioningShape]:
     """Wait for the publication, at most `publish_wait_ms`, and return the shapes of the current state."""
     db = call.context.db
-    wait_seconds = call.context.settings.publish_wait_ms / 1000
+    wait_seconds = call.context.settings.publish_wait_ms / 1000 - checked.took_seconds
     registered = done.outcome if isinstance(done.outcome, Registered) else None
     subdomain = registered.subdomain if registered else None
     if subdomain is None or (wait_seconds > 0 and subdomain.generation != subdomain.published_generation):
@@ -380,7 +390,12 @@ async def _settled(
         elsewhere = registered.warnings
     else:
         elsewhere = await db.read(registry_warnings, subdomain)
-    warnings = (*delegation_warnings(delegation), *elsewhere, *_warnings_of_body(call, subdomain))
+    warnings = (
+        *delegation_warnings(delegation),
+        *elsewhere,
+        *_warnings_of_body(call, subdomain),
+        *checked.warnings,
+    )
     return _shape(call, subdomain, db.now()), provisioning_shape(subdomain, warnings)
 
 
@@ -391,14 +406,14 @@ def _warnings_of_body(call: Call[Any, Any], subdomain: Subdomain) -> tuple[str, 
     return dnskey_warnings(subdomain.fqdn, ds_inputs(call.body.ds_records))
 
 
-async def _provisioned(call: Call[Any, Any], done: Done) -> Answer:
-    subdomain, provisioning = await _settled(call, done)
+async def _provisioned(call: Call[Any, Any], done: Done, checked: Checked = NOT_CHECKED) -> Answer:
+    subdomain, provisioning = await _settled(call, done, checked)
     answer = shapes.ProvisionAnswer(subdomain=subdomain, provisioning=provisioning)
     return Answer(answer, done.headers, done.status)
 
 
-async def _registered(call: Call[Any, Any], done: Done) -> Answer:
-    subdomain, provisioning = await _settled(call, done)
+async def _registered(call: Call[Any, Any], done: Done, checked: Checked = NOT_CHECKED) -> Answer:
+    subdomain, provisioning = await _settled(call, done, checked)
     answer = shapes.RegisterAnswer(
         subdomain=subdomain,
         provisioning=provisioning,
@@ -422,13 +437,6 @@ async def _renewed(call: Call[Any, Any], done: Done) -> Answer:
     return Answer(await call.context.db.read(read), done.headers, done.status)
 
 
-ASKING_MAX = 32
-"""The most requests of a process that ask name servers at once; each opens a connection to every server of a zone."""
-
-ASKING_MAX_OF_USER = 4
-"""The most of them for one user, so that a script doesn't keep others out."""
-
-
 async def delegation(call: Call[None, None]) -> Answer:
     """What the name servers answer for a subdomain.
 
@@ -438,7 +446,7 @@ async def delegation(call: Call[None, None]) -> Answer:
     """
     db, actor, identifier = call.context.db, call.actor(), call.path["fqdn"]
     before = await db.read(view_delegation, actor, identifier)
-    with _place(call):
+    with asking_place(call):
         answers = await ask_servers(
             call.context.name_servers(before.platform_domain),
             before.platform_domain.domain,
@@ -457,30 +465,3 @@ async def delegation(call: Call[None, None]) -> Answer:
     )
     answer: DelegationAnswer = delegation_answer(view.subdomain, report, view.warnings)
     return Answer(answer)
-
-
-@contextmanager
-def _place(call: Call[None, None]) -> Iterator[None]:
-    """Take one of the places for asking name servers; refuse at once if there is none.
-
-    Raises:
-        RateLimited: the user has as many as one may.
-        Unavailable: all are taken.
-    """
-    asking, user_id = call.context.asking, call.registrant.user.id
-    if asking[user_id] >= ASKING_MAX_OF_USER:
-        raise RateLimited(
-            f"You already have {ASKING_MAX_OF_USER} questions to the name servers running. Wait until one is answered.",
-            retry_after_seconds=1,
-        )
-    if asking.total() >= ASKING_MAX:
-        raise Unavailable(
-            "Too many requests ask the name servers right now; try again in a moment.", retry_after_seconds=1
-        )
-    asking[user_id] += 1
-    try:
-        yield
-    finally:
-        asking[user_id] -= 1
-        if not asking[user_id]:
-            del asking[user_id]

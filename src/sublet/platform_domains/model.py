@@ -15,6 +15,7 @@ MODES = ("free", "plus", "premium", "special")
 ADMIN = "admin"
 """The mode of names that the operator registers and renews. It is never offered, and the API refuses it."""
 
+DELEGATION_CHECKS = ("off", "warn", "require")
 LABEL_CLASSES = ("standard", "premium", "special", "reserved", "blocked")
 CREDITS_MAX = 10**12
 """The highest price of an offer or a label, in credits."""
@@ -91,6 +92,14 @@ class PlatformDomain(msgspec.Struct, frozen=True):
             "Its zone is signed, by this server or another one.",
             default=False,
             option="dnssec-signed/not-dnssec-signed",
+        ),
+    ]
+    delegation_check: Annotated[
+        str,
+        Setting(
+            "Look at the nameservers before a name is registered or changed: off; warn of what is broken; require that they work.",
+            "off",
+            "off|warn|require",
         ),
     ]
     nameservers_min: Annotated[

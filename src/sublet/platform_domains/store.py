@@ -55,7 +55,10 @@ _OWN_TYPES: dict[str, TypeEngine[Any]] = {
     "primary": String(63),
     "serial": BIG_ID,
 }
-_SERVER_DEFAULTS = {"look_alike_check": true()}
+_SERVER_DEFAULTS: dict[str, str | ColumnElement[Any]] = {
+    "look_alike_check": true(),
+    "delegation_check": "off",
+}
 """The defaults of settings that a later migration added, for the rows that existed."""
 
 

@@ -19,6 +19,7 @@ from sqlalchemy.exc import DBAPIError
 import sublet.accounts.session_store
 import sublet.accounts.store
 import sublet.credits.store
+import sublet.health.store
 import sublet.http.idempotency_store
 import sublet.http.rate_store
 import sublet.mail.store
@@ -38,12 +39,19 @@ from sublet.schema import find_last_id, list_numbered, metadata
 from sublet.schema_revision import open_engine
 from sublet.sqlite_file import BESIDE, create_private, serve_lock
 
-NOT_COPIED = ("processes", "leases", "rate_windows", "commit_marks", "schema_compatible_with")
+NOT_COPIED = (
+    "processes",
+    "leases",
+    "rate_windows",
+    "commit_marks",
+    "schema_compatible_with",
+    "health_targets",
+)
 """The tables that belong to a database and its processes, not to the registry.
 
 `processes` and `leases` are those of the service on this database. `rate_windows` counts the requests of one minute.
-`commit_marks` are read within seconds after a lost connection to the same database. `schema_compatible_with` belongs to the
-schema, as its revision does, and is written with it.
+`health_targets` are the nameservers that are being asked. `commit_marks` are read within seconds after a lost connection to the
+same database. `schema_compatible_with` belongs to the schema, as its revision does, and is written with it.
 """
 SEEDS = ("clockwork", "forecasts", "ledger_accounts", "signing_keys")
 """Tables in which an empty registry may have rows, from its migrations or from a service that ran without any names."""

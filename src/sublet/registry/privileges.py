@@ -130,6 +130,9 @@ API = Role(
         "messages": _ADD | _update("author_name", "message"),
         "idempotency_keys": _ADD | _DELETE | _update("outcome"),
         "rate_windows": _ALL,
+        "delegation_health": _ADD | _update(),
+        "health_changes": _ADD | _DELETE,
+        "health_targets": _ADD | _update(),
     },
 )
 WORKER = Role(
@@ -166,6 +169,9 @@ WORKER = Role(
         "zone_records": _ADD | _DELETE,
         "zone_states": _ALL,
         "zone_updates": _ADD | _DELETE,
+        "delegation_health": _ALL,
+        "health_changes": _ADD | _DELETE,
+        "health_targets": _ALL,
     },
 )
 DNS = Role(
@@ -231,6 +237,9 @@ OPERATOR = Role(
         "idempotency_keys": _READ | _DELETE,
         "leases": _READ,
         "rate_windows": _READ,
+        "delegation_health": _READ,
+        "health_changes": _READ,
+        "health_targets": _READ,
     },
 )
 SERVE = Role("serve", "`sublet serve`, which is all of these in one process", {}, ("api", "worker", "dns"))

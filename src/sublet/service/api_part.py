@@ -15,6 +15,7 @@ from sublet.accounts.store import Use
 from sublet.config import Settings, parse_listen
 from sublet.db import Database, Tx
 from sublet.errors import Unavailable
+from sublet.health.checker import Checker
 from sublet.http.app import build_app
 from sublet.http.endpoints import BASE_PATH, Context
 from sublet.http.limits import Limits, borrow_from
@@ -98,6 +99,7 @@ async def serve_api(
         stopping=stop,
         readiness=dict(readiness),
         delete_user=delete_own_user,
+        checker=Checker(settings, db) if settings.health_checks else None,
         name_servers=lambda each: name_servers(each, built_in, settings.primaries),
     )
     origin = origin_of(listening)

@@ -10,6 +10,8 @@ from prometheus_client import Metric
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.registry import Collector
 
+from sublet.health.health_keeper import HealthKeeper
+from sublet.health.model import STATES
 from sublet.mail.mailer import Mailer
 from sublet.primaries.primary import CAUSES
 from sublet.primaries.publisher import Publisher
@@ -33,12 +35,14 @@ class WorkerMetrics(Collector):
     zone_watch: ZoneWatch
     server_watch: ServerWatch
     keeper: ZoneKeeper
+    health: HealthKeeper
 
     def collect(self) -> Iterator[Metric]:
         """Yield all metrics."""
         yield from self._of_names_and_mail()
         yield from self._of_zones()
         yield from self._of_servers()
+        yield from self._of_health()
 
     def _of_names_and_mail(self) -> Iterator[Metric]:
         outcomes = _chosen(self.publisher.outcomes, ("published", "failed"))
@@ -87,6 +91,14 @@ class WorkerMetrics(Collector):
             )
         ]
         yield _gauge("sublet_zone_drift", "Differences found by the last whole check.", found, "zone", "kind")
+
+    def _of_health(self) -> Iterator[Metric]:
+        looks = _chosen(self.health.looks, (*STATES, "put_off"))
+        yield _counter("sublet_health_checks", "Checks of delegations, by what they saw.", "state", looks)
+        states = [((state,), self.health.states.get(state, 0)) for state in STATES]
+        yield _gauge("sublet_health_names", "Names by the health of their delegation.", states, "state")
+        overdue = self.health.overdue_seconds
+        yield _gauge("sublet_health_overdue_seconds", "How late the oldest check is.", [((), overdue)])
 
     def _of_servers(self) -> Iterator[Metric]:
         standings = self.server_watch.standings

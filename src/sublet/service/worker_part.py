@@ -8,6 +8,8 @@ from prometheus_client import Histogram
 
 from sublet.config import Settings
 from sublet.db import Database
+from sublet.health.checker import Checker
+from sublet.health.health_keeper import HealthKeeper
 from sublet.http.observe import Metrics
 from sublet.mail.mailer import Mailer
 from sublet.mail.smtp import SmtpTransport, smtp_server
@@ -63,7 +65,8 @@ async def worker_running(
     mailer = Mailer(db, transport)
     zone_watch, server_watch = ZoneWatch(db), ServerWatch(db, primary_of, monotonic)
     keeper = ZoneKeeper(db, settings.database_url, primary_of, holder=presence.id)
-    parts = (publisher, clockwork, mailer, zone_watch, server_watch, keeper)
+    health = HealthKeeper(db, Checker(settings, db) if settings.health_checks else None, holder=presence.id)
+    parts = (publisher, clockwork, mailer, zone_watch, server_watch, keeper, health)
     metrics.registry.register(WorkerMetrics(*parts))
     async with running(*(part.run() for part in parts)) as tasks:
         yield lambda: not any(task.done() for task in tasks)

@@ -200,6 +200,7 @@ class SubdomainFilter:
     expires_after: datetime | None = None
     dnssec_enabled: bool | None = None
     renewal_available: bool | None = None
+    health: str | None = None
     user_suspended: bool = False
 
     @property

@@ -24,6 +24,7 @@ from sqlalchemy import (
     and_,
     bindparam,
     case,
+    column,
     delete,
     false,
     func,
@@ -33,6 +34,7 @@ from sqlalchemy import (
     not_,
     or_,
     select,
+    table,
     true,
     union_all,
     update,
@@ -182,6 +184,8 @@ _ELSEWHERE: dict[str, tuple[Column[Any], ...]] = {
     "nameservers_max": (platform_domains.c.nameservers_max,),
     "names_until": (platform_domains.c.names_until,),
 }
+_HEALTH = table("delegation_health", column("subdomain_id"), column("state"))
+"""The table of `health/store.py`, which is above this folder."""
 _DELEGATION = ShownSubdomain.__struct_fields__.index("delegation")
 _NOT_RELEASED = subdomains.c.released_at.is_(None)
 NOT_PURGED = subdomains.c.purged_at.is_(None)
@@ -591,19 +595,34 @@ def _filtered(tx: Tx, query: Select[Any], wanted: SubdomainFilter, user_id: int 
         text = search_text(wanted.q)
         found = subdomains.c.fqdn.contains(text, autoescape=True)
         query = query.where(found | subdomains.c.fqdn.contains("xn--") if needs_unicode(text) else found)
-    if wanted.registration_type is not None:
-        query = query.where(subdomains.c.registration_type == wanted.registration_type)
-    if wanted.expires_before is not None:
-        query = query.where(subdomains.c.expires_at < wanted.expires_before)
-    if wanted.expires_after is not None:
-        query = query.where(subdomains.c.expires_at > wanted.expires_after)
-    if wanted.dnssec_enabled is not None:
-        signed = subdomains.c.ds_record_count > 0
-        query = query.where(signed if wanted.dnssec_enabled else ~signed)
+    query = query.where(*_own_conditions(wanted))
     if wanted.renewal_available is not None:
         renewable = false() if wanted.user_suspended else _renewal_condition(tx, user_id)
         query = query.where(renewable if wanted.renewal_available else not_(renewable))
     return query
+
+
+def _own_conditions(wanted: SubdomainFilter) -> Iterator[ColumnElement[bool]]:
+    """Yield the conditions of the filters that depend on the name alone, and on no clock."""
+    if wanted.registration_type is not None:
+        yield subdomains.c.registration_type == wanted.registration_type
+    if wanted.expires_before is not None:
+        yield subdomains.c.expires_at < wanted.expires_before
+    if wanted.expires_after is not None:
+        yield subdomains.c.expires_at > wanted.expires_after
+    if wanted.dnssec_enabled is not None:
+        signed = subdomains.c.ds_record_count > 0
+        yield signed if wanted.dnssec_enabled else ~signed
+    if wanted.health is not None:
+        yield _health_condition(wanted.health)
+
+
+def _health_condition(state: str) -> ColumnElement[bool]:
+    """Return the condition for a state of `delegation_health`; names that were never looked at are unknown."""
+    known = select(_HEALTH.c.subdomain_id).where(_HEALTH.c.subdomain_id == subdomains.c.id)
+    if state == "unknown":
+        return ~known.where(_HEALTH.c.state != "unknown").exists()
+    return known.where(_HEALTH.c.state == state).exists()
 
 
 def _restorable_condition(tx: Tx) -> ColumnElement[bool]:

@@ -9,11 +9,11 @@ from sublet.audit import Actor
 from sublet.credits.model import Outcome
 from sublet.db import Tx
 from sublet.dns.delegation import check_delegation, prune_glue
-from sublet.dns.types import DsInput, GlueInput
-from sublet.errors import RateLimited, validation_failed
+from sublet.dns.types import Delegation, DsInput, GlueInput
+from sublet.errors import FieldError, RateLimited, validation_failed
 from sublet.subdomains import delegation_store, store
 from sublet.subdomains.find import find_in_account, refuse_unless_allowed
-from sublet.subdomains.model import UpdateNameservers
+from sublet.subdomains.model import Subdomain, UpdateNameservers
 from sublet.subdomains.nameservers import (
     cycle_errors,
     places_of,
@@ -45,22 +45,7 @@ def update_nameservers(
     subdomain = find_in_account(tx, actor, identifier)
     refuse_unless_allowed(subdomain, "update_nameservers", tx.now)
     stored = subdomain.delegation
-    nameservers = stored.nameservers if command.nameservers is None else command.nameservers
-    kept_glue = tuple(GlueInput(each.host, each.ipv4, each.ipv6) for each in stored.glue)
-    if command.nameservers is not None:
-        kept_glue = tuple(prune_glue(stored.glue, command.nameservers))
-    kept_ds = tuple(
-        DsInput(each.key_tag, each.algorithm, each.digest_type, each.digest) for each in stored.ds_records
-    )
-    delegation, errors = check_delegation(
-        subdomain.fqdn,
-        nameservers,
-        kept_glue if command.glue is None else command.glue,
-        kept_ds if command.ds_records is None else command.ds_records,
-        # A list that is kept may be older than the platform domain's bounds.
-        nameservers_min=1 if command.nameservers is None else subdomain.nameservers_min,
-        nameservers_max=13 if command.nameservers is None else subdomain.nameservers_max,
-    )
+    delegation, errors = changed_delegation(subdomain, command)
     if not errors:
         above = platform_domains_above(tx, subdomain.fqdn, delegation.nameservers)
         places = places_of(tx, subdomain.fqdn, delegation.nameservers, above)
@@ -90,6 +75,29 @@ def update_nameservers(
             after=store.delegation_columns(delegation),
         )
     return Outcome(subdomain.id)
+
+
+def changed_delegation(
+    subdomain: Subdomain, command: UpdateNameservers
+) -> tuple[Delegation, tuple[FieldError, ...]]:
+    """Return the delegation of a name after a change, and all its errors, as `check_delegation`."""
+    stored = subdomain.delegation
+    nameservers = stored.nameservers if command.nameservers is None else command.nameservers
+    kept_glue = tuple(GlueInput(each.host, each.ipv4, each.ipv6) for each in stored.glue)
+    if command.nameservers is not None:
+        kept_glue = tuple(prune_glue(stored.glue, command.nameservers))
+    kept_ds = tuple(
+        DsInput(each.key_tag, each.algorithm, each.digest_type, each.digest) for each in stored.ds_records
+    )
+    return check_delegation(
+        subdomain.fqdn,
+        nameservers,
+        kept_glue if command.glue is None else command.glue,
+        kept_ds if command.ds_records is None else command.ds_records,
+        # A list that is kept may be older than the platform domain's bounds.
+        nameservers_min=1 if command.nameservers is None else subdomain.nameservers_min,
+        nameservers_max=13 if command.nameservers is None else subdomain.nameservers_max,
+    )
 
 
 def _refuse_too_many(tx: Tx, subdomain_id: int, changes_per_day: int) -> None:

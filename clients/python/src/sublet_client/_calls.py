@@ -18,12 +18,14 @@ from sublet_client.models import (
     CodeSentAnswer,
     CreditsAnswer,
     DelegationAnswer,
+    DelegationCheck,
     Deleted,
     DeletedUser,
     Dnskey,
     DsRecord,
     ExportAnswer,
     GlueEntry,
+    Health,
     Invitation,
     MeAnswer,
     Member,
@@ -168,6 +170,18 @@ class DeleteAnswer(msgspec.Struct, frozen=True):
     """The answer as it is sent."""
 
     deleted: Deleted
+
+
+class HealthAnswer(msgspec.Struct, frozen=True):
+    """The answer as it is sent."""
+
+    health: Health
+
+
+class DelegationCheckAnswer(msgspec.Struct, frozen=True):
+    """The answer as it is sent."""
+
+    check: DelegationCheck
 
 
 class AutoRenewAnswer(msgspec.Struct, frozen=True):
@@ -570,6 +584,7 @@ def list_subdomains(
     expires_after: datetime | None = None,
     dnssec_enabled: bool | None = None,
     renewal_available: bool | None = None,
+    health: Any | None = None,
     cursor: str | None = None,
 ) -> Call[Page[Subdomain]]:
     """Return the call of GET /subdomains."""
@@ -588,6 +603,7 @@ def list_subdomains(
             expires_after=expires_after,
             dnssec_enabled=dnssec_enabled,
             renewal_available=renewal_available,
+            health=health,
             cursor=cursor,
         ),
     )
@@ -741,6 +757,52 @@ def delegation(*, fqdn: str) -> Call[DelegationAnswer]:
     """Return the call of GET /subdomains/{fqdn}/delegation."""
     return Call(
         "delegation", "GET", path_of("/subdomains/{fqdn}/delegation", fqdn=fqdn), whole(DelegationAnswer)
+    )
+
+
+def get_health(*, fqdn: str) -> Call[Health]:
+    """Return the call of GET /subdomains/{fqdn}/health."""
+    return Call(
+        "get_health", "GET", path_of("/subdomains/{fqdn}/health", fqdn=fqdn), member(HealthAnswer, "health")
+    )
+
+
+def check_health(*, fqdn: str) -> Call[Health]:
+    """Return the call of POST /subdomains/{fqdn}/health."""
+    return Call(
+        "check_health",
+        "POST",
+        path_of("/subdomains/{fqdn}/health", fqdn=fqdn),
+        member(HealthAnswer, "health"),
+        body=given(),
+    )
+
+
+def check_delegation(
+    *,
+    platform_domain_id: int | None = None,
+    domain: str | None = None,
+    label: str | None = None,
+    fqdn: str | None = None,
+    nameservers: Sequence[str] | None = None,
+    glue: Sequence[GlueEntry] | None = None,
+    ds_records: Sequence[str | DsRecord | Dnskey] | None = None,
+) -> Call[DelegationCheck]:
+    """Return the call of POST /delegation-checks."""
+    return Call(
+        "check_delegation",
+        "POST",
+        "/delegation-checks",
+        member(DelegationCheckAnswer, "check"),
+        body=given(
+            platform_domain_id=platform_domain_id,
+            domain=domain,
+            label=label,
+            fqdn=fqdn,
+            nameservers=nameservers,
+            glue=glue,
+            ds_records=ds_records,
+        ),
     )
 
 

@@ -17,6 +17,12 @@ class Conflict(ApiError):
     """The state of the object does not allow this; the message names the state."""
 
 
+class DelegationBroken(ApiError):
+    """The platform domain requires delegations that work, and no nameserver works; `details.findings` has
+    the codes.
+    """
+
+
 class FreeQuotaExceeded(ApiError):
     """All free names of the user's quota are in use; `details` has `limit` and `used`."""
 
@@ -64,7 +70,7 @@ class MethodNotAllowed(ApiError):
 
 
 class NameserverRequired(ApiError):
-    """A retry needs nameserver 1 (spec, part 3, rule 2)."""
+    """A retry needs nameserver 1 (spec, part 3, rule 2), and a check too."""
 
 
 class NotFound(ApiError):
@@ -213,6 +219,7 @@ BY_CODE: dict[str, type[ApiError]] = {
     "account_suspended": AccountSuspended,
     "clock_implausible": ClockImplausible,
     "conflict": Conflict,
+    "delegation_broken": DelegationBroken,
     "free_quota_exceeded": FreeQuotaExceeded,
     "idempotency_in_progress": IdempotencyInProgress,
     "idempotency_key_reused": IdempotencyKeyReused,

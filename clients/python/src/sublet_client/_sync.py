@@ -18,12 +18,14 @@ from sublet_client.models import (
     CodeSentAnswer,
     CreditsAnswer,
     DelegationAnswer,
+    DelegationCheck,
     Deleted,
     DeletedUser,
     Dnskey,
     DsRecord,
     ExportAnswer,
     GlueEntry,
+    Health,
     Invitation,
     MeAnswer,
     Member,
@@ -592,6 +594,7 @@ class SubdomainsMethods:
         expires_after: datetime | None = None,
         dnssec_enabled: bool | None = None,
         renewal_available: bool | None = None,
+        health: Any | None = None,
     ) -> Iterator[Subdomain]:
         """List the user's subdomains.
 
@@ -604,6 +607,7 @@ class SubdomainsMethods:
             q: Only those whose fqdn contains this text, as the DNS has it or in Unicode.
             expires_before: RFC 3339.
             expires_after: RFC 3339.
+            health: Only names whose delegation has this health.
 
         Raises:
             AccountSuspended: and what every call raises.
@@ -620,6 +624,7 @@ class SubdomainsMethods:
                 expires_after=expires_after,
                 dnssec_enabled=dnssec_enabled,
                 renewal_available=renewal_available,
+                health=health,
                 cursor=cursor,
             ),
         )
@@ -659,7 +664,8 @@ class SubdomainsMethods:
         Raises:
             PaymentConfirmationRequired, InsufficientCredits, AccountSuspended, RegistrationClosed,
                 RegistrationModeNotAllowed, FreeQuotaExceeded, PlatformDomainNotFound, SubdomainUnavailable,
-                PriceChanged, ValidationFailed, ClockImplausible: and what every call raises.
+                PriceChanged, ValidationFailed, DelegationBroken, ClockImplausible: and what every call
+                raises.
         """
         return self._transport.run(
             _calls.register(
@@ -757,7 +763,7 @@ class SubdomainsMethods:
 
         Raises:
             AccountSuspended, NotFound, SubdomainNotFound, SubdomainSuspended, PreconditionFailed,
-                ValidationFailed: and what every call raises.
+                ValidationFailed, DelegationBroken: and what every call raises.
         """
         return self._transport.run(
             _calls.update_nameservers(
@@ -879,6 +885,76 @@ class SubdomainsMethods:
             AccountSuspended, NotFound, SubdomainNotFound: and what every call raises.
         """
         return self._transport.run(_calls.delegation(fqdn=fqdn))
+
+    def get_health(self, fqdn: str) -> Health:
+        """Get the health of a subdomain's delegation.
+
+        Whether resolvers find the name at its nameservers: the last result, since when, and what was found.
+        A worker looks minutes after each change, then daily, and more often while the name is broken.
+
+        Args:
+            fqdn: The name in any case, with or without the final dot, as U-labels or A-labels; or the
+                subdomain's id.
+
+        Raises:
+            AccountSuspended, NotFound, SubdomainNotFound: and what every call raises.
+        """
+        return self._transport.run(_calls.get_health(fqdn=fqdn))
+
+    def check_health(self, fqdn: str) -> Health:
+        """Check a subdomain's delegation now.
+
+        Looks at the nameservers once and stores the result. A state that differs from the stored one counts
+        after a second look that agrees, ten minutes later; after a change of the delegation it counts at
+        once. An answer takes up to ten seconds.
+
+        Args:
+            fqdn: The name in any case, with or without the final dot, as U-labels or A-labels; or the
+                subdomain's id.
+
+        Raises:
+            AccountSuspended, NotFound, SubdomainNotFound, SubdomainSuspended, NameserverRequired, Conflict:
+                and what every call raises.
+        """
+        return self._transport.run(_calls.check_health(fqdn=fqdn))
+
+    def check_delegation(
+        self,
+        fqdn: str | None = None,
+        *,
+        platform_domain_id: int | None = None,
+        domain: str | None = None,
+        label: str | None = None,
+        nameservers: Sequence[str] | None = None,
+        glue: Sequence[GlueEntry] | None = None,
+        ds_records: Sequence[str | DsRecord | Dnskey] | None = None,
+    ) -> DelegationCheck:
+        """Check a planned delegation.
+
+        Looks at the nameservers as resolvers would if the name were delegated so, and stores nothing. The
+        name may be free or registered. An answer takes up to ten seconds.
+
+        Args:
+            label: A label, as a U-label or an A-label.
+            nameservers: The nameservers, in the order in which they are kept.
+            glue: Addresses of exactly those nameservers that lie at or below the own name.
+            ds_records: DS records or DNSKEYs, as objects or in zone-file text; only with nameservers.
+
+        Raises:
+            AccountSuspended, PlatformDomainNotFound, Conflict, ValidationFailed: and what every call
+                raises.
+        """
+        return self._transport.run(
+            _calls.check_delegation(
+                platform_domain_id=platform_domain_id,
+                domain=domain,
+                label=label,
+                fqdn=fqdn,
+                nameservers=nameservers,
+                glue=glue,
+                ds_records=ds_records,
+            )
+        )
 
     def timeline(self, fqdn: str) -> TimelineAnswer:
         """The timeline of a subdomain.

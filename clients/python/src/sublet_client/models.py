@@ -451,6 +451,50 @@ class DelegationAnswer(msgspec.Struct, frozen=True, kw_only=True):
     provisioning: Provisioning
 
 
+class Finding(msgspec.Struct, frozen=True, kw_only=True):
+    """A fault of a delegation: with an error resolvers fail, with a warning some fail, or all soon; a
+    notice is advice.
+    """
+
+    code: str
+    level: str
+    subject: str
+    message: str
+    hint: str
+
+
+class HealthChange(msgspec.Struct, frozen=True, kw_only=True):
+    """A change of a name's health, with the codes of what was found."""
+
+    at: datetime
+    state: str
+    findings: tuple[str, ...]
+
+
+class Health(msgspec.Struct, frozen=True, kw_only=True):
+    """The health of a name's delegation. `unconfirmed_state` is what one look saw, and a second one has to
+    confirm.
+    """
+
+    fqdn: str
+    state: str
+    since: datetime | None
+    checked_at: datetime | None
+    next_check_at: datetime | None
+    unconfirmed_state: str | None
+    findings: tuple[Finding, ...]
+    history: tuple[HealthChange, ...]
+
+
+class DelegationCheck(msgspec.Struct, frozen=True, kw_only=True):
+    """The result of a check: `unknown` if the nameservers could not be asked."""
+
+    fqdn: str
+    state: str
+    checked_at: datetime
+    findings: tuple[Finding, ...]
+
+
 class TimelineEvent(msgspec.Struct, frozen=True, kw_only=True):
     """A dated event: in the past if `past` is true, otherwise to come if nothing changes.
 

@@ -1,0 +1,70 @@
+"""`sublet health …`: whether the delegations of names work."""
+
+from typing import Annotated
+
+from typer import Option
+
+from sublet.cli.options import Limit, OnlyDomain, SubdomainName
+from sublet.cli.output import Answer, members, table_of
+from sublet.cli.session import Session, new_app, question
+from sublet.db import Tx
+from sublet.errors import check_one_of, validation_failed
+from sublet.health import store
+from sublet.health.findings import worst_first
+from sublet.health.model import STATES, Health, HealthChange
+from sublet.health.schedule import new_health
+from sublet.subdomains.find import find_for_operator
+from sublet.subdomains.model import Subdomain
+
+app = new_app("Show whether the nameservers of names answer for them.")
+_MEMBERS = ("state", "since", "checked_at", "due_at", "next_state", "failures")
+
+
+@question(app, "list")
+def list_(
+    session: Session,
+    state: Annotated[
+        str | None, Option("--state", metavar="|".join(STATES), help="Only names in this state.")
+    ] = None,
+    domain: OnlyDomain = None,
+    limit: Limit = 100,
+) -> Answer:
+    """List names that are checked, the ones longest in their state first."""
+    if errors := check_one_of("state", state, STATES):
+        raise validation_failed(errors)
+    found = session.read(store.list_health, state, limit, domain)
+    rows = [{"fqdn": fqdn, **members(health, _MEMBERS), "findings": _codes(health)} for fqdn, health in found]
+    columns = ("fqdn", "state", "since", "checked_at", "findings")
+    return Answer(rows, table=table_of(rows, columns, "There are no such names."))
+
+
+@question(app, "show")
+def show(session: Session, name: SubdomainName) -> Answer:
+    """Show what the last check of a name found, and the changes of its state."""
+
+    def ask(tx: Tx) -> tuple[Subdomain, Health, list[HealthChange]]:
+        subdomain = find_for_operator(tx, name)
+        health = store.find_health(tx, subdomain.id) or new_health(subdomain.id, subdomain.created_at, tx.now)
+        return subdomain, health, store.list_changes(tx, subdomain.id)
+
+    subdomain, health, changes = session.read(ask)
+    findings = [
+        members(each, ("code", "level", "subject", "message", "hint"))
+        for each in worst_first(health.findings)
+    ]
+    shown = {
+        "fqdn": subdomain.fqdn,
+        **members(health, _MEMBERS),
+        "findings": findings,
+        "history": [members(each, ("at", "state", "codes")) for each in changes],
+    }
+    lines = (
+        f"{subdomain.fqdn} is {health.state} since {health.since:%Y-%m-%d %H:%M} UTC.",
+        *(f"{each['level']}: {each['message']} {each['hint']}" for each in findings),
+        *(f"{each.at:%Y-%m-%d %H:%M} {each.state} {', '.join(each.codes)}".rstrip() for each in changes),
+    )
+    return Answer(shown, lines)
+
+
+def _codes(health: Health) -> list[str]:
+    return list(dict.fromkeys(each.code for each in worst_first(health.findings)))

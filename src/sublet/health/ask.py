@@ -1,0 +1,179 @@
+"""One query to one address on port 53: a socket, a random id and a random case of letters for each (RFC 5452)."""
+
+import asyncio
+import errno
+import secrets
+
+import dns.edns
+import dns.exception
+import dns.flags
+import dns.message
+import dns.name
+import dns.opcode
+import dns.rdatatype
+
+from sublet.dns.tcp import ConnectionFailed, connected, read_message
+from sublet.health.model import NOT_ASKED, Reply
+from sublet.health.targets import Budget, Pace
+
+PORT = 53
+UDP_SECONDS = 1.5
+UDP_TRIES = 2
+TCP_SECONDS = 3.0
+PAYLOAD_OCTETS = 1232
+"""What EDNS announces: larger answers may get lost in fragments (dnsflagday.net/2020)."""
+PARSED_INLINE_OCTETS = 2048
+"""Larger answers are parsed on a thread, so that they don't hold up the event loop."""
+_NO_ROUTE = frozenset({errno.ENETUNREACH, errno.EAFNOSUPPORT, errno.EADDRNOTAVAIL, errno.EHOSTUNREACH})
+
+
+class Asker:
+    """Sends the queries of looks, at the pace of this process."""
+
+    def __init__(self, pace: Pace | None = None) -> None:
+        self._pace = pace or Pace()
+
+    async def ask(
+        self,
+        address: str,
+        name: dns.name.Name,
+        rdtype: str,
+        budget: Budget,
+        *,
+        tcp: bool = False,
+        edns: bool = True,
+        recursion: bool = False,
+        checking_disabled: bool = False,
+        port: int = PORT,
+        is_paced: bool = True,
+    ) -> Reply:
+        """Return the reply of a server to one question, over UDP with a retry, or over TCP. Raises nothing.
+
+        A truncated answer over UDP is returned as it is. Only the operator's own resolver is asked with another `port`, and without a pace.
+        """
+        failure = NOT_ASKED
+        for tried in range(1 if tcp else UDP_TRIES):
+            if not budget.spend():
+                return failure
+            if is_paced:
+                await self._pace.wait(address)
+            # A server that changes the case of letters is asked again without mixed case.
+            asked = name if tcp or tried else _in_random_case(name)
+            query = _query(asked, rdtype, edns=edns, recursion=recursion)
+            if checking_disabled:
+                query.flags |= dns.flags.CD
+            exchange = _over_tcp if tcp else _over_udp
+            try:
+                wire = await exchange(query.to_wire(), address, port)
+            except (TimeoutError, ConnectionFailed):
+                failure = Reply(failure="no_answer")
+            except OSError as error:
+                failure = Reply(failure="no_route" if error.errno in _NO_ROUTE else "no_answer")
+                if failure.failure == "no_route":
+                    break
+            else:
+                reply = await _parse(wire, query)
+                if reply.failure is None:
+                    return reply
+                failure = reply
+        return failure
+
+    async def ask_whole(
+        self, address: str, name: dns.name.Name, rdtype: str, budget: Budget
+    ) -> tuple[Reply, Reply]:
+        """Return the reply over UDP, and the whole one: over TCP if the first was truncated or failed."""
+        over_udp = await self.ask(address, name, rdtype, budget)
+        if over_udp.failure in ("not_asked", "no_route"):
+            return over_udp, over_udp
+        if over_udp.message is not None and not over_udp.message.flags & dns.flags.TC:
+            return over_udp, over_udp
+        return over_udp, await self.ask(address, name, rdtype, budget, tcp=True)
+
+
+def _query(name: dns.name.Name, rdtype: str, *, edns: bool, recursion: bool) -> dns.message.Message:
+    query = dns.message.make_query(
+        name,
+        rdtype,
+        use_edns=0 if edns else False,
+        want_dnssec=edns,
+        payload=PAYLOAD_OCTETS if edns else None,
+        id=secrets.randbelow(65536),
+    )
+    if not recursion:
+        query.flags &= ~dns.flags.RD
+    return query
+
+
+def _in_random_case(name: dns.name.Name) -> dns.name.Name:
+    return dns.name.Name(
+        tuple(
+            bytes(octet ^ 0x20 if chr(octet).isalpha() and secrets.randbits(1) else octet for octet in label)
+            for label in name.labels
+        )
+    )
+
+
+class _Datagrams(asyncio.DatagramProtocol):
+    """Takes the first datagram with the id of the query; a connected socket gets none from other addresses."""
+
+    def __init__(self, query_id: bytes) -> None:
+        self._id = query_id
+        self.answer: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
+
+    def datagram_received(self, data: bytes, _addr: object) -> None:
+        if data[:2] == self._id and not self.answer.done():
+            self.answer.set_result(data)
+
+    def error_received(self, exc: Exception) -> None:
+        if not self.answer.done():
+            self.answer.set_exception(exc)
+
+
+async def _over_udp(wire: bytes, address: str, port: int) -> bytes:
+    loop = asyncio.get_running_loop()
+    transport, protocol = await loop.create_datagram_endpoint(
+        lambda: _Datagrams(wire[:2]), remote_addr=(address, port)
+    )
+    try:
+        transport.sendto(wire)
+        async with asyncio.timeout(UDP_SECONDS):
+            return await protocol.answer
+    finally:
+        transport.close()
+
+
+async def _over_tcp(wire: bytes, address: str, port: int) -> bytes:
+    async with connected((address, port), TCP_SECONDS) as (reader, writer):
+        writer.write(len(wire).to_bytes(2, "big") + wire)
+        return await read_message(reader)
+
+
+async def _parse(wire: bytes, query: dns.message.Message) -> Reply:
+    try:
+        if len(wire) > PARSED_INLINE_OCTETS:
+            message = await asyncio.to_thread(_message, wire)
+        else:
+            message = _message(wire)
+    except (dns.exception.DNSException, ValueError):
+        return Reply(failure="malformed", octets=len(wire))
+    if not _answers(message, query):
+        return Reply(failure="malformed", octets=len(wire))
+    return Reply(message, octets=len(wire))
+
+
+def _message(wire: bytes) -> dns.message.Message:
+    return dns.message.from_wire(wire, ignore_trailing=True, raise_on_truncation=False)
+
+
+def _answers(message: dns.message.Message, query: dns.message.Message) -> bool:
+    """True if a message answers a query, with its letters in the same case. Errors may leave the question out."""
+    if not message.flags & dns.flags.QR or message.opcode() != dns.opcode.QUERY:
+        return False
+    if not message.question:
+        return message.rcode() != 0
+    asked, answered = query.question[0], message.question[0]
+    return (
+        answered.rdtype == asked.rdtype
+        and answered.rdclass == asked.rdclass
+        and answered.name.labels == asked.name.labels
+    )

@@ -1,0 +1,166 @@
+"""Whether a child's answers validate under the DS records of its parent (RFC 4035, section 5), as rules over one server's replies."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+import dns.dnssec
+import dns.dnssectypes
+import dns.exception
+import dns.message
+import dns.name
+import dns.rdatatype
+import dns.rrset
+from dns.rdtypes.ANY.DNSKEY import DNSKEY
+from dns.rdtypes.ANY.RRSIG import RRSIG
+
+from sublet.dns.types import DsRecord
+
+KEYS_MAX = 32
+SIGNATURES_MAX = 16
+"""The most keys and signatures that are tried: validating resolvers have such limits too (CVE-2023-50387)."""
+VALIDATED_ALGORITHMS = frozenset({8, 10, 13, 14, 15, 16})
+"""The algorithms that count. A zone whose DS records have none of them is treated as unsigned (RFC 4035, section 5.2)."""
+VALIDATED_DIGESTS = frozenset({2, 4})
+_ZONE_FLAG = 0x0100
+_REVOKE_FLAG = 0x0080
+
+
+@dataclass(frozen=True, slots=True)
+class Chain:
+    """The verdict on one server's answers.
+
+    `problem` is None if the chain validates, else `without_key` (no DS record matches a key), `expired` or `broken`; `detail` says more.
+    `ends_at` is when the first signature that the chain needs expires, `lasts` how long that one is valid in all. `algorithms` are those
+    of the keys.
+    """
+
+    problem: str | None = None
+    detail: str = ""
+    ends_at: datetime | None = None
+    lasts: timedelta | None = None
+    algorithms: frozenset[int] = frozenset()
+
+
+def counted_ds(ds_records: Sequence[DsRecord]) -> list[DsRecord]:
+    """Return the DS records that validators use."""
+    return [
+        each
+        for each in ds_records
+        if each.algorithm in VALIDATED_ALGORITHMS and each.digest_type in VALIDATED_DIGESTS
+    ]
+
+
+def judge_chain(
+    name: dns.name.Name,
+    ds_records: Sequence[DsRecord],
+    dnskey: dns.message.Message | None,
+    soa: dns.message.Message | None,
+    now: datetime,
+) -> Chain:
+    """Return whether the keys validate under the DS records, and the SOA record under the keys, at `now`.
+
+    Not checked: proofs that names or types don't exist, and that the zone is signed with every algorithm of its DS records.
+    """
+    keys = _rrset(dnskey, name, dns.rdatatype.DNSKEY)
+    if keys is None:
+        return Chain("without_key", "it has no DNSKEY record")
+    if len(keys) > KEYS_MAX:
+        return Chain("broken", f"it has {len(keys)} keys, more than validators try")
+    algorithms = frozenset(int(each.algorithm) for each in keys)
+    entry_keys = [each for each in keys if _matches(name, each, ds_records)]
+    if not entry_keys:
+        return Chain("without_key", "no DS record matches one of its keys", algorithms=algorithms)
+    checked = [
+        _validate(keys, _signatures(dnskey, keys), entry_keys, now),
+        _validate_soa(name, soa, keys, now),
+    ]
+    worst = next((each for each in checked if each.problem), None)
+    if worst is not None:
+        return Chain(worst.problem, worst.detail, worst.ends_at, worst.lasts, algorithms)
+    first = min(checked, key=lambda each: each.ends_at or datetime.max.replace(tzinfo=UTC))
+    return Chain(None, "", first.ends_at, first.lasts, algorithms)
+
+
+def _validate_soa(
+    name: dns.name.Name, soa: dns.message.Message | None, keys: dns.rrset.RRset, now: datetime
+) -> Chain:
+    rrset = _rrset(soa, name, dns.rdatatype.SOA)
+    if rrset is None:
+        return Chain("broken", "it has no SOA record")
+    return _validate(rrset, _signatures(soa, rrset), list(keys), now)
+
+
+def _validate(
+    rrset: dns.rrset.RRset, signatures: Sequence[RRSIG], keys: Sequence[DNSKEY], now: datetime
+) -> Chain:
+    """Return the verdict on one set of records: valid if any signature of any of the keys is (RFC 4035, section 5.3)."""
+    kind = dns.rdatatype.to_text(rrset.rdtype)
+    if not signatures:
+        return Chain("broken", f"its {kind} record has no signature")
+    worst = Chain("broken", f"no signature of its {kind} record is by a key that the DS records lead to")
+    for signature, key in _pairs(signatures, keys):
+        ends_at = datetime.fromtimestamp(signature.expiration, UTC)
+        lasts = timedelta(seconds=signature.expiration - signature.inception)
+        if _is_valid(rrset, signature, key, now.timestamp()):
+            return Chain(None, "", ends_at, lasts)
+        if now >= ends_at and _is_valid(rrset, signature, key, signature.inception):
+            worst = Chain(
+                "expired", f"the signature of its {kind} record expired on {ends_at:%Y-%m-%d}", ends_at
+            )
+        elif worst.problem != "expired":
+            worst = Chain("broken", f"the signature of its {kind} record is not valid")
+    return worst
+
+
+def _pairs(signatures: Sequence[RRSIG], keys: Sequence[DNSKEY]) -> Iterator[tuple[RRSIG, DNSKEY]]:
+    tried = 0
+    for signature in signatures:
+        for key in keys:
+            if dns.dnssec.key_id(key) == signature.key_tag and key.algorithm == signature.algorithm:
+                tried += 1
+                if tried > SIGNATURES_MAX:
+                    return
+                yield signature, key
+
+
+def _is_valid(rrset: dns.rrset.RRset, signature: RRSIG, key: DNSKEY, now: float) -> bool:
+    alone = dns.rrset.from_rdata(rrset.name, rrset.ttl, key)
+    try:
+        dns.dnssec.validate_rrsig(rrset, signature, {signature.signer: alone}, now=now)
+    except (dns.exception.DNSException, ValueError):
+        return False
+    return bool(signature.signer == rrset.name)
+
+
+def _matches(name: dns.name.Name, key: DNSKEY, ds_records: Sequence[DsRecord]) -> bool:
+    if not key.flags & _ZONE_FLAG or key.flags & _REVOKE_FLAG:
+        return False
+    tag = dns.dnssec.key_id(key)
+    for each in ds_records:
+        if each.key_tag == tag and each.algorithm == key.algorithm:
+            made = dns.dnssec.make_ds(name, key, dns.dnssectypes.DSDigest(each.digest_type), validating=True)
+            if made.digest.hex() == each.digest:
+                return True
+    return False
+
+
+def _rrset(
+    message: dns.message.Message | None, name: dns.name.Name, rdtype: dns.rdatatype.RdataType
+) -> dns.rrset.RRset | None:
+    if message is None:
+        return None
+    return next((each for each in message.answer if each.name == name and each.rdtype == rdtype), None)
+
+
+def _signatures(message: dns.message.Message | None, covered: dns.rrset.RRset) -> list[RRSIG]:
+    if message is None:
+        return []
+    return [
+        rdata
+        for rrset in message.answer
+        if rrset.name == covered.name
+        and rrset.rdtype == dns.rdatatype.RRSIG
+        and rrset.covers == covered.rdtype
+        for rdata in rrset
+    ][:SIGNATURES_MAX]

@@ -1,0 +1,484 @@
+"""What is wrong with a delegation: findings from what a look saw, and the state that follows (rules).
+
+`broken` means that resolvers fail: no nameserver answers for the name, or no nameserver's answers validate. So the level of a nameserver's
+fault depends on the others: an error if none works, else a warning.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import datetime, timedelta
+from ipaddress import ip_network
+
+import dns.flags
+import dns.rcode
+import dns.rdatatype
+
+from sublet.dns.addresses import not_public_reason
+from sublet.health.ask import PAYLOAD_OCTETS
+from sublet.health.chain import Chain, counted_ds, judge_chain
+from sublet.health.model import (
+    BROKEN,
+    DEGRADED,
+    HEALTHY,
+    UNKNOWN,
+    Finding,
+    HostAddresses,
+    Level,
+    Observation,
+    Reply,
+    Report,
+    Server,
+    Target,
+    name_of,
+    text_of,
+)
+from sublet.health.observe import glue_addresses
+
+CODES: dict[str, str] = {
+    "nameserver_not_found": "the nameserver has no address in the DNS",
+    "nameserver_is_alias": "the nameserver is an alias (CNAME), which some resolvers don't follow (RFC 2181, section 10.3)",
+    "nameserver_not_public": "none of the nameserver's addresses is public, so it isn't asked",
+    "nameserver_unreachable": "the nameserver doesn't answer over UDP",
+    "nameserver_unreachable_over_tcp": "the nameserver doesn't answer over TCP (RFC 7766)",
+    "nameserver_unreachable_over_ipv6": "the nameserver answers over IPv4, but not at its IPv6 address",
+    "lame": "the nameserver doesn't serve the name",
+    "ns_set_differs": "the zone lists other nameservers than the registry",
+    "glue_differs": "the zone has other addresses of its nameservers than the glue",
+    "soa_serial_differs": "the nameservers have different versions of the zone",
+    "ds_without_key": "no DS record matches a key of the zone",
+    "ds_broken": "a DS record matches, but the signatures don't validate",
+    "signatures_expire": "signatures expire soon, or have expired",
+    "weak_algorithm": "the zone has keys of an algorithm that RFC 9904 advises against",
+    "parent_not_signed": "the platform domain isn't signed, so the DS records have no effect",
+    "single_point": "one failure takes the name down: there is one nameserver, address or network (RFC 2182)",
+    "open_recursion": "the nameserver resolves names for everyone (RFC 5358)",
+    "edns_broken": "the nameserver doesn't answer with EDNS (RFC 6891)",
+    "udp_size": "the nameserver's UDP answers are larger than allowed, or get lost",
+    "hijackable": "anyone could register the domain of the nameserver, and take over the name",
+}
+"""Every code of a finding, with its meaning."""
+
+EXPIRES_SOON = timedelta(days=3)
+EXPIRES_SOON_PART = 4
+"""Signatures expire soon if less than this part of their time is left: some servers sign for two days only."""
+WEAK_ALGORITHMS = frozenset({1, 3, 5, 6, 7, 10, 12})
+_NETWORK_BITS = {4: 24, 6: 48}
+
+
+def report(target: Target, seen: Observation, now: datetime) -> Report:
+    """Return the findings and the state of a delegation."""
+    found = tuple(_findings(target, seen, now))
+    return Report(state_of(target, seen, found), found, now)
+
+
+def state_of(target: Target, seen: Observation, found: Sequence[Finding]) -> str:
+    """Return the state of a delegation.
+
+    `unknown` if nothing was asked, or if no nameserver works and this machine may be the reason.
+    """
+    if seen.busy_until is not None or not target.delegation.nameservers:
+        return UNKNOWN
+    levels = {each.level for each in found}
+    if not any(_works(each, target) for each in seen.servers) and _may_be_us(seen):
+        return UNKNOWN
+    if Level.ERROR in levels:
+        return BROKEN
+    if _is_unfinished(target, seen):
+        return UNKNOWN
+    return DEGRADED if Level.WARNING in levels else HEALTHY
+
+
+def _is_unfinished(target: Target, seen: Observation) -> bool:
+    """True if the limits of the look ended it before it knew whether a nameserver works, and validates if it has to."""
+    working = [each for each in seen.servers if _works(each, target)]
+    if not working:
+        return True
+    has_to = target.parent_signed and counted_ds(target.delegation.ds_records)
+    return bool(has_to) and not any(_knows_keys(each) for each in working)
+
+
+def _knows_keys(server: Server) -> bool:
+    return server.dnskey.failure != "not_asked"
+
+
+def _may_be_us(seen: Observation) -> bool:
+    if seen.is_online is False or any(each.failure == "unknown" for each in seen.hosts):
+        return True
+    replies = [each.soa for each in seen.servers]
+    return bool(replies) and all(each.failure in ("no_route", "not_asked") for each in replies)
+
+
+def _findings(target: Target, seen: Observation, now: datetime) -> Iterator[Finding]:
+    working = [each for each in seen.servers if _works(each, target)]
+    worse = Level.WARNING if working else Level.ERROR
+    yield from _of_hosts(target, seen, worse)
+    yield from _of_reach(seen, worse)
+    yield from _of_lameness(target, seen, worse)
+    yield from _of_content(target, working)
+    yield from _of_signatures(target, working, now)
+    yield from _of_manners(seen.servers, working)
+    yield from _of_places(seen)
+
+
+def _works(server: Server, target: Target) -> bool:
+    """True if a server answers over UDP with authority for the name."""
+    return _is_authoritative(_first(server.soa, server.soa_plain), target)
+
+
+def _first(*replies: Reply) -> Reply:
+    """Return the first reply that is an answer without an error about EDNS, or the first."""
+    for reply in replies:
+        if reply.message is not None and reply.message.rcode() not in (dns.rcode.FORMERR, dns.rcode.NOTIMP):
+            return reply
+    return replies[0]
+
+
+def _is_authoritative(reply: Reply, target: Target) -> bool:
+    message = reply.message
+    if message is None or message.rcode() != dns.rcode.NOERROR or not message.flags & dns.flags.AA:
+        return False
+    if message.flags & dns.flags.TC:
+        return True
+    name = name_of(target.fqdn)
+    return any(each.name == name and each.rdtype == dns.rdatatype.SOA for each in message.answer)
+
+
+def _of_hosts(target: Target, seen: Observation, worse: Level) -> Iterator[Finding]:
+    for each in seen.hosts:
+        if each.failure in ("not_found", "bogus"):
+            why = (
+                "has no address in the DNS"
+                if each.failure == "not_found"
+                else "has addresses that don't validate"
+            )
+            hint = "Check the spelling, or remove it."
+            if each.failure == "bogus":
+                hint = "Tell the operator of its zone, or remove it."
+            yield _finding("nameserver_not_found", worse, each.host, f"Nameserver {each.host} {why}.", hint)
+        if each.alias is not None:
+            yield _finding(
+                "nameserver_is_alias",
+                Level.WARNING,
+                each.host,
+                f"Nameserver {each.host} is an alias of {each.alias}, which some resolvers don't follow.",
+                f"Use {each.alias} as the nameserver.",
+            )
+        if _is_hijackable(target, each):
+            yield _finding(
+                "hijackable",
+                Level.WARNING,
+                each.host,
+                f"The domain of nameserver {each.host} isn't registered. Its next owner can take over {target.fqdn}.",
+                "Remove the nameserver, or register its domain.",
+            )
+        private = [address for address in each.addresses if address in seen.not_public]
+        if each.addresses and len(private) == len(each.addresses):
+            reason = (not_public_reason(private[0]) or "").removesuffix(" Give a public address.")
+            yield _finding(
+                "nameserver_not_public",
+                worse,
+                each.host,
+                f"Nameserver {each.host} has no public address: {reason}",
+                "Give it a public address, or remove it.",
+            )
+
+
+def _is_hijackable(target: Target, host: HostAddresses) -> bool:
+    """True if the name directly below a top-level domain or this platform domain, above the host, doesn't exist."""
+    if host.host in target.unheld:
+        return True
+    zone = host.missing_in
+    return zone is not None and zone != "" and ("." not in zone or zone == target.domain)
+
+
+def _of_reach(seen: Observation, worse: Level) -> Iterator[Finding]:
+    for host, servers in _by_host(seen.servers).items():
+        dead = [each for each in servers if _is_dead(each)]
+        hint = "Start the nameserver, open port 53 for UDP and TCP, or remove it."
+        if dead and all(_is_dead(each) or each.soa.failure == "no_route" for each in servers):
+            only_tcp = any(each.soa_tcp.message for each in dead)
+            how = "answers over TCP only" if only_tcp else "doesn't answer"
+            where = ", ".join(each.address for each in dead)
+            yield _finding(
+                "nameserver_unreachable", worse, host, f"Nameserver {host} {how}, at {where}.", hint
+            )
+            continue
+        for each in dead:
+            code = "nameserver_unreachable_over_ipv6" if ":" in each.address else "nameserver_unreachable"
+            message = f"Nameserver {host} doesn't answer at {each.address}."
+            yield _finding(code, Level.WARNING, each.address, message, hint)
+        for each in servers:
+            if each not in dead and each.soa_tcp.failure in ("no_answer", "malformed"):
+                yield _finding(
+                    "nameserver_unreachable_over_tcp",
+                    Level.WARNING,
+                    each.address,
+                    f"Nameserver {host} doesn't answer over TCP at {each.address}, so long answers get lost.",
+                    "Open port 53 for TCP.",
+                )
+
+
+def _is_dead(server: Server) -> bool:
+    """True if a server was asked, and gave no answer over UDP."""
+    failed = ("no_answer", "malformed")
+    return server.soa.failure in failed and server.soa_plain.message is None
+
+
+def _of_lameness(target: Target, seen: Observation, worse: Level) -> Iterator[Finding]:
+    for server in seen.servers:
+        reply = _first(server.soa, server.soa_plain)
+        if reply.message is None or _is_authoritative(reply, target):
+            continue
+        rcode = reply.message.rcode()
+        how = "without authority" if rcode == dns.rcode.NOERROR else dns.rcode.to_text(rcode)
+        yield _finding(
+            "lame",
+            worse,
+            server.host,
+            f"Nameserver {server.host} doesn't serve {target.fqdn}: it answers {how}, at {server.address}.",
+            f"Set up the zone {target.fqdn} there, or remove the nameserver.",
+        )
+
+
+def _of_content(target: Target, working: Sequence[Server]) -> Iterator[Finding]:
+    name = name_of(target.fqdn)
+    ours = set(target.delegation.nameservers)
+    others: dict[frozenset[str], str] = {}
+    serials: dict[int, str] = {}
+    for server in working:
+        hosts = _hosts_in(server.nameservers, target)
+        if hosts and hosts != ours:
+            others.setdefault(hosts, server.host)
+        soa = _first(server.soa, server.soa_plain).message
+        for rrset in soa.answer if soa else ():
+            if rrset.name == name and rrset.rdtype == dns.rdatatype.SOA:
+                serials.setdefault(rrset[0].serial, server.host)
+    for hosts, host in others.items():
+        yield _finding(
+            "ns_set_differs",
+            Level.WARNING,
+            host,
+            f"The zone at {host} lists other nameservers than the registry: {', '.join(sorted(hosts))}.",
+            "Change the NS records of the zone, or the nameservers in the registry, until both are the same.",
+        )
+    if len(serials) > 1:
+        versions = ", ".join(f"{serial} at {host}" for serial, host in sorted(serials.items()))
+        yield _finding(
+            "soa_serial_differs",
+            Level.NOTICE,
+            target.fqdn,
+            f"The nameservers have different versions of the zone: {versions}.",
+            "Wait until they have transferred it. If it lasts, check the transfers.",
+        )
+    yield from _of_glue(target, working)
+
+
+def _hosts_in(reply: Reply, target: Target) -> frozenset[str]:
+    name = name_of(target.fqdn)
+    return frozenset(
+        text_of(rdata.target)
+        for rrset in (reply.message.answer if reply.message else ())
+        if rrset.name == name and rrset.rdtype == dns.rdatatype.NS
+        for rdata in rrset
+    )
+
+
+def _of_glue(target: Target, working: Sequence[Server]) -> Iterator[Finding]:
+    glue = glue_addresses(target.delegation)
+    for server in working:
+        for host, ours in glue.items():
+            replies = [server.addresses.get((host, family)) for family in ("A", "AAAA")]
+            messages = [each.message for each in replies if each is not None and each.message is not None]
+            if len(messages) < len(replies):
+                continue
+            theirs = {
+                rdata.address
+                for message in messages
+                for rrset in message.answer
+                if rrset.name == name_of(host) and rrset.rdtype in (dns.rdatatype.A, dns.rdatatype.AAAA)
+                for rdata in rrset
+            }
+            if theirs != set(ours):
+                shown = ", ".join(sorted(theirs)) or "none"
+                yield _finding(
+                    "glue_differs",
+                    Level.WARNING,
+                    host,
+                    f"The zone has other addresses of {host} than the glue: {shown}.",
+                    "Change the records of the zone, or the glue, until both are the same.",
+                )
+
+
+def _of_signatures(target: Target, working: Sequence[Server], now: datetime) -> Iterator[Finding]:
+    if not target.delegation.ds_records:
+        return
+    if not target.parent_signed:
+        yield _finding(
+            "parent_not_signed",
+            Level.NOTICE,
+            target.domain,
+            f"{target.domain} isn't signed, so the DS records have no effect.",
+            "Keep them for the day on which it is signed, or remove them.",
+        )
+    counted_records = counted_ds(target.delegation.ds_records)
+    if not counted_records or not working:
+        return
+    chains = [(each, _chain(target, each, now)) for each in working if _knows_keys(each)]
+    # Under an unsigned zone validators don't look at the DS records.
+    is_error = (
+        target.parent_signed and len(chains) == len(working) and all(chain.problem for _, chain in chains)
+    )
+    level = Level.ERROR if is_error else Level.WARNING
+    for server, chain in chains:
+        if chain.problem is not None:
+            yield _chain_finding(target, server, chain, level)
+    yield from _of_expiry(target, (chain for _, chain in chains), now)
+    yield from _of_algorithms(target, (chain for _, chain in chains))
+
+
+def _chain(target: Target, server: Server, now: datetime) -> Chain:
+    name = name_of(target.fqdn)
+    if server.dnskey.failure is not None:
+        return Chain("broken", "it doesn't answer for its keys")
+    return judge_chain(
+        name, counted_ds(target.delegation.ds_records), server.dnskey.message, _signed_soa(server), now
+    )
+
+
+def _signed_soa(server: Server) -> dns.message.Message | None:
+    """Return the answer with the SOA record and its signatures, over TCP if it is too long for UDP."""
+    over_udp = server.soa.message
+    return server.soa_tcp.message if over_udp is not None and over_udp.flags & dns.flags.TC else over_udp
+
+
+def _chain_finding(target: Target, server: Server, chain: Chain, level: Level) -> Finding:
+    tags = ", ".join(str(each.key_tag) for each in target.delegation.ds_records)
+    code = {"without_key": "ds_without_key", "expired": "signatures_expire"}.get(
+        chain.problem or "", "ds_broken"
+    )
+    hint = {
+        "ds_without_key": "Remove the DS records, or replace them by those of the zone's present key.",
+        "signatures_expire": "Have the zone signed again.",
+        "ds_broken": "Have the zone signed again with the key that the DS records name, or remove the DS records.",
+    }[code]
+    message = f"The answers of {server.host} don't validate with the DS records ({tags}): {chain.detail}."
+    return _finding(code, level, server.host, message, hint)
+
+
+def _of_expiry(target: Target, chains: Iterable[Chain], now: datetime) -> Iterator[Finding]:
+    for chain in chains:
+        if chain.problem is None and chain.ends_at is not None and chain.lasts is not None:
+            left = chain.ends_at - now
+            if left < min(EXPIRES_SOON, chain.lasts / EXPIRES_SOON_PART):
+                yield _finding(
+                    "signatures_expire",
+                    Level.WARNING,
+                    target.fqdn,
+                    f"Signatures of {target.fqdn} expire on {chain.ends_at:%Y-%m-%d %H:%M} UTC.",
+                    "Have the zone signed again before.",
+                )
+                return
+
+
+def _of_algorithms(target: Target, chains: Iterable[Chain]) -> Iterator[Finding]:
+    used = {each.algorithm for each in target.delegation.ds_records}.union(
+        *(each.algorithms for each in chains)
+    )
+    for algorithm in sorted(used & WEAK_ALGORITHMS):
+        yield _finding(
+            "weak_algorithm",
+            Level.WARNING,
+            str(algorithm),
+            f"The zone has keys of algorithm {algorithm}, which RFC 9904 advises against.",
+            "Sign it with algorithm 13 (ECDSAP256SHA256).",
+        )
+
+
+def _of_manners(servers: Sequence[Server], working: Sequence[Server]) -> Iterator[Finding]:
+    for server in servers:
+        if server.recursion.message is not None and _recurses(server.recursion):
+            yield _finding(
+                "open_recursion",
+                Level.NOTICE,
+                server.address,
+                f"Nameserver {server.host} resolves names for everyone, at {server.address}.",
+                "Turn recursion off, or allow it for your own networks only.",
+            )
+        if server.soa_plain.message is not None:
+            yield _finding(
+                "edns_broken",
+                Level.NOTICE,
+                server.address,
+                f"Nameserver {server.host} answers only without EDNS, at {server.address}.",
+                "Update its software, or the firewall before it.",
+            )
+    for server in working:
+        if _loses_large_answers(server):
+            yield _finding(
+                "udp_size",
+                Level.NOTICE,
+                server.address,
+                f"UDP answers of nameserver {server.host} are larger than the {PAYLOAD_OCTETS} octets of the query, or get lost, at {server.address}.",
+                f"Limit its UDP answers to {PAYLOAD_OCTETS} octets.",
+            )
+
+
+def _recurses(reply: Reply) -> bool:
+    message = reply.message
+    return bool(
+        message is not None
+        and message.flags & dns.flags.RA
+        and message.answer
+        and not message.flags & dns.flags.AA
+    )
+
+
+def _loses_large_answers(server: Server) -> bool:
+    udp = [server.soa, server.dnskey_udp]
+    if any(each.octets > PAYLOAD_OCTETS for each in udp):
+        return True
+    return server.dnskey_udp.failure == "no_answer" and server.dnskey.message is not None
+
+
+def _of_places(seen: Observation) -> Iterator[Finding]:
+    addresses = {address for each in seen.hosts for address in each.addresses}
+    places = {
+        ip_network(f"{each}/{_NETWORK_BITS[6 if ':' in each else 4]}", strict=False) for each in addresses
+    }
+    if any(each.failure for each in seen.hosts):
+        return
+    what = None
+    if len(seen.hosts) == 1:
+        what = "one nameserver"
+    elif len(addresses) == 1:
+        what = "one address"
+    elif places and len({place.version for place in places}) == len(places):
+        what = f"one network ({' and '.join(sorted(map(str, places)))})"
+    if what is not None:
+        yield _finding(
+            "single_point",
+            Level.NOTICE,
+            seen.hosts[0].host,
+            f"The name depends on {what}.",
+            "Add a nameserver in another network.",
+        )
+
+
+def _by_host(servers: Sequence[Server]) -> dict[str, list[Server]]:
+    found: dict[str, list[Server]] = {}
+    for each in servers:
+        found.setdefault(each.host, []).append(each)
+    return found
+
+
+def _finding(code: str, level: Level, subject: str, message: str, hint: str) -> Finding:
+    return Finding(code, level, subject, message, hint)
+
+
+def worst_first(found: Iterable[Finding]) -> list[Finding]:
+    """Return findings in the order of their levels."""
+    return sorted(found, key=lambda each: tuple(Level).index(each.level))
+
+
+def warning_sentences(found: Iterable[Finding]) -> tuple[str, ...]:
+    """Return the sentences of errors and warnings, for `provisioning.warnings`."""
+    return tuple(f"{each.message} {each.hint}" for each in worst_first(found) if each.level != Level.NOTICE)

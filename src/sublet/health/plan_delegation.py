@@ -1,0 +1,128 @@
+"""What a registration or a change would delegate, to look at it first (POST /delegation-checks, and `delegation_check` of a platform domain)."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Concatenate, ParamSpec, TypeVar
+
+from sublet.accounts.find import refuse_suspended
+from sublet.accounts.model import User
+from sublet.audit import Actor
+from sublet.credits.model import Outcome
+from sublet.db import Tx
+from sublet.dns.delegation import check_delegation
+from sublet.dns.types import Delegation
+from sublet.errors import DelegationBroken, Refusal, validation_failed
+from sublet.health.findings import warning_sentences, worst_first
+from sublet.health.model import BROKEN, UNKNOWN, Level, Report, Target
+from sublet.platform_domains.model import PlatformDomain
+from sublet.platform_domains.store import find_platform_domain
+from sublet.platform_domains.zone_state_store import is_zone_signed
+from sublet.subdomains.find import find_in_account
+from sublet.subdomains.model import Register, UpdateNameservers
+from sublet.subdomains.nameservers import places_of, platform_domains_above
+from sublet.subdomains.naming import resolve_name
+from sublet.subdomains.update_nameservers import changed_delegation
+
+P = ParamSpec("P")
+OutcomeT = TypeVar("OutcomeT", bound=Outcome)
+UNSEEN = (
+    "The nameservers were not checked in time. GET /subdomains/{fqdn}/health has the result in a few minutes."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """A delegation to look at before it is stored; `mode` is what its platform domain wants: off, warn or require."""
+
+    target: Target
+    mode: str
+
+
+def plan_delegation(tx: Tx, actor: Actor, user: User, command: Register) -> Plan:
+    """Return the delegation that a registration would have. The name may be taken, and nothing is reserved.
+
+    Raises, in this order:
+        AccountSuspended: the user is suspended.
+        PlatformDomainNotFound, TokenRestricted: the user can't see such a platform domain with this token; the token is for other names.
+        ValidationFailed: all invalid fields.
+    """
+    refuse_suspended(user)
+    platform_domain, label, errors = resolve_name(tx, actor, user, command)
+    owner = f"{label}.{platform_domain.domain}" if label and platform_domain else "unknown.invalid"
+    delegation, delegation_errors = check_delegation(
+        owner,
+        command.nameservers,
+        command.glue if label else (),
+        command.ds_records,
+        nameservers_min=1,
+        nameservers_max=13,
+    )
+    if errors or delegation_errors or platform_domain is None:
+        raise validation_failed([*errors, *delegation_errors])
+    return _plan(tx, owner, delegation, platform_domain)
+
+
+def plan_registration(tx: Tx, actor: Actor, user: User, command: Register) -> Plan | None:
+    """Return the delegation of a registration that has to be looked at first; None if its platform domain wants no look, or it will be refused."""
+    try:
+        plan = plan_delegation(tx, actor, user, command)
+    except Refusal:  # the verb gives it, after its own checks
+        return None
+    return plan if plan.mode != "off" and plan.target.delegation.nameservers else None
+
+
+def plan_change(tx: Tx, actor: Actor, identifier: str, command: UpdateNameservers) -> Plan | None:
+    """Return the delegation of a change that has to be looked at first; None as in `plan_registration`."""
+    try:
+        subdomain = find_in_account(tx, actor, identifier)
+    except Refusal:
+        return None
+    platform_domain = find_platform_domain(tx, subdomain.platform_domain_id)
+    if platform_domain is None or platform_domain.delegation_check == "off":
+        return None
+    delegation, errors = changed_delegation(subdomain, command)
+    if errors or not delegation.nameservers or delegation == subdomain.delegation:
+        return None
+    return _plan(tx, subdomain.fqdn, delegation, platform_domain)
+
+
+def _plan(tx: Tx, owner: str, delegation: Delegation, platform_domain: PlatformDomain) -> Plan:
+    above = platform_domains_above(tx, owner, delegation.nameservers)
+    places = places_of(tx, owner, delegation.nameservers, above)
+    unheld = tuple(each.host for each in places if not each.is_held or each.is_in_trash)
+    signed = is_zone_signed(tx, platform_domain.id) is not False
+    target = Target(owner, platform_domain.domain, delegation, signed, unheld)
+    return Plan(target, platform_domain.delegation_check)
+
+
+def unless_broken(
+    verb: Callable[Concatenate[Tx, P], OutcomeT], plan: Plan | None, report: Report | None
+) -> Callable[Concatenate[Tx, P], OutcomeT]:
+    """Return a verb that is refused if the look at its delegation found it broken, and the platform domain requires that it works.
+
+    The returned verb raises, in this order:
+        Refusal: those of the verb.
+        DelegationBroken: resolvers would fail.
+    """
+    if plan is None or report is None or plan.mode != "require" or report.state != BROKEN:
+        return verb
+    errors = [each for each in worst_first(report.findings) if each.level == Level.ERROR]
+    sentences = " ".join(f"{each.message} {each.hint}" for each in errors)
+
+    def refused(tx: Tx, /, *args: P.args, **kwargs: P.kwargs) -> OutcomeT:
+        verb(tx, *args, **kwargs)
+        raise DelegationBroken(
+            f"Resolvers could not find the name with this delegation. Change it: {sentences}",
+            details={"findings": [each.code for each in errors]},
+        )
+
+    return refused
+
+
+def check_warnings(plan: Plan | None, report: Report | None) -> tuple[str, ...]:
+    """Return what a look at a stored delegation found, for `provisioning.warnings`."""
+    if plan is None or report is None:
+        return ()
+    if report.state == UNKNOWN:
+        return (UNSEEN.format(fqdn=plan.target.fqdn), *warning_sentences(report.findings))
+    return warning_sentences(report.findings)

@@ -1,0 +1,324 @@
+"""The addresses of nameservers: from a validating resolver, or by iteration from the root.
+
+Iteration doesn't validate: it believes the answers of the servers that it reaches. A resolver such as unbound does (`health_resolver`).
+"""
+
+import asyncio
+import random
+from collections import OrderedDict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from ipaddress import ip_network
+from typing import Protocol
+
+import dns.flags
+import dns.message
+import dns.name
+import dns.rcode
+import dns.rdatatype
+import dns.rrset
+
+from sublet.health.ask import Asker
+from sublet.health.model import HostAddresses, Reply, name_of, text_of
+from sublet.health.targets import ADDRESSES_MAX, Budget, Network, may_ask
+
+ALIASES_MAX = 4
+"""The most CNAME records that are followed from one host."""
+STEPS_MAX = 12
+"""The most referrals from the root to a host."""
+DEPTH_MAX = 3
+"""How deep nameservers of nameservers are resolved."""
+SERVERS_MAX = 3
+"""The most servers of a zone that are tried for one question."""
+CUTS_MAX = 20_000
+"""The most zones whose servers are remembered."""
+CUT_SECONDS = 3600.0
+"""For how long at most the servers of a zone are remembered."""
+ROOT_SERVERS = (
+    "198.41.0.4",
+    "170.247.170.2",
+    "192.33.4.12",
+    "199.7.91.13",
+    "192.203.230.10",
+    "192.5.5.241",
+    "192.112.36.4",
+    "198.97.190.53",
+    "192.36.148.17",
+    "192.58.128.30",
+    "193.0.14.129",
+    "199.7.83.42",
+    "202.12.27.33",
+)
+"""The IPv4 addresses of the root servers (https://www.internic.net/domain/named.root)."""
+HOSTS_MAX = 20_000
+HOST_SECONDS = 300.0
+"""For how long the addresses of a nameserver are remembered, and of how many."""
+NOT_IN_THE_DNS = frozenset({"alt", "example", "invalid", "local", "localhost", "onion"})
+"""Top-level domains that the DNS never has (RFC 6761, 6762, 7686, 9476): no query is sent for a nameserver there."""
+_FAMILIES = ("A", "AAAA")
+
+
+class Resolver(Protocol):
+    """Finds the addresses of nameservers."""
+
+    async def addresses(self, host: str, budget: Budget) -> HostAddresses:
+        """Return the addresses of a host, or why there are none. Raises nothing."""
+
+    async def is_online(self, budget: Budget) -> bool:
+        """True if this machine reaches the DNS at all."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """The answer for one name and type: addresses, an alias, or a failure as in `HostAddresses`."""
+
+    addresses: tuple[str, ...] = ()
+    alias: str | None = None
+    failure: str | None = None
+    missing_in: str | None = None
+
+
+def _merged(host: str, found: Sequence[_Found]) -> HostAddresses:
+    addresses = tuple(dict.fromkeys(each for one in found for each in one.addresses))
+    alias = next((one.alias for one in found if one.alias), None)
+    if addresses:
+        return HostAddresses(host, addresses[:ADDRESSES_MAX], alias=alias)
+    failures = [one.failure or "not_found" for one in found]
+    failure = next((each for each in ("unknown", "bogus") if each in failures), "not_found")
+    missing_in = next((one.missing_in for one in found if one.missing_in is not None), None)
+    return HostAddresses(host, (), failure, alias, missing_in)
+
+
+class RememberingResolver:
+    """Remembers the addresses that another resolver found: many names have the same nameservers."""
+
+    def __init__(self, resolver: Resolver) -> None:
+        self._resolver = resolver
+        self._found: OrderedDict[str, tuple[float, HostAddresses]] = OrderedDict()
+
+    async def addresses(self, host: str, budget: Budget) -> HostAddresses:
+        """Return the addresses of a host, or why there are none. Failures aren't remembered."""
+        if host.rpartition(".")[2] in NOT_IN_THE_DNS:
+            return HostAddresses(host, failure="not_found")
+        now = asyncio.get_running_loop().time()
+        until, found = self._found.get(host, (0.0, HostAddresses(host)))
+        if until > now:
+            return found
+        found = await self._resolver.addresses(host, budget)
+        if found.addresses:
+            self._found[host] = (now + HOST_SECONDS, found)
+            while len(self._found) > HOSTS_MAX:
+                self._found.popitem(last=False)
+        return found
+
+    async def is_online(self, budget: Budget) -> bool:
+        """True if this machine reaches the DNS at all."""
+        return await self._resolver.is_online(budget)
+
+
+class ForwardingResolver:
+    """Asks a recursive resolver that validates."""
+
+    def __init__(self, asker: Asker, address: str, port: int) -> None:
+        self._asker = asker
+        self._address = address
+        self._port = port
+
+    async def addresses(self, host: str, budget: Budget) -> HostAddresses:
+        """Return the addresses of a host, or why there are none."""
+        name = name_of(host)
+        found = await asyncio.gather(*(self._find(name, family, budget) for family in _FAMILIES))
+        return _merged(host, found)
+
+    async def is_online(self, budget: Budget) -> bool:
+        """True if the resolver knows the root."""
+        reply = await self._ask(dns.name.root, "NS", budget)
+        return reply.message is not None and reply.message.rcode() == dns.rcode.NOERROR
+
+    async def _find(self, name: dns.name.Name, family: str, budget: Budget) -> _Found:
+        reply = await self._ask(name, family, budget)
+        if reply.message is None:
+            return _Found(failure="unknown")
+        if reply.message.rcode() not in (dns.rcode.NOERROR, dns.rcode.NXDOMAIN):
+            return await self._judge_failure(name, family, budget)
+        rdtype = dns.rdatatype.from_text(family)
+        alias, addresses = None, []
+        for rrset in reply.message.answer:
+            if rrset.rdtype == dns.rdatatype.CNAME and rrset.name == name:
+                alias = text_of(rrset[0].target)
+            if rrset.rdtype == rdtype:
+                addresses += [each.address for each in rrset]
+        if addresses:
+            return _Found(tuple(addresses), alias)
+        missing = reply.message.rcode() == dns.rcode.NXDOMAIN and alias is None
+        return _Found(
+            alias=alias, failure="not_found", missing_in=_zone_of(reply.message) if missing else None
+        )
+
+    async def _judge_failure(self, name: dns.name.Name, family: str, budget: Budget) -> _Found:
+        """Return what a SERVFAIL means: the name is bogus or can't be resolved, unless the resolver itself is offline."""
+        unchecked = await self._ask(name, family, budget, checking_disabled=True)
+        if unchecked.message is not None and unchecked.message.rcode() == dns.rcode.NOERROR:
+            return _Found(failure="bogus")
+        return _Found(failure="not_found" if await self.is_online(budget) else "unknown")
+
+    async def _ask(
+        self, name: dns.name.Name, rdtype: str, budget: Budget, *, checking_disabled: bool = False
+    ) -> Reply:
+        reply = Reply(failure="not_asked")
+        for tcp in (False, True):
+            reply = await self._asker.ask(
+                self._address,
+                name,
+                rdtype,
+                budget,
+                tcp=tcp,
+                recursion=True,
+                checking_disabled=checking_disabled,
+                port=self._port,
+                is_paced=False,
+            )
+            if reply.message is not None and not reply.message.flags & dns.flags.TC:
+                break
+        return reply
+
+
+def _zone_of(message: dns.message.Message) -> str | None:
+    """Return the zone that a negative answer comes from: the owner of its SOA record."""
+    return next(
+        (text_of(rrset.name) for rrset in message.authority if rrset.rdtype == dns.rdatatype.SOA), None
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Cut:
+    """A zone, the addresses of its servers, and the hosts whose addresses aren't known yet."""
+
+    zone: dns.name.Name
+    addresses: tuple[str, ...]
+    hosts: tuple[dns.name.Name, ...] = ()
+
+
+class IteratingResolver:
+    """Follows referrals from the root servers, and remembers the servers of zones on the way."""
+
+    def __init__(self, asker: Asker, root_servers: Sequence[str], allowed: Sequence[Network] = ()) -> None:
+        self._asker = asker
+        self._root = _Cut(dns.name.root, tuple(root_servers))
+        self._allowed = (*allowed, *(ip_network(each) for each in root_servers))
+        self._cuts: OrderedDict[dns.name.Name, tuple[float, _Cut]] = OrderedDict()
+
+    async def addresses(self, host: str, budget: Budget) -> HostAddresses:
+        """Return the addresses of a host, or why there are none."""
+        name = name_of(host)
+        # One after the other: the second begins at the zone that the first found.
+        found = [await self._follow(name, family, budget, 0) for family in _FAMILIES]
+        return _merged(host, found)
+
+    async def is_online(self, budget: Budget) -> bool:
+        """True if a root server answers."""
+        return (await self._ask_one_of(self._root.addresses, dns.name.root, "NS", budget)) is not None
+
+    async def _follow(self, name: dns.name.Name, family: str, budget: Budget, depth: int) -> _Found:
+        """Resolve a name, and the names that it is an alias of."""
+        alias: str | None = None
+        for _ in range(ALIASES_MAX + 1):
+            found = await self._find(name, family, budget, depth)
+            if found.alias is None:
+                missing_in = found.missing_in if alias is None else None
+                return _Found(found.addresses, alias, found.failure, missing_in)
+            alias = alias or found.alias
+            name = name_of(found.alias)
+        return _Found(alias=alias, failure="not_found")
+
+    async def _find(self, name: dns.name.Name, family: str, budget: Budget, depth: int) -> _Found:
+        cut = self._nearest(name)
+        for _ in range(STEPS_MAX):
+            servers = cut.addresses or await self._addresses_of(cut.hosts, budget, depth)
+            message = await self._ask_one_of(servers, name, family, budget)
+            if message is None:
+                # The zone's servers don't answer. If we are online, that is the fault of the zone.
+                fault = bool(cut.zone.labels[:-1]) and await self.is_online(budget)
+                return _Found(failure="not_found" if fault else "unknown")
+            answered = _read(message, name, family)
+            if answered is not None:
+                return answered
+            referred = _referral(message, cut.zone, name)
+            if referred is None:
+                return _Found(failure="not_found")
+            cut = self._remember(referred, message)
+        return _Found(failure="not_found")
+
+    async def _addresses_of(
+        self, hosts: Iterable[dns.name.Name], budget: Budget, depth: int
+    ) -> tuple[str, ...]:
+        """Return the addresses of one of the servers of a zone without glue."""
+        if depth >= DEPTH_MAX:
+            return ()
+        for host in tuple(hosts)[:SERVERS_MAX]:
+            found = await self._follow(host, "A", budget, depth + 1)
+            if found.addresses:
+                return found.addresses
+        return ()
+
+    async def _ask_one_of(
+        self, servers: Sequence[str], name: dns.name.Name, rdtype: str, budget: Budget
+    ) -> dns.message.Message | None:
+        """Return the first usable answer of a zone's servers."""
+        usable = [each for each in servers if may_ask(each, self._allowed)]
+        random.shuffle(usable)
+        for address in sorted(usable, key=lambda each: ":" in each)[:SERVERS_MAX]:
+            _, reply = await self._asker.ask_whole(address, name, rdtype, budget)
+            if reply.message is not None and reply.message.rcode() in (
+                dns.rcode.NOERROR,
+                dns.rcode.NXDOMAIN,
+            ):
+                return reply.message
+        return None
+
+    def _nearest(self, name: dns.name.Name) -> _Cut:
+        now = asyncio.get_running_loop().time()
+        while name != dns.name.root:
+            until, cut = self._cuts.get(name, (0.0, self._root))
+            if until > now:
+                return cut
+            name = name.parent()
+        return self._root
+
+    def _remember(self, cut: _Cut, message: dns.message.Message) -> _Cut:
+        seconds = min([CUT_SECONDS, *(each.ttl for each in message.authority)])
+        self._cuts[cut.zone] = (asyncio.get_running_loop().time() + seconds, cut)
+        while len(self._cuts) > CUTS_MAX:
+            self._cuts.popitem(last=False)
+        return cut
+
+
+def _read(message: dns.message.Message, name: dns.name.Name, family: str) -> _Found | None:
+    """Return what an answer says about a name, or None if it is a referral."""
+    rdtype = dns.rdatatype.from_text(family)
+    for rrset in message.answer:
+        if rrset.name == name and rrset.rdtype == rdtype:
+            return _Found(tuple(each.address for each in rrset))
+        if rrset.name == name and rrset.rdtype == dns.rdatatype.CNAME:
+            return _Found(alias=text_of(rrset[0].target))
+    if message.rcode() == dns.rcode.NXDOMAIN:
+        return _Found(failure="not_found", missing_in=_zone_of(message))
+    return _Found(failure="not_found") if message.flags & dns.flags.AA else None
+
+
+def _referral(message: dns.message.Message, zone: dns.name.Name, name: dns.name.Name) -> _Cut | None:
+    """Return the zone cut of a referral that leads from `zone` towards `name`. Glue counts if it is in the bailiwick."""
+    for rrset in message.authority:
+        leads = rrset.name != zone and rrset.name.is_subdomain(zone) and name.is_subdomain(rrset.name)
+        if rrset.rdtype == dns.rdatatype.NS and leads:
+            hosts = tuple(each.target for each in rrset)
+            glue = tuple(
+                each.address
+                for extra in message.additional
+                if extra.name in hosts
+                and extra.name.is_subdomain(zone)
+                and extra.rdtype in (dns.rdatatype.A, dns.rdatatype.AAAA)
+                for each in extra
+            )
+            return _Cut(rrset.name, glue, hosts)
+    return None

@@ -1,0 +1,291 @@
+"""All SQL of delegation health: the state of names, their history, and the addresses that are being asked."""
+
+from collections.abc import Sequence
+from dataclasses import asdict, fields
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import (
+    JSON,
+    Column,
+    ForeignKey,
+    Index,
+    Integer,
+    String,
+    Table,
+    and_,
+    bindparam,
+    delete,
+    func,
+    insert,
+    or_,
+    select,
+    update,
+)
+from sqlalchemy.dialects import postgresql, sqlite
+
+from sublet.db import Prepared, Tx
+from sublet.health.model import Finding, Health, HealthChange, Level
+from sublet.schema import BIG_ID, Instant, metadata
+from sublet.subdomains.store import subdomains
+
+CHANGES_MAX = 50
+"""The most changes of a name's state that are kept."""
+
+delegation_health = Table(
+    "delegation_health",
+    metadata,
+    Column("subdomain_id", ForeignKey("subdomains.id"), primary_key=True, autoincrement=False),
+    Column("generation", Integer, nullable=False),
+    Column("state", String(16), nullable=False),
+    Column("since", Instant, nullable=False),
+    Column("findings", JSON, nullable=False),
+    Column("checked_at", Instant),
+    Column("next_state", String(16)),
+    Column("next_since", Instant),
+    Column("failures", Integer, nullable=False),
+    Column("mailed_at", Instant),
+    Column("due_at", Instant, nullable=False),
+    Index("ix_delegation_health_due_at", "due_at"),
+    Index("ix_delegation_health_state", "state", "subdomain_id"),
+)
+"""The names that are looked at. A row is deleted when its name is no longer in the DNS."""
+
+health_changes = Table(
+    "health_changes",
+    metadata,
+    Column("id", BIG_ID, primary_key=True),
+    Column("subdomain_id", ForeignKey("subdomains.id"), nullable=False),
+    Column("at", Instant, nullable=False),
+    Column("state", String(16), nullable=False),
+    Column("codes", JSON, nullable=False),
+    Index("ix_health_changes_subdomain_id_id", "subdomain_id", "id"),
+    sqlite_autoincrement=True,
+)
+
+health_targets = Table(
+    "health_targets",
+    metadata,
+    Column("address", String(45), primary_key=True),
+    Column("held_until", Instant, nullable=False),
+    Column("booked_until", Instant, nullable=False),
+)
+"""The addresses that a look asks until `held_until`, and until when further looks have booked them (`claims.py`)."""
+
+_HEALTH = delegation_health.c
+_COLUMNS = tuple(_HEALTH[each.name] for each in fields(Health))
+
+
+def _health(row: Sequence[Any]) -> Health:
+    values = dict(zip((each.name for each in fields(Health)), row, strict=True))
+    values["findings"] = tuple(
+        Finding(**{**each, "level": Level(each["level"])}) for each in values["findings"]
+    )
+    return Health(**values)
+
+
+def _row(health: Health) -> dict[str, Any]:
+    return {**asdict(health), "findings": [asdict(each) for each in health.findings]}
+
+
+def _insert(tx: Tx, table: Table) -> Any:
+    """Return an INSERT that can leave out rows that are there."""
+    return (postgresql.insert if tx.connection.dialect.name == "postgresql" else sqlite.insert)(table)
+
+
+def insert_health(tx: Tx, health: Sequence[Health]) -> None:
+    """Add names to look at; those that are there already stay as they are."""
+    if health:
+        tx.connection.execute(
+            _insert(tx, delegation_health).on_conflict_do_nothing(), [_row(each) for each in health]
+        )
+
+
+_FIND = Prepared(select(*_COLUMNS).where(_HEALTH.subdomain_id == bindparam("of")))
+_LOCK = Prepared(select(*_COLUMNS).where(_HEALTH.subdomain_id == bindparam("of")).with_for_update())
+
+
+def find_health(tx: Tx, subdomain_id: int) -> Health | None:
+    """Return the health of a name; None if it was never to be looked at."""
+    row = _FIND.one_or_none(tx, of=subdomain_id)
+    return None if row is None else _health(row)
+
+
+def lock_health(tx: Tx, subdomain_id: int) -> Health | None:
+    """Return the health of a name, or None, and lock it."""
+    row = _LOCK.one_or_none(tx, of=subdomain_id)
+    return None if row is None else _health(row)
+
+
+_UPDATE = Prepared(update(delegation_health).where(_HEALTH.subdomain_id == bindparam("of")))
+
+
+def update_health(tx: Tx, health: Health) -> None:
+    """Store a changed health, whose row the caller has locked."""
+    values = _row(health)
+    _UPDATE.run(tx, of=values.pop("subdomain_id"), **values)
+
+
+def delete_health(tx: Tx, subdomain_ids: Sequence[int]) -> None:
+    """Look at these names no more. Their history stays."""
+    tx.connection.execute(delete(delegation_health).where(_HEALTH.subdomain_id.in_(subdomain_ids)))
+
+
+_DUE = Prepared(
+    select(_HEALTH.subdomain_id)
+    .where(_HEALTH.due_at <= bindparam("now", type_=Instant))
+    .order_by(_HEALTH.due_at)
+    .limit(bindparam("at_most", type_=Integer))
+    .with_for_update(skip_locked=True)
+)
+_DELAY = Prepared(
+    update(delegation_health)
+    .where(_HEALTH.subdomain_id.in_(bindparam("ids", expanding=True)))
+    .values(due_at=bindparam("until", type_=Instant))
+)
+
+
+def lock_due(tx: Tx, limit: int) -> list[int]:
+    """Return the names that are due longest, and lock them. Skips those that another worker has locked."""
+    return [row[0] for row in _DUE.all(tx, now=tx.now, at_most=limit)]
+
+
+_IS_DUE = Prepared(
+    select(_HEALTH.subdomain_id).where(_HEALTH.due_at <= bindparam("now", type_=Instant)).limit(1)
+)
+
+
+def is_due(tx: Tx) -> bool:
+    """True if a look is due."""
+    return bool(_IS_DUE.all(tx, now=tx.now))
+
+
+def delay(tx: Tx, subdomain_ids: Sequence[int], until: datetime) -> None:
+    """Set the next look at these names to an instant."""
+    if subdomain_ids:
+        _DELAY.run(tx, ids=list(subdomain_ids), until=until)
+
+
+_PUBLISHED = and_(subdomains.c.nameserver_count > 0, subdomains.c.trashed_at.is_(None))
+_JOINED = subdomains.outerjoin(delegation_health, _HEALTH.subdomain_id == subdomains.c.id)
+
+
+def list_unlisted(tx: Tx, after_id: int, limit: int) -> list[tuple[int, bool]]:
+    """Return the next names by id that may be in the DNS, each with whether it is looked at."""
+    query = (
+        select(subdomains.c.id, _HEALTH.subdomain_id.is_not(None))
+        .select_from(_JOINED)
+        .where(_PUBLISHED & (subdomains.c.id > after_id))
+        .order_by(subdomains.c.id)
+        .limit(limit)
+    )
+    return [(row[0], bool(row[1])) for row in tx.connection.execute(query)]
+
+
+def list_changed(tx: Tx, platform_domain_ids: Sequence[int], since: datetime, soon: datetime) -> list[int]:
+    """Return the names whose delegation changed since an instant, and that no look has seen so, or will see until `soon`."""
+    query = (
+        select(subdomains.c.id)
+        .select_from(_JOINED)
+        .where(
+            subdomains.c.platform_domain_id.in_(platform_domain_ids)
+            & (subdomains.c.generation_at >= since)
+            & _PUBLISHED
+            & or_(
+                _HEALTH.subdomain_id.is_(None),
+                and_(
+                    _HEALTH.generation != subdomains.c.generation,
+                    _HEALTH.due_at > soon,
+                ),
+            )
+        )
+    )
+    return [row[0] for row in tx.connection.execute(query)]
+
+
+def count_states(tx: Tx) -> dict[str, int]:
+    """Return the number of names by state."""
+    query = select(_HEALTH.state, func.count()).group_by(_HEALTH.state)
+    return {row[0]: row[1] for row in tx.connection.execute(query)}
+
+
+def find_oldest_due(tx: Tx) -> datetime | None:
+    """Return the time of the look that is due longest, or comes first."""
+    oldest: datetime | None = tx.connection.execute(select(func.min(_HEALTH.due_at))).scalar_one()
+    return oldest
+
+
+def list_health(tx: Tx, state: str | None, limit: int, domain: str | None = None) -> list[tuple[str, Health]]:
+    """Return names with their health, the ones that are longest in their state first. `unknown` are those that were looked at only."""
+    query = select(subdomains.c.fqdn, *_COLUMNS).select_from(delegation_health.join(subdomains))
+    if state is not None:
+        query = query.where(_HEALTH.state == state)
+    if domain is not None:
+        query = query.where(subdomains.c.fqdn.endswith("." + domain, autoescape=True))
+    query = query.order_by(_HEALTH.since, _HEALTH.subdomain_id).limit(limit)
+    return [(row[0], _health(row[1:])) for row in tx.connection.execute(query)]
+
+
+def insert_change(tx: Tx, subdomain_id: int, state: str, codes: Sequence[str]) -> None:
+    """Add a change of state to the history of a name, and delete the oldest beyond `CHANGES_MAX`."""
+    values = {"subdomain_id": subdomain_id, "at": tx.now, "state": state, "codes": list(codes)}
+    tx.connection.execute(insert(health_changes).values(**values))
+    kept = (
+        select(health_changes.c.id)
+        .where(health_changes.c.subdomain_id == subdomain_id)
+        .order_by(health_changes.c.id.desc())
+        .offset(CHANGES_MAX)
+        .limit(1)
+        .scalar_subquery()
+    )
+    old = (health_changes.c.subdomain_id == subdomain_id) & (health_changes.c.id <= kept)
+    tx.connection.execute(delete(health_changes).where(old))
+
+
+def list_changes(tx: Tx, subdomain_id: int, limit: int = CHANGES_MAX) -> list[HealthChange]:
+    """Return the changes of a name's state, the newest first."""
+    query = (
+        select(health_changes.c.at, health_changes.c.state, health_changes.c.codes)
+        .where(health_changes.c.subdomain_id == subdomain_id)
+        .order_by(health_changes.c.id.desc())
+        .limit(limit)
+    )
+    return [HealthChange(at, state, tuple(codes)) for at, state, codes in tx.connection.execute(query)]
+
+
+def lock_targets(tx: Tx, addresses: Sequence[str]) -> dict[str, tuple[datetime, datetime]]:
+    """Return until when these addresses are held and booked, and lock them in one order."""
+    rows = [{"address": each, "held_until": tx.now, "booked_until": tx.now} for each in sorted(addresses)]
+    tx.connection.execute(_insert(tx, health_targets).on_conflict_do_nothing(), rows)
+    query = (
+        select(health_targets)
+        .where(health_targets.c.address.in_(addresses))
+        .order_by(health_targets.c.address)
+        .with_for_update()
+    )
+    return {row[0]: (row[1], row[2]) for row in tx.connection.execute(query)}
+
+
+def set_targets(
+    tx: Tx,
+    addresses: Sequence[str],
+    *,
+    held_until: datetime | None = None,
+    booked_until: datetime | None = None,
+) -> None:
+    """Store until when these addresses are held, or booked."""
+    values = {"held_until": held_until, "booked_until": booked_until}
+    given = {name: value for name, value in values.items() if value is not None}
+    tx.connection.execute(
+        update(health_targets).where(health_targets.c.address.in_(addresses)).values(**given)
+    )
+
+
+def delete_idle_targets(tx: Tx, before: datetime, limit: int) -> None:
+    """Delete addresses that were neither held nor booked since an instant."""
+    idle = (
+        select(health_targets.c.address)
+        .where((health_targets.c.held_until < before) & (health_targets.c.booked_until < before))
+        .limit(limit)
+    )
+    tx.connection.execute(delete(health_targets).where(health_targets.c.address.in_(idle)))

@@ -1,0 +1,57 @@
+"""View the health of a subdomain's delegation (GET /subdomains/{fqdn}/health, an extension: docs/spec-choices.md, "Delegation health")."""
+
+from dataclasses import dataclass
+
+from sublet.accounts.find import refuse_suspended
+from sublet.accounts.model import User
+from sublet.audit import Actor
+from sublet.db import Tx
+from sublet.errors import Conflict, NameserverRequired
+from sublet.health import store
+from sublet.health.looks import target_of
+from sublet.health.model import DueLook, Health, HealthChange
+from sublet.subdomains.find import find_in_account, refuse_unless_allowed
+from sublet.subdomains.lifecycle import has_nameserver
+from sublet.subdomains.model import Subdomain
+
+
+@dataclass(frozen=True, slots=True)
+class HealthView:
+    """A name with the health of its delegation (None if it was never to be looked at), and the changes of its state, the newest first."""
+
+    subdomain: Subdomain
+    health: Health | None
+    changes: tuple[HealthChange, ...]
+
+
+def view_health(tx: Tx, actor: Actor, identifier: str) -> HealthView:
+    """Return the health of a user's name.
+
+    Raises:
+        SubdomainNotFound: the user has no such name, the token is not for it, or it is in the trash.
+    """
+    subdomain = find_in_account(tx, actor, identifier)
+    health = store.find_health(tx, subdomain.id)
+    return HealthView(subdomain, health, tuple(store.list_changes(tx, subdomain.id)))
+
+
+def plan_look(tx: Tx, actor: Actor, user: User, identifier: str) -> DueLook:
+    """Return the look at a user's name that the user wants now (POST /subdomains/{fqdn}/health).
+
+    Raises, in this order:
+        AccountSuspended: the user is suspended.
+        SubdomainNotFound: the user has no such name, the token is not for it, or it is in the trash.
+        SubdomainSuspended: the operator suspended it, so it isn't in the DNS.
+        NameserverRequired: it has no nameserver.
+        Conflict: its last change is not published yet.
+    """
+    refuse_suspended(user)
+    subdomain = find_in_account(tx, actor, identifier)
+    refuse_unless_allowed(subdomain, "update_nameservers", tx.now)
+    if not has_nameserver(subdomain):
+        raise NameserverRequired(
+            "This subdomain has no nameserver to check. Set one first, with PUT …/nameservers."
+        )
+    if subdomain.generation != subdomain.published_generation:
+        raise Conflict("The last change is not published yet. Try again once `status` is active.")
+    return DueLook(subdomain.id, subdomain.generation, target_of(tx, subdomain))

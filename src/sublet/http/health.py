@@ -1,0 +1,172 @@
+"""Handlers of delegation health, and the check before a delegation is stored."""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Concatenate, ParamSpec, TypeVar
+
+from sublet.credits.model import Outcome
+from sublet.db import Tx
+from sublet.errors import Conflict, RateLimited, Unavailable
+from sublet.health.checker import Checker
+from sublet.health.findings import worst_first
+from sublet.health.looks import record_look
+from sublet.health.model import UNKNOWN, Finding, Report
+from sublet.health.plan_delegation import Plan, check_warnings, plan_delegation, unless_broken
+from sublet.health.view_health import HealthView, plan_look, view_health
+from sublet.http import shapes
+from sublet.http.asking import asking_place
+from sublet.http.bodies import (
+    DelegationCheckBody,
+    NoBody,
+    ds_inputs,
+    glue_inputs,
+    named_as_sent,
+    sent_nameservers,
+)
+from sublet.http.endpoints import Answer, Call
+from sublet.subdomains.model import Register
+
+P = ParamSpec("P")
+OutcomeT = TypeVar("OutcomeT", bound=Outcome)
+CHECK_PART = 2
+"""The part of `publish_wait_ms` that a check before a change may take; the rest is for the publication."""
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """The check before a change: what was planned and found, None if there was no check."""
+
+    plan: Plan | None = None
+    report: Report | None = None
+    took_seconds: float = 0.0
+
+    def guard(self, verb: Callable[Concatenate[Tx, P], OutcomeT]) -> Callable[Concatenate[Tx, P], OutcomeT]:
+        """Return the verb, refused at its end if the check found the delegation broken where it has to work."""
+        return unless_broken(verb, self.plan, self.report)
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """The findings for `provisioning.warnings`."""
+        return check_warnings(self.plan, self.report)
+
+
+NOT_CHECKED = Checked()
+
+
+async def check_first(
+    call: Call[Any, Any],
+    plan: Callable[Concatenate[Tx, P], Plan | None],
+    /,
+    *args: P.args,
+    **kwargs: P.kwargs,
+) -> Checked:
+    """Look at a planned delegation if its platform domain wants that, for a part of the time that the answer may wait."""
+    checker = call.context.checker
+    if checker is None:
+        return NOT_CHECKED
+    began = time.monotonic()
+    planned = await call.context.db.read(plan, *args, **kwargs)
+    if planned is None:
+        return NOT_CHECKED
+    seconds = call.context.settings.publish_wait_ms / 1000 / CHECK_PART
+    try:
+        with asking_place(call):
+            report = (await checker.look(planned.target, seconds=seconds, waits=True)).report
+    except (RateLimited, Unavailable):  # too many at once: the worker looks later
+        report = Report(UNKNOWN, (), call.context.db.now())
+    return Checked(planned, report, time.monotonic() - began)
+
+
+async def check_delegation_(call: Call[DelegationCheckBody, None]) -> Answer:
+    """Check a planned delegation.
+
+    Looks at the nameservers as resolvers would if the name were delegated so, and stores nothing. The name may be free or registered.
+    An answer takes up to ten seconds.
+    """
+    body = call.body
+    command = Register(
+        platform_domain_id=body.platform_domain_id,
+        domain=body.domain,
+        fqdn=body.fqdn,
+        label=body.label,
+        nameservers=sent_nameservers(body) or (),
+        glue=glue_inputs(body.glue or []),
+        ds_records=ds_inputs(body.ds_records or []),
+    )
+    with named_as_sent(body):
+        plan = await call.context.db.read(plan_delegation, call.actor(), call.registrant.user, command)
+    checker = _checker(call)
+    with asking_place(call):
+        looked = await checker.look(plan.target, waits=True)
+    report = looked.report
+    check = shapes.DelegationCheckShape(
+        fqdn=plan.target.fqdn,
+        state=report.state,
+        checked_at=report.checked_at,
+        findings=_findings(report.findings),
+    )
+    return Answer(shapes.DelegationCheckAnswer(check=check))
+
+
+async def get_health(call: Call[None, None]) -> Answer:
+    """Get the health of a subdomain's delegation.
+
+    Whether resolvers find the name at its nameservers: the last result, since when, and what was found. A worker looks minutes after
+    each change, then daily, and more often while the name is broken.
+    """
+    view = await call.context.db.read(view_health, call.actor(), call.path["fqdn"])
+    return Answer(_answer(view))
+
+
+async def check_health(call: Call[NoBody, None]) -> Answer:
+    """Check a subdomain's delegation now.
+
+    Looks at the nameservers once and stores the result. A state that differs from the stored one counts after a second look that agrees,
+    ten minutes later; after a change of the delegation it counts at once. An answer takes up to ten seconds.
+    """
+    db = call.context.db
+    due = await db.read(plan_look, call.actor(), call.registrant.user, call.path["fqdn"])
+    checker = _checker(call)
+    with asking_place(call):
+        looked = await checker.look(due.target, waits=True)
+    if looked.busy_until is not None:
+        raise Conflict("The nameservers are being asked for other names. Try again in a minute.")
+    await db.write(record_look, due.subdomain_id, due.generation, looked.report)
+    return Answer(_answer(await db.read(view_health, call.actor(), call.path["fqdn"])))
+
+
+def _checker(call: Call[Any, Any]) -> Checker:
+    if call.context.checker is None:
+        raise Conflict(
+            "This registry doesn't check delegations. Ask its operator to turn `health_checks` on."
+        )
+    return call.context.checker
+
+
+def _answer(view: HealthView) -> shapes.HealthAnswer:
+    health = view.health
+    return shapes.HealthAnswer(
+        health=shapes.HealthShape(
+            fqdn=view.subdomain.fqdn,
+            state=UNKNOWN if health is None else health.state,
+            since=None if health is None or health.checked_at is None else health.since,
+            checked_at=None if health is None else health.checked_at,
+            next_check_at=None if health is None else health.due_at,
+            unconfirmed_state=None if health is None else health.next_state,
+            findings=[] if health is None else _findings(health.findings),
+            history=[
+                shapes.HealthChangeShape(at=each.at, state=each.state, findings=list(each.codes))
+                for each in view.changes
+            ],
+        )
+    )
+
+
+def _findings(found: tuple[Finding, ...]) -> list[shapes.FindingShape]:
+    return [
+        shapes.FindingShape(
+            code=each.code, level=each.level.value, subject=each.subject, message=each.message, hint=each.hint
+        )
+        for each in worst_first(found)
+    ]

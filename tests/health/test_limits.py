@@ -1,0 +1,111 @@
+"""No nameserver is asked more than its limit, whatever number of names it has and of workers there are, and a tarpit delays no other name."""
+
+import asyncio
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sublet.db import open_database
+from sublet.health.checker import Checker
+from sublet.health.health_keeper import HealthKeeper
+from sublet.health.targets import QUERIES_PER_SECOND
+from support.misfit import Misfit, misfits_running
+from support.network_namespace import runs_outside
+from support.running_service import RunningService, running_service
+from support.serve_process import wait_until
+
+pytestmark = pytest.mark.whole
+
+DOMAIN = "example.test"
+BUSY, TARPIT = "16.2.1.1", "16.2.2.1"
+OTHERS = tuple(f"16.3.{number}.1" for number in range(1, 11))
+NAMES: dict[str, str] = {
+    **{f"busy{number}": BUSY for number in range(6)},
+    **{f"tarpit{number}": TARPIT for number in range(4)},
+    **{f"other{number}": address for number, address in enumerate(OTHERS)},
+}
+ENOUGH_SECONDS = 100.0
+
+
+def _records(labels: Sequence[str]) -> tuple[str, ...]:
+    lines = []
+    for fqdn in (f"{label}.{DOMAIN}" for label in labels):
+        lines += [
+            f"{fqdn}. 300 IN SOA ns.{fqdn}. hostmaster.{fqdn}. 1 3600 900 86400 60",
+            f"{fqdn}. 300 IN NS ns.{fqdn}.",
+            f"ns.{fqdn}. 300 IN A {NAMES[fqdn.partition('.')[0]]}",
+        ]
+    return tuple(lines)
+
+
+def test_limits_hold_over_two_workers(request: pytest.FixtureRequest, tmp_path: Path) -> None:
+    misfits = {
+        address: Misfit(
+            address,
+            _records([label for label, its in NAMES.items() if its == address]),
+            frozenset({"tarpit"} if address == TARPIT else ()),
+        )
+        for address in dict.fromkeys(NAMES.values())
+    }
+    if runs_outside(request, list(misfits), seconds=200):
+        return
+    with (
+        misfits_running(list(misfits.values())),
+        running_service(f"sqlite:///{tmp_path}/registry.db", health_checks=True) as service,
+    ):
+        ada = service.add_user()
+        service.operator("user", "edit", ada.email, "--free-quota", "100")
+        service.add_domain(DOMAIN)
+        for label, address in NAMES.items():
+            host = f"ns.{label}.{DOMAIN}"
+            service.register(
+                ada, f"{label}.{DOMAIN}", nameservers=[host], glue=[{"host": host, "ipv4": address}]
+            )
+        looked = asyncio.run(_look_with_another_worker(service, ada))
+    for each in misfits.values():
+        windows = zip(sorted(each.times), sorted(each.times)[QUERIES_PER_SECOND:], strict=False)
+        # A thread of the test notes the times, so they are exact to some milliseconds.
+        assert all(later - earlier > 0.8 for earlier, later in windows), (each.address, each.times)
+    states = {label: looked[label]["state"] for label in NAMES}
+    assert {states[label] for label, address in NAMES.items() if address != TARPIT} == {"healthy"}
+    first_tarpit = min(looked[label]["checked_at"] for label in NAMES if label.startswith("tarpit"))
+    assert all(looked[label]["checked_at"] < first_tarpit for label in NAMES if label.startswith("other"))
+
+
+async def _look_with_another_worker(service: RunningService, ada: Any) -> dict[str, Any]:
+    """Run a second worker beside that of the service until every name was looked at; return the health of each."""
+    database = open_database(service.settings.database_url, service.clock)
+    keeper = HealthKeeper(database, Checker(service.settings, database))
+    running = asyncio.create_task(keeper.run())
+    try:
+        async with asyncio.timeout(ENOUGH_SECONDS):
+            await asyncio.sleep(0)
+            looked: dict[str, Any] = {}
+            service.clock.pass_time(minutes=2)  # the names are listed
+            while not looked or any(each["checked_at"] is None for each in looked.values()):
+                if not looked:
+                    await _until_listed(service)
+                    service.clock.pass_time(minutes=4)  # and due
+                await asyncio.sleep(0.5)
+                looked = {
+                    label: (
+                        await asyncio.to_thread(
+                            service.call, ada, "GET", f"/subdomains/{label}.{DOMAIN}/health"
+                        )
+                    ).json()["health"]
+                    for label in NAMES
+                }
+            return looked
+    finally:
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+        await database.close()
+
+
+async def _until_listed(service: RunningService) -> None:
+    def is_listed() -> bool:
+        return len(service.operator("health", "list")) == len(NAMES)
+
+    await asyncio.to_thread(wait_until, is_listed, 60)

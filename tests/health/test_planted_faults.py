@@ -1,0 +1,140 @@
+"""Each finding is planted in a small Internet of real servers, and found there; nothing else is found."""
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from sublet.health.ask import Asker
+from sublet.health.findings import CODES, report
+from sublet.health.model import Report
+from sublet.health.observe import Observer
+from sublet.health.resolve import ForwardingResolver, IteratingResolver, Resolver
+from support.dns_world import ROOT_ADDRESS, unbound_running, world_running
+from support.network_namespace import runs_outside
+from support.planted_faults import PARENT_DOMAIN, RESOLVER, Planted, planted_world
+from support.running_service import running_service
+from support.serve_process import wait_until
+
+
+@asynccontextmanager
+async def _claimed(_addresses: Sequence[str]) -> AsyncIterator[None]:
+    yield
+
+
+def test_each_fault_is_found_and_nothing_else(request: pytest.FixtureRequest, tmp_path: Path) -> None:
+    world, cases, root_key = planted_world()
+    if runs_outside(request, world.addresses):
+        return
+    assert {code for each in cases for code in each.codes} == CODES.keys()
+
+    async def look(case: Planted, resolver_address: str | None) -> Report:
+        asker = Asker()
+        resolver: Resolver = IteratingResolver(asker, [ROOT_ADDRESS])
+        if resolver_address is not None:
+            resolver = ForwardingResolver(asker, resolver_address, 53)
+        observer = Observer(asker, resolver, _claimed)
+        return report(case.target(), await observer.observe(case.target()), datetime.now(UTC))
+
+    async def look_at_all(resolver_address: str | None = None) -> list[Report]:
+        return list(await asyncio.gather(*(look(each, resolver_address) for each in cases)))
+
+    with world_running(tmp_path, world):
+        reports = asyncio.run(look_at_all())
+        with unbound_running(tmp_path / "unbound", RESOLVER, (ROOT_ADDRESS, root_key)):
+            by_unbound = asyncio.run(look_at_all(RESOLVER))
+        _check_service(tmp_path, {each.label: each for each in cases})
+    _compare(cases, reports)
+    _compare(cases, by_unbound)
+
+
+def _compare(cases: Sequence[Planted], reports: Sequence[Report]) -> None:
+    expected = {each.label: (each.state, set(each.codes)) for each in cases}
+    found = {
+        case.label: (got.state, {each.code for each in got.findings})
+        for case, got in zip(cases, reports, strict=True)
+    }
+    assert found == expected, [
+        each.message
+        for case, got in zip(cases, reports, strict=True)
+        if found[case.label] != expected[case.label]
+        for each in got.findings
+    ]
+
+
+def _check_service(folder: Path, cases: dict[str, Planted]) -> None:
+    """A service checks planned delegations, refuses what is broken where it has to work, and looks at published ones."""
+    settings = {"health_checks": True, "health_root_hints": ROOT_ADDRESS, "publish_wait_ms": 10_000}
+    with running_service(f"sqlite:///{folder}/registry.db", **settings) as service:
+        ada = service.add_user()
+        service.add_domain(PARENT_DOMAIN)
+
+        def body(label: str) -> dict[str, object]:
+            delegation = cases[label].target().delegation
+            return {
+                "fqdn": cases[label].fqdn,
+                "nameservers": list(delegation.nameservers),
+                "ds_records": [
+                    f"{each.key_tag} {each.algorithm} {each.digest_type} {each.digest}"
+                    for each in delegation.ds_records
+                ],
+            }
+
+        checked = service.call(ada, "POST", "/delegation-checks", body("alllame")).json()["check"]
+        assert (checked["state"], {each["code"] for each in checked["findings"]}) == ("broken", {"lame"})
+        assert service.call(ada, "GET", f"/subdomains/{cases['alllame'].fqdn}").status_code == 404
+
+        assert (
+            service.register(ada, cases["dead"].fqdn, **_without_name(body("alldead")))["provisioning"][
+                "warnings"
+            ]
+            == []
+        )
+        service.operator("domain", "edit", PARENT_DOMAIN, "--delegation-check", "warn")
+        warned = service.register(ada, cases["nokey"].fqdn, **_without_name(body("nokey")))
+        assert any("DS records" in each for each in warned["provisioning"]["warnings"]), warned
+        service.operator("domain", "edit", PARENT_DOMAIN, "--delegation-check", "require")
+        refused = service.call(ada, "POST", "/subdomains", body("alllame"))
+        assert (refused.status_code, refused.json()["error"]) == (422, "delegation_broken"), refused.text
+        assert (
+            service.register(ada, cases["good"].fqdn, **_without_name(body("good")))["provisioning"][
+                "warnings"
+            ]
+            == []
+        )
+        path = f"/subdomains/{cases['good'].fqdn}"
+        kept = service.call(
+            ada, "PUT", f"{path}/nameservers", {"nameservers": body("alllame")["nameservers"]}
+        )
+        assert kept.json()["error"] == "delegation_broken", kept.text
+
+        before = service.call(ada, "GET", f"{path}/health").json()["health"]
+        assert (before["state"], before["checked_at"], before["findings"]) == ("unknown", None, [])
+        now = service.call(ada, "POST", f"{path}/health").json()["health"]
+        assert (now["state"], now["unconfirmed_state"]) == ("healthy", None)
+        assert [each["state"] for each in now["history"]] == ["healthy"]
+        other = f"/subdomains/{cases['dead'].fqdn}/health"
+
+        def state_a_minute_later() -> str:
+            service.clock.pass_time(minutes=1)
+            return str(service.call(ada, "GET", other).json()["health"]["state"])
+
+        # The worker looks at the others within minutes.
+        wait_until(lambda: state_a_minute_later() == "broken", 60)
+        broken = service.call(ada, "GET", "/subdomains?health=broken").json()["subdomains"]
+        assert [each["fqdn"] for each in broken] == [cases["dead"].fqdn]
+        subject = f"{cases['dead'].fqdn} doesn't work"
+
+        def mails_an_hour_later() -> list[str]:
+            service.clock.pass_time(hours=1)
+            return [each["subject"] for each in service.operator("mail", "list")]
+
+        wait_until(lambda: mails_an_hour_later() == [subject], 60)
+        assert service.doctor() == []
+
+
+def _without_name(body: dict[str, object]) -> dict[str, object]:
+    return {name: value for name, value in body.items() if name != "fqdn"}

@@ -1,0 +1,159 @@
+"""Delegation health: when a name is looked at, when its state changes, and which addresses may be asked."""
+
+import asyncio
+import re
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import dns.flags
+import dns.message
+import dns.rrset
+import pytest
+
+from sublet.dns.types import Delegation, DsRecord
+from sublet.health.findings import CODES, report
+from sublet.health.model import (
+    BROKEN,
+    DEGRADED,
+    HEALTHY,
+    UNKNOWN,
+    Health,
+    HostAddresses,
+    Observation,
+    Reply,
+    Report,
+    Server,
+    Target,
+)
+from sublet.health.schedule import (
+    after_look,
+    is_breakage_due,
+    is_recovery_due,
+    new_health,
+    pause,
+)
+from sublet.health.targets import QUERIES_PER_SECOND, Budget, Pace, may_ask, parse_networks
+
+NOW = datetime(2026, 11, 25, 12, 0, tzinfo=UTC)
+MINUTE, HOUR = timedelta(minutes=1), timedelta(hours=1)
+
+
+def look(health: Health, state: str, at: datetime, generation: int = 1) -> Health:
+    return after_look(health, Report(state, (), at), generation, at, 0.5)
+
+
+def test_the_first_look_at_a_generation_decides() -> None:
+    first = look(new_health(1, NOW, NOW), BROKEN, NOW)
+    assert (first.state, first.since, first.due_at - NOW) == (BROKEN, NOW, HOUR * 1.05)
+    changed = look(first, HEALTHY, NOW + MINUTE, generation=2)
+    assert (changed.state, changed.since) == (HEALTHY, NOW + MINUTE)
+    assert changed.due_at - NOW - MINUTE == timedelta(days=1)
+
+
+def test_later_a_state_changes_after_two_looks_that_agree_ten_minutes_apart() -> None:
+    healthy = look(new_health(1, NOW, NOW), HEALTHY, NOW)
+    once = look(healthy, BROKEN, NOW + HOUR)
+    assert (once.state, once.next_state, once.due_at) == (HEALTHY, BROKEN, NOW + HOUR + 10 * MINUTE)
+    soon = look(once, BROKEN, NOW + HOUR + MINUTE)  # by a user, too early to confirm
+    assert (soon.state, soon.due_at) == (HEALTHY, NOW + HOUR + 10 * MINUTE)
+    other = look(once, DEGRADED, NOW + HOUR + 10 * MINUTE)
+    assert (other.state, other.next_state, other.next_since) == (HEALTHY, DEGRADED, NOW + HOUR + 10 * MINUTE)
+    back = look(once, HEALTHY, NOW + HOUR + 10 * MINUTE)
+    assert (back.state, back.next_state) == (HEALTHY, None)
+    twice = look(once, BROKEN, NOW + HOUR + 10 * MINUTE)
+    assert (twice.state, twice.next_state, twice.since) == (BROKEN, None, NOW + HOUR + 10 * MINUTE)
+
+
+@pytest.mark.parametrize(
+    ("state", "failures", "wait"),
+    [
+        (HEALTHY, 0, timedelta(days=1)),
+        (DEGRADED, 0, timedelta(days=1)),
+        (BROKEN, 1, HOUR),
+        (BROKEN, 3, 4 * HOUR),
+        (BROKEN, 90, timedelta(days=1)),
+        (UNKNOWN, 1, 10 * MINUTE),
+        (UNKNOWN, 2, 20 * MINUTE),
+    ],
+)
+def test_pauses_double_while_a_name_does_not_work(state: str, failures: int, wait: timedelta) -> None:
+    waits = [pause(state, failures, chance / 10) for chance in range(11)]
+    assert wait * 0.9 <= min(waits) <= wait <= max(waits) <= wait * 1.1
+
+
+def test_mail_is_due_once_a_breakage_lasts_and_when_it_ends() -> None:
+    broken = look(new_health(1, NOW, NOW), BROKEN, NOW)
+    assert not is_breakage_due(broken, NOW + 2 * HOUR)
+    assert is_breakage_due(broken, NOW + 3 * HOUR)
+    mailed = replace(broken, mailed_at=NOW + 3 * HOUR)
+    assert not is_breakage_due(mailed, NOW + 9 * HOUR)
+    assert not is_recovery_due(mailed)
+    assert not is_recovery_due(replace(mailed, state=UNKNOWN))
+    assert is_recovery_due(replace(mailed, state=DEGRADED))
+
+
+def test_only_public_and_allowed_addresses_are_asked() -> None:
+    allowed = parse_networks("10.1.0.0/16, fd00:1::/32")
+    asked = ("9.9.9.9", "2620:fe::9", "10.1.2.3", "fd00:1::53")
+    refused = (
+        "10.2.0.1",
+        "127.0.0.1",
+        "169.254.169.254",
+        "::1",
+        "fd00:2::53",
+        "224.0.0.1",
+        "64:ff9b::7f00:1",
+    )
+    assert all(may_ask(each, allowed) for each in asked)
+    assert not any(may_ask(each, allowed) for each in refused)
+    assert not may_ask("10.1.2.3")
+
+
+def test_a_budget_ends() -> None:
+    budget = Budget(2)
+    assert [budget.spend() for _ in range(4)] == [True, True, False, False]
+
+
+def test_an_address_gets_no_more_than_its_queries_in_any_second() -> None:
+    async def ask() -> list[float]:
+        pace, clock = Pace(), asyncio.get_running_loop().time
+
+        async def one() -> float:
+            await pace.wait("9.9.9.9")
+            return clock()
+
+        return sorted(await asyncio.gather(*(one() for _ in range(2 * QUERIES_PER_SECOND + 1))))
+
+    times = asyncio.run(ask())
+    assert all(b - a > 0.95 for a, b in zip(times, times[QUERIES_PER_SECOND:], strict=False))
+
+
+def test_a_look_that_was_ended_early_blames_no_nameserver() -> None:
+    ds = DsRecord(1, 13, 2, "00" * 32)
+    delegation = Delegation(("ns1.example.org",), (), (ds,))
+    target = Target("shop.example.test", "example.test", delegation, parent_signed=True)
+    hosts = (HostAddresses("ns1.example.org", ("9.9.9.9",)),)
+    query = dns.message.make_query("shop.example.test", "SOA")
+    message = dns.message.make_response(query)
+    message.flags |= dns.flags.AA
+    message.answer.append(dns.rrset.from_text("shop.example.test.", 60, "IN", "SOA", ". . 1 2 3 4 5"))
+    unasked = Server("ns1.example.org", "9.9.9.9")
+    without_keys = replace(unasked, soa=Reply(message))
+    keyless = replace(without_keys, dnskey=Reply(dns.message.make_response(query)))
+    states = [
+        report(target, Observation(hosts, (server,)), NOW).state
+        for server in (unasked, without_keys, keyless)
+    ]
+    assert states == [UNKNOWN, UNKNOWN, BROKEN]
+    unfound = Observation((HostAddresses("ns1.example.org", failure="unknown"),))
+    assert report(target, unfound, NOW).state == UNKNOWN
+    silent = replace(unasked, soa=Reply(failure="no_answer"))
+    for is_online, state in ((True, BROKEN), (False, UNKNOWN)):
+        assert report(target, Observation(hosts, (silent,), is_online=is_online), NOW).state == state
+
+
+def test_the_page_lists_every_finding() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "operating" / "health.md").read_text(encoding="utf-8")
+    listed = re.findall(r"^\| `(\w+)` \| (?:error|warning|notice|as )", page, re.MULTILINE)
+    assert listed == list(CODES)

@@ -1,0 +1,358 @@
+"""A small Internet of real name servers in the network of a test: zones, keys and faults are stated as data.
+
+Everything listens on port 53 at addresses that look public (`network_namespace`). Zones are signed here, so that signatures can be wrong or
+old, and served by Knot, BIND, NSD and PowerDNS. A `Misfit` answers as no maintained server does.
+"""
+
+import subprocess
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import dns.dnssec
+import dns.dnssectypes
+import dns.exception
+import dns.flags
+import dns.message
+import dns.name
+import dns.query
+import dns.zone
+from cryptography.hazmat.primitives.asymmetric import ec, rsa
+
+from sublet.dns.types import DsRecord
+from support.misfit import Misfit, misfits_running
+from support.name_server_programs import run_tool
+from support.name_servers import READY_SECONDS, find_program
+from support.serve_process import wait_until
+
+DAY = 86_400
+_POWERDNS_SCHEMA = "/usr/share/pdns-backend-sqlite3/schema/schema.sqlite3.sql"
+ROOT_ADDRESS = "198.41.0.4"
+"""Where the root server of each world is."""
+
+
+@dataclass(frozen=True)
+class ZoneKey:
+    """A key that signs a zone alone (a CSK)."""
+
+    private: Any
+    dnskey: Any
+
+    @classmethod
+    def new(cls, algorithm: int = 13, *, bits: int = 2048) -> "ZoneKey":
+        """Return a new key of algorithm 13, or of an RSA algorithm."""
+        private = (
+            ec.generate_private_key(ec.SECP256R1())
+            if algorithm == 13
+            else rsa.generate_private_key(65537, bits)
+        )
+        dnskey = dns.dnssec.make_dnskey(private.public_key(), dns.dnssectypes.Algorithm(algorithm), flags=257)
+        return cls(private, dnskey)
+
+    def ds(self, zone: str) -> DsRecord:
+        """Return its SHA-256 DS record."""
+        made = dns.dnssec.make_ds(dns.name.from_text(zone), self.dnskey, "SHA256", validating=True)
+        return DsRecord(made.key_tag, int(made.algorithm), int(made.digest_type), made.digest.hex())
+
+
+@dataclass(frozen=True)
+class Zone:
+    """A zone: `records` are lines of a zone file relative to it, without the SOA. `key` signs it, from and until so many seconds from now.
+
+    `published` are other DNSKEYs that it has. `mutilated` changes a record after signing: a pair of texts.
+    """
+
+    name: str
+    records: tuple[str, ...]
+    key: ZoneKey | None = None
+    serial: int = 1
+    signed_from: float = -DAY
+    signed_until: float = 30 * DAY
+    published: tuple[ZoneKey, ...] = ()
+    mutilated: tuple[str, str] | None = None
+
+    def text(self) -> str:
+        """Return the zone file."""
+        lines = [
+            f"$ORIGIN {self.name.rstrip('.')}.",
+            "$TTL 300",
+            f"@ SOA ns hostmaster {self.serial} 3600 900 86400 60",
+            *self.records,
+        ]
+        zone = dns.zone.from_text(
+            "\n".join(lines) + "\n", origin=f"{self.name.rstrip('.')}.", relativize=False
+        )
+        if self.key is not None:
+            with zone.writer() as txn:
+                for other in self.published:
+                    txn.add(zone.origin, 300, other.dnskey)
+            now = time.time()
+            dns.dnssec.sign_zone(
+                zone,
+                keys=[(self.key.private, self.key.dnskey)],
+                inception=now + self.signed_from,
+                expiration=now + self.signed_until,
+            )
+        text = zone.to_text(relativize=False)
+        if self.mutilated is not None:
+            assert self.mutilated[0] in text
+            text = text.replace(*self.mutilated)
+        return text
+
+
+@dataclass(frozen=True)
+class Server:
+    """A real server: `kind` is knot, bind, nsd or powerdns. `recursion` turns it on for all (BIND)."""
+
+    kind: str
+    addresses: tuple[str, ...]
+    zones: tuple[Zone, ...]
+    recursion: bool = False
+
+
+@dataclass(frozen=True)
+class World:
+    """All servers of an Internet."""
+
+    servers: tuple[Server, ...]
+    misfits: tuple[Misfit, ...] = ()
+    silent: tuple[str, ...] = ()
+    """Addresses at which nothing listens."""
+
+    @property
+    def addresses(self) -> tuple[str, ...]:
+        """The addresses that the network of the test must have."""
+        return tuple(
+            dict.fromkeys(
+                [
+                    *(address for each in self.servers for address in each.addresses),
+                    *(each.address for each in self.misfits),
+                    *self.silent,
+                ]
+            )
+        )
+
+
+@contextmanager
+def world_running(folder: Path, world: World) -> Iterator[None]:
+    """Run all servers of a world, and stop them at the end."""
+    with ExitStack() as stack:
+        started = [
+            stack.enter_context(_running(folder / str(n), each)) for n, each in enumerate(world.servers)
+        ]
+        stack.enter_context(misfits_running(world.misfits))
+        for process, server, log in started:
+            _wait_for(process, server, log)
+        yield
+
+
+@contextmanager
+def _running(folder: Path, server: Server) -> Iterator[tuple["subprocess.Popen[bytes]", Server, Path]]:
+    folder.mkdir(parents=True)
+    for zone in server.zones:
+        (folder / _file(zone)).write_text(zone.text(), encoding="utf-8")
+    words = {"knot": _knot, "bind": _bind, "nsd": _nsd, "powerdns": _powerdns}[server.kind](folder, server)
+    log = folder / "log"
+    with log.open("wb") as output:
+        process = subprocess.Popen(
+            [find_program(words[0]) or words[0], *words[1:]], stdout=output, stderr=output, cwd=folder
+        )
+    try:
+        yield process, server, log
+    finally:
+        process.terminate()
+        try:
+            process.wait(10)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait(10)
+
+
+def _file(zone: Zone) -> str:
+    return f"{zone.name.rstrip('.') or 'root'}.zone"
+
+
+def _wait_for(process: "subprocess.Popen[bytes]", server: Server, log: Path) -> None:
+    question = server.zones[0].name if server.zones else "."
+
+    def is_ready() -> bool:
+        assert process.poll() is None, log.read_text(errors="replace")[-4000:]
+        try:
+            reply = dns.query.udp(dns.message.make_query(question, "SOA"), server.addresses[0], 1)
+        except (dns.exception.DNSException, OSError):
+            return False
+        return not server.zones or bool(reply.flags & dns.flags.AA)
+
+    wait_until(is_ready, READY_SECONDS)
+
+
+def _knot(folder: Path, server: Server) -> list[str]:
+    listens = ", ".join(f"{each}@53" for each in server.addresses)
+    lines = [
+        "server:",
+        f"  listen: [ {listens} ]",
+        f'  rundir: "{folder}"',
+        "  udp-workers: 1",
+        "  tcp-workers: 1",
+        "  background-workers: 1",
+        "database:",
+        f'  storage: "{folder}"',
+        "control:",
+        f'  listen: "{folder}/k"',
+        "zone:",
+    ]
+    for zone in server.zones:
+        lines += [
+            f"  - domain: {zone.name.rstrip('.')}.",
+            f'    file: "{folder}/{_file(zone)}"',
+            "    zonefile-sync: -1",
+            "    semantic-checks: off",
+        ]
+    (folder / "conf").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return ["knotd", "-c", str(folder / "conf")]
+
+
+def _bind(folder: Path, server: Server) -> list[str]:
+    four = "".join(f" {each};" for each in server.addresses if ":" not in each)
+    six = "".join(f" {each};" for each in server.addresses if ":" in each)
+    recursion = "recursion yes; allow-recursion { any; };" if server.recursion else "recursion no;"
+    lines = [
+        "options {",
+        f'  directory "{folder}"; listen-on {{{four or " none;"} }}; listen-on-v6 {{{six or " none;"} }};',
+        f"  {recursion} dnssec-validation no; notify no; pid-file none; session-keyfile none;",
+        "};",
+        "controls { };",
+    ]
+    if server.recursion:
+        (folder / "hints").write_text(f". 3600 NS root.\nroot. 3600 A {ROOT_ADDRESS}\n", encoding="utf-8")
+        lines.append('zone "." { type hint; file "hints"; };')
+    lines += [
+        f'zone "{zone.name}" {{ type primary; file "{_file(zone)}"; check-names ignore; }};'
+        for zone in server.zones
+    ]
+    (folder / "conf").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return ["named", "-g", "-n", "1", "-c", str(folder / "conf")]
+
+
+def _nsd(folder: Path, server: Server) -> list[str]:
+    lines = ["server:", *(f"  ip-address: {each}@53" for each in server.addresses)]
+    lines += [
+        "  server-count: 1",
+        '  username: ""',
+        f'  zonesdir: "{folder}"',
+        '  database: ""',
+        f'  zonelistfile: "{folder}/zones"',
+        '  xfrdfile: ""',
+        f'  xfrdir: "{folder}"',
+        '  pidfile: ""',
+        "  rrl-ratelimit: 0",
+        "remote-control:",
+        "  control-enable: no",
+    ]
+    for zone in server.zones:
+        lines += ["zone:", f"  name: {zone.name}", f'  zonefile: "{folder}/{_file(zone)}"']
+    (folder / "conf").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return ["nsd", "-d", "-c", str(folder / "conf")]
+
+
+def _powerdns(folder: Path, server: Server) -> list[str]:
+    database = folder / "pdns.sqlite3"
+    lines = [
+        "launch=gsqlite3",
+        f"gsqlite3-database={database}",
+        "gsqlite3-pragma-synchronous=0",
+        f"local-address={','.join(server.addresses)}",
+        "local-port=53",
+        f"socket-dir={folder}",
+        "disable-syslog=yes",
+        "cache-ttl=0",
+    ]
+    (folder / "pdns.conf").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    run_tool(["sqlite3", str(database), f".read {_POWERDNS_SCHEMA}"], None, folder)
+    for zone in server.zones:
+        run_tool(
+            ["pdnsutil", f"--config-dir={folder}", "load-zone", zone.name, str(folder / _file(zone))],
+            None,
+            folder,
+        )
+    return ["pdns_server", f"--config-dir={folder}", "--guardian=no", "--daemon=no", "--write-pid=no"]
+
+
+@contextmanager
+def unbound_running(folder: Path, address: str, root: tuple[str, ZoneKey]) -> Iterator[str]:
+    """Run unbound as a validating resolver at an address, with the root server's address and key."""
+    folder.mkdir(parents=True)
+    (folder / "hints").write_text(f". 3600 NS root.\nroot. 3600 A {root[0]}\n", encoding="utf-8")
+    (folder / "anchor").write_text(f". IN DNSKEY {root[1].dnskey}\n", encoding="utf-8")
+    lines = [
+        "server:",
+        f" interface: {address}",
+        f" access-control: {address}/0 allow",
+        f' directory: "{folder}"',
+        ' chroot: ""',
+        ' username: ""',
+        ' pidfile: ""',
+        " use-syslog: no",
+        f' root-hints: "{folder}/hints"',
+        f' trust-anchor-file: "{folder}/anchor"',
+        " num-threads: 1",
+        " qname-minimisation: no",
+        " infra-host-ttl: 0",
+        " infra-keep-probing: yes",
+        " local-zone: 'test.' nodefault",
+        " unblock-lan-zones: yes",
+        " outgoing-interface: " + address,
+        " do-ip6: no",
+        "remote-control:",
+        " control-enable: no",
+    ]
+    (folder / "conf").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    with _resolver(folder, ["unbound", "-d", "-c", str(folder / "conf")], address):
+        yield address
+
+
+@contextmanager
+def bind_resolver_running(folder: Path, address: str, root: tuple[str, ZoneKey]) -> Iterator[str]:
+    """Run BIND as a validating resolver at an address, with the root server's address and key."""
+    folder.mkdir(parents=True)
+    (folder / "hints").write_text(f". 3600 NS root.\nroot. 3600 A {root[0]}\n", encoding="utf-8")
+    flags, protocol, algorithm, key = str(root[1].dnskey).split(" ", 3)
+    lines = [
+        f'options {{ directory "{folder}"; listen-on {{ {address}; }}; listen-on-v6 {{ none; }};',
+        f"  recursion yes; allow-recursion {{ any; }}; dnssec-validation yes; query-source address {address};",
+        "  pid-file none; session-keyfile none; qname-minimization off; lame-ttl 0; servfail-ttl 0;",
+        '  disable-empty-zone "."; empty-zones-enable no; };',
+        "controls { };",
+        f'trust-anchors {{ "." static-key {flags} {protocol} {algorithm} "{key.replace(" ", "")}"; }};',
+        f'zone "." {{ type hint; file "{folder}/hints"; }};',
+    ]
+    (folder / "conf").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    with _resolver(folder, ["named", "-4", "-g", "-n", "1", "-c", str(folder / "conf")], address):
+        yield address
+
+
+@contextmanager
+def _resolver(folder: Path, words: Sequence[str], address: str) -> Iterator[None]:
+    log = folder / "log"
+    with log.open("wb") as output:
+        process = subprocess.Popen(
+            [find_program(words[0]) or words[0], *words[1:]], stdout=output, stderr=output, cwd=folder
+        )
+
+    def is_ready() -> bool:
+        assert process.poll() is None, log.read_text(errors="replace")[-4000:]
+        query = dns.message.make_query(".", "NS", want_dnssec=True)
+        try:
+            return dns.query.udp(query, address, 2).rcode() == 0
+        except (dns.exception.DNSException, OSError):
+            return False
+
+    try:
+        wait_until(is_ready, READY_SECONDS)
+        yield
+    finally:
+        process.kill()
+        process.wait(20)

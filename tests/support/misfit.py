@@ -1,0 +1,119 @@
+"""Name servers with faults that no maintained server has, made of dnspython: each answers for one zone at one address."""
+
+import socket
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass, field
+
+import dns.exception
+import dns.flags
+import dns.message
+import dns.name
+import dns.rcode
+import dns.rdatatype
+import dns.rrset
+
+
+@dataclass
+class Misfit:
+    """A server at `address` that has these record sets (lines `name ttl IN type rdata`), with faults.
+
+    `faults` may have: `no_tcp`, `no_edns` (FORMERR), `upward` (a referral to the root), `large_udp` (answers larger than allowed), `silent`
+    (takes queries and never answers), `servfail`, `tarpit` (a connection over TCP that never ends, and silence over UDP).
+    `asked` counts queries; `times` are their instants.
+    """
+
+    address: str
+    records: tuple[str, ...] = ()
+    faults: frozenset[str] = frozenset()
+    times: list[float] = field(default_factory=list)
+
+
+def answer(misfit: Misfit, wire: bytes, *, over_tcp: bool) -> bytes | None:
+    """Return the answer to a query, or None for silence."""
+    try:
+        query = dns.message.from_wire(wire)
+    except dns.exception.DNSException:
+        return None
+    faults = misfit.faults
+    if faults & {"silent", "tarpit"}:
+        return None
+    response = dns.message.make_response(query)
+    if "no_edns" in faults and query.edns >= 0:
+        response.use_edns(False)
+        response.set_rcode(dns.rcode.FORMERR)
+        return response.to_wire()
+    if "servfail" in faults:
+        response.set_rcode(dns.rcode.SERVFAIL)
+        return response.to_wire()
+    if "upward" in faults:
+        response.authority.append(dns.rrset.from_text(".", 60, "IN", "NS", "a.root-servers.net."))
+        return response.to_wire()
+    asked = query.question[0]
+    response.flags |= dns.flags.AA
+    for line in misfit.records:
+        name, ttl, _, rdtype, rdata = line.split(" ", 4)
+        if dns.rdatatype.from_text(rdtype) == asked.rdtype and dns.name.from_text(name) == asked.name:
+            response.answer.append(dns.rrset.from_text(name, int(ttl), "IN", rdtype, rdata))
+    if "large_udp" in faults and not over_tcp:
+        padding = " ".join(f'"{"x" * 250}"' for _ in range(6))
+        response.additional.append(dns.rrset.from_text("padding.test.", 60, "IN", "TXT", padding))
+        return response.to_wire(max_size=65535)
+    return response.to_wire(max_size=65535)
+
+
+@contextmanager
+def misfits_running(misfits: Sequence[Misfit]) -> Iterator[None]:
+    """Run these servers on threads."""
+    sockets: list[socket.socket] = []
+    for misfit in misfits:
+        family = socket.AF_INET6 if ":" in misfit.address else socket.AF_INET
+        udp = socket.socket(family, socket.SOCK_DGRAM)
+        udp.bind((misfit.address, 53))
+        sockets.append(udp)
+        threading.Thread(target=_serve_udp, args=(misfit, udp), daemon=True).start()
+        if "no_tcp" not in misfit.faults:
+            tcp = socket.socket(family, socket.SOCK_STREAM)
+            tcp.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            tcp.bind((misfit.address, 53))
+            tcp.listen()
+            sockets.append(tcp)
+            threading.Thread(target=_serve_tcp, args=(misfit, tcp), daemon=True).start()
+    try:
+        yield
+    finally:
+        for each in sockets:
+            with suppress(OSError):
+                each.shutdown(socket.SHUT_RDWR)
+            each.close()
+
+
+def _serve_udp(misfit: Misfit, udp: socket.socket) -> None:
+    with suppress(OSError):
+        while True:
+            wire, client = udp.recvfrom(65535)
+            if not wire:
+                return
+            misfit.times.append(time.monotonic())
+            reply = answer(misfit, wire, over_tcp=False)
+            if reply is not None:
+                udp.sendto(reply, client)
+
+
+def _serve_tcp(misfit: Misfit, tcp: socket.socket) -> None:
+    held = ExitStack()
+    with held, suppress(OSError):
+        while True:
+            connection, _ = tcp.accept()
+            misfit.times.append(time.monotonic())
+            if "tarpit" in misfit.faults:
+                held.enter_context(connection)
+                continue
+            with connection, suppress(OSError):
+                head = connection.recv(2)
+                wire = connection.recv(int.from_bytes(head, "big"))
+                reply = answer(misfit, wire, over_tcp=True)
+                if reply is not None:
+                    connection.sendall(len(reply).to_bytes(2, "big") + reply)

@@ -1,0 +1,258 @@
+"""A world in which each finding of delegation health is planted: the servers, and for each name what has to be found."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from sublet.dns.types import Delegation, DsRecord, GlueEntry
+from sublet.health.model import BROKEN, DEGRADED, HEALTHY, UNKNOWN, Target
+from support.dns_world import DAY, ROOT_ADDRESS, Server, World, Zone, ZoneKey
+from support.misfit import Misfit
+
+TLD = "192.5.6.30"
+PARENT = "8.8.1.1"
+PARENT_DOMAIN = "reg.test"
+KNOT, KNOT_TOO, KNOT_SIX = "9.9.1.1", "9.9.2.1", "2620:1:1::1"
+BIND, NSD, POWERDNS, RECURSIVE = "11.1.1.1", "12.1.1.1", "13.1.1.1", "14.1.1.1"
+DEAD, DEAD_SIX, UNROUTED = "15.1.1.1", "2620:1:2::1", "2620:1:3::1"
+RESOLVER = "17.1.1.1"
+NO_TCP, UPWARD, SERVFAIL, NO_EDNS, LARGE_UDP = (f"16.1.{number}.1" for number in range(1, 6))
+
+HOSTS = {
+    "a": (KNOT,),
+    "b": (BIND,),
+    "c": (NSD,),
+    "d": (POWERDNS,),
+    "e": (KNOT_TOO, KNOT_SIX),
+    "dead": (DEAD,),
+    "half": (KNOT_TOO, DEAD_SIX),
+    "unrouted": (UNROUTED,),
+    "private": ("10.0.0.1",),
+    "recursive": (RECURSIVE,),
+    "notcp": (NO_TCP,),
+    "upward": (UPWARD,),
+    "servfail": (SERVFAIL,),
+    "noedns": (NO_EDNS,),
+    "large": (LARGE_UDP,),
+}
+"""The addresses of the nameservers HOST.hosts.test."""
+
+
+@dataclass(frozen=True)
+class Planted:
+    """A name below the parent: its nameservers by the first label in hosts.test, DS records and glue, and what has to be found."""
+
+    label: str
+    hosts: tuple[str, ...]
+    state: str
+    codes: frozenset[str]
+    ds: tuple[DsRecord, ...] = ()
+    glue: tuple[GlueEntry, ...] = ()
+    parent_signed: bool = True
+
+    @property
+    def fqdn(self) -> str:
+        """The name."""
+        return f"{self.label}.{PARENT_DOMAIN}"
+
+    def target(self) -> Target:
+        """Return it as the registry publishes it."""
+        hosts = tuple(each if "." in each else f"{each}.hosts.test" for each in self.hosts)
+        return Target(self.fqdn, PARENT_DOMAIN, Delegation(hosts, self.glue, self.ds), self.parent_signed)
+
+
+@dataclass
+class _Plan:
+    zones: dict[str, list[Zone]] = field(default_factory=lambda: {each: [] for each in "abcdr"})
+    records: dict[str, list[str]] = field(default_factory=dict)
+    cases: list[Planted] = field(default_factory=list)
+
+    def plant(
+        self,
+        label: str,
+        hosts: Sequence[str],
+        state: str,
+        *codes: str,
+        on: str = "ab",
+        zone: dict[str, object] | None = None,
+        of_second: dict[str, object] | None = None,
+        listed: Sequence[str] | None = None,
+        extra: Sequence[str] = (),
+        ds: Sequence[DsRecord] = (),
+        glue: Sequence[GlueEntry] = (),
+        parent_signed: bool = True,
+    ) -> None:
+        """Serve a zone on servers (a: Knot, b: BIND, c: NSD, d: PowerDNS, r: the recursive BIND), and expect these findings."""
+        case = Planted(label, tuple(hosts), state, frozenset(codes), tuple(ds), tuple(glue), parent_signed)
+        names = listed or case.target().delegation.nameservers
+        lines = (*(f"@ NS {each}." for each in names), *extra)
+        for number, server in enumerate(on):
+            options = {**(zone or {}), **((of_second or {}) if number else {})}
+            self.zones[server].append(Zone(case.fqdn, lines, **options))  # type: ignore[arg-type]
+        self.cases.append(case)
+
+    def misfit(self, label: str, host: str, state: str, *codes: str) -> None:
+        """Serve a zone on Knot and on a misfit."""
+        self.plant(label, ["a", host], state, *codes, on="a")
+        fqdn = self.cases[-1].fqdn
+        self.records[host] = [
+            f"{fqdn}. 300 IN SOA ns.{fqdn}. hostmaster.{fqdn}. 1 3600 900 86400 60",
+            f"{fqdn}. 300 IN NS a.hosts.test.",
+            f"{fqdn}. 300 IN NS {host}.hosts.test.",
+        ]
+
+
+def planted_world() -> tuple[World, list[Planted], ZoneKey]:
+    """Return a new world, the names in it, and the key of its root."""
+    plan = _Plan()
+    _plant_reach(plan)
+    _plant_content(plan)
+    _plant_signatures(plan)
+    _plant_manners(plan)
+    keys = {name: ZoneKey.new() for name in ("", "test", PARENT_DOMAIN)}
+    delegations = [line for case in plan.cases for line in _delegation(case)]
+    hosts = [
+        f"{host} {'AAAA' if ':' in address else 'A'} {address}"
+        for host, addresses in HOSTS.items()
+        for address in addresses
+    ]
+    parent = Zone(PARENT_DOMAIN, ("@ NS ns", f"ns A {PARENT}", *delegations), keys[PARENT_DOMAIN])
+    hosts_zone = Zone("hosts.test", ("@ NS ns", f"ns A {PARENT}", *hosts, "alias CNAME a"))
+    tld = Zone(
+        "test",
+        (
+            "@ NS ns",
+            f"ns A {TLD}",
+            "reg NS ns.reg",
+            f"ns.reg A {PARENT}",
+            f"reg DS {_ds_text(keys[PARENT_DOMAIN].ds(PARENT_DOMAIN))}",
+            "hosts NS ns.hosts",
+            f"ns.hosts A {PARENT}",
+        ),
+        keys["test"],
+    )
+    root = Zone(
+        ".",
+        (
+            "@ NS root",
+            f"root A {ROOT_ADDRESS}",
+            "test NS ns.test",
+            f"ns.test A {TLD}",
+            f"test DS {_ds_text(keys['test'].ds('test'))}",
+        ),
+        keys[""],
+    )
+    servers = (
+        Server("knot", (ROOT_ADDRESS,), (root,)),
+        Server("knot", (TLD,), (tld,)),
+        Server("knot", (PARENT,), (parent, hosts_zone)),
+        Server("knot", (KNOT, KNOT_TOO, KNOT_SIX), tuple(plan.zones["a"])),
+        Server("bind", (BIND,), tuple(plan.zones["b"])),
+        Server("nsd", (NSD,), tuple(plan.zones["c"])),
+        Server("powerdns", (POWERDNS,), tuple(plan.zones["d"])),
+        Server("bind", (RECURSIVE,), tuple(plan.zones["r"]), recursion=True),
+    )
+    misfits = tuple(
+        Misfit(HOSTS[host][0], tuple(plan.records.get(host, ())), frozenset({fault}))
+        for host, fault in (
+            ("notcp", "no_tcp"),
+            ("upward", "upward"),
+            ("servfail", "servfail"),
+            ("noedns", "no_edns"),
+            ("large", "large_udp"),
+        )
+    )
+    return World(servers, misfits, (DEAD, DEAD_SIX, RESOLVER)), plan.cases, keys[""]
+
+
+def _delegation(case: Planted) -> list[str]:
+    target = case.target()
+    lines = [f"{case.label} NS {each}." for each in target.delegation.nameservers]
+    lines += [f"{entry.host}. A {entry.ipv4}" for entry in case.glue]
+    return lines + [f"{case.label} DS {_ds_text(each)}" for each in case.ds]
+
+
+def _ds_text(record: DsRecord) -> str:
+    return f"{record.key_tag} {record.algorithm} {record.digest_type} {record.digest}"
+
+
+def _plant_reach(plan: _Plan) -> None:
+    plan.plant("good", "ab", HEALTHY)
+    plan.plant("others", "cd", HEALTHY, on="cd")
+    plan.plant("six", "eb", HEALTHY)
+    plan.plant("gone", ["a", "gone"], DEGRADED, "nameserver_not_found", on="a")
+    plan.plant("allgone", ["gone", "away"], BROKEN, "nameserver_not_found", on="")
+    plan.plant("alias", ["alias", "b"], DEGRADED, "nameserver_is_alias")
+    plan.plant("private", ["a", "private"], DEGRADED, "nameserver_not_public", on="a")
+    plan.plant("dead", ["a", "dead"], DEGRADED, "nameserver_unreachable", on="a")
+    plan.plant(
+        "alldead", ["dead", "private"], BROKEN, "nameserver_unreachable", "nameserver_not_public", on=""
+    )
+    plan.plant("half", ["half", "b"], DEGRADED, "nameserver_unreachable_over_ipv6")
+    plan.plant("unrouted", ["unrouted"], UNKNOWN, "single_point", on="")
+    plan.plant(
+        "hijackable", ["a", "ns.unregistered.test"], DEGRADED, "nameserver_not_found", "hijackable", on="a"
+    )
+    plan.plant("lame", ["a", "c"], DEGRADED, "lame", on="a")
+    plan.plant("alllame", ["c", "servfail"], BROKEN, "lame", on="")
+    plan.misfit("upward", "upward", DEGRADED, "lame")
+
+
+def _plant_content(plan: _Plan) -> None:
+    plan.plant("listed", "ab", DEGRADED, "ns_set_differs", listed=["a.hosts.test"])
+    plan.plant("serial", "ab", HEALTHY, "soa_serial_differs", of_second={"serial": 2})
+    plan.plant("single", "a", HEALTHY, "single_point", on="a")
+    for label, address, state, codes in (
+        ("glued", BIND, HEALTHY, ()),
+        ("otherglue", NSD, DEGRADED, ("glue_differs",)),
+    ):
+        hosts = [f"ns1.{label}.{PARENT_DOMAIN}", f"ns2.{label}.{PARENT_DOMAIN}"]
+        glue = [GlueEntry(hosts[0], KNOT), GlueEntry(hosts[1], BIND)]
+        plan.plant(label, hosts, state, *codes, extra=(f"ns1 A {KNOT}", f"ns2 A {address}"), glue=glue)
+
+
+def _plant_signatures(plan: _Plan) -> None:
+    key, other, weak = ZoneKey.new(), ZoneKey.new(), ZoneKey.new(10)
+
+    def ds(label: str, of: ZoneKey = key) -> tuple[DsRecord, ...]:
+        return (of.ds(f"{label}.{PARENT_DOMAIN}"),)
+
+    signed: dict[str, object] = {"key": key}
+    plan.plant("signed", "ab", HEALTHY, zone=signed, ds=ds("signed"))
+    plan.plant("nokey", "ab", BROKEN, "ds_without_key", zone=signed, ds=ds("nokey", other))
+    plan.plant("unsigned", "ab", BROKEN, "ds_without_key", ds=ds("unsigned"))
+    plan.plant(
+        "halfsigned",
+        "ab",
+        DEGRADED,
+        "ds_without_key",
+        zone=signed,
+        of_second={"key": None},
+        ds=ds("halfsigned"),
+    )
+    forged = {"key": key, "mutilated": (" 1 3600 900 ", " 1 3600 901 ")}
+    plan.plant("forged", "ab", BROKEN, "ds_broken", zone=forged, ds=ds("forged"))
+    unused = {"key": other, "published": (key,)}
+    plan.plant("unused", "ab", BROKEN, "ds_broken", zone=unused, ds=ds("unused"))
+    soon = {"key": key, "signed_from": -29 * DAY, "signed_until": DAY}
+    plan.plant("soon", "ab", DEGRADED, "signatures_expire", zone=soon, ds=ds("soon"))
+    short = {"key": key, "signed_from": -DAY, "signed_until": DAY}
+    plan.plant("short", "ab", HEALTHY, zone=short, ds=ds("short"))
+    expired = {"key": key, "signed_from": -29 * DAY, "signed_until": -3600}
+    plan.plant("expired", "ab", BROKEN, "signatures_expire", zone=expired, ds=ds("expired"))
+    plan.plant("weak", "ab", DEGRADED, "weak_algorithm", zone={"key": weak}, ds=ds("weak", weak))
+    plan.plant(
+        "plainparent",
+        "ab",
+        HEALTHY,
+        "parent_not_signed",
+        zone=signed,
+        ds=ds("plainparent"),
+        parent_signed=False,
+    )
+
+
+def _plant_manners(plan: _Plan) -> None:
+    plan.plant("recursive", ["a", "recursive"], HEALTHY, "open_recursion", on="ar")
+    plan.misfit("notcp", "notcp", DEGRADED, "nameserver_unreachable_over_tcp")
+    plan.misfit("noedns", "noedns", HEALTHY, "edns_broken")
+    plan.misfit("large", "large", HEALTHY, "udp_size")

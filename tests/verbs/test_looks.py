@@ -1,0 +1,152 @@
+"""The looks of delegation health: which names are due, what is recorded, and who has an address; on both databases."""
+
+from datetime import timedelta
+
+from sqlalchemy import func, select
+
+from sublet import audit
+from sublet.dns.types import Delegation
+from sublet.health import store
+from sublet.health.claims import claim_addresses, forget_addresses, release_addresses
+from sublet.health.looks import list_all_names, list_changed_names, put_off, record_look, take_due
+from sublet.health.model import BROKEN, HEALTHY, DueLook, Finding, Health, Level, Report
+from sublet.mail.store import list_mails
+from sublet.subdomains.delete import delete
+from sublet.subdomains.model import Subdomain, UpdateNameservers
+from sublet.subdomains.update_nameservers import update_nameservers
+from support.registry import Registry
+
+SHOP = "shop.example.test"
+HOSTS = ("ns1.example.org", "ns2.example.org")
+LAME = Finding("lame", Level.ERROR, "ns1.example.org", "It is lame.", "Mend it.")
+
+
+def due_after(registry: Registry, **passed: float) -> list[DueLook]:
+    registry.advance(**passed)
+    return registry.write(take_due, 10)
+
+
+def look(registry: Registry, held: Subdomain, state: str) -> Health | None:
+    findings = (LAME,) if state == BROKEN else ()
+    generation = registry.subdomain(held.id).published_generation
+    return registry.write(record_look, held.id, generation, Report(state, findings, registry.now))
+
+
+def mails(registry: Registry) -> list[str]:
+    found = registry.read(list_mails, waiting=True, user_id=registry.users["ann"], limit=10)
+    return [each.subject for each in found][::-1]
+
+
+def test_a_new_name_is_due_within_minutes_and_one_worker_takes_it(registry: Registry) -> None:
+    held = registry.register(SHOP, nameservers=HOSTS)
+    registry.register("bare.example.test")
+    assert registry.write(list_changed_names) == 1
+    assert registry.write(list_changed_names) == 0
+    assert due_after(registry, minutes=1) == []
+    (due,) = due_after(registry, minutes=3)
+    assert (due.subdomain_id, due.generation, due.target.fqdn) == (held.id, 1, SHOP)
+    assert (due.target.delegation, due.target.parent_signed) == (Delegation(HOSTS), False)
+    assert due_after(registry, seconds=50) == []  # the worker has a minute
+    assert len(due_after(registry, seconds=11)) == 1
+    registry.write(put_off, held.id, registry.now + timedelta(hours=1))
+    assert due_after(registry, minutes=59) == []
+    assert len(due_after(registry, minutes=1)) == 1
+
+
+def test_names_that_were_there_before_are_spread_over_a_day(registry: Registry) -> None:
+    registry.register(SHOP, nameservers=HOSTS)
+    registry.advance(hours=1)
+    assert registry.write(list_changed_names) == 0
+    assert registry.write(list_all_names, 0) is None  # it is due within a day
+    assert len(due_after(registry, days=1)) == 1
+
+
+def test_changes_while_no_worker_ran_are_found(registry: Registry) -> None:
+    searched_at = registry.now
+    registry.advance(hours=1)
+    registry.register(SHOP, nameservers=HOSTS)
+    registry.advance(hours=1)
+    assert registry.write(list_changed_names) == 0
+    assert registry.write(list_changed_names, searched_at) == 1
+
+
+def test_a_change_is_looked_at_soon_and_a_name_that_left_the_dns_no_more(registry: Registry) -> None:
+    held = registry.register(SHOP, nameservers=HOSTS)
+    registry.write(list_changed_names)
+    look(registry, held, HEALTHY)
+    registry.advance(hours=1)
+    command = UpdateNameservers(nameservers=HOSTS[:1])
+    registry.write(update_nameservers, registry.actor(), SHOP, command)
+    assert look(registry, held, HEALTHY) is not None
+    registry.write(update_nameservers, registry.actor(), SHOP, UpdateNameservers(nameservers=HOSTS))
+    assert (
+        registry.write(record_look, held.id, 2, Report(BROKEN, (), registry.now)) is None
+    )  # of the state before
+    assert registry.write(list_changed_names) == 1
+    (due,) = due_after(registry, minutes=4)
+    assert due.generation == 3
+    registry.write(delete, registry.actor(), SHOP)
+    assert look(registry, held, BROKEN) is None
+    assert due_after(registry, days=2) == []
+    assert registry.read(store.find_health, held.id) is None
+
+
+def test_an_unpublished_change_waits(registry: Registry) -> None:
+    registry.move()
+    registry.register(SHOP, nameservers=HOSTS)
+    registry.write(list_changed_names)
+    assert due_after(registry, minutes=4) == []
+    registry.publish()
+    assert len(due_after(registry, minutes=4)) == 1
+
+
+def test_a_lasting_breakage_and_its_end_are_mailed_once(registry: Registry) -> None:
+    held = registry.register(SHOP, nameservers=HOSTS)
+    found = look(registry, held, BROKEN)
+    assert found is not None
+    assert (found.state, found.findings) == (BROKEN, (LAME,))
+    registry.advance(hours=2)
+    look(registry, held, BROKEN)
+    assert mails(registry) == []
+    for _ in range(2):
+        registry.advance(hours=1)
+        look(registry, held, BROKEN)
+    assert mails(registry) == [f"{SHOP} doesn't work"]
+    for _ in range(2):
+        registry.advance(minutes=10)
+        look(registry, held, HEALTHY)
+    assert mails(registry) == [f"{SHOP} doesn't work", f"{SHOP} works again"]
+    changes = registry.read(store.list_changes, held.id)
+    assert [(each.state, each.codes) for each in changes] == [(HEALTHY, ()), (BROKEN, ("lame",))]
+    events = registry.read(audit.list_events, "delegation_health", [held.id], ["delegation_health.change"])
+    assert [each.after["state"] for each in events if each.after] == [BROKEN, HEALTHY]
+    assert registry.doctor() == []
+
+
+def test_the_history_is_bounded(registry: Registry) -> None:
+    held = registry.register(SHOP, nameservers=HOSTS)
+    for number in range(store.CHANGES_MAX + 5):
+        registry.advance(minutes=1)
+        registry.write(store.insert_change, held.id, HEALTHY, [str(number)])
+    changes = registry.read(store.list_changes, held.id, 1000)
+    assert len(changes) == store.CHANGES_MAX
+    assert changes[0].codes == (str(store.CHANGES_MAX + 4),)
+    assert changes[-1].codes == ("5",)
+
+
+def test_an_address_is_for_one_look_at_a_time_and_later_ones_book_it(registry: Registry) -> None:
+    claim = ["9.9.9.9", "8.8.8.8"]
+    assert registry.write(claim_addresses, claim, books=True) is None
+    assert registry.write(claim_addresses, ["8.8.8.8"], books=False) == registry.now + timedelta(seconds=3)
+    booked = [registry.write(claim_addresses, ["8.8.8.8"], books=True) for _ in range(3)]
+    assert [(each - registry.now).total_seconds() for each in booked if each] == [3, 6, 9]
+    registry.write(release_addresses, claim)
+    assert registry.write(claim_addresses, claim, books=True) is not None  # it rests for a second
+    registry.advance(seconds=1)
+    assert registry.write(claim_addresses, claim, books=True) is None
+    registry.advance(seconds=16)  # that worker died
+    assert registry.write(claim_addresses, claim, books=True) is None
+    registry.advance(hours=2)
+    registry.write(forget_addresses)
+    count = select(func.count()).select_from(store.health_targets)
+    assert registry.read(lambda tx: tx.connection.execute(count).scalar_one()) == 0
