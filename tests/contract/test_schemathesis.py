@@ -44,7 +44,8 @@ def write_config(document: dict[str, Any], path: Path) -> None:
 def seed_names(service: RunningService) -> str:
     """Store what the document's examples speak of, in as many states as there are, and return a token that may do everything."""
     service.add_domain("example.net")
-    ada = service.add_user(credit_count=100_000)
+    # Not the address of the examples, with which DELETE /me would delete the user.
+    ada = service.add_user("grace@example.org", credit_count=100_000)
     hosts = ["ns1.provider.example", "ns2.provider.example"]
     service.register(ada, "blog.example.net", nameservers=hosts, ds_records=[DS])
     service.register(ada, "empty.example.net")

@@ -248,15 +248,14 @@ def _one_of(text: str, allowed: tuple[str, ...], member: _Member, reading: Readi
 
 
 def _read_integer(text: str, member: _Member, reading: Reading) -> int | None:
-    bounds = next(
-        (meta for meta in member.metas if meta.ge is not None and meta.le is not None), msgspec.Meta(ge=0)
-    )
+    bounds = next((meta for meta in member.metas if meta.ge is not None), msgspec.Meta(ge=0))
     if not (text.isascii() and text.isdigit() and len(text) <= 18):
         reading.malformed.add(member.name, "wrong_type", "must be an integer in decimal digits")
         return None
     value = int(text)
     if (bounds.ge is not None and value < bounds.ge) or (bounds.le is not None and value > bounds.le):
-        sentence = f"must be an integer from {bounds.ge} to {bounds.le}"
+        range_ = f"from {bounds.ge} to {bounds.le}" if bounds.le is not None else f"of {bounds.ge} or more"
+        sentence = f"must be an integer {range_}"
         reading.malformed.add(member.name, "unknown_value", sentence)
         return None
     return value
