@@ -166,9 +166,7 @@ def _signatures(message: dns.message.Message | None, covered: dns.rrset.RRset) -
     ][:SIGNATURES_MAX]
 
 
-def matching_keys(
-    name: dns.name.Name, keys: dns.rrset.RRset, ds_records: Sequence[DsRecord]
-) -> list[DNSKEY]:
+def matching_keys(name: dns.name.Name, keys: dns.rrset.RRset, ds_records: Sequence[DsRecord]) -> list[DNSKEY]:
     """Return the keys that DS records lead to."""
     return [each for each in list(keys)[:KEYS_MAX] if _matches(name, each, ds_records)]
 

@@ -73,6 +73,7 @@ _OF_THE_LEDGER: Grants = {
     "ledger_accounts": _ADD | _update("balance"),
     "subdomains": _ADD | _update(*_OF_A_NAME),
     "nameserver_hosts": _ALL,
+    "automatic_ds": _ADD | _update(),
 }
 
 API = Role(
@@ -204,9 +205,10 @@ OPERATOR = Role(
         "idempotency_keys": _READ | _DELETE,
         "leases": _READ,
         "rate_windows": _READ,
+        "automatic_ds": _ADD | _update(),
         "delegation_health": _READ,
         "health_changes": _READ,
-        "health_targets": _READ,
+        "health_targets": _ADD | _update(),
     },
 )
 SERVE = Role("serve", "`sublet serve`, which is all of these in one process", {}, ("api", "worker", "dns"))
