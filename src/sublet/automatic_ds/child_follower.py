@@ -5,13 +5,14 @@ from collections import Counter
 from collections.abc import Sequence
 
 from sublet.automatic_ds.child import TYPES, asks_for_ds, decide_together
-from sublet.automatic_ds.follow_child import find_rules, follow_child
+from sublet.automatic_ds.follow_child import find_rules, follow_child, plan_check
 from sublet.automatic_ds.model import Decision, Proof, Refuse
 from sublet.automatic_ds.signalling import Signalling
 from sublet.config import parse_listen
 from sublet.db import Database
+from sublet.errors import Conflict
 from sublet.health.ask import Asker
-from sublet.health.checker import Looked
+from sublet.health.checker import Checker, Looked
 from sublet.health.model import DueLook, Target
 
 
@@ -46,6 +47,26 @@ class ChildFollower:
         kind = decision.code if isinstance(decision, Refuse) else type(decision).__name__.lower()
         self.decisions[kind] += 1
         return done
+
+    async def check(self, checker: Checker, identifier: str) -> tuple[str, Decision]:
+        """Look at one name now, follow it, and return its name with the decision (`sublet subdomain check-ds`).
+
+        Raises, in this order:
+            NotFound: there is no such name.
+            Conflict: its DS records are not followed; its last change is not published yet; its nameservers are being asked for
+                another name; it changed meanwhile.
+        """
+        due = await self._db.read(plan_check, identifier)
+        looked = await checker.look(due.target, waits=True, extra_types=TYPES)
+        fqdn = due.target.fqdn
+        if looked.busy_until is not None:
+            raise Conflict(
+                f"The nameservers of {fqdn} are being asked for another name. Try again in a minute."
+            )
+        decision = await self.follow(due, looked)
+        if decision is None:
+            raise Conflict(f"{fqdn} changed during the check. Check it again.")
+        return fqdn, decision
 
     async def _look_up(self, target: Target) -> Proof:
         if self._signalling is None:

@@ -149,6 +149,14 @@ _AUTO_RENEW = {
         "charged_credits": 10,
     },
 }
+_AUTOMATIC_DS = {
+    "policy": "all",
+    "enabled": True,
+    "bootstrap": False,
+    "ds_records": [{**_DS, "source": "cds", "since": "2026-10-04T03:12:08.000000Z"}],
+    "followed_signed_at": "2026-10-04T02:00:00.000000Z",
+    "refusal": None,
+}
 _OPEN_TICKET = {"ticket": {**_TICKET, "messages": [_MESSAGE]}}
 
 _CHALLENGE = {
@@ -199,6 +207,7 @@ BODIES: dict[str, dict[str, Any]] = {
     "renew": {"confirm": True, "max_credits": 10},
     "restore": {},
     "set_auto_renew": {"enabled": True, "max_credits": 20},
+    "set_automatic_ds": {"enabled": True, "bootstrap": False},
     "open_ticket": {
         "subject": "How do I add a second nameserver?",
         "message": "My provider gave me two. Where does the second one go?",
@@ -422,6 +431,8 @@ ANSWERS: dict[str, dict[str, Any]] = {
     },
     "get_auto_renew": {"auto_renew": _AUTO_RENEW},
     "set_auto_renew": {"subdomain": _SUBDOMAIN, "auto_renew": _AUTO_RENEW},
+    "get_automatic_ds": {"automatic_ds": {**_AUTOMATIC_DS, "bootstrap": True}},
+    "set_automatic_ds": {"automatic_ds": _AUTOMATIC_DS},
     "list_tickets": {"tickets": [_TICKET], "page": _PAGE},
     "open_ticket": _OPEN_TICKET,
     "get_ticket": _OPEN_TICKET,

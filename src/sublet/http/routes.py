@@ -42,6 +42,7 @@ from sublet.errors import (
 from sublet.http import (
     accounts,
     auth,
+    automatic_ds,
     health,
     shapes,
     subdomains,
@@ -359,6 +360,22 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         subdomains.set_auto_renew_,
         shapes.SetAutoRenewAnswer,
         (*_OWN, RenewalNotAvailable, ValidationFailed, InsufficientScope, TokenRestricted),
+    ),
+    _endpoint(
+        "GET",
+        "/subdomains/{fqdn}/automatic-ds",
+        "subdomains:read",
+        automatic_ds.get_automatic_ds,
+        shapes.AutomaticDsAnswer,
+        (SubdomainNotFound,),
+    ),
+    _endpoint(
+        "PUT",
+        "/subdomains/{fqdn}/automatic-ds",
+        "subdomains:write",
+        automatic_ds.set_automatic_ds_,
+        shapes.AutomaticDsAnswer,
+        _OWN,
     ),
     _endpoint("GET", "/support/tickets", "tickets:read", tickets.list_tickets, shapes.TicketsAnswer),
     _endpoint(
