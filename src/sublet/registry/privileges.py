@@ -54,7 +54,7 @@ _OF_A_TOKEN = (
 )  # fmt: skip
 # What the built-in name server reads of a name: not whose it is.
 _OF_A_DELEGATION = (
-    "platform_domain_id", "fqdn", "nameservers", "nameserver_count", "glue", "ds_records", "generation_at",
+    "id", "platform_domain_id", "fqdn", "nameservers", "nameserver_count", "glue", "ds_records", "generation_at",
     "suspended_at", "trashed_at", "purged_at", "released_at",
 )  # fmt: skip
 # The tables in which each process registers itself and the marks of its commits.
@@ -152,6 +152,8 @@ DNS = Role(
         "platform_domains": _READ,
         "subdomains": {"SELECT": _OF_A_DELEGATION},
         "zone_records": _READ,
+        # A NOTIFY message makes a look due.
+        "delegation_health": {"SELECT": ("subdomain_id", "checked_at", "due_at")} | _update("due_at"),
     },
 )
 OPERATOR = Role(
