@@ -3,11 +3,13 @@
 import subprocess
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from typing import Any
 
+import dns.dnssec
 import dns.exception
 import dns.flags
 import dns.message
@@ -17,6 +19,7 @@ import dns.rcode
 from sublet.dns.types import DsRecord
 from support.name_server_programs import run_tool
 from support.name_servers import READY_SECONDS, find_program
+from support.running_service import Registrant, RunningService
 from support.serve_process import wait_until
 
 
@@ -89,6 +92,12 @@ class KnotChild:
             }
         return found
 
+    def key_tags(self, kind: str) -> set[int]:
+        """Return the tags of the keys that the zone has: `ksk` or `zsk`."""
+        flags = {"ksk": 257, "zsk": 256}[kind]
+        answer = ask(self.address, self.zone, "DNSKEY").answer
+        return {dns.dnssec.key_id(each) for rrset in answer for each in rrset if each.flags == flags}
+
 
 @contextmanager
 def knot_child_running(child: KnotChild) -> Iterator[KnotChild]:
@@ -155,6 +164,59 @@ class Watcher:
             self.answers.append((time.time(), *got))
             self._stop.wait(self._seconds)
 
-    def faults(self) -> list[tuple[float, str, bool]]:
-        """Return the answers that weren't NOERROR."""
-        return [each for each in self.answers if each[1] != "NOERROR"]
+    def faults(self, *, secure: bool) -> list[tuple[float, str, bool]]:
+        """Return the answers that weren't NOERROR, or not secure."""
+        assert self.answers
+        return [each for each in self.answers if each[1] != "NOERROR" or (secure and not each[2])]
+
+
+@dataclass(slots=True)
+class FollowedChild:
+    """A name of a service, whose DS records follow the child."""
+
+    service: RunningService
+    who: Registrant
+    fqdn: str
+
+    def register(self, address: str, ds_records: Collection[DsRecord]) -> None:
+        """Register it with one nameserver below it."""
+        host = f"ns1.{self.fqdn}"
+        self.service.register(
+            self.who,
+            self.fqdn,
+            nameservers=[host],
+            glue=[{"host": host, "ipv4": address}],
+            ds_records=[asdict(each) for each in ds_records],
+        )
+
+    def check(self) -> dict[str, Any]:
+        """Have the operator's command check it; returns the answer, empty if the last change isn't published yet."""
+        return dict(self.service.operator("subdomain", "check-ds", self.fqdn, expect=None) or {})
+
+    def show(self) -> dict[str, Any]:
+        """Return its automatic DS, as its user sees it."""
+        answer = self.service.call(self.who, "GET", f"/subdomains/{self.fqdn}/automatic-ds")
+        return dict(answer.json()["automatic_ds"])
+
+    def ds_records(self) -> set[DsRecord]:
+        """Return its DS records."""
+        names = ("key_tag", "algorithm", "digest_type", "digest")
+        return {DsRecord(**{name: each[name] for name in names}) for each in self.show()["ds_records"]}
+
+    def wait_for(self, is_done: Callable[[set[DsRecord]], bool]) -> None:
+        """Check it until its DS records are so."""
+
+        def is_so() -> bool:
+            self.check()
+            return is_done(self.ds_records())
+
+        wait_until(is_so, 60)
+
+    def wait_for_new_ds(self, before: Collection[DsRecord]) -> None:
+        """Check it until it has DS records, and none of those before."""
+        self.wait_for(lambda ds_records: bool(ds_records) and not ds_records & set(before))
+
+    def timeline(self, event: str) -> list[dict[str, Any]]:
+        """Return the past events of a kind."""
+        answer = self.service.call(self.who, "GET", f"/subdomains/{self.fqdn}/timeline").json()
+        return [each for each in answer["timeline"] if each["event"] == event and each["past"]]

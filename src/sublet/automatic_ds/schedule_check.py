@@ -4,6 +4,7 @@ from datetime import timedelta
 
 from sublet.db import Tx
 from sublet.health import store as health_store
+from sublet.health.schedule import new_health
 
 REST = timedelta(seconds=60)
 """The shortest time between two looks that such messages cause: anyone may send them."""
@@ -19,6 +20,8 @@ def schedule_check(tx: Tx, fqdn: str) -> bool:
         return False
     subdomain_id, checked_at, due_at = found
     at = tx.now if checked_at is None else min(max(tx.now, checked_at + REST), tx.now + REST)
-    if at < due_at:
+    if due_at is None:
+        health_store.insert_health(tx, [new_health(subdomain_id, tx.now, at)])
+    elif at < due_at:
         health_store.delay(tx, [subdomain_id], at)
     return True

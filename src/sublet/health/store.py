@@ -168,18 +168,26 @@ def delay(tx: Tx, subdomain_ids: Sequence[int], until: datetime) -> None:
 
 
 _FOLLOWED = Prepared(
-    select(_HEALTH.subdomain_id, _HEALTH.checked_at, _HEALTH.due_at)
-    .select_from(delegation_health.join(subdomains).join(platform_domains))
+    select(subdomains.c.id, _HEALTH.checked_at, _HEALTH.due_at)
+    .select_from(
+        subdomains.join(platform_domains).outerjoin(
+            delegation_health, _HEALTH.subdomain_id == subdomains.c.id
+        )
+    )
     .where(
         (subdomains.c.fqdn == bindparam("name"))
-        & subdomains.c.released_at.is_(None)
+        & (subdomains.c.nameserver_count > 0)
+        & subdomains.c.trashed_at.is_(None)
         & (platform_domains.c.automatic_ds != "off")
     )
 )
 
 
-def find_followed(tx: Tx, fqdn: str) -> tuple[int, datetime | None, datetime] | None:
-    """Return a name whose platform domain follows the DS records of names: its id, and when it was looked at and is due; or None."""
+def find_followed(tx: Tx, fqdn: str) -> tuple[int, datetime | None, datetime | None] | None:
+    """Return a name in the DNS whose platform domain follows the DS records of names, or None.
+
+    That is its id, when it was looked at last, and when it is due; None if it isn't looked at yet.
+    """
     row = _FOLLOWED.one_or_none(tx, name=fqdn)
     return None if row is None else (row[0], row[1], row[2])
 

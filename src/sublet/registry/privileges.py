@@ -153,7 +153,8 @@ DNS = Role(
         "subdomains": {"SELECT": _OF_A_DELEGATION},
         "zone_records": _READ,
         # A NOTIFY message makes a look due.
-        "delegation_health": {"SELECT": ("subdomain_id", "checked_at", "due_at")} | _update("due_at"),
+        "delegation_health": {"SELECT": ("subdomain_id", "checked_at", "due_at"), "INSERT": WHOLE}
+        | _update("due_at"),
     },
 )
 OPERATOR = Role(
