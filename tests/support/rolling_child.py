@@ -3,11 +3,11 @@
 import subprocess
 import threading
 import time
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import dns.dnssec
 import dns.exception
@@ -61,8 +61,9 @@ class KnotChild:
             "submission:\n  - id: parent\n    parent: parent\n    check-interval: 1s",
             "policy:\n  - id: child",
             *(f"    {name}: {value}" for name, value in policy.items()),
-            f'zone:\n  - domain: {self.zone}\n    file: "{self.folder}/zone"\n    zonefile-sync: -1\n    zonefile-load: difference-no-serial\n'
-            "    journal-content: all\n    dnssec-signing: on\n    dnssec-policy: child",
+            f'zone:\n  - domain: {self.zone}\n    file: "{self.folder}/zone"',
+            "    zonefile-sync: -1\n    zonefile-load: difference-no-serial\n    journal-content: all",
+            "    dnssec-signing: on\n    dnssec-policy: child",
         ]
         (self.folder / "conf").write_text("\n".join(lines) + "\n", encoding="utf-8")
         if not (self.folder / "zone").exists():
@@ -145,7 +146,7 @@ class Watcher:
         self._thread = threading.Thread(target=self._run)
         self.answers: list[tuple[float, str, bool]] = []
 
-    def __enter__(self) -> "Watcher":
+    def __enter__(self) -> Self:
         self._thread.start()
         return self
 
@@ -178,14 +179,15 @@ class FollowedChild:
     who: Registrant
     fqdn: str
 
-    def register(self, address: str, ds_records: Collection[DsRecord]) -> None:
-        """Register it with one nameserver below it."""
-        host = f"ns1.{self.fqdn}"
+    def register(
+        self, nameservers: Sequence[str], ds_records: Collection[DsRecord], glue: Mapping[str, str] = {}
+    ) -> None:
+        """Register it with these nameservers, and the IPv4 addresses of those below it."""
         self.service.register(
             self.who,
             self.fqdn,
-            nameservers=[host],
-            glue=[{"host": host, "ipv4": address}],
+            nameservers=list(nameservers),
+            glue=[{"host": host, "ipv4": address} for host, address in glue.items()],
             ds_records=[asdict(each) for each in ds_records],
         )
 

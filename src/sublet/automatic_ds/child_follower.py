@@ -54,7 +54,7 @@ class ChildFollower:
         Raises, in this order:
             NotFound: there is no such name.
             Conflict: its DS records are not followed; its last change is not published yet; its nameservers are being asked for
-                another name; it changed meanwhile.
+                another name; none answers; it changed meanwhile.
         """
         due = await self._db.read(plan_check, identifier)
         looked = await checker.look(due.target, waits=True, extra_types=TYPES)
@@ -63,6 +63,8 @@ class ChildFollower:
             raise Conflict(
                 f"The nameservers of {fqdn} are being asked for another name. Try again in a minute."
             )
+        if not any(each.extra for each in looked.seen.servers):
+            raise Conflict(f"No nameserver of {fqdn} answered. See `sublet health` for what is wrong.")
         decision = await self.follow(due, looked)
         if decision is None:
             raise Conflict(f"{fqdn} changed during the check. Check it again.")
