@@ -26,7 +26,7 @@ from support.dns_world import world_running
 from support.name_servers import resolver
 from support.network_namespace import runs_outside
 from support.repetitions import share
-from support.rolling_child import FollowedChild, KnotChild, Watcher, knot_child_running
+from support.rolling_child import FollowedChild, KnotChild, Watcher, child_running
 from support.running_service import Registrant, RunningService
 from support.serve_process import wait_until
 from support.service_on_primary import ZONE, service_on
@@ -61,7 +61,7 @@ def test_children_get_the_ds_records_that_they_may_ask_for(
         anchors = [on.primary.trust_anchor(), f"{OPERATOR}. IN DNSKEY {KEYS['operator'].dnskey}"]
         stack.enter_context(resolver(tmp_path / "r", stubs, anchors, address=RESOLVER))
         child = KnotChild(tmp_path / "child", CHILD, ADDRESS, parent)
-        stack.enter_context(knot_child_running(child))
+        stack.enter_context(child_running(child))
         _roll_and_go_insecure(service, ada, child)
         for each in children:
             if each.label in SHARE:
