@@ -1,12 +1,11 @@
 """The worker's part that follows what children ask for: after each look of the health keeper."""
 
 import asyncio
-from collections import Counter
 from collections.abc import Sequence
 
 from sublet.automatic_ds.child import TYPES, asks_for_ds, decide_together
 from sublet.automatic_ds.follow_child import find_rules, follow_child, plan_check
-from sublet.automatic_ds.model import Decision, Proof, Refuse
+from sublet.automatic_ds.model import Decision, Proof
 from sublet.automatic_ds.signalling import Signalling
 from sublet.config import parse_listen
 from sublet.db import Database
@@ -17,7 +16,7 @@ from sublet.health.model import DueLook, Target
 
 
 class ChildFollower:
-    """Follows children. The metrics show `decisions` by kind."""
+    """Follows children."""
 
     def __init__(self, db: Database, health_resolver: str = "") -> None:
         self._db = db
@@ -26,7 +25,6 @@ class ChildFollower:
             if health_resolver
             else None
         )
-        self.decisions: Counter[str] = Counter()
 
     async def extra_types(self, due: DueLook) -> Sequence[str]:
         """Return the types to ask for, none if the name is not followed."""
@@ -43,10 +41,7 @@ class ChildFollower:
         decision = await asyncio.to_thread(
             decide_together, due.target, looked.seen, proof, rules, self._db.now()
         )
-        done = await self._db.write(follow_child, due.subdomain_id, due.generation, decision, rules)
-        kind = decision.code if isinstance(decision, Refuse) else type(decision).__name__.lower()
-        self.decisions[kind] += 1
-        return done
+        return await self._db.write(follow_child, due.subdomain_id, due.generation, decision, rules)
 
     async def check(self, checker: Checker, identifier: str) -> tuple[str, Decision]:
         """Look at one name now, follow it, and return its name with the decision (`sublet subdomain check-ds`).
