@@ -12,6 +12,9 @@ from sublet.dns.response import Response
 NOTIFIES_PER_SECOND = 20
 """The most messages that a process acts on in a second. It refuses the others: the daily look finds what they were about."""
 
+NOTIFY_OCTETS_MAX = 512
+"""No message is longer: it has a name, and perhaps EDNS and a record."""
+
 
 def is_notify(wire: bytes) -> bool:
     """True if a message is a NOTIFY request."""
@@ -38,6 +41,10 @@ def answer_notify(wire: bytes, *, is_limited: bool) -> tuple[Response, str | Non
 
     Not checked: who sent it, and whether there is such a child.
     """
+    if is_limited:
+        return _refusal(wire, dns.rcode.REFUSED), None
+    if len(wire) > NOTIFY_OCTETS_MAX:
+        return _refusal(wire, dns.rcode.FORMERR), None
     try:
         message = dns.message.from_wire(wire, ignore_trailing=True)
         (question,) = message.question
@@ -46,9 +53,7 @@ def answer_notify(wire: bytes, *, is_limited: bool) -> tuple[Response, str | Non
     if question.rdtype != dns.rdatatype.CDS or question.rdclass != dns.rdataclass.IN:
         return _refusal(wire, dns.rcode.NOTIMP), None
     response = dns.message.make_response(message)
-    response.set_rcode(dns.rcode.REFUSED if is_limited else dns.rcode.NOERROR)
-    child = None if is_limited else question.name.to_text(omit_final_dot=True).lower()
-    return Response(response.rcode(), response.to_wire()), child
+    return Response(response.rcode(), response.to_wire()), question.name.to_text(omit_final_dot=True).lower()
 
 
 def _refusal(wire: bytes, rcode: dns.rcode.Rcode) -> Response:
