@@ -29,7 +29,7 @@ def decide_together(
     Addresses that this machine has no route to don't count.
     """
     servers = [each for each in seen.servers if each.soa.failure != "no_route"]
-    read = [read_server(name_of(target.fqdn), each) for each in servers]
+    read = [published_by(name_of(target.fqdn), each) for each in servers]
     if not any(each is not None and each.has_signal for each in read):
         return Keep()
     if seen.not_public or seen.is_late or any(each is None for each in read):
@@ -57,11 +57,11 @@ def decide_together(
 
 def asks_for_ds(target: Target, seen: Observation) -> bool:
     """True if a nameserver publishes CDS or CDNSKEY records."""
-    read = [read_server(name_of(target.fqdn), each) for each in seen.servers]
+    read = [published_by(name_of(target.fqdn), each) for each in seen.servers]
     return any(each is not None and each.has_signal for each in read)
 
 
-def read_server(name: dns.name.Name, server: Server) -> Published | None:
+def published_by(name: dns.name.Name, server: Server) -> Published | None:
     """Return what one server publishes; None if it gave no usable answer to one of the questions."""
     replies = {"SOA": server.soa_tcp, **{rdtype: server.extra.get(rdtype) for rdtype in TYPES}}
     messages = {rdtype: _message(reply) for rdtype, reply in replies.items()}
