@@ -3,7 +3,6 @@
 A registrant's Knot rolls its key and goes insecure, while unbound validates all the time. Another's zone gets its first DS records.
 """
 
-import subprocess
 from contextlib import ExitStack
 from dataclasses import replace
 from datetime import timedelta
@@ -26,7 +25,7 @@ from support.dns_world import world_running
 from support.name_servers import resolver
 from support.network_namespace import runs_outside
 from support.repetitions import share
-from support.rolling_child import FollowedChild, KnotChild, Watcher, child_running
+from support.rolling_child import FollowedChild, KnotChild, Watcher, child_running, notify
 from support.running_service import Registrant, RunningService
 from support.serve_process import wait_until
 from support.service_on_primary import ZONE, service_on
@@ -77,7 +76,7 @@ def _roll_and_go_insecure(service: RunningService, ada: Registrant, child: KnotC
     with Watcher(RESOLVER, f"www.{CHILD}") as watcher:
         child.control("zone-key-rollover", CHILD, "ksk")
         wait_until(lambda: child.ds_records() != first)
-        _notify(service.dns)
+        notify(service.dns, CHILD)
         wait_until(lambda: followed.ds_records() == child.ds_records(), 60)
         wait_until(lambda: child.key_tags("ksk") == {each.key_tag for each in followed.ds_records()})
     assert watcher.faults(secure=True) == [], watcher.answers
@@ -90,13 +89,6 @@ def _roll_and_go_insecure(service: RunningService, ada: Registrant, child: KnotC
     assert [each["by"] for each in followed.timeline("ds_followed")] == ["system", "system"]
     subjects = [each["subject"] for each in service.operator("mail", "list")]
     assert subjects == [f"The DS records of {CHILD} {done}" for done in ("were removed", "have changed")]
-
-
-def _notify(server: tuple[str, int]) -> None:
-    """Tell a name server that the child has new CDS records, as the child's primary does (RFC 9859)."""
-    words = ["dig", f"@{server[0]}", "-p", str(server[1]), "+opcode=notify", CHILD, "CDS"]
-    said = subprocess.run(words, capture_output=True, text=True, check=True).stdout
-    assert "opcode: NOTIFY, status: NOERROR" in said, said
 
 
 def _check_asking(service: RunningService, ada: Registrant, child: AskingChild) -> None:

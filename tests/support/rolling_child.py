@@ -15,6 +15,7 @@ import dns.dnssec
 import dns.exception
 import dns.flags
 import dns.message
+import dns.opcode
 import dns.query
 import dns.rcode
 
@@ -54,12 +55,7 @@ class Child:
 
     def ds_records(self) -> set[DsRecord]:
         """Return the DS records that it asks for now."""
-        answer = ask(self.address, self.zone, "CDS").answer
-        return {
-            DsRecord(each.key_tag, int(each.algorithm), int(each.digest_type), each.digest.hex())
-            for rrset in answer
-            for each in rrset
-        }
+        return _ds_records(ask(self.address, self.zone, "CDS"))
 
     def key_tags(self, kind: str) -> set[int]:
         """Return the tags of the keys that the zone has: `ksk` or `zsk`."""
@@ -230,6 +226,26 @@ def ask(address: str, name: str, rdtype: str, port: int = 53) -> dns.message.Mes
     query = dns.message.make_query(name, rdtype)
     query.flags &= ~dns.flags.RD
     return dns.query.tcp(query, address, 5, port)
+
+
+def ds_at(address: str, name: str, port: int) -> set[DsRecord]:
+    """Return the DS records that the parent's server has."""
+    return _ds_records(ask(address, name, "DS", port))
+
+
+def _ds_records(message: dns.message.Message) -> set[DsRecord]:
+    return {
+        DsRecord(each.key_tag, int(each.algorithm), int(each.digest_type), each.digest.hex())
+        for rrset in message.answer
+        for each in rrset
+    }
+
+
+def notify(server: tuple[str, int], name: str) -> None:
+    """Tell a name server that a child has new CDS records, as the child's primary does (RFC 9859)."""
+    message = dns.message.make_query(name, "CDS")
+    message.set_opcode(dns.opcode.NOTIFY)
+    assert dns.query.udp(message, server[0], 5, server[1]).rcode() == dns.rcode.NOERROR
 
 
 class Watcher:
