@@ -24,19 +24,21 @@ RECORDS_MAX = 32
 def decide_together(
     target: Target, seen: Observation, proof: Proof | None, rules: Rules, now: datetime
 ) -> Decision:
-    """Return what becomes of a name's DS records after a look: only what every address of every nameserver says.
+    """Return what becomes of a name's DS records after a look: only what all nameservers say, each at every address.
 
-    Addresses that this machine has no route to don't count.
+    Addresses that this machine has no route to don't count, but each nameserver must have answered somewhere.
     """
     servers = [each for each in seen.servers if each.soa.failure != "no_route"]
     read = [published_by(name_of(target.fqdn), each) for each in servers]
     if not any(each is not None and each.has_signal for each in read):
         return Keep()
-    if seen.not_public or seen.is_late or any(each is None for each in read):
-        silent = [
-            *seen.not_public,
-            *(each.address for each, got in zip(servers, read, strict=True) if got is None),
-        ]
+    asked = {each.host for each in servers}
+    silent = [
+        *(each for each in target.delegation.nameservers if each not in asked),
+        *seen.not_public,
+        *(each.address for each, got in zip(servers, read, strict=True) if got is None),
+    ]
+    if silent or seen.is_late:
         return Refuse(
             "servers_silent",
             f"Not every nameserver answered about its CDS, CDNSKEY and DNSKEY records over TCP: {', '.join(silent) or 'the time ran out'}. "

@@ -11,7 +11,7 @@ from sublet.dns.types import DsRecord
 
 @dataclass(frozen=True, slots=True)
 class Published:
-    """What all nameservers of a child publish about its keys. `signatures` are those of all four sets; `None` is a set that doesn't exist."""
+    """What a nameserver of a child publishes about its keys. `signatures` are those of all four sets; `None` is a set that doesn't exist."""
 
     dnskey: dns.rrset.RRset | None = None
     cds: dns.rrset.RRset | None = None
@@ -32,7 +32,7 @@ class Keep:
 
 @dataclass(frozen=True, slots=True)
 class Replace:
-    """The DS records become these. `signed_at` is the inception of the newest signature of the request."""
+    """The DS records become these. `signed_at` is the inception of the request's signature: of CDS and CDNSKEY the older one."""
 
     ds_records: tuple[DsRecord, ...]
     signed_at: datetime

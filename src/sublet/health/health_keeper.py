@@ -21,6 +21,15 @@ from sublet.processes.leases import WATCH_FOR
 from sublet.processes.model import Lease, LeaseLost
 from sublet.processes.repeat import repeat
 
+LOOKS_MAX = 32
+"""The most looks of a worker at once."""
+POLL_SECONDS = 1.0
+LIST_EVERY = timedelta(minutes=1)
+"""How often changed names are sought."""
+LIST_ALL_EVERY = timedelta(days=1)
+LEASE = "health"
+log = structlog.get_logger()
+
 
 class Follower(Protocol):
     """Acts on what a look saw, beyond the health of the name."""
@@ -30,16 +39,6 @@ class Follower(Protocol):
 
     async def follow(self, due: DueLook, looked: Looked) -> object:
         """Act on a look that was recorded."""
-
-
-LOOKS_MAX = 32
-"""The most looks of a worker at once."""
-POLL_SECONDS = 1.0
-LIST_EVERY = timedelta(minutes=1)
-"""How often changed names are sought."""
-LIST_ALL_EVERY = timedelta(days=1)
-LEASE = "health"
-log = structlog.get_logger()
 
 
 class HealthKeeper:
