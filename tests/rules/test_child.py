@@ -82,7 +82,9 @@ def test_nameservers_that_were_not_asked_change_nothing() -> None:
     both = server(1, NEW), server(2, NEW)
     assert code(decided(both[0])) == "servers_silent"
     assert code(decided(*both, not_public=("10.0.0.1",))) == "servers_silent"
-    assert code(decided(*both, is_late=True)) == "servers_silent"
+    late = server(2, NEW)
+    late.extra = {}
+    assert code(decided(both[0], late)) == "servers_silent"
     assert code(decided(both[0], server(2, NEW, flags=dns.flags.QR))) == "servers_silent"
     unrouted = Server(HOSTS[1], "2620:1::1", soa=Reply(failure="no_route"))
     assert isinstance(decided(*both, unrouted), Replace)

@@ -38,10 +38,10 @@ def decide_together(
         *seen.not_public,
         *(each.address for each, got in zip(servers, read, strict=True) if got is None),
     ]
-    if silent or seen.is_late:
+    if silent:
         return Refuse(
             "servers_silent",
-            f"Not every nameserver answered about its CDS, CDNSKEY and DNSKEY records over TCP: {', '.join(silent) or 'the time ran out'}. "
+            f"Not every nameserver answered about its CDS, CDNSKEY and DNSKEY records over TCP: {', '.join(silent)}. "
             "Check the nameservers with GET …/health.",
         )
     published = [each for each in read if each is not None]

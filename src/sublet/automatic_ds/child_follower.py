@@ -31,9 +31,12 @@ class ChildFollower:
         return TYPES if await self._db.read(find_rules, due.subdomain_id) is not None else ()
 
     async def follow(self, due: DueLook, looked: Looked) -> Decision | None:
-        """Decide from a look, change the DS records if they are to change, and return the decision; None if nothing may be followed now."""
+        """Decide from a look, change the DS records if they are to change, and return the decision.
+
+        None if no nameserver answered, or nothing may be followed now.
+        """
         rules = await self._db.read(find_rules, due.subdomain_id)
-        if rules is None:
+        if rules is None or not _has_answers(looked):
             return None
         proof = None
         if not due.target.delegation.ds_records and asks_for_ds(due.target, looked.seen):
@@ -58,7 +61,7 @@ class ChildFollower:
             raise Conflict(
                 f"The nameservers of {fqdn} are being asked for another name. Try again in a minute."
             )
-        if not any(each.extra for each in looked.seen.servers):
+        if not _has_answers(looked):
             raise Conflict(f"No nameserver of {fqdn} answered. See `sublet health` for what is wrong.")
         decision = await self.follow(due, looked)
         if decision is None:
@@ -71,3 +74,7 @@ class ChildFollower:
                 problem="This registry has no validating resolver to look them up. Ask its operator to set health_resolver."
             )
         return await self._signalling.look_up(target)
+
+
+def _has_answers(looked: Looked) -> bool:
+    return any(reply.message for server in looked.seen.servers for reply in server.extra.values())
