@@ -84,6 +84,8 @@ PLACES: dict[str, tuple[str, str]] = {
     "withdraw": ("transfers", "withdraw"),
     "accept": ("transfers", "accept"),
     "decline": ("transfers", "decline"),
+    "get_automatic_ds": ("subdomains", "get_automatic_ds"),
+    "set_automatic_ds": ("subdomains", "set_automatic_ds"),
     "list_tickets": ("tickets", "list"),
     "open_ticket": ("tickets", "open"),
     "get_ticket": ("tickets", "get"),

@@ -54,8 +54,8 @@ def examples() -> Iterator[tuple[str, str]]:
             yield from ((words, line) for line in block.splitlines())
 
 
-REFUSED_EXAMPLES = ("zone repair",)
-"""The commands that are refused in a zone on the built-in name server, as that of the examples is."""
+REFUSED_EXAMPLES = ("zone repair", "subdomain check-ds")
+"""The commands that are refused in a zone on the built-in name server, as that of the examples is, and without automatic DS."""
 
 
 def members(shape: str) -> set[str]:

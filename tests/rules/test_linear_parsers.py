@@ -25,6 +25,7 @@ from sublet.dns.ds import parse_ds
 from sublet.dns.look_alikes import skeleton
 from sublet.dns.names import map_part, parse_domain_name, parse_host_name, parse_label
 from sublet.dns.nameserver import NameServer
+from sublet.dns.notify import answer_notify
 from sublet.dns.query import read_query as read_dns_query
 from sublet.dns.types import DnskeyInput, DsInput, GlueInput
 from sublet.dns.wire import read_name, read_record, walk
@@ -331,6 +332,7 @@ PARSERS: dict[str, dict[str, tuple[Make, int]]] = {
     },
     "check_delegation": built(DELEGATIONS, delegation, BODY),
     "read_query of a packet": built(PACKETS, read_dns_query, 4096),
+    "answer_notify of a packet": built(PACKETS, lambda packet: answer_notify(packet, is_limited=False), 512),
     "the name server": built(PACKETS, lambda packet: asyncio.run(_answer(packet)), 4096),
     "read_record": built(PACKETS, read_records, MESSAGE),
     "read_name": built(PACKETS, lambda wire: read_name(wire, 12, {}), MESSAGE),

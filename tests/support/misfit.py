@@ -22,6 +22,7 @@ class Misfit:
 
     `faults` may have: `no_tcp`, `no_edns` (FORMERR), `upward` (a referral to the root), `large_udp` (answers larger than allowed), `silent`
     (takes queries and never answers), `servfail`, `tarpit` (a connection over TCP that never ends, and silence over UDP).
+    `forged_over_udp` (CDS records only there).
     `asked` counts queries; `times` are their instants.
     """
 
@@ -55,6 +56,8 @@ def answer(misfit: Misfit, wire: bytes, *, over_tcp: bool) -> bytes | None:
     response.flags |= dns.flags.AA
     for line in misfit.records:
         name, ttl, _, rdtype, rdata = line.split(" ", 4)
+        if over_tcp and rdtype == "CDS" and "forged_over_udp" in faults:
+            continue
         if dns.rdatatype.from_text(rdtype) == asked.rdtype and dns.name.from_text(name) == asked.name:
             response.answer.append(dns.rrset.from_text(name, int(ttl), "IN", rdtype, rdata))
     if "large_udp" in faults and not over_tcp:

@@ -334,12 +334,13 @@ def resolver(
     stubs: dict[str, tuple[str, int]],
     trust_anchors: Sequence[str] = (),
     options: Sequence[str] = (),
+    address: tuple[str, int] | None = None,
 ) -> Iterator[tuple[str, int]]:
     """Run a validating unbound and yield its address; `stubs` are the name servers of zones.
 
     `options` are more lines of its server clause.
     """
-    host, port = free_address()
+    host, port = address or free_address()
     folder.mkdir(parents=True, exist_ok=True)
     lines = [
         "server:",

@@ -7,13 +7,16 @@ from typer import Argument, Option
 
 from sublet.accounts.find import find_user
 from sublet.accounts.store import list_users
+from sublet.automatic_ds.child_follower import ChildFollower
+from sublet.automatic_ds.model import Decision, Keep, Refuse, Remove, Replace
 from sublet.cli.options import Limit, OnlyDomain, OnlyUser, ReasonForUser, SubdomainName
 from sublet.cli.output import Answer, facts, members, print_warning, table_of
 from sublet.cli.session import Session, change, new_app, question
-from sublet.db import Tx
+from sublet.db import Database, Tx
 from sublet.dns.delegation import delegation_warnings
-from sublet.dns.types import GlueInput
+from sublet.dns.types import DsRecord, GlueInput
 from sublet.errors import check_one_of, validation_failed
+from sublet.health.checker import Checker
 from sublet.platform_domains.find import find_platform_domain
 from sublet.platform_domains.model import ADMIN
 from sublet.subdomains.delete import operator_delete
@@ -30,7 +33,7 @@ from sublet.subdomains.suspend import unsuspend as unsuspend_verb
 from sublet.subdomains.transfer import transfer as transfer_verb
 
 app = new_app(
-    "List and show registered names; register, renew, move, delete, suspend, restore and purge them."
+    "List and show registered names; register, check, renew, move, delete, suspend, restore and purge them."
 )
 
 
@@ -159,6 +162,37 @@ def _split_glue(text: str) -> list[GlueInput]:
         GlueInput(host, ipv6=each) if ":" in each else GlueInput(host, ipv4=each)
         for each in addresses or [""]
     ]
+
+
+@change(app, "check-ds")
+def check_ds(session: Session, name: SubdomainName) -> Answer:
+    """Ask a name's nameservers now for CDS and CDNSKEY records, and change its DS records if they ask for it."""
+    settings = session.settings
+
+    async def check(db: Database) -> tuple[str, Decision]:
+        return await ChildFollower(db, settings.health_resolver).check(Checker(settings, db), name)
+
+    fqdn, decision = session.use(check)
+    match decision:
+        case Keep():
+            did, line = "kept", f"The DS records of {fqdn} stay as they are."
+        case Replace():
+            did, line = "replaced", f"{fqdn} has new DS records."
+        case Remove():
+            did, line = "removed", f"{fqdn} has no DS records any more."
+        case Refuse(_, message):
+            did, line = "refused", f"The DS records of {fqdn} stay as they are. {message}"
+    refusal = decision.code if isinstance(decision, Refuse) else None
+    ds_records = session.read(find_for_operator, name).delegation.ds_records
+    return Answer(
+        {
+            "fqdn": fqdn,
+            "outcome": did,
+            "refusal": refusal,
+            "ds_records": [members(each, DsRecord.__slots__) for each in ds_records],
+        },
+        (line,),
+    )
 
 
 @change(app, "renew")

@@ -8,7 +8,7 @@ response comes from; give such a host's addresses one by one.
 import asyncio
 import contextlib
 import socket
-from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
 from ipaddress import ip_address, ip_network
 from itertools import zip_longest
@@ -19,6 +19,7 @@ import dns.rcode
 import structlog
 
 from sublet.dns.answer import alias_targets, answer, refusal
+from sublet.dns.notify import NotifyLimit, answer_notify, is_notify
 from sublet.dns.query import Query, read_query
 from sublet.dns.response import Response, bare_response, truncated_response
 from sublet.dns.response_limit import ResponseLimit
@@ -28,6 +29,10 @@ from sublet.dns.wire import HEADER_BYTES
 ReadZones = Callable[[Collection[str]], Awaitable[Mapping[str, ZoneView]]]
 """Gives what zones hold around query names (lower case, no final dot, odd octets as `\\ddd`); left out: in no zone of ours."""
 
+OnNotify = Callable[[str], Coroutine[None, None, None]]
+"""Acts on a NOTIFY message about a child, in the background."""
+NOTIFIES_MAX = 100
+"""The most NOTIFY messages that are acted on at once."""
 QUERY_BYTES_MAX = 4096
 """No query is longer: a name is 255 bytes, and what EDNS adds is small."""
 
@@ -80,10 +85,14 @@ class NameServer:
         *,
         on_answer: Callable[[str], None] = lambda _rcode: None,
         on_limited: Callable[[], None] = lambda: None,
+        on_notify: OnNotify | None = None,
     ) -> None:
         self._read_zones = read_zones
         self._on_answer = on_answer
         self._on_limited = on_limited
+        self._on_notify = on_notify
+        self._notify_limit = NotifyLimit()
+        self._notified: set[asyncio.Task[None]] = set()
         self._limit = ResponseLimit()
         self._udp: list[_UdpEndpoint] = []
         self._tcp: list[asyncio.Server] = []
@@ -115,7 +124,7 @@ class NameServer:
         """Stop listening, drop the connections, and wait until all of it is gone. Queries being worked on get no answer."""
         for server in self._tcp:
             server.close()
-        tasks = list(self._connections)
+        tasks = [*self._connections, *self._notified]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
@@ -197,7 +206,7 @@ class NameServer:
 
         `hosts` are the addresses that queries over UDP came from, in their order; without them nothing is limited.
         """
-        queries = [_read(wire) for wire in wires]
+        queries = [self._take_notify(wire) or _read(wire) for wire in wires]
         names = {each.name for each in queries if isinstance(each, Query) and refusal(each) is None}
         views = await self._view(names) if names else {}
         replies: list[bytes | None] = []
@@ -214,6 +223,18 @@ class NameServer:
                 self._on_answer(dns.rcode.to_text(response.rcode))
             replies.append(response.wire if response is not None else None)
         return replies
+
+    def _take_notify(self, wire: bytes) -> Response | None:
+        """Return the response to a NOTIFY message, and act on it in the background; None for other messages."""
+        if self._on_notify is None or not is_notify(wire):
+            return None
+        now_seconds = asyncio.get_running_loop().time()
+        response, child = answer_notify(wire, is_limited=self._notify_limit.is_exceeded(now_seconds))
+        if child is not None and len(self._notified) < NOTIFIES_MAX:
+            task = asyncio.create_task(self._on_notify(child))
+            self._notified.add(task)
+            task.add_done_callback(self._notified.discard)
+        return response
 
     def _is_limited(self, host: str, response: Response) -> bool:
         """Count a response over UDP, and return True if it must be truncated. One without records is no longer than its query."""

@@ -164,3 +164,16 @@ def _signatures(message: dns.message.Message | None, covered: dns.rrset.RRset) -
         and rrset.covers == covered.rdtype
         for rdata in rrset
     ][:SIGNATURES_MAX]
+
+
+def matching_keys(name: dns.name.Name, keys: dns.rrset.RRset, ds_records: Sequence[DsRecord]) -> list[DNSKEY]:
+    """Return the keys that DS records lead to."""
+    return [each for each in list(keys)[:KEYS_MAX] if _matches(name, each, ds_records)]
+
+
+def valid_signatures(
+    rrset: dns.rrset.RRset, signatures: Sequence[RRSIG], keys: Sequence[DNSKEY], now: datetime
+) -> list[RRSIG]:
+    """Return the signatures of a set of records that are valid at `now`, by one of these keys."""
+    covering = [each for each in signatures if each.type_covered == rrset.rdtype]
+    return [each for each, key in _pairs(covering, keys) if _is_valid(rrset, each, key, now.timestamp())]

@@ -17,7 +17,14 @@ from sublet.dns.types import Delegation
 from sublet.health.ask import Asker
 from sublet.health.model import HostAddresses, Observation, Server, Target, name_of
 from sublet.health.resolve import Resolver
-from sublet.health.targets import ADDRESSES_MAX, LOOK_SECONDS, Budget, Network, may_ask
+from sublet.health.targets import (
+    ADDRESSES_MAX,
+    EXTRA_QUERIES_MAX,
+    LOOK_SECONDS,
+    Budget,
+    Network,
+    may_ask,
+)
 
 Claim = Callable[[Sequence[str]], AbstractAsyncContextManager[datetime | None]]
 """Claims addresses for one look; yields when to come again if another look has one of them."""
@@ -61,6 +68,7 @@ class _Look:
         self._target = target
         self._name = name_of(target.fqdn)
         self._budget = Budget()
+        self._extra_budget = Budget(EXTRA_QUERIES_MAX)
         self._hosts: dict[str, HostAddresses] = {}
         self._not_public: list[str] = []
         self._is_online: bool | None = None
@@ -169,7 +177,7 @@ class _Look:
     def _asking_extra(self, rdtype: str) -> Callable[[Server], Awaitable[None]]:
         async def ask(server: Server) -> None:
             server.extra[rdtype] = await self._asker.ask(
-                server.address, self._name, rdtype, self._budget, tcp=True
+                server.address, self._name, rdtype, self._extra_budget, tcp=True
             )
 
         return ask

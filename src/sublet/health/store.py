@@ -26,6 +26,7 @@ from sqlalchemy.dialects import postgresql, sqlite
 
 from sublet.db import Prepared, Tx
 from sublet.health.model import Finding, Health, HealthChange, Level
+from sublet.platform_domains.store import platform_domains
 from sublet.schema import BIG_ID, Instant, metadata
 from sublet.subdomains.store import subdomains
 
@@ -164,6 +165,31 @@ def delay(tx: Tx, subdomain_ids: Sequence[int], until: datetime) -> None:
     """Set the next look at these names to an instant."""
     if subdomain_ids:
         _DELAY.run(tx, ids=list(subdomain_ids), until=until)
+
+
+_FOLLOWED = Prepared(
+    select(subdomains.c.id, _HEALTH.checked_at, _HEALTH.due_at)
+    .select_from(
+        subdomains.join(platform_domains).outerjoin(
+            delegation_health, _HEALTH.subdomain_id == subdomains.c.id
+        )
+    )
+    .where(
+        (subdomains.c.fqdn == bindparam("name"))
+        & (subdomains.c.nameserver_count > 0)
+        & subdomains.c.trashed_at.is_(None)
+        & (platform_domains.c.automatic_ds != "off")
+    )
+)
+
+
+def find_followed(tx: Tx, fqdn: str) -> tuple[int, datetime | None, datetime | None] | None:
+    """Return a name in the DNS whose platform domain follows the DS records of names, or None.
+
+    That is its id, when it was looked at last, and when it is due; None if it isn't looked at yet.
+    """
+    row = _FOLLOWED.one_or_none(tx, name=fqdn)
+    return None if row is None else (row[0], row[1], row[2])
 
 
 _PUBLISHED = and_(subdomains.c.nameserver_count > 0, subdomains.c.trashed_at.is_(None))

@@ -295,6 +295,18 @@ class AutoRenewBody(Struct, kw_only=True, forbid_unknown_fields=True):
     ) = None
 
 
+class AutomaticDsBody(Struct, kw_only=True, forbid_unknown_fields=True):
+    """Whether a name's DS records follow its zone. A member left out keeps what is stored."""
+
+    enabled: (
+        Annotated[bool, Meta(description="Whether CDS and CDNSKEY records of the zone are followed.")] | None
+    ) = None
+    bootstrap: (
+        Annotated[bool, Meta(description="Whether they also give the name its first DS records (RFC 9615).")]
+        | None
+    ) = None
+
+
 Scopes = Annotated[
     list[Annotated[str, Meta(extra_json_schema={"enum": list(SCOPES)})]],
     Meta(min_length=1, max_length=len(SCOPES)),

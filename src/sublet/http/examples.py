@@ -162,6 +162,14 @@ _AUTO_RENEW = {
         "charged_credits": 10,
     },
 }
+_AUTOMATIC_DS = {
+    "policy": "all",
+    "enabled": True,
+    "bootstrap": False,
+    "ds_records": [{**_DS, "source": "cds", "since": "2026-10-04T03:12:08.000000Z"}],
+    "followed_signed_at": "2026-10-04T02:00:00.000000Z",
+    "refusal": None,
+}
 _TRANSFER: dict[str, Any] = {
     "id": 3,
     "direction": "sent",
@@ -279,6 +287,7 @@ BODIES: dict[str, dict[str, Any]] = {
     "renew": {"confirm": True, "max_credits": 10},
     "restore": {},
     "set_auto_renew": {"enabled": True, "max_credits": 20},
+    "set_automatic_ds": {"enabled": True, "bootstrap": False},
     "push": {"to": "bob@example.org"},
     "withdraw": {},
     "accept": {},
@@ -568,6 +577,8 @@ ANSWERS: dict[str, dict[str, Any]] = {
     },
     "get_auto_renew": {"auto_renew": _AUTO_RENEW},
     "set_auto_renew": {"subdomain": _SUBDOMAIN, "auto_renew": _AUTO_RENEW},
+    "get_automatic_ds": {"automatic_ds": {**_AUTOMATIC_DS, "bootstrap": True}},
+    "set_automatic_ds": {"automatic_ds": _AUTOMATIC_DS},
     "push": {"transfer": _TRANSFER},
     "list_transfers": {"transfers": [_TRANSFER], "page": _PAGE},
     "get_transfer": {"transfer": _TRANSFER},

@@ -51,6 +51,7 @@ from sublet.errors import (
 from sublet.http import (
     accounts,
     auth,
+    automatic_ds,
     health,
     me,
     organizations,
@@ -597,6 +598,22 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         subdomains.set_auto_renew_,
         shapes.SetAutoRenewAnswer,
         (*_OWN, RenewalNotAvailable, ValidationFailed, InsufficientScope, TokenRestricted),
+    ),
+    _endpoint(
+        "GET",
+        "/subdomains/{fqdn}/automatic-ds",
+        "subdomains:read",
+        automatic_ds.get_automatic_ds,
+        shapes.AutomaticDsAnswer,
+        (SubdomainNotFound,),
+    ),
+    _endpoint(
+        "PUT",
+        "/subdomains/{fqdn}/automatic-ds",
+        "subdomains:write",
+        automatic_ds.set_automatic_ds_,
+        shapes.AutomaticDsAnswer,
+        _OWN,
     ),
     _endpoint(
         "POST",

@@ -8,14 +8,16 @@ from msgspec import Meta, Struct, convert
 
 from sublet.accounts.roles import ROLES
 from sublet.accounts.sessions import HOW
+from sublet.automatic_ds.model import REFUSALS as DS_REFUSALS
 from sublet.credits.coupons import COUPON_ACTIONS
 from sublet.credits.ledger import KINDS
 from sublet.health.findings import CODES as FINDING_CODES
 from sublet.health.model import STATES as HEALTH_STATES
 from sublet.health.model import Level
-from sublet.platform_domains.model import ADMIN, MODES
+from sublet.platform_domains.model import ADMIN, AUTOMATIC_DS, MODES
 from sublet.restrictions import SCOPES
 from sublet.subdomains.activity import BY
+from sublet.subdomains.ds_sources import SOURCES as DS_SOURCES
 from sublet.subdomains.lifecycle import ACTIONS, STATUS_LABELS
 from sublet.subdomains.timeline import EVENTS
 from sublet.subdomains.transfers.model import DIRECTIONS, STATES
@@ -919,6 +921,46 @@ class AttemptShape(Shape, kw_only=True, frozen=True):
     outcome: Annotated[str, _one_of(("renewed", "failed"))]
     detail: str | None
     charged_credits: Credits | None
+
+
+class SourcedDsShape(Shape, kw_only=True, frozen=True):
+    """A DS record with its source: the registrant or the operator set it, or CDS and CDNSKEY records of the zone did. Null: unknown."""
+
+    key_tag: int
+    algorithm: int
+    digest_type: int
+    digest: str
+    source: Annotated[str, _one_of(DS_SOURCES)] | None
+    since: Moment | None
+
+
+class DsRefusalShape(Shape, kw_only=True, frozen=True):
+    """The request of the zone that is refused now."""
+
+    code: Annotated[str, _one_of(DS_REFUSALS)]
+    message: str
+    since: Moment
+
+
+class AutomaticDsShape(Shape, kw_only=True, frozen=True):
+    """Whether and how the DS records of a subdomain follow its zone.
+
+    `policy` is the platform domain's: off, rollover (changes), bootstrap (the first DS records), all. `followed_signed_at` is when the
+    request was signed that was followed last; older ones are refused.
+    """
+
+    policy: Annotated[str, _one_of(AUTOMATIC_DS)]
+    enabled: bool
+    bootstrap: bool
+    ds_records: list[SourcedDsShape]
+    followed_signed_at: Moment | None
+    refusal: DsRefusalShape | None
+
+
+class AutomaticDsAnswer(Success, kw_only=True, frozen=True):
+    """The automatic DS of a subdomain."""
+
+    automatic_ds: AutomaticDsShape
 
 
 class AutoRenewShape(Shape, kw_only=True, frozen=True):

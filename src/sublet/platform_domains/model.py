@@ -16,6 +16,7 @@ ADMIN = "admin"
 """The mode of names that the operator registers and renews. It is never offered, and the API refuses it."""
 
 DELEGATION_CHECKS = ("off", "warn", "require")
+AUTOMATIC_DS = ("off", "rollover", "bootstrap", "all")
 LABEL_CLASSES = ("standard", "premium", "special", "reserved", "blocked")
 CREDITS_MAX = 10**12
 """The highest price of an offer or a label, in credits."""
@@ -100,6 +101,14 @@ class PlatformDomain(msgspec.Struct, frozen=True):
             "Look at the nameservers before a name is registered or changed: off; warn of what is broken; require that they work.",
             "off",
             "off|warn|require",
+        ),
+    ]
+    automatic_ds: Annotated[
+        str,
+        Setting(
+            "Follow CDS and CDNSKEY records of names: off; rollover, to change DS records; bootstrap, to find the first ones (RFC 9615); all.",
+            "off",
+            "off|rollover|bootstrap|all",
         ),
     ]
     nameservers_min: Annotated[

@@ -8,7 +8,7 @@ from sublet.accounts.fields import check_text
 from sublet.dns.names import InvalidName, parse_host_name, shown
 from sublet.dns.types import Secondary
 from sublet.errors import FieldError, check_one_of
-from sublet.platform_domains.model import DELEGATION_CHECKS, SETTINGS
+from sublet.platform_domains.model import AUTOMATIC_DS, DELEGATION_CHECKS, SETTINGS
 
 HOSTS_MAX = 13
 """Most apex nameservers, and most secondaries."""
@@ -37,6 +37,7 @@ def check_settings(values: Mapping[str, Any]) -> tuple[dict[str, Any], list[Fiel
             sentence = f"Give {setting.limits[0]} to {setting.limits[1]}."
             errors.append(FieldError(name, "value_invalid", sentence))
     errors += check_one_of("delegation_check", values["delegation_check"], DELEGATION_CHECKS)
+    errors += check_one_of("automatic_ds", values["automatic_ds"], AUTOMATIC_DS)
     if values["nameservers_min"] > values["nameservers_max"]:
         sentence = "It is above nameservers_max. Give a smaller nameservers_min, or a larger nameservers_max."
         errors.append(FieldError("nameservers_min", "value_invalid", sentence))

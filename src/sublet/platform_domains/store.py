@@ -58,6 +58,7 @@ _OWN_TYPES: dict[str, TypeEngine[Any]] = {
 _SERVER_DEFAULTS: dict[str, str | ColumnElement[Any]] = {
     "look_alike_check": true(),
     "delegation_check": "off",
+    "automatic_ds": "off",
 }
 """The defaults of settings that a later migration added, for the rows that existed."""
 

@@ -59,7 +59,7 @@ _OF_A_SESSION = (
 )  # fmt: skip
 # What the built-in name server reads of a name: not whose it is.
 _OF_A_DELEGATION = (
-    "platform_domain_id", "fqdn", "nameservers", "nameserver_count", "glue", "ds_records", "generation_at",
+    "id", "platform_domain_id", "fqdn", "nameservers", "nameserver_count", "glue", "ds_records", "generation_at",
     "suspended_at", "trashed_at", "purged_at", "released_at",
 )  # fmt: skip
 # The tables in which each process registers itself and the marks of its commits.
@@ -84,6 +84,7 @@ _OF_THE_LEDGER: Grants = {
     "ledger_accounts": _ADD | _update("balance"),
     "subdomains": _ADD | _update(*_OF_A_NAME),
     "nameserver_hosts": _ALL,
+    "automatic_ds": _ADD | _update(),
 }
 
 API = Role(
@@ -182,6 +183,9 @@ DNS = Role(
         "platform_domains": _READ,
         "subdomains": {"SELECT": _OF_A_DELEGATION},
         "zone_records": _READ,
+        # A NOTIFY message makes a look due.
+        "delegation_health": {"SELECT": ("subdomain_id", "checked_at", "due_at"), "INSERT": WHOLE}
+        | _update("due_at"),
     },
 )
 OPERATOR = Role(
@@ -237,9 +241,10 @@ OPERATOR = Role(
         "idempotency_keys": _READ | _DELETE,
         "leases": _READ,
         "rate_windows": _READ,
+        "automatic_ds": _ADD | _update(),
         "delegation_health": _READ,
         "health_changes": _READ,
-        "health_targets": _READ,
+        "health_targets": _ADD | _update(),
     },
 )
 SERVE = Role("serve", "`sublet serve`, which is all of these in one process", {}, ("api", "worker", "dns"))

@@ -1,10 +1,11 @@
 """The built-in name server as a part of a process, and the addresses at which this host reaches all built-in name servers."""
 
 from collections.abc import AsyncIterator, Collection, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 
 from prometheus_client import Counter
 
+from sublet.automatic_ds.schedule_check import schedule_check
 from sublet.config import Settings, SettingsError, parse_dns_servers, parse_listen, public_dns_addresses
 from sublet.db import Database
 from sublet.dns.nameserver import NameServer
@@ -36,8 +37,15 @@ async def name_server_running(
     async def read_zones(names: Collection[str]) -> Mapping[str, ZoneView]:
         return await db.read(view_zones, names, addresses)
 
+    async def on_notify(child: str) -> None:
+        with suppress(Unavailable):  # already logged; the daily look comes anyway
+            await db.write(schedule_check, child)
+
     server = NameServer(
-        read_zones, on_answer=lambda rcode: answered.labels(rcode).inc(), on_limited=limited.inc
+        read_zones,
+        on_answer=lambda rcode: answered.labels(rcode).inc(),
+        on_limited=limited.inc,
+        on_notify=on_notify,
     )
     try:
         port = await server.start(host, port)

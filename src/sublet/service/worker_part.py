@@ -6,6 +6,7 @@ from functools import partial
 
 from prometheus_client import Histogram
 
+from sublet.automatic_ds.child_follower import ChildFollower
 from sublet.config import Settings
 from sublet.db import Database
 from sublet.health.checker import Checker
@@ -65,7 +66,12 @@ async def worker_running(
     mailer = Mailer(db, transport)
     zone_watch, server_watch = ZoneWatch(db), ServerWatch(db, primary_of, monotonic)
     keeper = ZoneKeeper(db, settings.database_url, primary_of, holder=presence.id)
-    health = HealthKeeper(db, Checker(settings, db) if settings.health_checks else None, holder=presence.id)
+    health = HealthKeeper(
+        db,
+        Checker(settings, db) if settings.health_checks else None,
+        holder=presence.id,
+        follower=ChildFollower(db, settings.health_resolver),
+    )
     parts = (publisher, clockwork, mailer, zone_watch, server_watch, keeper, health)
     metrics.registry.register(WorkerMetrics(*parts))
     async with running(*(part.run() for part in parts)) as tasks:

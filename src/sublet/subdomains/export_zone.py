@@ -12,7 +12,7 @@ from sublet.platform_domains import zone_store
 from sublet.platform_domains.model import PlatformDomain
 from sublet.platform_domains.nested import zone_cut
 from sublet.subdomains import store
-from sublet.subdomains.view_zone import apex_of, serial_of
+from sublet.subdomains.view_zone import apex_of, dsync_records, serial_of
 
 
 def export_zone(tx: Tx, platform_domain: PlatformDomain, addresses: Sequence[str] = ()) -> Iterator[Record]:
@@ -24,6 +24,9 @@ def export_zone(tx: Tx, platform_domain: PlatformDomain, addresses: Sequence[str
     children = _children(tx, platform_domain)
     hosts = {*apex.nameservers, *(host for child in children for host in child.apex_nameservers)}
     yield from apex_records(apex)
+    for record in dsync_records(platform_domain):
+        if not zone_store.find_records(tx, platform_domain.id, {record.owner}):
+            yield record
     yield from _cuts_and_addresses(tx, platform_domain, children, hosts, addresses)
     cuts = [child.domain for child in children]
     for adopted in zone_store.stream_zone_records(tx, platform_domain.id):

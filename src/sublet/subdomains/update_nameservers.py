@@ -1,5 +1,6 @@
 """Update a subdomain's nameservers, glue and DS records (spec, part 4, PUT /subdomains/{fqdn}/nameservers)."""
 
+from dataclasses import replace
 from datetime import timedelta
 from math import ceil
 
@@ -11,7 +12,7 @@ from sublet.db import Tx
 from sublet.dns.delegation import check_delegation, prune_glue
 from sublet.dns.types import Delegation, DsInput, GlueInput
 from sublet.errors import FieldError, RateLimited, validation_failed
-from sublet.subdomains import delegation_store, store
+from sublet.subdomains import automatic_ds_store, delegation_store, store
 from sublet.subdomains.find import find_in_account, refuse_unless_allowed
 from sublet.subdomains.model import Subdomain, UpdateNameservers
 from sublet.subdomains.nameservers import (
@@ -66,6 +67,8 @@ def update_nameservers(
             owner_id=subdomain.id,
         )
         delegation_store.update_delegation(tx, subdomain, delegation)
+        if stored.ds_records and not delegation.ds_records:
+            _stop_bootstrapping(tx, subdomain.id)
         audit.record(
             tx,
             actor,
@@ -98,6 +101,12 @@ def changed_delegation(
         nameservers_min=1 if command.nameservers is None else subdomain.nameservers_min,
         nameservers_max=13 if command.nameservers is None else subdomain.nameservers_max,
     )
+
+
+def _stop_bootstrapping(tx: Tx, subdomain_id: int) -> None:
+    """Find no first DS records for a name whose user removed them, until the user turns that on again."""
+    known = automatic_ds_store.find_automatic_ds(tx, subdomain_id)
+    automatic_ds_store.save_automatic_ds(tx, known, replace(known, bootstrap=False))
 
 
 def _refuse_too_many(tx: Tx, subdomain_id: int, changes_per_day: int) -> None:

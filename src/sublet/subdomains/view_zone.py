@@ -67,6 +67,8 @@ def _view(
     for path in paths:
         owners.update(path, (f"*.{each}" for each in path[1:]))
     records = zone_store.find_records(tx, platform_domain.id, owners)
+    notified = dsync_records(platform_domain)
+    records = {each.owner: (each,) for each in notified if each.owner in owners} | records
     for child in children:
         records |= zone_cut(child)
     _delegate(tx, platform_domain, {each for path in paths for each in path}, records)
@@ -76,6 +78,7 @@ def _view(
         # Whether names at and below a delegation exist doesn't matter: they get a referral (RFC 1034, section 4.3.2).
         if path[0] != zone and not _is_delegated(path, records):
             existing.update(_existing(tx, platform_domain, path, records))
+            existing.update(each.owner.partition(".")[2] for each in notified)
     return ZoneView(
         apex_of(platform_domain, serial_of(tx, platform_domain), addresses), records, frozenset(existing)
     )
@@ -168,6 +171,15 @@ def _by_owner(records: Iterable[Record]) -> dict[str, tuple[Record, ...]]:
     for record in records:
         found[record.owner].append(record)
     return {owner: tuple(each) for owner, each in found.items()}
+
+
+def dsync_records(platform_domain: PlatformDomain) -> tuple[Record, ...]:
+    """Return where children send NOTIFY messages about their CDS records (RFC 9859): to this server, if the zone follows them."""
+    if platform_domain.automatic_ds == "off" or not platform_domain.apex_nameservers:
+        return ()
+    target = platform_domain.apex_nameservers[0]
+    owner = f"*._dsync.{platform_domain.domain}"
+    return (Record(owner, "DSYNC", platform_domain.apex_ttl_seconds, f"CDS NOTIFY 53 {target}."),)
 
 
 def apex_of(platform_domain: PlatformDomain, serial: int, addresses: Sequence[str] = ()) -> Apex:

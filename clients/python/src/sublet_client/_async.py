@@ -12,6 +12,7 @@ from sublet_client._transport import AsyncTransport
 from sublet_client.models import (
     AcceptedAnswer,
     Activity,
+    AutomaticDs,
     AutoRenew,
     Availability,
     Challenge,
@@ -1032,6 +1033,54 @@ class AsyncSubdomainsMethods:
                 fqdn=fqdn,
                 enabled=enabled,
                 max_credits=max_credits,
+                idempotency_key=idempotency_key,
+                if_match=if_match,
+            )
+        )
+
+    async def get_automatic_ds(self, fqdn: str) -> AutomaticDs:
+        """Get the automatic DS.
+
+        Whether the DS records follow the CDS and CDNSKEY records of the name's zone, where each came from,
+        and which request is refused now.
+
+        Args:
+            fqdn: The name in any case, with or without the final dot, as U-labels or A-labels; or the
+                subdomain's id.
+
+        Raises:
+            AccountSuspended, NotFound, SubdomainNotFound: and what every call raises.
+        """
+        return await self._transport.run(_calls.get_automatic_ds(fqdn=fqdn))
+
+    async def set_automatic_ds(
+        self,
+        fqdn: str,
+        *,
+        enabled: bool | None = None,
+        bootstrap: bool | None = None,
+        idempotency_key: str | None = None,
+        if_match: str | None = None,
+    ) -> AutomaticDs:
+        """Turn the automatic DS off or on.
+
+        `bootstrap` is also turned off by a change that removes all DS records by hand.
+
+        Args:
+            fqdn: The name in any case, with or without the final dot, as U-labels or A-labels; or the
+                subdomain's id.
+            enabled: Whether CDS and CDNSKEY records of the zone are followed.
+            bootstrap: Whether they also give the name its first DS records (RFC 9615).
+
+        Raises:
+            AccountSuspended, NotFound, SubdomainNotFound, SubdomainSuspended, PreconditionFailed: and what
+                every call raises.
+        """
+        return await self._transport.run(
+            _calls.set_automatic_ds(
+                fqdn=fqdn,
+                enabled=enabled,
+                bootstrap=bootstrap,
                 idempotency_key=idempotency_key,
                 if_match=if_match,
             )

@@ -12,6 +12,7 @@ from sublet_client._read import Page, PageInfo, member, page, whole
 from sublet_client.models import (
     AcceptedAnswer,
     Activity,
+    AutomaticDs,
     AutoRenew,
     Availability,
     Challenge,
@@ -188,6 +189,12 @@ class AutoRenewAnswer(msgspec.Struct, frozen=True):
     """The answer as it is sent."""
 
     auto_renew: AutoRenew
+
+
+class AutomaticDsAnswer(msgspec.Struct, frozen=True):
+    """The answer as it is sent."""
+
+    automatic_ds: AutomaticDs
 
 
 class TransferAnswer(msgspec.Struct, frozen=True):
@@ -836,6 +843,35 @@ def set_auto_renew(
         path_of("/subdomains/{fqdn}/auto-renew", fqdn=fqdn),
         whole(SetAutoRenewAnswer),
         body=given(enabled=enabled, max_credits=max_credits),
+        headers=given(**{"idempotency-key": idempotency_key, "if-match": if_match}),
+    )
+
+
+def get_automatic_ds(*, fqdn: str) -> Call[AutomaticDs]:
+    """Return the call of GET /subdomains/{fqdn}/automatic-ds."""
+    return Call(
+        "get_automatic_ds",
+        "GET",
+        path_of("/subdomains/{fqdn}/automatic-ds", fqdn=fqdn),
+        member(AutomaticDsAnswer, "automatic_ds"),
+    )
+
+
+def set_automatic_ds(
+    *,
+    fqdn: str,
+    enabled: bool | None = None,
+    bootstrap: bool | None = None,
+    idempotency_key: str | None = None,
+    if_match: str | None = None,
+) -> Call[AutomaticDs]:
+    """Return the call of PUT /subdomains/{fqdn}/automatic-ds."""
+    return Call(
+        "set_automatic_ds",
+        "PUT",
+        path_of("/subdomains/{fqdn}/automatic-ds", fqdn=fqdn),
+        member(AutomaticDsAnswer, "automatic_ds"),
+        body=given(enabled=enabled, bootstrap=bootstrap),
         headers=given(**{"idempotency-key": idempotency_key, "if-match": if_match}),
     )
 

@@ -549,6 +549,43 @@ class SetAutoRenewAnswer(msgspec.Struct, frozen=True, kw_only=True):
     auto_renew: AutoRenew
 
 
+class SourcedDs(msgspec.Struct, frozen=True, kw_only=True):
+    """A DS record with its source: the registrant or the operator set it, or CDS and CDNSKEY records of
+    the zone did. Null: unknown.
+    """
+
+    key_tag: int
+    algorithm: int
+    digest_type: int
+    digest: str
+    source: str | None
+    since: datetime | None
+
+
+class DsRefusal(msgspec.Struct, frozen=True, kw_only=True):
+    """The request of the zone that is refused now."""
+
+    code: str
+    message: str
+    since: datetime
+
+
+class AutomaticDs(msgspec.Struct, frozen=True, kw_only=True):
+    """Whether and how the DS records of a subdomain follow its zone.
+
+    `policy` is the platform domain's: off, rollover (changes), bootstrap (the first DS records),
+        all. `followed_signed_at` is when the
+    request was signed that was followed last; older ones are refused.
+    """
+
+    policy: str
+    enabled: bool
+    bootstrap: bool
+    ds_records: tuple[SourcedDs, ...]
+    followed_signed_at: datetime | None
+    refusal: DsRefusal | None
+
+
 class Transfer(msgspec.Struct, frozen=True, kw_only=True):
     """A name that its user offers to an address. Whether the address has an account is told once it
     answers.

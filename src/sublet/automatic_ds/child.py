@@ -1,0 +1,120 @@
+"""What the nameservers of a child publish about its keys, and what they all ask for together (rules)."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import datetime
+
+import dns.flags
+import dns.message
+import dns.name
+import dns.rcode
+import dns.rdatatype
+
+from sublet.automatic_ds.decide import decide
+from sublet.automatic_ds.model import Decision, Keep, Proof, Published, Refuse, Remove, Replace, Rules
+from sublet.dns.types import DsRecord
+from sublet.health.model import Observation, Reply, Server, Target, name_of
+
+TYPES = ("CDS", "CDNSKEY", "DNSKEY")
+"""What each server is asked, over TCP, beside the SOA record."""
+RECORDS_MAX = 32
+"""The most records of a set. More than validators use are a fault."""
+
+
+def decide_together(
+    target: Target, seen: Observation, proof: Proof | None, rules: Rules, now: datetime
+) -> Decision:
+    """Return what becomes of a name's DS records after a look: only what all nameservers say, each at every address.
+
+    Addresses that this machine has no route to don't count, but each nameserver must have answered somewhere.
+    """
+    servers = [each for each in seen.servers if each.soa.failure != "no_route"]
+    read = [published_by(name_of(target.fqdn), each) for each in servers]
+    if not any(each is not None and each.has_signal for each in read):
+        return Keep()
+    asked = {each.host for each in servers}
+    silent = [
+        *(each for each in target.delegation.nameservers if each not in asked),
+        *seen.not_public,
+        *(each.address for each, got in zip(servers, read, strict=True) if got is None),
+    ]
+    if silent:
+        return Refuse(
+            "servers_silent",
+            f"Not every nameserver answered about its CDS, CDNSKEY and DNSKEY records over TCP: {', '.join(silent)}. "
+            "Check the nameservers with GET …/health.",
+        )
+    published = [each for each in read if each is not None]
+    decisions = [
+        decide(name_of(target.fqdn), target.delegation.ds_records, each, proof, rules, now)
+        for each in published
+    ]
+    if any(not _is_same(each, published[0]) for each in published) or not _agree(decisions):
+        return Refuse(
+            "servers_differ",
+            "The nameservers publish different CDS, CDNSKEY or DNSKEY records, or signatures. Wait until all have the newest version of the zone.",
+        )
+    return _oldest(decisions)
+
+
+def asks_for_ds(target: Target, seen: Observation) -> bool:
+    """True if a nameserver publishes CDS or CDNSKEY records."""
+    read = [published_by(name_of(target.fqdn), each) for each in seen.servers]
+    return any(each is not None and each.has_signal for each in read)
+
+
+def published_by(name: dns.name.Name, server: Server) -> Published | None:
+    """Return what one server publishes; None if it gave no usable answer to one of the questions."""
+    replies = {"SOA": server.soa_tcp, **{rdtype: server.extra.get(rdtype) for rdtype in TYPES}}
+    messages = {rdtype: _message(reply) for rdtype, reply in replies.items()}
+    found = Published()
+    for rdtype, message in messages.items():
+        if message is None:
+            return None
+        kind = dns.rdatatype.from_text(rdtype)
+        rrset = next((each for each in message.answer if each.name == name and each.rdtype == kind), None)
+        if rrset is not None and len(rrset) > RECORDS_MAX:
+            return None
+        signatures = tuple(
+            rdata
+            for each in message.answer
+            if each.name == name and each.rdtype == dns.rdatatype.RRSIG and each.covers == kind
+            for rdata in list(each)[:RECORDS_MAX]
+        )
+        found = replace(found, **{rdtype.lower(): rrset}, signatures=(*found.signatures, *signatures))
+    return found
+
+
+def _message(reply: Reply | None) -> dns.message.Message | None:
+    """Return an authoritative answer, also one without records; else None."""
+    if reply is None or reply.message is None:
+        return None
+    message = reply.message
+    usable = message.rcode() == dns.rcode.NOERROR and message.flags & dns.flags.AA
+    return message if usable and not message.flags & dns.flags.TC else None
+
+
+def _is_same(one: Published, other: Published) -> bool:
+    return all(
+        frozenset(getattr(one, each) or ()) == frozenset(getattr(other, each) or ())
+        for each in ("cds", "cdnskey", "dnskey")
+    )
+
+
+def _agree(decisions: Sequence[Decision]) -> bool:
+    return len({_meaning(each) for each in decisions}) == 1
+
+
+def _meaning(decision: Decision) -> tuple[str, tuple[DsRecord, ...] | str]:
+    match decision:
+        case Replace(ds_records, _):
+            return "replace", ds_records
+        case Refuse(code, _):
+            return "refuse", code
+    return type(decision).__name__, ()
+
+
+def _oldest(decisions: Sequence[Decision]) -> Decision:
+    """Return one of decisions that agree: the one that was signed first, because servers may sign on their own."""
+    signed = [each for each in decisions if isinstance(each, Replace | Remove)]
+    return min(signed, key=lambda each: each.signed_at) if signed else decisions[0]

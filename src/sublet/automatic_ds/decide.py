@@ -1,0 +1,223 @@
+"""Decide what becomes of a name's DS records (rules): RFC 7344, RFC 8078 and RFC 9615."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+import dns.dnssec
+import dns.dnssectypes
+import dns.name
+import dns.rrset
+from dns.rdtypes.ANY.DNSKEY import DNSKEY
+from dns.rdtypes.ANY.DS import DS
+
+from sublet.automatic_ds.model import Decision, Keep, Proof, Published, Refuse, Remove, Replace, Rules
+from sublet.dns.delegation import DS_RECORDS_MAX
+from sublet.dns.ds import SHA256, InvalidDs, parse_ds
+from sublet.dns.types import DsInput, DsRecord
+from sublet.health.chain import matching_keys, valid_signatures
+
+_DELETE = 0
+"""The algorithm of the CDS and CDNSKEY records that ask to delete the DS records (RFC 8078, section 4)."""
+
+
+def decide(
+    name: dns.name.Name,
+    current: Sequence[DsRecord],
+    published: Published,
+    proof: Proof | None,
+    rules: Rules,
+    now: datetime,
+) -> Decision:
+    """Return what becomes of the DS records of a name, whose nameservers all publish the same.
+
+    A name with DS records changes them if a key that they lead to signed the request (RFC 7344, section 4.1). A name without gets its
+    first ones if `proof` has the same records, validated at all signalling names (RFC 9615, section 4.2). In any case the keys must
+    validate under the new DS records, with each of their algorithms.
+    """
+    if not published.has_signal or not (rules.rollover if current else rules.bootstrap):
+        return Keep()
+    case = _Case(name, tuple(current), published, now)
+    if _asks_to_delete(published) and not current:
+        return Keep()
+    refusal = case.refuse_unless_signed() if current else _refuse_unless_proven(published, proof)
+    if refusal is not None:
+        return refusal
+    signed_at = case.signed_at()
+    if signed_at is None:
+        return Refuse(
+            "not_authentic", "The CDS and CDNSKEY records have no valid signature. Sign the zone again."
+        )
+    if rules.signed_after is not None and signed_at < rules.signed_after:
+        return Refuse(
+            "replayed",
+            f"The CDS or CDNSKEY records were signed on {signed_at:%Y-%m-%d %H:%M} UTC, before those that were followed last. "
+            "Check that every nameserver has the newest version of the zone.",
+        )
+    return case.wanted(signed_at)
+
+
+def _records(rrset: dns.rrset.RRset | None) -> frozenset[object]:
+    return frozenset() if rrset is None else frozenset(rrset)
+
+
+def _asks_to_delete(published: Published) -> bool:
+    return any(
+        each.algorithm == _DELETE for rrset in (published.cds, published.cdnskey) for each in rrset or ()
+    )
+
+
+def _refuse_unless_proven(published: Published, proof: Proof | None) -> Refuse | None:
+    """Return the refusal of first DS records whose signalling names don't have the same records."""
+    problem = "They were not looked up." if proof is None else proof.problem
+    if proof is not None and problem is None:
+        same = _records(proof.cds) == _records(published.cds) and _records(proof.cdnskey) == _records(
+            published.cdnskey
+        )
+        problem = (
+            None
+            if same
+            else "They have other CDS or CDNSKEY records than the zone. Publish the same at each of them."
+        )
+    if problem is None:
+        return None
+    return Refuse(
+        "not_bootstrapped",
+        f"The zone asks for its first DS records, but its signalling names don't confirm it. {problem}",
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Case:
+    name: dns.name.Name
+    current: tuple[DsRecord, ...]
+    published: Published
+    now: datetime
+
+    @property
+    def _signals(self) -> list[dns.rrset.RRset]:
+        return [each for each in (self.published.cds, self.published.cdnskey) if each is not None]
+
+    def _signers(self) -> list[DNSKEY]:
+        """Return the keys that may sign a request: those that the present DS records lead to, or for first ones any key of the zone."""
+        if self.published.dnskey is None:
+            return []
+        if not self.current:
+            return list(self.published.dnskey)
+        return matching_keys(self.name, self.published.dnskey, self.current)
+
+    def refuse_unless_signed(self) -> Refuse | None:
+        """Return the refusal of a request that the present chain of trust doesn't validate."""
+        signers, signatures = self._signers(), self.published.signatures
+        dnskey = self.published.dnskey
+        if dnskey is None or not valid_signatures(dnskey, signatures, signers, self.now):
+            return Refuse(
+                "chain_broken",
+                "The zone's DNSKEY records don't validate under the present DS records. Repair the chain by hand, with PUT …/nameservers.",
+            )
+        for rrset in self._signals:
+            if not valid_signatures(rrset, signatures, signers, self.now):
+                return Refuse(
+                    "not_authentic",
+                    "The CDS or CDNSKEY records have no valid signature by a key that the present DS records lead to. "
+                    "Sign them with that key.",
+                )
+        return None
+
+    def signed_at(self) -> datetime | None:
+        """Return when the request was signed: of each set the newest valid signature counts, of the two sets the older one."""
+        newest = []
+        for rrset in self._signals:
+            valid = valid_signatures(rrset, self.published.signatures, self._signers(), self.now)
+            if not valid:
+                return None
+            newest.append(max(each.inception for each in valid))
+        return datetime.fromtimestamp(min(newest), UTC)
+
+    def wanted(self, signed_at: datetime) -> Decision:
+        """Return what an authentic request means."""
+        if _asks_to_delete(self.published):
+            if any(len(each) != 1 or each[0].algorithm != _DELETE for each in self._signals):
+                return Refuse(
+                    "malformed",
+                    "The zone asks to delete its DS records, and has other CDS or CDNSKEY records too. Publish one or the other.",
+                )
+            return Remove(signed_at)
+        if self._is_contradictory():
+            return Refuse(
+                "contradictory",
+                "The CDS records and the CDNSKEY records name different keys. Publish both for the same keys.",
+            )
+        ds_records = self._ds_records()
+        if not 0 < len(ds_records) <= DS_RECORDS_MAX or not _covers_evenly(ds_records):
+            return Refuse(
+                "unsupported",
+                f"The CDS and CDNSKEY records don't lead to 1 to {DS_RECORDS_MAX} DS records of accepted algorithms, with the same digest "
+                "types for each key. Publish CDS records of digest type 2 (SHA-256).",
+            )
+        if not self._validates_under(ds_records):
+            return Refuse(
+                "would_break",
+                "The zone would not validate under the DS records that it asks for. "
+                "Sign the DNSKEY records with a key of each algorithm among them first.",
+            )
+        return Keep() if set(ds_records) == set(self.current) else Replace(ds_records, signed_at)
+
+    def _is_contradictory(self) -> bool:
+        """True if one set names a key that the other doesn't."""
+        if self.published.cds is None or self.published.cdnskey is None:
+            return False
+        named = {(each.key_tag, each.algorithm, each.digest_type, each.digest) for each in self.published.cds}
+        types = {each.digest_type for each in self.published.cds} & {1, SHA256, 4}
+        made = {
+            (ds.key_tag, ds.algorithm, ds.digest_type, ds.digest)
+            for key in self.published.cdnskey
+            for digest_type in types
+            for ds in [_ds_of(self.name, key, digest_type)]
+        }
+        return {each for each in named if each[2] in types} != made
+
+    def _ds_records(self) -> tuple[DsRecord, ...]:
+        """Return the accepted DS records: those of CDS, or if it has none those of CDNSKEY with SHA-256."""
+        made = [_ds_of(self.name, each, SHA256) for each in self.published.cdnskey or ()]
+        return _accepted(self.name, self.published.cds or ()) or _accepted(self.name, made)
+
+    def _validates_under(self, ds_records: Sequence[DsRecord]) -> bool:
+        """True if the keys validate under DS records with each of their algorithms, and the SOA record under the keys (RFC 6840, section 5.11)."""
+        dnskey, signatures = self.published.dnskey, self.published.signatures
+        if dnskey is None:
+            return False
+        entries = matching_keys(self.name, dnskey, ds_records)
+        valid = valid_signatures(dnskey, signatures, entries, self.now)
+        if {each.algorithm for each in ds_records} != {int(each.algorithm) for each in valid}:
+            return False
+        soa = self.published.soa
+        return soa is None or bool(valid_signatures(soa, signatures, list(dnskey), self.now))
+
+
+def _ds_of(name: dns.name.Name, key: DNSKEY, digest_type: int) -> DS:
+    return dns.dnssec.make_ds(name, key, dns.dnssectypes.DSDigest(digest_type), validating=True)
+
+
+def _accepted(name: dns.name.Name, wanted: Iterable[DS]) -> tuple[DsRecord, ...]:
+    """Return the DS records of algorithms and digest types that this registry publishes, in one order."""
+    owner = name.to_text(omit_final_dot=True)
+    accepted = set()
+    for each in wanted:
+        try:
+            accepted.add(
+                parse_ds(
+                    owner,
+                    DsInput(each.key_tag, int(each.algorithm), int(each.digest_type), each.digest.hex()),
+                )
+            )
+        except InvalidDs:
+            continue
+    return tuple(sorted(accepted, key=lambda each: (each.key_tag, each.algorithm, each.digest_type)))
+
+
+def _covers_evenly(ds_records: Sequence[DsRecord]) -> bool:
+    """True if each key has a DS record of each digest type: validators may use only one of the types."""
+    keys = {(each.key_tag, each.algorithm) for each in ds_records}
+    types = {each.digest_type for each in ds_records}
+    return len(ds_records) == len(keys) * len(types)

@@ -1,0 +1,119 @@
+"""Follow what a child asks for: the worker's verb that changes DS records, or records why not."""
+
+from dataclasses import replace
+from datetime import timedelta
+
+from sublet import audit
+from sublet.accounts.find import find_member
+from sublet.audit import SYSTEM
+from sublet.automatic_ds.mails import change_mail
+from sublet.automatic_ds.model import Decision, Keep, Refuse, Remove, Replace, Rules
+from sublet.db import Tx
+from sublet.dns.types import Delegation
+from sublet.errors import Conflict
+from sublet.health.looks import target_of
+from sublet.health.model import DueLook
+from sublet.health.store import delay
+from sublet.mail.outbox import enqueue
+from sublet.platform_domains.store import find_platform_domain
+from sublet.subdomains import delegation_store, store
+from sublet.subdomains.automatic_ds_store import AutomaticDs, find_automatic_ds, save_automatic_ds
+from sublet.subdomains.ds_sources import FOLLOWED
+from sublet.subdomains.find import find_for_operator, lock_for_operator
+from sublet.subdomains.lifecycle import is_delegated
+from sublet.subdomains.model import Subdomain
+
+REFUSED = "automatic_ds.refuse"
+AGAIN = timedelta(minutes=5)
+SPREADS_WITHIN = timedelta(hours=1)
+"""For how long a name is looked at each `AGAIN` if its nameservers don't agree: a change spreads to secondaries meanwhile."""
+_SPREADING = frozenset({"servers_silent", "servers_differ"})
+
+
+def find_rules(tx: Tx, subdomain_id: int) -> Rules | None:
+    """Return what may be followed for a name; None if nothing."""
+    subdomain = store.find_subdomain(tx, subdomain_id)
+    if subdomain is None or not is_delegated(subdomain):
+        return None
+    platform_domain = find_platform_domain(tx, subdomain.platform_domain_id)
+    policy = platform_domain.automatic_ds if platform_domain is not None else "off"
+    known = find_automatic_ds(tx, subdomain_id)
+    if policy == "off" or not known.enabled:
+        return None
+    rules = Rules(
+        rollover=policy in ("rollover", "all"),
+        bootstrap=policy in ("bootstrap", "all") and known.bootstrap,
+        signed_after=known.signed_at,
+    )
+    counts = rules.rollover if subdomain.delegation.ds_records else rules.bootstrap
+    return rules if counts else None
+
+
+def plan_check(tx: Tx, identifier: str) -> DueLook:
+    """Return the look that decides about a name's DS records.
+
+    Raises, in this order:
+        NotFound: there is no such name.
+        Conflict: its DS records are not followed; its last change is not published yet.
+    """
+    subdomain = find_for_operator(tx, identifier)
+    if find_rules(tx, subdomain.id) is None:
+        raise Conflict(
+            f"The DS records of {subdomain.fqdn} are not followed: it is not in the DNS, its user turned it off, or its platform domain "
+            "doesn't follow such names. See `sublet domain show`, and `sublet domain edit --automatic-ds`."
+        )
+    if subdomain.generation != subdomain.published_generation:
+        raise Conflict(
+            f"The last change of {subdomain.fqdn} is not published yet. Try again once it is active."
+        )
+    return DueLook(subdomain.id, subdomain.generation, target_of(tx, subdomain))
+
+
+def follow_child(
+    tx: Tx, subdomain_id: int, generation: int, decision: Decision, rules: Rules
+) -> Decision | None:
+    """Change a name's DS records as decided from a look at a generation, and return the decision.
+
+    A change is audited and mailed to the user, even if reminders are off. A refusal is stored, and audited if it is another one than before.
+    None if the name, or what may be followed for it, changed since the look: then nothing changes.
+    """
+    subdomain = lock_for_operator(tx, str(subdomain_id))
+    if subdomain.generation != generation or find_rules(tx, subdomain_id) != rules:
+        return None
+    known = find_automatic_ds(tx, subdomain_id)
+    match decision:
+        case Keep():
+            after = replace(known, refusal=None, message=None, refused_since=None)
+        case Refuse(code, message):
+            since = known.refused_since if known.refusal == code else tx.now
+            after = replace(known, refusal=code, message=message, refused_since=since)
+            if known.refusal != code:
+                said = {"refusal": code, "message": message}
+                audit.record(tx, SYSTEM, REFUSED, subdomain_id, object_type="automatic_ds", after=said)
+        case Replace() | Remove():
+            after = AutomaticDs(subdomain_id, known.enabled, known.bootstrap, decision.signed_at)
+            _change(tx, subdomain, decision)
+    save_automatic_ds(tx, known, after)
+    if after.refusal in _SPREADING and after.refused_since and tx.now - after.refused_since < SPREADS_WITHIN:
+        delay(tx, [subdomain_id], tx.now + AGAIN)
+    return decision
+
+
+def _change(tx: Tx, subdomain: Subdomain, decision: Replace | Remove) -> None:
+    stored = subdomain.delegation
+    ds_records = decision.ds_records if isinstance(decision, Replace) else ()
+    delegation = Delegation(stored.nameservers, stored.glue, ds_records)
+    delegation_store.update_delegation(tx, subdomain, delegation)
+    audit.record(
+        tx,
+        SYSTEM,
+        FOLLOWED,
+        subdomain.id,
+        before=store.delegation_columns(stored),
+        after=store.delegation_columns(delegation),
+    )
+    user = find_member(tx, subdomain.user_id).user
+    subject, text = change_mail(subdomain.fqdn, user.name, stored.ds_records, ds_records)
+    # Users without reminders get it too: it is about who controls the name.
+    reference = f"automatic_ds:{subdomain.id}:{subdomain.generation + 1}"
+    enqueue(tx, user, reference=reference, subject=subject, text=text)

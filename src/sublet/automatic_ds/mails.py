@@ -1,0 +1,33 @@
+"""The text of the mail about DS records that followed the child (rules)."""
+
+from collections.abc import Sequence
+
+from sublet.dns.types import DsRecord
+
+
+def change_mail(
+    fqdn: str, user_name: str, before: Sequence[DsRecord], after: Sequence[DsRecord]
+) -> tuple[str, str]:
+    """Return subject and text of the mail about a change of DS records."""
+    if not before:
+        what = f"{fqdn} is now secured with DNSSEC. Its nameservers asked for these DS records, and all signalling names confirm it:"
+        subject = f"{fqdn} got its first DS records"
+    elif after:
+        what = f"The DS records of {fqdn} have changed. Its nameservers asked for it, signed with the key that it had until now:"
+        subject = f"The DS records of {fqdn} have changed"
+    else:
+        what = f"{fqdn} is no longer secured with DNSSEC. Its nameservers asked to delete its DS records, signed with its key:"
+        subject = f"The DS records of {fqdn} were removed"
+    lines = [
+        *(f"+ {_text(each)}" for each in after if each not in before),
+        *(f"- {_text(each)}" for each in before if each not in after),
+    ]
+    ends = (
+        f"PUT /subdomains/{fqdn}/nameservers sets other DS records; PUT /subdomains/{fqdn}/automatic-ds turns such changes off. "
+        "If this surprises you, change the keys of your zone, and open a ticket: POST /support/tickets."
+    )
+    return subject, "\n\n".join([f"Hello {user_name},", what, "\n".join(lines), ends]) + "\n"
+
+
+def _text(record: DsRecord) -> str:
+    return f"{record.key_tag} {record.algorithm} {record.digest_type} {record.digest}"

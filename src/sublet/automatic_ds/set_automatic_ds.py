@@ -1,0 +1,47 @@
+"""Turn automatic DS of a name off or on (an extension; docs/spec-choices.md, "Automatic DS")."""
+
+from dataclasses import replace
+
+from sublet import audit
+from sublet.accounts.find import lock_acting_user
+from sublet.audit import Actor
+from sublet.credits.model import Outcome
+from sublet.db import Tx
+from sublet.subdomains.automatic_ds_store import find_automatic_ds, save_automatic_ds
+from sublet.subdomains.find import find_in_account, refuse_unless_allowed
+
+
+def set_automatic_ds(
+    tx: Tx, actor: Actor, identifier: str, *, enabled: bool | None, bootstrap: bool | None
+) -> Outcome:
+    """Set whether a name's DS records follow what its nameservers publish, and whether its first ones may. None keeps what is stored.
+
+    Not checked: whether the platform domain follows any name.
+
+    Raises, in this order:
+        AccountSuspended: the user is suspended.
+        SubdomainNotFound: the user has no such name, the token is not for it, or it is in the trash.
+        SubdomainSuspended: the operator suspended it.
+    """
+    lock_acting_user(tx, actor)
+    subdomain = find_in_account(tx, actor, identifier)
+    refuse_unless_allowed(subdomain, "update_nameservers", tx.now)
+    before = find_automatic_ds(tx, subdomain.id)
+    after = replace(
+        before,
+        enabled=before.enabled if enabled is None else enabled,
+        bootstrap=before.bootstrap if bootstrap is None else bootstrap,
+    )
+    if not after.enabled:
+        after = replace(after, refusal=None, message=None, refused_since=None)
+    if (before.enabled, before.bootstrap) != (after.enabled, after.bootstrap):
+        save_automatic_ds(tx, before, after)
+        audit.record(
+            tx,
+            actor,
+            "subdomain.set_automatic_ds",
+            subdomain.id,
+            before={"enabled": before.enabled, "bootstrap": before.bootstrap},
+            after={"enabled": after.enabled, "bootstrap": after.bootstrap},
+        )
+    return Outcome(subdomain.id)

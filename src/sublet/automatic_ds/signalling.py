@@ -1,0 +1,94 @@
+"""Look up the signalling names of a child's nameservers, which confirm its first DS records (RFC 9615)."""
+
+import asyncio
+
+import dns.exception
+import dns.flags
+import dns.message
+import dns.name
+import dns.rcode
+import dns.rdatatype
+import dns.rrset
+
+from sublet.automatic_ds.model import Proof
+from sublet.dns.names import is_at_or_below
+from sublet.health.ask import Asker
+from sublet.health.model import Target, name_of
+from sublet.health.targets import Budget
+
+QUERIES_MAX = 64
+"""The most queries to the resolver for one name: two types at 13 nameservers, over UDP and TCP."""
+_TYPES = ("CDS", "CDNSKEY")
+
+
+class Signalling:
+    """Asks a validating resolver, which the operator names and trusts (`health_resolver`)."""
+
+    def __init__(self, asker: Asker, address: str, port: int) -> None:
+        self._asker = asker
+        self._address = address
+        self._port = port
+
+    async def look_up(self, target: Target) -> Proof:
+        """Return what all signalling names of a child publish, or the problem: one isn't secure, has nothing, or differs.
+
+        Nameservers at or below the child don't count: only the child itself could sign for them.
+        """
+        hosts = [each for each in target.delegation.nameservers if not is_at_or_below(each, target.fqdn)]
+        if not hosts:
+            return Proof(problem="All its nameservers are below the name itself, so there are none.")
+        budget = Budget(QUERIES_MAX)
+        proofs = await asyncio.gather(*(self._look_up_one(target.fqdn, host, budget) for host in hosts))
+        wrong = next((each for each in proofs if each.problem is not None), None)
+        if wrong is not None:
+            return wrong
+        if any(_contents(each) != _contents(proofs[0]) for each in proofs):
+            return Proof(
+                problem="They have different CDS or CDNSKEY records. Publish the same at each of them."
+            )
+        return proofs[0]
+
+    async def _look_up_one(self, fqdn: str, host: str, budget: Budget) -> Proof:
+        shown = f"_dsboot.{fqdn}._signal.{host}"
+        try:
+            name = name_of(shown)
+        except dns.exception.DNSException:
+            return Proof(problem=f"The signalling name for {host} would be too long.")
+        found: dict[str, dns.rrset.RRset | None] = {}
+        for rdtype in _TYPES:
+            message = await self._ask(name, rdtype, budget)
+            if message is None:
+                return Proof(problem=f"{shown} can't be resolved. Publish the records there, signed.")
+            if not message.flags & dns.flags.AD:
+                return Proof(
+                    problem=f"{shown} isn't secure. Sign the zone of {host}, and have its DS records published."
+                )
+            kind = dns.rdatatype.from_text(rdtype)
+            found[rdtype] = next(
+                (each for each in message.answer if each.name == name and each.rdtype == kind), None
+            )
+        if not any(found.values()):
+            return Proof(problem=f"{shown} has no CDS and no CDNSKEY records. Publish them there.")
+        return Proof(found["CDS"], found["CDNSKEY"])
+
+    async def _ask(self, name: dns.name.Name, rdtype: str, budget: Budget) -> dns.message.Message | None:
+        """Return the resolver's answer, None if there is no usable one."""
+        for tcp in (False, True):
+            reply = await self._asker.ask(
+                self._address,
+                name,
+                rdtype,
+                budget,
+                tcp=tcp,
+                recursion=True,
+                port=self._port,
+                is_paced=False,
+            )
+            if reply.message is not None and not reply.message.flags & dns.flags.TC:
+                usable = reply.message.rcode() in (dns.rcode.NOERROR, dns.rcode.NXDOMAIN)
+                return reply.message if usable else None
+        return None
+
+
+def _contents(proof: Proof) -> tuple[frozenset[object], frozenset[object]]:
+    return frozenset(proof.cds or ()), frozenset(proof.cdnskey or ())

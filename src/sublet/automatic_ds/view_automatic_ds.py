@@ -1,0 +1,38 @@
+"""View the automatic DS of a name (GET /subdomains/{fqdn}/automatic-ds, an extension: docs/spec-choices.md, "Automatic DS")."""
+
+from dataclasses import dataclass
+
+from sublet.audit import Actor, list_events
+from sublet.db import Tx
+from sublet.platform_domains.store import find_platform_domain
+from sublet.subdomains.automatic_ds_store import AutomaticDs, find_automatic_ds
+from sublet.subdomains.ds_sources import CHANGES_OF_DS, SourcedDs, ds_sources
+from sublet.subdomains.find import find_in_account
+from sublet.subdomains.model import Subdomain
+
+
+@dataclass(frozen=True, slots=True)
+class AutomaticDsView:
+    """A name with the policy of its platform domain, what is known of it, and its DS records with their sources."""
+
+    subdomain: Subdomain
+    policy: str
+    known: AutomaticDs
+    ds_records: tuple[SourcedDs, ...]
+
+
+def view_automatic_ds(tx: Tx, actor: Actor, identifier: str) -> AutomaticDsView:
+    """Return the automatic DS of a user's name.
+
+    Raises:
+        SubdomainNotFound: the user has no such name, the token is not for it, or it is in the trash.
+    """
+    subdomain = find_in_account(tx, actor, identifier)
+    platform_domain = find_platform_domain(tx, subdomain.platform_domain_id)
+    events = list_events(tx, "subdomain", [subdomain.id], CHANGES_OF_DS)
+    return AutomaticDsView(
+        subdomain,
+        platform_domain.automatic_ds if platform_domain is not None else "off",
+        find_automatic_ds(tx, subdomain.id),
+        tuple(ds_sources(subdomain.delegation.ds_records, events)),
+    )

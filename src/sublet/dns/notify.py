@@ -1,0 +1,60 @@
+"""NOTIFY messages about a child's CDS and CDNSKEY records (RFC 9859, section 4), which anyone may send."""
+
+import dns.exception
+import dns.message
+import dns.opcode
+import dns.rcode
+import dns.rdataclass
+import dns.rdatatype
+
+from sublet.dns.response import Response
+
+NOTIFIES_PER_SECOND = 20
+"""The most messages that a process acts on in a second. It refuses the others: the daily look finds what they were about."""
+
+NOTIFY_OCTETS_MAX = 512
+"""No message is longer: it has a name, and perhaps EDNS and a record."""
+
+
+def is_notify(wire: bytes) -> bool:
+    """True if a message is a NOTIFY request."""
+    return len(wire) >= 12 and not wire[2] & 0x80 and (wire[2] >> 3) & 0xF == dns.opcode.NOTIFY
+
+
+class NotifyLimit:
+    """Counts messages, in whole seconds."""
+
+    def __init__(self) -> None:
+        self._second = 0
+        self._count = 0
+
+    def is_exceeded(self, at_seconds: float) -> bool:
+        """Count a message, and return True if this second has had its messages."""
+        if self._second != int(at_seconds):
+            self._second, self._count = int(at_seconds), 0
+        self._count += 1
+        return self._count > NOTIFIES_PER_SECOND
+
+
+def answer_notify(wire: bytes, *, is_limited: bool) -> tuple[Response, str | None]:
+    """Return the response to a NOTIFY request, and the child that it is about: None if it is to have no effect.
+
+    Not checked: who sent it, and whether there is such a child.
+    """
+    if is_limited:
+        return _refusal(wire, dns.rcode.REFUSED), None
+    if len(wire) > NOTIFY_OCTETS_MAX:
+        return _refusal(wire, dns.rcode.FORMERR), None
+    try:
+        message = dns.message.from_wire(wire, ignore_trailing=True)
+        (question,) = message.question
+    except (dns.exception.DNSException, ValueError):
+        return _refusal(wire, dns.rcode.FORMERR), None
+    if question.rdtype != dns.rdatatype.CDS or question.rdclass != dns.rdataclass.IN:
+        return _refusal(wire, dns.rcode.NOTIMP), None
+    response = dns.message.make_response(message)
+    return Response(response.rcode(), response.to_wire()), question.name.to_text(omit_final_dot=True).lower()
+
+
+def _refusal(wire: bytes, rcode: dns.rcode.Rcode) -> Response:
+    return Response(rcode, wire[:2] + bytes([0x80 | (wire[2] & 0x79), rcode]) + bytes(8))

@@ -1,0 +1,74 @@
+"""Handlers of automatic DS."""
+
+from sublet.automatic_ds.set_automatic_ds import set_automatic_ds
+from sublet.automatic_ds.view_automatic_ds import AutomaticDsView, view_automatic_ds
+from sublet.db import Tx
+from sublet.http import shapes
+from sublet.http.bodies import AutomaticDsBody
+from sublet.http.conditional import only_if_match
+from sublet.http.endpoints import Answer, Call
+from sublet.http.idempotency import write_once
+from sublet.http.render import subdomain_shape
+from sublet.subdomains.find import find_in_account
+
+
+async def get_automatic_ds(call: Call[None, None]) -> Answer:
+    """Get the automatic DS.
+
+    Whether the DS records follow the CDS and CDNSKEY records of the name's zone, where each came from, and which request is refused now.
+    """
+    view = await call.context.db.read(view_automatic_ds, call.actor(), call.path["fqdn"])
+    return Answer(_answer(view))
+
+
+async def set_automatic_ds_(call: Call[AutomaticDsBody, None]) -> Answer:
+    """Turn the automatic DS off or on.
+
+    `bootstrap` is also turned off by a change that removes all DS records by hand.
+    """
+    is_suspended = call.registrant.user.suspended_at is not None
+
+    def show(tx: Tx) -> shapes.SubdomainAnswer:
+        subdomain = find_in_account(tx, call.actor(), call.path["fqdn"])
+        return shapes.SubdomainAnswer(
+            subdomain=subdomain_shape(subdomain, tx.now, user_suspended=is_suspended)
+        )
+
+    done = await write_once(
+        call,
+        200,
+        only_if_match(call, set_automatic_ds, show),
+        call.actor(),
+        call.path["fqdn"],
+        enabled=call.body.enabled,
+        bootstrap=call.body.bootstrap,
+    )
+    view = await call.context.db.read(view_automatic_ds, call.actor(), call.path["fqdn"])
+    return Answer(_answer(view), done.headers, done.status)
+
+
+def _answer(view: AutomaticDsView) -> shapes.AutomaticDsAnswer:
+    known = view.known
+    refusal = None
+    if known.refusal is not None and known.message is not None and known.refused_since is not None:
+        refusal = shapes.DsRefusalShape(code=known.refusal, message=known.message, since=known.refused_since)
+    return shapes.AutomaticDsAnswer(
+        automatic_ds=shapes.AutomaticDsShape(
+            policy=view.policy,
+            enabled=known.enabled,
+            bootstrap=known.bootstrap,
+            ds_records=[
+                shapes.SourcedDsShape(
+                    key_tag=each.record.key_tag,
+                    algorithm=each.record.algorithm,
+                    digest_type=each.record.digest_type,
+                    digest=each.record.digest,
+                    source=each.source,
+                    since=each.since,
+                )
+                for each in view.ds_records
+            ],
+            followed_signed_at=known.signed_at,
+            refusal=refusal,
+        )
+    )

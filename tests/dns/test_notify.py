@@ -1,0 +1,74 @@
+"""NOTIFY messages about CDS records, and the DSYNC records that say where to send them (RFC 9859)."""
+
+import asyncio
+
+import dns.message
+import dns.opcode
+import dns.rcode
+
+from sublet.dns.nameserver import NameServer
+from sublet.dns.notify import NOTIFIES_PER_SECOND
+from support.in_memory_zone import RECORDS, reader_of
+from support.running_service import RunningService
+
+
+def notify(name: str, rdtype: str = "CDS") -> bytes:
+    """Return a NOTIFY message."""
+    message = dns.message.make_query(name, rdtype)
+    message.set_opcode(dns.opcode.NOTIFY)
+    return message.to_wire()
+
+
+def send(*wires: bytes, takes: bool = True) -> tuple[list[str], list[str]]:
+    """Send messages to a name server; returns the codes of its responses, and the children that it acted on."""
+    acted: list[str] = []
+
+    async def on_notify(child: str) -> None:
+        acted.append(child)
+
+    async def run() -> list[bytes | None]:
+        server = NameServer(reader_of(RECORDS), on_notify=on_notify if takes else None)
+        replies = [await server._reply([wire], over_tcp=True) for wire in wires]
+        await asyncio.sleep(0)
+        return [each for (each,) in replies]
+
+    codes = []
+    for reply in asyncio.run(run()):
+        assert reply is not None
+        response = dns.message.from_wire(reply)
+        assert response.opcode() == dns.opcode.NOTIFY
+        codes.append(dns.rcode.to_text(response.rcode()))
+    return codes, acted
+
+
+def test_a_message_about_cds_is_acted_on() -> None:
+    assert send(notify("Blog.Example.test.")) == (["NOERROR"], ["blog.example.test"])
+    asked = dns.message.from_wire(notify("blog.example.test."))
+    assert dns.message.make_response(asked).question == asked.question
+
+
+def test_other_messages_have_no_effect() -> None:
+    soa, broken = notify("example.test.", "SOA"), notify("blog.example.test.")[:20]
+    assert send(soa, broken, notify("a." * 100 + "test.") + bytes(500)) == (
+        ["NOTIMP", "FORMERR", "FORMERR"],
+        [],
+    )
+    assert send(notify("blog.example.test."), takes=False) == (["NOTIMP"], [])
+
+
+def test_messages_beyond_the_limit_are_refused() -> None:
+    names = [f"n{number}.example.test" for number in range(3 * NOTIFIES_PER_SECOND)]
+    codes, acted = send(*(notify(each + ".") for each in names))
+    assert codes.count("NOERROR") == len(acted) <= 2 * NOTIFIES_PER_SECOND  # the second may turn meanwhile
+    assert set(codes) == {"NOERROR", "REFUSED"}
+
+
+def test_a_zone_says_where_to_send_messages_if_it_follows_its_children(service: RunningService) -> None:
+    service.add_domain("example.test")
+    assert service.dig("blog._dsync.example.test", "TYPE66", "+short") == ""
+    service.operator("domain", "edit", "example.test", "--automatic-ds", "rollover")
+    assert "NOTIFY 53 ns1.example.test." in service.dig("blog._dsync.example.test", "DSYNC", "+short")
+    assert "status: NOERROR" in service.dig("_dsync.example.test", "A")
+    assert "status: NXDOMAIN" in service.dig("other.example.test", "A")
+    exported = service.operator("zone", "export", "example.test")
+    assert any("DSYNC" in str(each) for each in str(exported).splitlines()), exported

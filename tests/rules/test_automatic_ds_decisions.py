@@ -1,0 +1,181 @@
+"""What becomes of DS records: as a table, and in random cases as `dnssec-cds` of BIND decides."""
+
+import random
+import subprocess
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import dns.rrset
+import pytest
+
+from sublet.automatic_ds.decide import decide
+from sublet.automatic_ds.model import Decision, Keep, Proof, Published, Refuse, Remove, Replace, Rules
+from sublet.dns.types import DsRecord
+from support.child_keys import (
+    CHILD,
+    DELETE_CDNSKEY,
+    DELETE_CDS,
+    HOUR,
+    ChildKey,
+    cdnskeys,
+    cds,
+    child_file,
+    dnskeys,
+    now_in_seconds,
+    parse_dsset,
+    random_child,
+    sign,
+)
+from support.name_servers import find_program
+from support.repetitions import share
+
+CASES = share(50, whole=1000)
+NOW = datetime(2026, 5, 1, tzinfo=UTC)
+OLD, NEW, ZONE = ChildKey.new(), ChildKey.new(15), ChildKey.new(13, flags=256)
+BOTH = (OLD, NEW)
+
+
+def child(
+    *sets: dns.rrset.RRset,
+    keys: Sequence[ChildKey] = (*BOTH, ZONE),
+    signers: Sequence[ChildKey] = BOTH,
+    begins: timedelta = -HOUR,
+) -> Published:
+    """Return what a child publishes: its keys, and these sets, signed by the signers."""
+    dnskey = dnskeys(keys)
+    signatures = [each for rrset in (dnskey, *sets) for each in sign(rrset, signers, NOW, begins=begins)]
+    named = {"CDS": None, "CDNSKEY": None} | {rrset.rdtype.name: rrset for rrset in sets}
+    return Published(dnskey, named["CDS"], named["CDNSKEY"], None, tuple(signatures))
+
+
+def kind(decision: Decision) -> str:
+    """Return the class of a decision, or the code of a refusal."""
+    return decision.code if isinstance(decision, Refuse) else type(decision).__name__
+
+
+SWAP = (cds([NEW]), cdnskeys([NEW]))
+_ROLLOVERS = {
+    "nothing is asked": (child(), "Keep"),
+    "another key": (child(*SWAP), "Replace"),
+    "another key, by CDS alone": (child(SWAP[0]), "Replace"),
+    "another key, by CDNSKEY alone": (child(SWAP[1]), "Replace"),
+    "one more key": (child(cds(BOTH)), "Replace"),
+    "the same": (child(cds([OLD]), cdnskeys([OLD])), "Keep"),
+    "one more digest type": (child(cds([OLD], (2, 4))), "Replace"),
+    "both deleted": (child(DELETE_CDS, DELETE_CDNSKEY), "Remove"),
+    "one deleted": (child(DELETE_CDS), "Remove"),
+    "deleted, and a key": (child(DELETE_CDS, cdnskeys([NEW])), "malformed"),
+    "deletion signed by another key": (child(DELETE_CDS, signers=[NEW]), "chain_broken"),
+    "CDS and CDNSKEY differ": (child(cds([OLD]), cdnskeys([NEW])), "contradictory"),
+    "SHA-1 only": (child(cds([NEW], (1,))), "unsupported"),
+    "SHA-1, but a CDNSKEY": (child(cds([NEW], (1,)), cdnskeys([NEW])), "Replace"),
+    "signed by a key without DS": (child(*SWAP, signers=[NEW]), "chain_broken"),
+    "the new key doesn't sign": (child(*SWAP, signers=[OLD]), "would_break"),
+    "the new key is not in the zone": (child(*SWAP, keys=[OLD, ZONE], signers=[OLD]), "would_break"),
+    "signed earlier": (child(*SWAP, begins=-4 * HOUR), "replayed"),
+    "signed for later": (child(*SWAP, begins=HOUR), "chain_broken"),
+    "no keys": (replace(child(*SWAP), dnskey=None), "chain_broken"),
+    "unsigned": (replace(child(*SWAP), signatures=()), "chain_broken"),
+    "the request is unsigned": (
+        replace(child(*SWAP), signatures=tuple(sign(dnskeys((*BOTH, ZONE)), BOTH, NOW))),
+        "not_authentic",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", _ROLLOVERS)
+def test_decisions_about_present_ds_records(case: str) -> None:
+    published, expected = _ROLLOVERS[case]
+    rules = Rules(bootstrap=False, signed_after=NOW - 2 * HOUR)
+    decision = decide(CHILD, [OLD.ds()], published, None, rules, NOW)
+    assert kind(decision) == expected
+    if isinstance(decision, Replace | Remove):
+        assert decision.signed_at == NOW - HOUR
+    assert decide(CHILD, [OLD.ds()], published, None, replace(rules, rollover=False), NOW) == Keep()
+
+
+def test_new_ds_records_are_those_of_cds_or_sha_256() -> None:
+    def made(*sets: dns.rrset.RRset) -> set[DsRecord]:
+        decision = decide(CHILD, [OLD.ds()], child(*sets), None, Rules(), NOW)
+        assert isinstance(decision, Replace)
+        return set(decision.ds_records)
+
+    assert made(cds([NEW], (2, 4))) == {NEW.ds(2), NEW.ds(4)}
+    assert made(cds([NEW], (1, 2))) == {NEW.ds(2)}
+    assert made(cdnskeys(BOTH)) == {OLD.ds(2), NEW.ds(2)}
+
+
+def test_a_broken_zone_gets_no_new_ds_records() -> None:
+    soa = dns.rrset.from_text(CHILD, 300, "IN", "SOA", "ns.example. host.example. 1 1 1 1 1")
+    published = replace(child(*SWAP), soa=soa)
+    assert kind(decide(CHILD, [OLD.ds()], published, None, Rules(), NOW)) == "would_break"
+    signed = replace(published, signatures=(*published.signatures, *sign(soa, [ZONE], NOW)))
+    assert kind(decide(CHILD, [OLD.ds()], signed, None, Rules(), NOW)) == "Replace"
+
+
+_FIRST = child(*SWAP)
+_BOOTSTRAPS: dict[str, tuple[Published, Proof | None, str]] = {
+    "confirmed": (_FIRST, Proof(*SWAP), "Replace"),
+    "not looked up": (_FIRST, None, "not_bootstrapped"),
+    "not confirmed": (_FIRST, Proof(problem="ns1.example.org has none."), "not_bootstrapped"),
+    "other records": (_FIRST, Proof(cds([OLD]), cdnskeys([OLD])), "not_bootstrapped"),
+    "one type only": (_FIRST, Proof(SWAP[0], None), "not_bootstrapped"),
+    "nothing asked": (child(), Proof(*SWAP), "Keep"),
+    "a deletion": (child(DELETE_CDS), Proof(DELETE_CDS), "Keep"),
+    "not signed by the key": (child(*SWAP, signers=[OLD]), Proof(*SWAP), "would_break"),
+    "unsigned": (replace(_FIRST, signatures=()), Proof(*SWAP), "not_authentic"),
+    "signed earlier": (child(*SWAP, begins=-4 * HOUR), Proof(*SWAP), "replayed"),
+}
+
+
+@pytest.mark.parametrize("case", _BOOTSTRAPS)
+def test_decisions_about_first_ds_records(case: str) -> None:
+    published, proof, expected = _BOOTSTRAPS[case]
+    rules = Rules(rollover=False, signed_after=NOW - 2 * HOUR)
+    assert kind(decide(CHILD, [], published, proof, rules, NOW)) == expected
+    assert decide(CHILD, [], published, proof, replace(rules, bootstrap=False), NOW) == Keep()
+
+
+def test_decisions_equal_dnssec_cds(tmp_path: Path) -> None:
+    chance = random.Random(29)  # noqa: S311 - repeatable
+    pool = [ChildKey.new(algorithm) for algorithm in (13, 13, 8, 15, 14)]
+    outcomes = set()
+    for number in range(CASES):
+        now = now_in_seconds()
+        ds_records, published, signed_after = random_child(chance, pool, ZONE, now)
+        ours = decide(CHILD, ds_records, published, None, Rules(signed_after=signed_after), now)
+        theirs, said = _dnssec_cds(tmp_path, ds_records, child_file(published), signed_after)
+        expected = None
+        if isinstance(ours, Keep | Replace):
+            expected = set(ours.ds_records if isinstance(ours, Replace) else ds_records)
+        assert expected == theirs, (number, ours, said, child_file(published), ds_records, signed_after)
+        outcomes.add(kind(ours))
+    assert outcomes == {"Keep", "Replace", "chain_broken", "not_authentic", "replayed", "would_break"}
+
+
+def _dnssec_cds(
+    folder: Path, ds_records: Sequence[DsRecord], published: str, signed_after: datetime | None
+) -> tuple[set[DsRecord] | None, str]:
+    """Return the DS records that dnssec-cds makes, None if it refuses, and what it said."""
+    program = find_program("dnssec-cds")
+    assert program is not None, "install bind9-utils"
+    (folder / "child").write_text(published, encoding="ascii")
+    lines = [f"{CHILD} IN DS {_text(each)}\n" for each in ds_records]
+    (folder / "dsset").write_text("".join(lines), encoding="ascii")
+    # CDNSKEY records lead to SHA-256 alone.
+    digests = ["-a", "SHA-256", "-a", "SHA-384"] if " CDS " in published else []
+    start = signed_after or datetime(2000, 1, 1, tzinfo=UTC)
+    done = subprocess.run(
+        [program, *digests, "-s", f"{start:%Y%m%d%H%M%S}", "-f", "child", "-d", "dsset", str(CHILD)],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    return (parse_dsset(done.stdout) if done.returncode == 0 else None), done.stderr
+
+
+def _text(record: DsRecord) -> str:
+    return f"{record.key_tag} {record.algorithm} {record.digest_type} {record.digest}"

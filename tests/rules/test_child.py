@@ -1,0 +1,104 @@
+"""What all nameservers of a child ask for together."""
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+import dns.flags
+import dns.message
+import dns.rrset
+import pytest
+
+from sublet.automatic_ds.child import TYPES, asks_for_ds, decide_together
+from sublet.automatic_ds.model import Decision, Keep, Proof, Refuse, Replace, Rules
+from sublet.dns.types import Delegation, DsRecord
+from sublet.health.model import Observation, Reply, Server, Target
+from support.child_keys import CHILD, HOUR, ChildKey, cds, dnskeys, sign
+
+NOW = datetime(2026, 5, 1, tzinfo=UTC)
+OLD, NEW = ChildKey.new(), ChildKey.new()
+HOSTS = ("ns1.example.org", "ns2.example.org")
+TARGET = Target("blog.example.net", "example.net", Delegation(HOSTS, (), (OLD.ds(),)), parent_signed=True)
+SOA = dns.rrset.from_text(CHILD, 300, "IN", "SOA", "ns.example. host.example. 1 1 1 1 1")
+SILENT = Reply(failure="no_answer")
+
+
+def server(
+    number: int, *wanted: ChildKey, begins: timedelta = -HOUR, flags: int = dns.flags.QR | dns.flags.AA
+) -> Server:
+    """Return the answers of a nameserver that asks for DS records of these keys."""
+    sets = {"SOA": SOA, "DNSKEY": dnskeys([OLD, NEW])} | ({"CDS": cds(wanted)} if wanted else {})
+
+    def reply(rdtype: str) -> Reply:
+        message = dns.message.make_response(dns.message.make_query(CHILD, rdtype))
+        message.flags = dns.flags.Flag(flags)
+        rrset = sets.get(rdtype)
+        if rrset is not None:
+            signatures = sign(rrset, [OLD, NEW], NOW, begins=begins)
+            message.answer = [rrset, dns.rrset.from_rdata_list(CHILD, 300, signatures)]
+        return Reply(dns.message.from_wire(message.to_wire()))
+
+    found = Server(HOSTS[number - 1], f"9.9.{number}.1", soa=reply("SOA"), soa_tcp=reply("SOA"))
+    found.extra = {each: reply(each) for each in TYPES}
+    return found
+
+
+def decided(*servers: Server, **seen: object) -> Decision:
+    """Return what becomes of the DS records."""
+    return decide_together(TARGET, Observation(servers=servers, **seen), None, Rules(), NOW)  # type: ignore[arg-type] # by name
+
+
+def code(decision: Decision) -> str:
+    """Return the code of a refusal."""
+    assert isinstance(decision, Refuse), decision
+    return decision.code
+
+
+def test_all_nameservers_ask_for_the_same() -> None:
+    assert decided(server(1), server(2)) == Keep()
+    assert decided(server(1, OLD), server(2, OLD)) == Keep()
+    asked = (server(1, NEW), server(2, NEW, begins=-2 * HOUR))
+    assert decided(*asked) == Replace((NEW.ds(),), NOW - 2 * HOUR)
+    assert asks_for_ds(TARGET, Observation(servers=asked))
+    assert not asks_for_ds(TARGET, Observation(servers=(server(1),)))
+
+
+def test_nameservers_that_differ_change_nothing() -> None:
+    assert code(decided(server(1, NEW), server(2))) == "servers_differ"
+    assert code(decided(server(1, NEW), server(2, OLD))) == "servers_differ"
+    assert code(decided(server(1, NEW), server(2, NEW, begins=HOUR))) == "servers_differ"
+
+
+@pytest.mark.parametrize("rdtype", [*TYPES, "SOA"])
+def test_a_silent_nameserver_changes_nothing(rdtype: str) -> None:
+    silent = server(2, NEW)
+    if rdtype == "SOA":
+        silent.soa_tcp = SILENT
+    else:
+        silent.extra[rdtype] = SILENT
+    assert code(decided(server(1, NEW), silent)) == "servers_silent"
+
+
+def test_nameservers_that_were_not_asked_change_nothing() -> None:
+    both = server(1, NEW), server(2, NEW)
+    assert code(decided(both[0])) == "servers_silent"
+    assert code(decided(*both, not_public=("10.0.0.1",))) == "servers_silent"
+    late = server(2, NEW)
+    late.extra = {}
+    assert code(decided(both[0], late)) == "servers_silent"
+    assert code(decided(both[0], server(2, NEW, flags=dns.flags.QR))) == "servers_silent"
+    unrouted = Server(HOSTS[1], "2620:1::1", soa=Reply(failure="no_route"))
+    assert isinstance(decided(*both, unrouted), Replace)
+    assert code(decided(both[0], unrouted)) == "servers_silent"
+
+
+def test_first_ds_records_need_the_proof() -> None:
+    target = replace(TARGET, delegation=Delegation(HOSTS))
+    seen = Observation(servers=(server(1, NEW), server(2, NEW)))
+
+    def first(proof: Proof | None) -> Decision:
+        return decide_together(target, seen, proof, Rules(), NOW)
+
+    assert code(first(None)) == "not_bootstrapped"
+    decision = first(Proof(cds([NEW])))
+    assert isinstance(decision, Replace)
+    assert decision.ds_records == (DsRecord(NEW.ds().key_tag, 13, 2, NEW.ds().digest),)

@@ -1,0 +1,54 @@
+"""Where DS records come from, by audit events."""
+
+from dataclasses import asdict
+from datetime import UTC, datetime, timedelta
+
+from sublet.audit import AuditEvent
+from sublet.automatic_ds.mails import change_mail
+from sublet.dns.types import DsRecord
+from sublet.subdomains.ds_sources import FOLLOWED, ds_sources
+
+NOW = datetime(2026, 5, 1, tzinfo=UTC)
+ONE, TWO = DsRecord(1, 13, 2, "ab" * 32), DsRecord(2, 13, 2, "cd" * 32)
+
+
+def event(number: int, kind: str, action: str, *records: DsRecord) -> AuditEvent:
+    """Return the audit event of a change to these DS records."""
+    after = {"ds_records": [asdict(each) for each in records]}
+    at = NOW + timedelta(hours=number)
+    return AuditEvent(
+        number, at, kind, None, None, None, None, None, action, "subdomain", 1, None, after, None, None
+    )
+
+
+def test_each_ds_record_has_the_source_that_brought_it_last() -> None:
+    events = [
+        event(1, "operator", "subdomain.register", ONE),
+        event(2, "user", "subdomain.update_nameservers", ONE, TWO),
+        event(3, "system", FOLLOWED, TWO),
+        event(4, "system", "subdomain.remove_nameservers", TWO),
+        event(5, "system", FOLLOWED, ONE, TWO),
+    ]
+    sources = ds_sources([ONE, TWO], events[:2])
+    assert [(each.source, each.since) for each in sources] == [
+        ("operator", events[0].at),
+        ("registrant", events[1].at),
+    ]
+    sources = ds_sources([ONE, TWO], events)
+    assert [(each.source, each.since) for each in sources] == [
+        ("cds", events[4].at),
+        ("registrant", events[1].at),
+    ]
+    assert [(each.source, each.since) for each in ds_sources([ONE], [])] == [(None, None)]
+
+
+def test_the_mail_names_the_ds_records_that_came_and_went() -> None:
+    for before, after, subject in (
+        ((), (ONE,), "a.example got its first DS records"),
+        ((ONE,), (TWO,), "The DS records of a.example have changed"),
+        ((ONE,), (), "The DS records of a.example were removed"),
+    ):
+        got, text = change_mail("a.example", "Ada", before, after)
+        assert got == subject
+        assert all(f"+ {each.key_tag} 13 2 {each.digest}" in text for each in after)
+        assert all(f"- {each.key_tag} 13 2 {each.digest}" in text for each in before)

@@ -1,0 +1,199 @@
+"""Following a child: what changes, what is remembered, audited and mailed; on both databases."""
+
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+
+from sublet import audit
+from sublet.accounts.set_reminders import set_reminders
+from sublet.automatic_ds.follow_child import AGAIN, REFUSED, find_rules, follow_child, plan_check
+from sublet.automatic_ds.model import Decision, Keep, Refuse, Remove, Replace, Rules
+from sublet.automatic_ds.schedule_check import REST, schedule_check
+from sublet.automatic_ds.set_automatic_ds import set_automatic_ds
+from sublet.automatic_ds.view_automatic_ds import view_automatic_ds
+from sublet.dns.types import Delegation, DsRecord
+from sublet.errors import Conflict, SubdomainNotFound, SubdomainSuspended
+from sublet.health import store as health_store
+from sublet.health.looks import take_due
+from sublet.health.model import DueLook
+from sublet.mail.store import list_mails
+from sublet.subdomains.automatic_ds_store import AutomaticDs, find_automatic_ds
+from sublet.subdomains.delete import delete
+from sublet.subdomains.ds_sources import FOLLOWED
+from sublet.subdomains.edit_zone_settings import edit_zone_settings
+from sublet.subdomains.model import Subdomain, UpdateNameservers
+from sublet.subdomains.suspend import suspend
+from sublet.subdomains.update_nameservers import update_nameservers
+from support.registry import OPERATOR, Registry
+
+SHOP = "shop.example.test"
+HOSTS = ("ns1.example.org", "ns2.example.org")
+OLD = DsRecord(1, 13, 2, "ab" * 32)
+NEW = DsRecord(2, 13, 2, "cd" * 32)
+DIFFER = Refuse("servers_differ", "They differ. Wait.")
+
+
+def shop_with(registry: Registry, *ds_records: DsRecord, policy: str = "all") -> Subdomain:
+    """Register the shop with DS records; its platform domain has the policy."""
+    registry.write(edit_zone_settings, OPERATOR, "example.test", {"automatic_ds": policy})
+    texts = [f"{each.key_tag} {each.algorithm} {each.digest_type} {each.digest}" for each in ds_records]
+    return registry.register(SHOP, nameservers=HOSTS, ds_records=texts)
+
+
+def follow(registry: Registry, shop: Subdomain, decision: Decision) -> Decision | None:
+    """Follow a decision from a look at the present generation."""
+    rules = registry.read(find_rules, shop.id)
+    assert rules is not None
+    generation = registry.subdomain(shop.id).generation
+    return registry.write(follow_child, shop.id, generation, decision, rules)
+
+
+def known(registry: Registry, shop: Subdomain) -> AutomaticDs:
+    """Return what is known of it."""
+    return registry.read(find_automatic_ds, shop.id)
+
+
+def actions(registry: Registry, shop: Subdomain, action: str) -> list[audit.AuditEvent]:
+    """Return the audit events of an action."""
+    return registry.read(audit.list_events, action.partition(".")[0], [shop.id], [action])
+
+
+def test_ds_records_are_replaced_and_removed_with_audit_mail_and_source(registry: Registry) -> None:
+    shop = shop_with(registry, OLD)
+    registry.write(set_reminders, registry.actor(), enabled=False)
+    signed_at = registry.now - timedelta(hours=1)
+    assert follow(registry, shop, Replace((NEW,), signed_at)) is not None
+    changed = registry.subdomain(shop.id)
+    assert (changed.delegation, changed.generation) == (Delegation(HOSTS, (), (NEW,)), 2)
+    assert known(registry, shop).signed_at == signed_at
+    (sourced,) = registry.read(view_automatic_ds, registry.actor(), SHOP).ds_records
+    assert (sourced.record, sourced.source, sourced.since) == (NEW, "cds", registry.now)
+    registry.advance(hours=1)
+    follow(registry, shop, Remove(registry.now))
+    assert registry.subdomain(shop.id).delegation.ds_records == ()
+    assert known(registry, shop).bootstrap is True
+    assert [each.actor_kind for each in actions(registry, shop, FOLLOWED)] == ["system", "system"]
+    mails = registry.read(list_mails, waiting=True, user_id=registry.users["ann"], limit=10)
+    assert [each.subject for each in mails] == [
+        f"The DS records of {SHOP} were removed",
+        f"The DS records of {SHOP} have changed",
+    ]
+    assert registry.doctor() == []
+
+
+def test_a_refusal_is_remembered_audited_once_and_forgotten(registry: Registry) -> None:
+    shop = shop_with(registry, OLD)
+    began = registry.now
+    for _ in range(2):
+        follow(registry, shop, DIFFER)
+        registry.advance(minutes=10)
+    found = known(registry, shop)
+    assert (found.refusal, found.message, found.refused_since) == (DIFFER.code, DIFFER.message, began)
+    assert len(actions(registry, shop, REFUSED)) == 1
+    follow(registry, shop, Keep())
+    assert known(registry, shop) == AutomaticDs(shop.id)
+    assert registry.subdomain(shop.id).generation == 1
+
+
+def test_nameservers_that_differ_are_looked_at_again_for_an_hour(registry: Registry) -> None:
+    shop = shop_with(registry, OLD)
+
+    def next_look() -> timedelta:
+        health = registry.read(health_store.find_health, shop.id)
+        assert health is not None
+        return health.due_at - registry.now
+
+    registry.write(schedule_check, SHOP)
+    registry.write(take_due, 1)
+    follow(registry, shop, DIFFER)
+    assert next_look() == AGAIN
+    registry.advance(hours=1)
+    registry.write(take_due, 1)
+    follow(registry, shop, DIFFER)
+    assert next_look() == timedelta(minutes=1)  # the worker's claim; its look sets the next day
+
+
+def test_nothing_changes_if_the_name_or_the_rules_changed_meanwhile(registry: Registry) -> None:
+    shop = shop_with(registry, OLD)
+    rules = registry.read(find_rules, shop.id)
+    assert rules == Rules()
+    decision = Replace((NEW,), registry.now)
+    assert registry.write(follow_child, shop.id, 7, decision, rules) is None
+    registry.write(set_automatic_ds, registry.actor(), SHOP, enabled=False, bootstrap=None)
+    assert registry.write(follow_child, shop.id, 1, decision, rules) is None
+    assert registry.subdomain(shop.id).delegation.ds_records == (OLD,)
+
+
+@pytest.mark.parametrize(
+    ("policy", "with_ds", "without"),
+    [
+        ("off", None, None),
+        ("rollover", Rules(bootstrap=False), None),
+        ("bootstrap", None, Rules(rollover=False)),
+        ("all", Rules(), Rules()),
+    ],
+)
+def test_rules_follow_the_policy(
+    policy: str, with_ds: Rules | None, without: Rules | None, registry: Registry
+) -> None:
+    shop = shop_with(registry, OLD, policy=policy)
+    assert registry.read(find_rules, shop.id) == with_ds
+    registry.write(edit_zone_settings, OPERATOR, "example.test", {"automatic_ds": "all"})
+    follow(registry, shop, Remove(registry.now))
+    registry.write(edit_zone_settings, OPERATOR, "example.test", {"automatic_ds": policy})
+    expected = None if without is None else replace(without, signed_after=registry.now)
+    assert registry.read(find_rules, shop.id) == expected
+
+
+def test_removing_all_ds_records_by_hand_turns_bootstrapping_off(registry: Registry) -> None:
+    shop = shop_with(registry, OLD)
+    registry.write(update_nameservers, registry.actor(), SHOP, UpdateNameservers(ds_records=()))
+    assert known(registry, shop) == AutomaticDs(shop.id, bootstrap=False)
+    assert registry.read(find_rules, shop.id) is None
+    registry.write(set_automatic_ds, registry.actor(), SHOP, enabled=None, bootstrap=True)
+    assert registry.read(find_rules, shop.id) == Rules()
+
+
+def test_a_check_is_refused_if_nothing_is_followed_or_published(registry: Registry) -> None:
+    shop = shop_with(registry, OLD, policy="off")
+    with pytest.raises(Conflict, match="--automatic-ds"):
+        registry.read(plan_check, SHOP)
+    registry.write(edit_zone_settings, OPERATOR, "example.test", {"automatic_ds": "all"})
+    assert isinstance(registry.read(plan_check, SHOP), DueLook)
+    registry.write(delete, registry.actor(), SHOP)
+    assert registry.read(find_rules, shop.id) is None
+
+
+def test_messages_make_a_look_due_at_most_once_a_minute(registry: Registry) -> None:
+    shop = shop_with(registry, OLD)
+    assert registry.write(schedule_check, "no.example.test") is False
+    assert registry.write(schedule_check, SHOP) is True
+    (due,) = registry.write(take_due, 10)
+    assert due.subdomain_id == shop.id
+    health = registry.read(health_store.find_health, shop.id)
+    assert health is not None
+    seen = replace(health, checked_at=registry.now, due_at=registry.now + timedelta(days=1))
+    registry.write(health_store.update_health, seen)
+    registry.advance(seconds=10)
+    assert registry.write(schedule_check, SHOP) is True
+    health = registry.read(health_store.find_health, shop.id)
+    assert health is not None
+    assert health.due_at == seen.checked_at + REST if seen.checked_at else False
+    registry.write(edit_zone_settings, OPERATOR, "example.test", {"automatic_ds": "off"})
+    assert registry.write(schedule_check, SHOP) is False
+
+
+def test_setting_it_is_refused_for_names_that_the_user_can_not_change(registry: Registry) -> None:
+    shop = shop_with(registry, OLD)
+    for _ in range(2):
+        registry.write(set_automatic_ds, registry.actor(), SHOP, enabled=False, bootstrap=False)
+    assert len(actions(registry, shop, "subdomain.set_automatic_ds")) == 1
+    with pytest.raises(SubdomainNotFound):
+        registry.write(set_automatic_ds, registry.actor("ben"), SHOP, enabled=True, bootstrap=None)
+    with pytest.raises(SubdomainNotFound):
+        registry.read(view_automatic_ds, registry.actor("ben"), SHOP)
+    registry.write(suspend, OPERATOR, SHOP)
+    with pytest.raises(SubdomainSuspended):
+        registry.write(set_automatic_ds, registry.actor(), SHOP, enabled=True, bootstrap=None)
+    assert registry.doctor() == []
