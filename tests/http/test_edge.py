@@ -122,9 +122,9 @@ def test_everything_under_the_base_needs_a_token_and_is_json(service: RunningSer
 @pytest.mark.parametrize(
     ("method", "path", "allow"),
     [
-        ("POST", "/me", "GET, HEAD, PATCH"),
-        ("OPTIONS", "/me", "GET, HEAD, PATCH"),
-        ("TRACE", "/me", "GET, HEAD, PATCH"),
+        ("POST", "/me", "DELETE, GET, HEAD, PATCH"),
+        ("OPTIONS", "/me", "DELETE, GET, HEAD, PATCH"),
+        ("TRACE", "/me", "DELETE, GET, HEAD, PATCH"),
         ("BREW", "/me", None),
         ("PUT", "/subdomains", "GET, HEAD, POST"),
         ("PATCH", "/subdomains/x", "DELETE, GET, HEAD"),

@@ -39,6 +39,8 @@ STATUS = {
     "ticket_not_found": 404,
     "token_not_found": 404,
     "organization_not_found": 404,
+    "transfer_not_found": 404,
+    "transfer_pending": 409,
     "session_not_found": 404,
     "passkey_not_found": 404,
     "not_found": 404,

@@ -280,7 +280,8 @@ def session_invalid(service: RunningService) -> Iterator[Send]:
 
 @_refused
 def session_required(service: RunningService) -> Iterator[Send]:
-    yield lambda: service.call(newcomer(service), "GET", "/sessions")
+    who = newcomer(service)
+    yield lambda: service.call(who, "GET", "/sessions")
 
 
 @_refused

@@ -704,7 +704,7 @@ SIGN_INS: dict[str, tuple[Spoil, set[str]]] = {
     "passkey of another": (change(passkeys, "id = 1", user_id=2), {"audited passkey"}),
     "passkey of a deleted user": (
         both(change(passkeys, "id = 1", user_id=2), change(users, "id = 2", deleted_at=START)),
-        {"audited passkey", "rows_belong_together passkey"},
+        {"audited passkey", "rows_belong_together passkey", "members_are_right user"},
     ),
     "code of another purpose": (
         change(mailed_codes, "id = 1", purpose="sign_up"),

@@ -374,7 +374,19 @@ ANSWERS: dict[str, dict[str, Any]] = {
         "subdomains": [{"id": 17, "fqdn": "blog.example.net", "registration_type": "free"}],
         **{
             each: []
-            for each in ("terms", "payments", "coupons", "tokens", "transfers", "tickets", "messages")
+            for each in (
+                *(
+                    "terms",
+                    "payments",
+                    "coupons",
+                    "tokens",
+                    "sessions",
+                    "passkeys",
+                    "recoveries",
+                    "memberships",
+                ),
+                *("transfers", "tickets", "messages"),
+            )
         },
         "activity": [_ACTIVITY],
     },

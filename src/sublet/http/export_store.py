@@ -7,7 +7,8 @@ from typing import Any
 from sqlalchemy import ColumnElement, FromClause, Table, select, tuple_
 
 from sublet.accounts.model import User
-from sublet.accounts.store import tokens
+from sublet.accounts.session_store import passkeys, recoveries, sessions
+from sublet.accounts.store import memberships, organizations, tokens
 from sublet.credits.store import coupon_uses, coupons, transfers
 from sublet.db import Tx
 from sublet.subdomains.store import subdomains, terms
@@ -85,6 +86,24 @@ SECTIONS: dict[str, Section] = {
         ),
         *("last_used_at", "last_used_from", "revoked_at"),
     ),
+    "sessions": _own(
+        sessions,
+        *("id", "how", "created_at", "signed_in_at", "expires_at", "last_used_at", "last_used_from"),
+        *("network", "user_agent"),
+    ),
+    "passkeys": _own(passkeys, "id", "name", "created_at", "last_used_at"),
+    "recoveries": Section(
+        _columns(recoveries, "asked_at", "ready_at", "ends_at"),
+        recoveries,
+        (recoveries.c.user_id,),
+        recoveries.c.user_id,
+    ),
+    "memberships": Section(
+        _columns(memberships, "organization_id", "role", "created_at", name=organizations.c.name),
+        memberships.join(organizations),
+        (memberships.c.organization_id,),
+        memberships.c.user_id,
+    ),
     "transfers": Section(
         _columns(
             name_transfers,
@@ -113,6 +132,7 @@ SECTIONS: dict[str, Section] = {
 """The lists of the export, besides the account and the activity."""
 
 NOT_EXPORTED = {
+    "mailed_codes": "codes are secrets, and are deleted a day after they expire",
     "users": "the account is its first member",
     "ledger_accounts": "the balance is a member of the account",
     "audit_events": "the activity is its last list",

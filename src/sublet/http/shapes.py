@@ -134,6 +134,10 @@ class ExportAnswer(ExportBeginning, kw_only=True, frozen=True):
     payments: Rows
     coupons: Rows
     tokens: Rows
+    sessions: Rows
+    passkeys: Rows
+    recoveries: Rows
+    memberships: Rows
     transfers: Rows
     tickets: Rows
     messages: Rows

@@ -65,7 +65,7 @@ def accept_invitation(
         issued = issue_first_token(tx, actor, user)
     store.use_code(tx, found.id)
     if join(tx, actor, user.id, organization, found.role):
-        tell(tx, organization, f"{user.email} has joined as {found.role}.")
+        tell(tx, organization, f"{user.email} has joined as {found.role}.", about=[user])
     membership = find_membership(tx, user.id, organization.id)
     assert membership is not None  # noqa: S101 - just added
     return Accepted(membership, find_member(tx, user.id), issued)

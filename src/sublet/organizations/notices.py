@@ -1,5 +1,7 @@
 """Mails about who joins and leaves an organization, and about roles."""
 
+from collections.abc import Sequence
+
 from sublet.accounts.membership_store import find_account
 from sublet.accounts.model import Organization, User
 from sublet.db import Tx
@@ -8,11 +10,15 @@ from sublet.mail.outbox import enqueue
 from sublet.mail.templates import render
 
 
-def tell(tx: Tx, organization: Organization, sentence: str, *others: User) -> None:
-    """Mail a sentence to all owners of an organization, and to these users, also without reminders. Call `lock_members` first."""
+def tell(tx: Tx, organization: Organization, sentence: str, *others: User, about: Sequence[User]) -> None:
+    """Mail a sentence to all owners of an organization, and to these users, also without reminders. Call `lock_members` first.
+
+    `about` are the users whose addresses the sentence has. The reference names them, so that it is erased with them.
+    """
+    people = ":".join(str(each.id) for each in about)
     account = find_account(tx, organization.id)
     assert account is not None  # noqa: S101 - the caller has locked it
     for each in (account, *others):
         message = render("organization", name=each.name, organization=organization.name, sentence=sentence)
-        reference = f"organization:{organization.id}:{new_request_id()}"
+        reference = f"organization:{organization.id}:{people}:{new_request_id()}"
         enqueue(tx, each, reference=reference, subject=message.subject, text=message.text)

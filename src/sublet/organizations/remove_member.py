@@ -30,5 +30,5 @@ def remove_member(tx: Tx, actor: Actor, identifier: str, member: str) -> Members
     sentence = (
         f"{found.user.email} ({found.role}) {'has left' if is_left else f'was removed by {own.user.email}'}."
     )
-    tell(tx, found.organization, sentence, *([] if is_left else [found.user]))
+    tell(tx, found.organization, sentence, *([] if is_left else [found.user]), about=[found.user, own.user])
     return found

@@ -51,7 +51,7 @@ def operator_set_role(tx: Tx, actor: Actor, identifier: str, user: str, role: st
         raise validation_failed(errors)
     if join(tx, actor, person.id, organization, role):
         sentence = f"{person.email} was added as {role} by the operator."
-        tell(tx, organization, sentence, *([] if role == OWNER else [person]))
+        tell(tx, organization, sentence, *([] if role == OWNER else [person]), about=[person])
     found = membership_store.find_membership(tx, person.id, organization.id)
     assert found is not None  # noqa: S101 - just added, or there before
     return _set_role(tx, actor, found, role)
@@ -63,7 +63,7 @@ def _set_role(tx: Tx, actor: Actor, found: Membership, role: str) -> Membership:
     refuse_last_owner(tx, found)
     change_role(tx, actor, found.user.id, found.organization.id, role)
     sentence = f"The role of {found.user.email} is {role} now. It was {found.role}."
-    tell(tx, found.organization, sentence, *([found.user] if role != OWNER else []))
+    tell(tx, found.organization, sentence, *([found.user] if role != OWNER else []), about=[found.user])
     changed = membership_store.find_membership(tx, found.user.id, found.organization.id)
     assert changed is not None  # noqa: S101 - locked
     return changed

@@ -88,11 +88,8 @@ def erase_texts(tx: Tx, user_id: int, identities: Collection[str]) -> None:
     waiting = own_mails & mails.c.next_attempt_at.is_not(None)
     run(update(mails).where(waiting).values(next_attempt_at=None, given_up_at=tx.now))
     run(update(mails).where(own_mails).values(recipient=TEXT, subject=TEXT, text=TEXT, error=None))
-    # Mails to owners about members of their organization name them by address.
-    text = func.lower(mails.c.text)
-    addresses = [before + each for each in identities if "@" in each for before in ("\n", " ")]
-    names = or_(*(text.contains(each, autoescape=True) for each in addresses))
-    about = mails.c.reference.startswith("organization:") & names
+    # Mails to owners about members of their organization have the addresses of these.
+    about = mails.c.reference.like(f"organization:%:{user_id}:%")
     run(
         update(mails)
         .where(about & mails.c.next_attempt_at.is_not(None))

@@ -160,7 +160,11 @@ def _answer_bytes(received: bytes, *, head: bool) -> int | None:
     end = received.find(b"\r\n\r\n", start)
     if end < 0:
         return None
-    found = re.search(rb"(?i)\r\ncontent-length: *(\d+)", received[start : end + 2])
+    fields = received[start : end + 2]
+    if not head and re.search(rb"(?i)\r\ntransfer-encoding: *chunked\r\n", fields):
+        last = received.find(b"\r\n0\r\n\r\n", end + 4)  # JSON has no line break of its own
+        return last + 7 if last >= 0 else None
+    found = re.search(rb"(?i)\r\ncontent-length: *(\d+)", fields)
     length = 0 if head or found is None else int(found[1])
     return end + 4 + length if len(received) >= end + 4 + length else None
 

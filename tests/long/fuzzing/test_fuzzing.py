@@ -164,6 +164,8 @@ def test_several_answers_of_one_connection_are_told_apart() -> None:
     one = b"HTTP/1.1 404 Not Found\r\ncontent-length: 3\r\n\r\nabc"
     other = b"HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\nxyz"
     assert split_answers(one + other) == [(404, one), (400, other)]
+    parts = b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\n\r\n"
+    assert split_answers(parts + one) == [(200, parts), (404, one)]
     assert split_answers(b"nothing") == []
 
 

@@ -242,6 +242,8 @@ def _texts(canaries: list[Canary]) -> dict[str, list[str]]:
         "path fqdn": [*known, *map(str, range(1, 60)), "nobody.example.test", "N1.EXAMPLE.TEST."],
         "path id": [*map(str, range(1, 60)), *(f"T-{number}" for number in range(1, 20)), "T-000001"],
         "fqdn": known,
+        # Who sends and who gets a name see each other's address, so no name is offered to a canary.
+        "to": ["nobody@example.org", "NOBODY@example.org"],
         "subdomain": known,
         "label": [*labels, "bücher", "xn--bcher-kva"],
         "domain": ["example.test", "keyed.test", "hidden.test", "EXAMPLE.test."],
