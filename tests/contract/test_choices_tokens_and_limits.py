@@ -63,7 +63,7 @@ def test_the_scopes_of_the_routes() -> None:
         of_tokens_too = ("/tokens", "/activity", "/me/export")
         needs_write = endpoint.path.startswith(("/availability", "/transfers", *of_tokens_too))
         right = "read" if endpoint.method == "GET" and not needs_write else "write"
-        of_names = ("/subdomains", "/availability", "/me/reminders", "/transfers")
+        of_names = ("/subdomains", "/availability", "/me/reminders", "/transfers", "/delegation-checks")
         noun = "subdomains" if endpoint.path.startswith(of_names) else "account"
         noun = "tickets" if endpoint.path.startswith("/support") else noun
         is_of_tokens = endpoint.path.startswith(of_tokens_too) or endpoint.name == "delete_me"

@@ -114,7 +114,8 @@ def _use_sessions(service: RunningService, member: Registrant) -> None:
     """Send each request that only a session may send."""
     origin = service.base_url.removesuffix("/api/v1")
     assert service.client.post(f"{origin}/auth/sessions", json={"email": member.email}).status_code == 202
-    newest = select(mails.c.text).where(mails.c.recipient == member.email).order_by(mails.c.id.desc())
+    of_member = (mails.c.recipient == member.email) & mails.c.text.contains("your code is")
+    newest = select(mails.c.text).where(of_member).order_by(mails.c.id.desc())
     text = service.read(lambda tx: str(tx.connection.execute(newest.limit(1)).scalar_one()))
     entered = {"email": member.email, "code": re.findall(r"your code is (\d{6})", text)[0]}
     signed_in = service.client.post(f"{origin}/auth/sessions/confirm", json=entered)

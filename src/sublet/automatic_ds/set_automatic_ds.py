@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from sublet import audit
-from sublet.accounts.find import lock_acting_user
+from sublet.accounts.find import lock_holder
 from sublet.audit import Actor
 from sublet.credits.model import Outcome
 from sublet.db import Tx
@@ -23,7 +23,7 @@ def set_automatic_ds(
         SubdomainNotFound: the user has no such name, the token is not for it, or it is in the trash.
         SubdomainSuspended: the operator suspended it.
     """
-    lock_acting_user(tx, actor)
+    lock_holder(tx, actor)
     subdomain = find_in_account(tx, actor, identifier)
     refuse_unless_allowed(subdomain, "update_nameservers", tx.now)
     before = find_automatic_ds(tx, subdomain.id)

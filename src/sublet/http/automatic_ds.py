@@ -26,7 +26,7 @@ async def set_automatic_ds_(call: Call[AutomaticDsBody, None]) -> Answer:
 
     `bootstrap` is also turned off by a change that removes all DS records by hand.
     """
-    is_suspended = call.registrant.user.suspended_at is not None
+    is_suspended = call.registrant.is_suspended
 
     def show(tx: Tx) -> shapes.SubdomainAnswer:
         subdomain = find_in_account(tx, call.actor(), call.path["fqdn"])

@@ -95,7 +95,7 @@ async def check_delegation_(call: Call[DelegationCheckBody, None]) -> Answer:
         ds_records=ds_inputs(body.ds_records or []),
     )
     with named_as_sent(body):
-        plan = await call.context.db.read(plan_delegation, call.actor(), call.registrant.user, command)
+        plan = await call.context.db.read(plan_delegation, call.actor(), call.registrant.holder, command)
     checker = _checker(call)
     with asking_place(call):
         looked = await checker.look(plan.target, waits=True)
@@ -126,7 +126,7 @@ async def check_health(call: Call[NoBody, None]) -> Answer:
     ten minutes later; after a change of the delegation it counts at once. An answer takes up to ten seconds.
     """
     db = call.context.db
-    due = await db.read(plan_look, call.actor(), call.registrant.user, call.path["fqdn"])
+    due = await db.read(plan_look, call.actor(), call.registrant.holder, call.path["fqdn"])
     checker = _checker(call)
     with asking_place(call):
         looked = await checker.look(due.target, waits=True)

@@ -213,7 +213,7 @@ async def register_(call: Call[RegisterBody, None]) -> Answer:
         registration_mode=body.registration_mode,
         payable=_payable(call, body),
     )
-    checked = await check_first(call, plan_registration, call.actor(), call.registrant.user, command)
+    checked = await check_first(call, plan_registration, call.actor(), call.registrant.holder, command)
     with named_as_sent(body):
         done = await write_once(
             call,
