@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from sublet.http import dispatch
+from sublet.http import calls
 from support.running_service import registry_address, running_service
 from support.serve_process import wait_until
 
@@ -13,7 +13,7 @@ from support.serve_process import wait_until
 @pytest.mark.sqlite_only
 def test_a_request_that_takes_too_long_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Somebody else holds the database's lock. The request is refused meanwhile, and with its key is done once in the end."""
-    monkeypatch.setattr(dispatch, "ANSWER_SECONDS", 0.3)
+    monkeypatch.setattr(calls, "ANSWER_SECONDS", 0.3)
     url = registry_address(tmp_path)
     ticket = {"subject": "held up", "message": "b"}
     with running_service(url, publish_wait_ms=0) as service:

@@ -1,0 +1,288 @@
+"""The steps from an authenticated request to the answer of its endpoint, which the API and the console share.
+
+Rates of address and network, the session, the rate of the credential, scope, form, time and `Idempotency-Key`: in the order of
+docs/errors.md. `dispatch.py` takes requests of the API through them, `sublet.web` the forms of the console.
+"""
+
+import asyncio
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Any
+
+import structlog
+from starlette.datastructures import Headers
+
+from sublet.accounts.authenticate import authenticate_session
+from sublet.accounts.model import Registrant
+from sublet.errors import (
+    FieldErrors,
+    InsufficientRole,
+    InsufficientScope,
+    RateLimited,
+    Refusal,
+    SessionInvalid,
+    SessionRequired,
+    TokenMissing,
+    Unavailable,
+    ValidationFailed,
+    validation_failed,
+)
+from sublet.http.bodies import NoBody
+from sublet.http.client import Client
+from sublet.http.endpoints import (
+    Answer,
+    Call,
+    Context,
+    Endpoint,
+    Visit,
+    takes_body,
+    takes_idempotency_key,
+    takes_if_match,
+)
+from sublet.http.idempotency import REPLAYED, fingerprint, read_key
+from sublet.http.limits import (
+    ADDRESS,
+    FAILED_AUTHENTICATION,
+    FAILED_OF_NETWORK,
+    NETWORK,
+    TICKET,
+    WRITE,
+    Allowance,
+    address_key,
+    limit_headers,
+)
+from sublet.http.members import Reading, invalid_request, read_members, read_query
+from sublet.http.session_cookie import CLEARED, read_cookie
+
+log = structlog.get_logger()
+ANSWER_SECONDS = 30.0
+"""The timeout of a change, besides the wait for its publication. It is longer than any timeout within it."""
+Failing = list[tuple[str, str]]
+"""The policies and keys that count a failed authentication."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Sent:
+    """What a client sends to an endpoint, without its credentials: `path` is the whole path, `parameters` are those in it.
+
+    `fields` may have `Idempotency-Key` and `If-Match`. `headers` are those of the answer, as far as they are known.
+    """
+
+    fields: Headers
+    client: Client
+    request_id: str
+    path: str
+    parameters: Mapping[str, str] = field(default_factory=dict)
+    query_string: bytes = b""
+    sent_members: dict[str, Any] = field(default_factory=dict)
+    headers: dict[str, str] = field(default_factory=dict)
+
+    async def members(self) -> tuple[dict[str, Any], FieldErrors]:
+        """Return the members of the body, and those that came twice."""
+        return self.sent_members, FieldErrors()
+
+
+class Calls:
+    """Takes requests to endpoints through the steps that come before and around their handlers."""
+
+    def __init__(self, context: Context) -> None:
+        self.context = context
+        self._timeout_seconds = ANSWER_SECONDS + context.settings.publish_wait_ms / 1000
+        self._idle = timedelta(hours=context.settings.session_idle_hours)
+
+    async def admit(self, client: Client, headers: dict[str, str]) -> Failing:
+        """Count a request toward the limits of its address and network.
+
+        Raises:
+            RateLimited: there were too many.
+        """
+        network, address = client.network, address_key(client.address)
+        if not network:
+            return [(FAILED_AUTHENTICATION, address)]
+        for policy, key in ((ADDRESS, address), (NETWORK, network)):
+            allowance = await self.context.limits.take(policy, key)
+            if allowance is not None and not allowance.allowed:
+                headers |= limit_headers(allowance)
+                raise RateLimited(
+                    f"More than {allowance.limit} requests from this {policy} in a minute; wait {allowance.reset_seconds} s.",
+                    retry_after_seconds=allowance.reset_seconds,
+                )
+        return [(FAILED_AUTHENTICATION, address), (FAILED_OF_NETWORK, network)]
+
+    async def authenticate_session(
+        self, client: Client, headers: dict[str, str], failing: Failing
+    ) -> Registrant:
+        """Return the registrant of the session in the cookie. Not checked: that a change comes from a page of ours.
+
+        Raises, in this order:
+            TokenMissing: there is no cookie.
+            RateLimited: its secret is wrong, and there were too many failures.
+            SessionInvalid: its secret is wrong, or the session is over.
+        """
+        secret = read_cookie(client.fields)
+        if secret is None:
+            raise TokenMissing("Send the token in the header `Authorization: Bearer <API_TOKEN>`.")
+        try:
+            return await authenticate_session(self.context.db, secret, self._idle)
+        except SessionInvalid:
+            headers["set-cookie"] = CLEARED
+            await self.count_failure(failing)
+            raise
+
+    async def count_failure(self, failing: Failing) -> None:
+        """Count a failed authentication.
+
+        Raises:
+            RateLimited: there were too many.
+        """
+        for policy, key in failing:
+            failures = await self.context.limits.take(policy, key)
+            if failures is not None and not failures.allowed:
+                raise RateLimited(
+                    "Too many attempts to authenticate from here failed. Check the token: a valid one is accepted at once.",
+                    retry_after_seconds=failures.reset_seconds,
+                )
+
+    async def call(self, endpoint: Endpoint, registrant: Registrant, sent: Sent) -> Answer:
+        """Return the answer of an endpoint to a registrant.
+
+        Raises:
+            Refusal: those of `all_refusals`, from the rate of the credential on.
+        """
+        counted = await self._count(sent, endpoint, registrant)
+        try:
+            _check_scope(endpoint, registrant)
+            call = await self._read(sent, endpoint, registrant)
+            answer = await (
+                self._change_in_time(endpoint, call) if takes_body(endpoint) else endpoint.handler(call)
+            )
+        except Refusal:
+            await self._count_as_write(sent, counted, registrant)
+            raise
+        if answer.headers.items() >= REPLAYED.items():
+            await self._count_as_write(sent, counted, registrant)
+        sent.headers |= answer.headers
+        return answer
+
+    async def visit(self, endpoint: Endpoint, sent: Sent, failing: Failing) -> Answer:
+        """Return the answer of an endpoint that needs no token. An invalid request counts as a failed authentication: it may be a guess."""
+        _, body, _, _ = await _read_parts(sent, endpoint)
+        visit = Visit(self.context, sent.request_id, body, sent.client, sent.parameters)
+        try:
+            answer = await endpoint.handler(visit)
+        except ValidationFailed:
+            await self.count_failure(failing)
+            raise
+        sent.headers |= answer.headers
+        return answer
+
+    async def _change_in_time(self, endpoint: Endpoint, call: Call[Any, Any]) -> Answer:
+        """Run a handler that writes, which may wait for locks. Reads have the timeouts of the database.
+
+        Raises:
+            Unavailable: the timeout is over. What the database already accepted is still written.
+        """
+        try:
+            async with asyncio.timeout(self._timeout_seconds) as timeout:
+                return await endpoint.handler(call)
+        except TimeoutError:
+            if not timeout.expired():
+                raise
+            log.error("too_slow", endpoint=endpoint.name)  # noqa: TRY400 - a trace would show only the timeout
+            raise Unavailable(
+                "This took too long, and it isn't known whether it was done. Send the same again: with the same "
+                "Idempotency-Key it is done once.",
+                retry_after_seconds=1,
+            ) from None
+
+    async def _count(self, sent: Sent, endpoint: Endpoint, registrant: Registrant) -> Allowance | None:
+        allowance = await self.context.limits.take(endpoint.rate_class, registrant.credential)
+        if allowance is None:
+            return None
+        sent.headers |= limit_headers(allowance)
+        if not allowance.allowed:
+            raise RateLimited(
+                f"More than {allowance.limit} requests of this kind in a minute; wait {allowance.reset_seconds} s.",
+                retry_after_seconds=allowance.reset_seconds,
+            )
+        return allowance
+
+    async def _count_as_write(self, sent: Sent, counted: Allowance | None, registrant: Registrant) -> None:
+        """Count a request that created no ticket and no reply as a write instead, unless the token has no write left."""
+        if counted is None or counted.policy != TICKET:
+            return
+        limits, key = self.context.limits, registrant.credential
+        with suppress(Unavailable):  # the request has an answer already
+            write = await limits.take(WRITE, key)
+            if write is not None and write.allowed:
+                sent.headers |= limit_headers(limits.give_back(counted, key))
+
+    async def _read(self, sent: Sent, endpoint: Endpoint, registrant: Registrant) -> Call[Any, Any]:
+        """Check media type, size and form. The refusal lists everything malformed in body, query and headers."""
+        members, body, query, key = await _read_parts(sent, endpoint)
+        if_match = sent.fields.getlist("if-match")
+        return Call(
+            context=self.context,
+            request_id=sent.request_id,
+            registrant=registrant,
+            path=sent.parameters,
+            body=body,
+            query=query,
+            idempotency_key=key,
+            fingerprint=""
+            if key is None
+            else fingerprint(
+                endpoint.method,
+                sent.path,
+                members,
+                registrant.restrictions,
+                None if registrant.account is None else registrant.account.id,
+            ),
+            request_path=sent.path,
+            query_string=sent.query_string.decode("ascii", "replace"),
+            client=sent.client,
+            if_match=",".join(if_match) if if_match and takes_if_match(endpoint) else None,
+        )
+
+
+async def _read_parts(sent: Sent, endpoint: Endpoint) -> tuple[dict[str, Any], Any, Any, str | None]:
+    """Return the members of the body, body and query as Structs, and the `Idempotency-Key`."""
+    members: dict[str, Any] = {}
+    reading = Reading()
+    body = None
+    if takes_body(endpoint):
+        members, reading.malformed = await sent.members()
+        body = read_members(members, endpoint.body or NoBody, reading)
+    query = read_query(sent.query_string, endpoint.query, reading)
+    key = read_key(sent.fields, reading) if takes_idempotency_key(endpoint) else None
+    if reading.malformed:
+        raise invalid_request(reading.malformed)
+    if reading.missing:
+        raise validation_failed(reading.missing, reading.missing.omitted)
+    return members, body, query, key
+
+
+def _check_scope(endpoint: Endpoint, registrant: Registrant) -> None:
+    """Raise unless the token or session, and the role of its user, allow an endpoint.
+
+    Raises, in this order:
+        SessionRequired: the endpoint is for sessions only.
+        InsufficientScope: the token lacks the scope.
+        InsufficientRole: the token is for an organization, and the user's role there doesn't allow it.
+    """
+    if endpoint.needs_session and registrant.session is None:
+        raise SessionRequired("A token may not do this. Sign in with a browser, and do it there.")
+    scope = endpoint.scope
+    if scope is None or scope in registrant.restrictions.scopes:
+        return
+    if registrant.token is not None and scope not in registrant.token.scopes:
+        raise InsufficientScope(
+            f"This token lacks the scope {scope}. Use a token that has it, or ask the operator for one.",
+            details={"required_scope": scope},
+        )
+    raise InsufficientRole(
+        f"Your role in {registrant.organization.name} is {registrant.role}, which doesn't allow this. Ask an owner for another role.",
+        details={"role": registrant.role, "required_scope": scope},
+    )
