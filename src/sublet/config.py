@@ -183,6 +183,15 @@ class Settings:
     smtp_password_file: str = _setting("", "The file with the password for the mail server.")
     log_format: str = _setting("text", "text, for people, or json.")
     log_level: str = _setting("info", "debug, info, warning or error.")
+    site_name: str = _setting("Sublet", "The name of the registry on its pages.")
+    site_color: str = _setting("#3451d1", "The colour of links and buttons on the pages, as #rrggbb.")
+    site_logo: str = _setting(
+        "", "A file with the logo on the pages: svg, png or webp, of at most 64 kB; empty: none."
+    )
+    site_contact: str = _setting(
+        "", "The operator's mail address, or a page of contacts (https://…), for the foot of the pages."
+    )
+    site_imprint_url: str = _setting("", "The page of the imprint (https://…), for the foot of the pages.")
     primaries: tuple["PrimarySettings", ...] = _setting(
         (),
         "The primary servers that platform domains may name: tables [primaries.NAME] of the settings file.",
@@ -220,6 +229,7 @@ class Settings:
         _in_range("session_idle_hours", self.session_idle_hours, 2, 8760)
         _in_range("session_max_days", self.session_max_days, 1, 365)
         _check_mail(self)
+        _check_site(self)
 
 
 DESCRIPTIONS: dict[str, str] = {each.name: each.metadata["description"] for each in fields(Settings)}
@@ -271,6 +281,19 @@ def _check_mail(settings: Settings) -> None:
         raise SettingsError(
             "smtp_security: give starttls or tls with smtp_username; a password is never sent unencrypted"
         )
+
+
+def _check_site(settings: Settings) -> None:
+    if re.fullmatch(r"#[0-9A-Fa-f]{6}", settings.site_color) is None:
+        raise SettingsError(f"site_color: {settings.site_color!r} is not a colour such as #3451d1")
+    if settings.site_logo and Path(settings.site_logo).suffix not in (".svg", ".png", ".webp"):
+        raise SettingsError(f"site_logo: {settings.site_logo!r} is not a file with .svg, .png or .webp")
+    for name in ("site_contact", "site_imprint_url"):
+        text = getattr(settings, name)
+        is_url = re.match(r"https?://[^\s/]", text) is not None
+        is_address = name == "site_contact" and re.fullmatch(r"[^\s@:/]+@[^\s@:/]+", text) is not None
+        if text and not (is_url or is_address):
+            raise SettingsError(f"{name}: {text!r} is not an address such as https://example.net/contact")
 
 
 def _check_smtp_host(text: str) -> None:

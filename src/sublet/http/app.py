@@ -26,10 +26,8 @@ from sublet.http.observe import METRICS_TYPE, Metrics
 from sublet.http.openapi import build_document
 from sublet.http.routes import ENDPOINTS, OPEN_ENDPOINTS
 from sublet.http.security_headers import SECURITY_HEADERS
-from sublet.http.sign_in_page import SignInPage
 from sublet.ids import new_request_id
 from sublet.organizations.accept_invitation import opens_accounts
-from sublet.sign_in.request_code import LINK_PATH
 from sublet.sign_up.sign_up import CONFIRM_PATH
 
 FIRST_PATHS = "/subdomains"
@@ -48,9 +46,16 @@ class Status:
 
 
 def build_app(
-    context: Context, base_url: str, endpoints: Sequence[Endpoint] = (*ENDPOINTS, *OPEN_ENDPOINTS)
+    context: Context,
+    base_url: str,
+    endpoints: Sequence[Endpoint] = (*ENDPOINTS, *OPEN_ENDPOINTS),
+    *,
+    more: Sequence[Route] = (),
 ) -> ASGIApp:
-    """Return the application of an API process. `base_url` is the URL of the API for clients, for the documents."""
+    """Return the application of an API process. `base_url` is the URL of the API for clients, for the documents.
+
+    `more` are the routes of the console.
+    """
     by_path: dict[str, dict[str, Endpoint]] = defaultdict(dict)
     for endpoint in endpoints:
         by_path[endpoint.full_path][endpoint.method] = endpoint
@@ -73,8 +78,8 @@ def build_app(
             ConfirmPage(context.db, base_url, opens_accounts=opens_accounts(context.settings)),
             methods=("GET", "POST"),
         ),
-        _page_route(LINK_PATH, SignInPage(context.db, context.settings, public_url), methods=("GET", "POST")),
         *_status_routes(Status(context.db, context.metrics, context.stopping, context.readiness)),
+        *more,
     ]
     resources = [
         Route(path, Resource(context, by_path[path], public_url))

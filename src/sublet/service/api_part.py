@@ -26,6 +26,7 @@ from sublet.platform_domains.name_servers import name_servers
 from sublet.registry.delete_own_user import delete_own_user
 from sublet.service.event_loop import running
 from sublet.service.systemd import passed_socket
+from sublet.web.console import console_routes
 
 FLUSH_SECONDS = 30.0
 SPARE_DESCRIPTORS = 256
@@ -103,7 +104,8 @@ async def serve_api(
         name_servers=lambda each: name_servers(each, built_in, settings.primaries),
     )
     origin = origin_of(listening)
-    app = build_app(context, (settings.public_url.rstrip("/") or origin) + BASE_PATH)
+    public_url = settings.public_url.rstrip("/") or origin
+    app = build_app(context, public_url + BASE_PATH, more=console_routes(context, public_url))
     async with running(_flush_token_uses(context)):
         try:
             await serve_http(

@@ -1,0 +1,173 @@
+"""The console as routes: what happens before and after the handler of each page."""
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+from urllib.parse import quote, unquote
+
+import jinja2
+import structlog
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
+from starlette.routing import Route
+from structlog.contextvars import bind_contextvars
+
+from sublet.errors import Refusal, SessionInvalid, TokenMissing
+from sublet.http.calls import Calls
+from sublet.http.client import Clients
+from sublet.http.dispatch import check_head
+from sublet.http.endpoints import Context, Endpoint
+from sublet.http.errors import InternalError, accepted_request_id
+from sublet.http.routes import ENDPOINTS, OPEN_ENDPOINTS
+from sublet.http.security_headers import SECURITY_HEADERS
+from sublet.ids import new_request_id
+from sublet.web import filters
+from sublet.web.assets import ASSETS_PATH, Assets
+from sublet.web.form import read_form
+from sublet.web.page import CLEARED_MESSAGE, MESSAGE_COOKIE, Page, PageCall
+from sublet.web.routes import ACCOUNT_NAVIGATION, NAVIGATION, PAGES
+from sublet.web.site import Site, read_site
+
+log = structlog.get_logger()
+PAGE_HEADERS = {
+    "content-security-policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
+    "form-action 'self'; frame-ancestors 'none'; base-uri 'none'; require-trusted-types-for 'script'; trusted-types 'none'",
+    "referrer-policy": "same-origin",
+}
+"""The headers of pages that differ from those of all answers. Browsers send `Origin` with a form only with this referrer policy."""
+_NOT_SIGNED_IN = (TokenMissing, SessionInvalid)
+
+
+class Console:
+    """The pages. `public_url` is where clients reach the service."""
+
+    def __init__(self, context: Context, public_url: str) -> None:
+        self.calls = Calls(context)
+        self.endpoints: Mapping[str, Endpoint] = {each.name: each for each in (*ENDPOINTS, *OPEN_ENDPOINTS)}
+        self._clients = Clients(context.settings, public_url)
+        self._context = context
+        site = read_site(context.settings)
+        self._assets = Assets(site.assets)
+        self._templates = _templates(site, self._assets)
+
+    def routes(self) -> list[Route]:
+        """Return the routes of the pages and of their assets."""
+        found = [Route(f"{ASSETS_PATH}/{{name}}", self._assets.serve)]
+        for page in PAGES:
+            paths = [page.path]
+            if not page.is_open and not page.is_personal:
+                paths.append(f"/o/{{organization:int}}{page.path}")
+            methods = [*(["GET"] if page.get else []), *(["POST"] if page.post else [])]
+            found += [Route(path, self._answering(page), methods=methods) for path in paths]
+        return found
+
+    def render(self, template: str, values: Mapping[str, Any]) -> str:
+        """Return a page as HTML."""
+        return self._templates.get_template(f"{template}.html.j2").render(values)
+
+    def _answering(self, page: Page) -> Callable[[Request], Any]:
+        async def answer(request: Request) -> Response:
+            started = time.perf_counter()
+            request_id = accepted_request_id(request.headers.get("x-request-id")) or new_request_id()
+            bind_contextvars(request_id=request_id)
+            call = PageCall(
+                shared=self,
+                page=page,
+                request=request,
+                client=self._clients.find(request.scope, request.headers),
+                request_id=request_id,
+                failing=[],
+            )
+            error, response = await self._answer(call)
+            self._finish(call, response)
+            seconds = time.perf_counter() - started
+            self._context.metrics.count("page", response.status_code, seconds)
+            log.info(
+                "request",
+                method=request.method,
+                path=page.path,
+                endpoint="page",
+                status=response.status_code,
+                duration_ms=round(seconds * 1000, 1),
+                user_id=call.registrant.user.id if call.registrant else None,
+                error=error,
+            )
+            return response
+
+        return answer
+
+    async def _answer(self, call: PageCall) -> tuple[str | None, Response]:
+        """Return the answer of a page, and the code of a refusal that its handler didn't show."""
+        try:
+            return None, await self._checked(call)
+        except _NOT_SIGNED_IN as refusal:
+            if call.request.method == "POST":
+                return refusal.code, call.render("refused", refusal=refusal)
+            asked = call.request.url.path
+            query = call.request.url.query
+            target = quote(f"{asked}?{query}" if query else asked, safe="")
+            return refusal.code, RedirectResponse(f"/signin?next={target}", 303)
+        except Refusal as refusal:
+            return refusal.code, call.render("refused", refusal=refusal)
+        except Exception:
+            log.exception("fault", path=call.page.path)
+            fault = InternalError(
+                f"Something went wrong here; it is logged as {call.request_id}. Tell the operator."
+            )
+            return fault.code, call.render("refused", refusal=fault)
+
+    async def _checked(self, call: PageCall) -> Response:
+        """Check a request, and return the answer of its handler: head, rates, session, form, origin."""
+        request, page = call.request, call.page
+        check_head(request.scope, request.headers)
+        call.failing = await self.calls.admit(call.client, call.headers)
+        try:
+            call.registrant = await self.calls.authenticate_session(call.client, call.headers, call.failing)
+            self._context.note_use(call.registrant, call.client.address)
+        except _NOT_SIGNED_IN:
+            if not page.is_open:
+                raise
+        if "organization" in request.path_params:
+            call.organization_id = request.path_params["organization"]
+        if request.method != "POST":
+            assert page.get is not None  # noqa: S101 - the route has no other method
+            return await page.get(call)
+        call.form = await read_form(request)
+        call.refuse_forged()
+        assert page.post is not None  # noqa: S101
+        return await page.post(call)
+
+    def _finish(self, call: PageCall, response: Response) -> None:
+        """Set the headers of an answer."""
+        for name, value in (SECURITY_HEADERS | PAGE_HEADERS).items():
+            response.headers.setdefault(name, value)
+        response.headers["x-request-id"] = call.request_id
+        for name in ("set-cookie", "retry-after"):
+            if name in call.headers:
+                response.headers.append(name, call.headers[name])
+        if MESSAGE_COOKIE in call.request.cookies and response.status_code != 303:
+            response.headers.append("set-cookie", CLEARED_MESSAGE)
+
+
+def _templates(site: Site, assets: Assets) -> jinja2.Environment:
+    environment = jinja2.Environment(
+        loader=jinja2.PackageLoader("sublet.web", "templates"),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        auto_reload=False,
+    )
+    environment.globals |= {
+        "asset": assets.url,
+        "site": site,
+        "navigation": NAVIGATION,
+        "account_navigation": ACCOUNT_NAVIGATION,
+    }
+    environment.filters |= filters.FILTERS | {"unquote": unquote}
+    return environment
+
+
+def console_routes(context: Context, public_url: str) -> Sequence[Route]:
+    """Return the routes of the console."""
+    return Console(context, public_url).routes()

@@ -1,0 +1,91 @@
+"""Forms: their fields, the token that binds them to a session, and the key that lets them act once."""
+
+import asyncio
+import hmac
+from urllib.parse import parse_qsl
+from uuid import uuid4
+
+from starlette.requests import Request
+
+from sublet.errors import InvalidRequest
+from sublet.http.errors import PayloadTooLarge
+from sublet.http.json_body import BODY_MAX_BYTES, BODY_TIMEOUT_SECONDS
+from sublet.secret import Secret
+
+FORM_TYPE = "application/x-www-form-urlencoded"
+TOKEN_FIELD, KEY_FIELD = "form_token", "idempotency_key"
+FIELDS_MAX = 200
+
+
+class Form(dict[str, str]):
+    """The fields of a form without blanks around them; of several with one name it has the last, and `lists` all."""
+
+    def __init__(self, pairs: list[tuple[str, str]] = ()) -> None:  # type: ignore[assignment] # read only
+        super().__init__(pairs)
+        self.lists: dict[str, list[str]] = {}
+        for name, value in pairs:
+            self.lists.setdefault(name, []).append(value)
+
+    def text(self, name: str) -> str | None:
+        """Return what was typed into a field; None if it is empty or missing."""
+        return self.get(name) or None
+
+    def lines(self, name: str) -> list[str]:
+        """Return the lines of a field that aren't empty."""
+        return [line for each in self.get(name, "").splitlines() if (line := each.strip())]
+
+    def number(self, name: str) -> int | str | None:
+        """Return a number, or the text if it is none, which the API refuses; None if the field is empty or missing."""
+        text = self.get(name, "")
+        return int(text) if text.isascii() and text.isdigit() and len(text) <= 18 else text or None
+
+    def is_on(self, name: str) -> bool:
+        """True if a box is ticked."""
+        return bool(self.get(name))
+
+
+async def read_form(request: Request) -> Form:
+    """Return the fields of a form.
+
+    Raises, in this order:
+        InvalidRequest: it isn't sent as a form of ours, or it doesn't arrive in time.
+        PayloadTooLarge: it has more than 64 KiB.
+        InvalidRequest: it isn't percent-encoded UTF-8, or has a NUL or too many fields.
+    """
+    if request.headers.get("content-type", "").partition(";")[0].strip().lower() != FORM_TYPE:
+        raise InvalidRequest("This is not sent as a form. Use the form of the page.")
+    body = bytearray()
+    try:
+        async with asyncio.timeout(BODY_TIMEOUT_SECONDS):
+            async for piece in request.stream():
+                body += piece
+                if len(body) > BODY_MAX_BYTES:
+                    raise PayloadTooLarge(
+                        f"The form is too long. Send {BODY_MAX_BYTES} bytes at most.",
+                        details={"limit_bytes": BODY_MAX_BYTES},
+                    )
+        pairs = parse_qsl(
+            body.decode("ascii"), keep_blank_values=True, errors="strict", max_num_fields=FIELDS_MAX
+        )
+    except TimeoutError:
+        raise InvalidRequest("The form did not arrive in time. Send it again.") from None
+    except ValueError:
+        raise InvalidRequest("The form can't be read. Load the page again, and send it from there.") from None
+    if any("\x00" in name or "\x00" in value for name, value in pairs):
+        raise InvalidRequest("The form has a NUL, which is no character of a text. Leave it out.")
+    return Form([(name, value.replace("\r\n", "\n").strip()) for name, value in pairs])
+
+
+def form_token(session_secret: Secret) -> str:
+    """Return the token of the forms of a session. Pages of other sites can't know it."""
+    return hmac.new(session_secret.reveal().encode(), b"form", "sha256").hexdigest()
+
+
+def is_form_token(given: str, session_secret: Secret) -> bool:
+    """True if a text is the token of this session, in a time that doesn't tell how much of it is right."""
+    return hmac.compare_digest(given.encode(), form_token(session_secret).encode())
+
+
+def new_key() -> str:
+    """Return a new `Idempotency-Key`."""
+    return str(uuid4())

@@ -1,0 +1,183 @@
+"""The types of the console's pages: an entry of the page table, and one request for a page."""
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+from urllib.parse import quote, urlencode
+
+import msgspec
+from starlette.datastructures import Headers
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, RedirectResponse, Response
+
+from sublet.accounts.model import Registrant
+from sublet.errors import NotFound, OriginRefused, Refusal
+from sublet.http.calls import Calls, Failing, Sent
+from sublet.http.client import Client, is_from_site, origin_refused
+from sublet.http.endpoints import BASE_PATH, Endpoint
+from sublet.http.errors import status_of
+from sublet.web.form import KEY_FIELD, TOKEN_FIELD, Form, form_token, is_form_token, new_key
+
+MESSAGE_COOKIE = "__Host-sublet_message"
+_ATTRIBUTES = "Path=/; Secure; HttpOnly; SameSite=Lax"
+MESSAGE_SECONDS = 60
+MESSAGE_CHARACTERS_MAX = 500
+
+
+class Shared(Protocol):
+    """What all requests for pages share."""
+
+    calls: Calls
+    endpoints: Mapping[str, Endpoint]
+
+    def render(self, template: str, values: Mapping[str, Any]) -> str:
+        """Return a page as HTML."""
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """A path with the handlers of its methods. `operations` are the endpoints of the API that they call, by name.
+
+    Without `is_open` the page needs a session, and is also below `/o/{organization}` for the organizations of the user.
+    """
+
+    path: str
+    get: "Handler | None" = None
+    post: "Handler | None" = None
+    operations: tuple[str, ...] = ()
+    is_open: bool = False
+    is_personal: bool = False
+    """A page about the user that signed in, which organizations don't have."""
+
+
+@dataclass(slots=True, kw_only=True)
+class PageCall:
+    """One request for a page that passed all checks before its handler. `registrant` is None if the browser isn't signed in."""
+
+    shared: Shared
+    page: Page
+    request: Request
+    client: Client
+    request_id: str
+    failing: Failing
+    registrant: Registrant | None = None
+    organization_id: int | None = None
+    form: Form = field(default_factory=Form)
+    headers: dict[str, str] = field(default_factory=dict)
+    """The header `Set-Cookie` of the answer, and those of the API's rate limits."""
+
+    @property
+    def parameters(self) -> Mapping[str, Any]:
+        """The parameters of the path."""
+        return self.request.path_params
+
+    def url(self, path: str) -> str:
+        """Return the path of a page for whom this page acts: the user, or the organization that its own path names."""
+        return path if self.organization_id is None else f"/o/{self.organization_id}{path}"
+
+    async def api(
+        self,
+        name: str,
+        members: Mapping[str, Any] | None = None,
+        *,
+        query: Mapping[str, Any] | None = None,
+        if_match: str = "",
+        **parameters: str,
+    ) -> Any:
+        """Return the answer's Struct of an endpoint of the API, called with the members of its body. None and False aren't sent.
+
+        A change uses the form's key, so that a form that is sent twice acts once.
+
+        Raises:
+            Refusal: any of the endpoint.
+        """
+        assert name in self.page.operations, f"{self.page.path} doesn't list {name}"  # noqa: S101
+        endpoint = self.shared.endpoints[name]
+        fields = {"if-match": if_match} if if_match else {}
+        if key := self.form.get(KEY_FIELD):
+            fields["idempotency-key"] = f"{key}-{name}"[:255]
+        sent = Sent(
+            fields=Headers(fields),
+            client=self.client,
+            request_id=self.request_id,
+            path=_filled(endpoint, parameters),
+            parameters=parameters,
+            query_string=urlencode(_given(query or {})).encode("ascii"),
+            sent_members=dict(members or {}),
+            headers=self.headers,
+        )
+        if endpoint.is_open:
+            return (await self.shared.calls.visit(endpoint, sent, self.failing)).body
+        assert self.registrant is not None, "the page is open, the endpoint isn't"  # noqa: S101
+        return (await self.shared.calls.call(endpoint, self.registrant, sent)).body
+
+    def refuse_forged(self) -> None:
+        """Raise unless the form comes from a page of ours: by what the browser says, and in a session by its token.
+
+        Raises:
+            OriginRefused: it doesn't.
+        """
+        if is_from_site(self.client.fields, self.client.site) is False:
+            raise OriginRefused("Another site sent this form. Load the page here, and send it from there.")
+        secret = self.client.session_secret()
+        if self.registrant is None or secret is None:
+            return
+        if not is_form_token(self.form.get(TOKEN_FIELD, ""), secret):
+            raise origin_refused(self.client.site)
+
+    def render(
+        self, template: str, *, status: int = 200, refusal: Refusal | None = None, **values: Any
+    ) -> Response:
+        """Return a page. With a refusal it shows what is wrong, and has its status."""
+        secret = self.client.session_secret() if self.registrant is not None else None
+        page = self.shared.render(
+            template,
+            {
+                "call": self,
+                "url": self.url,
+                "me": self.registrant,
+                "form": self.form,
+                "refusal": refusal,
+                "form_token": form_token(secret) if secret is not None else "",
+                "new_key": new_key,
+                "message": self._message(),
+                **values,
+            },
+        )
+        return HTMLResponse(page, status if refusal is None else status_of(type(refusal)))
+
+    def redirect(self, path: str, message: str = "") -> Response:
+        """Return the answer to a form that was accepted: the browser loads another page, which shows the message once."""
+        response = RedirectResponse(self.url(path), 303)
+        if message:
+            text = quote(message[:MESSAGE_CHARACTERS_MAX])
+            response.headers.append(
+                "set-cookie", f"{MESSAGE_COOKIE}={text}; Max-Age={MESSAGE_SECONDS}; {_ATTRIBUTES}"
+            )
+        return response
+
+    def _message(self) -> str:
+        return self.request.cookies.get(MESSAGE_COOKIE, "")[: 3 * MESSAGE_CHARACTERS_MAX]
+
+
+CLEARED_MESSAGE = f"{MESSAGE_COOKIE}=; Max-Age=0; {_ATTRIBUTES}"
+Handler = Callable[[PageCall], Awaitable[Response]]
+
+
+def shown_members(value: Any) -> Any:
+    """Return a Struct as JSON shows it, for the scripts of a page."""
+    return msgspec.to_builtins(value)
+
+
+def _given(query: Mapping[str, Any]) -> dict[str, Any]:
+    found = {name: value for name, value in query.items() if value not in (None, "")}
+    return {name: str(value).lower() if isinstance(value, bool) else value for name, value in found.items()}
+
+
+def _filled(endpoint: Endpoint, parameters: Mapping[str, str]) -> str:
+    path = endpoint.path
+    for name, value in parameters.items():
+        path = path.replace(f"{{{name}}}", quote(value, safe=""))
+    if "{" in path:
+        raise NotFound("There is nothing at this path. Check it.")
+    return path if endpoint.is_open else BASE_PATH + path

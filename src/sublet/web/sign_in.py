@@ -1,0 +1,68 @@
+"""Sign in by a mailed code or link, and sign out."""
+
+from starlette.responses import Response
+
+from sublet.errors import Refusal
+from sublet.web.page import PageCall
+
+START = "/names"
+"""Where a browser goes that has signed in."""
+
+
+async def show(call: PageCall) -> Response:
+    """Show the form for the address."""
+    if call.registrant is not None:
+        return call.redirect(_target(call))
+    return call.render("sign_in", next=_target(call))
+
+
+async def send_code(call: PageCall) -> Response:
+    """Mail a code, and show the form for it."""
+    try:
+        sent = await call.api("request_sign_in", {"email": call.form.text("email")})
+    except Refusal as refusal:
+        return call.render("sign_in", refusal=refusal, next=_target(call))
+    return call.render("sign_in_code", sent=sent.message, next=_target(call))
+
+
+async def show_code(call: PageCall) -> Response:
+    """Send a browser without an address back to the first form."""
+    return call.redirect("/signin")
+
+
+async def enter_code(call: PageCall) -> Response:
+    """Sign the browser in with the code."""
+    members = {"email": call.form.text("email"), "code": call.form.get("code", "").replace(" ", "")}
+    try:
+        await call.api("confirm_sign_in", members)
+    except Refusal as refusal:
+        return call.render("sign_in_code", refusal=refusal, sent="", next=_target(call))
+    return call.redirect(_target(call), "You are signed in.")
+
+
+async def show_link(call: PageCall) -> Response:
+    """Show the button of a mailed link: mail programs follow links, so the link alone signs nobody in."""
+    return call.render("sign_in_link", link_token=call.request.query_params.get("token", ""))
+
+
+async def use_link(call: PageCall) -> Response:
+    """Sign the browser in with the link."""
+    link_token = call.form.get("token", "")
+    try:
+        await call.api("confirm_sign_in", {"token": link_token})
+    except Refusal as refusal:
+        return call.render("sign_in_link", refusal=refusal, link_token=link_token)
+    return call.redirect(START, "You are signed in.")
+
+
+async def sign_out(call: PageCall) -> Response:
+    """End the session of the browser."""
+    await call.api("end_session", id="current")
+    return call.redirect("/", "You are signed out.")
+
+
+def _target(call: PageCall) -> str:
+    """Return the path that the browser asked for before it was sent to sign in: one of this site."""
+    asked = call.form.get("next") or call.request.query_params.get("next", "")
+    is_path = asked.startswith("/") and asked.isprintable() and asked.isascii()
+    return asked if is_path and not asked.startswith("//") and "\\" not in asked else START

@@ -1,0 +1,156 @@
+"""A browser without JavaScript, in a few lines: it keeps cookies, reads the forms of a page, and sends them as a browser does."""
+
+from dataclasses import dataclass, field
+from html.parser import HTMLParser
+from http.cookies import SimpleCookie
+from typing import Any
+from urllib.parse import urljoin
+
+import httpx
+
+from sublet.http.session_cookie import COOKIE
+from support.browsers import signed_in
+from support.running_service import RunningService
+
+
+@dataclass(slots=True)
+class PageForm:
+    """A form of a page: where it goes, and what its fields hold."""
+
+    method: str
+    action: str
+    fields: dict[str, str] = field(default_factory=dict)
+
+
+class _Reader(HTMLParser):
+    """Reads the forms and the text of a page."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.forms: list[PageForm] = []
+        self.text: list[str] = []
+        self._inside: PageForm | None = None
+        self._area = self._select = ""
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        found = dict(attrs)
+        name, value = found.get("name") or "", found.get("value") or ""
+        if tag == "form":
+            self._inside = PageForm((found.get("method") or "get").upper(), found.get("action") or "")
+            self.forms.append(self._inside)
+        elif self._inside is None:
+            return
+        elif tag == "textarea":
+            self._area = name
+            self._inside.fields[name] = ""
+        elif tag == "select":
+            self._select = name
+        elif tag == "option" and ("selected" in found or self._select not in self._inside.fields):
+            self._inside.fields[self._select] = value
+        elif (
+            tag == "input" and name and (found.get("type") not in ("checkbox", "radio") or "checked" in found)
+        ):
+            self._inside.fields[name] = value
+
+    def handle_endtag(self, tag: str) -> None:
+        if tag == "form":
+            self._inside = None
+        if tag == "textarea":
+            self._area = ""
+
+    def handle_data(self, data: str) -> None:
+        if self._area and self._inside is not None:
+            self._inside.fields[self._area] += data
+        self.text.append(data)
+
+
+@dataclass(slots=True)
+class Shown:
+    """A page that the service answered."""
+
+    response: httpx.Response
+    forms: list[PageForm]
+    text: str
+
+    @property
+    def status(self) -> int:
+        """The status."""
+        return self.response.status_code
+
+    @property
+    def path(self) -> str:
+        """The path, after redirects."""
+        return self.response.url.path
+
+    def form(self, action: str) -> PageForm:
+        """Return the form that goes to a path; there must be exactly one."""
+        (found,) = [each for each in self.forms if each.action == action]
+        return found
+
+
+@dataclass(slots=True)
+class ConsoleClient:
+    """A browser at the console of a service."""
+
+    service: RunningService
+    cookies: dict[str, str] = field(default_factory=dict)
+    origin: str = ""
+
+    def __post_init__(self) -> None:
+        self.origin = self.service.base_url.removesuffix("/api/v1")
+
+    def get(self, path: str, **headers: str) -> Shown:
+        """Load a page, and follow its redirects."""
+        return self._send("GET", path, headers={"sec-fetch-site": "same-origin", **headers})
+
+    def post(self, path: str, fields: dict[str, Any], **headers: str) -> Shown:
+        """Send a form from a page of the service, and follow the redirect. An empty header isn't sent."""
+        sent = {"origin": self.origin, "sec-fetch-site": "same-origin"} | {
+            name.replace("_", "-"): value for name, value in headers.items()
+        }
+        return self._send("POST", path, {name: value for name, value in sent.items() if value}, fields)
+
+    def submit(self, page: Shown, action: str, **fields: str) -> Shown:
+        """Fill in a form of a page, and send it."""
+        form = page.form(action)
+        unknown = [
+            name for name in fields if name not in form.fields and f'name="{name}"' not in page.response.text
+        ]
+        assert unknown == [], f"the form has no {unknown}"
+        return self.post(urljoin(page.path, action), form.fields | fields)
+
+    def _send(
+        self, method: str, path: str, headers: dict[str, str], fields: dict[str, Any] | None = None
+    ) -> Shown:
+        for _ in range(5):
+            sent = headers | {"cookie": "; ".join(f"{name}={value}" for name, value in self.cookies.items())}
+            if not self.cookies:
+                del sent["cookie"]
+            response = self.service.client.request(
+                method, self.origin + path, headers=sent, data=fields, follow_redirects=False
+            )
+            self._keep(response)
+            if response.status_code != 303:
+                break
+            method, fields = "GET", None
+            headers = {name: value for name, value in headers.items() if name != "origin"}
+            path = response.headers["location"]
+        reader = _Reader()
+        reader.feed(response.text)
+        return Shown(response, reader.forms, " ".join(" ".join(reader.text).split()))
+
+    def _keep(self, response: httpx.Response) -> None:
+        for line in response.headers.get_list("set-cookie"):
+            for name, morsel in SimpleCookie(line).items():
+                if morsel["max-age"] == "0":
+                    self.cookies.pop(name, None)
+                else:
+                    self.cookies[name] = morsel.coded_value
+
+
+def console(service: RunningService, email: str = "") -> ConsoleClient:
+    """Return a browser at the console; with an address this user is signed in."""
+    client = ConsoleClient(service)
+    if email:
+        client.cookies[COOKIE] = signed_in(service, email).secret
+    return client

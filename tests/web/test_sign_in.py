@@ -1,0 +1,64 @@
+"""Sign in and out at the console, without a browser."""
+
+import re
+
+import pytest
+from sqlalchemy import select
+
+from sublet.http.session_cookie import COOKIE
+from sublet.mail.store import mails
+from support.console_client import console
+from support.running_service import RunningService
+
+ADA = "ada@example.org"
+
+
+def newest_mail(service: RunningService, email: str) -> str:
+    query = select(mails.c.text).where(mails.c.recipient == email).order_by(mails.c.id.desc()).limit(1)
+    return service.read(lambda tx: str(tx.connection.execute(query).scalar_one()))
+
+
+def test_a_code_signs_in_and_leads_to_the_page_that_was_asked_for(service: RunningService) -> None:
+    service.add_user(ADA)
+    browser = console(service)
+    asked = browser.get("/names?status=trashed")
+    assert asked.path == "/signin"
+    sent = browser.submit(asked, "/signin", email=ADA)
+    (code,) = re.findall(r"your code is (\d{6})", newest_mail(service, ADA))
+    wrong = browser.submit(sent, "/signin/code", code=f"{(int(code) + 1) % 1_000_000:06d}")
+    assert (wrong.status, "code" in wrong.text) == (422, True)
+    names = browser.submit(wrong, "/signin/code", code=f"{code[:3]} {code[3:]}")
+    assert (names.status, names.path, names.response.url.query) == (200, "/names", b"status=trashed")
+    assert "You are signed in." in names.text
+    assert "You are signed in." not in browser.get("/names").text, "a message is shown once"
+    browser.submit(names, "/signout")
+    assert COOKIE not in browser.cookies
+    assert browser.get("/names").path == "/signin"
+
+
+def test_a_link_needs_a_click_and_works_once(service: RunningService) -> None:
+    service.add_user(ADA)
+    service.environment["SUBLET_PUBLIC_URL"] = "https://names.example.net"
+    link = service.operator("user", "sign-in-link", ADA)["link"]
+    path = "/signin/confirm" + link.partition("/signin/confirm")[2]
+    browser = console(service)
+    page = browser.get(path)
+    assert COOKIE not in browser.cookies
+    assert browser.submit(page, "/signin/confirm").path == "/names"
+    again = console(service).submit(page, "/signin/confirm")
+    assert (again.status, "not signed in" in again.text) == (422, True)
+
+
+@pytest.mark.parametrize(
+    ("asked", "target"),
+    [
+        ("//evil.example/x", "/names"),
+        ("https://evil.example", "/names"),
+        ("/\\evil.example", "/names"),
+        ("/names?q=a", "/names"),
+    ],
+)
+def test_nobody_is_led_to_another_site(service: RunningService, asked: str, target: str) -> None:
+    service.add_user(ADA)
+    browser = console(service, ADA)
+    assert browser.get(f"/signin?next={asked.replace('&', '%26').replace('?', '%3F')}").path == target
