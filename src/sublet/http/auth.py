@@ -1,15 +1,18 @@
 """Handlers of `/auth/`: opening an account, which needs no token (docs/api.md, "Open an account")."""
 
 from sublet.audit import Actor
+from sublet.db import Tx
 from sublet.errors import FieldError, SignUpClosed, validation_failed
 from sublet.http import shapes
 from sublet.http.bodies import ConfirmSignUpBody, SignUpBody
 from sublet.http.endpoints import Answer, Visit
 from sublet.http.render import me_answer, token_shape
+from sublet.http.sign_in import cookie_headers, open_for_page
+from sublet.sign_in.model import SignedIn
 from sublet.sign_up import store
 from sublet.sign_up.codes import SIGN_UP, VALID_FOR
 from sublet.sign_up.proof_of_work import PAYLOAD_CHARACTERS_MAX, Solved, check_solution, new_challenge
-from sublet.sign_up.sign_up import SignUp, code_refusal, confirm_sign_up, sign_up
+from sublet.sign_up.sign_up import SignedUp, SignUp, code_refusal, confirm_sign_up, sign_up
 
 
 async def challenge(visit: Visit[None]) -> Answer:
@@ -48,24 +51,28 @@ async def confirm_sign_up_(visit: Visit[ConfirmSignUpBody]) -> Answer:
     """Open an account: enter the code.
 
     Send `email` and `code`, or the `token` of the link. Creates the user, an organization of its own and a first token: it has all scopes
-    but `credits:spend`, and is valid for 30 days. Its secret is shown only here. Invitations are accepted here too.
+    but `credits:spend`, and is valid for 30 days. Its secret is shown only here. Invitations are accepted here too. A page of the service
+    also gets the cookie of a session.
     """
     body = visit.body
     actor = Actor(kind="system", name="sign-up", request_id=visit.request_id)
-    done = await visit.context.db.write(
-        confirm_sign_up,
-        actor,
-        email=body.email or "",
-        code=body.code or "",
-        link_token=body.token or "",
-    )
-    if done is None:
+
+    def verb(tx: Tx) -> tuple[SignedUp, SignedIn | None] | None:
+        done = confirm_sign_up(
+            tx, actor, email=body.email or "", code=body.code or "", link_token=body.token or ""
+        )
+        return None if done is None else (done, open_for_page(tx, visit, done.member.user))
+
+    opened = await visit.context.db.write(verb)
+    if opened is None:
         raise code_refusal()
+    done, signed_in = opened
     me = me_answer(done.member, done.issued.token)
     token = token_shape(done.issued.token, done.member.user)
     secret = done.issued.secret.reveal()
     return Answer(
-        shapes.SignedUpAnswer(user=me.user, organization=me.organization, token=token, secret=secret)
+        shapes.SignedUpAnswer(user=me.user, organization=me.organization, token=token, secret=secret),
+        cookie_headers(visit, signed_in),
     )
 
 

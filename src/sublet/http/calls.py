@@ -67,7 +67,8 @@ Failing = list[tuple[str, str]]
 class Sent:
     """What a client sends to an endpoint, without its credentials: `path` is the whole path, `parameters` are those in it.
 
-    `fields` may have `Idempotency-Key` and `If-Match`. `headers` are those of the answer, as far as they are known.
+    `fields` may have `Idempotency-Key` and `If-Match`. `headers` are those of the answer, as far as they are known. `counted_as` is the
+    key of the rate limit of a visitor, who has no credential.
     """
 
     fields: Headers
@@ -78,6 +79,7 @@ class Sent:
     query_string: bytes = b""
     sent_members: dict[str, Any] = field(default_factory=dict)
     headers: dict[str, str] = field(default_factory=dict)
+    counted_as: str = ""
 
     async def members(self) -> tuple[dict[str, Any], FieldErrors]:
         """Return the members of the body, and those that came twice."""
@@ -198,7 +200,9 @@ class Calls:
             ) from None
 
     async def _count(self, sent: Sent, endpoint: Endpoint, registrant: Registrant) -> Allowance | None:
-        allowance = await self.context.limits.take(endpoint.rate_class, registrant.credential)
+        allowance = await self.context.limits.take(
+            endpoint.rate_class, sent.counted_as or registrant.credential
+        )
         if allowance is None:
             return None
         sent.headers |= limit_headers(allowance)

@@ -21,8 +21,9 @@ from sublet.http.endpoints import Answer, Call, Visit
 from sublet.http.idempotency import write_once
 from sublet.http.paging import read_page
 from sublet.http.render import invitation_shape, member_shape, organization_shape, token_shape
+from sublet.http.sign_in import cookie_headers, open_for_page
 from sublet.ids import Position
-from sublet.organizations.accept_invitation import accept_invitation, opens_accounts
+from sublet.organizations.accept_invitation import Accepted, accept_invitation, opens_accounts
 from sublet.organizations.create_organization import create_organization
 from sublet.organizations.find import (
     find_joined,
@@ -34,6 +35,7 @@ from sublet.organizations.invite_member import find_invitation, invite_member, r
 from sublet.organizations.remove_member import remove_member
 from sublet.organizations.rename_organization import rename_organization
 from sublet.organizations.set_role import set_role
+from sublet.sign_in.model import SignedIn
 from sublet.sign_up import store
 from sublet.sign_up.sign_up import code_refusal
 
@@ -206,18 +208,22 @@ async def accept_invitation_(visit: Visit[AcceptBody]) -> Answer:
     """Accept an invitation to an organization.
 
     The code is that of the link in the mail. It proves the address, so no token is needed. An address without an account gets one, with a
-    first token as a sign-up does, whose secret is shown only here; `name` is that of the new user. Otherwise `token` and `secret` are null.
+    first token as a sign-up does, whose secret is shown only here, and with a page of the service a session; `name` is that of the new user.
+    Otherwise `token` and `secret` are null.
     """
     actor = Actor(kind="system", name="invitation", request_id=visit.request_id)
-    done = await visit.context.db.write(
-        accept_invitation,
-        actor,
-        visit.path["code"],
-        visit.body.name,
-        opens_accounts=opens_accounts(visit.context.settings),
-    )
-    if done is None:
+    may_open = opens_accounts(visit.context.settings)
+
+    def verb(tx: Tx) -> tuple[Accepted, SignedIn | None] | None:
+        done = accept_invitation(tx, actor, visit.path["code"], visit.body.name, opens_accounts=may_open)
+        if done is None:
+            return None
+        return done, open_for_page(tx, visit, done.member.user) if done.issued is not None else None
+
+    accepted = await visit.context.db.write(verb)
+    if accepted is None:
         raise code_refusal()
+    done, signed_in = accepted
     issued = done.issued
     return Answer(
         shapes.AcceptedAnswer(
@@ -225,7 +231,8 @@ async def accept_invitation_(visit: Visit[AcceptBody]) -> Answer:
             organization=organization_shape(done.membership),
             token=token_shape(issued.token, done.member.user) if issued is not None else None,
             secret=issued.secret.reveal() if issued is not None else None,
-        )
+        ),
+        cookie_headers(visit, signed_in),
     )
 
 

@@ -3,11 +3,12 @@
 from datetime import timedelta
 from typing import Any
 
-from sublet.accounts.model import Member
+from sublet.accounts.model import Member, User
+from sublet.accounts.sessions import MAIL
 from sublet.db import Tx
 from sublet.http import shapes
 from sublet.http.bodies import ConfirmSignUpBody, CredentialBody, NoBody, SignInBody
-from sublet.http.client import Client, refuse_other_sites
+from sublet.http.client import Client, is_from_site, refuse_other_sites
 from sublet.http.endpoints import Answer, Context, Visit
 from sublet.http.render import me_answer, session_shape
 from sublet.http.session_cookie import set_cookie
@@ -100,5 +101,18 @@ def _answer(visit: Visit[Any], done: SignedIn) -> Answer:
     answer = shapes.SignedInAnswer(
         user=me.user, organization=me.organization, session=session_shape(session, session.id)
     )
-    cookie = set_cookie(done.secret, session.expires_at, visit.context.db.now())
-    return Answer(answer, {"set-cookie": cookie})
+    return Answer(answer, cookie_headers(visit, done))
+
+
+def open_for_page(tx: Tx, visit: Visit[Any], user: User) -> SignedIn | None:
+    """Sign a browser in whose user has just opened an account by a mailed code, if a page of the service sent it; None for programs."""
+    if not is_from_site(visit.client.fields, visit.client.site):
+        return None
+    return _open(tx, Identified(user, MAIL), visit.context, visit.client, visit.request_id)
+
+
+def cookie_headers(visit: Visit[Any], done: SignedIn | None) -> dict[str, str]:
+    """Return the header of an answer that gives a browser its session."""
+    if done is None:
+        return {}
+    return {"set-cookie": set_cookie(done.secret, done.session.expires_at, visit.context.db.now())}

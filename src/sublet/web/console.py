@@ -16,13 +16,14 @@ from sublet.errors import Refusal, SessionInvalid, TokenMissing
 from sublet.http.calls import Calls
 from sublet.http.client import Clients
 from sublet.http.dispatch import check_head
-from sublet.http.endpoints import Context, Endpoint
+from sublet.http.endpoints import BASE_PATH, Context, Endpoint
 from sublet.http.errors import InternalError, accepted_request_id
 from sublet.http.routes import ENDPOINTS, OPEN_ENDPOINTS
 from sublet.http.security_headers import SECURITY_HEADERS
 from sublet.ids import new_request_id
 from sublet.web import filters
 from sublet.web.assets import ASSETS_PATH, Assets
+from sublet.web.filters import REASONS
 from sublet.web.form import read_form
 from sublet.web.page import CLEARED_MESSAGE, MESSAGE_COOKIE, Page, PageCall
 from sublet.web.routes import ACCOUNT_NAVIGATION, NAVIGATION, PAGES
@@ -49,6 +50,13 @@ class Console:
         site = read_site(context.settings)
         self._assets = Assets(site.assets)
         self._templates = _templates(site, self._assets)
+        self._templates.globals |= {
+            "settings": context.settings,
+            "checks_health": context.checker is not None,
+            "api_path": BASE_PATH,
+            "api_url": public_url + BASE_PATH,
+            "reasons": REASONS,
+        }
 
     def routes(self) -> list[Route]:
         """Return the routes of the pages and of their assets."""

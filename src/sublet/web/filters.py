@@ -1,11 +1,13 @@
 """How pages show values: dates, states, prices."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import datetime
 from urllib.parse import urlencode
 
 from markupsafe import Markup, escape
+
+from sublet.http.shapes import AvailabilityShape, SubdomainShape
 
 _INDEX = re.compile(r"\[[0-9]{1,4}\]")
 _SHORT = re.compile(r"\b(?:ds|ns[1-4]|ipv4|ipv6)\b", re.IGNORECASE)
@@ -78,7 +80,77 @@ def query(values: Mapping[str, str]) -> str:
     return urlencode({name: value for name, value in values.items() if value})
 
 
-FILTERS = {
+REASONS = {
+    "account_suspended": "Your account is suspended",
+    "clock_implausible": "Not now: the registry's clock is wrong",
+    "registration_closed": "No new registrations here",
+    "subdomain_unavailable": "Not available",
+    "registration_mode_not_allowed": "Not on offer",
+    "free_quota_exceeded": "All your free names are in use",
+    "insufficient_scope": "Your role can't register it",
+    "insufficient_credits": "You need more credits",
+    "token_restricted": "Not allowed",
+}
+"""Why a name can't be registered, by the reasons of `AvailabilityShape`."""
+EVENTS = {
+    "registered": "Registered",
+    "nameservers_updated": "Nameservers changed",
+    "nameservers_removed": "Nameservers removed",
+    "ds_followed": "DS records followed the zone",
+    "automatic_ds_set": "Automatic DS set",
+    "auto_renew_set": "Automatic renewal set",
+    "renewal_opens": "Renewal opens",
+    "expires": "Expires",
+    "auto_renew": "Is renewed automatically",
+    "auto_renew_failed": "Automatic renewal failed",
+    "renewed": "Renewed",
+    "transferred": "Got a new holder",
+    "deleted": "Deleted",
+    "suspended": "Suspended",
+    "unsuspended": "No longer suspended",
+    "trashed": "Goes to the trash",
+    "restored": "Restored",
+    "purged": "Leaves the trash for good",
+    "released": "Is free for everyone",
+    "reminded": "Reminder",
+}
+"""The events of a timeline in words."""
+_SENTENCES = {
+    "active": "The name servers of the parent zone answer with exactly this delegation.",
+    "inactive": "The name is yours, and isn't in the DNS: it has no nameservers.",
+    "provisioning": "The delegation is stored, and on its way to the name servers.",
+    "failed": "The delegation is stored, but the name servers don't have it.",
+    "expired": "The name has expired. Renew it before it goes to the trash.",
+    "suspended": "The operator has suspended the name: it isn't in the DNS. Open a ticket to ask why.",
+    "trashed": "The name is in the trash, and isn't in the DNS. You can restore it until it leaves the trash.",
+}
+
+
+def reason(availability: AvailabilityShape) -> str:
+    """Return in words why a name can't be registered."""
+    return REASONS.get(availability.reason or "", "Not available")
+
+
+def state_sentence(name: SubdomainShape) -> str:
+    """Return the state of a name as a sentence."""
+    return _SENTENCES[name.status]
+
+
+def event(name: str) -> str:
+    """Return an event of a timeline in words."""
+    return EVENTS.get(name, name.replace("_", " "))
+
+
+def balance(count: int) -> str:
+    """Return a balance: `0 credits`, `1,200 credits`."""
+    return plural(count, "credit")
+
+
+FILTERS: dict[str, Callable[..., object]] = {
+    "reason": reason,
+    "state_sentence": state_sentence,
+    "event": event,
+    "balance": balance,
     "sentence": sentence,
     "field_name": field_name,
     "query": query,

@@ -16,6 +16,8 @@ from sublet.http.calls import Calls, Failing, Sent
 from sublet.http.client import Client, is_from_site, origin_refused
 from sublet.http.endpoints import BASE_PATH, Endpoint
 from sublet.http.errors import status_of
+from sublet.http.limits import address_key
+from sublet.http.visitor import VISITOR, VISITOR_OPERATIONS
 from sublet.web.form import KEY_FIELD, TOKEN_FIELD, Form, form_token, is_form_token, new_key
 
 MESSAGE_COOKIE = "__Host-sublet_message"
@@ -108,8 +110,11 @@ class PageCall:
         )
         if endpoint.is_open:
             return (await self.shared.calls.visit(endpoint, sent, self.failing)).body
-        assert self.registrant is not None, "the page is open, the endpoint isn't"  # noqa: S101
-        return (await self.shared.calls.call(endpoint, self.registrant, sent)).body
+        registrant = self.registrant
+        if registrant is None:
+            assert name in VISITOR_OPERATIONS, "the page is open, the endpoint isn't"  # noqa: S101
+            registrant, sent.counted_as = VISITOR, f"visitor-{address_key(self.client.address)}"
+        return (await self.shared.calls.call(endpoint, registrant, sent)).body
 
     def refuse_forged(self) -> None:
         """Raise unless the form comes from a page of ours: by what the browser says, and in a session by its token.

@@ -1,20 +1,25 @@
 """The page table. Each entry names the operations of the API that its handlers call; docs/console.md is made from it."""
 
-from sublet.web import names, sign_in
+from sublet.web import name, names, register, sign_in, sign_up, start
 from sublet.web.page import Page
 
 NAVIGATION = (("/names", "Names"),)
 """The pages in the head of each page: path and label."""
 ACCOUNT_NAVIGATION: tuple[tuple[str, str], ...] = ()
 """Those in the menu of the user. They are about the person, not about an organization."""
+_NAME = "/names/{fqdn}"
+_OVERVIEW = (*name.OPERATIONS, "get_auto_renew", "get_health", "get_automatic_ds", "list_transfers")
 PAGES: tuple[Page, ...] = (
+    Page("/", start.show, is_open=True, operations=("platform_domains", "availability")),
+    Page("/signup", sign_up.show, sign_up.send_code, is_open=True, operations=("sign_up",)),
     Page(
-        "/signin",
-        sign_in.show,
-        sign_in.send_code,
+        "/signup/confirm",
+        sign_up.show_link,
+        sign_up.confirm,
         is_open=True,
-        operations=("request_sign_in",),
+        operations=("confirm_sign_up", "accept_invitation"),
     ),
+    Page("/signin", sign_in.show, sign_in.send_code, is_open=True, operations=("request_sign_in",)),
     Page(
         "/signin/code", sign_in.show_code, sign_in.enter_code, is_open=True, operations=("confirm_sign_in",)
     ),
@@ -23,4 +28,27 @@ PAGES: tuple[Page, ...] = (
     ),
     Page("/signout", post=sign_in.sign_out, is_personal=True, operations=("end_session",)),
     Page("/names", names.show_list, operations=("list_subdomains",)),
+    Page(
+        "/register",
+        register.show,
+        register.send,
+        operations=("platform_domains", "availability", "register"),
+    ),
+    Page(_NAME, name.show, operations=_OVERVIEW),
+    Page(f"{_NAME}/delegation", name.show_delegation, operations=("delegation",)),
+    Page(
+        f"{_NAME}/nameservers",
+        name.show_nameservers,
+        name.change_nameservers,
+        operations=(*name.OPERATIONS, "update_nameservers"),
+    ),
+    Page(f"{_NAME}/renew", name.show_renew, name.renew, operations=(*name.OPERATIONS, "renew")),
+    Page(f"{_NAME}/restore", name.show_restore, name.restore, operations=(*name.OPERATIONS, "restore")),
+    Page(f"{_NAME}/delete", name.show_delete, name.delete, operations=(*name.OPERATIONS, "delete")),
+    Page(f"{_NAME}/transfer", name.show_transfer, name.transfer, operations=(*name.OPERATIONS, "push")),
+    Page(f"{_NAME}/withdraw", post=name.withdraw, operations=(*_OVERVIEW, "withdraw")),
+    Page(f"{_NAME}/retry", post=name.retry, operations=(*_OVERVIEW, "retry")),
+    Page(f"{_NAME}/auto-renew", post=name.set_auto_renew, operations=(*_OVERVIEW, "set_auto_renew")),
+    Page(f"{_NAME}/automatic-ds", post=name.set_automatic_ds, operations=(*_OVERVIEW, "set_automatic_ds")),
+    Page(f"{_NAME}/health", post=name.check_health, operations=(*_OVERVIEW, "check_health")),
 )

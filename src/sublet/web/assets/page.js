@@ -14,3 +14,6 @@ addEventListener("pageshow", (event) => {
     if (!event.persisted) return
     for (const button of document.querySelectorAll("form button")) button.disabled = false
 })
+
+const quote = document.getElementById("quote")
+if (quote && !refused) quote.focus()

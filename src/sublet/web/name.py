@@ -1,0 +1,218 @@
+"""A name: its state, what can be done now, its timeline, and the forms of its changes."""
+
+from typing import Any
+
+import msgspec
+from starlette.responses import Response
+
+from sublet.errors import PaymentConfirmationRequired, Refusal, SubdomainNotFound
+from sublet.http.conditional import entity_tag
+from sublet.http.shapes import SubdomainAnswer, SubdomainShape
+from sublet.web.delegation_form import delegation_lines, delegation_members, difference
+from sublet.web.page import PageCall
+from sublet.web.register import confirmation
+
+OPERATIONS = ("get_subdomain", "list_subdomains", "timeline")
+"""What each page of a name needs."""
+
+
+async def show(call: PageCall, refusal: Refusal | None = None) -> Response:
+    """Show the name, live or in the trash."""
+    subdomain = await _find(call)
+    fqdn = subdomain.fqdn
+    timeline = await call.api("timeline", fqdn=fqdn)
+    values: dict[str, Any] = {"auto_renew": None, "health": None, "automatic_ds": None, "transfer": None}
+    if subdomain.status != "trashed":
+        values["auto_renew"] = (await call.api("get_auto_renew", fqdn=fqdn)).auto_renew
+        values["health"] = (await call.api("get_health", fqdn=fqdn)).health
+        values["automatic_ds"] = (await call.api("get_automatic_ds", fqdn=fqdn)).automatic_ds
+        offers = (await call.api("list_transfers", query={"state": "pending", "direction": "sent"})).transfers
+        values["transfer"] = next((each for each in offers if each.subdomain == fqdn), None)
+    events = timeline.timeline
+    return call.render(
+        "name",
+        refusal=refusal,
+        name=subdomain,
+        actions=timeline.allowed_actions,
+        past=[each for each in events if each.past][::-1],
+        ahead=[each for each in events if not each.past],
+        lines=delegation_lines(subdomain),
+        **values,
+    )
+
+
+async def show_delegation(call: PageCall) -> Response:
+    """Ask the name servers of the parent zone, and show their answers."""
+    fqdn = call.parameters["fqdn"]
+    try:
+        found = await call.api("delegation", fqdn=fqdn)
+    except SubdomainNotFound:
+        raise
+    except Refusal as refusal:  # too many questions at once: the page has a link to ask again
+        return call.render("delegation", refusal=refusal, fqdn=fqdn, found=None)
+    return call.render("delegation", fqdn=fqdn, found=found)
+
+
+async def show_nameservers(call: PageCall) -> Response:
+    """Show the form for nameservers, glue and DS records."""
+    subdomain = await _find(call)
+    return call.render(
+        "nameservers", name=subdomain, lines=delegation_lines(subdomain), etag=_etag(subdomain), changed=None
+    )
+
+
+async def change_nameservers(call: PageCall) -> Response:
+    """Show the difference that the form makes; once that is confirmed, change the delegation."""
+    subdomain = await _find(call)
+    lines = delegation_lines(subdomain)
+    values: dict[str, Any] = {"name": subdomain, "lines": lines, "etag": call.form.get("etag", "")}
+    if not call.form.is_on("confirm"):
+        changed = difference(lines, call.form)
+        return call.render("nameservers", **values, changed=changed)
+    try:
+        done = await call.api(
+            "update_nameservers",
+            delegation_members(call.form),
+            fqdn=subdomain.fqdn,
+            if_match=call.form.get("etag", ""),
+        )
+    except Refusal as refusal:
+        return call.render(
+            "nameservers", refusal=refusal, **values | {"etag": _etag(subdomain)}, changed=None
+        )
+    warnings = " ".join(done.provisioning.warnings)
+    return call.redirect(f"/names/{subdomain.fqdn}", f"The change is stored. {warnings}")
+
+
+async def show_renew(call: PageCall) -> Response:
+    """Show what a renewal costs: the API's quote."""
+    return await _quoted(call, "renew")
+
+
+async def renew(call: PageCall) -> Response:
+    """Renew the name for the quoted price."""
+    return await _quoted(call, "renew")
+
+
+async def show_restore(call: PageCall) -> Response:
+    """Show the form that takes the name out of the trash."""
+    subdomain = await _find(call)
+    return call.render("quote", name=subdomain, action="restore", quote=None)
+
+
+async def restore(call: PageCall) -> Response:
+    """Restore the name; if that renews it, for the quoted price."""
+    return await _quoted(call, "restore")
+
+
+async def _quoted(call: PageCall, action: str) -> Response:
+    """Renew or restore a name. Without a confirmation the API answers with a quote, or does what is free."""
+    subdomain = await _find(call)
+    if call.request.method != "POST":
+        return call.render("quote", name=subdomain, action=action, quote=None)
+    members = {"coupon_code": call.form.text("coupon_code"), **confirmation(call)}
+    try:
+        await call.api(action, members, fqdn=str(subdomain.id))
+    except PaymentConfirmationRequired as refusal:
+        return call.render("quote", name=subdomain, action=action, quote=refusal.quote)
+    except Refusal as refusal:
+        return call.render("quote", refusal=refusal, name=subdomain, action=action, quote=refusal.quote)
+    done = "is renewed" if action == "renew" else "is back from the trash"
+    return call.redirect(f"/names/{subdomain.fqdn}", f"{subdomain.fqdn} {done}.")
+
+
+async def show_delete(call: PageCall) -> Response:
+    """Ask before the name goes to the trash."""
+    return call.render("delete", name=await _find(call))
+
+
+async def delete(call: PageCall) -> Response:
+    """Move the name to the trash."""
+    fqdn = call.parameters["fqdn"]
+    try:
+        done = await call.api("delete", fqdn=fqdn)
+    except Refusal as refusal:
+        return call.render("delete", refusal=refusal, name=await _find(call))
+    return call.redirect("/names", f"{done.deleted.fqdn} is in the trash.")
+
+
+async def retry(call: PageCall) -> Response:
+    """Try to publish the name now."""
+    return await _changed(call, "retry", None, "The publication was tried again.")
+
+
+async def set_auto_renew(call: PageCall) -> Response:
+    """Turn the automatic renewal on, with a ceiling, or off."""
+    enabled = call.form.is_on("enabled")
+    members = {"enabled": enabled, "max_credits": call.form.number("max_credits") if enabled else None}
+    words = "on" if enabled else "off"
+    return await _changed(call, "set_auto_renew", members, f"Automatic renewal is {words}.")
+
+
+async def set_automatic_ds(call: PageCall) -> Response:
+    """Let the DS records follow the zone, or not."""
+    members = {"enabled": call.form.is_on("enabled"), "bootstrap": call.form.is_on("bootstrap")}
+    return await _changed(call, "set_automatic_ds", members, "The DS records follow your zone as you set it.")
+
+
+async def check_health(call: PageCall) -> Response:
+    """Look at the nameservers now."""
+    return await _changed(call, "check_health", None, "Your nameservers were asked just now.")
+
+
+async def show_transfer(call: PageCall) -> Response:
+    """Show the form that offers the name to another person."""
+    return call.render("transfer", name=await _find(call))
+
+
+async def transfer(call: PageCall) -> Response:
+    """Offer the name to another person."""
+    subdomain = await _find(call)
+    try:
+        done = await call.api("push", {"to": call.form.text("to")}, fqdn=subdomain.fqdn)
+    except Refusal as refusal:
+        return call.render("transfer", refusal=refusal, name=subdomain)
+    sentence = f"{subdomain.fqdn} is offered to {done.transfer.to}, who has seven days to accept."
+    return call.redirect(f"/names/{subdomain.fqdn}", sentence)
+
+
+async def withdraw(call: PageCall) -> Response:
+    """Withdraw the offer of the name."""
+    try:
+        await call.api("withdraw", id=call.form.get("id", ""))
+    except Refusal as refusal:
+        return await show(call, refusal)
+    return call.redirect(f"/names/{call.parameters['fqdn']}", "The offer is withdrawn.")
+
+
+async def _changed(call: PageCall, operation: str, members: dict[str, Any] | None, done: str) -> Response:
+    fqdn = call.parameters["fqdn"]
+    try:
+        await call.api(operation, members, fqdn=fqdn)
+    except Refusal as refusal:
+        return await show(call, refusal)
+    return call.redirect(f"/names/{fqdn}", done)
+
+
+async def _find(call: PageCall) -> SubdomainShape:
+    """Return the name of the path, live or in the trash.
+
+    Raises:
+        SubdomainNotFound: the user has no such name.
+    """
+    fqdn = call.parameters["fqdn"]
+    try:
+        live: SubdomainShape = (await call.api("get_subdomain", fqdn=fqdn)).subdomain
+    except SubdomainNotFound:
+        trashed = await call.api("list_subdomains", query={"status": "trashed", "q": fqdn})
+        for each in trashed.subdomains:
+            if each.fqdn == fqdn:
+                found: SubdomainShape = each
+                return found
+        raise
+    return live
+
+
+def _etag(subdomain: SubdomainShape) -> str:
+    """Return the tag of the name as the page shows it, so that the form can't undo a change that was made meanwhile."""
+    return entity_tag(msgspec.json.encode(SubdomainAnswer(subdomain=subdomain)))

@@ -1,0 +1,58 @@
+"""Register a name: availability with its reason, mode and price, delegation, quote and confirmation, on one page."""
+
+from typing import Any
+
+from starlette.responses import Response
+
+from sublet.errors import Refusal
+from sublet.web.delegation_form import delegation_members
+from sublet.web.page import PageCall
+from sublet.web.start import DOMAINS_MAX, find_availability
+
+
+async def show(call: PageCall) -> Response:
+    """Show the form; with `fqdn` also whether this name can be registered."""
+    return await _page(call, _asked(call))
+
+
+async def send(call: PageCall) -> Response:
+    """Register the name. What costs credits is quoted first, and confirmed with the price that was shown."""
+    form = call.form
+    members: dict[str, Any] = {
+        "fqdn": _asked(call),
+        "registration_mode": form.text("registration_mode"),
+        "coupon_code": form.text("coupon_code"),
+        **delegation_members(form),
+        **confirmation(call),
+    }
+    try:
+        done = await call.api("register", members)
+    except Refusal as refusal:
+        return await _page(call, _asked(call), refusal)
+    return call.redirect(f"/names/{done.subdomain.fqdn}", f"{done.subdomain.fqdn} is yours.")
+
+
+def confirmation(call: PageCall) -> dict[str, Any]:
+    """Return the members that confirm a quote, if the form has its button and the price that it showed."""
+    if not call.form.is_on("confirm"):
+        return {}
+    return {"confirm": True, "max_credits": call.form.number("max_credits")}
+
+
+async def _page(call: PageCall, fqdn: str, refusal: Refusal | None = None) -> Response:
+    domains = (await call.api("platform_domains", query={"limit": DOMAINS_MAX})).platform_domains
+    availability = None
+    if fqdn:
+        try:
+            availability = await find_availability(call, fqdn)
+        except Refusal as refused:
+            refusal = refusal or refused
+    return call.render("register", refusal=refusal, domains=domains, fqdn=fqdn, availability=availability)
+
+
+def _asked(call: PageCall) -> str:
+    """Return the name that is asked for: `fqdn`, or `label` and `domain` of the first form."""
+    given = call.form if call.request.method == "POST" else call.request.query_params
+    fqdn = str(given.get("fqdn", "")).strip()
+    label, domain = str(given.get("label", "")).strip(), str(given.get("domain", ""))
+    return fqdn or (f"{label}.{domain}" if label and domain and "." not in label else label)

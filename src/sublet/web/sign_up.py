@@ -1,0 +1,51 @@
+"""Open an account, and use the link or the code of a mail: a sign-up, the operator's invitation, or one to an organization."""
+
+from starlette.responses import Response
+
+from sublet.errors import Refusal, ValidationFailed
+from sublet.web.page import PageCall
+
+
+async def show(call: PageCall) -> Response:
+    """Show the form for name and address."""
+    return call.render("sign_up")
+
+
+async def send_code(call: PageCall) -> Response:
+    """Mail a code, and show the form for it."""
+    members = {"email": call.form.text("email"), "name": call.form.text("name")}
+    try:
+        sent = await call.api("sign_up", members)
+    except Refusal as refusal:
+        return call.render("sign_up", refusal=refusal)
+    return call.render("sign_up_code", sent=sent.message)
+
+
+async def show_link(call: PageCall) -> Response:
+    """Show the button of a mailed link: mail programs follow links, so the link alone opens nothing."""
+    return call.render("sign_up_link", link_token=call.request.query_params.get("token", ""))
+
+
+async def confirm(call: PageCall) -> Response:
+    """Open the account, or accept the invitation to an organization, and show the first token."""
+    link_token = call.form.get("token", "")
+    if not link_token:
+        members = {"email": call.form.text("email"), "code": call.form.get("code", "").replace(" ", "")}
+        try:
+            opened = await call.api("confirm_sign_up", members)
+        except Refusal as refusal:
+            return call.render("sign_up_code", refusal=refusal, sent="")
+        return call.render("sign_up_done", done=opened, organization=None)
+    try:
+        return call.render(
+            "sign_up_done", done=await call.api("confirm_sign_up", {"token": link_token}), organization=None
+        )
+    except ValidationFailed:
+        pass  # a sign-up doesn't find the code of an invitation, and leaves it alone
+    except Refusal as refusal:
+        return call.render("sign_up_link", refusal=refusal, link_token=link_token)
+    try:
+        accepted = await call.api("accept_invitation", {}, code=link_token)
+    except Refusal as refusal:
+        return call.render("sign_up_link", refusal=refusal, link_token=link_token)
+    return call.render("sign_up_done", done=accepted, organization=accepted.organization)

@@ -1,0 +1,33 @@
+"""The start page: what is on offer, and which names are free, before anyone signs in."""
+
+import asyncio
+
+from starlette.responses import Response
+
+from sublet.errors import Refusal
+from sublet.http.shapes import AvailabilityShape
+from sublet.web.page import PageCall
+
+DOMAINS_MAX = 20
+"""Most platform domains that one search asks about."""
+
+
+async def show(call: PageCall) -> Response:
+    """Show the offers, and with `q` where this name is free."""
+    wanted = call.request.query_params.get("q", "").strip().lower()
+    domains = (await call.api("platform_domains", query={"limit": DOMAINS_MAX})).platform_domains
+    found: list[AvailabilityShape] = []
+    refusal = None
+    if wanted:
+        asked = [wanted] if "." in wanted else [f"{wanted}.{each.domain}" for each in domains]
+        try:
+            found = await asyncio.gather(*(find_availability(call, fqdn) for fqdn in asked))
+        except Refusal as refused:
+            refusal = refused
+    return call.render("start", refusal=refusal, domains=domains, wanted=wanted, found=found)
+
+
+async def find_availability(call: PageCall, fqdn: str) -> AvailabilityShape:
+    """Return whether a name can be registered."""
+    found: AvailabilityShape = (await call.api("availability", query={"fqdn": fqdn})).availability
+    return found

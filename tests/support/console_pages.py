@@ -1,0 +1,68 @@
+"""A service with names in many states, and every page of its console, for screenshots and for checks of all pages."""
+
+from dataclasses import dataclass
+
+from sublet.http.session_cookie import COOKIE
+from support.browsers import signed_in
+from support.running_service import RunningService
+
+ADA = "ada@example.org"
+DOMAIN = "example.test"
+SIGNED_IN = {"cookie": True}
+
+
+@dataclass(frozen=True, slots=True)
+class ShownPage:
+    """A page to look at: a name for its picture, its path, and whether its reader is signed in."""
+
+    name: str
+    path: str
+    is_open: bool = False
+
+
+PAGES = (
+    ShownPage("start", "/?q=garden", is_open=True),
+    ShownPage("sign-up", "/signup", is_open=True),
+    ShownPage("sign-in", "/signin", is_open=True),
+    ShownPage("sign-in-link", "/signin/confirm?token=x", is_open=True),
+    ShownPage("names", "/names"),
+    ShownPage("no-names", "/names?q=nothing"),
+    ShownPage("register", f"/register?fqdn=shop.{DOMAIN}"),
+    ShownPage("name", f"/names/blog.{DOMAIN}"),
+    ShownPage("name-in-trash", f"/names/old.{DOMAIN}"),
+    ShownPage("delegation", f"/names/blog.{DOMAIN}/delegation"),
+    ShownPage("nameservers", f"/names/blog.{DOMAIN}/nameservers"),
+    ShownPage("renew", f"/names/blog.{DOMAIN}/renew"),
+    ShownPage("delete", f"/names/blog.{DOMAIN}/delete"),
+    ShownPage("transfer", f"/names/blog.{DOMAIN}/transfer"),
+    ShownPage("not-found", f"/names/nothing.{DOMAIN}"),
+)
+"""Every page that a link leads to. A page that only a form leads to is shown by the stories in tests/web/."""
+
+
+def fill(service: RunningService) -> str:
+    """Add what the pages show, and return the secret of Ada's session."""
+    service.add_domain(DOMAIN, "--description", "Names for people and projects of the valley.")
+    service.operator(
+        *("domain", "offer", DOMAIN, "--mode", "premium", "--price", "50"),
+        *("--renewal-price", "25", "--period-days", "365"),
+    )
+    ada = service.add_user(ADA, credit_count=120)
+    nameservers = ["ns1.provider.example", "ns2.provider.example"]
+    for label in ("old", "music", "garden", "blog"):
+        service.register(ada, f"{label}.{DOMAIN}", nameservers=nameservers if label != "music" else [])
+    service.register(ada, f"studio.{DOMAIN}", registration_mode="plus", confirm=True, nameservers=nameservers)
+    service.call(ada, "DELETE", f"/subdomains/old.{DOMAIN}")
+    return signed_in(service, ADA).secret
+
+
+def cookie(origin: str, secret: str) -> dict[str, object]:
+    """Return the cookie of a session as playwright takes it."""
+    return {
+        "name": COOKIE,
+        "value": secret,
+        "url": origin.replace("http://", "https://"),
+        "secure": True,
+        "httpOnly": True,
+        "sameSite": "Lax",
+    }
