@@ -53,10 +53,8 @@ def chip(state: str, words: str = "") -> Markup:
 
 
 def credits_(count: int) -> str:
-    """Return a number of credits in words: `free`, `1 credit`, `1,200 credits`."""
-    if count == 0:
-        return "free"
-    return f"{count:,} credit{'' if count == 1 else 's'}"
+    """Return a number of credits in words: `no credits`, `1 credit`, `1,200 credits`."""
+    return plural(count, "credit") if count else "no credits"
 
 
 def plural(count: int, one: str, many: str = "") -> str:

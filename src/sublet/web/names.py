@@ -3,9 +3,18 @@
 from starlette.responses import Response
 
 from sublet.errors import Refusal
+from sublet.http.shapes import SubdomainShape
 from sublet.web.page import PageCall
 
 PAGE_LIMIT = 50
+ATTENTION_MAX = 10
+"""Most names that are shown for each thing they need."""
+ATTENTION: tuple[tuple[dict[str, object], str], ...] = (
+    ({"status": "failed"}, "its publication failed"),
+    ({"status": "expired"}, "it has expired"),
+    ({"health": "broken"}, "its nameservers don't work"),
+    ({"renewal_available": True}, "it can be renewed"),
+)
 FILTERS = ("q", "status", "domain", "health", "cursor")
 
 
@@ -14,6 +23,17 @@ async def show_list(call: PageCall) -> Response:
     asked = {name: call.request.query_params.get(name, "") for name in FILTERS}
     try:
         found = await call.api("list_subdomains", query={**asked, "limit": PAGE_LIMIT})
+        attention = [] if any(asked.values()) else await _find_attention(call)
     except Refusal as refusal:
-        return call.render("names", refusal=refusal, asked=asked, names=[], page=None)
-    return call.render("names", asked=asked, names=found.subdomains, page=found.page)
+        return call.render("names", refusal=refusal, asked=asked, names=[], attention=[], page=None)
+    return call.render("names", asked=asked, names=found.subdomains, attention=attention, page=found.page)
+
+
+async def _find_attention(call: PageCall) -> list[tuple[SubdomainShape, str]]:
+    """Return the names that need something, each once with what that is, the most urgent first."""
+    found: dict[int, tuple[SubdomainShape, str]] = {}
+    for query, words in ATTENTION:
+        answer = await call.api("list_subdomains", query={**query, "limit": ATTENTION_MAX})
+        for each in answer.subdomains:
+            found.setdefault(each.id, (each, words))
+    return list(found.values())

@@ -32,6 +32,8 @@ def read_site(settings: Settings) -> Site:
     """
     style = files("sublet.web").joinpath("assets", "console.css").read_text(encoding="utf-8")
     assets = {"console.css": (style + accents(settings.site_color)).encode()}
+    icon = files("sublet.web").joinpath("assets", "icon.svg").read_bytes()
+    assets["icon.svg"] = icon.replace(b"#3451d1", readable(settings.site_color, LIGHT_PAPER).encode())
     logo = ""
     if settings.site_logo:
         logo = "logo" + Path(settings.site_logo).suffix
