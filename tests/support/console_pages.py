@@ -2,13 +2,11 @@
 
 from dataclasses import dataclass
 
-from sublet.http.session_cookie import COOKIE
 from support.browsers import signed_in
 from support.running_service import RunningService
 
 ADA = "ada@example.org"
 DOMAIN = "example.test"
-SIGNED_IN = {"cookie": True}
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,15 +52,3 @@ def fill(service: RunningService) -> str:
     service.register(ada, f"studio.{DOMAIN}", registration_mode="plus", confirm=True, nameservers=nameservers)
     service.call(ada, "DELETE", f"/subdomains/old.{DOMAIN}")
     return signed_in(service, ADA).secret
-
-
-def cookie(origin: str, secret: str) -> dict[str, object]:
-    """Return the cookie of a session as playwright takes it."""
-    return {
-        "name": COOKIE,
-        "value": secret,
-        "url": origin.replace("http://", "https://"),
-        "secure": True,
-        "httpOnly": True,
-        "sameSite": "Lax",
-    }

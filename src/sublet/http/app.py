@@ -16,7 +16,6 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from sublet import __version__
 from sublet.db import Database, Replication, Tx, find_replication
 from sublet.errors import NotFound, Refusal, Unavailable
-from sublet.http.confirm_page import ConfirmPage
 from sublet.http.dispatch import Resource
 from sublet.http.docs_page import PAGE_HEADERS, render_page
 from sublet.http.endpoints import BASE_PATH, DOCS_PATH, OPENAPI_PATH, Context, Endpoint
@@ -27,8 +26,6 @@ from sublet.http.openapi import build_document
 from sublet.http.routes import ENDPOINTS, OPEN_ENDPOINTS
 from sublet.http.security_headers import SECURITY_HEADERS
 from sublet.ids import new_request_id
-from sublet.organizations.accept_invitation import opens_accounts
-from sublet.sign_up.sign_up import CONFIRM_PATH
 
 FIRST_PATHS = "/subdomains"
 """The router tries one path after the other, those that begin with this first: most requests are for them."""
@@ -73,11 +70,6 @@ def build_app(
     pages = [
         _page_route(OPENAPI_PATH, openapi),
         _page_route(DOCS_PATH, docs),
-        _page_route(
-            CONFIRM_PATH,
-            ConfirmPage(context.db, base_url, opens_accounts=opens_accounts(context.settings)),
-            methods=("GET", "POST"),
-        ),
         *_status_routes(Status(context.db, context.metrics, context.stopping, context.readiness)),
         *more,
     ]
@@ -136,7 +128,7 @@ def _reach(tx: Tx) -> Replication | None:
     return find_replication(tx)
 
 
-def _page_route(path: str, page: Page, methods: Sequence[str] = ("GET",)) -> Route:
+def _page_route(path: str, page: Page) -> Route:
     """Return the route of a page, which gets the headers that every answer has; it keeps its own where it has one of them."""
 
     async def with_headers(request: Request) -> Response:
@@ -146,7 +138,7 @@ def _page_route(path: str, page: Page, methods: Sequence[str] = ("GET",)) -> Rou
             response.headers.setdefault(name, value)
         return response
 
-    return Route(path, with_headers, methods=list(methods))
+    return Route(path, with_headers, methods=["GET"])
 
 
 async def _framework_refusal(request: Request, error: Exception) -> Response:

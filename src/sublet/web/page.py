@@ -117,7 +117,9 @@ class PageCall:
         return (await self.shared.calls.call(endpoint, registrant, sent)).body
 
     def refuse_forged(self) -> None:
-        """Raise unless the form comes from a page of ours: by what the browser says, and in a session by its token.
+        """Raise unless the form comes from a page of ours: by what the browser says, and by the token of its session.
+
+        The forms of an open page have no token: they use no session.
 
         Raises:
             OriginRefused: it doesn't.
@@ -125,7 +127,7 @@ class PageCall:
         if is_from_site(self.client.fields, self.client.site) is False:
             raise OriginRefused("Another site sent this form. Load the page here, and send it from there.")
         secret = self.client.session_secret()
-        if self.registrant is None or secret is None:
+        if self.page.is_open or secret is None:
             return
         if not is_form_token(self.form.get(TOKEN_FIELD, ""), secret):
             raise origin_refused(self.client.site)

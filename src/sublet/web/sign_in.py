@@ -12,8 +12,8 @@ START = "/names"
 async def show(call: PageCall) -> Response:
     """Show the form for the address."""
     if call.registrant is not None:
-        return call.redirect(_target(call))
-    return call.render("sign_in", next=_target(call))
+        return call.redirect(target(call))
+    return call.render("sign_in", next=target(call))
 
 
 async def send_code(call: PageCall) -> Response:
@@ -21,8 +21,8 @@ async def send_code(call: PageCall) -> Response:
     try:
         sent = await call.api("request_sign_in", {"email": call.form.text("email")})
     except Refusal as refusal:
-        return call.render("sign_in", refusal=refusal, next=_target(call))
-    return call.render("sign_in_code", sent=sent.message, next=_target(call))
+        return call.render("sign_in", refusal=refusal, next=target(call))
+    return call.render("sign_in_code", sent=sent.message, next=target(call))
 
 
 async def show_code(call: PageCall) -> Response:
@@ -36,8 +36,8 @@ async def enter_code(call: PageCall) -> Response:
     try:
         await call.api("confirm_sign_in", members)
     except Refusal as refusal:
-        return call.render("sign_in_code", refusal=refusal, sent="", next=_target(call))
-    return call.redirect(_target(call), "You are signed in.")
+        return call.render("sign_in_code", refusal=refusal, sent="", next=target(call))
+    return call.redirect(target(call), "You are signed in.")
 
 
 async def show_link(call: PageCall) -> Response:
@@ -61,7 +61,7 @@ async def sign_out(call: PageCall) -> Response:
     return call.redirect("/", "You are signed out.")
 
 
-def _target(call: PageCall) -> str:
+def target(call: PageCall) -> str:
     """Return the path that the browser asked for before it was sent to sign in: one of this site."""
     asked = call.form.get("next") or call.request.query_params.get("next", "")
     is_path = asked.startswith("/") and asked.isprintable() and asked.isascii()

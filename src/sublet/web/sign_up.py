@@ -4,11 +4,12 @@ from starlette.responses import Response
 
 from sublet.errors import Refusal, ValidationFailed
 from sublet.web.page import PageCall
+from sublet.web.sign_in import target
 
 
 async def show(call: PageCall) -> Response:
     """Show the form for name and address."""
-    return call.render("sign_up")
+    return call.render("sign_up", next=target(call))
 
 
 async def send_code(call: PageCall) -> Response:
@@ -17,8 +18,8 @@ async def send_code(call: PageCall) -> Response:
     try:
         sent = await call.api("sign_up", members)
     except Refusal as refusal:
-        return call.render("sign_up", refusal=refusal)
-    return call.render("sign_up_code", sent=sent.message)
+        return call.render("sign_up", refusal=refusal, next=target(call))
+    return call.render("sign_up_code", sent=sent.message, next=target(call))
 
 
 async def show_link(call: PageCall) -> Response:
@@ -34,12 +35,11 @@ async def confirm(call: PageCall) -> Response:
         try:
             opened = await call.api("confirm_sign_up", members)
         except Refusal as refusal:
-            return call.render("sign_up_code", refusal=refusal, sent="")
-        return call.render("sign_up_done", done=opened, organization=None)
+            return call.render("sign_up_code", refusal=refusal, sent="", next=target(call))
+        return call.render("sign_up_done", done=opened, organization=None, next=target(call))
     try:
-        return call.render(
-            "sign_up_done", done=await call.api("confirm_sign_up", {"token": link_token}), organization=None
-        )
+        opened = await call.api("confirm_sign_up", {"token": link_token})
+        return call.render("sign_up_done", done=opened, organization=None, next=target(call))
     except ValidationFailed:
         pass  # a sign-up doesn't find the code of an invitation, and leaves it alone
     except Refusal as refusal:
@@ -48,4 +48,4 @@ async def confirm(call: PageCall) -> Response:
         accepted = await call.api("accept_invitation", {}, code=link_token)
     except Refusal as refusal:
         return call.render("sign_up_link", refusal=refusal, link_token=link_token)
-    return call.render("sign_up_done", done=accepted, organization=accepted.organization)
+    return call.render("sign_up_done", done=accepted, organization=accepted.organization, next="")

@@ -1,0 +1,147 @@
+"""A real Chromium at the console: with or without JavaScript, narrow or wide, light or dark. What goes wrong in a page fails the test."""
+
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+from urllib.parse import urlsplit
+
+from playwright.sync_api import Browser, BrowserContext, Page, Request, Response, sync_playwright
+
+from sublet.http.session_cookie import COOKIE
+from support.running_service import RunningService
+
+R = TypeVar("R")
+NARROW, WIDE = (360, 740), (1440, 900)
+
+
+def outside(fn: Callable[..., R], *args: Any, **kwargs: Any) -> R:
+    """Run something on a thread of its own: playwright has an event loop in that of the test."""
+    with ThreadPoolExecutor(1) as pool:
+        return pool.submit(fn, *args, **kwargs).result()
+
+
+@contextmanager
+def chromium() -> Iterator[Browser]:
+    """Run Debian's Chromium."""
+    path = shutil.which("chromium")
+    assert path is not None, "chromium is not installed"
+    sandbox = ["--no-sandbox"] if os.geteuid() == 0 else []
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=path, args=sandbox)
+        try:
+            yield browser
+        finally:
+            browser.close()
+
+
+@dataclass(slots=True)
+class Loaded:
+    """What a page took: its requests, and their octets as they came over the network."""
+
+    urls: list[str] = field(default_factory=list)
+    octets: int = 0
+
+
+@dataclass  # without slots: playwright puts an attribute of its own on it
+class Tab:
+    """A tab at the console. `faults` are messages of the console, failed scripts, and requests to other hosts."""
+
+    page: Page
+    origin: str
+    faults: list[str] = field(default_factory=list)
+    loaded: Loaded = field(default_factory=Loaded)
+
+    def watch(self) -> None:
+        """Note what goes wrong from now on, and what is loaded."""
+        self.page.on("console", lambda message: self._note(message.type, message.text))
+        self.page.on("pageerror", lambda error: self.faults.append(f"script: {error}"))
+        self.page.on("request", self._requested)
+        self.page.on("requestfinished", self._finished)
+
+    def open(self, path: str) -> Response:
+        """Load a page, and forget what earlier ones took."""
+        self.loaded = Loaded()
+        response = self.page.goto(self.origin + path, wait_until="networkidle")
+        assert response is not None
+        return response
+
+    def press(self, name: str) -> None:
+        """Press a button or follow a link by its words, and wait for the page that it leads to."""
+        target = self.page.get_by_role("button", name=name, exact=True).or_(
+            self.page.get_by_role("link", name=name, exact=True)
+        )
+        with self.page.expect_navigation():
+            target.first.click()
+
+    def fill(self, label: str, text: str) -> None:
+        """Type into a field by the words of its label."""
+        self.page.get_by_label(label).first.fill(text)
+
+    @property
+    def text(self) -> str:
+        """The text of the page."""
+        return self.page.inner_text("body")
+
+    def _note(self, kind: str, text: str) -> None:
+        # Chromium reports the status of a form that was refused.
+        if kind in ("error", "warning") and "Failed to load resource: the server responded" not in text:
+            self.faults.append(f"{kind}: {text}")
+
+    def _requested(self, request: Request) -> None:
+        if urlsplit(request.url).netloc != urlsplit(self.origin).netloc:
+            self.faults.append(f"another host: {request.url}")
+        self.loaded.urls.append(request.url)
+
+    def _finished(self, request: Request) -> None:
+        sizes = request.sizes()
+        self.loaded.octets += sizes["responseHeadersSize"] + sizes["responseBodySize"]
+
+
+@contextmanager
+def tab(
+    browser: Browser,
+    service: RunningService,
+    *,
+    secret: str = "",
+    javascript: bool = True,
+    size: tuple[int, int] = WIDE,
+    dark: bool = False,
+) -> Iterator[Tab]:
+    """Open a tab, signed in with the secret of a session. In the end nothing may have gone wrong in its pages."""
+    with browser.new_context(
+        java_script_enabled=javascript,
+        viewport={"width": size[0], "height": size[1]},
+        color_scheme="dark" if dark else "light",
+    ) as context:
+        context.set_default_timeout(60_000)
+        found = Tab(context.new_page(), origin_of(service))
+        if secret:
+            sign_in(context, found.origin, secret)
+        found.watch()
+        yield found
+        assert found.faults == []
+
+
+def origin_of(service: RunningService) -> str:
+    """Return the origin of the console; browsers take its cookie over plain HTTP on localhost only."""
+    return service.base_url.removesuffix("/api/v1").replace("127.0.0.1", "localhost")
+
+
+def sign_in(context: BrowserContext, origin: str, secret: str) -> None:
+    """Give a browser the cookie of a session."""
+    context.add_cookies(
+        [
+            {
+                "name": COOKIE,
+                "value": secret,
+                "url": origin.replace("http://", "https://"),
+                "secure": True,
+                "httpOnly": True,
+                "sameSite": "Lax",
+            }
+        ]
+    )

@@ -1,0 +1,231 @@
+"""What people do at the console, in a real Chromium: wide with JavaScript, and narrow without it."""
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from playwright.sync_api import Browser
+
+from support.browsers import signed_in
+from support.chromium import NARROW, WIDE, Tab, chromium, outside, tab
+from support.running_service import Registrant, RunningService, registry_address, running_service
+from support.serve_process import wait_until
+from support.smtp_server import Mailbox, smtp_server, text_of
+
+pytestmark = pytest.mark.slow
+DOMAIN = "example.test"
+WAYS = [
+    pytest.param({"javascript": True, "size": WIDE}, id="javascript-1440"),
+    pytest.param({"javascript": False, "size": NARROW}, id="plain-360"),
+    pytest.param({"javascript": True, "size": NARROW}, id="javascript-360", marks=pytest.mark.whole),
+    pytest.param({"javascript": False, "size": WIDE}, id="plain-1440", marks=pytest.mark.whole),
+]
+
+
+@pytest.fixture(scope="module")
+def mailbox() -> Mailbox:
+    return Mailbox()
+
+
+@pytest.fixture(scope="module")
+def service(tmp_path_factory: pytest.TempPathFactory, mailbox: Mailbox) -> Iterator[RunningService]:
+    with (
+        smtp_server(mailbox) as port,
+        running_service(
+            registry_address(tmp_path_factory.mktemp("stories")),
+            signup="open",
+            free_quota=50,
+            new_user_free_quota=50,
+            mail_transport="smtp",
+            mail_from="names@example.net",
+            smtp_host="127.0.0.1",
+            smtp_port=port,
+            smtp_security="none",
+        ) as running,
+    ):
+        running.add_domain(DOMAIN)
+        yield running
+        assert running.doctor() == []
+
+
+@pytest.fixture(scope="module")
+def browser(service: RunningService) -> Iterator[Browser]:
+    """It ends before the service does: its event loop is in the thread of the tests."""
+    with chromium() as found:
+        yield found
+
+
+def add_user(service: RunningService, email: str, **more: Any) -> tuple[Registrant, str]:
+    def add() -> tuple[Registrant, str]:
+        return service.add_user(email, **more), signed_in(service, email).secret
+
+    return outside(add)
+
+
+def code_to(mailbox: Mailbox, email: str) -> str:
+    def newest() -> list[str]:
+        texts = [text_of(each) for each in mailbox.messages() if each["to"] == email]
+        return re.findall(r"your code is (\d{6})", texts[-1]) if texts else []
+
+    wait_until(lambda: bool(newest()), 60)
+    return newest()[0]
+
+
+def open_account(opened: Tab, mailbox: Mailbox, email: str) -> None:
+    opened.press("Open an account")
+    opened.fill("Your name", "Eve")
+    opened.fill("E-mail address", email)
+    opened.press("Send me a code")
+    opened.fill("Code of six digits", code_to(mailbox, email))
+    opened.press("Open the account")
+
+
+@pytest.mark.operations(
+    "sign_up", "confirm_sign_up", "platform_domains", "availability", "register", "get_subdomain", "timeline"
+)
+@pytest.mark.parametrize("way", WAYS)
+def test_from_stranger_to_delegation(
+    browser: Browser, service: RunningService, mailbox: Mailbox, way: dict[str, Any]
+) -> None:
+    label = f"stranger-{way['javascript']}-{way['size'][0]}".lower()
+    with tab(browser, service, **way) as opened:
+        opened.open("/")
+        opened.page.get_by_label("Name").fill(label)
+        opened.press("Search")
+        opened.press(f"Register {label}.{DOMAIN}")
+        open_account(opened, mailbox, f"{label}@example.org")
+        opened.press("Register your first name")
+        opened.fill("Nameservers", "ns1.provider.example\nns2.provider.example")
+        opened.press(f"Register {label}.{DOMAIN}")
+        assert f"{label}.{DOMAIN} is yours." in opened.text
+        opened.page.locator(".chip.good", has_text="Active").first.wait_for()
+    assert service.delegation(f"{label}.{DOMAIN}") == {"ns1.provider.example", "ns2.provider.example"}
+
+
+@pytest.mark.operations("register", "credits")
+@pytest.mark.parametrize("way", WAYS)
+def test_a_price_is_shown_before_it_is_paid(
+    browser: Browser, service: RunningService, way: dict[str, Any]
+) -> None:
+    email = f"buyer-{way['javascript']}-{way['size'][0]}@example.org".lower()
+    ada, secret = add_user(service, email, credit_count=15)
+    label = f"shop-{way['javascript']}-{way['size'][0]}".lower()
+    with tab(browser, service, secret=secret, **way) as opened:
+        opened.open(f"/register?fqdn={label}.{DOMAIN}")
+        opened.page.get_by_label("Plus: 10 credits").check()
+        opened.fill("Coupon", "WRONG")
+        opened.press(f"Register {label}.{DOMAIN}")
+        assert "coupon" in opened.page.locator("#coupon_code-error").inner_text().lower()
+        opened.fill("Coupon", "")
+        opened.press(f"Register {label}.{DOMAIN}")
+        assert "Please confirm" in opened.text
+        assert service.call(ada, "GET", "/credits").json()["credit_balance"] == 15
+        opened.press("Register it for 10 credits")
+        assert f"{label}.{DOMAIN} is yours." in opened.text
+    assert service.call(ada, "GET", "/credits").json()["credit_balance"] == 5
+
+
+@pytest.mark.operations("delete", "restore", "list_subdomains")
+@pytest.mark.parametrize("way", WAYS)
+def test_a_name_goes_to_the_trash_and_comes_back(
+    browser: Browser, service: RunningService, way: dict[str, Any]
+) -> None:
+    label = f"trash-{way['javascript']}-{way['size'][0]}".lower()
+    ada, secret = add_user(service, f"{label}@example.org")
+    fqdn = f"{label}.{DOMAIN}"
+    service.register(ada, fqdn, nameservers=["ns1.provider.example"])
+    with tab(browser, service, secret=secret, **way) as opened:
+        opened.open("/names")
+        opened.press(fqdn)
+        opened.press("Delete")
+        opened.press("Delete it")
+        assert (f"{fqdn} is in the trash." in opened.text, service.delegation(fqdn)) == (True, set())
+        opened.page.get_by_label("State").select_option("trashed")
+        opened.press("Show")
+        opened.press(fqdn)
+        opened.press("Restore")
+        assert f"{fqdn} is back from the trash." in opened.text
+    assert service.delegation(fqdn) == {"ns1.provider.example"}
+
+
+@pytest.mark.operations("update_nameservers", "delegation")
+@pytest.mark.parametrize("way", WAYS)
+def test_a_change_shows_its_difference_first(
+    browser: Browser, service: RunningService, way: dict[str, Any]
+) -> None:
+    label = f"change-{way['javascript']}-{way['size'][0]}".lower()
+    ada, secret = add_user(service, f"{label}@example.org")
+    fqdn = f"{label}.{DOMAIN}"
+    service.register(ada, fqdn, nameservers=["ns1.provider.example"])
+    with tab(browser, service, secret=secret, **way) as opened:
+        opened.open(f"/names/{fqdn}")
+        opened.press("Change nameservers")
+        opened.fill("Nameservers", f"ns1.provider.example\nns2.{fqdn}")
+        opened.press("Show the difference")
+        assert opened.page.locator(".come").inner_text().strip().endswith(f"ns2.{fqdn}")
+        opened.press("Change it")
+        assert f"ns2.{fqdn}" in opened.page.locator("#refused").inner_text(), "its glue is missing"
+        opened.fill("Glue", f"ns2.{fqdn} 9.9.9.9")
+        opened.press("Show the difference")
+        opened.press("Change it")
+        opened.press("Ask the name servers")
+        assert "As stored" in opened.text
+    assert service.delegation(fqdn) == {"ns1.provider.example", f"ns2.{fqdn}"}
+
+
+@pytest.mark.operations("push", "withdraw", "list_transfers")
+@pytest.mark.parametrize("way", WAYS)
+def test_a_name_is_given_to_someone(browser: Browser, service: RunningService, way: dict[str, Any]) -> None:
+    label = f"gift-{way['javascript']}-{way['size'][0]}".lower()
+    ada, secret = add_user(service, f"{label}@example.org")
+    ben, _ = add_user(service, f"{label}-ben@example.org")
+    service.register(ada, f"{label}.{DOMAIN}")
+    with tab(browser, service, secret=secret, **way) as opened:
+        for number in range(2):
+            opened.open(f"/names/{label}.{DOMAIN}")
+            opened.press("Give to someone")
+            opened.fill("E-mail address of the new holder", ben.email)
+            opened.press("Offer the name")
+            assert f"offered to {ben.email}" in opened.text
+            if number == 0:
+                opened.press("Withdraw the offer")
+                assert "The offer is withdrawn." in opened.text
+        (offer,) = service.list_all(ben, "/transfers?state=pending", "transfers")
+        assert service.call(ben, "POST", f"/transfers/{offer['id']}/accept", {}).status_code == 200
+        assert opened.open(f"/names/{label}.{DOMAIN}").status == 404
+
+
+def test_with_the_keyboard_alone(browser: Browser, service: RunningService) -> None:
+    """Each control is reached by Tab in the order of the page, its focus is seen, and Enter uses it."""
+    ada, secret = add_user(service, "keyboard@example.org")
+    service.register(ada, f"keyboard.{DOMAIN}")
+    with tab(browser, service, secret=secret) as opened:
+        opened.open("/names")
+        page = opened.page
+
+        def tab_to(words: str) -> None:
+            for _ in range(40):
+                page.keyboard.press("Tab")
+                focused = page.evaluate(
+                    "[document.activeElement.innerText || '', "
+                    "getComputedStyle(document.activeElement).outlineStyle]"
+                )
+                if words in focused[0] and focused[0].strip() == words:
+                    assert focused[1] != "none", f"the focus on {words} isn't seen"
+                    return
+            raise AssertionError(f"{words} isn't reached")
+
+        tab_to("Skip to the content")
+        page.keyboard.press("Enter")
+        tab_to("Register a name")
+        with page.expect_navigation():
+            page.keyboard.press("Enter")
+        page.get_by_label("Name", exact=True).focus()
+        page.keyboard.type("by-keyboard")
+        with page.expect_navigation():
+            page.keyboard.press("Enter")
+        tab_to(f"Register by-keyboard.{DOMAIN}")
+        with page.expect_navigation():
+            page.keyboard.press("Enter")
+        assert f"by-keyboard.{DOMAIN} is yours." in opened.text
