@@ -21,7 +21,8 @@ from sublet.restrictions import UNRESTRICTED, Restrictions
 class Acting:
     """The token or session of a request: its user, and what it may do.
 
-    `organization_id` is that of the organization that a token is for, None if it is for its user. `budget_id` is the id under which the charges of its tokens are counted, None if it has no `daily_credits`.
+    `organization_id` is that of the organization that a token is for, None if it is for its user. `budget_id` is the id under which the
+    charges of its tokens are counted, None if it has no `daily_credits`.
     """
 
     user_id: int
