@@ -18,7 +18,7 @@ from support.repetitions import share
 
 pytestmark = pytest.mark.slow
 
-OPERATIONS = share(4_000, whole=20_000)
+OPERATIONS = share(2_000, whole=20_000)
 
 
 def test_the_registry_does_as_the_model_says() -> None:
