@@ -34,7 +34,7 @@ ACTOR_KINDS = ("user", "operator", "system")
 class Actor:
     """The actor of a request: a user (with token or session, restrictions, request and address), the operator (by name), or the system.
 
-    `account_id` is the account of the organization that the token acts for; None if it acts for its user.
+    `account_id` is the account of the organization that the token or session acts for; None if it acts for its user.
     """
 
     kind: str

@@ -76,6 +76,7 @@ from sublet.http.limits import (
     limit_headers,
 )
 from sublet.http.members import Reading, invalid_request, read_members, read_query
+from sublet.http.organization_header import read_organization
 from sublet.http.security_headers import ENCODED
 from sublet.http.session_cookie import CLEARED, read_cookie
 from sublet.ids import new_request_id
@@ -274,8 +275,9 @@ class Resource:
         A request with `Authorization` ignores the cookie of a session.
         """
         values = request.fields.getlist("authorization")
+        organization_id = read_organization(request.fields, is_of_session=not values)
         if not values:
-            return await self._authenticate_session(request, failing)
+            return await self._authenticate_session(request, failing, organization_id)
         try:
             scheme, _, token = values[0].partition(" ")
             if len(values) > 1 or scheme.lower() != "bearer":
@@ -293,14 +295,16 @@ class Resource:
         self._context.note_use(registrant, request.client.address)
         return registrant
 
-    async def _authenticate_session(self, request: _Request, failing: list[tuple[str, str]]) -> Registrant:
+    async def _authenticate_session(
+        self, request: _Request, failing: list[tuple[str, str]], organization_id: int | None
+    ) -> Registrant:
         """Return the registrant of the session in the cookie. A change has to come from a page of ours."""
         secret = read_cookie(request.fields)
         if secret is None:
             raise TokenMissing("Send the token in the header `Authorization: Bearer <API_TOKEN>`.")
         idle = timedelta(hours=self._context.settings.session_idle_hours)
         try:
-            registrant = await authenticate_session(self._context.db, secret, idle)
+            registrant = await authenticate_session(self._context.db, secret, idle, organization_id)
         except SessionInvalid:
             request.headers["set-cookie"] = CLEARED
             await self._count_failure(failing)

@@ -217,6 +217,7 @@ def all_refusals(endpoint: Endpoint) -> tuple[type[Refusal], ...]:
             errors.TokenExpired,
             errors.TokenRevoked,
             errors.SessionInvalid,
+            errors.OrganizationNotFound,
             errors.AccountSuspended,
             errors.TokenRestricted,
         ]

@@ -208,7 +208,7 @@ async def accept_invitation_(visit: Visit[AcceptBody]) -> Answer:
     The code is that of the link in the mail. It proves the address, so no token is needed. An address without an account gets one, with a
     first token as a sign-up does, whose secret is shown only here; `name` is that of the new user. Otherwise `token` and `secret` are null.
     """
-    actor = Actor(kind="system", name="invitation", request_id=visit.request_id)
+    actor = visit.client.visitor("invitation", visit.request_id)
     done = await visit.context.db.write(
         accept_invitation,
         actor,

@@ -419,7 +419,7 @@ class AsyncOrganizationsMethods:
             limit: Most items of one page.
 
         Raises:
-            AccountSuspended: and what every call raises.
+            AccountSuspended, OrganizationNotFound: and what every call raises.
         """
         return async_pages(
             self._transport, lambda cursor: _calls.list_organizations(limit=limit, cursor=cursor)
@@ -432,7 +432,7 @@ class AsyncOrganizationsMethods:
         its `organization_id` act on.
 
         Raises:
-            AccountSuspended, Conflict, ValidationFailed: and what every call raises.
+            AccountSuspended, OrganizationNotFound, Conflict, ValidationFailed: and what every call raises.
         """
         return await self._transport.run(
             _calls.create_organization(name=name, idempotency_key=idempotency_key)

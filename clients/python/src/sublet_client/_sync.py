@@ -415,7 +415,7 @@ class OrganizationsMethods:
             limit: Most items of one page.
 
         Raises:
-            AccountSuspended: and what every call raises.
+            AccountSuspended, OrganizationNotFound: and what every call raises.
         """
         return pages(self._transport, lambda cursor: _calls.list_organizations(limit=limit, cursor=cursor))
 
@@ -426,7 +426,7 @@ class OrganizationsMethods:
         its `organization_id` act on.
 
         Raises:
-            AccountSuspended, Conflict, ValidationFailed: and what every call raises.
+            AccountSuspended, OrganizationNotFound, Conflict, ValidationFailed: and what every call raises.
         """
         return self._transport.run(_calls.create_organization(name=name, idempotency_key=idempotency_key))
 
