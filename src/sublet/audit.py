@@ -178,6 +178,10 @@ def _insertion(event: dict[str, Any], *, is_for_another: bool) -> tuple[Prepared
         return _ADDED, {**event, "owner_id": object_id}
     if kind in _ADDED_WITH_OWNER:
         return _ADDED_WITH_OWNER[kind], {**event, "owned_id": object_id}
+    if (
+        event["user_id"] is None
+    ):  # without a user and an owner nothing would say with whom the address is erased
+        return _ADDED, {**event, "address": None}
     return _ADDED, event
 
 

@@ -28,7 +28,6 @@ from sublet.http.routes import ENDPOINTS, OPEN_ENDPOINTS
 from sublet.http.security_headers import SECURITY_HEADERS
 from sublet.http.sign_in_page import SignInPage
 from sublet.ids import new_request_id
-from sublet.organizations.accept_invitation import opens_accounts
 from sublet.sign_in.request_code import LINK_PATH
 from sublet.sign_up.sign_up import CONFIRM_PATH
 
@@ -70,7 +69,7 @@ def build_app(
         _page_route(DOCS_PATH, docs),
         _page_route(
             CONFIRM_PATH,
-            ConfirmPage(context.db, base_url, opens_accounts=opens_accounts(context.settings)),
+            ConfirmPage(context.db, context.settings, base_url),
             methods=("GET", "POST"),
         ),
         _page_route(LINK_PATH, SignInPage(context.db, context.settings, public_url), methods=("GET", "POST")),

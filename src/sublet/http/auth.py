@@ -1,6 +1,5 @@
 """Handlers of `/auth/`: opening an account, which needs no token (docs/api.md, "Open an account")."""
 
-from sublet.audit import Actor
 from sublet.errors import FieldError, SignUpClosed, validation_failed
 from sublet.http import shapes
 from sublet.http.bodies import ConfirmSignUpBody, SignUpBody
@@ -51,7 +50,7 @@ async def confirm_sign_up_(visit: Visit[ConfirmSignUpBody]) -> Answer:
     but `credits:spend`, and is valid for 30 days. Its secret is shown only here. Invitations are accepted here too.
     """
     body = visit.body
-    actor = Actor(kind="system", name="sign-up", request_id=visit.request_id)
+    actor = visit.client.visitor("sign-up", visit.request_id)
     done = await visit.context.db.write(
         confirm_sign_up,
         actor,

@@ -13,11 +13,12 @@ import jinja2
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
-from sublet.audit import Actor
+from sublet.config import Settings
 from sublet.db import Database
 from sublet.errors import Refusal, Unavailable
+from sublet.http.client import Client, Clients
 from sublet.ids import new_request_id
-from sublet.organizations.accept_invitation import Accepted, accept_invitation
+from sublet.organizations.accept_invitation import Accepted, accept_invitation, opens_accounts
 from sublet.sign_up.sign_up import CODE_SENTENCE, CONFIRM_PATH, SignedUp, confirm_sign_up
 
 BODY_MAX_BYTES = 1024
@@ -33,15 +34,13 @@ PAGE_HEADERS = {
 
 
 class ConfirmPage:
-    """GET shows the button, POST uses the code and shows a first token, if there is one. `base_url` is that of the API.
+    """GET shows the button, POST uses the code and shows a first token, if there is one. `base_url` is that of the API."""
 
-    `opens_accounts`: invitations to organizations open accounts too.
-    """
-
-    def __init__(self, db: Database, base_url: str, *, opens_accounts: bool) -> None:
+    def __init__(self, db: Database, settings: Settings, base_url: str) -> None:
         self._db = db
         self._base_url = base_url
-        self._opens_accounts = opens_accounts
+        self._clients = Clients(settings, base_url)
+        self._opens_accounts = opens_accounts(settings)
 
     async def __call__(self, request: Request) -> Response:
         """Answer a request. The token of the link is 256 random bits, so guesses need no limit."""
@@ -49,7 +48,8 @@ class ConfirmPage:
             return self._page(link_token=request.query_params.get("token", ""))
         try:
             link_token = await sent_token(request)
-            done = await self._use(link_token) if link_token else None
+            client = self._clients.find(request.scope, request.headers)
+            done = await self._use(link_token, client) if link_token else None
         except (Unavailable, TimeoutError):
             return self._page(problem="The service can't be reached now. Open the link again.", status=503)
         except Refusal as refusal:
@@ -63,14 +63,14 @@ class ConfirmPage:
             shown |= {"token": done.issued.token, "secret": done.issued.secret.reveal()}
         return self._page(**shown)
 
-    async def _use(self, link_token: str) -> SignedUp | Accepted | None:
+    async def _use(self, link_token: str, client: Client) -> SignedUp | Accepted | None:
         """Use the code for what it was sent for. A sign-up doesn't find the code of an invitation, and leaves it alone."""
         request_id = new_request_id()
-        actor = Actor(kind="system", name="sign-up", request_id=request_id)
+        actor = client.visitor("sign-up", request_id)
         opened = await self._db.write(confirm_sign_up, actor, link_token=link_token)
         if opened is not None:
             return opened
-        actor = Actor(kind="system", name="invitation", request_id=request_id)
+        actor = client.visitor("invitation", request_id)
         return await self._db.write(accept_invitation, actor, link_token, opens_accounts=self._opens_accounts)
 
     def _page(self, *, status: int = 200, **values: object) -> Response:
