@@ -55,13 +55,13 @@ run: $(VENV)/run.stamp ## Start the service with demo data, and print what to tr
 
 test: $(VENV)/dev.stamp ## Run every test, with branch coverage
 	tools/install-system-packages $(TEST_PACKAGES)
-	rm -f .coverage .coverage.*
+	rm -f .coverage .coverage.* $(LAST_FAILED)
 	@failed=0; \
 	run() { echo "pytest $$*"; $(BIN)/pytest -n $(TEST_WORKERS) $(BY_FILE) -q "$$@" || failed=1; }; \
 	run --covered not; \
 	run --covered only --cov --cov-report=term:skip-covered; \
 	run --database postgresql $(ON_POSTGRESQL_TOO); \
-	exit $$failed
+	test $$failed = 0 || { echo "Failed tests:"; cat $(LAST_FAILED); exit 1; }
 
 test-whole: $(VENV)/dev.stamp ## Run every test with all rounds, names and servers
 	tools/install-system-packages $(TEST_PACKAGES)

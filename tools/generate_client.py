@@ -535,7 +535,9 @@ def _text(each: Operation) -> str:
     about = [f"    {a.name}: {a.about}" for a in each.arguments if a.about and a.place != "header"]
     if about:
         parts.append("Args:\n" + "\n".join(about))
-    classes = [_class(code) for code in each.codes if code not in COMMON]
+    # Elsewhere only a session, which this client doesn't use, is answered so.
+    unused = set() if each.group == "organizations" else {"organization_not_found"}
+    classes = [_class(code) for code in each.codes if code not in COMMON | unused]
     if classes:
         parts.append(f"Raises:\n    {', '.join(classes)}: and what every call raises.")
     return "\n\n".join(part for part in parts if part)

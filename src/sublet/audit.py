@@ -34,7 +34,7 @@ ACTOR_KINDS = ("user", "operator", "system")
 class Actor:
     """The actor of a request: a user (with token or session, restrictions, request and address), the operator (by name), or the system.
 
-    `account_id` is the account of the organization that the token acts for; None if it acts for its user.
+    `account_id` is the account of the organization that the token or session acts for; None if it acts for its user.
     """
 
     kind: str
@@ -178,6 +178,10 @@ def _insertion(event: dict[str, Any], *, is_for_another: bool) -> tuple[Prepared
         return _ADDED, {**event, "owner_id": object_id}
     if kind in _ADDED_WITH_OWNER:
         return _ADDED_WITH_OWNER[kind], {**event, "owned_id": object_id}
+    if (
+        event["user_id"] is None
+    ):  # without a user and an owner nothing would say with whom the address is erased
+        return _ADDED, {**event, "address": None}
     return _ADDED, event
 
 

@@ -6,11 +6,14 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any
 
+import httpx
 import pytest
 from sqlalchemy import select
 
+from sublet.http.session_cookie import COOKIE
 from sublet.mail.store import mails
 from sublet.organizations.accept_invitation import opens_accounts
+from support.browsers import signed_in
 from support.error_triggers import fresh, newcomer
 from support.open_registry import opened
 from support.running_service import Registrant, RunningService
@@ -51,6 +54,10 @@ def invite(
 def accept(service: RunningService, code: str, **body: str) -> Any:
     origin = service.base_url.removesuffix("/api/v1")
     return service.client.post(f"{origin}/auth/invitations/{code}/accept", json=body)
+
+
+def refused(answer: httpx.Response) -> tuple[int, str]:
+    return answer.status_code, answer.json()["error"]
 
 
 def test_a_users_own_organization_is_listed_and_stands_for_the_user(service: RunningService) -> None:
@@ -195,3 +202,66 @@ def test_two_owners_do_not_remove_each_other(service: RunningService) -> None:
     with ThreadPoolExecutor(2) as threads:
         statuses = sorted(threads.map(remove, ((ada, bob), (bob, ada))))
     assert statuses == [200, 404]
+
+
+def test_a_session_acts_for_the_organization_that_its_header_names(service: RunningService) -> None:
+    ada, bob = newcomer(service, credit_count=5), newcomer(service)
+    coop = create(service, ada)
+    chosen, browser = str(coop["id"]), signed_in(service, ada.email)
+    fqdn = fresh()
+    made = browser.call("POST", "/subdomains", {"fqdn": fqdn}, sublet_organization=chosen)
+    assert made.status_code == 201, made.text
+    # Two tabs of one browser: each acts for what its own requests name.
+    for _ in range(2):
+        mine, ours = browser.call("GET", "/me"), browser.call("GET", "/me", sublet_organization=chosen)
+        assert mine.json()["organization"]["id"] == ada.organization["id"]
+        assert (ours.json()["organization"]["id"], ours.json()["user"]["id"]) == (coop["id"], ada.id)
+        path = f"/subdomains/{fqdn}"
+        assert browser.call("GET", path).status_code == 404
+        assert browser.call("GET", path, sublet_organization=chosen).status_code == 200
+    own = browser.call("GET", "/credits", sublet_organization=str(ada.organization["id"]))
+    assert own.json()["credit_balance"] == 5
+    other = signed_in(service, bob.email).call("GET", "/me", sublet_organization=chosen)
+    assert refused(other) == (404, "organization_not_found")
+
+
+@pytest.mark.parametrize("text", ["", "0", "-1", "Coop", "1 2", "9" * 20])
+def test_a_malformed_header_is_refused(service: RunningService, text: str) -> None:
+    ada = newcomer(service)
+    sent = {"sublet-organization": text, "cookie": f"{COOKIE}={signed_in(service, ada.email).secret}"}
+    answer = service.client.get(f"{service.base_url}/me", headers=sent)
+    assert refused(answer) == (400, "invalid_request")
+
+
+def test_a_session_makes_and_sees_tokens_of_the_organization_for_which_it_acts(
+    service: RunningService,
+) -> None:
+    ada = newcomer(service)
+    coop = create(service, ada)
+    chosen, browser = str(coop["id"]), signed_in(service, ada.email)
+    body = {"name": "ci", "scopes": ["account:read"]}
+    made = browser.call("POST", "/tokens", body, sublet_organization=chosen).json()["token"]
+    assert made["organization_id"] == coop["id"]
+    assert browser.call("GET", "/tokens", sublet_organization=chosen).json()["tokens"] == [made]
+    assert len(browser.call("GET", "/tokens").json()["tokens"]) == 2
+    body["organization_id"] = ada.organization["id"]
+    answer = browser.call("POST", "/tokens", body, sublet_organization=chosen)
+    assert answer.json()["errors"][0]["code"] == "exceeds_token"
+
+
+def test_a_session_of_a_suspended_user_or_a_former_member_does_nothing_for_the_organization(
+    service: RunningService,
+) -> None:
+    ada, bob = newcomer(service), newcomer(service)
+    coop = create(service, ada)
+    accept(service, invite(service, ada, coop, bob.email, "member"))
+    chosen, browser = str(coop["id"]), signed_in(service, bob.email)
+    assert browser.call("GET", "/credits", sublet_organization=chosen).status_code == 200
+    service.operator("user", "suspend", bob.email, "--reason", "test")
+    refusal = browser.call("GET", "/credits", sublet_organization=chosen)
+    assert refused(refusal) == (403, "account_suspended")
+    assert browser.call("GET", "/credits").status_code == 200
+    service.operator("user", "unsuspend", bob.email)
+    service.call(ada, "DELETE", f"/organizations/{chosen}/members/{bob.id}", {})
+    refusal = browser.call("GET", "/credits", sublet_organization=chosen)
+    assert refused(refusal) == (404, "organization_not_found")

@@ -349,3 +349,46 @@ def test_the_setting_public_url_says_which_pages_are_ours(tmp_path: Path) -> Non
         assert browser.call("PATCH", "/me", wish, origin="https://names.example.net").status_code == 200
         options = post(service, "/auth/passkeys/challenge", {}).json()["public_key"]
         assert options["rpId"] == "names.example.net"
+
+
+def test_the_activity_shows_from_where_a_sign_in_came(tmp_path: Path) -> None:
+    with running_service(registry_address(tmp_path), trusted_proxies="127.0.0.1", signup="open") as service:
+        service.add_user(ADA)
+        browser = sign_in(service, ADA, x_forwarded_for="198.51.100.7")
+        again = sign_in(service, ADA, x_forwarded_for="2001:db8::7%eth0", cookie=f"{COOKIE}={browser.secret}")
+        link = re.findall(r"/signin/confirm\?token=(\S+)", _ask_code(service, ADA))[0]
+        page = service.client.post(
+            f"{origin(service)}/signin/confirm",
+            data={"token": link},
+            headers={"x-forwarded-for": "198.51.100.9"},
+        )
+        assert page.status_code == 200
+        found = again.call("GET", "/activity?action=session.sign_in").json()["activity"]
+        assert [each["address"] for each in found] == ["198.51.100.9", "2001:db8::7", "198.51.100.7"]
+
+
+@pytest.mark.parametrize("by_page", [False, True])
+def test_the_activity_shows_from_where_a_sign_up_came(tmp_path: Path, *, by_page: bool) -> None:
+    with running_service(registry_address(tmp_path), trusted_proxies="127.0.0.1", signup="open") as service:
+        post(service, "/auth/signup", {"email": ADA, "name": "Ada"})
+        link = re.findall(r"/signup/confirm\?token=(\S+)", newest_mail(service, ADA))[0]
+        if by_page:
+            url, sent = f"{origin(service)}/signup/confirm", {"x-forwarded-for": "198.51.100.7"}
+            assert service.client.post(url, data={"token": link}, headers=sent).status_code == 200
+        else:
+            post(service, "/auth/signup/confirm", {"token": link}, x_forwarded_for="198.51.100.7")
+        browser = sign_in(service, ADA)
+        found = browser.call("GET", "/activity").json()["activity"]
+        assert {(each["action"], each["address"]) for each in found if each["by"] == "system"} == {
+            ("user.add", "198.51.100.7"),
+            ("token.issue", "198.51.100.7"),
+        }
+        assert browser.call("DELETE", "/me", {"confirm": ADA}).status_code == 200
+        query = select(audit_events.c.address).where(audit_events.c.address.is_not(None))
+        assert service.read(lambda tx: tx.connection.execute(query).all()) == []
+
+
+def _ask_code(service: RunningService, email: str) -> str:
+    service.clock.advance(minutes=1)
+    assert post(service, "/auth/sessions", {"email": email}).status_code == 202
+    return newest_mail(service, email)

@@ -1,4 +1,4 @@
-"""Every route with a token for an organization, in each role of its user: what is allowed there, and that nothing else of it is."""
+"""Every route with a token or session for an organization, in each role of its user: what is allowed there, and that nothing else is."""
 
 import re
 from collections.abc import Iterator
@@ -9,6 +9,7 @@ import pytest
 from sublet.accounts.roles import ROLES
 from sublet.http.endpoints import Endpoint, takes_body
 from sublet.http.routes import ENDPOINTS
+from support.browsers import Browser, signed_in
 from support.error_triggers import newcomer
 from support.open_registry import opened
 from support.running_service import Registrant, RunningService
@@ -33,12 +34,13 @@ DENIED = {
 
 @dataclass(frozen=True, slots=True)
 class World:
-    """An organization with a member of each role; `tokens` are theirs for it."""
+    """An organization with a member of each role; `tokens` and `browsers` are theirs, and those tokens are for it."""
 
     service: RunningService
     organization_id: int
     members: dict[str, Registrant]
     tokens: dict[str, str]
+    browsers: dict[str, Browser]
 
 
 @pytest.fixture(scope="module")
@@ -51,17 +53,28 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
             if role != "owner":
                 service.operator("organization", "set-role", "Coop", member.email, role)
         tokens = {role: service.token_for(member, organization_id) for role, member in members.items()}
-        yield World(service, organization_id, members, tokens)
+        browsers = {role: signed_in(service, member.email) for role, member in members.items()}
+        yield World(service, organization_id, members, tokens, browsers)
 
 
-def send(world: World, endpoint: Endpoint, token: Registrant | str, organization: object = 777777) -> str:
+def send(
+    world: World,
+    endpoint: Endpoint,
+    who: Registrant | str | Browser,
+    organization: object = 777777,
+    **headers: str,
+) -> str:
     """Send a request about a missing thing; return the code of the refusal, or an empty text."""
     path = endpoint.path.replace("{fqdn}", "absent.example.test")
     if path.startswith("/organizations/"):
         path = path.replace("{id}", str(organization))
     path = re.sub(r"{\w+}", "777777", path)
     query = "?fqdn=new.example.test" if path == "/availability" else ""
-    answer = world.service.call(token, endpoint.method, path + query, {} if takes_body(endpoint) else None)
+    body: dict[str, str] | None = {} if takes_body(endpoint) else None
+    if isinstance(who, Browser):
+        answer = who.call(endpoint.method, path + query, body, **headers)
+    else:
+        answer = world.service.call(who, endpoint.method, path + query, body, **headers)
     return str(answer.json().get("error", ""))
 
 
@@ -71,6 +84,19 @@ def test_each_role_may_what_it_may(world: World, endpoint: Endpoint) -> None:
         code = send(world, endpoint, token, world.organization_id)
         assert (code == "insufficient_role") is (endpoint.name in DENIED[role]), (role, code)
         assert code not in ("insufficient_scope", "internal_error")
+
+
+@pytest.mark.parametrize("endpoint", ENDPOINTS, ids=lambda endpoint: endpoint.name)
+def test_each_role_may_the_same_in_a_session(world: World, endpoint: Endpoint) -> None:
+    chosen = str(world.organization_id)
+    for role, browser in world.browsers.items():
+        code = send(world, endpoint, browser, world.organization_id, sublet_organization=chosen)
+        assert (code == "insufficient_role") is (endpoint.name in DENIED[role]), (role, code)
+        assert code not in ("insufficient_scope", "session_required", "internal_error")
+    for unknown in ("777777", str(world.members["viewer"].organization["id"])):
+        browser = world.browsers["owner"]
+        assert send(world, endpoint, browser, sublet_organization=unknown) == "organization_not_found"
+    assert send(world, endpoint, world.tokens["owner"], sublet_organization=chosen) == "invalid_request"
 
 
 @pytest.mark.parametrize(

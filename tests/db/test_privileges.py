@@ -86,6 +86,7 @@ def test_the_service_works_with_a_login_for_each_part(found: Logins, tmp_path: P
         service.environment["SUBLET_CONFIG"] = str(settings_file(tmp_path, [section]))
         check_examples(service, server)
         member = service.add_user("new@example.org", credit_count=100)
+        service.operator("domain", "offer", "example.test", "--mode", "plus", "--period-days", "60")
         service.register(
             member,
             "own.example.test",
@@ -100,9 +101,8 @@ def test_the_service_works_with_a_login_for_each_part(found: Logins, tmp_path: P
             == 200
         )
         _use_sessions(service, member)
-        for _ in range(
-            70
-        ):  # reminders, renewals by themselves, the trash, the end; away for a week, the sweep would stop
+        # Reminders, renewals by themselves, the trash, the end. Away for a week, the sweep would stop.
+        for _ in range(30):
             service.clock.pass_time(days=6)
             wait_until(lambda: _is_idle(service), 60)
         counted = service.read(_count)

@@ -126,7 +126,8 @@ def test_parameters_headers_and_security(endpoint: Endpoint) -> None:
     assert {name for place, name in parameters if place == "query"} == query
     assert (("header", "Idempotency-Key") in parameters) == (takes_body(endpoint) and endpoint.changes)
     by_token = {"token": [] if endpoint.scope is None else [endpoint.scope]}
-    assert operation["security"] == [*([] if endpoint.needs_session else [by_token]), {"session": []}]
+    more = [by_token, {"session": [], "organization": []}] if not endpoint.needs_session else []
+    assert operation["security"] == [*more[:1], {"session": []}, *more[1:]]
     for status, answer in operation["responses"].items():
         assert "X-Request-Id" in answer["headers"]
         assert ("WWW-Authenticate" in answer["headers"]) == (status == "401")

@@ -53,6 +53,7 @@ def test_a_small_run_writes_the_table_and_the_pictures(tmp_path: Path) -> None:
         assert ET.parse(tmp_path / "performance" / name).getroot().tag.endswith("svg")  # noqa: S314 - our own file
 
 
+@pytest.mark.whole
 @pytest.mark.slow
 @pytest.mark.sqlite_only
 def test_publishing_and_copy_save_their_reports(tmp_path: Path) -> None:

@@ -13,8 +13,9 @@ from sublet.primaries import store as publish_store
 from sublet.primaries.judgement import NOT_APPLIED, PARTIAL, SENTENCES
 from sublet.primaries.primary import send_update
 from sublet.subdomains import store
-from support.name_servers import NameServerProcess
+from support.name_servers import KINDS, NameServerProcess
 from support.primary_faults import HEALED_SECONDS, changed, healed, no_rights, register, shown, state
+from support.repetitions import share
 from support.running_service import Registrant
 from support.serve_process import wait_until
 from support.service_on_primary import ZONE, ServiceOn
@@ -82,6 +83,7 @@ def test_one_name_that_is_refused(on: ServiceOn, ada: Registrant, updates: Count
     healed(on, ada, *waiting)
 
 
+@pytest.mark.parametrize("on", share(("bind",), whole=KINDS), indirect=True)
 def test_a_zone_that_takes_nothing_is_not_stormed(on: ServiceOn, ada: Registrant, updates: Counted) -> None:
     server = on.primary
     changes, cause = [no_rights(server)], "refused"

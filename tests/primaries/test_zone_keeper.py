@@ -38,7 +38,7 @@ def watched(kind: str, folder: Path, monkeypatch: pytest.MonkeyPatch, **settings
         yield found
 
 
-@pytest.fixture(params=share(KINDS[:2], whole=KINDS))
+@pytest.fixture(params=share(KINDS[:1], whole=KINDS))
 def on(
     request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[ServiceOn]:

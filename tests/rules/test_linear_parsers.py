@@ -10,6 +10,7 @@ import base64
 import json
 from collections.abc import Callable
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any
 
 import pytest
@@ -36,6 +37,7 @@ from sublet.http.idempotency import fingerprint, read_key
 from sublet.http.json_body import check_media_type, parse_object
 from sublet.http.limits import address_key, client_address, trusted_addresses
 from sublet.http.members import Reading, invalid_request, read_members, read_query
+from sublet.http.organization_header import ORGANIZATION_HEADER, read_organization
 from sublet.http.session_cookie import COOKIE, read_cookie
 from sublet.ids import decode_cursor, parse_id, parse_ticket_number
 from sublet.platform_domains.label_patterns import matches, parse_pattern
@@ -275,6 +277,9 @@ PARSERS: dict[str, dict[str, tuple[Make, int]]] = {
     ),
     "check_media_type of encodings": with_fields("content-encoding", check_media_type, "identity", "x"),
     "read_key": with_fields("idempotency-key", lambda fields: read_key(fields, Reading())),
+    "read_organization": with_fields(
+        ORGANIZATION_HEADER, partial(read_organization, is_of_session=True), "1", "a"
+    ),
     "read_cookie": with_fields("cookie", read_cookie, f"{COOKIE}=a; ", ";="),
     "is_from_site": with_fields("origin", lambda fields: is_from_site(fields, SITE)),
     "check_challenge": texts(_challenge, BODY),

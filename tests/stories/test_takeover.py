@@ -39,8 +39,8 @@ def test_a_lapsed_name_gives_no_stranger_the_names_that_depended_on_it(tmp_path:
         assert service.call(ann, "DELETE", "/subdomains/gone.example.test").status_code == 200
         glue = [{"host": "ns1.gone.example.test", "ipv4": "9.9.9.9"}]
         taken = {"fqdn": "gone.example.test", "nameservers": ["ns1.gone.example.test"], "glue": glue}
-        for _ in range(DAYS_MAX):
-            service.clock.pass_time(days=1)
+        for _ in range(DAYS_MAX // 3):
+            service.clock.pass_time(days=3)
             wait_until(partial(_is_swept, service, service.clock()), WAIT_SECONDS)
             answer = service.call(eve, "POST", "/subdomains", taken)
             if answer.status_code == 201:

@@ -91,11 +91,8 @@ def use_only(index: Path) -> dict[str, str]:
     return own | {"PIP_CONFIG_FILE": os.devnull, "PIP_INDEX_URL": index.as_uri()}
 
 
-@pytest.mark.parametrize(
-    "pip",
-    ["pip==23.0.1", pytest.param("pip", marks=pytest.mark.whole)],
-    ids=["pip of Debian 12", "newest pip"],
-)
+@pytest.mark.whole
+@pytest.mark.parametrize("pip", ["pip==23.0.1", "pip"], ids=["pip of Debian 12", "newest pip"])
 def test_make_installs_the_locked_versions_though_each_has_a_newer_release(
     index: Path, clone: Path, pip: str
 ) -> None:

@@ -60,7 +60,7 @@ class ZoneKey:
 
 @dataclass(frozen=True)
 class Zone:
-    """A zone: `records` are lines of a zone file relative to it, without the SOA. `key` signs it, from and until so many seconds from now.
+    """A zone: `records` are lines of a zone file relative to it, without the SOA. `key` signs it. `signed_from` and `signed_until` are seconds from now.
 
     `published` are other DNSKEYs that it has. `mutilated` changes a record after signing: a pair of texts.
     """

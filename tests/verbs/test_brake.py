@@ -71,6 +71,7 @@ def test_a_week_without_the_worker_is_no_reason(registry: Registry) -> None:
     assert registry.sweep().stopped_reason is not None
 
 
+@pytest.mark.whole_on_postgresql
 def test_more_losses_than_the_dates_forecast_stop_it(registry: Registry) -> None:
     fill(registry, 30)
     registry.live(days=380)
@@ -92,6 +93,7 @@ def test_as_many_losses_as_were_forecast_do_not(registry: Registry) -> None:
     assert done["trashed"] == done["purged"] == done["released"] == 100
 
 
+@pytest.mark.whole_on_postgresql
 def test_a_few_surprises_do_not(registry: Registry) -> None:
     fill(registry, 20)
     registry.live(days=380)
@@ -99,6 +101,7 @@ def test_a_few_surprises_do_not(registry: Registry) -> None:
     assert registry.sweep().done["trashed"] == 20
 
 
+@pytest.mark.whole_on_postgresql
 def test_surprises_of_one_day_count_together(registry: Registry) -> None:
     fill(registry, 30)
     registry.live(days=380)
@@ -109,6 +112,7 @@ def test_surprises_of_one_day_count_together(registry: Registry) -> None:
     assert registry.sweep().stopped_reason is not None
 
 
+@pytest.mark.whole_on_postgresql
 def test_a_wrong_setting_put_right_needs_no_losses(registry: Registry) -> None:
     fill(registry, 30)
     registry.live(days=380)
@@ -120,6 +124,7 @@ def test_a_wrong_setting_put_right_needs_no_losses(registry: Registry) -> None:
     assert trashed(registry) == 0
 
 
+@pytest.mark.whole_on_postgresql
 def test_the_word_is_for_what_was_told_and_no_more(registry: Registry) -> None:
     fill(registry, 60)
     registry.live(days=380)
@@ -157,6 +162,7 @@ def test_the_operator_stops_and_resumes_it(registry: Registry) -> None:
         registry.write(resume_sweep, OPERATOR)
 
 
+@pytest.mark.whole_on_postgresql
 @pytest.mark.parametrize("ago", [timedelta(hours=2), timedelta(days=3), timedelta(days=300)])
 def test_a_clock_put_back_asks_too(registry: Registry, ago: timedelta) -> None:
     fill(registry, 2)
@@ -170,6 +176,7 @@ def test_a_clock_put_back_asks_too(registry: Registry, ago: timedelta) -> None:
     assert registry.live(days=16 + ago.days)["trashed"] == 2
 
 
+@pytest.mark.whole_on_postgresql
 def test_a_clock_put_back_a_little_goes_on(registry: Registry) -> None:
     fill(registry, 2)
     registry.live(days=380)
@@ -177,6 +184,7 @@ def test_a_clock_put_back_a_little_goes_on(registry: Registry) -> None:
     assert registry.sweep().stopped_reason is None
 
 
+@pytest.mark.whole_on_postgresql
 def test_what_was_done_while_the_clock_was_ahead_is_not_lost_sight_of(registry: Registry) -> None:
     """A verb's dates of the future are looked at when the clock is right again: renewed by itself, reminded of, in time."""
     name = registry.register("shop.example.test", registration_mode="plus")
@@ -194,6 +202,7 @@ def test_what_was_done_while_the_clock_was_ahead_is_not_lost_sight_of(registry: 
     assert registry.subdomain(name.id).expires_at == name.expires_at + timedelta(days=365)
 
 
+@pytest.mark.whole_on_postgresql
 @pytest.mark.slow
 def test_the_word_does_not_outlive_what_it_was_given_for(registry: Registry) -> None:
     """A wrong setting, mended before the word is given, leaves nothing that a second mistake could use."""
@@ -217,6 +226,7 @@ def test_the_word_does_not_outlive_what_it_was_given_for(registry: Registry) -> 
     assert trashed(registry) == 0
 
 
+@pytest.mark.whole_on_postgresql
 @pytest.mark.slow
 def test_a_grant_that_was_used_rings_no_second_alarm(registry: Registry) -> None:
     fill(registry, 35)
@@ -245,6 +255,7 @@ def test_who_empties_the_account_stops_nobody_s_sweep(registry: Registry, trash_
     assert registry.live(days=3, step_days=1)["purged"] == 30
 
 
+@pytest.mark.whole_on_postgresql
 @pytest.mark.slow
 def test_a_forecast_loss_through_a_trash_of_no_days_counts_once(registry: Registry) -> None:
     settings = {"trash_days": 0}

@@ -100,6 +100,7 @@ def codes(found: Iterable[FieldError]) -> list[tuple[str, str]]:
 # The takeover
 
 
+@pytest.mark.whole_on_postgresql
 def test_registering_the_name_above_a_nameserver_takes_over_no_name(registry: Registry) -> None:
     ada = lapse(registry, others=(OUT,))
     registry.add_user("eve")
@@ -256,6 +257,7 @@ def test_nameservers_elsewhere_are_kept(registry: Registry) -> None:
     assert registry.subdomain(kept.id).generation == 1
 
 
+@pytest.mark.whole_on_postgresql
 @pytest.mark.parametrize("state", ["trash", "suspended"])
 def test_names_in_the_trash_or_suspended_lose_such_nameservers_too(registry: Registry, state: str) -> None:
     ada = lapse(registry)
@@ -317,6 +319,7 @@ def test_the_operator_can_t_release_a_name_with_dependents(registry: Registry) -
     take(registry, GONE, "ben")
 
 
+@pytest.mark.whole_on_postgresql
 def test_dependents_are_handled_in_batches(registry: Registry) -> None:
     registry.register(GONE, nameservers=(OUT,))
     registry.add_user("eve", free_quota=99)

@@ -75,6 +75,7 @@ def reached(registry: Registry, subdomain_id: int) -> dict[str, datetime]:
     return {each.kind: each.created_at for each in registry.read(sweep_store.list_milestones, subdomain_id)}
 
 
+@pytest.mark.whole_on_postgresql
 def test_a_life_without_its_user(registry: Registry) -> None:
     name = registry.register(NAME, nameservers=NS)
     registry.publish()
@@ -99,6 +100,7 @@ def test_a_life_without_its_user(registry: Registry) -> None:
     assert again.id != name.id
 
 
+@pytest.mark.whole_on_postgresql
 def test_no_step_comes_before_its_date(registry: Registry) -> None:
     name = registry.register(NAME)
     began = registry.now
@@ -114,6 +116,7 @@ def test_no_step_comes_before_its_date(registry: Registry) -> None:
         assert reached(registry, name.id)[kind] == registry.now
 
 
+@pytest.mark.whole_on_postgresql
 def test_a_renewed_name_has_its_dates_anew(registry: Registry) -> None:
     name = registry.register(NAME)
     registry.live(days=340)
@@ -177,6 +180,7 @@ def test_a_restored_name_is_not_purged(registry: Registry) -> None:
     assert registry.live(days=60) == Counter()
 
 
+@pytest.mark.whole_on_postgresql
 def test_a_name_is_free_only_once_its_removal_is_published(registry: Registry) -> None:
     registry.move()
     name = registry.register(NAME, nameservers=NS)
@@ -194,6 +198,7 @@ def test_a_name_is_free_only_once_its_removal_is_published(registry: Registry) -
     assert registry.sweep().done["released"] == 1
 
 
+@pytest.mark.whole_on_postgresql
 def test_the_time_of_a_suspended_name_stands_still(registry: Registry) -> None:
     name = registry.register(NAME, nameservers=NS)
     registry.live(days=300)
@@ -214,6 +219,7 @@ def test_the_time_of_a_suspended_name_stands_still(registry: Registry) -> None:
     assert name.id
 
 
+@pytest.mark.whole_on_postgresql
 def test_what_counts_anew_after_a_suspension_is_told_anew(registry: Registry) -> None:
     registry.register(NAME, nameservers=NS)
     registry.live(days=370)
@@ -230,6 +236,7 @@ def test_what_counts_anew_after_a_suspension_is_told_anew(registry: Registry) ->
     assert registry.doctor() == []
 
 
+@pytest.mark.whole_on_postgresql
 def test_the_last_attempt_to_renew_is_at_the_end_of_grace(registry: Registry) -> None:
     """However late the attempts of the days before were: who buys credits on the last day keeps the name."""
     name = registry.register(NAME, registration_mode="plus")
@@ -245,6 +252,7 @@ def test_the_last_attempt_to_renew_is_at_the_end_of_grace(registry: Registry) ->
     assert registry.balance() == 0
 
 
+@pytest.mark.whole_on_postgresql
 def test_a_platform_domain_s_new_days_are_followed(registry: Registry) -> None:
     registry.register(NAME)
     registry.live(days=370)
@@ -255,6 +263,7 @@ def test_a_platform_domain_s_new_days_are_followed(registry: Registry) -> None:
     assert registry.live(days=3) == Counter(["trash_ends", "purged"])
 
 
+@pytest.mark.whole_on_postgresql
 def test_short_times_are_swept_too(registry: Registry) -> None:
     registry.write(
         edit_zone_settings,
@@ -272,6 +281,7 @@ def auto_renewing(registry: Registry, name: Any, max_credits: int) -> None:
     registry.write(lambda tx: store.update_subdomain(tx, name.id, auto_renew_max_credits=max_credits))
 
 
+@pytest.mark.whole_on_postgresql
 def test_a_name_is_renewed_by_itself_for_its_ceiling(registry: Registry) -> None:
     name = registry.register(NAME, registration_mode="plus")
     auto_renewing(registry, name, 11)
@@ -286,6 +296,7 @@ def test_a_name_is_renewed_by_itself_for_its_ceiling(registry: Registry) -> None
     assert registry.doctor() == []
 
 
+@pytest.mark.whole_on_postgresql
 def test_a_renewal_above_the_ceiling_is_not_made_and_said(registry: Registry) -> None:
     name = registry.register(NAME, registration_mode="plus")
     auto_renewing(registry, name, 10)
@@ -301,6 +312,7 @@ def test_a_renewal_above_the_ceiling_is_not_made_and_said(registry: Registry) ->
     assert registry.balance() == 79
 
 
+@pytest.mark.whole_on_postgresql
 def test_another_ceiling_in_the_instant_of_a_failure_is_tried_in_the_next(registry: Registry) -> None:
     """A milestone is once about an instant; the name must not be put off for it."""
     registry.add_user("rich", credit_count=100)
@@ -317,6 +329,7 @@ def test_another_ceiling_in_the_instant_of_a_failure_is_tried_in_the_next(regist
     assert registry.doctor() == []
 
 
+@pytest.mark.whole_on_postgresql
 def test_without_credits_it_is_tried_daily_until_the_trash(registry: Registry) -> None:
     name = registry.register(NAME, registration_mode="plus")
     auto_renewing(registry, name, 50)
@@ -329,6 +342,7 @@ def test_without_credits_it_is_tried_daily_until_the_trash(registry: Registry) -
     assert told(registry).count(("auto_renew", "ann@example.org")) == 1
 
 
+@pytest.mark.whole_on_postgresql
 def test_a_suspended_user_s_name_is_not_renewed_by_itself(registry: Registry) -> None:
     name = registry.register(NAME)
     auto_renewing(registry, name, 0)
@@ -338,6 +352,7 @@ def test_a_suspended_user_s_name_is_not_renewed_by_itself(registry: Registry) ->
     assert registry.live(days=1) == Counter(["auto_renewed"])
 
 
+@pytest.mark.whole_on_postgresql
 @pytest.mark.parametrize("days", [305, 394])
 def test_a_confirmed_renewal_repeated_is_charged_once(registry: Registry, days: int) -> None:
     registry.register(NAME, registration_mode="plus")
@@ -365,6 +380,7 @@ def test_a_registration_stores_its_dates_and_leaves_the_sweep_nothing_to_do(regi
     assert registry.dump() == after
 
 
+@pytest.mark.whole_on_postgresql
 @pytest.mark.parametrize("verb", ["renew", "suspend", "unsuspend", "set_auto_renew"])
 def test_a_verb_that_changes_the_dates_stores_them(registry: Registry, verb: str) -> None:
     name = registry.register(NAME)

@@ -3,7 +3,7 @@
 from datetime import timedelta
 
 from sublet.accounts import session_store, store
-from sublet.accounts.find import refuse_suspended, token_of_former_member
+from sublet.accounts.find import organization_not_found, refuse_suspended, token_of_former_member
 from sublet.accounts.model import Registrant
 from sublet.accounts.sessions import check_session
 from sublet.accounts.tokens import check_token, digest, is_well_formed
@@ -40,14 +40,28 @@ async def authenticate(db: Database, secret: Secret) -> Registrant:
     return found
 
 
-async def authenticate_session(db: Database, secret: Secret, idle: timedelta) -> Registrant:
+async def authenticate_session(
+    db: Database, secret: Secret, idle: timedelta, organization_id: int | None = None
+) -> Registrant:
     """Return the user, organization and session that a secret from a cookie belongs to. `idle` is the setting `session_idle_hours`.
 
-    Raises:
+    With an `organization_id` the session acts for that organization, as a token with it does. The user's own organization stands for the user.
+
+    Raises, in this order:
         SessionInvalid: there is no such session, it has expired or was not used for `idle`, or its user is deleted.
+        OrganizationNotFound: there is no such organization, or the user is no member of it.
+        AccountSuspended: the session acts for an organization, and its user is suspended.
         Unavailable: the database can't be read.
     """
-    found = await db.fetch(session_store.REGISTRANT_BY_SESSION, session_digest=digest(secret.reveal()))
+    found = await db.fetch(
+        session_store.REGISTRANT_BY_SESSION,
+        session_digest=digest(secret.reveal()),
+        organization_id=organization_id,
+    )
     check_session(found.session if found else None, db.now(), idle)
     assert found is not None  # noqa: S101 - check_session raised otherwise
+    if organization_id not in (None, found.user.organization_id):
+        if found.account is None:
+            raise organization_not_found()
+        refuse_suspended(found.user)
     return found

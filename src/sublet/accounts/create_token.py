@@ -73,7 +73,7 @@ def _organization_errors(tx: Tx, acting: Acting, organization_id: int | None) ->
     if organization_id == acting.organization_id:
         return []
     if acting.organization_id is not None:
-        sentence = "The token of this request is for another organization. Use a token of your own."
+        sentence = "This request acts for another organization. Use a token of your own, or a session without Sublet-Organization."
         return [FieldError("organization_id", "exceeds_token", sentence)]
     if organization_id is None or store.find_role(tx, acting.user_id, organization_id) is None:
         sentence = "You are no member of such an organization. Check the id; GET /organizations lists yours."

@@ -6,7 +6,7 @@ from sublet.accounts.model import Member, User
 from sublet.audit import Actor
 from sublet.db import Tx
 from sublet.dns.names import shown
-from sublet.errors import AccountSuspended, Conflict, NotFound, TokenRevoked
+from sublet.errors import AccountSuspended, Conflict, NotFound, OrganizationNotFound, TokenRevoked
 from sublet.ids import parse_id
 
 
@@ -86,7 +86,7 @@ def lock_requesting_holder(tx: Tx, actor: Actor) -> tuple[User, User]:
 
     Raises, in this order:
         NotFound: the actor is not a user.
-        TokenRevoked: the user has left the organization.
+        TokenRevoked, OrganizationNotFound: the user has left the organization for which the token or session acts.
     """
     if actor.account_id is None or actor.user_id is None:
         user = lock_requesting_user(tx, actor)
@@ -95,7 +95,7 @@ def lock_requesting_holder(tx: Tx, actor: Actor) -> tuple[User, User]:
     account = locked[actor.account_id]
     # Read after the lock, which a removal takes too: nothing is changed with a token once its user's removal is committed.
     if store.find_role(tx, actor.user_id, account.organization_id) is None:
-        raise token_of_former_member()
+        raise token_of_former_member() if actor.session_id is None else organization_not_found()
     return locked[actor.user_id], account
 
 
@@ -106,7 +106,7 @@ def lock_holder(tx: Tx, actor: Actor) -> User:
 
     Raises, in this order:
         NotFound: the actor is not a user.
-        TokenRevoked: the user has left the organization.
+        TokenRevoked, OrganizationNotFound: the user has left the organization for which the token or session acts.
         AccountSuspended: the user or the holder is suspended, and may only read and open tickets.
     """
     user, holder = lock_requesting_holder(tx, actor)
@@ -118,6 +118,13 @@ def lock_holder(tx: Tx, actor: Actor) -> User:
 def token_of_former_member() -> TokenRevoked:
     """Return the refusal of a token for an organization that its user has left."""
     return TokenRevoked("You are no longer a member of this token's organization. Use a token of your own.")
+
+
+def organization_not_found() -> OrganizationNotFound:
+    """Return the refusal for an organization of which the user is no member, which answers like a missing one."""
+    return OrganizationNotFound(
+        "You are a member of no such organization. Check the id; GET /organizations lists yours."
+    )
 
 
 def lock_acting_user(tx: Tx, actor: Actor) -> User:

@@ -116,7 +116,7 @@ class Session:
 class Registrant:
     """The user and organization of a request, with its token (spec, part 5), or with its session and no token.
 
-    `account` is that of the organization that the token acts for, and `role` the user's there; None if the request is for its user.
+    `account` is that of the organization that the token or session acts for, and `role` the user's there; None if the request is for its user.
     """
 
     user: User

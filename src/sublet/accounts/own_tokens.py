@@ -1,13 +1,13 @@
 """The tokens that a token may see and change: those of its user that may do no more than it (docs/spec-choices.md, "Tokens").
 
-A session sees and changes all of them.
+A session sees and changes all of them, or if it acts for an organization, those that are for that one.
 """
 
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 from sublet.accounts import store
-from sublet.accounts.model import Registrant, Token
+from sublet.accounts.model import Registrant, Token, User
 from sublet.accounts.session_store import find_sign_in
 from sublet.accounts.tokens import check_token
 from sublet.audit import Actor
@@ -21,7 +21,8 @@ from sublet.restrictions import UNRESTRICTED, Restrictions
 class Acting:
     """The token or session of a request: its user, and what it may do.
 
-    `organization_id` is that of the organization that a token is for, None if it is for its user. `budget_id` is the id under which the charges of its tokens are counted, None if it has no `daily_credits`.
+    `organization_id` is that of the organization that it acts for, None if it acts for its user. `budget_id` is the id under which the
+    charges of its tokens are counted, None if it has no `daily_credits`.
     """
 
     user_id: int
@@ -40,16 +41,21 @@ def find_acting(tx: Tx, actor: Actor) -> Acting:
     if actor.session_id is not None and actor.user_id is not None:
         if find_sign_in(tx, actor.session_id) is None:
             raise SessionInvalid("This session has ended. Sign in again.")
-        return Acting(actor.user_id, UNRESTRICTED)
+        account = store.find_user(tx, actor.account_id) if actor.account_id is not None else None
+        return _of_session(actor.user_id, account)
     token = store.find_token(tx, actor.token_id) if actor.token_id is not None else None
     return _of_token(check_token(token, tx.now))
 
 
 def acting_of(registrant: Registrant) -> Acting:
     """Return the token or session of a request as it was when the request was authenticated."""
-    return (
-        Acting(registrant.user.id, UNRESTRICTED) if registrant.token is None else _of_token(registrant.token)
-    )
+    if registrant.token is None:
+        return _of_session(registrant.user.id, registrant.account)
+    return _of_token(registrant.token)
+
+
+def _of_session(user_id: int, account: User | None) -> Acting:
+    return Acting(user_id, UNRESTRICTED, None, None if account is None else account.organization_id)
 
 
 def _of_token(token: Token) -> Acting:

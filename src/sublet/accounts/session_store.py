@@ -1,6 +1,7 @@
 """SQL of sessions, passkeys and recoveries: their tables, and what authenticating a request asks."""
 
 from collections.abc import Sequence
+from itertools import islice
 from typing import Any
 
 from sqlalchemy import (
@@ -12,13 +13,14 @@ from sqlalchemy import (
     Table,
     bindparam,
     exists,
+    func,
     select,
     update,
 )
 
 from sublet.accounts.model import Organization, Registrant, Session, User
 from sublet.accounts.sessions import Recovery, SignIn
-from sublet.accounts.store import Use, organizations, users
+from sublet.accounts.store import Use, memberships, organizations, users
 from sublet.db import Prepared, Query, Tx
 from sublet.schema import BIG_ID, Instant, metadata
 
@@ -71,18 +73,53 @@ _RECOVERY = tuple(recoveries.c[name] for name in Recovery.__slots__)
 def _registrant(rows: Sequence[Sequence[Any]]) -> Registrant | None:
     if not rows:
         return None
-    (row,), middle, last = rows, len(_USER), len(_USER) + len(_ORGANIZATION)
-    user, organization = User(*row[:middle]), Organization(*row[middle:last])
-    return Registrant(user, organization, None, session=Session(*row[last:]))
+    values = iter(rows[0])
+    user, organization, session, account = (
+        tuple(islice(values, len(columns))) for columns in (_USER, _ORGANIZATION, _SESSION, _USER)
+    )
+    is_for_account = account[0] is not None
+    return Registrant(
+        User(*user),
+        Organization(*organization),
+        None,
+        User(*account) if is_for_account else None,
+        next(values) if is_for_account else None,
+        Session(*session),
+    )
 
 
+_ACCOUNT = users.alias("account")
 REGISTRANT_BY_SESSION = Query(
-    select(*_USER, *_ORGANIZATION, *_SESSION)
-    .select_from(sessions.join(users, users.c.id == sessions.c.user_id).join(organizations))
+    select(
+        *_USER,
+        *_ORGANIZATION,
+        *_SESSION,
+        *(_ACCOUNT.c[name] for name in User.__slots__),
+        memberships.c.role,
+    )
+    .select_from(
+        sessions.join(users, users.c.id == sessions.c.user_id)
+        .outerjoin(
+            memberships,
+            (memberships.c.user_id == users.c.id)
+            & (memberships.c.organization_id == bindparam("organization_id", type_=BIG_ID)),
+        )
+        .outerjoin(
+            _ACCOUNT,
+            (_ACCOUNT.c.organization_id == memberships.c.organization_id) & _ACCOUNT.c.is_organization,
+        )
+        .join(
+            organizations,
+            organizations.c.id == func.coalesce(_ACCOUNT.c.organization_id, users.c.organization_id),
+        )
+    )
     .where((sessions.c.digest == bindparam("session_digest")) & users.c.deleted_at.is_(None)),
     _registrant,
 )
-"""The user, organization and session whose secret has the digest `session_digest`; None if there is none."""
+"""The user and session whose secret has the digest `session_digest`; None if there is none.
+
+With the account of the organization `organization_id` and the user's role there, if the user is a member and the organization has an account.
+"""
 
 
 def find_sign_in(tx: Tx, session_id: int) -> SignIn | None:

@@ -1,6 +1,5 @@
 """Handlers of `/auth/`: opening an account, which needs no token (docs/api.md, "Open an account")."""
 
-from sublet.audit import Actor
 from sublet.db import Tx
 from sublet.errors import FieldError, SignUpClosed, validation_failed
 from sublet.http import shapes
@@ -55,7 +54,7 @@ async def confirm_sign_up_(visit: Visit[ConfirmSignUpBody]) -> Answer:
     also gets the cookie of a session.
     """
     body = visit.body
-    actor = Actor(kind="system", name="sign-up", request_id=visit.request_id)
+    actor = visit.client.visitor("sign-up", visit.request_id)
 
     def verb(tx: Tx) -> tuple[SignedUp, SignedIn | None] | None:
         done = confirm_sign_up(

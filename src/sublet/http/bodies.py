@@ -21,6 +21,7 @@ from sublet.dns.types import DnskeyInput, DsInput, DsLike, GlueInput
 from sublet.errors import FieldError, ValidationFailed, validation_failed
 from sublet.platform_domains.model import MODES
 from sublet.restrictions import DAILY_CREDITS_MAX, ITEMS_MAX, SCOPES, Restrictions
+from sublet.subdomains.model import Register
 from sublet.tickets.model import MESSAGE_FORMATS, TICKET_TYPES
 
 HostNameText = Annotated[
@@ -214,14 +215,13 @@ class EmailCodeBody(Struct, kw_only=True, forbid_unknown_fields=True):
     code: Annotated[str, Meta(max_length=20, description="Six digits.")] | None = None
 
 
-class RegisterBody(Struct, kw_only=True, forbid_unknown_fields=True):
-    """A registration. One of `platform_domain_id`, `domain` and `fqdn` selects the platform domain."""
+class DelegationCheckBody(Struct, kw_only=True, forbid_unknown_fields=True):
+    """A planned delegation. One of `platform_domain_id`, `domain` and `fqdn` selects the platform domain."""
 
     platform_domain_id: Annotated[int, Meta(ge=1)] | None = None
     domain: Annotated[str, Meta(max_length=254)] | None = None
     label: Label | None = None
     fqdn: Annotated[str, Meta(max_length=254)] | None = None
-    coupon_code: CouponCode | None = None
     nameservers: Nameservers | None = None
     ns1: HostNameText | None = None
     ns2: HostNameText | None = None
@@ -229,6 +229,12 @@ class RegisterBody(Struct, kw_only=True, forbid_unknown_fields=True):
     ns4: HostNameText | None = None
     glue: Glue | None = None
     ds_records: DsRecords | None = None
+
+
+class RegisterBody(DelegationCheckBody, kw_only=True, forbid_unknown_fields=True):
+    """A registration: the delegation, the mode and what the price is paid with."""
+
+    coupon_code: CouponCode | None = None
     registration_mode: Annotated[str, Meta(extra_json_schema={"enum": list(MODES)})] | None = None
     confirm: Confirm | None = None
     max_credits: MaxCredits | None = None
@@ -244,22 +250,6 @@ class NameserversBody(Struct, kw_only=True, forbid_unknown_fields=True):
     ns4: HostNameText | UnsetType | None = UNSET
     glue: Glue | UnsetType | None = UNSET
     ds_records: DsRecords | UnsetType | None = UNSET
-
-
-class DelegationCheckBody(Struct, kw_only=True, forbid_unknown_fields=True):
-    """A planned delegation. One of `platform_domain_id`, `domain` and `fqdn` selects the platform domain."""
-
-    platform_domain_id: Annotated[int, Meta(ge=1)] | None = None
-    domain: Annotated[str, Meta(max_length=254)] | None = None
-    label: Label | None = None
-    fqdn: Annotated[str, Meta(max_length=254)] | None = None
-    nameservers: Nameservers | None = None
-    ns1: HostNameText | None = None
-    ns2: HostNameText | None = None
-    ns3: HostNameText | None = None
-    ns4: HostNameText | None = None
-    glue: Glue | None = None
-    ds_records: DsRecords | None = None
 
 
 class RenewBody(Struct, kw_only=True, forbid_unknown_fields=True):
@@ -526,6 +516,19 @@ def glue_inputs(entries: list[GlueEntry]) -> tuple[GlueInput, ...]:
     return tuple(GlueInput(entry.host, entry.ipv4, entry.ipv6) for entry in entries)
 
 
+def planned_registration(body: DelegationCheckBody) -> Register:
+    """Return the registration that a body describes, without a mode and a payment."""
+    return Register(
+        platform_domain_id=body.platform_domain_id,
+        domain=body.domain,
+        fqdn=body.fqdn,
+        label=body.label,
+        nameservers=sent_nameservers(body) or (),
+        glue=glue_inputs(body.glue or []),
+        ds_records=ds_inputs(body.ds_records or []),
+    )
+
+
 def ds_inputs(entries: list[str | DsEntry]) -> tuple[DsLike, ...]:
     """Return DS entries as the rules take them."""
     return tuple(_ds_input(entry) for entry in entries)
@@ -545,7 +548,7 @@ _KEYS = ("ns1", "ns2", "ns3", "ns4")
 _IN_LIST = re.compile(r"nameservers(?:\[(?P<index>[0-9]+)\])?")
 
 
-def sent_nameservers(body: RegisterBody | NameserversBody | DelegationCheckBody) -> tuple[str, ...] | None:
+def sent_nameservers(body: NameserversBody | DelegationCheckBody) -> tuple[str, ...] | None:
     """Return the nameservers from `nameservers` or from `ns1` to `ns4`; None if neither was sent.
 
     The keys stand for the whole list: a key that is left out or null is no nameserver any more. An empty text counts as sent, so the
@@ -568,14 +571,14 @@ def sent_nameservers(body: RegisterBody | NameserversBody | DelegationCheckBody)
         return tuple(body.nameservers)
     if missing := _missing_keys(hosts):
         raise validation_failed(missing)
-    if isinstance(body, RegisterBody):
+    if isinstance(body, DelegationCheckBody):
         return tuple(hosts.values()) or None
     sent = body.nameservers is not UNSET or any(host is not UNSET for host in by_key.values())
     return tuple(hosts.values()) if sent else None
 
 
 @contextmanager
-def named_as_sent(body: RegisterBody | NameserversBody | DelegationCheckBody) -> Iterator[None]:
+def named_as_sent(body: NameserversBody | DelegationCheckBody) -> Iterator[None]:
     """Give the errors of nameservers that were sent as `ns1` to `ns4` under these keys, those of the whole list under `ns1`."""
     try:
         yield

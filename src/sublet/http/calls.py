@@ -114,20 +114,23 @@ class Calls:
         return [(FAILED_AUTHENTICATION, address), (FAILED_OF_NETWORK, network)]
 
     async def authenticate_session(
-        self, client: Client, headers: dict[str, str], failing: Failing
+        self, client: Client, headers: dict[str, str], failing: Failing, organization_id: int | None
     ) -> Registrant:
-        """Return the registrant of the session in the cookie. Not checked: that a change comes from a page of ours.
+        """Return the registrant of the session in the cookie, for an organization if an id is given.
+
+        Not checked: that a change comes from a page of ours.
 
         Raises, in this order:
             TokenMissing: there is no cookie.
             RateLimited: its secret is wrong, and there were too many failures.
             SessionInvalid: its secret is wrong, or the session is over.
+            OrganizationNotFound, AccountSuspended: those of `accounts/authenticate.py`.
         """
         secret = read_cookie(client.fields)
         if secret is None:
             raise TokenMissing("Send the token in the header `Authorization: Bearer <API_TOKEN>`.")
         try:
-            return await authenticate_session(self.context.db, secret, self._idle)
+            return await authenticate_session(self.context.db, secret, self._idle, organization_id)
         except SessionInvalid:
             headers["set-cookie"] = CLEARED
             await self.count_failure(failing)

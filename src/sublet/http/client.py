@@ -7,6 +7,7 @@ from urllib.parse import urlsplit
 from starlette.datastructures import Headers
 from starlette.types import Scope
 
+from sublet.audit import Actor
 from sublet.config import Settings
 from sublet.errors import OriginRefused
 from sublet.http.limits import client_address, network_key, trusted_addresses
@@ -31,9 +32,18 @@ class Client(NamedTuple):
     site: Site
     fields: Headers
 
+    @property
+    def source(self) -> str | None:
+        """The address without a zone, as it is stored; None if it is unknown."""
+        return self.address.partition("%")[0] or None
+
+    def visitor(self, name: str, request_id: str) -> Actor:
+        """Return the actor of what needs no token; `name` says what it does. The address is that of the client."""
+        return Actor(kind="system", name=name, request_id=request_id, address=self.source)
+
     def browser(self) -> Browser:
         """Return the client as it signs in."""
-        return Browser(self.address, self.network, self.fields.get("user-agent", ""), self.session_secret())
+        return Browser(self.source, self.network, self.fields.get("user-agent", ""), self.session_secret())
 
     def session_secret(self) -> Secret | None:
         """Return the secret of the session in the cookie, if there is one."""

@@ -45,6 +45,7 @@ from sublet.http.errors import (
     render_refusal,
 )
 from sublet.http.json_body import BodyTooSlow, parse_object, read_body
+from sublet.http.organization_header import read_organization
 from sublet.http.security_headers import ENCODED
 from sublet.ids import new_request_id
 from sublet.secret import Secret
@@ -184,8 +185,9 @@ class Resource:
         A request with `Authorization` ignores the cookie of a session.
         """
         values = request.fields.getlist("authorization")
+        organization_id = read_organization(request.fields, is_of_session=not values)
         if not values:
-            return await self._authenticate_session(request, failing)
+            return await self._authenticate_session(request, failing, organization_id)
         try:
             scheme, _, token = values[0].partition(" ")
             if len(values) > 1 or scheme.lower() != "bearer":
@@ -203,9 +205,13 @@ class Resource:
         self._context.note_use(registrant, request.client.address)
         return registrant
 
-    async def _authenticate_session(self, request: _Request, failing: Failing) -> Registrant:
+    async def _authenticate_session(
+        self, request: _Request, failing: Failing, organization_id: int | None
+    ) -> Registrant:
         """Return the registrant of the session in the cookie. A change has to come from a page of ours."""
-        registrant = await self._calls.authenticate_session(request.client, request.headers, failing)
+        registrant = await self._calls.authenticate_session(
+            request.client, request.headers, failing, organization_id
+        )
         if request.scope["method"] in WRITE_METHODS and not is_from_site(request.fields, request.client.site):
             raise origin_refused(request.client.site)
         self._context.note_use(registrant, request.client.address)

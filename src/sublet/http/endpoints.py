@@ -109,8 +109,7 @@ class Call(NamedTuple, Generic[BodyT, QueryT]):
 
     def actor(self) -> Actor:
         """Return the actor that the audit names."""
-        address = self.client.address.partition("%")[0] or None
-        return replace(self.registrant.actor(self.request_id), address=address)
+        return replace(self.registrant.actor(self.request_id), address=self.client.source)
 
     def default_free_quota(self) -> int:
         """Return the free quota of the holder if it has no own one."""
@@ -217,6 +216,7 @@ def all_refusals(endpoint: Endpoint) -> tuple[type[Refusal], ...]:
             errors.TokenExpired,
             errors.TokenRevoked,
             errors.SessionInvalid,
+            errors.OrganizationNotFound,
             errors.AccountSuspended,
             errors.TokenRestricted,
         ]

@@ -19,13 +19,10 @@ from sublet.http.asking import asking_place
 from sublet.http.bodies import (
     DelegationCheckBody,
     NoBody,
-    ds_inputs,
-    glue_inputs,
     named_as_sent,
-    sent_nameservers,
+    planned_registration,
 )
 from sublet.http.endpoints import Answer, Call
-from sublet.subdomains.model import Register
 
 P = ParamSpec("P")
 OutcomeT = TypeVar("OutcomeT", bound=Outcome)
@@ -85,15 +82,7 @@ async def check_delegation_(call: Call[DelegationCheckBody, None]) -> Answer:
     An answer takes up to ten seconds.
     """
     body = call.body
-    command = Register(
-        platform_domain_id=body.platform_domain_id,
-        domain=body.domain,
-        fqdn=body.fqdn,
-        label=body.label,
-        nameservers=sent_nameservers(body) or (),
-        glue=glue_inputs(body.glue or []),
-        ds_records=ds_inputs(body.ds_records or []),
-    )
+    command = planned_registration(body)
     with named_as_sent(body):
         plan = await call.context.db.read(plan_delegation, call.actor(), call.registrant.holder, command)
     checker = _checker(call)

@@ -131,7 +131,7 @@ def _refuse_weak(call: Call[Any, Any]) -> None:
     """Raise if the token may not see and change all that an account has, besides spending."""
     if call.registrant.account is not None:
         raise TokenRestricted(
-            "This is about your own account, and the token is for an organization. Use a token of your own.",
+            "This is about your own account, and the request acts for an organization. Use a token of your own, or a session without Sublet-Organization.",
             details={"restriction": "organization_id"},
         )
     _refuse_restricted(call)

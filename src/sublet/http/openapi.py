@@ -48,6 +48,7 @@ from sublet.http.endpoints import (
 from sublet.http.errors import JSON_TYPE, MethodNotAllowed
 from sublet.http.examples import ANSWERS, BODIES, QUOTE
 from sublet.http.json_body import BODY_MAX_BYTES
+from sublet.http.organization_header import ORGANIZATION_HEADER
 from sublet.http.session_cookie import COOKIE
 from sublet.http.shapes import FieldErrorShape, PageShape, QuoteShape
 
@@ -354,7 +355,7 @@ def _headers(status: int) -> dict[str, Any]:
     return found
 
 
-SECURITY_SCHEME, SESSION_SCHEME = "token", "session"
+SECURITY_SCHEME, SESSION_SCHEME, ORGANIZATION_SCHEME = "token", "session", "organization"
 _TAGS = {
     "Open an account": "What needs no token, outside of the base path.",
     "Sign in": "Sessions of browsers, without passwords.",
@@ -485,6 +486,12 @@ def build_document(endpoints: Sequence[Endpoint], base_url: str, version: str) -
                     "name": COOKIE,
                     "description": "The session of a browser that is signed in. A request with `Authorization` ignores it; a change needs an `Origin` or `Sec-Fetch-Site` of ours.",
                 },
+                ORGANIZATION_SCHEME: {
+                    "type": "apiKey",
+                    "in": "header",
+                    "name": ORGANIZATION_HEADER,
+                    "description": "The id of the organization that a session acts for, by the user's role there; without it, the session acts for its user. It is no secret. A request with a token may not send it.",
+                },
             },
             "headers": _HEADERS,
             "examples": example_components(
@@ -533,8 +540,13 @@ def _security(endpoint: Endpoint) -> list[dict[str, list[str]]]:
     by_session: dict[str, list[str]] = {SESSION_SCHEME: []}
     if endpoint.needs_session:
         return [by_session]
+    for_organization: dict[str, list[str]] = {SESSION_SCHEME: [], ORGANIZATION_SCHEME: []}
     # OpenAPI 3.1 lets a requirement of any scheme list what the credential must be good for.
-    return [{SECURITY_SCHEME: [] if endpoint.scope is None else [endpoint.scope]}, by_session]
+    return [
+        {SECURITY_SCHEME: [] if endpoint.scope is None else [endpoint.scope]},
+        by_session,
+        for_organization,
+    ]
 
 
 def _scope(endpoint: Endpoint) -> str:

@@ -211,7 +211,7 @@ async def accept_invitation_(visit: Visit[AcceptBody]) -> Answer:
     first token as a sign-up does, whose secret is shown only here, and with a page of the service a session; `name` is that of the new user.
     Otherwise `token` and `secret` are null.
     """
-    actor = Actor(kind="system", name="invitation", request_id=visit.request_id)
+    actor = visit.client.visitor("invitation", visit.request_id)
     may_open = opens_accounts(visit.context.settings)
 
     def verb(tx: Tx) -> tuple[Accepted, SignedIn | None] | None:

@@ -597,7 +597,7 @@ class CouponShape(Shape, kw_only=True, frozen=True):
 
 
 class TransferShape(Shape, kw_only=True, frozen=True):
-    """A name that its user offers to an address. Whether the address has an account is told once it answers."""
+    """A name that its user offers to an address. It tells whether the address has an account only after an answer from there."""
 
     id: Id
     direction: Annotated[str, _one_of(DIRECTIONS)]

@@ -1,6 +1,7 @@
 """Handlers of subdomains (spec, part 4, "Subdomains")."""
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from datetime import datetime
 from typing import Any, Concatenate, ParamSpec
 
@@ -27,6 +28,7 @@ from sublet.http.bodies import (
     ds_inputs,
     glue_inputs,
     named_as_sent,
+    planned_registration,
     sent_ceiling,
     sent_nameservers,
 )
@@ -202,16 +204,8 @@ async def register_(call: Call[RegisterBody, None]) -> Answer:
     a second for the DNS: `status` active means that the name server answers with the delegation.
     """
     body = call.body
-    command = Register(
-        platform_domain_id=body.platform_domain_id,
-        domain=body.domain,
-        fqdn=body.fqdn,
-        label=body.label,
-        nameservers=sent_nameservers(body) or (),
-        glue=glue_inputs(body.glue or []),
-        ds_records=ds_inputs(body.ds_records or []),
-        registration_mode=body.registration_mode,
-        payable=_payable(call, body),
+    command = replace(
+        planned_registration(body), registration_mode=body.registration_mode, payable=_payable(call, body)
     )
     checked = await check_first(call, plan_registration, call.actor(), call.registrant.holder, command)
     with named_as_sent(body):

@@ -1,7 +1,7 @@
 """Find an organization of the user who sends a request, and lock it for its owner."""
 
 from sublet.accounts import membership_store, store
-from sublet.accounts.find import refuse_suspended
+from sublet.accounts.find import organization_not_found, refuse_suspended
 from sublet.accounts.memberships import lock_members
 from sublet.accounts.model import Membership, User
 from sublet.accounts.roles import OWNER
@@ -9,13 +9,6 @@ from sublet.audit import Actor
 from sublet.db import Tx
 from sublet.errors import Conflict, InsufficientRole, NotFound, OrganizationNotFound
 from sublet.ids import Position, parse_id
-
-
-def not_found() -> OrganizationNotFound:
-    """Return the refusal for an organization of which the user is no member, which answers like a missing one."""
-    return OrganizationNotFound(
-        "You are a member of no such organization. Check the id; GET /organizations lists yours."
-    )
 
 
 def find_joined(tx: Tx, actor: Actor, identifier: str) -> Membership:
@@ -27,7 +20,7 @@ def find_joined(tx: Tx, actor: Actor, identifier: str) -> Membership:
     """
     found = list_joined(tx, actor, 1, None, organization_id=parse_id(identifier) or 0)
     if not found:
-        raise not_found()
+        raise organization_not_found()
     return found[0]
 
 

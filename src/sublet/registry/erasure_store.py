@@ -128,8 +128,10 @@ def erase_append_only(
     """
     tx.connection.execute(insert(erasures).values(user_id=user_id))
     _erase_transfers(tx, user_id, identities)
-    own = (audit_events.c.user_id == user_id) & audit_events.c.address.is_not(None)
-    tx.connection.execute(update(audit_events).where(own).values(address=None))
+    for own in (audit_events.c.user_id == user_id, audit_events.c.owner_id == user_id):
+        by_person = own & (audit_events.c.user_id.is_(None) | (audit_events.c.user_id == user_id))
+        with_address = by_person & audit_events.c.address.is_not(None)
+        tx.connection.execute(update(audit_events).where(with_address).values(address=None))
     _erase_events(tx, "user", [user_id], ("email", "name", "suspended_reason"))
     _erase_events(tx, "token", _ids(tokens, user_id), ("name", "networks"))
     _erase_events(tx, "ticket", _ids(tickets, user_id), ())

@@ -19,7 +19,7 @@ class Identified:
 class Browser:
     """The client that signs in: where from, its `User-Agent`, and the secret of the session that it has already."""
 
-    address: str = ""
+    address: str | None = None
     network: str = ""
     user_agent: str = ""
     secret: Secret | None = None

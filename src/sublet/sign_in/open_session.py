@@ -31,7 +31,7 @@ def open_session(
         "signed_in_at": tx.now,
         "expires_at": tx.now + lifetime,
         "last_used_at": tx.now,
-        "last_used_from": browser.address.partition("%")[0] or None,
+        "last_used_from": browser.address,
         "network": browser.network,
         "user_agent": _one_line(browser.user_agent),
     }
@@ -40,15 +40,21 @@ def open_session(
         session = store.replace_session_secret(tx, present.id, digest(secret.reveal()), **values)
     else:
         if present is not None:
-            end(tx, Actor("user", present.user_id, session_id=present.id, request_id=request_id), present)
+            end(tx, _actor(present, browser, request_id), present)
         session = store.insert_session(tx, who.user.id, digest(secret.reveal()), **values)
-    actor = Actor("user", who.user.id, session_id=session.id, request_id=request_id)
+    actor = _actor(session, browser, request_id)
     audit.record(tx, actor, "session.sign_in", session.id, after={"user_id": who.user.id, "how": who.how})
     if who.how != MAIL and (who.how != PASSKEY or browser.network not in known_networks):
         by = "a passkey, from a new network" if who.how == PASSKEY else "a link that the operator made"
         sentence = f"A browser signed in to your account with {by}."
         notify(tx, who.user, "sign_in", session.id, sentence, public_url)
     return SignedIn(find_member(tx, who.user.id), session, secret)
+
+
+def _actor(session: Session, browser: Browser, request_id: str) -> Actor:
+    return Actor(
+        "user", session.user_id, session_id=session.id, request_id=request_id, address=browser.address
+    )
 
 
 def _present_session(tx: Tx, browser: Browser) -> Session | None:

@@ -46,7 +46,8 @@ SHOWN: Mapping[str, frozenset[str]] = {
 class Activity:
     """An event as the user sees it whose account it is about: without an operator's name and reason, and another user's identity.
 
-    `by` is one of `BY`. Token and address are those of the user's own request; the address is null after 90 days.
+    `by` is one of `BY`. Token and address are those of the user's own request, also of one before it was signed in; the address is null
+    after 90 days.
     """
 
     id: int
@@ -96,7 +97,7 @@ def _activity(
         by="other_user" if event.actor_kind == "user" and not is_own else event.actor_kind,
         token_id=token_id,
         token_name=tokens.get(token_id) if token_id is not None else None,
-        address=event.address if is_own else None,
+        address=event.address if is_own or event.actor_kind == "system" else None,
         object_type=event.object_type,
         object_id=event.object_id,
         subdomain=subdomain,

@@ -129,14 +129,15 @@ class Console:
         request, page = call.request, call.page
         check_head(request.scope, request.headers)
         call.failing = await self.calls.admit(call.client, call.headers)
+        call.organization_id = request.path_params.get("organization")
         try:
-            call.registrant = await self.calls.authenticate_session(call.client, call.headers, call.failing)
+            call.registrant = await self.calls.authenticate_session(
+                call.client, call.headers, call.failing, call.organization_id
+            )
             self._context.note_use(call.registrant, call.client.address)
         except _NOT_SIGNED_IN:
             if not page.is_open:
                 raise
-        if "organization" in request.path_params:
-            call.organization_id = request.path_params["organization"]
         if request.method != "POST":
             assert page.get is not None  # noqa: S101 - the route has no other method
             return await page.get(call)

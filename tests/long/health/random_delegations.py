@@ -38,7 +38,7 @@ class _Plan:
 
 
 def random_world(rng: Random, count: int) -> tuple[World, list[Target], ZoneKey]:
-    """Return a world with so many random delegations below `DOMAIN`, and the key of its root."""
+    """Return a world with `count` random delegations below `DOMAIN`, and the key of its root."""
     plan = _Plan()
     keys = [ZoneKey.new() for _ in range(4)]
     for number in range(count):

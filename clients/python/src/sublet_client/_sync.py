@@ -415,7 +415,7 @@ class OrganizationsMethods:
             limit: Most items of one page.
 
         Raises:
-            AccountSuspended: and what every call raises.
+            AccountSuspended, OrganizationNotFound: and what every call raises.
         """
         return pages(self._transport, lambda cursor: _calls.list_organizations(limit=limit, cursor=cursor))
 
@@ -426,7 +426,7 @@ class OrganizationsMethods:
         its `organization_id` act on.
 
         Raises:
-            AccountSuspended, Conflict, ValidationFailed: and what every call raises.
+            AccountSuspended, OrganizationNotFound, Conflict, ValidationFailed: and what every call raises.
         """
         return self._transport.run(_calls.create_organization(name=name, idempotency_key=idempotency_key))
 
@@ -637,10 +637,10 @@ class SubdomainsMethods:
         platform_domain_id: int | None = None,
         domain: str | None = None,
         label: str | None = None,
-        coupon_code: str | None = None,
         nameservers: Sequence[str] | None = None,
         glue: Sequence[GlueEntry] | None = None,
         ds_records: Sequence[str | DsRecord | Dnskey] | None = None,
+        coupon_code: str | None = None,
         registration_mode: Literal["free", "plus", "premium", "special"] | None = None,
         confirm: bool | None = None,
         max_credits: int | None = None,
@@ -655,10 +655,10 @@ class SubdomainsMethods:
 
         Args:
             label: A label, as a U-label or an A-label.
-            coupon_code: A coupon.
             nameservers: The nameservers, in the order in which they are kept.
             glue: Addresses of exactly those nameservers that lie at or below the own name.
             ds_records: DS records or DNSKEYs, as objects or in zone-file text; only with nameservers.
+            coupon_code: A coupon.
             confirm: True completes a paid request after its quote.
             max_credits: Refuse with `price_changed` and a fresh quote instead of charging more than this.
 
@@ -674,10 +674,10 @@ class SubdomainsMethods:
                 domain=domain,
                 label=label,
                 fqdn=fqdn,
-                coupon_code=coupon_code,
                 nameservers=nameservers,
                 glue=glue,
                 ds_records=ds_records,
+                coupon_code=coupon_code,
                 registration_mode=registration_mode,
                 confirm=confirm,
                 max_credits=max_credits,

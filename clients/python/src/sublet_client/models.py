@@ -591,8 +591,8 @@ class AutomaticDs(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Transfer(msgspec.Struct, frozen=True, kw_only=True):
-    """A name that its user offers to an address. Whether the address has an account is told once it
-    answers.
+    """A name that its user offers to an address. It tells whether the address has an account only after an
+    answer from there.
     """
 
     id: int

@@ -84,8 +84,9 @@ def is_sweep_due(tx: Tx) -> bool:
 def sweep(tx: Tx, looked_at: datetime | None = None, limit: int = BATCH_MAX) -> Swept:
     """Do the next step: look at due names; if there are none, redate names; if there are none, take lost names.
 
-    If nothing is to be done, delete what has expired of codes, sessions and recoveries. The brake comes first: if the clock or the losses are implausible, the sweep stops until the operator resumes it. `looked_at` is
-    what the clock said a moment ago. If it has jumped since, nothing is done, and the next look sees the jump.
+    If nothing is to be done, delete expired codes, sessions and recoveries. The brake comes first: if the clock or the losses are
+    implausible, the sweep stops until the operator resumes it. `looked_at` is what the clock said a moment ago. If it has jumped since,
+    nothing is done, and the next look sees the jump.
     """
     if looked_at is not None and abs(tx.now - looked_at) > JUMP_MAX:
         return Swept(Counter(), more=True)

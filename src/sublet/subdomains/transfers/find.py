@@ -20,7 +20,7 @@ def not_found() -> TransferNotFound:
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """Who asks about a transfer: a person, and the holder that the request is about: the person, or an organization's account."""
+    """The person who sends a request about a transfer, and its holder: the person, or the account of an organization."""
 
     person: User
     holder: User

@@ -90,7 +90,7 @@ def _check_recipient(tx: Tx, side: Side, to: str | None) -> str:
     email, errors = check_email(to)
     if errors:
         raise validation_failed([FieldError("to", each.code, each.message) for each in errors])
-    # Who is in organizations moves names between them and the own account so.
+    # A member of organizations moves names between them and the own account in this way.
     is_own = email == side.person.email and not side.holder.is_organization
     if is_own and len(list_of_user(tx, side.person.id, limit=2)) == 1:
         raise validation_failed(
