@@ -60,7 +60,7 @@ from sublet.subdomains.model import (
     UpdateNameservers,
 )
 from sublet.subdomains.nameserver_notices import NOTICE, REMOVAL
-from sublet.subdomains.nameservers import places_of_subdomain, registry_warnings
+from sublet.subdomains.nameservers import enclosing_names_of_subdomain, registry_warnings
 from sublet.subdomains.naming import canonical_domain
 from sublet.subdomains.quota import Quota, quota_limit
 from sublet.subdomains.register import register
@@ -144,7 +144,7 @@ async def timeline_(call: Call[None, None]) -> Answer:
             milestones=list_milestones(tx, subdomain.id),
             changes=audit.list_changes(tx, "subdomain", subdomain.id, CHANGES, BEHIND_MAX),
             nameserver_events=audit.list_events(tx, "subdomain", [subdomain.id], (NOTICE, REMOVAL)),
-            places=places_of_subdomain(tx, subdomain),
+            places=enclosing_names_of_subdomain(tx, subdomain),
         )
         return timeline_answer(
             subdomain,

@@ -30,7 +30,7 @@ from sublet.primaries.primary import PrimaryFault, connection, keyring, send_upd
 from sublet.primaries.primary_zone import PrimaryZone, ReadBack
 from sublet.primaries.publishing import Batch, Result, record_publication
 from sublet.subdomains import store
-from sublet.subdomains.sweep import clockwork
+from sublet.subdomains.sweep import runner
 from sublet.subdomains.sweep.sweep import sweep
 
 _passed = count(1)
@@ -150,7 +150,7 @@ def _count_down(statements: int) -> None:
         finally:
             event.remove(tx.connection, "after_cursor_execute", count)
 
-    _replace(clockwork, "sweep", lambda _: watched)
+    _replace(runner, "sweep", lambda _: watched)
 
 
 def _without_write_ahead() -> None:

@@ -14,7 +14,7 @@ from sublet.db import Tx
 from sublet.subdomains.sweep import store
 from sublet.subdomains.sweep.plausible_clock import implausible_reason, shown
 from sublet.subdomains.sweep.stop import stop_sweep
-from sublet.subdomains.sweep.store import Clockwork
+from sublet.subdomains.sweep.store import SweepState
 
 JUMP_MAX = timedelta(hours=1)
 """How far the wall clock may move relative to the monotonic clock between two looks at both."""
@@ -79,7 +79,7 @@ def losses_reason(
     )
 
 
-def resume_if_asked(tx: Tx, state: Clockwork) -> Clockwork:
+def resume_if_asked(tx: Tx, state: SweepState) -> SweepState:
     """Carry out the operator's `resume_sweep`, if there is one, and return the new state.
 
     Names that were changed while the clock was ahead become due: their dates depend on instants that have not come yet.
@@ -87,7 +87,7 @@ def resume_if_asked(tx: Tx, state: Clockwork) -> Clockwork:
     if not state.resumed:
         return state
     store.mark_changed_ahead(tx)
-    store.update_clockwork(
+    store.update_sweep_state(
         tx,
         seen_at=tx.now,
         stopped_at=None,
@@ -98,10 +98,10 @@ def resume_if_asked(tx: Tx, state: Clockwork) -> Clockwork:
         granted_at=tx.now,
         granted_settled=False,
     )
-    return store.find_clockwork(tx)
+    return store.find_sweep_state(tx)
 
 
-def stop_for_the_clock(tx: Tx, state: Clockwork) -> str | None:
+def stop_if_clock_implausible(tx: Tx, state: SweepState) -> str | None:
     """Stop the sweep if the clock is implausible, and return why; otherwise store that the sweep runs."""
     reason = away_reason(state.seen_at, tx.now) or behind_reason(state.seen_at, tx.now)
     if state.seen_at is None:
@@ -109,7 +109,7 @@ def stop_for_the_clock(tx: Tx, state: Clockwork) -> str | None:
     if reason is not None:
         stop_sweep(tx, SYSTEM, reason)
     elif state.seen_at is None or abs(tx.now - state.seen_at) >= SEEN_EVERY:
-        store.update_clockwork(tx, seen_at=tx.now)
+        store.update_sweep_state(tx, seen_at=tx.now)
     return reason
 
 
@@ -123,11 +123,11 @@ def _first_run_reason(tx: Tx) -> str | None:
     if reason is None or store.count_names(tx) > 0:
         return None
     # `stop_sweep` records an event at the implausible instant, so keep the newest one before it.
-    store.update_clockwork(tx, seen_at=newest_at)
+    store.update_sweep_state(tx, seen_at=newest_at)
     return reason
 
 
-def stop_for_the_losses(tx: Tx, state: Clockwork) -> str | None:
+def stop_if_losses_implausible(tx: Tx, state: SweepState) -> str | None:
     """Stop the sweep if more names are about to be lost than the dates said a day ago, and return why."""
     day_ago = tx.now - FORECAST_AGE
     # If no forecast is a day old yet, changes after the oldest one still show.
@@ -151,14 +151,14 @@ def stop_for_the_losses(tx: Tx, state: Clockwork) -> str | None:
     return reason
 
 
-def settle(tx: Tx, state: Clockwork) -> None:
+def settle(tx: Tx, state: SweepState) -> None:
     """Finish a sweep after all due names are done: end the operator's grant, and store a forecast once an hour.
 
     The grant shrinks to the losses that really happened, so that a second mistake can't use the rest.
     """
     if state.granted_at is not None and not state.granted_settled:
         lost = min(state.granted_losses, _count_lost(tx, state.granted_at - timedelta(microseconds=1)))
-        store.update_clockwork(tx, granted_losses=lost, granted_at=tx.now, granted_settled=True)
+        store.update_sweep_state(tx, granted_losses=lost, granted_at=tx.now, granted_settled=True)
     newest = store.find_newest_forecast_at(tx)
     if newest is not None and timedelta() <= tx.now - newest < FORECAST_EVERY:
         return

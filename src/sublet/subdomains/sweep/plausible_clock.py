@@ -38,7 +38,7 @@ def shown(span: timedelta) -> str:
 
 def find_implausible_reason(tx: Tx) -> str | None:
     """Return why the clock of this transaction is implausible, or None. Reads one row."""
-    seen_at = store.find_clockwork(tx).seen_at
+    seen_at = store.find_sweep_state(tx).seen_at
     return implausible_reason(seen_at or audit.newest_at(tx), tx.now)
 
 

@@ -6,10 +6,10 @@ from sublet.audit import Actor
 from sublet.db import Tx
 from sublet.errors import Conflict, validation_failed
 from sublet.subdomains.sweep import store
-from sublet.subdomains.sweep.store import Clockwork
+from sublet.subdomains.sweep.store import SweepState
 
 
-def stop_sweep(tx: Tx, actor: Actor, reason: str | None = None, *, losses: int = 0) -> Clockwork:
+def stop_sweep(tx: Tx, actor: Actor, reason: str | None = None, *, losses: int = 0) -> SweepState:
     """Stop the sweep until the operator resumes it. Publishing goes on.
 
     `losses` is how many names the sweep was about to take. `resume_sweep` then allows that many.
@@ -18,19 +18,19 @@ def stop_sweep(tx: Tx, actor: Actor, reason: str | None = None, *, losses: int =
         ValidationFailed: the reason is too long or has unprintable characters.
         Conflict: it is stopped already.
     """
-    state = store.lock_clockwork(tx)
+    state = store.lock_sweep_state(tx)
     text, errors = check_reason(reason)
     if errors:
         raise validation_failed(errors)
     if state.stopped_at is not None and not state.resumed:
         raise Conflict("The sweep is stopped already. See `sublet sweep status`.")
     why = text or "The operator stopped it."
-    store.update_clockwork(tx, stopped_at=tx.now, stopped_reason=why, stopped_losses=losses, resumed=False)
+    store.update_sweep_state(tx, stopped_at=tx.now, stopped_reason=why, stopped_losses=losses, resumed=False)
     audit.record(tx, actor, "sweep.stop", 1, after={"reason": why, "losses": losses})
-    return store.find_clockwork(tx)
+    return store.find_sweep_state(tx)
 
 
-def resume_sweep(tx: Tx, actor: Actor) -> Clockwork:
+def resume_sweep(tx: Tx, actor: Actor) -> SweepState:
     """Confirm that the clock is right, and allow as many losses as the sweep was about to cause when it stopped.
 
     The worker resumes at its next look, by its own clock. It stops again if more names are about to be lost by then.
@@ -38,10 +38,10 @@ def resume_sweep(tx: Tx, actor: Actor) -> Clockwork:
     Raises:
         Conflict: it is not stopped.
     """
-    state = store.lock_clockwork(tx)
+    state = store.lock_sweep_state(tx)
     if state.stopped_at is None or state.resumed:
         raise Conflict("The sweep is not stopped. No action needed.")
-    store.update_clockwork(tx, resumed=True)
+    store.update_sweep_state(tx, resumed=True)
     before = {"reason": state.stopped_reason, "losses": state.stopped_losses}
     audit.record(tx, actor, "sweep.resume", 1, before=before)
-    return store.find_clockwork(tx)
+    return store.find_sweep_state(tx)

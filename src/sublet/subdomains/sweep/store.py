@@ -74,7 +74,7 @@ Index("ix_milestones_lost", milestones.c.created_at, sqlite_where=_LOST, postgre
 
 
 @dataclass(frozen=True, slots=True)
-class Clockwork:
+class SweepState:
     """The state of the sweep: when it last ran, whether and why it is stopped, and what the operator granted.
 
     `stopped_losses` is how many names it was about to take when it stopped. `resumed` is True from the operator's command until
@@ -102,24 +102,24 @@ class Due:
     in_trash: bool
 
 
-_STATE = select(*(clockwork.c[name] for name in Clockwork.__slots__))
-_CLOCKWORK = Prepared(_STATE)
-_CLOCKWORK_LOCKED = Prepared(_STATE.with_for_update(key_share=True))
+_STATE = select(*(clockwork.c[name] for name in SweepState.__slots__))
+_FIND_STATE = Prepared(_STATE)
+_LOCK_STATE = Prepared(_STATE.with_for_update(key_share=True))
 
 
-def find_clockwork(tx: Tx) -> Clockwork:
+def find_sweep_state(tx: Tx) -> SweepState:
     """What is the state of the sweep?"""
-    (row,) = _CLOCKWORK.all(tx)
-    return Clockwork(*row)
+    (row,) = _FIND_STATE.all(tx)
+    return SweepState(*row)
 
 
-def lock_clockwork(tx: Tx) -> Clockwork:
+def lock_sweep_state(tx: Tx) -> SweepState:
     """What is the state of the sweep? Locks the row, so that only one worker sweeps."""
-    (row,) = _CLOCKWORK_LOCKED.all(tx)
-    return Clockwork(*row)
+    (row,) = _LOCK_STATE.all(tx)
+    return SweepState(*row)
 
 
-def update_clockwork(tx: Tx, **values: object) -> None:
+def update_sweep_state(tx: Tx, **values: object) -> None:
     """Change the state of the sweep."""
     tx.connection.execute(update(clockwork).values(**values))
 
@@ -182,17 +182,19 @@ def count_losses_by_rule(tx: Tx, until: datetime, platform_domain_id: int | None
     to_trash = to_purge = 0
     for each_id, grace_days, trash_days, names_until in tx.connection.execute(days).all():
         held = (subdomains.c.platform_domain_id == each_id) & subdomains.c.suspended_at.is_(None)
-        is_over = _over(subdomains.c.expires_at, until, grace_days)
+        is_over = _has_period_ended(subdomains.c.expires_at, until, grace_days)
         if names_until is not None:
             is_over = true() if names_until <= until else false()
         live = subdomains.c.trashed_at.is_(None) & is_over
-        in_trash = subdomains.c.purged_at.is_(None) & _over(subdomains.c.trashed_at, until, trash_days)
+        in_trash = subdomains.c.purged_at.is_(None) & _has_period_ended(
+            subdomains.c.trashed_at, until, trash_days
+        )
         to_trash += _count(tx, held & live)
         to_purge += _count(tx, held & in_trash)
     return to_trash, to_purge
 
 
-def _over(start: Column[datetime], until: datetime, days: int) -> ColumnElement[bool]:
+def _has_period_ended(start: Column[datetime], until: datetime, days: int) -> ColumnElement[bool]:
     bound = until - timedelta(days=days)
     since = subdomains.c.unsuspended_at
     return (start <= bound) & (since.is_(None) | (since <= bound))

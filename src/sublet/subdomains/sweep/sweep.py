@@ -32,8 +32,8 @@ from sublet.subdomains.sweep.brake import (
     SEEN_EVERY,
     resume_if_asked,
     settle,
-    stop_for_the_clock,
-    stop_for_the_losses,
+    stop_if_clock_implausible,
+    stop_if_losses_implausible,
 )
 from sublet.subdomains.sweep.mail import reminder_mail
 from sublet.subdomains.sweep.store import Due
@@ -73,7 +73,7 @@ class Swept:
 
 def is_sweep_due(tx: Tx) -> bool:
     """Return True if `sweep` has anything to do. It only reads, since it is called every second."""
-    state = store.find_clockwork(tx)
+    state = store.find_sweep_state(tx)
     if state.stopped_at is not None:
         return state.resumed
     if state.seen_at is None or not timedelta() <= tx.now - state.seen_at < SEEN_EVERY:
@@ -90,38 +90,42 @@ def sweep(tx: Tx, looked_at: datetime | None = None, limit: int = BATCH_MAX) -> 
     """
     if looked_at is not None and abs(tx.now - looked_at) > JUMP_MAX:
         return Swept(Counter(), more=True)
-    state = resume_if_asked(tx, store.lock_clockwork(tx))
-    reason = state.stopped_reason if state.stopped_at is not None else stop_for_the_clock(tx, state)
+    state = resume_if_asked(tx, store.lock_sweep_state(tx))
+    reason = state.stopped_reason if state.stopped_at is not None else stop_if_clock_implausible(tx, state)
     if reason is not None:
         return Swept(Counter(), stopped_reason=reason)
     due = store.list_due(tx, limit)
     if due:
-        return _look_at(tx, due)
+        return _process_due(tx, due)
     redated = _redate(tx)
     if redated is not None:
         return redated
     losses = store.list_losses(tx, limit)
     if losses:
-        reason = stop_for_the_losses(tx, state)
-        return _work(tx, losses, _lose) if reason is None else Swept(Counter(), stopped_reason=reason)
+        reason = stop_if_losses_implausible(tx, state)
+        return (
+            _process_each(tx, losses, _trash_or_purge)
+            if reason is None
+            else Swept(Counter(), stopped_reason=reason)
+        )
     settle(tx, state)
     code_store.delete_expired(tx)
     session_store.delete_expired(tx)
-    return Swept(Counter(), more=_tidy(tx))
+    return Swept(Counter(), more=_end_transfers_and_delete_addresses(tx))
 
 
 def _is_untidy(tx: Tx) -> bool:
     return bool(list_overdue(tx, 1) or audit.has_old_addresses(tx))
 
 
-def _tidy(tx: Tx) -> bool:
+def _end_transfers_and_delete_addresses(tx: Tx) -> bool:
     """End transfers of names that have expired, and delete old addresses. True if there may be more."""
     return end_overdue(tx, BATCH_MAX) == BATCH_MAX or audit.delete_old_addresses(tx, TIDY_MAX) == TIDY_MAX
 
 
-def _look_at(tx: Tx, due: list[Due]) -> Swept:
+def _process_due(tx: Tx, due: list[Due]) -> Swept:
     """Look at due names. Names that depend on a due name in the trash come first."""
-    return _handle_dependents(tx, due) or _work(tx, due, _look)
+    return _handle_dependents(tx, due) or _process_each(tx, due, _process_due_name)
 
 
 def _handle_dependents(tx: Tx, due: list[Due]) -> Swept | None:
@@ -159,7 +163,7 @@ def _redate(tx: Tx) -> Swept | None:
     return Swept(Counter(), more=True, names=len(ids))
 
 
-def _work(tx: Tx, found: list[Due], step: Callable[[Tx, User, Subdomain], list[str]]) -> Swept:
+def _process_each(tx: Tx, found: list[Due], step: Callable[[Tx, User, Subdomain], list[str]]) -> Swept:
     """Do a step with each of these names. A name that fails is put off, so that it doesn't delay the others."""
     changed = change_each(tx, found, lambda *name: step(*name) or ["looked"])
     for subdomain_id, _ in changed.faults:
@@ -167,7 +171,7 @@ def _work(tx: Tx, found: list[Due], step: Callable[[Tx, User, Subdomain], list[s
     return Swept(changed.done, more=True, names=len(found), faults=changed.faults)
 
 
-def _look(tx: Tx, user: User, subdomain: Subdomain) -> list[str]:
+def _process_due_name(tx: Tx, user: User, subdomain: Subdomain) -> list[str]:
     """Reach the milestones of one name, renew it or release it, then store its next dates; return the milestones."""
     kinds = []
     tries_at = auto_renew_at(subdomain)
@@ -197,7 +201,7 @@ def _look(tx: Tx, user: User, subdomain: Subdomain) -> list[str]:
     return kinds
 
 
-def _lose(tx: Tx, user: User, subdomain: Subdomain) -> list[str]:
+def _trash_or_purge(tx: Tx, user: User, subdomain: Subdomain) -> list[str]:
     """Move a name to the trash whose grace is over, or purge a name whose time in the trash is over."""
     over_at, tries_at = lost_at(subdomain), auto_renew_at(subdomain)
     to_be_tried = tries_at is not None and tries_at <= tx.now

@@ -42,7 +42,7 @@ def monotonic_seconds() -> float:
     return time.monotonic() if clock is None else time.clock_gettime(clock)
 
 
-class Clockwork:
+class SweepRunner:
     """Runs the sweep as `holder` of the lease.
 
     The metrics show `done`, which counts names by milestone, and `stopped`: True if the brake stopped the sweep. It is False while
@@ -81,7 +81,7 @@ class Clockwork:
         return None
 
     async def _sweep(self, lease: Lease) -> Swept | None:
-        now, due, reason = await self._db.read(_look)
+        now, due, reason = await self._db.read(_read_sweep)
         await self._watch_clocks(now, lease)
         if reason is not None:
             self._tell(reason)
@@ -125,7 +125,7 @@ def rest_after(swept: Swept | None, took_seconds: float) -> float:
     return REST_TIMES * took_seconds if swept.names >= BATCH_MAX else max(took_seconds, FEW_SECONDS)
 
 
-def _look(tx: Tx) -> tuple[datetime, bool, str | None]:
-    state = sweep_store.find_clockwork(tx)
+def _read_sweep(tx: Tx) -> tuple[datetime, bool, str | None]:
+    state = sweep_store.find_sweep_state(tx)
     stopped = state.stopped_at is not None and not state.resumed
     return tx.now, is_sweep_due(tx), state.stopped_reason if stopped else None
