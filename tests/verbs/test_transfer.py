@@ -16,8 +16,9 @@ from sublet.subdomains.dependents import change_each
 from sublet.subdomains.purge import purge
 from sublet.subdomains.renew import renew
 from sublet.subdomains.set_auto_renew import set_auto_renew
-from sublet.subdomains.store import list_suspensions, list_terms
+from sublet.subdomains.store import list_terms
 from sublet.subdomains.suspend import suspend, unsuspend
+from sublet.subdomains.suspension_store import list_suspensions
 from sublet.subdomains.sweep.store import list_due
 from sublet.subdomains.transfer import transfer
 from sublet.tickets.find import find_own_with_messages

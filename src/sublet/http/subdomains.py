@@ -51,6 +51,7 @@ from sublet.ids import Position
 from sublet.subdomains import store
 from sublet.subdomains.delete import delete
 from sublet.subdomains.find import fetch_in_account, find_in_account, find_in_account_or_trash, not_found
+from sublet.subdomains.list_store import list_own, own_pages
 from sublet.subdomains.model import (
     Register,
     Registered,
@@ -69,7 +70,6 @@ from sublet.subdomains.restore import restore
 from sublet.subdomains.retry import retry
 from sublet.subdomains.served import report_served
 from sublet.subdomains.set_auto_renew import set_auto_renew
-from sublet.subdomains.store import list_own, own_pages
 from sublet.subdomains.sweep.store import list_milestones
 from sublet.subdomains.timeline import BEHIND_MAX, CHANGES, last_attempt, timeline
 from sublet.subdomains.update_nameservers import update_nameservers

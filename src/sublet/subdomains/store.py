@@ -1,9 +1,8 @@
 """All SQL of subdomain rows: find, list, change and suspend them, their terms, and their owner names in the zone."""
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import closing
-from datetime import datetime, timedelta
-from itertools import chain, groupby, islice
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
+from itertools import chain, groupby
 from typing import Any, TypeVar
 
 from msgspec.structs import replace
@@ -12,11 +11,9 @@ from sqlalchemy import (
     Boolean,
     CheckConstraint,
     Column,
-    ColumnElement,
     ForeignKey,
     Index,
     Integer,
-    PrimaryKeyConstraint,
     Select,
     String,
     Table,
@@ -24,35 +21,25 @@ from sqlalchemy import (
     and_,
     bindparam,
     case,
-    column,
-    delete,
     false,
     func,
     insert,
-    literal,
     literal_column,
-    not_,
     or_,
     select,
-    table,
-    true,
     union_all,
     update,
 )
 from sqlalchemy.exc import IntegrityError
 
-from sublet.accounts.store import users, within_names
-from sublet.audit import Actor, AuditEvent, audit_events, list_events
-from sublet.db import Pages, Prepared, Query, Tx
+from sublet.accounts.store import users
+from sublet.db import Prepared, Query, Tx
 from sublet.dns.types import Delegation, DsRecord, GlueEntry
-from sublet.ids import Position
-from sublet.platform_domains.model import ADMIN, PlatformDomain
+from sublet.platform_domains.model import PlatformDomain
 from sublet.platform_domains.store import platform_domains, served_serial, zone_seconds
-from sublet.schema import BIG_ID, STREAMED, Instant, metadata, older, violates
-from sublet.subdomains.lifecycle import RENEWAL_REST
+from sublet.schema import BIG_ID, STREAMED, Instant, metadata, violates
 from sublet.subdomains.milestones import dates_of
-from sublet.subdomains.model import PlacedName, ShownSubdomain, Subdomain, SubdomainFilter, Term
-from sublet.subdomains.naming import contains, needs_unicode, search_text
+from sublet.subdomains.model import ShownSubdomain, Subdomain, Term
 
 S = TypeVar("S", bound=ShownSubdomain)
 T = TypeVar("T")
@@ -184,8 +171,6 @@ _ELSEWHERE: dict[str, tuple[Column[Any], ...]] = {
     "nameservers_max": (platform_domains.c.nameservers_max,),
     "names_until": (platform_domains.c.names_until,),
 }
-_HEALTH = table("delegation_health", column("subdomain_id"), column("state"))
-"""The table of `health/store.py`, which is above this folder."""
 _DELEGATION = ShownSubdomain.__struct_fields__.index("delegation")
 _NOT_RELEASED = subdomains.c.released_at.is_(None)
 NOT_PURGED = subdomains.c.purged_at.is_(None)
@@ -516,53 +501,7 @@ def followed_by_dns(subdomain: Subdomain) -> dict[str, Any]:
     return NEXT_GENERATION if subdomain.generation > 0 else {}
 
 
-_TRASHED = subdomains.c.trashed_at.is_not(None)
-_IN_TRASH, _LIVE = NOT_PURGED & _TRASHED, NOT_PURGED & ~_TRASHED
-_OWN_PAGES = Pages(
-    select_subdomains(ShownSubdomain).where((subdomains.c.user_id == bindparam("owner_id")) & _LIVE),
-    subdomains.c.created_at,
-    subdomains.c.id,
-    lambda rows: read_subdomains(ShownSubdomain, rows),
-)
-
-
-def own_pages(actor: Actor, wanted: SubdomainFilter) -> Pages[ShownSubdomain] | None:
-    """Return the list of the live subdomains of the user `owner_id`, newest first; None if filters or the token leave some out."""
-    return _OWN_PAGES if wanted.is_empty and actor.restrictions.allows_all_names else None
-
-
-def list_own(
-    tx: Tx, actor: Actor, wanted: SubdomainFilter, limit: int, after: Position | None
-) -> list[ShownSubdomain]:
-    """Return the user's subdomains that match the filters and that the token is for, the newest first.
-
-    Those in the trash only if the filter asks for them.
-    """
-    if (pages := own_pages(actor, wanted)) is not None:
-        return pages.read(tx, limit, after, owner_id=actor.holder_id)
-    query = _filtered(tx, select_subdomains(ShownSubdomain), wanted, actor.holder_id)
-    query = query.where(within_names(actor.restrictions, subdomains.c.fqdn))
-    if wanted.status == "trashed":
-        query = query.where(_restorable_condition(tx))
-    if after is not None:
-        query = query.where(older(subdomains.c.created_at, subdomains.c.id, after))
-    return _newest(tx, ShownSubdomain, query, wanted, limit)
-
-
-def list_all(tx: Tx, wanted: SubdomainFilter, limit: int, *, user_id: int | None = None) -> list[Subdomain]:
-    """Return the subdomains of all users, or of one, that match the filters, the newest first."""
-    return _newest(tx, Subdomain, _filtered(tx, select_subdomains(), wanted, user_id), wanted, limit)
-
-
-def _newest(tx: Tx, of: type[S], query: Select[Any], wanted: SubdomainFilter, limit: int) -> list[S]:
-    """Return the newest names of a query. A search that needs Unicode forms, which the database doesn't have, filters the rows here."""
-    query = query.order_by(subdomains.c.created_at.desc(), subdomains.c.id.desc())
-    text = search_text(wanted.q or "")
-    if not needs_unicode(text):
-        return read_subdomains(of, tx.connection.execute(query.limit(limit)))
-    with closing(tx.connection.execute(query.execution_options(**STREAMED))) as rows:
-        found = (row for row in rows if contains(row.fqdn, text))
-        return read_subdomains(of, islice(found, limit))
+TRASHED = subdomains.c.trashed_at.is_not(None)
 
 
 def stream_held(tx: Tx) -> Iterator[tuple[int, int, str, str, str]]:
@@ -581,103 +520,6 @@ def stream_held(tx: Tx) -> Iterator[tuple[int, int, str, str, str]]:
     )
     for row in tx.connection.execute(query.execution_options(**STREAMED)):
         yield row[0], row[1], row[2], row[3], row[4]
-
-
-def _filtered(tx: Tx, query: Select[Any], wanted: SubdomainFilter, user_id: int | None) -> Select[Any]:
-    if user_id is not None:
-        query = query.where(subdomains.c.user_id == user_id)
-    query = query.where(_IN_TRASH if wanted.status == "trashed" else _LIVE)
-    if wanted.status not in (None, "trashed"):
-        query = query.where(_status_condition(tx, str(wanted.status)))
-    if wanted.domain is not None:
-        query = query.where(platform_domains.c.domain == wanted.domain)
-    if wanted.q is not None:
-        text = search_text(wanted.q)
-        found = subdomains.c.fqdn.contains(text, autoescape=True)
-        query = query.where(found | subdomains.c.fqdn.contains("xn--") if needs_unicode(text) else found)
-    query = query.where(*_own_conditions(wanted))
-    if wanted.renewal_available is not None:
-        renewable = false() if wanted.user_suspended else _renewal_condition(tx, user_id)
-        query = query.where(renewable if wanted.renewal_available else not_(renewable))
-    return query
-
-
-def _own_conditions(wanted: SubdomainFilter) -> Iterator[ColumnElement[bool]]:
-    """Yield the conditions of the filters that depend on the name alone, and on no clock."""
-    if wanted.registration_type is not None:
-        yield subdomains.c.registration_type == wanted.registration_type
-    if wanted.expires_before is not None:
-        yield subdomains.c.expires_at < wanted.expires_before
-    if wanted.expires_after is not None:
-        yield subdomains.c.expires_at > wanted.expires_after
-    if wanted.dnssec_enabled is not None:
-        signed = subdomains.c.ds_record_count > 0
-        yield signed if wanted.dnssec_enabled else ~signed
-    if wanted.health is not None:
-        yield _health_condition(wanted.health)
-
-
-def _health_condition(state: str) -> ColumnElement[bool]:
-    """Return the condition for a state of `delegation_health`; names that were never looked at are unknown."""
-    known = select(_HEALTH.c.subdomain_id).where(_HEALTH.c.subdomain_id == subdomains.c.id)
-    if state == "unknown":
-        return ~known.where(_HEALTH.c.state != "unknown").exists()
-    return known.where(_HEALTH.c.state == state).exists()
-
-
-def _restorable_condition(tx: Tx) -> ColumnElement[bool]:
-    """Return `lifecycle.is_restorable` in SQL, for names in the trash."""
-    days = platform_domains.c.trash_days
-    since = _instants(days, tx.connection.execute(select(days).distinct()).scalars(), lambda of: tx.now - of)
-    return or_(
-        subdomains.c.suspended_at.is_not(None),
-        subdomains.c.trashed_at > since,
-        subdomains.c.unsuspended_at > since,
-    )
-
-
-def _renewal_condition(tx: Tx, user_id: int | None) -> ColumnElement[bool]:
-    """Return `lifecycle.renewal_available` in SQL, for filtering. A test compares the two."""
-    window, period = platform_domains.c.renewal_window_days, subdomains.c.period_days
-    days = case((window < period, window), else_=period)
-    of_these = true() if user_id is None else subdomains.c.user_id == user_id
-    in_use = select(days).select_from(subdomains.join(platform_domains)).where(of_these).distinct()
-    open_until = _instants(days, tx.connection.execute(in_use).scalars(), lambda of: tx.now + of)
-    rested = or_(
-        subdomains.c.last_renewed_at.is_(None), subdomains.c.last_renewed_at <= tx.now - RENEWAL_REST
-    )
-    return and_(
-        subdomains.c.registration_type != ADMIN,
-        subdomains.c.suspended_at.is_(None),
-        subdomains.c.trashed_at.is_(None),
-        platform_domains.c.names_until.is_(None),
-        rested,
-        subdomains.c.expires_at <= open_until,
-    )
-
-
-def _instants(
-    days: ColumnElement[int], in_use: Iterable[int], instant: Callable[[timedelta], datetime]
-) -> ColumnElement[datetime]:
-    """Return the instant for each row's number of days. The databases differ in date arithmetic, so it is computed here for each number in use.
-
-    One CASE instead of a condition for each number, of which SQLite does not allow a thousand.
-    """
-    of_days = {each: literal(instant(timedelta(days=each)), Instant()) for each in in_use}
-    return case(of_days, value=days) if of_days else literal(None, Instant())
-
-
-def _status_condition(tx: Tx, status: str) -> ColumnElement[bool]:
-    """Return `lifecycle.derive_status` in SQL, for filtering. A test compares the two."""
-    suspended = subdomains.c.suspended_at.is_not(None)
-    expired = subdomains.c.expires_at <= tx.now
-    failed = UNPUBLISHED & subdomains.c.provision_error.is_not(None)
-    inactive = subdomains.c.nameserver_count == 0
-    chain = [("suspended", suspended), ("expired", expired), ("failed", failed)]
-    chain += [("provisioning", UNPUBLISHED), ("inactive", inactive), ("active", ~inactive)]
-    names = [name for name, _ in chain]
-    position = names.index(status)
-    return and_(chain[position][1], *(~condition for _, condition in chain[:position]))
 
 
 terms = Table(
@@ -717,119 +559,6 @@ def list_terms(tx: Tx, subdomain_id: int, limit: int) -> list[Term]:
     """Return the newest terms of a name up to a limit, the oldest first."""
     rows = _NEWEST_TERMS.all(tx, of=subdomain_id, at_most=limit)
     return [Term(*row) for row in rows][::-1]
-
-
-published_owners = Table(
-    "published_owners",
-    metadata,
-    Column("subdomain_id", ForeignKey("subdomains.id"), nullable=False),
-    Column("owner", String(253), nullable=False),
-    Column("sent", Boolean, nullable=False),
-    PrimaryKeyConstraint("subdomain_id", "owner"),
-)
-"""The owner names that are, or may be, in the zone because of us. Written before anything is sent.
-
-`sent` is true once a change of the zone had them. Until then, records at the owner name are not ours.
-"""
-
-
-def list_published_owners(tx: Tx, subdomain_id: int) -> frozenset[str]:
-    """Return the owner names of a subdomain that are, or may be, in the zone."""
-    return frozenset(list_owners(tx, [subdomain_id])[subdomain_id])
-
-
-_OWNERS = Prepared(
-    select(published_owners.c.subdomain_id, published_owners.c.owner, published_owners.c.sent).where(
-        published_owners.c.subdomain_id.in_(bindparam("ids", expanding=True))
-    )
-)
-
-
-def list_owners(tx: Tx, subdomain_ids: Collection[int]) -> dict[int, dict[str, bool]]:
-    """Return the owner names of these subdomains that are, or may be, in the zone, each with `sent`."""
-    rows = _OWNERS.all(tx, ids=list(subdomain_ids))
-    found: dict[int, dict[str, bool]] = {each: {} for each in subdomain_ids}
-    for subdomain_id, owner, sent in rows:
-        found[subdomain_id][owner] = sent
-    return found
-
-
-def list_published_owners_of_zone(
-    tx: Tx, platform_domain_id: int, *, only_sent: bool = False
-) -> dict[str, int]:
-    """Return the owner names in a zone that are, or may be, ours, each with its subdomain's id (the newest of several).
-
-    With `only_sent` those that no change of the zone had are left out.
-    """
-    query = (
-        select(published_owners.c.owner, published_owners.c.subdomain_id)
-        .join(subdomains)
-        .where(subdomains.c.platform_domain_id == platform_domain_id)
-        .order_by(published_owners.c.subdomain_id)
-        .execution_options(**STREAMED)
-    )
-    if only_sent:
-        query = query.where(published_owners.c.sent == true())
-    return {row[0]: row[1] for row in tx.connection.execute(query)}
-
-
-_WRITTEN_AHEAD = Prepared(insert(published_owners))
-
-
-def insert_published_owners(tx: Tx, owners: Iterable[tuple[int, str]], *, sent: bool = False) -> None:
-    """Record in advance that these owner names, each with its subdomain's id, may be in the zone from now on."""
-    rows = [
-        {"subdomain_id": subdomain_id, "owner": owner, "sent": sent} for subdomain_id, owner in sorted(owners)
-    ]
-    _WRITTEN_AHEAD.run_many(tx, rows)
-
-
-_THIS_OWNER = (published_owners.c.subdomain_id == bindparam("of")) & (
-    published_owners.c.owner == bindparam("at")
-)
-_OWNER_SENT = Prepared(update(published_owners).where(_THIS_OWNER).values(sent=True))
-
-
-def mark_owners_sent(tx: Tx, owners: Collection[tuple[int, str]]) -> None:
-    """Record that a change of the zone had these owner names, each with its subdomain's id.
-
-    Adds those that were deleted as unsent before it was known that the change had been applied.
-    """
-    known = list_owners(tx, {subdomain_id for subdomain_id, _ in owners})
-    insert_published_owners(tx, ((of, at) for of, at in owners if at not in known[of]))
-    _OWNER_SENT.run_many(tx, [{"of": subdomain_id, "at": owner} for subdomain_id, owner in owners])
-
-
-def delete_unsent_owners(tx: Tx, subdomain_id: int) -> None:
-    """Delete the owner names of a subdomain that no change of the zone had. Records there are not ours."""
-    tx.connection.execute(
-        delete(published_owners).where(
-            (published_owners.c.subdomain_id == subdomain_id) & (published_owners.c.sent == false())
-        )
-    )
-
-
-_OWNER_GONE = Prepared(delete(published_owners).where(_THIS_OWNER))
-
-
-def delete_owners(tx: Tx, owners: Iterable[tuple[int, str]]) -> None:
-    """Delete these owner names, each with its subdomain's id, which are no longer in the zone."""
-    _OWNER_GONE.run_many(tx, [{"of": subdomain_id, "at": owner} for subdomain_id, owner in owners])
-
-
-def delete_owners_of_zone(tx: Tx, platform_domain_id: int) -> None:
-    """Delete all owner names of a zone, which is on the built-in name server from now on."""
-    of_zone = select(subdomains.c.id).where(subdomains.c.platform_domain_id == platform_domain_id)
-    tx.connection.execute(delete(published_owners).where(published_owners.c.subdomain_id.in_(of_zone)))
-
-
-def move_published_owner(tx: Tx, owner: str, of: int, to: int) -> None:
-    """Record that this subdomain has to remove the records at an owner name, instead of the subdomain `of`."""
-    at_owner = published_owners.c.owner == owner
-    tx.connection.execute(
-        delete(published_owners).where(at_owner & published_owners.c.subdomain_id.in_([of, to]))
-    )
-    tx.connection.execute(insert(published_owners).values(subdomain_id=to, owner=owner, sent=True))
 
 
 def was_published(tx: Tx, platform_domain_id: int, fqdn: str) -> bool:
@@ -888,96 +617,6 @@ def list_look_alikes(
     return [each.label for each in list_subdomains(tx, ids)] if ids else []
 
 
-_SUSPENSION_ACTIONS = ("suspend", "unsuspend")
-_TRANSFER = "subdomain.transfer"
-
-
-def _suspendable(user_id: int) -> ColumnElement[bool]:
-    return (subdomains.c.user_id == user_id) & NOT_PURGED & subdomains.c.suspended_at.is_(None)
-
-
-def _held_with(user_id: int) -> ColumnElement[bool]:
-    return (subdomains.c.user_id == user_id) & NOT_PURGED & subdomains.c.held_with_user
-
-
-def list_suspendable(tx: Tx, user_id: int) -> Iterator[Subdomain]:
-    """Return a user's names, live or in the trash, that are not suspended, locked and in order of id."""
-    return _locked(tx, _suspendable(user_id))
-
-
-def list_held_with(tx: Tx, user_id: int) -> Iterator[Subdomain]:
-    """Return a user's names, live or in the trash, that were suspended with the user, locked and in order of id."""
-    return _locked(tx, _held_with(user_id))
-
-
-def _locked(tx: Tx, wanted: ColumnElement[bool]) -> Iterator[Subdomain]:
-    # First the locks, in order of id as always; then the rows as they are under the locks.
-    order = select(subdomains.c.id).where(wanted).order_by(subdomains.c.id)
-    tx.connection.execute(order.with_for_update(key_share=True)).all()
-    return stream(tx, select_subdomains().where(wanted).order_by(subdomains.c.id))
-
-
-def suspend_all(tx: Tx, user_id: int, reason: str) -> None:
-    """Suspend the names of `list_suspendable` with their user."""
-    _change_suspension(
-        tx, _suspendable(user_id), suspended_at=tx.now, suspended_reason=reason, held_with_user=True
-    )
-
-
-def unsuspend_all(tx: Tx, user_id: int) -> None:
-    """Lift the suspension of the names of `list_held_with`."""
-    _change_suspension(
-        tx,
-        _held_with(user_id),
-        suspended_at=None,
-        suspended_reason=None,
-        held_with_user=False,
-        unsuspended_at=tx.now,
-    )
-
-
-def keep_suspended(tx: Tx, user_id: int) -> None:
-    """Keep the names of `list_held_with` suspended on their own."""
-    tx.connection.execute(update(subdomains).where(_held_with(user_id)).values(held_with_user=False))
-
-
-def _change_suspension(tx: Tx, wanted: ColumnElement[bool], **values: Any) -> None:
-    """Change names, and have the sweep check their dates. Those that are or may be in the DNS get their next generation."""
-    changed = values | {"updated_at": tx.now, "due_at": tx.now}
-    in_dns = subdomains.c.generation > 0
-    next_ones = update(subdomains).where(wanted & in_dns).values(**changed, **NEXT_GENERATION)
-    tx.connection.execute(next_ones, change_moment(tx.now))
-    tx.connection.execute(update(subdomains).where(wanted & ~in_dns).values(**changed))
-
-
-def list_suspensions(tx: Tx, user_id: int) -> list[AuditEvent]:
-    """Return the audit events of suspensions of a user, and of names in any state while they were the user's, the oldest first."""
-    once_held = (subdomains.c.user_id == user_id) | subdomains.c.id.in_(_moved_from(user_id))
-    found = list_events(tx, "user", [user_id], [f"user.{each}" for each in _SUSPENSION_ACTIONS])
-    of_names = list_events(
-        tx,
-        "subdomain",
-        select(subdomains.c.id).where(once_held),
-        [_TRANSFER, *(f"subdomain.{each}" for each in _SUSPENSION_ACTIONS)],
-    )
-    query = select(subdomains.c.id, subdomains.c.user_id).where(once_held)
-    holders = {row[0]: row[1] for row in tx.connection.execute(query)}
-    # Backwards from the present user, because each transfer tells who held the name before it.
-    for event in reversed(of_names):
-        if event.action == _TRANSFER and event.before is not None:
-            holders[event.object_id] = event.before["user_id"]
-        elif holders[event.object_id] == user_id:
-            found.append(event)
-    return sorted(found, key=lambda event: event.id)
-
-
-def _moved_from(user_id: int) -> Select[tuple[int]]:
-    """Return the query of the ids of names that were transferred from a user. It reads all transfers."""
-    events = audit_events.c
-    is_transfer = (events.object_type == "subdomain") & (events.action == _TRANSFER)
-    return select(events.object_id).where(is_transfer & (events.before["user_id"].as_integer() == user_id))
-
-
 # Publication
 
 NAMED_MAX = 1000
@@ -1025,38 +664,9 @@ def republish(tx: Tx, subdomain_ids: Iterable[int]) -> None:
         )
 
 
-_SHORT = (
-    *(subdomains.c[name] for name in PlacedName.__slots__ if name != "delegation"),
-    subdomains.c.nameservers,
-    subdomains.c.glue,
-    subdomains.c.ds_records,
-)
-
-
-def stream_published(tx: Tx, platform_domain_id: int) -> Iterator[PlacedName]:
-    """Yield the names of a platform domain that are not released, or may still have records in its zone on a primary."""
-    query = select(*_SHORT).where(_not_released_or_in_zone(platform_domain_id)).execution_options(**STREAMED)
-    for row in tx.connection.execute(query):
-        *own, nameservers, glue, ds_records = row
-        yield PlacedName(*own, read_delegation(nameservers, glue, ds_records))  # type: ignore[call-arg] # by its slots
-
-
-def list_published(tx: Tx, platform_domain_id: int) -> list[Subdomain]:
-    """Return the same as a list of whole subdomains."""
-    query = select_subdomains().where(_not_released_or_in_zone(platform_domain_id))
-    return read_subdomains(Subdomain, tx.connection.execute(query))
-
-
-def _not_released_or_in_zone(platform_domain_id: int) -> ColumnElement[bool]:
-    owned = select(published_owners.c.subdomain_id)
-    return (subdomains.c.platform_domain_id == platform_domain_id) & or_(
-        subdomains.c.released_at.is_(None), subdomains.c.id.in_(owned)
-    )
-
-
 def count_held(tx: Tx, platform_domain_id: int) -> tuple[int, int, int]:
     """Return how many names of a platform domain are live, in the trash, and cooling off."""
-    state = case((~_TRASHED, "live"), (NOT_PURGED, "trash"), else_="cooling_off")
+    state = case((~TRASHED, "live"), (NOT_PURGED, "trash"), else_="cooling_off")
     query = (
         select(state, func.count())
         .where((subdomains.c.platform_domain_id == platform_domain_id) & _NOT_RELEASED)
