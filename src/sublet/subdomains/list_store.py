@@ -54,16 +54,16 @@ _OWN_PAGES = Pages(
 
 
 def own_pages(actor: Actor, wanted: SubdomainFilter) -> Pages[ShownSubdomain] | None:
-    """Return the list of the live subdomains of the user `owner_id`, newest first; None if filters or the token leave some out."""
+    """Return the pages of the live subdomains of the user `owner_id`, newest first. None if the filters or the token exclude names."""
     return _OWN_PAGES if wanted.is_empty and actor.restrictions.allows_all_names else None
 
 
 def list_own(
     tx: Tx, actor: Actor, wanted: SubdomainFilter, limit: int, after: Position | None
 ) -> list[ShownSubdomain]:
-    """Return the user's subdomains that match the filters and that the token is for, the newest first.
+    """Return the user's subdomains that match the filters and the token's restrictions, newest first.
 
-    Those in the trash only if the filter asks for them.
+    Names in the trash are included only with the status `trashed`.
     """
     if (pages := own_pages(actor, wanted)) is not None:
         return pages.read(tx, limit, after, owner_id=actor.holder_id)
@@ -77,12 +77,12 @@ def list_own(
 
 
 def list_all(tx: Tx, wanted: SubdomainFilter, limit: int, *, user_id: int | None = None) -> list[Subdomain]:
-    """Return the subdomains of all users, or of one, that match the filters, the newest first."""
+    """Return the subdomains of all users, or of the user `user_id`, that match the filters, newest first."""
     return _newest(tx, Subdomain, _filtered(tx, select_subdomains(), wanted, user_id), wanted, limit)
 
 
 def _newest(tx: Tx, of: type[S], query: Select[Any], wanted: SubdomainFilter, limit: int) -> list[S]:
-    """Return the newest names of a query. A search that needs Unicode forms, which the database doesn't have, filters the rows here."""
+    """Return the newest names of a query. A search in Unicode forms is done here, because the database stores A-labels only."""
     query = query.order_by(subdomains.c.created_at.desc(), subdomains.c.id.desc())
     text = search_text(wanted.q or "")
     if not needs_unicode(text):
@@ -112,7 +112,7 @@ def _filtered(tx: Tx, query: Select[Any], wanted: SubdomainFilter, user_id: int 
 
 
 def _own_conditions(wanted: SubdomainFilter) -> Iterator[ColumnElement[bool]]:
-    """Yield the conditions of the filters that depend on the name alone, and on no clock."""
+    """Yield the conditions of the filters that depend on the row only, not on the clock."""
     if wanted.registration_type is not None:
         yield subdomains.c.registration_type == wanted.registration_type
     if wanted.expires_before is not None:
@@ -127,7 +127,7 @@ def _own_conditions(wanted: SubdomainFilter) -> Iterator[ColumnElement[bool]]:
 
 
 def _health_condition(state: str) -> ColumnElement[bool]:
-    """Return the condition for a state of `delegation_health`; names that were never looked at are unknown."""
+    """Return the condition for a state of `delegation_health`. Names that were never checked are unknown."""
     known = select(_HEALTH.c.subdomain_id).where(_HEALTH.c.subdomain_id == subdomains.c.id)
     if state == "unknown":
         return ~known.where(_HEALTH.c.state != "unknown").exists()
@@ -168,9 +168,10 @@ def _renewal_condition(tx: Tx, user_id: int | None) -> ColumnElement[bool]:
 def _instants(
     days: ColumnElement[int], in_use: Iterable[int], instant: Callable[[timedelta], datetime]
 ) -> ColumnElement[datetime]:
-    """Return the instant for each row's number of days. The databases differ in date arithmetic, so it is computed here for each number in use.
+    """Return an SQL expression for the instant of each row's number of days.
 
-    One CASE instead of a condition for each number, of which SQLite does not allow a thousand.
+    The databases differ in date arithmetic, so Python computes the instants of all numbers in use. They go into one CASE, because SQLite
+    doesn't allow a thousand conditions.
     """
     of_days = {each: literal(instant(timedelta(days=each)), Instant()) for each in in_use}
     return case(of_days, value=days) if of_days else literal(None, Instant())

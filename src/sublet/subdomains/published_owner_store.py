@@ -1,4 +1,4 @@
-"""The SQL of published owner names: the owner names that are, or may be, in zones on primaries because of the registry."""
+"""The SQL of published owners: the owner names in zones on primaries that have, or may have, records of the registry."""
 
 from collections.abc import Collection, Iterable, Iterator
 
@@ -38,9 +38,9 @@ published_owners = Table(
     Column("sent", Boolean, nullable=False),
     PrimaryKeyConstraint("subdomain_id", "owner"),
 )
-"""The owner names that are, or may be, in the zone because of us. Written before anything is sent.
+"""The owner names that have, or may have, records of the registry. The publisher stores them before it sends a change.
 
-`sent` is true once a change of the zone had them. Until then, records at the owner name are not ours.
+`sent` is true after a change of the zone had the owner name. Until then, records at the owner name are not the registry's.
 """
 
 
@@ -57,7 +57,7 @@ _OWNERS = Prepared(
 
 
 def list_owners(tx: Tx, subdomain_ids: Collection[int]) -> dict[int, dict[str, bool]]:
-    """Return the owner names of these subdomains that are, or may be, in the zone, each with `sent`."""
+    """Return the owner names that are, or may be, in the zone, each with `sent`, by subdomain."""
     rows = _OWNERS.all(tx, ids=list(subdomain_ids))
     found: dict[int, dict[str, bool]] = {each: {} for each in subdomain_ids}
     for subdomain_id, owner, sent in rows:
@@ -68,9 +68,9 @@ def list_owners(tx: Tx, subdomain_ids: Collection[int]) -> dict[int, dict[str, b
 def list_published_owners_of_zone(
     tx: Tx, platform_domain_id: int, *, only_sent: bool = False
 ) -> dict[str, int]:
-    """Return the owner names in a zone that are, or may be, ours, each with its subdomain's id (the newest of several).
+    """Return the owner names in a zone that have, or may have, records of the registry, each with the id of its newest subdomain.
 
-    With `only_sent` those that no change of the zone had are left out.
+    With `only_sent`, owner names are left out if no change of the zone had them.
     """
     query = (
         select(published_owners.c.owner, published_owners.c.subdomain_id)
@@ -88,7 +88,7 @@ _WRITTEN_AHEAD = Prepared(insert(published_owners))
 
 
 def insert_published_owners(tx: Tx, owners: Iterable[tuple[int, str]], *, sent: bool = False) -> None:
-    """Record in advance that these owner names, each with its subdomain's id, may be in the zone from now on."""
+    """Store owner names, each with its subdomain's id, that may be in the zone from now on."""
     rows = [
         {"subdomain_id": subdomain_id, "owner": owner, "sent": sent} for subdomain_id, owner in sorted(owners)
     ]
@@ -102,9 +102,9 @@ _OWNER_SENT = Prepared(update(published_owners).where(_THIS_OWNER).values(sent=T
 
 
 def mark_owners_sent(tx: Tx, owners: Collection[tuple[int, str]]) -> None:
-    """Record that a change of the zone had these owner names, each with its subdomain's id.
+    """Store that a change of the zone had these owner names, each with its subdomain's id.
 
-    Adds those that were deleted as unsent before it was known that the change had been applied.
+    Adds owner names that were deleted as unsent before the registry knew that the change was applied.
     """
     known = list_owners(tx, {subdomain_id for subdomain_id, _ in owners})
     insert_published_owners(tx, ((of, at) for of, at in owners if at not in known[of]))
@@ -112,7 +112,7 @@ def mark_owners_sent(tx: Tx, owners: Collection[tuple[int, str]]) -> None:
 
 
 def delete_unsent_owners(tx: Tx, subdomain_id: int) -> None:
-    """Delete the owner names of a subdomain that no change of the zone had. Records there are not ours."""
+    """Delete a subdomain's owner names that no change of the zone had. Records there are not the registry's."""
     tx.connection.execute(
         delete(published_owners).where(
             (published_owners.c.subdomain_id == subdomain_id) & (published_owners.c.sent == false())
@@ -124,18 +124,18 @@ _OWNER_GONE = Prepared(delete(published_owners).where(_THIS_OWNER))
 
 
 def delete_owners(tx: Tx, owners: Iterable[tuple[int, str]]) -> None:
-    """Delete these owner names, each with its subdomain's id, which are no longer in the zone."""
+    """Delete owner names that are no longer in the zone, each with its subdomain's id."""
     _OWNER_GONE.run_many(tx, [{"of": subdomain_id, "at": owner} for subdomain_id, owner in owners])
 
 
 def delete_owners_of_zone(tx: Tx, platform_domain_id: int) -> None:
-    """Delete all owner names of a zone, which is on the built-in name server from now on."""
+    """Delete all owner names of a zone, for example when it moves to the built-in name server."""
     of_zone = select(subdomains.c.id).where(subdomains.c.platform_domain_id == platform_domain_id)
     tx.connection.execute(delete(published_owners).where(published_owners.c.subdomain_id.in_(of_zone)))
 
 
 def move_published_owner(tx: Tx, owner: str, of: int, to: int) -> None:
-    """Record that this subdomain has to remove the records at an owner name, instead of the subdomain `of`."""
+    """Make the subdomain `to` responsible for removing the records at an owner name, instead of the subdomain `of`."""
     at_owner = published_owners.c.owner == owner
     tx.connection.execute(
         delete(published_owners).where(at_owner & published_owners.c.subdomain_id.in_([of, to]))
@@ -152,7 +152,7 @@ _SHORT = (
 
 
 def stream_published(tx: Tx, platform_domain_id: int) -> Iterator[PlacedName]:
-    """Yield the names of a platform domain that are not released, or may still have records in its zone on a primary."""
+    """Yield a platform domain's names that are not released, or that may still have records in its zone on a primary."""
     query = select(*_SHORT).where(_not_released_or_in_zone(platform_domain_id)).execution_options(**STREAMED)
     for row in tx.connection.execute(query):
         *own, nameservers, glue, ds_records = row
@@ -160,7 +160,7 @@ def stream_published(tx: Tx, platform_domain_id: int) -> Iterator[PlacedName]:
 
 
 def list_published(tx: Tx, platform_domain_id: int) -> list[Subdomain]:
-    """Return the same as a list of whole subdomains."""
+    """Return the names of `stream_published` as whole subdomains."""
     query = select_subdomains().where(_not_released_or_in_zone(platform_domain_id))
     return read_subdomains(Subdomain, tx.connection.execute(query))
 

@@ -1,4 +1,4 @@
-"""All SQL of subdomain rows: find, list, change and suspend them, their terms, and their owner names in the zone."""
+"""The SQL of subdomain rows and their terms: find, lock, insert, change, publish and count. Lists with filters are in `list_store`."""
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
@@ -139,7 +139,8 @@ FREE_AND_LIVE = and_(
 Index(
     "ix_subdomains_user_id_free",
     subdomains.c.user_id,
-    subdomains.c.registration_type,  # so that SQLite doesn't read the table for these two
+    # The last two columns make the index covering on SQLite.
+    subdomains.c.registration_type,
     subdomains.c.trashed_at,
     sqlite_where=FREE_AND_LIVE,
     postgresql_where=FREE_AND_LIVE,
@@ -157,7 +158,7 @@ DATED_BY = frozenset(
         "auto_renew_max_credits",
     }
 )
-"""The columns that `due_at` and `loss_at` depend on, beside the days of the platform domain (`edit_zone_settings.DAYS`)."""
+"""The columns that `due_at` and `loss_at` depend on. They also depend on the platform domain's days (`edit_zone_settings.DAYS`)."""
 
 _ELSEWHERE: dict[str, tuple[Column[Any], ...]] = {
     "domain": (platform_domains.c.domain,),
@@ -179,7 +180,7 @@ NOT_PURGED = subdomains.c.purged_at.is_(None)
 def read_delegation(
     nameservers: list[str], glue: list[dict[str, Any]], ds_records: list[dict[str, Any]]
 ) -> Delegation:
-    """Return the delegation from its three JSON columns."""
+    """Return the delegation that three JSON columns store."""
     return Delegation(
         tuple(nameservers),
         tuple(GlueEntry(**entry) for entry in glue),
@@ -188,7 +189,7 @@ def read_delegation(
 
 
 def delegation_columns(delegation: Delegation) -> dict[str, Any]:
-    """Return a delegation as its three JSON columns."""
+    """Return the three JSON columns of a delegation."""
     return {
         "nameservers": list(delegation.nameservers),
         "glue": [{"host": each.host, "ipv4": each.ipv4, "ipv6": each.ipv6} for each in delegation.glue],
@@ -211,28 +212,28 @@ def _subdomain(row: Sequence[Any], of: type[S]) -> S:
 
 
 def select_subdomains(of: type[ShownSubdomain] = Subdomain) -> Select[Any]:
-    """Return the query of all subdomains, with the columns of their platform domains that the rules need. Stores add conditions to it."""
+    """Return a query of all subdomains, with the columns of their platform domains that the rules need. Callers add conditions."""
     columns = (_ELSEWHERE.get(name) or (subdomains.c[name],) for name in of.__struct_fields__)
     return select(*chain.from_iterable(columns)).select_from(subdomains.join(platform_domains))
 
 
 def read_subdomains(of: type[S], rows: Iterable[Sequence[Any]]) -> list[S]:
-    """Return the subdomains from the rows of a query of `select_subdomains` with the same type."""
+    """Return the subdomains in the rows of a `select_subdomains` query of the same type."""
     return [_subdomain(row, of) for row in rows]
 
 
 def stream(tx: Tx, query: Select[Any]) -> Iterator[Subdomain]:
-    """Yield the subdomains that a query of `select_subdomains` finds, without holding all in memory."""
+    """Yield the subdomains of a `select_subdomains` query. Only a part of them is in memory at a time."""
     for row in tx.connection.execute(query.execution_options(**STREAMED)):
         yield _subdomain(row, Subdomain)
 
 
-# Built once, because nearly every request runs one: building a statement with this many columns takes longer than running it.
+# Prepared, because nearly every request runs one of them. Building a statement with so many columns takes longer than running it.
 _BY_ID = Prepared(select_subdomains().where(subdomains.c.id == bindparam("subdomain_id")))
 _UNRELEASED = Prepared(select_subdomains().where((subdomains.c.fqdn == bindparam("name")) & _NOT_RELEASED))
 _OWN = (subdomains.c.user_id == bindparam("owner_id")) & NOT_PURGED
 _OWN_BY_ID = _OWN & (subdomains.c.id == bindparam("subdomain_id"))
-# A name that isn't purged isn't released. Without this condition the index of names isn't used, and all of the user's names are read.
+# NOT_PURGED implies _NOT_RELEASED, but the database uses the index of names only with the explicit condition.
 _OWN_BY_NAME = _OWN & (subdomains.c.fqdn == bindparam("name")) & _NOT_RELEASED
 _FIND_OWN_BY_ID = Prepared(select_subdomains().where(_OWN_BY_ID))
 _FIND_OWN_BY_NAME = Prepared(select_subdomains().where(_OWN_BY_NAME))
@@ -275,19 +276,19 @@ _LOCKED = Prepared(
 
 
 def lock_subdomains(tx: Tx, subdomain_ids: Iterable[int]) -> None:
-    """Lock these names in order of id, as every transaction does that changes several names (PostgreSQL)."""
+    """Lock these names in order of id (PostgreSQL). Every transaction that changes several names does so."""
     _LOCKED.lock(tx, ids=sorted(subdomain_ids))
 
 
 def find_unreleased(tx: Tx, fqdn: str) -> Subdomain | None:
-    """Return the subdomain that holds this name: live, in the trash or cooling off; or None."""
+    """Return the subdomain with this name that is live, in the trash or cooling off, or None."""
     return _one(tx, _UNRELEASED, name=fqdn)
 
 
 def find_own(
     tx: Tx, user_id: int | None, *, subdomain_id: int | None = None, fqdn: str | None = None
 ) -> Subdomain | None:
-    """Return a user's subdomain with this id or name, live or in the trash, or None. Not checked: the restrictions of a token."""
+    """Return a user's subdomain with this id or name, live or in the trash, or None. Not checked: the token's restrictions."""
     if subdomain_id is not None:
         return _one(tx, _FIND_OWN_BY_ID, owner_id=user_id, subdomain_id=subdomain_id)
     return _one(tx, _FIND_OWN_BY_NAME, owner_id=user_id, name=fqdn)
@@ -301,7 +302,7 @@ _FREE = Prepared(
 
 
 def count_free(tx: Tx, user_id: int) -> int:
-    """Return the number of free names that a user holds. Those in the trash don't count."""
+    """Return the number of free names that a user holds, without names in the trash."""
     return int(_FREE.value(tx, owner_id=user_id))
 
 
@@ -313,7 +314,7 @@ _NAMESERVERS = Prepared(
 
 
 def list_nameservers(tx: Tx, fqdns: Iterable[str]) -> dict[str, tuple[str, ...]]:
-    """Return the nameservers of those names that are registered, live or in the trash (from which they may be restored)."""
+    """Return the nameservers of the given names that are live or in the trash."""
     rows = _NAMESERVERS.all(tx, names=list(fqdns))
     return {row[0]: tuple(row[1]) for row in rows}
 
@@ -326,7 +327,7 @@ _NEWEST_CHANGE = Prepared(
 
 
 def find_newest_change(tx: Tx, platform_domain_id: int) -> datetime | None:
-    """Return when a name of this platform domain was last changed in the DNS."""
+    """Return when a name of this platform domain last got a new generation, or None."""
     return _NEWEST_CHANGE.one_or_none(tx, of=platform_domain_id)[0]  # type: ignore[no-any-return]
 
 
@@ -344,7 +345,7 @@ _DELEGATIONS = Prepared(_DELEGATED.where(subdomains.c.fqdn.in_(bindparam("names"
 
 
 def find_delegations(tx: Tx, platform_domain_id: int, fqdns: Collection[str]) -> dict[str, Delegation]:
-    """Return the delegations of those of these names that `is_delegated`."""
+    """Return the delegations of the given names that are in the DNS (`lifecycle.is_delegated`)."""
     if not fqdns:
         return {}
     rows = _DELEGATIONS.all(tx, of=platform_domain_id, names=list(fqdns))
@@ -352,7 +353,7 @@ def find_delegations(tx: Tx, platform_domain_id: int, fqdns: Collection[str]) ->
 
 
 def stream_delegations(tx: Tx, platform_domain_id: int) -> Iterator[tuple[str, Delegation]]:
-    """Yield all names of a platform domain that `is_delegated`, in alphabetical order, each with its delegation."""
+    """Yield the name and delegation of each delegated name of a platform domain (`lifecycle.is_delegated`), in alphabetical order."""
     query = _DELEGATED.order_by(subdomains.c.fqdn).execution_options(**STREAMED)
     for row in tx.connection.execute(query, {"of": platform_domain_id}):
         yield row[0], read_delegation(*row[1:])
@@ -418,7 +419,7 @@ def _publication(tx: Tx, platform_domain: PlatformDomain, generation: object) ->
 
 
 def _as_added(platform_domain: PlatformDomain, delegation: Delegation, row: Mapping[str, Any]) -> Subdomain:
-    """Return the subdomain that a new row stores, without its id: columns that are not given are null."""
+    """Return the subdomain of a new row, with the id 0. Missing columns are None."""
     joined = {
         name: getattr(platform_domain, columns[0].name)
         for name, columns in _ELSEWHERE.items()
@@ -430,7 +431,7 @@ def _as_added(platform_domain: PlatformDomain, delegation: Delegation, row: Mapp
 
 
 def delegation_counts(delegation: Delegation) -> dict[str, int]:
-    """Return the columns with the number of a delegation's records."""
+    """Return the values of `nameserver_count` and `ds_record_count`."""
     return {"nameserver_count": len(delegation.nameservers), "ds_record_count": len(delegation.ds_records)}
 
 
@@ -439,8 +440,8 @@ _CHANGED = Prepared(_CHANGE)
 
 
 def update_subdomain(tx: Tx, subdomain_id: int, **values: object) -> None:
-    """Change columns of a subdomain, and its dates if they depend on one of these columns."""
-    if "generation" in values:  # those of `NEXT_GENERATION`, which the prepared statement has
+    """Change columns of a subdomain, and recompute its dates if they depend on one of these columns."""
+    if "generation" in values:  # the prepared statement has the columns of `NEXT_GENERATION`
         given = {name: value for name, value in values.items() if name not in NEXT_GENERATION}
         _CHANGED_NEXT_GENERATION.run(tx, of=subdomain_id, updated_at=tx.now, **change_moment(tx.now), **given)
     else:
@@ -453,12 +454,12 @@ _SET_DATES = Prepared(_CHANGE.values(due_at=bindparam("due"), loss_at=bindparam(
 
 
 def set_dates(tx: Tx, subdomain_id: int, *, due_at: datetime | None, loss_at: datetime | None) -> None:
-    """Store when the sweep next looks at a name, and when the name is lost."""
+    """Store when the sweep next processes a name, and when its user loses the name."""
     _SET_DATES.run(tx, of=subdomain_id, due=due_at, loss=loss_at)
 
 
 def redate(tx: Tx, subdomain_ids: Iterable[int]) -> None:
-    """Compute and store the dates of these names, which the transaction has locked."""
+    """Compute and store the dates of these names. The transaction has locked them."""
     found = [(each.id, dates_of(each, tx.now)) for each in list_subdomains(tx, subdomain_ids)]
     _SET_DATES.run_many(
         tx, [{"of": each, "due": dates.due_at, "loss": dates.loss_at} for each, dates in found]
@@ -484,20 +485,20 @@ NEXT_GENERATION: dict[str, Any] = {
     "attempts": 0,
     "next_attempt_at": None,
 }
-"""The columns of the next generation. On a primary the publisher publishes it; on the built-in name server its commit does.
+"""The columns of the next generation. The publisher publishes it on a primary. On the built-in name server it is published at the commit.
 
-The database increments the generation: if two writers computed the same next one, one of their changes would count as published.
+The database increments the generation: if two writers computed the same number, one change would count as published without being so.
 """
 _CHANGED_NEXT_GENERATION = Prepared(_CHANGE.values(NEXT_GENERATION))
 
 
 def change_moment(now: datetime) -> dict[str, object]:
-    """Return the parameters of `NEXT_GENERATION`, of a change made now."""
+    """Return the parameters of `NEXT_GENERATION` for a change at an instant."""
     return {"changed_at": now, "zone_seconds": zone_seconds(now)}
 
 
 def followed_by_dns(subdomain: Subdomain) -> dict[str, Any]:
-    """Return the columns of the next generation if the name is, or may be, in the DNS; else none."""
+    """Return the columns of the next generation if the name is, or may be, in the DNS. Otherwise return an empty dict."""
     return NEXT_GENERATION if subdomain.generation > 0 else {}
 
 
@@ -505,7 +506,7 @@ TRASHED = subdomains.c.trashed_at.is_not(None)
 
 
 def stream_held(tx: Tx) -> Iterator[tuple[int, int, str, str, str]]:
-    """Yield the names that are held, live or in the trash: id, platform domain's id, label, fqdn and user's address."""
+    """Yield the names that are live or in the trash: id, platform domain's id, label, fqdn and user's address."""
     query = (
         select(
             subdomains.c.id,
@@ -540,7 +541,7 @@ terms = Table(
 )
 
 
-# Built once, because they run at every registration or timeline.
+# Prepared, because every registration or timeline runs them.
 _TERM_ADDED = Prepared(insert(terms))
 _NEWEST_TERMS = Prepared(
     select(*(terms.c[name] for name in Term.__slots__))
@@ -551,18 +552,18 @@ _NEWEST_TERMS = Prepared(
 
 
 def insert_term(tx: Tx, **values: object) -> None:
-    """Add a term of a name. Two terms of a name can't start at the same instant."""
+    """Store a term of a name. Two terms of a name can't start at the same instant."""
     _TERM_ADDED.run(tx, **{"created_at": tx.now, **values})
 
 
 def list_terms(tx: Tx, subdomain_id: int, limit: int) -> list[Term]:
-    """Return the newest terms of a name up to a limit, the oldest first."""
+    """Return up to `limit` of the newest terms of a name, oldest first."""
     rows = _NEWEST_TERMS.all(tx, of=subdomain_id, at_most=limit)
     return [Term(*row) for row in rows][::-1]
 
 
 def was_published(tx: Tx, platform_domain_id: int, fqdn: str) -> bool:
-    """True if the zone had this name under a row that is released now."""
+    """True if a released row of this name was published in the zone."""
     query = select(subdomains.c.id).where(
         RELEASED
         & (subdomains.c.fqdn == fqdn)
@@ -573,7 +574,7 @@ def was_published(tx: Tx, platform_domain_id: int, fqdn: str) -> bool:
 
 
 def settle_generation(tx: Tx, subdomain_id: int, generation: int) -> None:
-    """Record that a generation needs no publishing, without an attempt."""
+    """Store a generation as published without an attempt, because it needs no change of the zone."""
     tx.connection.execute(
         update(subdomains)
         .where((subdomains.c.id == subdomain_id) & (subdomains.c.generation == generation))
@@ -588,7 +589,7 @@ def settle_generation(tx: Tx, subdomain_id: int, generation: int) -> None:
 
 
 _ANOTHERS = (subdomains.c.user_id != bindparam("asking")) & subdomains.c.released_at.is_(None)
-# A skeleton that equals the label, as most do, is not stored: the index of names finds it.
+# Most skeletons equal their label. These are not stored, because the index of names finds them.
 _HELD_LOOK_ALIKES = Prepared(
     union_all(
         select(subdomains.c.id).where((subdomains.c.fqdn == bindparam("name")) & _ANOTHERS),
@@ -602,7 +603,7 @@ _HELD_LOOK_ALIKES = Prepared(
 
 
 def is_look_alike_held(tx: Tx, platform_domain: PlatformDomain, skeleton: str, user_id: int) -> bool:
-    """True if another user holds a name with this skeleton under the platform domain: live, in the trash or cooling off."""
+    """True if another user's name under the platform domain has this skeleton, live, in the trash or cooling off."""
     name = f"{skeleton}.{platform_domain.domain}"
     return bool(_HELD_LOOK_ALIKES.all(tx, asking=user_id, name=name, looks=skeleton, of=platform_domain.id))
 
@@ -610,7 +611,7 @@ def is_look_alike_held(tx: Tx, platform_domain: PlatformDomain, skeleton: str, u
 def list_look_alikes(
     tx: Tx, platform_domain: PlatformDomain, skeleton: str, user_id: int, besides_id: int
 ) -> list[str]:
-    """Return the labels of other users' names with this skeleton under the platform domain, besides one name."""
+    """Return the labels of other users' names with this skeleton under the platform domain, without the name `besides_id`."""
     name = f"{skeleton}.{platform_domain.domain}"
     rows = _HELD_LOOK_ALIKES.all(tx, asking=user_id, name=name, looks=skeleton, of=platform_domain.id)
     ids = {row[0] for row in rows} - {besides_id}
@@ -620,11 +621,11 @@ def list_look_alikes(
 # Publication
 
 NAMED_MAX = 1000
-"""How many rows one statement names at most, by their ids or names."""
+"""The maximum number of ids or names in one statement."""
 
 
 def in_pieces(items: Sequence[T]) -> Iterator[Sequence[T]]:
-    """Yield the items in their order, at most `NAMED_MAX` at a time: a whole zone is too many for one statement."""
+    """Yield the items in batches of up to `NAMED_MAX`, because a whole zone doesn't fit into one statement."""
     for start in range(0, len(items), NAMED_MAX):
         yield items[start : start + NAMED_MAX]
 
@@ -641,12 +642,12 @@ _SETTLED = Prepared(
 
 
 def list_settled(tx: Tx, subdomain_ids: Collection[int]) -> list[int]:
-    """Return those of these names whose last change is published or has failed."""
+    """Return the ids of the given names whose latest generation is published, or failed to publish."""
     return [row[0] for row in _SETTLED.all(tx, ids=list(subdomain_ids))]
 
 
 def list_waiting_ids(tx: Tx, platform_domain_id: int) -> list[int]:
-    """Return all names of this platform domain that wait for publication, due or not."""
+    """Return the ids of this platform domain's names that wait for publication, also of those that are not due."""
     query = select(subdomains.c.id).where(
         (subdomains.c.platform_domain_id == platform_domain_id) & UNPUBLISHED
     )
@@ -654,7 +655,7 @@ def list_waiting_ids(tx: Tx, platform_domain_id: int) -> list[int]:
 
 
 def republish(tx: Tx, subdomain_ids: Iterable[int]) -> None:
-    """Have these names published again, as they are stored: on a primary by the publisher, on the built-in name server at once."""
+    """Give these names their next generation, without other changes, so that they are published again."""
     for ids in in_pieces(sorted(subdomain_ids)):
         tx.connection.execute(
             update(subdomains)
@@ -665,7 +666,7 @@ def republish(tx: Tx, subdomain_ids: Iterable[int]) -> None:
 
 
 def count_held(tx: Tx, platform_domain_id: int) -> tuple[int, int, int]:
-    """Return how many names of a platform domain are live, in the trash, and cooling off."""
+    """Return the numbers of a platform domain's names that are live, in the trash, and cooling off."""
     state = case((~TRASHED, "live"), (NOT_PURGED, "trash"), else_="cooling_off")
     query = (
         select(state, func.count())
@@ -677,7 +678,7 @@ def count_held(tx: Tx, platform_domain_id: int) -> tuple[int, int, int]:
 
 
 def count_paid_beyond(tx: Tx, platform_domain_id: int, until: datetime) -> tuple[int, datetime | None]:
-    """Return how many names of a platform domain cost credits and expire after an instant, and the last expiry."""
+    """Return the number of a platform domain's paid names that expire after an instant, and their last expiry (None without such names)."""
     query = select(func.count(), func.max(subdomains.c.expires_at)).where(
         (subdomains.c.platform_domain_id == platform_domain_id)
         & NOT_PURGED
@@ -689,7 +690,7 @@ def count_paid_beyond(tx: Tx, platform_domain_id: int, until: datetime) -> tuple
 
 
 def stream_holders(tx: Tx, platform_domain_id: int) -> Iterator[tuple[int, list[str]]]:
-    """Yield each user who holds names of a platform domain, live or in the trash, with these names."""
+    """Yield the id of each user with names under a platform domain, live or in the trash, and these names."""
     query = (
         select(subdomains.c.user_id, subdomains.c.fqdn)
         .where((subdomains.c.platform_domain_id == platform_domain_id) & NOT_PURGED)
@@ -705,7 +706,7 @@ WAITS = (
     .where((subdomains.c.platform_domain_id == bindparam("of")) & UNPUBLISHED)
     .where((_OF_NAME & subdomains.c.released_at.is_(None)) | (_OF_NAME & RELEASED))  # each half has its index
 )
-"""The rows of a name of a platform domain that wait for publication."""
+"""The query of the rows that wait for publication under a platform domain and name."""
 _WAITS = Prepared(WAITS.limit(1))
 
 

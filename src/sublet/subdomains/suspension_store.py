@@ -30,24 +30,24 @@ def _held_with(user_id: int) -> ColumnElement[bool]:
 
 
 def list_suspendable(tx: Tx, user_id: int) -> Iterator[Subdomain]:
-    """Return a user's names, live or in the trash, that are not suspended, locked and in order of id."""
+    """Lock and return a user's names, live or in the trash, that are not suspended, in order of id."""
     return _locked(tx, _suspendable(user_id))
 
 
 def list_held_with(tx: Tx, user_id: int) -> Iterator[Subdomain]:
-    """Return a user's names, live or in the trash, that were suspended with the user, locked and in order of id."""
+    """Lock and return a user's names, live or in the trash, that were suspended with the user, in order of id."""
     return _locked(tx, _held_with(user_id))
 
 
 def _locked(tx: Tx, wanted: ColumnElement[bool]) -> Iterator[Subdomain]:
-    # First the locks, in order of id as always; then the rows as they are under the locks.
+    # Lock in order of id, then read the rows, because they may have changed before the locks.
     order = select(subdomains.c.id).where(wanted).order_by(subdomains.c.id)
     tx.connection.execute(order.with_for_update(key_share=True)).all()
     return stream(tx, select_subdomains().where(wanted).order_by(subdomains.c.id))
 
 
 def suspend_all(tx: Tx, user_id: int, reason: str) -> None:
-    """Suspend the names of `list_suspendable` with their user."""
+    """Suspend the names of `list_suspendable` together with their user."""
     _change_suspension(
         tx, _suspendable(user_id), suspended_at=tx.now, suspended_reason=reason, held_with_user=True
     )
@@ -66,12 +66,12 @@ def unsuspend_all(tx: Tx, user_id: int) -> None:
 
 
 def keep_suspended(tx: Tx, user_id: int) -> None:
-    """Keep the names of `list_held_with` suspended on their own."""
+    """Keep the names of `list_held_with` suspended independently of their user."""
     tx.connection.execute(update(subdomains).where(_held_with(user_id)).values(held_with_user=False))
 
 
 def _change_suspension(tx: Tx, wanted: ColumnElement[bool], **values: Any) -> None:
-    """Change names, and have the sweep check their dates. Those that are or may be in the DNS get their next generation."""
+    """Change names, and make them due for the sweep. Names that are, or may be, in the DNS get their next generation."""
     changed = values | {"updated_at": tx.now, "due_at": tx.now}
     in_dns = subdomains.c.generation > 0
     next_ones = update(subdomains).where(wanted & in_dns).values(**changed, **NEXT_GENERATION)
@@ -80,7 +80,7 @@ def _change_suspension(tx: Tx, wanted: ColumnElement[bool], **values: Any) -> No
 
 
 def list_suspensions(tx: Tx, user_id: int) -> list[AuditEvent]:
-    """Return the audit events of suspensions of a user, and of names in any state while they were the user's, the oldest first."""
+    """Return the audit events of suspensions of a user and, while the user held them, of names in any state; oldest first."""
     once_held = (subdomains.c.user_id == user_id) | subdomains.c.id.in_(_moved_from(user_id))
     found = list_events(tx, "user", [user_id], [f"user.{each}" for each in _SUSPENSION_ACTIONS])
     of_names = list_events(
@@ -91,7 +91,7 @@ def list_suspensions(tx: Tx, user_id: int) -> list[AuditEvent]:
     )
     query = select(subdomains.c.id, subdomains.c.user_id).where(once_held)
     holders = {row[0]: row[1] for row in tx.connection.execute(query)}
-    # Backwards from the present user, because each transfer tells who held the name before it.
+    # Go back in time from the current holder. Each transfer names the holder before it.
     for event in reversed(of_names):
         if event.action == _TRANSFER and event.before is not None:
             holders[event.object_id] = event.before["user_id"]
@@ -101,7 +101,7 @@ def list_suspensions(tx: Tx, user_id: int) -> list[AuditEvent]:
 
 
 def _moved_from(user_id: int) -> Select[tuple[int]]:
-    """Return the query of the ids of names that were transferred from a user. It reads all transfers."""
+    """Return a query of the ids of names that were transferred from a user. The query reads all transfers."""
     events = audit_events.c
     is_transfer = (events.object_type == "subdomain") & (events.action == _TRANSFER)
     return select(events.object_id).where(is_transfer & (events.before["user_id"].as_integer() == user_id))

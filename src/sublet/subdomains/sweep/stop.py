@@ -10,13 +10,13 @@ from sublet.subdomains.sweep.store import SweepState
 
 
 def stop_sweep(tx: Tx, actor: Actor, reason: str | None = None, *, losses: int = 0) -> SweepState:
-    """Stop the sweep until the operator resumes it. Publishing goes on.
+    """Stop the sweep until the operator resumes it. Publishing continues.
 
-    `losses` is how many names the sweep was about to take. `resume_sweep` then allows that many.
+    `losses` is the number of losses that the sweep was about to cause. `resume_sweep` allows as many.
 
     Raises, in this order:
         ValidationFailed: the reason is too long or has unprintable characters.
-        Conflict: it is stopped already.
+        Conflict: the sweep is stopped already.
     """
     state = store.lock_sweep_state(tx)
     text, errors = check_reason(reason)
@@ -31,12 +31,12 @@ def stop_sweep(tx: Tx, actor: Actor, reason: str | None = None, *, losses: int =
 
 
 def resume_sweep(tx: Tx, actor: Actor) -> SweepState:
-    """Confirm that the clock is right, and allow as many losses as the sweep was about to cause when it stopped.
+    """Resume the sweep for the operator, who has checked the clock. Allow as many losses as the sweep was about to cause.
 
-    The worker resumes at its next look, by its own clock. It stops again if more names are about to be lost by then.
+    The worker resumes within a second. It stops the sweep again if more names are due for a loss by then.
 
     Raises:
-        Conflict: it is not stopped.
+        Conflict: the sweep is not stopped.
     """
     state = store.lock_sweep_state(tx)
     if state.stopped_at is None or state.resumed:
