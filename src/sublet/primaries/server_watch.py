@@ -17,7 +17,7 @@ from sublet.platform_domains.model import PlatformDomain
 from sublet.primaries.primary_zone import FindPrimary
 from sublet.primaries.zone_serials import SerialAnswer, SerialQuestions
 from sublet.processes.repeat import repeat
-from sublet.subdomains.sweep.clockwork import Monotonic, monotonic_seconds
+from sublet.subdomains.sweep.runner import Monotonic, monotonic_seconds
 
 POLL_SECONDS = 5.0
 TIMEOUT_SECONDS = 2.0
