@@ -8,6 +8,7 @@ from sublet import audit
 from sublet.audit import Actor
 from sublet.db import Tx
 from sublet.dns.names import InvalidName, ancestors, parse_domain_name
+from sublet.dns.serial import next_serial
 from sublet.errors import Conflict, FieldError, ValidationFailed, validation_failed
 from sublet.platform_domains import store, zone_store
 from sublet.platform_domains.find import find_platform_domain
@@ -125,7 +126,7 @@ def edit_platform_domain(
     after: dict[str, Any] = {name: values[name] for name in settings if values[name] != before[name]}
     if after:
         if "serial" not in after and any(SETTINGS[name].in_apex for name in after):
-            after["serial"] = found.serial % (2**32 - 1) + 1  # RFC 1982; serials here are never 0
+            after["serial"] = next_serial(found.serial)
         store.update_platform_domain(tx, found.id, **storable(after))
         audit.record(
             tx,

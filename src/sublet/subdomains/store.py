@@ -44,10 +44,11 @@ from sqlalchemy.exc import IntegrityError
 from sublet.accounts.store import users, within_names
 from sublet.audit import Actor, AuditEvent, audit_events, list_events
 from sublet.db import Pages, Prepared, Query, Tx
+from sublet.dns.serial import served_serial, zone_seconds
 from sublet.dns.types import Delegation, DsRecord, GlueEntry
 from sublet.ids import Position
 from sublet.platform_domains.model import ADMIN, PlatformDomain
-from sublet.platform_domains.store import platform_domains, served_serial, zone_seconds
+from sublet.platform_domains.store import platform_domains
 from sublet.schema import BIG_ID, STREAMED, Instant, metadata, older, violates
 from sublet.subdomains.lifecycle import RENEWAL_REST
 from sublet.subdomains.milestones import dates_of
