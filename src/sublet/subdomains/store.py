@@ -34,9 +34,10 @@ from sqlalchemy.exc import IntegrityError
 
 from sublet.accounts.store import users
 from sublet.db import Prepared, Query, Tx
+from sublet.dns.serial import served_serial, zone_seconds
 from sublet.dns.types import Delegation, DsRecord, GlueEntry
 from sublet.platform_domains.model import PlatformDomain
-from sublet.platform_domains.store import platform_domains, served_serial, zone_seconds
+from sublet.platform_domains.store import platform_domains
 from sublet.schema import BIG_ID, STREAMED, Instant, metadata, violates
 from sublet.subdomains.milestones import dates_of
 from sublet.subdomains.model import ShownSubdomain, Subdomain, Term
