@@ -123,7 +123,7 @@ def test_stores_filter_by_the_holder_and_not_by_the_person_who_acts() -> None:
     assert of_holders == {
         "credits/store.py",
         "subdomains/find.py",
-        "subdomains/store.py",
+        "subdomains/list_store.py",
         "subdomains/transfers/find.py",
         "tickets/find.py",
         "tickets/store.py",

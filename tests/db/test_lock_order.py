@@ -22,7 +22,7 @@ from sublet.primaries.publishing import (
     record_zone_fault,
     settle_fence,
 )
-from sublet.subdomains import store
+from sublet.subdomains import published_owner_store, store
 from sublet.subdomains.delete import delete
 from sublet.subdomains.edit_zone_settings import edit_zone_settings
 from sublet.subdomains.model import Register, UpdateNameservers
@@ -132,7 +132,9 @@ def test_a_refusal_waits_for_whoever_learns_from_the_fence(pair: tuple[Registry,
         lambda tx: record_publication(tx, {item.subdomain_id: Result(item, serial=7)}, batch),
     )
     assert registry.subdomain(item.subdomain_id).published_generation == 1
-    assert registry.read(store.list_owners, [item.subdomain_id]) == {item.subdomain_id: {SHOP: True}}
+    assert registry.read(published_owner_store.list_owners, [item.subdomain_id]) == {
+        item.subdomain_id: {SHOP: True}
+    }
 
 
 def test_a_publication_is_recorded_while_its_user_is_locked(pair: tuple[Registry, Engine]) -> None:

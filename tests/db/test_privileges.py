@@ -140,7 +140,7 @@ def _use_sessions(service: RunningService, member: Registrant) -> None:
 
 def _is_idle(service: RunningService) -> bool:
     def ask(tx: Any) -> bool:
-        state = sweep_store.find_clockwork(tx)
+        state = sweep_store.find_sweep_state(tx)
         return state.seen_at is not None and (tx.now - state.seen_at).total_seconds() < 86_400
 
     if service.read(_clocks_went_apart):
@@ -150,7 +150,7 @@ def _is_idle(service: RunningService) -> bool:
 
 def _clocks_went_apart(tx: Any) -> bool:
     """The worker reads its two clocks one after the other, and the test may have put both on in between."""
-    state = sweep_store.find_clockwork(tx)
+    state = sweep_store.find_sweep_state(tx)
     return not state.resumed and str(state.stopped_reason).startswith("The clock jumped")
 
 

@@ -12,7 +12,7 @@ from sublet.primaries import primary_zone
 from sublet.primaries import store as publish_store
 from sublet.primaries.judgement import NOT_APPLIED, PARTIAL, SENTENCES
 from sublet.primaries.primary import send_update
-from sublet.subdomains import store
+from sublet.subdomains import published_owner_store
 from support.name_servers import KINDS, NameServerProcess
 from support.primary_faults import HEALED_SECONDS, changed, healed, no_rights, register, shown, state
 from support.repetitions import share
@@ -139,5 +139,5 @@ def test_what_was_never_sent_is_not_taken_out(on: ServiceOn, ada: Registrant) ->
 def _is_settled(tx: Tx, fqdn: str) -> bool:
     """Whether nothing is left to publish, nor any owner that would be taken for ours."""
     domain_id = find_platform_domain(tx, ZONE).id
-    owners = store.list_published_owners_of_zone(tx, domain_id)
+    owners = published_owner_store.list_published_owners_of_zone(tx, domain_id)
     return fqdn not in owners and not publish_store.list_waiting(tx, domain_id, 1)

@@ -10,11 +10,11 @@ from sublet.subdomains.lifecycle import (
     ALLOWED,
     STATUS_LABELS,
     auto_renew_at,
+    closing_allows_restore,
     derive_status,
     grace_ends_at,
     is_delegated,
     is_restorable,
-    is_restore_open,
     lost_at,
     next_term_start,
     provisioning_status,
@@ -23,7 +23,7 @@ from sublet.subdomains.lifecycle import (
     restorable_until,
     term_end,
 )
-from sublet.subdomains.milestones import milestones_of
+from sublet.subdomains.milestones import planned_milestones
 from sublet.subdomains.model import STATUSES, Subdomain
 from support.sample_subdomain import DAY, NAME, NOW, SERVED
 
@@ -270,10 +270,10 @@ def test_a_closing_platform_domain_keeps_names_to_its_date_and_renews_none() -> 
         assert grace_ends_at(closing) == until
         assert auto_renew_at(closing) is None
         assert not renewal_available(closing, NAME.expires_at)
-        assert milestones_of(closing) == ()
+        assert planned_milestones(closing) == ()
         trashed = replace(closing, trashed_at=NOW)
         over_at = min(until, NAME.expires_at)
-        assert is_restore_open(trashed, over_at - timedelta(microseconds=1))
-        assert not is_restore_open(trashed, over_at)
+        assert closing_allows_restore(trashed, over_at - timedelta(microseconds=1))
+        assert not closing_allows_restore(trashed, over_at)
     assert grace_ends_at(replace(closing, suspended_at=NOW)) is None
-    assert is_restore_open(replace(NAME, trashed_at=NOW), NAME.expires_at + DAY)
+    assert closing_allows_restore(replace(NAME, trashed_at=NOW), NAME.expires_at + DAY)

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from sublet.subdomains.lifecycle import lost_at
-from sublet.subdomains.milestones import Dates, dates_of, milestones_of, next_milestone_at, reached
+from sublet.subdomains.milestones import SweepDates, dates_of, next_milestone_at, planned_milestones, reached
 from sublet.subdomains.model import Subdomain
 from sublet.subdomains.sweep.brake import away_reason, behind_reason, jump_reason, losses_reason
 from sublet.subdomains.sweep.mail import not_renewed_mail, reminder_mail, renewed_mail
@@ -32,7 +32,7 @@ names = st.builds(
 
 
 def days(name: Subdomain) -> list[tuple[str, int]]:
-    return [(each.kind, (each.at - NOW).days) for each in milestones_of(name)]
+    return [(each.kind, (each.at - NOW).days) for each in planned_milestones(name)]
 
 
 def test_the_milestones_of_a_year() -> None:
@@ -75,7 +75,7 @@ def test_a_reminder_from_before_the_term_is_none() -> None:
 )
 def test_dates_of(facts: dict[str, object], due_days: int | None, loss_days: int | None) -> None:
     expected = (None if each is None else NOW + each * DAY for each in (due_days, loss_days))
-    assert dates_of(replace(NAME, **facts), NOW) == Dates(*expected)
+    assert dates_of(replace(NAME, **facts), NOW) == SweepDates(*expected)
 
 
 @given(names)
@@ -128,7 +128,9 @@ def test_each_is_reached_once_in_its_order(name: Subdomain, later_days: int) -> 
     assert reached(name, {(each.kind, each.about) for each in found}, now) == ()
     upcoming = next_milestone_at(name, now)
     assert upcoming is None or upcoming > now
-    assert len(found) + sum(each.at > now for each in milestones_of(name)) == len(milestones_of(name))
+    assert len(found) + sum(each.at > now for each in planned_milestones(name)) == len(
+        planned_milestones(name)
+    )
 
 
 # The brake

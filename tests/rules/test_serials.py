@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sublet.dns.serial import UNKNOWN_CAUSES, is_newer, lacks_since, standing_of
+from sublet.dns.serial import UNKNOWN_CAUSES, is_newer, lacks_since, next_serial, standing_of, went_back
 from sublet.primaries.primary import CAUSES
 
 SERIALS = st.integers(0, 2**32 - 1)
@@ -36,6 +36,26 @@ def test_none_is_newer_than_itself_or_than_the_one_opposite(serial: int) -> None
     assert not is_newer(serial, serial)
     assert not is_newer(serial, opposite)
     assert not is_newer(opposite, serial)
+
+
+@pytest.mark.parametrize(
+    ("before", "serial", "back"),
+    [
+        (7, 7, False),
+        (7, 8, False),
+        (8, 7, True),
+        (4294967295, 0, False),
+        (0, 4294967295, True),
+        (0, 2**31, True),
+    ],
+)
+def test_what_went_back(before: int, serial: int, back: bool) -> None:
+    assert went_back(serial, before) == back
+
+
+def test_the_next_serial_is_newer_and_never_0() -> None:
+    assert (next_serial(1), next_serial(4294967295)) == (2, 1)
+    assert is_newer(1, than=4294967295)
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,7 @@ def _is_swept(service: RunningService, since: datetime) -> bool:
     """Tell whether the sweep has done all that was due at an instant, and the DNS follows."""
 
     def ask(tx: Tx) -> bool:
-        seen_at = sweep_store.find_clockwork(tx).seen_at
+        seen_at = sweep_store.find_sweep_state(tx).seen_at
         is_done = not sweep_store.list_due(tx, 1) and not sweep_store.list_losses(tx, 1)
         return seen_at is not None and seen_at >= since and is_done and not publish_store.count_waiting(tx)
 

@@ -34,7 +34,7 @@ from sublet.primaries.plan import plan_changes
 from sublet.primaries.publishing import Batch, Result, begin_publication, record_publication
 from sublet.schema import metadata
 from sublet.subdomains import store
-from sublet.subdomains.milestones import Dates
+from sublet.subdomains.milestones import SweepDates
 from sublet.subdomains.model import OperatorPermission, Register, Subdomain
 from sublet.subdomains.register import register
 from sublet.subdomains.store import list_names_held
@@ -139,11 +139,11 @@ class Registry:
         assert found is not None
         return found
 
-    def dates(self) -> dict[int, Dates]:
+    def dates(self) -> dict[int, SweepDates]:
         """The stored dates of all names that aren't released, by id."""
         columns = (store.subdomains.c.id, store.subdomains.c.due_at, store.subdomains.c.loss_at)
         query = select(*columns).where(store.subdomains.c.released_at.is_(None))
-        return self.read(lambda tx: {row[0]: Dates(*row[1:]) for row in tx.connection.execute(query)})
+        return self.read(lambda tx: {row[0]: SweepDates(*row[1:]) for row in tx.connection.execute(query)})
 
     def balance(self, name: str = "ann") -> int:
         """A user's credits."""

@@ -222,7 +222,7 @@ class RunningService:
 
     def believe_clock(self) -> None:
         """Store that the sweep ran just now, but leave due steps undone."""
-        self.write(lambda tx: sweep_store.update_clockwork(tx, seen_at=tx.now))
+        self.write(lambda tx: sweep_store.update_sweep_state(tx, seen_at=tx.now))
 
     def _run(self, mode: str, fn: Callable[[Tx], R]) -> R:
         async def run() -> R:

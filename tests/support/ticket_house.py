@@ -18,7 +18,7 @@ from sublet.errors import Refusal
 from sublet.platform_domains import store as platform_domain_store
 from sublet.schema import metadata
 from sublet.subdomains import store as subdomain_store
-from sublet.tickets.find import show_for_staff
+from sublet.tickets.find import find_for_staff_with_messages
 from sublet.tickets.model import OpenTicket, Ticket
 from sublet.tickets.open_ticket import open_ticket
 
@@ -89,7 +89,7 @@ class House:
 
     def ticket(self, ticket_id: int) -> Ticket:
         with self.tx() as tx:
-            return show_for_staff(tx, str(ticket_id))
+            return find_for_staff_with_messages(tx, str(ticket_id))
 
     def suspend(self, name: str) -> None:
         with self.tx() as tx:

@@ -67,9 +67,9 @@ def _watched(worker: Worker) -> Worker:
     publisher = worker.publisher
     note_stale, change = publisher._note_stale, publisher._change
 
-    async def counted_stale(*args: object) -> bool:
+    async def counted_stale(*args: object) -> None:
         worker.stale += 1
-        return await note_stale(*args)  # type: ignore[arg-type]
+        await note_stale(*args)  # type: ignore[arg-type]
 
     async def counted_change(batch: object) -> object:
         worker.took[batch.zone] += len(batch.items)  # type: ignore[attr-defined]

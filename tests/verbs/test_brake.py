@@ -172,7 +172,7 @@ def test_a_clock_put_back_asks_too(registry: Registry, ago: timedelta) -> None:
     registry.write(resume_sweep, OPERATOR)
     assert registry.sweep().stopped_reason is None
     assert trashed(registry) == 0
-    assert registry.read(sweep_store.find_clockwork).seen_at == registry.now
+    assert registry.read(sweep_store.find_sweep_state).seen_at == registry.now
     assert registry.live(days=16 + ago.days)["trashed"] == 2
 
 

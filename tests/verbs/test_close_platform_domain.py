@@ -11,13 +11,13 @@ from sublet.platform_domains.offers import offer_mode
 from sublet.subdomains.close_platform_domain import close_platform_domain, keep_platform_domain
 from sublet.subdomains.delete import delete
 from sublet.subdomains.lifecycle import allowed_actions, lost_at
+from sublet.subdomains.list_store import list_own
 from sublet.subdomains.model import Register, SubdomainFilter
 from sublet.subdomains.register import register
 from sublet.subdomains.remove_platform_domain import remove_platform_domain
 from sublet.subdomains.renew import renew
 from sublet.subdomains.restore import operator_restore, restore
 from sublet.subdomains.set_auto_renew import set_auto_renew
-from sublet.subdomains.store import list_own
 from sublet.subdomains.suspend import suspend
 from sublet.subdomains.sweep.store import count_losses_by_rule
 from sublet.subdomains.timeline import events_ahead

@@ -18,13 +18,13 @@ from sublet.errors import (
 )
 from sublet.organizations.create_organization import create_organization
 from sublet.subdomains.find import find_in_account
+from sublet.subdomains.list_store import list_own
 from sublet.subdomains.model import Register, SubdomainFilter
 from sublet.subdomains.register import register
 from sublet.subdomains.renew import renew
 from sublet.subdomains.set_auto_renew import set_auto_renew
-from sublet.subdomains.store import list_own
 from sublet.subdomains.transfer import transfer
-from sublet.tickets.find import show_own
+from sublet.tickets.find import find_own_with_messages
 from sublet.tickets.model import OpenTicket
 from sublet.tickets.open_ticket import open_ticket
 from sublet.tickets.reply import reply
@@ -144,18 +144,18 @@ def test_tickets_are_the_organizations(registry: Registry) -> None:
     ann, ben = (working_for(registry, organization_id, name) for name in ("ann", "ben"))
     take(registry, ben)
     number = str(registry.write(open_ticket, ben, OpenTicket("Help", "Please.", fqdn=SHOP)).id)
-    ticket = registry.read(show_own, ann, number)
+    ticket = registry.read(find_own_with_messages, ann, number)
     assert (ticket.requester_email, ticket.messages[0].author_name) == ("ben@example.org", "Ben")
     registry.write(staff_reply, OPERATOR, number, "Done.", "Olga")
     registry.write(reply, ann, number, "Thank you.")
-    assert [each.author_name for each in registry.read(show_own, ben, number).messages] == [
+    assert [each.author_name for each in registry.read(find_own_with_messages, ben, number).messages] == [
         "Ben",
         "Olga",
         "Ann",
     ]
     for actor in (registry.actor(), registry.actor("ben")):
         with registry.refuses(TicketNotFound):
-            registry.read(show_own, actor, number)
+            registry.read(find_own_with_messages, actor, number)
     assert registry.doctor() == []
 
 

@@ -16,7 +16,7 @@ from sublet.primaries.publishing import (
     record_zone_fault,
     settle_fence,
 )
-from sublet.subdomains import store
+from sublet.subdomains import published_owner_store
 from sublet.subdomains.edit_zone_settings import edit_zone_settings
 from sublet.subdomains.model import UpdateNameservers
 from sublet.subdomains.update_nameservers import update_nameservers
@@ -86,7 +86,7 @@ def test_an_update_applied_after_its_name_was_refused_is_known_to_be_ours(on_pri
     on_primary.write(record_refusal, on_primary.domains[ZONE], result)
     # That one takes its records out, and then the lost update is applied after all.
     assert _settle(on_primary, lost.fence, lost.next_fence) == "applied"
-    owners = on_primary.read(store.list_owners, [item.subdomain_id])
+    owners = on_primary.read(published_owner_store.list_owners, [item.subdomain_id])
     assert owners == {item.subdomain_id: {SHOP: True}}
     on_primary.advance(minutes=2)
     assert _begin(on_primary).items[0].new_owners == frozenset()

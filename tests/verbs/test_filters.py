@@ -19,8 +19,9 @@ from sublet.platform_domains.store import (
     platform_domains,
 )
 from sublet.subdomains.lifecycle import derive_status, is_restorable, renewal_available
+from sublet.subdomains.list_store import list_all, list_own
 from sublet.subdomains.model import STATUSES, ShownSubdomain, Subdomain, SubdomainFilter
-from sublet.subdomains.store import list_all, list_own, subdomains
+from sublet.subdomains.store import subdomains
 from support.registry import OPERATOR, START, Registry
 
 TICK = timedelta(microseconds=1)

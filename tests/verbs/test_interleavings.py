@@ -8,7 +8,7 @@ from sublet.credits.model import Payable
 from sublet.dns.types import GlueInput
 from sublet.errors import RenewalNotAvailable
 from sublet.primaries.publishing import Batch, Result, begin_publication, record_publication
-from sublet.subdomains import store
+from sublet.subdomains import published_owner_store, store
 from sublet.subdomains.model import UpdateNameservers
 from sublet.subdomains.renew import renew
 from sublet.subdomains.suspend import suspend
@@ -44,7 +44,7 @@ def test_a_late_record_of_one_publisher_forgets_nothing_of_another(registry: Reg
     second = _send(registry)
     _record(registry, first)
     _record(registry, second)
-    assert registry.read(store.list_published_owners, held.id) == {SHOP, HOST}
+    assert registry.read(published_owner_store.list_published_owners, held.id) == {SHOP, HOST}
     registry.write(update_nameservers, registry.actor(), SHOP, UpdateNameservers((OUTSIDE,)))
     registry.publish()
     assert {record.owner for record in registry.sent["example.test"]} == {SHOP}

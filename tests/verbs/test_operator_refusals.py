@@ -144,6 +144,12 @@ DOMAINS: list[Case] = [
     ("edit: none", lambda r: r.do(edit_platform_domain, "o.test", {"idn": False}), NotFound, ""),
     ("edit: nothing", lambda r: r.do(edit_platform_domain, DOMAIN, {}), ValidationFailed, ""),
     (
+        "edit: serial",
+        lambda r: r.do(edit_platform_domain, DOMAIN, {"serial": 2**31 + 2}),
+        ValidationFailed,
+        "serial",
+    ),
+    (
         "edit: days",
         lambda r: r.do(edit_platform_domain, DOMAIN, {"grace_days": -1}),
         ValidationFailed,

@@ -130,7 +130,7 @@ def test_a_sweep_that_was_stopped_for_so_long_has_to_be_resumed(registry: Regist
 def test_the_first_sweep_of_a_new_registry_does_not_take_a_wrong_clock_for_right(registry: Registry) -> None:
     """It was set up at the right time, and first served with the clock far ahead."""
     registry.now += AHEAD_MAX + TICK
-    assert "after it was last known to be right" in str(registry.sweep().stopped_reason)
+    assert "after the last known correct time" in str(registry.sweep().stopped_reason)
     with registry.refuses(ClockImplausible):
         registry.register("new.example.test")
     registry.now = START

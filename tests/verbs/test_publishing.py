@@ -16,7 +16,7 @@ from sublet.primaries.publishing import (
     begin_publication,
     record_publication,
 )
-from sublet.subdomains import store
+from sublet.subdomains import published_owner_store, store
 from sublet.subdomains.delete import delete
 from sublet.subdomains.lifecycle import derive_status
 from sublet.subdomains.model import UpdateNameservers
@@ -47,7 +47,7 @@ def _change(registry: Registry, *nameservers: str) -> None:
 
 
 def _owners(registry: Registry, subdomain_id: int) -> frozenset[str]:
-    return registry.read(store.list_published_owners, subdomain_id)
+    return registry.read(published_owner_store.list_published_owners, subdomain_id)
 
 
 def _zone(registry: Registry) -> list[tuple[str, str, str]]:

@@ -24,8 +24,8 @@ from sublet.platform_domains.model import PlatformDomain
 from sublet.platform_domains.store import find_platform_domain
 from sublet.primaries import store as publish_store
 from sublet.subdomains import delegation_store, store
+from sublet.subdomains.list_store import list_own
 from sublet.subdomains.model import SubdomainFilter
-from sublet.subdomains.store import list_own
 from sublet.subdomains.sweep import store as sweep_store
 from sublet.subdomains.sweep.plausible_clock import find_implausible_reason
 from sublet.subdomains.transfers.store import list_overdue, list_pending

@@ -14,8 +14,8 @@ from sublet.errors import (
 from sublet.subdomains.delete import delete
 from sublet.subdomains.lifecycle import derive_status
 from sublet.subdomains.model import Subdomain
-from sublet.subdomains.store import list_suspensions
 from sublet.subdomains.suspend import suspend, suspend_with_names, unsuspend, unsuspend_with_names
+from sublet.subdomains.suspension_store import list_suspensions
 from sublet.subdomains.view_zone import view_zones
 from support.registry import OPERATOR, Registry
 

@@ -20,7 +20,7 @@ from sublet.subdomains import store
 from sublet.subdomains.delete import delete
 from sublet.subdomains.edit_zone_settings import edit_zone_settings
 from sublet.subdomains.lifecycle import derive_status
-from sublet.subdomains.milestones import Dates, dates_of
+from sublet.subdomains.milestones import SweepDates, dates_of
 from sublet.subdomains.renew import renew
 from sublet.subdomains.restore import restore
 from sublet.subdomains.set_auto_renew import set_auto_renew
@@ -370,7 +370,7 @@ def test_a_registration_stores_its_dates_and_leaves_the_sweep_nothing_to_do(regi
     registry.register("paid.example.test", registration_mode="plus")
     registry.sweep()  # remembers that it ran
     stored = registry.dates()[name.id]
-    assert stored == Dates(registry.now + 305 * DAY, registry.now + 395 * DAY)
+    assert stored == SweepDates(registry.now + 305 * DAY, registry.now + 395 * DAY)
     before = registry.dump()
     registry.register("another.example.test", "ben")
     after = registry.dump()
@@ -396,8 +396,8 @@ def test_a_verb_that_changes_the_dates_stores_them(registry: Registry, verb: str
         if verb == "unsuspend":
             registry.write(unsuspend, OPERATOR, NAME)
     expires_at = name.expires_at + 365 * DAY
-    held = Dates(None, None)
-    expected = held if verb == "suspend" else Dates(expires_at - 60 * DAY, expires_at + 30 * DAY)
+    held = SweepDates(None, None)
+    expected = held if verb == "suspend" else SweepDates(expires_at - 60 * DAY, expires_at + 30 * DAY)
     assert registry.dates()[name.id] == expected
     assert not registry.read(is_sweep_due)
     assert registry.doctor() == []
@@ -492,5 +492,5 @@ def test_a_name_that_cannot_be_read_keeps_no_other_from_its_dates(registry: Regi
     assert [subdomain_id for subdomain_id, _ in swept.faults] == [broken.id]
     found = registry.dates()
     for each in names:
-        assert found[each.id] == Dates(each.registered_at + 305 * DAY, each.registered_at + 465 * DAY)
-    assert found[broken.id] == Dates(registry.now + FAULT_PAUSE, None)
+        assert found[each.id] == SweepDates(each.registered_at + 305 * DAY, each.registered_at + 465 * DAY)
+    assert found[broken.id] == SweepDates(registry.now + FAULT_PAUSE, None)

@@ -16,11 +16,12 @@ from sublet.subdomains.dependents import change_each
 from sublet.subdomains.purge import purge
 from sublet.subdomains.renew import renew
 from sublet.subdomains.set_auto_renew import set_auto_renew
-from sublet.subdomains.store import list_suspensions, list_terms
+from sublet.subdomains.store import list_terms
 from sublet.subdomains.suspend import suspend, unsuspend
+from sublet.subdomains.suspension_store import list_suspensions
 from sublet.subdomains.sweep.store import list_due
 from sublet.subdomains.transfer import transfer
-from sublet.tickets.find import show_own
+from sublet.tickets.find import find_own_with_messages
 from sublet.tickets.model import OpenTicket
 from sublet.tickets.open_ticket import open_ticket
 from support.registry import FREE_QUOTA, OPERATOR, Registry
@@ -68,7 +69,7 @@ def test_a_name_moves_with_all_that_is_its_own(registry: Registry) -> None:
     ]
     with registry.refuses(SubdomainNotFound):
         registry.write(delete, registry.actor(), SHOP)
-    assert registry.read(show_own, registry.actor("ann"), str(ticket.id)).subdomain == SHOP
+    assert registry.read(find_own_with_messages, registry.actor("ann"), str(ticket.id)).subdomain == SHOP
     registry.live(days=340)
     registry.grant("ben", 20)
     assert registry.write(renew, registry.actor("ben"), SHOP, Payable(confirm=True)).charged_credits == 11

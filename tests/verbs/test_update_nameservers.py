@@ -12,10 +12,10 @@ from sublet.errors import (
 )
 from sublet.subdomains.delete import delete
 from sublet.subdomains.lifecycle import allowed_actions, derive_status
+from sublet.subdomains.list_store import list_all
 from sublet.subdomains.model import Subdomain, SubdomainFilter, UpdateNameservers
 from sublet.subdomains.restore import restore
 from sublet.subdomains.retry import retry
-from sublet.subdomains.store import list_all
 from sublet.subdomains.suspend import evidence_of, suspend, unsuspend
 from sublet.subdomains.update_nameservers import update_nameservers
 from support.registry import FREE_QUOTA, OPERATOR, Registry

@@ -24,7 +24,7 @@ from sublet.subdomains.delete import delete
 from sublet.subdomains.model import Register
 from sublet.subdomains.purge import purge
 from sublet.subdomains.register import register
-from sublet.subdomains.sweep.store import update_clockwork
+from sublet.subdomains.sweep.store import update_sweep_state
 from sublet.subdomains.view_availability import Availability, view_availability
 from support.dangling_delegations import store_unchecked
 from support.registry import FREE_QUOTA, OPERATOR, START, Registry
@@ -98,7 +98,7 @@ class State:
             update(offers).where(of_domain & offers.c.mode.not_in(self.modes)).values(withdrawn_at=tx.now),
         ):
             tx.connection.execute(change)
-        update_clockwork(tx, seen_at=tx.now - timedelta(days=self.seen_days_ago))
+        update_sweep_state(tx, seen_at=tx.now - timedelta(days=self.seen_days_ago))
 
 
 def draw_state(draw: random.Random) -> State:

@@ -27,9 +27,9 @@ from sublet.health.plan_delegation import (
 )
 from sublet.health.view_health import plan_look, view_health
 from sublet.platform_domains.platform_domain import edit_platform_domain
+from sublet.subdomains.list_store import list_own
 from sublet.subdomains.model import Register, SubdomainFilter, UpdateNameservers
 from sublet.subdomains.register import register
-from sublet.subdomains.store import list_own
 from sublet.subdomains.suspend import suspend, suspend_with_names
 from support.registry import FREE_QUOTA, OPERATOR, Registry
 

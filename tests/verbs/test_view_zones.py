@@ -15,7 +15,7 @@ from sublet.dns.query import read_query
 from sublet.dns.types import GlueInput, Record, Secondary
 from sublet.platform_domains import zone_store
 from sublet.primaries.publishing import begin_publication
-from sublet.subdomains import store
+from sublet.subdomains import published_owner_store, store
 from sublet.subdomains.delete import delete
 from sublet.subdomains.edit_zone_settings import edit_zone_settings
 from sublet.subdomains.lifecycle import derive_status
@@ -251,7 +251,7 @@ def test_a_zone_that_moves_to_the_built_in_name_server_is_published_with_the_mov
         found = registry.subdomain(each.id)
         assert found.generation == found.published_generation
         assert (found.provision_error, found.published_serial) == (None, _serial(registry))
-    assert registry.read(store.list_published_owners_of_zone, registry.domains[ZONE]) == {}
+    assert registry.read(published_owner_store.list_published_owners_of_zone, registry.domains[ZONE]) == {}
     assert SHOP in _served(registry, SHOP)
     assert registry.doctor() == []
 

@@ -19,7 +19,7 @@ from sublet.primaries import store as publish_store
 from sublet.primaries.check_zone import ZoneCheck, check_zone
 from sublet.primaries.publishing import Result, begin_publication, record_publication, record_refusal
 from sublet.primaries.repair_zone import begin_repair, end_repair, reclaim, republish, store_foreign
-from sublet.subdomains import store
+from sublet.subdomains import published_owner_store, store
 from sublet.subdomains.delete import delete
 from sublet.subdomains.model import Subdomain, UpdateNameservers
 from sublet.subdomains.purge import purge
@@ -153,7 +153,7 @@ def test_who_holds_the_name_now_takes_the_former_delegation_out(moved: Registry)
     moved.sent[ZONE].update(FORMER)  # as the server has it
     moved.publish()
     assert moved.sent[ZONE] == {_shop(), Record(OLD, "NS", 3600, "ns1.example.org.")}
-    assert moved.read(store.list_published_owners, ben.id) == {OLD}
+    assert moved.read(published_owner_store.list_published_owners, ben.id) == {OLD}
 
 
 def _once_published(registry: Registry) -> list[Record]:
@@ -164,7 +164,7 @@ def _once_published(registry: Registry) -> list[Record]:
     registry.publish()
     # As if they had been deleted, taken out, purged and released.
     gone = {"trashed_at": registry.now, "purged_at": registry.now, "released_at": registry.now}
-    owned = store.published_owners
+    owned = published_owner_store.published_owners
 
     def let_go(tx: Tx) -> None:
         for subdomain_id in ids:
@@ -276,7 +276,9 @@ def _two_rows_wait(registry: Registry) -> tuple[int, Subdomain]:
     ben = registry.register(OLD, "ben", nameservers=NS)
     # As the repair has it that saw no holder yet: on PostgreSQL neither of the two sees the other.
     for each in found.leftovers:
-        registry.write(store.move_published_owner, each.owner, each.subdomain_id, each.subdomain_id)
+        registry.write(
+            published_owner_store.move_published_owner, each.owner, each.subdomain_id, each.subdomain_id
+        )
     registry.write(store.republish, {each.subdomain_id for each in found.leftovers})
     return domain_id, ben
 
@@ -294,7 +296,7 @@ def test_of_two_rows_of_a_name_only_its_holder_publishes(moved: Registry, *, is_
     moved.advance(minutes=2)
     assert moved.publish() == [], "nothing of the former row is left that could be tried again"
     assert moved.sent[ZONE] == {_shop(), Record(OLD, "NS", 3600, "ns1.example.org.")}
-    assert moved.read(store.list_published_owners_of_zone, domain_id)[OLD] == ben.id
+    assert moved.read(published_owner_store.list_published_owners_of_zone, domain_id)[OLD] == ben.id
     assert moved.doctor() == []
 
 

@@ -22,7 +22,7 @@ from sublet.processes.leases import SWEEP, check_lease
 from sublet.processes.model import Lease
 from sublet.secret import Secret
 from sublet.subdomains.sweep import store as sweep_store
-from sublet.subdomains.sweep.clockwork import Clockwork
+from sublet.subdomains.sweep.runner import SweepRunner
 from support.leases import find, run_out
 from support.postgresql import fresh_database
 from support.registry import Prepared, Registry, open_registry
@@ -46,16 +46,16 @@ async def _beside_a_wrong_clock(registry: Registry, url: str) -> None:
     """One worker sweeps; another whose clock is three hours behind would stop the sweep, if it had a say."""
     behind = open_database(url, lambda: registry.now - timedelta(hours=3), may_lose_writes=True)
     try:
-        one = Clockwork(registry.db, lambda: 0.0, holder="a")
-        other = Clockwork(behind, lambda: 0.0, holder="b")
+        one = SweepRunner(registry.db, lambda: 0.0, holder="a")
+        other = SweepRunner(behind, lambda: 0.0, holder="b")
         await one.tick()
         for _ in range(3):
             assert await other.tick() is None
-        assert (await registry.db.read(sweep_store.find_clockwork)).stopped_at is None
+        assert (await registry.db.read(sweep_store.find_sweep_state)).stopped_at is None
         # The first is gone: now nobody else can say what time it is.
         await registry.db.write(run_out, SWEEP)
         await other.tick()
-        state = await registry.db.read(sweep_store.find_clockwork)
+        state = await registry.db.read(sweep_store.find_sweep_state)
         assert "before the sweep last ran" in str(state.stopped_reason)
         assert (await registry.db.read(find, SWEEP)).holder == "b"
         assert await one.tick() is None
@@ -76,7 +76,7 @@ def test_without_the_lease_it_does(shared: tuple[Registry, str], monkeypatch: py
     async def take(_db: object, name: str, holder: str, _lasts: object) -> Lease:
         return Lease(name, holder, 1, registry.now)
 
-    monkeypatch.setattr("sublet.subdomains.sweep.clockwork.take", take)
+    monkeypatch.setattr("sublet.subdomains.sweep.runner.take", take)
     monkeypatch.setattr(leased, "hold_lease", lambda _tx, _lease: None)
     with pytest.raises(AssertionError):
         registry.run(_beside_a_wrong_clock(registry, url))

@@ -22,12 +22,12 @@ from sublet.platform_domains.model import ADMIN
 from sublet.subdomains.delete import operator_delete
 from sublet.subdomains.find import find_for_operator
 from sublet.subdomains.lifecycle import auto_renew_at, derive_status, provisioning_status, restorable_until
+from sublet.subdomains.list_store import list_all
 from sublet.subdomains.model import STATUSES, OperatorPermission, Register, Subdomain, SubdomainFilter
 from sublet.subdomains.purge import purge as purge_verb
 from sublet.subdomains.register import register as register_verb
 from sublet.subdomains.renew import operator_renew
 from sublet.subdomains.restore import operator_restore
-from sublet.subdomains.store import list_all
 from sublet.subdomains.suspend import suspend as suspend_verb
 from sublet.subdomains.suspend import unsuspend as unsuspend_verb
 from sublet.subdomains.transfer import transfer as transfer_verb

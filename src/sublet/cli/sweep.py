@@ -17,7 +17,7 @@ _LOOKED_LATELY = timedelta(minutes=5)
 
 
 def _describe(tx: Tx) -> dict[str, Any]:
-    state = sweep_store.find_clockwork(tx)
+    state = sweep_store.find_sweep_state(tx)
     stopped = state.stopped_at is not None and not state.resumed
     lately = state.seen_at is not None and abs(tx.now - state.seen_at) <= _LOOKED_LATELY
     ahead = []

@@ -14,7 +14,7 @@ from sublet.errors import FieldError, check_one_of, validation_failed
 from sublet.ids import ticket_number
 from sublet.mail.store import find_by_reference
 from sublet.subdomains.naming import canonical_domain
-from sublet.tickets.find import show_for_staff
+from sublet.tickets.find import find_for_staff_with_messages
 from sublet.tickets.model import (
     MESSAGE_FORMATS,
     PRIORITIES,
@@ -50,7 +50,7 @@ def _answer(
     session: Session, ticket_id: int, news: Callable[[Ticket], str], *, mailed: bool = True
 ) -> Answer:
     """Return the ticket as it is now; `news` says after its number what happened to it."""
-    found = session.read(show_for_staff, str(ticket_id))
+    found = session.read(find_for_staff_with_messages, str(ticket_id))
     lines = (f"{ticket_number(found.id)} {news(found)}", *(_mailed(session, found) if mailed else ()))
     return Answer({**_describe(found), "messages": found.messages}, lines)
 
@@ -100,7 +100,7 @@ def list_(
 @question(app, "show")
 def show(session: Session, ticket: TicketName) -> Answer:
     """Show a ticket with all its messages."""
-    found = session.read(show_for_staff, ticket)
+    found = session.read(find_for_staff_with_messages, ticket)
     lines = list(
         facts(
             number=ticket_number(found.id),

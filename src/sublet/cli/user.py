@@ -22,8 +22,9 @@ from sublet.registry.erasure_store import count_remaining, find_mentions
 from sublet.sign_in.sign_in_link import make_sign_in_link
 from sublet.sign_up.sign_up import invite as invite_verb
 from sublet.subdomains.quota import default_quota, quota_limit
-from sublet.subdomains.store import count_free, list_suspensions
+from sublet.subdomains.store import count_free
 from sublet.subdomains.suspend import suspend_with_names, unsuspend_with_names
+from sublet.subdomains.suspension_store import list_suspensions
 
 user_app = new_app("Add, edit, suspend and delete users.")
 

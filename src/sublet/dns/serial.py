@@ -1,6 +1,8 @@
-"""Compare the serials of zones (RFC 1982), and ask a name server for its serial."""
+"""Compute and compare the serials of zones (RFC 1982), and ask a name server for its serial."""
 
 from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import Any
 
 import dns.exception
 import dns.flags
@@ -11,6 +13,7 @@ import dns.rdtypes.ANY.SOA
 from sublet.dns.tcp import ConnectionFailed, connected, read_message
 
 HALF = 2**31
+SERIAL_EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
 
 UNKNOWN_CAUSES = ("unreachable", "no_answer", "zone", "failure", "not_understood")
 """The causes of `SerialUnknown`: those of `primaries.primary.CAUSES` that an unsigned question can have."""
@@ -23,6 +26,30 @@ def is_newer(serial: int, than: int) -> bool:
     one doesn't follow a primary with the other.
     """
     return 0 < (serial - than) % 2**32 < HALF
+
+
+def went_back(serial: int, before: int) -> bool:
+    """True if a server that has the serial `before` doesn't follow to `serial`: the two differ, and `serial` isn't newer."""
+    return serial != before and not is_newer(serial, before)
+
+
+def next_serial(serial: int) -> int:
+    """Return the serial after this one. It is never 0."""
+    return serial % (2**32 - 1) + 1
+
+
+def zone_seconds(at: datetime) -> int:
+    """Return the whole seconds since 2026, at least 0, which `served_serial` adds."""
+    return max(0, int((at - SERIAL_EPOCH).total_seconds()))
+
+
+def served_serial(serial: Any, seconds: Any) -> Any:
+    """Return the serial of a zone on the built-in name server: the platform domain's plus `zone_seconds` of the last change.
+
+    It isn't stored, so that changes of names don't contend for one row of the zone. Both arguments may be SQL expressions. The result is
+    never 0.
+    """
+    return (serial + seconds - 1) % (2**32 - 1) + 1
 
 
 def standing_of(serial: int, primary_serial: int) -> str:

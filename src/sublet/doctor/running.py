@@ -35,7 +35,7 @@ def check_sweep(tx: Tx) -> list[Violation]:
 
 
 def _stopped_or_late(tx: Tx) -> Iterator[Violation]:
-    state = sweep_store.find_clockwork(tx)
+    state = sweep_store.find_sweep_state(tx)
     if state.stopped_at is not None and not state.resumed:
         sentence = (
             f"stopped at {state.stopped_at:%Y-%m-%d %H:%M} UTC: {str(state.stopped_reason).rstrip('.')}. "

@@ -24,7 +24,7 @@ from sublet.platform_domains.store import list_platform_domains
 from sublet.platform_domains.zone_state_store import is_zone_signed
 from sublet.subdomains.lifecycle import is_delegated
 from sublet.subdomains.model import Subdomain
-from sublet.subdomains.nameservers import places_of_subdomain
+from sublet.subdomains.nameservers import enclosing_names_of_subdomain
 from sublet.subdomains.store import find_subdomain, list_subdomains
 
 CLAIM = timedelta(seconds=60)
@@ -80,7 +80,9 @@ def take_due(tx: Tx, limit: int) -> list[DueLook]:
 def target_of(tx: Tx, subdomain: Subdomain) -> Target:
     """Return the published delegation of a name, as a look needs it."""
     unheld = tuple(
-        each.host for each in places_of_subdomain(tx, subdomain) if not each.is_held or each.is_in_trash
+        each.host
+        for each in enclosing_names_of_subdomain(tx, subdomain)
+        if not each.is_held or each.is_in_trash
     )
     signed = is_zone_signed(tx, subdomain.platform_domain_id) is not False
     return Target(subdomain.fqdn, subdomain.domain, subdomain.delegation, signed, unheld)

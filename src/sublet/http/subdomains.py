@@ -51,6 +51,7 @@ from sublet.ids import Position
 from sublet.subdomains import store
 from sublet.subdomains.delete import delete
 from sublet.subdomains.find import fetch_in_account, find_in_account, find_in_account_or_trash, not_found
+from sublet.subdomains.list_store import list_own, own_pages
 from sublet.subdomains.model import (
     Register,
     Registered,
@@ -60,7 +61,7 @@ from sublet.subdomains.model import (
     UpdateNameservers,
 )
 from sublet.subdomains.nameserver_notices import NOTICE, REMOVAL
-from sublet.subdomains.nameservers import places_of_subdomain, registry_warnings
+from sublet.subdomains.nameservers import enclosing_names_of_subdomain, registry_warnings
 from sublet.subdomains.naming import canonical_domain
 from sublet.subdomains.quota import Quota, quota_limit
 from sublet.subdomains.register import register
@@ -69,7 +70,6 @@ from sublet.subdomains.restore import restore
 from sublet.subdomains.retry import retry
 from sublet.subdomains.served import report_served
 from sublet.subdomains.set_auto_renew import set_auto_renew
-from sublet.subdomains.store import list_own, own_pages
 from sublet.subdomains.sweep.store import list_milestones
 from sublet.subdomains.timeline import BEHIND_MAX, CHANGES, last_attempt, timeline
 from sublet.subdomains.update_nameservers import update_nameservers
@@ -144,7 +144,7 @@ async def timeline_(call: Call[None, None]) -> Answer:
             milestones=list_milestones(tx, subdomain.id),
             changes=audit.list_changes(tx, "subdomain", subdomain.id, CHANGES, BEHIND_MAX),
             nameserver_events=audit.list_events(tx, "subdomain", [subdomain.id], (NOTICE, REMOVAL)),
-            places=places_of_subdomain(tx, subdomain),
+            places=enclosing_names_of_subdomain(tx, subdomain),
         )
         return timeline_answer(
             subdomain,

@@ -8,6 +8,7 @@ from sublet import audit
 from sublet.audit import Actor
 from sublet.db import Tx
 from sublet.dns.names import InvalidName, ancestors, parse_domain_name
+from sublet.dns.serial import next_serial, went_back
 from sublet.errors import Conflict, FieldError, ValidationFailed, validation_failed
 from sublet.platform_domains import store, zone_store
 from sublet.platform_domains.find import find_platform_domain
@@ -84,7 +85,8 @@ def _insert(tx: Tx, domain: str, values: dict[str, Any]) -> tuple[int, str]:
     if removed is None:
         return store.insert_platform_domain(tx, domain, **storable(values)), "platform_domain.add"
     platform_domain_id, serial = removed
-    values["serial"] = max(values["serial"], serial)
+    if went_back(values["serial"], before=serial):
+        values["serial"] = serial
     store.update_platform_domain(tx, platform_domain_id, removed_at=None, **storable(values))
     return platform_domain_id, "platform_domain.add_again"
 
@@ -112,20 +114,25 @@ def edit_platform_domain(
 
     Raises, in this order:
         NotFound: no such platform domain.
-        ValidationFailed: no settings, or any wrong ones.
+        ValidationFailed: no settings, or any wrong ones, such as an older serial.
     """
     zone_store.lock_zone(tx, find_platform_domain(tx, identifier).id)
-    found = find_platform_domain(tx, identifier)  # again: the publisher may have raised the serial meanwhile
+    found = find_platform_domain(tx, identifier)  # another edit may have ended before the lock
     if not settings:
         raise ValidationFailed("Give what to change; `sublet domain edit --help` lists what can be changed.")
     before = {name: getattr(found, name) for name in SETTINGS}
     values, errors = check_settings({**before, **settings})
+    if went_back(values["serial"], before=found.serial):
+        sentence = (
+            f"Secondaries would not follow from the serial {found.serial} (RFC 1982). Give a newer one."
+        )
+        errors.append(FieldError("serial", "value_invalid", sentence))
     if errors:
         raise validation_failed(errors)
     after: dict[str, Any] = {name: values[name] for name in settings if values[name] != before[name]}
     if after:
         if "serial" not in after and any(SETTINGS[name].in_apex for name in after):
-            after["serial"] = found.serial % (2**32 - 1) + 1  # RFC 1982; serials here are never 0
+            after["serial"] = next_serial(found.serial)
         store.update_platform_domain(tx, found.id, **storable(after))
         audit.record(
             tx,

@@ -1,7 +1,6 @@
 """All SQL of platform domains, their offers, grants, labels and label patterns."""
 
 from collections.abc import Iterable, Sequence
-from datetime import UTC, datetime
 from typing import Any
 
 from sqlalchemy import (
@@ -187,23 +186,6 @@ def find_platform_domain_by_name(tx: Tx, domain: str) -> PlatformDomain | None:
     """Return the platform domain with this canonical name, or None."""
     row = _BY_NAME.one_or_none(tx, name=domain)
     return _platform_domain(row) if row is not None else None
-
-
-SERIAL_EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
-
-
-def zone_seconds(at: datetime) -> int:
-    """Return the whole seconds since 2026, which an instant adds to a serial on the built-in name server."""
-    return max(0, int((at - SERIAL_EPOCH).total_seconds()))
-
-
-def served_serial(serial: Any, seconds: Any) -> Any:
-    """Return the serial of a zone on the built-in name server whose newest change was at `zone_seconds`.
-
-    It is derived, so that verbs don't contend for one row of the zone. `serial` is the platform domain's; both may be SQL expressions.
-    The result is never 0.
-    """
-    return (serial + seconds - 1) % (2**32 - 1) + 1
 
 
 def find_platform_domains_among(tx: Tx, names: Iterable[str]) -> list[PlatformDomain]:

@@ -19,12 +19,15 @@ from sublet.dns.types import Primary, Record
 from sublet.errors import Conflict
 from sublet.platform_domains import store as platform_domain_store
 from sublet.platform_domains import zone_state_store, zone_store
+from sublet.platform_domains.model import PlatformDomain
 from sublet.primaries.check_zone import Repairs, ZoneCheck, check_zone
 from sublet.primaries.primary import PrimaryFault
 from sublet.primaries.transfer import ZoneTransfer, transfer_zone
 from sublet.secret import hide_from_parent
 
 TRANSFER_SECONDS = 300.0
+MOVED = "moved"
+"""The cause of a `Failure` that reports a `Conflict`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +57,7 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """Why the check failed: a cause of `primaries.primary.CAUSES`, and details for the operator."""
+    """Why the check failed: `MOVED` or a cause of `primaries.primary.CAUSES`, and details for the operator."""
 
     cause: str
     detail: str
@@ -70,30 +73,41 @@ async def check_on_primary(
     """Transfer a zone and compare it with the registry.
 
     Raises, in this order:
-        Conflict: the zone has moved to another server.
+        Conflict: the zone has moved to another server, or its platform domain was removed.
         PrimaryFault: as `transfer_zone`.
+        Conflict: the same, during the transfer.
     """
     now, state = await db.read(lambda tx: (tx.now, zone_state_store.find_zone_state(tx, platform_domain_id)))
-    domain = await db.read(_domain_on, platform_domain_id, primary.name)
-    transfer = await transfer_zone(primary, domain, utc_now, timeout_seconds=TRANSFER_SECONDS)
+    platform_domain = await db.read(_find_on_primary, platform_domain_id, primary.name)
+    transfer = await transfer_zone(primary, platform_domain.domain, utc_now, timeout_seconds=TRANSFER_SECONDS)
     check, new, gone = await db.read(
-        _compare, platform_domain_id, transfer, began_at or now, rebuilt=state.rebuilt_at is not None
+        _compare,
+        platform_domain_id,
+        primary.name,
+        transfer,
+        began_at or now,
+        rebuilt=state.rebuilt_at is not None,
     )
     return check, Outcome(transfer.serial, state.rebuilt_at, check.repairs, new, gone)
 
 
-def _domain_on(tx: Tx, platform_domain_id: int, primary: str) -> str:
+def _find_on_primary(tx: Tx, platform_domain_id: int, primary: str) -> PlatformDomain:
     platform_domain = platform_domain_store.find_platform_domain(tx, platform_domain_id)
     if platform_domain is None or platform_domain.primary != primary:
         raise Conflict("The zone has moved to another server. Check it again.")
-    return platform_domain.domain
+    return platform_domain
 
 
 def _compare(
-    tx: Tx, platform_domain_id: int, transfer: ZoneTransfer, began_at: datetime, *, rebuilt: bool
+    tx: Tx,
+    platform_domain_id: int,
+    primary: str,
+    transfer: ZoneTransfer,
+    began_at: datetime,
+    *,
+    rebuilt: bool,
 ) -> tuple[ZoneCheck, tuple[Record, ...], tuple[Record, ...]]:
-    platform_domain = platform_domain_store.find_platform_domain(tx, platform_domain_id)
-    assert platform_domain is not None  # noqa: S101 - it was there a moment ago, and none is ever deleted
+    platform_domain = _find_on_primary(tx, platform_domain_id, primary)
     check = check_zone(
         tx, platform_domain, transfer.take_records(), transfer_began_at=began_at, rebuilt=rebuilt
     )
@@ -113,6 +127,8 @@ async def _run(task: Task) -> Outcome | Failure:
     db = open_database(task.database_url, may_lose_writes=True)
     try:
         _, outcome = await check_on_primary(db, task.platform_domain_id, task.primary, began_at=task.began_at)
+    except Conflict as conflict:
+        return Failure(MOVED, str(conflict))
     except PrimaryFault as fault:
         return Failure(fault.cause, str(fault))
     finally:

@@ -12,7 +12,7 @@ from sublet.primaries import store as publish_store
 from sublet.primaries.compare_zone import ZoneDifferences, compare_zone
 from sublet.primaries.plan import is_publishable
 from sublet.primaries.update import fence_name
-from sublet.subdomains import store
+from sublet.subdomains import published_owner_store
 from sublet.subdomains.lifecycle import desired_records
 from sublet.subdomains.naming import name_above
 
@@ -78,14 +78,14 @@ def check_zone(
     work again. Records that an earlier check stored as foreign are not ours.
     """
     zone = platform_domain.domain
-    owners = store.list_published_owners_of_zone(tx, platform_domain.id)
+    owners = published_owner_store.list_published_owners_of_zone(tx, platform_domain.id)
     desired: dict[str, tuple[Record, ...]] = {}
     ids: dict[str, int] = {}
     waiting: set[str] = set()
     just_published: set[str] = set()
     judged_before = transfer_began_at - CLOCK_MARGIN
     names = 0
-    for subdomain in store.stream_published(tx, platform_domain.id):
+    for subdomain in published_owner_store.stream_published(tx, platform_domain.id):
         names += 1
         if subdomain.generation != subdomain.published_generation:
             waiting.add(subdomain.fqdn)
@@ -99,7 +99,7 @@ def check_zone(
     live = _collect_apex_keys(live, zone, apex_keys)
     if rebuilt:
         live = list(live)
-        sent = store.list_published_owners_of_zone(tx, platform_domain.id, only_sent=True)
+        sent = published_owner_store.list_published_owners_of_zone(tx, platform_domain.id, only_sent=True)
         former = _former_owners(tx, platform_domain, live, sent)
     # Each owner is written ahead before it is sent. So without one, a waiting name has no records of ours, and any there are foreign.
     skipped = just_published | waiting.intersection(name_above(each, zone) for each in {**former, **owners})

@@ -10,7 +10,7 @@ from sublet import audit
 from sublet.audit import SYSTEM
 from sublet.db import Tx
 from sublet.primaries import store as publish_store
-from sublet.subdomains import store
+from sublet.subdomains import published_owner_store, store
 from sublet.subdomains.model import Subdomain
 
 
@@ -26,10 +26,14 @@ def hand_over(tx: Tx, waiting: Sequence[Subdomain]) -> bool:
     given: dict[int, dict[str, object]] = {}
     for each in former:
         holder_id = holders[each.fqdn]
-        sent = [owner for owner, was_sent in store.list_owners(tx, [each.id])[each.id].items() if was_sent]
+        sent = [
+            owner
+            for owner, was_sent in published_owner_store.list_owners(tx, [each.id])[each.id].items()
+            if was_sent
+        ]
         for owner in sorted(sent):
-            store.move_published_owner(tx, owner, each.id, holder_id)
-        store.delete_unsent_owners(tx, each.id)
+            published_owner_store.move_published_owner(tx, owner, each.id, holder_id)
+        published_owner_store.delete_unsent_owners(tx, each.id)
         store.settle_generation(tx, each.id, each.generation)
         given[each.id] = {"holder_id": holder_id, "owners": sorted(sent)}
     store.republish(tx, {holders[each.fqdn] for each in former if given[each.id]["owners"]})

@@ -17,6 +17,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from datetime import timedelta
+from typing import NoReturn
 
 import structlog
 
@@ -58,6 +59,10 @@ STAND_BACK_SECONDS = 0.02
 STAND_BACK_ZONES_MAX = 10
 log = structlog.get_logger()
 Begin = Callable[..., Batch | None]
+
+
+class _BackOff(Exception):  # noqa: N818 - no error: the zone is tried again later
+    """Nothing can be published in a zone now, and this is recorded."""
 
 
 def _no_primary(name: str) -> Primary:
@@ -147,26 +152,11 @@ class Publisher:
         return STAND_BACK_SECONDS * min(zones, STAND_BACK_ZONES_MAX)
 
     async def _publish_zone(self, platform_domain_id: int, stand_back_seconds: float) -> None:
-        """Publish batch by batch until nothing waits in a zone, or it has to rest.
-
-        While one batch is read back and recorded, the next is sent; no name is in both.
-        """
-        recording: asyncio.Task[bool] | None = None
+        """Publish until nothing waits in a zone, or it backs off."""
         try:
             if stand_back_seconds > 0:
                 await asyncio.sleep(stand_back_seconds)
-            goes_on, sent = True, frozenset[int]()
-            while goes_on:
-                batch = await self._begin(platform_domain_id, besides=sent)
-                if batch is None and recording is None:
-                    return
-                changed = True if batch is None else await self._change(batch)
-                goes_on = (recording is None or await recording) and changed is not False
-                recording, sent = None, frozenset()
-                if goes_on and batch is not None and callable(changed):
-                    recording = asyncio.create_task(self._record(batch, changed))
-                    sent = frozenset(item.subdomain_id for item in batch.items)
-            await self._give_back(platform_domain_id)
+            await self._publish_batches(platform_domain_id)
         except LeaseLost as lost:
             if platform_domain_id in self._leases:  # else another worker had it before this one began
                 log.warning("zone_taken_over", lease=str(lost))
@@ -177,6 +167,31 @@ class Publisher:
             await asyncio.sleep(FAULT_PAUSE_SECONDS)
         finally:
             self._leases.pop(platform_domain_id, None)
+
+    async def _publish_batches(self, platform_domain_id: int) -> None:
+        """Send a batch while the one before is read back and recorded; no name is in both."""
+        recording: asyncio.Task[None] | None = None
+        sent = frozenset[int]()
+        try:
+            while True:
+                batch = await self._begin(platform_domain_id, besides=sent)
+                if batch is None and recording is None:
+                    return
+                try:
+                    read_back = None if batch is None else await self._change(batch)
+                except _BackOff:
+                    if recording is not None:
+                        await recording
+                    raise
+                if recording is not None:
+                    await recording
+                recording, sent = None, frozenset()
+                if batch is not None and read_back is not None:
+                    recording = asyncio.create_task(self._record(batch, read_back))
+                    sent = frozenset(item.subdomain_id for item in batch.items)
+        except _BackOff:
+            await self._give_back(platform_domain_id)
+        finally:
             if recording is not None:
                 recording.cancel()
                 await asyncio.gather(recording, return_exceptions=True)
@@ -220,33 +235,33 @@ class Publisher:
             with suppress(Unavailable):
                 await self._db.write(give_back_lease, lease)
 
-    async def _publish(self, batch: Batch) -> bool:
-        """Publish a batch: change the zone, read back, record; return whether the zone goes on."""
-        changed = await self._change(batch)
-        return await self._record(batch, changed) if callable(changed) else changed
+    async def _publish(self, batch: Batch) -> None:
+        """Change the zone by a batch, read it back, and record the outcomes. Raises `_BackOff`, as the four functions below."""
+        read_back = await self._change(batch)
+        if read_back is not None:
+            await self._record(batch, read_back)
 
-    async def _change(self, batch: Batch) -> ReadBack | bool:
-        """Change the zone by a batch; a refused batch is halved until the name that causes it is alone.
+    async def _change(self, batch: Batch) -> ReadBack | None:
+        """Change the zone by a batch, and return the function that reads it back; None if there is nothing to read back.
 
-        Returns the function that reads the change back; where there is nothing to read back, whether the zone goes on.
+        A refused batch is halved until the name that causes the refusal is alone.
         """
         try:
             return await self._zone(batch).change(batch)
         except BatchStale:
-            return await self._note_stale(batch)
+            await self._note_stale(batch)
         except PrimaryFault as fault:
-            await self._rest(batch, fault)
-            return False
+            await self._back_off(batch, fault)
         except BatchRefused as refusal:
-            return await self._narrow(batch, refusal)
+            await self._narrow(batch, refusal)
+        return None
 
-    async def _record(self, batch: Batch, read_back: ReadBack) -> bool:
-        """Read back what was changed and record the outcomes; return whether the zone goes on."""
+    async def _record(self, batch: Batch, read_back: ReadBack) -> None:
+        """Read back a changed batch, and record the outcomes."""
         try:
             results = await read_back()
         except PrimaryFault as fault:
-            await self._rest(batch, fault)
-            return False
+            await self._back_off(batch, fault)
         self._stale_counts.pop(batch.platform_domain_id, None)
         by_id = {result.item.subdomain_id: result for result in results}
         for took in await self._db.write(under, batch.lease, record_publication, by_id, batch):
@@ -255,50 +270,46 @@ class Publisher:
         for each in results:
             if each.error is not None:
                 log.warning("name_fault", zone=batch.zone, name=each.item.fqdn, cause=each.cause)
-        return True
 
-    async def _note_stale(self, batch: Batch) -> bool:
-        """Have a batch begun again, as another publisher may have changed this zone; after `STALE_MAX` times in a row the zone rests."""
+    async def _note_stale(self, batch: Batch) -> None:
+        """Count a stale batch, which is begun again. After `STALE_MAX` in a row the zone backs off."""
         self._stale_counts[batch.platform_domain_id] += 1
         if self._stale_counts[batch.platform_domain_id] < STALE_MAX:
             await asyncio.sleep(STALE_PAUSE_SECONDS)
-            return True
+            return
         del self._stale_counts[batch.platform_domain_id]
-        await self._rest(
+        await self._back_off(
             batch, PrimaryFault("fence", f"the fence of {batch.zone} was different each time it was read")
         )
-        return False
 
-    async def _narrow(self, batch: Batch, refusal: BatchRefused) -> bool:
-        """Find out what is refused: every change of the zone, or some names of the batch."""
+    async def _narrow(self, batch: Batch, refusal: BatchRefused) -> None:
+        """Find the refused names of a batch, unless the zone accepts no change at all."""
         if refusal.cause != "in_use" and refusal.was_sent:
             try:
                 await self._probe(batch)
             except PrimaryFault as fault:
-                await self._rest(batch, fault)
-                return False
+                await self._back_off(batch, fault)
             except BatchStale:
-                return await self._note_stale(batch)
+                await self._note_stale(batch)
+                return
         if len(batch.items) == 1:
-            sentence = IN_USE if refusal.cause == "in_use" else NOT_APPLIED
-            result = Result(batch.items[0], error=sentence, cause=refusal.cause, nothing_sent=True)
-            await self._db.write(under, batch.lease, record_refusal, batch.platform_domain_id, result)
-            self._count(batch.zone, [result])
-            log.warning(
-                "name_fault",
-                zone=batch.zone,
-                name=batch.items[0].fqdn,
-                cause=refusal.cause,
-                detail=str(refusal),
-            )
-            return True
+            await self._record_refusal(batch, refusal)
+            return
         middle = len(batch.items) // 2
         for items in (batch.items[:middle], batch.items[middle:]):
             among = [item.subdomain_id for item in items]
             half = await self._begin(batch.platform_domain_id, among)
-            if half is not None and not await self._publish(half):
-                return False
-        return True
+            if half is not None:
+                await self._publish(half)
+
+    async def _record_refusal(self, batch: Batch, refusal: BatchRefused) -> None:
+        """Record that the only name of a batch was refused."""
+        (item,) = batch.items
+        sentence = IN_USE if refusal.cause == "in_use" else NOT_APPLIED
+        result = Result(item, error=sentence, cause=refusal.cause, nothing_sent=True)
+        await self._db.write(under, batch.lease, record_refusal, batch.platform_domain_id, result)
+        self._count(batch.zone, [result])
+        log.warning("name_fault", zone=batch.zone, name=item.fqdn, cause=refusal.cause, detail=str(refusal))
 
     async def _probe(self, batch: Batch) -> None:
         """Send an update without names: return if the zone takes it. After that the batch can't be applied any more.
@@ -314,8 +325,8 @@ class Publisher:
         await self._zone(probe).change(probe)
         await self._db.write(under, batch.lease, record_publication, {}, probe)
 
-    async def _rest(self, batch: Batch, fault: PrimaryFault) -> None:
-        """Record that nothing can be published in a zone, which is tried again later."""
+    async def _back_off(self, batch: Batch, fault: PrimaryFault) -> NoReturn:
+        """Record why nothing can be published in a zone now, and raise `_BackOff`."""
         sentence = SENTENCES.get(fault.cause, NOT_APPLIED)
         await self._db.write(
             under,
@@ -329,6 +340,7 @@ class Publisher:
         )
         self._count(batch.zone, [Result(item, error=sentence, cause=fault.cause) for item in batch.items])
         log.warning("zone_fault", zone=batch.zone, cause=fault.cause, detail=str(fault))
+        raise _BackOff from fault
 
     def _zone(self, batch: Batch) -> PrimaryZone:
         return self._zones.setdefault(batch.platform_domain_id, PrimaryZone(self._db, self._find_primary))

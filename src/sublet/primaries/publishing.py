@@ -25,7 +25,7 @@ from sublet.primaries import store as publish_store
 from sublet.primaries.hand_over import hand_over
 from sublet.primaries.update import new_fence
 from sublet.processes.model import Lease
-from sublet.subdomains import store
+from sublet.subdomains import published_owner_store, store
 from sublet.subdomains.lifecycle import desired_records
 
 BATCH_MAX = 100
@@ -110,7 +110,7 @@ def begin_publication(
         waiting = publish_store.list_waiting(tx, platform_domain_id, limit, among, besides)
     if not waiting:
         return None
-    owners = store.list_owners(tx, [subdomain.id for subdomain in waiting])
+    owners = published_owner_store.list_owners(tx, [subdomain.id for subdomain in waiting])
     items = []
     ahead: list[tuple[int, str]] = []
     for subdomain in waiting:
@@ -132,7 +132,7 @@ def begin_publication(
                 never_sent=frozenset(before) - once_sent - wanted,
             )
         )
-    store.insert_published_owners(tx, ahead)
+    published_owner_store.insert_published_owners(tx, ahead)
     return _fenced(tx, platform_domain, tuple(items))
 
 
@@ -176,7 +176,7 @@ def settle_fence(tx: Tx, platform_domain_id: int, expected: str | None, found: s
         return "moved"
     owners = None if found is None else zone_state_store.find_zone_update(tx, platform_domain_id, found)
     if owners is not None:
-        store.mark_owners_sent(tx, owners)
+        published_owner_store.mark_owners_sent(tx, owners)
         zone_state_store.delete_zone_updates(tx, platform_domain_id)
         zone_state_store.update_zone_state(tx, platform_domain_id, fence=found)
         return "applied"
@@ -266,7 +266,7 @@ def _record_failure(tx: Tx, result: Result, next_attempt_at: datetime) -> None:
     counts = publish_store.record_failure(tx, item.subdomain_id, item.generation, sentence, next_attempt_at)
     if result.nothing_sent:
         # The records at these owners are not ours, so no later change may delete them.
-        store.delete_unsent_owners(tx, item.subdomain_id)
+        published_owner_store.delete_unsent_owners(tx, item.subdomain_id)
     if counts and item.attempts == 0:
         failed = {"generation": item.generation, "provision_error": sentence}
         audit.record(tx, SYSTEM, "subdomain.publish_failed", item.subdomain_id, after=failed)

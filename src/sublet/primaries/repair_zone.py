@@ -22,7 +22,7 @@ from sublet.primaries.check_zone import Leftover, Repairs
 from sublet.primaries.plan import implausible_deletions
 from sublet.processes.leased import under
 from sublet.processes.model import Lease
-from sublet.subdomains import store
+from sublet.subdomains import published_owner_store, store
 
 T = TypeVar("T")
 STEP_MAX = 500
@@ -134,7 +134,7 @@ def reclaim(tx: Tx, platform_domain_id: int, leftovers: Collection[Leftover]) ->
     again = set()
     for each in leftovers:
         to = holders.get(each.fqdn, each.subdomain_id)
-        store.move_published_owner(tx, each.owner, each.subdomain_id, to)
+        published_owner_store.move_published_owner(tx, each.owner, each.subdomain_id, to)
         again.add(to)
     store.republish(tx, again)
 

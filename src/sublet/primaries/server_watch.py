@@ -11,13 +11,13 @@ from dataclasses import dataclass, field
 import structlog
 
 from sublet.db import Database, Tx
-from sublet.dns.serial import is_newer, lacks_since, standing_of
+from sublet.dns.serial import is_newer, lacks_since, standing_of, went_back
 from sublet.platform_domains import store as platform_domain_store
 from sublet.platform_domains.model import PlatformDomain
 from sublet.primaries.primary_zone import FindPrimary
 from sublet.primaries.zone_serials import SerialAnswer, SerialQuestions
 from sublet.processes.repeat import repeat
-from sublet.subdomains.sweep.clockwork import Monotonic, monotonic_seconds
+from sublet.subdomains.sweep.runner import Monotonic, monotonic_seconds
 
 POLL_SECONDS = 5.0
 TIMEOUT_SECONDS = 2.0
@@ -161,7 +161,7 @@ def _list_zones(tx: Tx) -> list[PlatformDomain]:
 def _add_serial(watched: _Watched, serial: int, now: float) -> None:
     """Append the primary's serial to its history, if it is new. Drop serials that all secondaries have; beyond `HISTORY_MAX`, every other one."""
     history = watched.history
-    if history and history[-1][0] != serial and not is_newer(serial, history[-1][0]):
+    if history and went_back(serial, before=history[-1][0]):
         history.clear()  # the primary was rebuilt from an older zone
     if not history or history[-1][0] != serial:
         history.append((serial, now))

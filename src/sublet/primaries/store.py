@@ -18,15 +18,9 @@ from sqlalchemy import (
 from sublet.db import Prepared, Tx
 from sublet.platform_domains.zone_state_store import REST_MAX, RESTING
 from sublet.schema import STREAMED
-from sublet.subdomains import store
+from sublet.subdomains import published_owner_store
 from sublet.subdomains.model import Subdomain
-from sublet.subdomains.store import (
-    UNPUBLISHED,
-    in_pieces,
-    read_subdomains,
-    select_subdomains,
-    subdomains,
-)
+from sublet.subdomains.store import UNPUBLISHED, in_pieces, read_subdomains, select_subdomains, subdomains
 
 # An attempt that is due later than the longest back-off was scheduled while the clock was wrong.
 _DUE = or_(
@@ -141,7 +135,9 @@ def record_successes(tx: Tx, published: Iterable[Published]) -> frozenset[int]:
             ],
         )
     _WITHOUT_ERROR.run_many(tx, [{"of": each} for each in sorted(current - newly)])
-    store.delete_owners(tx, ((each, owner) for each in sorted(current) for owner in sorted(by_id[each].gone)))
+    published_owner_store.delete_owners(
+        tx, ((each, owner) for each in sorted(current) for owner in sorted(by_id[each].gone))
+    )
     return newly
 
 

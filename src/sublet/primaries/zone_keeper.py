@@ -25,7 +25,7 @@ from sublet.db import Database, Tx
 from sublet.errors import Conflict, Unavailable
 from sublet.platform_domains import zone_state_store
 from sublet.platform_domains.zone_state_store import ZoneState
-from sublet.primaries.check_process import Failure, Outcome, Report, Task
+from sublet.primaries.check_process import MOVED, Failure, Outcome, Report, Task
 from sublet.primaries.primary import PrimaryFault, read_fence
 from sublet.primaries.primary_zone import FindPrimary
 from sublet.primaries.publishing import settle_fence
@@ -180,7 +180,7 @@ class ZoneKeeper:
         """Run the check in a child process, which is killed if this is cancelled, also while it starts.
 
         Raises:
-            PrimaryFault: as `check_on_primary`.
+            Conflict, PrimaryFault: as `check_on_primary`.
             CheckFailed: the process died, or took too long.
         """
         is_cancelled = threading.Event()
@@ -204,6 +204,8 @@ class ZoneKeeper:
             for process in started:
                 process.kill()
         if isinstance(found, Failure):
+            if found.cause == MOVED:
+                raise Conflict(found.detail)
             raise PrimaryFault(found.cause, found.detail)
         return found
 

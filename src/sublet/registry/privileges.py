@@ -138,7 +138,7 @@ API = Role(
 )
 WORKER = Role(
     "worker",
-    "the publisher, the zone keeper, the clockwork and the mailer",
+    "the publisher, the zone keeper, the sweep and the mailer",
     {
         **_OF_A_PROCESS,
         **_OF_THE_LEDGER,

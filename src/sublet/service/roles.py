@@ -23,7 +23,7 @@ from sublet.service.event_loop import running
 from sublet.service.systemd import notify
 from sublet.service.worker_part import mail_transport, worker_running
 from sublet.sqlite_file import serve_lock, sqlite_path
-from sublet.subdomains.sweep.clockwork import Monotonic, monotonic_seconds
+from sublet.subdomains.sweep.runner import Monotonic, monotonic_seconds
 
 STATEMENT_SECONDS = 30
 """The timeout of one statement on PostgreSQL."""

@@ -18,7 +18,7 @@ from sublet.primaries.publisher import Publisher
 from sublet.primaries.server_watch import SECONDARY, ServerWatch
 from sublet.primaries.zone_keeper import ZoneKeeper
 from sublet.primaries.zone_watch import ZoneWatch
-from sublet.subdomains.sweep.clockwork import Clockwork
+from sublet.subdomains.sweep.runner import SweepRunner
 
 PUBLISH_BUCKETS = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0, 1800.0)
 """In seconds: from the fastest publication on a primary to a long outage."""
@@ -30,7 +30,7 @@ class WorkerMetrics(Collector):
     """The metrics of a worker's parts."""
 
     publisher: Publisher
-    clockwork: Clockwork
+    sweep_runner: SweepRunner
     mailer: Mailer
     zone_watch: ZoneWatch
     server_watch: ServerWatch
@@ -49,9 +49,11 @@ class WorkerMetrics(Collector):
         yield _counter("sublet_published_names", "Publications, by outcome.", "outcome", outcomes)
         causes = _chosen(self.publisher.causes, CAUSES)
         yield _counter("sublet_publish_failures", "Failed publications of names, by cause.", "cause", causes)
-        done = self.clockwork.done
+        done = self.sweep_runner.done
         yield _counter("sublet_swept_names", "Steps of the sweep, by milestone.", "milestone", done)
-        yield _gauge("sublet_sweep_stopped", "1 while the sweep is stopped.", [((), self.clockwork.stopped)])
+        yield _gauge(
+            "sublet_sweep_stopped", "1 while the sweep is stopped.", [((), self.sweep_runner.stopped)]
+        )
         mails = _chosen(self.mailer.outcomes, ("sent", "logged", "failed", "given_up"))
         yield _counter("sublet_mails", "Attempts to send a mail, by outcome.", "outcome", mails)
         waiting, oldest_seconds = self.mailer.outbox.waiting, self.mailer.oldest_seconds

@@ -1,4 +1,4 @@
-"""The worker as a part of a process: publisher, zone keeper, clockwork, mailer and the two watches, which run together."""
+"""The worker as a part of a process: publisher, zone keeper, sweep, mailer and the two watches, which run together."""
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -23,7 +23,7 @@ from sublet.primaries.zone_watch import ZoneWatch
 from sublet.service.announced import Presence
 from sublet.service.event_loop import running
 from sublet.service.worker_metrics import PUBLISH_BUCKETS, WorkerMetrics
-from sublet.subdomains.sweep.clockwork import Clockwork, Monotonic
+from sublet.subdomains.sweep.runner import Monotonic, SweepRunner
 
 
 def mail_transport(settings: Settings) -> Transport:
@@ -62,7 +62,7 @@ async def worker_running(
         holder=presence.id,
         is_alone=presence.is_only_worker,
     )
-    clockwork = Clockwork(db, monotonic, holder=presence.id)
+    sweep_runner = SweepRunner(db, monotonic, holder=presence.id)
     mailer = Mailer(db, transport)
     zone_watch, server_watch = ZoneWatch(db), ServerWatch(db, primary_of, monotonic)
     keeper = ZoneKeeper(db, settings.database_url, primary_of, holder=presence.id)
@@ -72,7 +72,7 @@ async def worker_running(
         holder=presence.id,
         follower=ChildFollower(db, settings.health_resolver),
     )
-    parts = (publisher, clockwork, mailer, zone_watch, server_watch, keeper, health)
+    parts = (publisher, sweep_runner, mailer, zone_watch, server_watch, keeper, health)
     metrics.registry.register(WorkerMetrics(*parts))
     async with running(*(part.run() for part in parts)) as tasks:
         yield lambda: not any(task.done() for task in tasks)

@@ -18,7 +18,7 @@ from sublet.subdomains.lifecycle import is_restorable
 from sublet.subdomains.model import OperatorPermission
 from sublet.subdomains.modes import choose_mode, operator_offer
 from sublet.subdomains.naming import name_above
-from sublet.subdomains.quota import Quota, quota_limit
+from sublet.subdomains.quota import Quota, find_quota
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +79,7 @@ def find_wanted(
         for offer in platform_domain_store.list_offers(tx, platform_domain.id)
         if offer.withdrawn_at is None
     }
-    quota = Quota(store.count_free(tx, user.id), quota_limit(user.free_quota, free_quota))
+    quota = find_quota(tx, user, free_quota)
     if permission is None:
         offer = choose_mode(registration_mode, label_class, offers, quota=quota)
     else:
@@ -101,7 +101,7 @@ def refuse_unavailable(tx: Tx, user: User, wanted: Wanted) -> None:
     The reasons, in this order: reserved (the class of its label; a nameserver of the zone or a platform domain at or below it); cooling off;
     in the trash; taken (in the registry, or in the zone by records that the registry didn't write); reserved (other users' names have
     nameservers at or below it; an IDN that looks like another name). An IDN that mixes scripts is reserved too, which is checked after the
-    class. To register the name then, call `lock_look_alikes` before. The operator may register a name whose label's class is reserved.
+    class. To register the name then, call `lock_zones_for_look_alikes` before. The operator may register a name whose label's class is reserved.
     """
     platform_domain, fqdn = wanted.platform_domain, wanted.fqdn
     is_reserved = wanted.label_class in ("reserved", "blocked") and not wanted.by_operator
@@ -180,7 +180,7 @@ def unavailable(reason: str, *, owned: bool, restorable: bool = False) -> Subdom
     return SubdomainUnavailable(messages[reason], details={"reason": shown_reason, "owned": owned})
 
 
-def lock_look_alikes(tx: Tx, wanted: Wanted) -> None:
+def lock_zones_for_look_alikes(tx: Tx, wanted: Wanted) -> None:
     """Take a lock across zones if the name needs a look-alike check: two concurrent registrations would not see each other."""
     if wanted.needs_look_alike_check:
         platform_domain_store.lock_across_zones(tx)

@@ -1,4 +1,4 @@
-"""All SQL of delegations and of the index of nameservers: which names depend on a host at or below another name."""
+"""The SQL of delegations, and of the index of nameservers, which finds the names with nameservers at or below another name."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -42,10 +42,11 @@ nameserver_hosts = Table(
     PrimaryKeyConstraint("subdomain_id", "host_key"),
     Index("ix_nameserver_hosts_host_key", "host_key"),
 )
-"""The nameservers of each name by `owner_key`, except those at or below the name itself.
+"""The nameservers of each name by `owner_key`, except nameservers at or below the name itself.
 
-The row of a removed nameserver stays until the DNS follows: `dropped_generation` is the name's first generation without it. `told` and
-`told_since` are the last warning to the holder about this nameserver, and the stay in the trash that it was about (`dependents`).
+The row of a removed nameserver stays until its removal is published: `dropped_generation` is the name's first generation without it.
+`told` is the stage of the last warning to the holder about this nameserver, `told_since` the start of the time in the trash that the
+warning was about (`dependents`).
 """
 
 _HOSTS = nameserver_hosts.c
@@ -63,7 +64,7 @@ _DELETED = Prepared(
 _DROPPED = Prepared(
     update(nameserver_hosts)
     .where(_OF & _HOSTS.host_key.in_(bindparam("keys", expanding=True)) & _HOSTS.dropped_generation.is_(None))
-    # Read by the database, because the generation may have increased since the caller read the row.
+    # The database reads the generation, because it may have increased since the caller read the row.
     .values(
         dropped_generation=select(subdomains.c.generation)
         .where(subdomains.c.id == bindparam("changed"))
@@ -74,12 +75,12 @@ _ALL_DELETED = Prepared(delete(nameserver_hosts).where(_OF))
 
 
 def host_keys(fqdn: str, delegation: Delegation) -> list[str]:
-    """Return the `owner_key`s of the nameservers that are not at or below the name itself, in their order."""
+    """Return the `owner_key` of each nameserver that is not at or below the name itself, in the delegation's order."""
     return [owner_key(host) for host in delegation.nameservers if not is_at_or_below(host, fqdn)]
 
 
 def insert_hosts(tx: Tx, subdomain: Subdomain) -> None:
-    """Index the nameservers of a new name."""
+    """Add the nameservers of a new name to the index."""
     _insert(tx, subdomain.id, host_keys(subdomain.fqdn, subdomain.delegation))
 
 
@@ -100,7 +101,7 @@ def _insert(tx: Tx, subdomain_id: int, keys: list[str]) -> None:
 
 
 def update_delegation(tx: Tx, subdomain: Subdomain, delegation: Delegation) -> None:
-    """Store a delegation as the name's next generation, to be published at once."""
+    """Store a delegation as the name's next generation."""
     store.update_subdomain(
         tx,
         subdomain.id,
@@ -112,7 +113,7 @@ def update_delegation(tx: Tx, subdomain: Subdomain, delegation: Delegation) -> N
 
 
 def clear_delegation(tx: Tx, subdomain: Subdomain, **values: object) -> None:
-    """Remove a name's delegation, and change other columns. The caller sets the generation."""
+    """Remove a name's delegation, and change other columns. `values` must include the generation if it changes."""
     nothing = Delegation()
     store.update_subdomain(
         tx, subdomain.id, **store.delegation_columns(nothing), **store.delegation_counts(nothing), **values
@@ -137,17 +138,17 @@ def drop_hosts(tx: Tx, subdomain_id: int, keys: list[str]) -> None:
 
 
 def delete_hosts(tx: Tx, subdomain_id: int) -> None:
-    """Delete the rows of a released name, none of which is in the DNS."""
+    """Delete the index rows of a released name. Its nameservers are no longer in the DNS."""
     _ALL_DELETED.run(tx, of=subdomain_id)
 
 
-# One range of the index, as in `zone_store`.
+# One index range scan. `-` sorts before `.`, so the last line excludes siblings such as `name-2`.
 _AT_OR_BELOW = (
     (_HOSTS.host_key >= bindparam("at"))
     & (_HOSTS.host_key < bindparam("end"))
     & ((_HOSTS.host_key == bindparam("at")) | (_HOSTS.host_key > bindparam("below")))
 )
-_STANDS = _HOSTS.dropped_generation.is_(None)
+_IS_CURRENT = _HOSTS.dropped_generation.is_(None)
 _JOINED = nameserver_hosts.join(subdomains, subdomains.c.id == _HOSTS.subdomain_id)
 
 
@@ -165,8 +166,8 @@ def _range(name: str) -> dict[str, str]:
 
 
 def _dependents(of: ColumnElement[bool]) -> Prepared:
-    # Not a join, for which SQLite would scan all names in the order of the result.
-    found = select(_HOSTS.subdomain_id).where(_AT_OR_BELOW & _STANDS & of)
+    # A subquery, because for a join SQLite would scan all names in the order of the result.
+    found = select(_HOSTS.subdomain_id).where(_AT_OR_BELOW & _IS_CURRENT & of)
     query = select(subdomains.c.id, subdomains.c.user_id).where(subdomains.c.id.in_(found))
     return Prepared(query.order_by(subdomains.c.id).limit(bindparam("at_most", type_=Integer)))
 
@@ -185,20 +186,23 @@ def list_dependents(tx: Tx, name: str, limit: int) -> list[Dependent]:
 
 
 def list_unwarned(tx: Tx, name: str, stage: int, since: datetime, limit: int) -> list[Dependent]:
-    """Return the names with a nameserver at or below this name whose holders were not warned of this stage of its stay in the trash."""
+    """Return the names with a nameserver at or below this name whose holders were not warned about this stage.
+
+    `stage` and `since` are as in `nameserver_notices.stage_of`.
+    """
     rows = _UNWARNED.all(tx, **_range(name), stage=stage, since=since, at_most=limit)
     return [Dependent(*row) for row in rows]
 
 
 _WARNED = Prepared(
     update(nameserver_hosts)
-    .where(_AT_OR_BELOW & _STANDS & (_HOSTS.subdomain_id == bindparam("of")))
+    .where(_AT_OR_BELOW & _IS_CURRENT & (_HOSTS.subdomain_id == bindparam("of")))
     .values(told=bindparam("stage"), told_since=bindparam("since"))
 )
 
 
 def mark_warned(tx: Tx, subdomain_id: int, name: str, stage: int, since: datetime) -> None:
-    """Store that the holder of a name was warned about its nameservers at or below another name."""
+    """Store that the holder of `subdomain_id` was warned about its nameservers at or below `name`."""
     _WARNED.run(tx, of=subdomain_id, **_range(name), stage=stage, since=since)
 
 
@@ -208,15 +212,15 @@ OF_OTHERS = (
     .where(
         _AT_OR_BELOW
         & (subdomains.c.user_id != bindparam("besides_user"))
-        & (_STANDS | (_HOSTS.dropped_generation > subdomains.c.published_generation))
+        & (_IS_CURRENT | (_HOSTS.dropped_generation > subdomains.c.published_generation))
     )
 )
-"""The nameservers at or below a name that other users' names have, or that the DNS may still have."""
+"""The query of other users' nameservers at or below a name, including removed ones that the DNS may still have."""
 _ANY_OF_OTHERS = Prepared(OF_OTHERS.limit(1))
 
 
 def has_dependents(tx: Tx, name: str, *, besides_user_id: int = 0) -> bool:
-    """True if a name has a nameserver at or below this one, or had one that the DNS may still have.
+    """True if names have nameservers at or below this name, including removed ones that the DNS may still have.
 
     Names of the user `besides_user_id` don't count.
     """
@@ -224,18 +228,18 @@ def has_dependents(tx: Tx, name: str, *, besides_user_id: int = 0) -> bool:
 
 
 def stream_hosts(tx: Tx) -> Iterator[tuple[int, str]]:
-    """Yield all indexed nameservers, by id: the id of their name and their owner key."""
-    query = select(_HOSTS.subdomain_id, _HOSTS.host_key).where(_STANDS)
+    """Yield all indexed nameservers, in order of id: the id of the name and the owner key of the nameserver."""
+    query = select(_HOSTS.subdomain_id, _HOSTS.host_key).where(_IS_CURRENT)
     query = query.order_by(_HOSTS.subdomain_id, _HOSTS.host_key).execution_options(**STREAMED)
     for row in tx.connection.execute(query):
         yield row[0], row[1]
 
 
 def stream_hosts_below(tx: Tx, domain: str) -> Iterator[tuple[int, str, str]]:
-    """Yield the nameservers below a domain: the id and fqdn of their name, and their owner key."""
+    """Yield the nameservers below a domain: the id and fqdn of the name, and the owner key of the nameserver."""
     key = owner_key(domain)
     query = select(_HOSTS.subdomain_id, subdomains.c.fqdn, _HOSTS.host_key).select_from(_JOINED)
-    below = (_HOSTS.host_key > key + ".") & (_HOSTS.host_key < key + "/") & _STANDS
+    below = (_HOSTS.host_key > key + ".") & (_HOSTS.host_key < key + "/") & _IS_CURRENT
     query = query.where(below).order_by(_HOSTS.host_key, _HOSTS.subdomain_id)
     for row in tx.connection.execute(query.execution_options(**STREAMED)):
         yield row[0], row[1], row[2]
@@ -255,9 +259,9 @@ _IS_BLOCKED = Prepared(select(or_(*(each.exists() for each in _BLOCKERS))))
 
 
 def is_free(tx: Tx, platform_domain_id: int, fqdn: str, user_id: int) -> bool:
-    """True if no row, record or other name blocks the registration of this name by this user. One query, because most names are free.
+    """True if nothing in the registry or zone blocks the registration of this name by this user. One query, because most names are free.
 
-    These block it: a row that holds the name or waits for publication; a platform domain or a record at or below it; a nameserver at or below
-    it of another user's name.
+    A registration is blocked by: a row that holds the name or waits for publication; a platform domain or a record at or below the name; a
+    nameserver of another user's name at or below it.
     """
     return not _IS_BLOCKED.value(tx, of=platform_domain_id, name=fqdn, besides_user=user_id, **_range(fqdn))

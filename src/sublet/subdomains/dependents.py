@@ -1,11 +1,11 @@
-"""Warn the holders of dependents of a label, and remove their nameservers.
+"""Warn the holders of the dependents of a lapsing name, and remove the dependents' nameservers.
 
-A label is a name in the trash, or purged from it. Its dependents are the names with nameservers at or below it. While the label is in the
-trash, the holders of its dependents are warned. Once it is purged, these nameservers are removed before the label is released and another
-user can register it, as registries do with host objects (RFC 9874).
+The dependents of a name are the names with nameservers at or below it. While the enclosing name is in the trash, the sweep warns the
+holders of its dependents. After the purge the sweep removes these nameservers. Only then does it release the enclosing name for other
+users, as registries do with host objects (RFC 9874).
 
-Level-triggered, like the sweep: the remaining work is read from the index of nameservers (`delegation_store`), each call handles a limited
-number of names, and the label stays due until none is left.
+Level-triggered, like the sweep: each call reads the remaining work from the index of nameservers (`delegation_store`) and handles a
+limited number of names. The enclosing name stays due until no dependent remains.
 """
 
 from collections import Counter
@@ -39,7 +39,7 @@ class Owned(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Changed:
-    """The outcome of `change_each`: the number of changes by kind, and the names (by id) that failed."""
+    """The outcome of `change_each`: the number of changes by kind, and the id and error of each failed name."""
 
     done: Counter[str]
     faults: tuple[tuple[int, Exception], ...]
@@ -52,7 +52,7 @@ def change_each(
 
     `change` gets the user and the name as stored, and returns the kinds of changes that it made.
     """
-    # First the users, then the names, each in order of id: the lock order of all transactions that change several names.
+    # Lock order of all transactions that change several names: users by id, then names by id.
     users = account_store.lock_users(tx, {each.user_id for each in names})
     store.lock_subdomains(tx, (each.id for each in names))
     done: Counter[str] = Counter()
@@ -61,7 +61,7 @@ def change_each(
         try:
             with tx.savepoint():
                 subdomain = find_for_operator(tx, str(each.id))
-                # A name that was transferred just before its user was locked stays due: its new user isn't locked.
+                # The name may have been transferred before its user was locked. It stays due: its new user isn't locked.
                 if subdomain.user_id == each.user_id:
                     done.update(change(tx, users[each.user_id], subdomain))
         except Exception as error:
@@ -71,49 +71,53 @@ def change_each(
     return Changed(done, tuple(faults))
 
 
-def handle_dependents(tx: Tx, label_id: int, limit: int) -> Changed | None:
-    """Warn the holders of some dependents of a label, or remove their nameservers. Return None if none is left.
+def handle_dependents(tx: Tx, enclosing_id: int, limit: int) -> Changed | None:
+    """Warn the holders of up to `limit` dependents of a name, or remove the dependents' nameservers. Return None if no dependent remains.
 
-    No name can get a nameserver below a purged label (`nameservers.refuse_unregistered`), so removed nameservers stay removed.
+    `nameservers.refuse_unregistered` refuses nameservers below a purged name, so removed nameservers stay removed.
     """
-    label = store.find_subdomain(tx, label_id)
-    remaining = _remaining(tx, label, limit) if label is not None else []
-    if label is None or not remaining:
+    enclosing = store.find_subdomain(tx, enclosing_id)
+    remaining = _remaining(tx, enclosing, limit) if enclosing is not None else []
+    if enclosing is None or not remaining:
         return None
 
     def change(tx: Tx, user: User, subdomain: Subdomain) -> list[str]:
-        hosts = [host for host in subdomain.delegation.nameservers if is_at_or_below(host, label.fqdn)]
-        if label.purged_at is not None:
-            _remove(tx, user, subdomain, label, hosts)
+        hosts = [host for host in subdomain.delegation.nameservers if is_at_or_below(host, enclosing.fqdn)]
+        if enclosing.purged_at is not None:
+            _remove(tx, user, subdomain, enclosing, hosts)
             return ["nameservers_removed"]
-        _warn(tx, user, subdomain, label, hosts)
+        _warn(tx, user, subdomain, enclosing, hosts)
         return ["nameservers_told"]
 
     return change_each(tx, remaining, change)
 
 
-def _remaining(tx: Tx, label: Subdomain, limit: int) -> list[Dependent]:
-    if label.purged_at is not None:
-        return delegation_store.list_dependents(tx, label.fqdn, limit) if label.released_at is None else []
-    stage = stage_of(label, tx.now)
-    return delegation_store.list_unwarned(tx, label.fqdn, *stage, limit) if stage is not None else []
+def _remaining(tx: Tx, enclosing: Subdomain, limit: int) -> list[Dependent]:
+    if enclosing.purged_at is not None:
+        return (
+            delegation_store.list_dependents(tx, enclosing.fqdn, limit)
+            if enclosing.released_at is None
+            else []
+        )
+    stage = stage_of(enclosing, tx.now)
+    return delegation_store.list_unwarned(tx, enclosing.fqdn, *stage, limit) if stage is not None else []
 
 
-def _warn(tx: Tx, user: User, subdomain: Subdomain, label: Subdomain, hosts: list[str]) -> None:
-    stage = stage_of(label, tx.now)
-    assert stage is not None  # noqa: S101 - without a stage no host remains
+def _warn(tx: Tx, user: User, subdomain: Subdomain, enclosing: Subdomain, hosts: list[str]) -> None:
+    stage = stage_of(enclosing, tx.now)
+    assert stage is not None  # noqa: S101 - `_remaining` returns no names if there is no stage
     number, since = stage
-    delegation_store.mark_warned(tx, subdomain.id, label.fqdn, number, since)
+    delegation_store.mark_warned(tx, subdomain.id, enclosing.fqdn, number, since)
     mail_id = None
     if user.reminders:
-        subject, text = notice_mail(number, subdomain.fqdn, hosts, label, user.name)
-        reference = f"nameserver_notice:{subdomain.id}:{subdomain.generation}:{label.id}:{number}:{since:%Y%m%dT%H%M%S.%fZ}"
+        subject, text = notice_mail(number, subdomain.fqdn, hosts, enclosing, user.name)
+        reference = f"nameserver_notice:{subdomain.id}:{subdomain.generation}:{enclosing.id}:{number}:{since:%Y%m%dT%H%M%S.%fZ}"
         mail_id = enqueue(tx, user, reference=reference, subject=subject, text=text)
-    after = {"nameservers": hosts, "below": label.fqdn, "stage": number, "mail_id": mail_id}
+    after = {"nameservers": hosts, "below": enclosing.fqdn, "stage": number, "mail_id": mail_id}
     audit.record(tx, SYSTEM, NOTICE, subdomain.id, after=after)
 
 
-def _remove(tx: Tx, user: User, subdomain: Subdomain, label: Subdomain, hosts: list[str]) -> None:
+def _remove(tx: Tx, user: User, subdomain: Subdomain, enclosing: Subdomain, hosts: list[str]) -> None:
     left = without_nameservers(subdomain.delegation, hosts)
     delegation_store.update_delegation(tx, subdomain, left)
     audit.record(
@@ -126,6 +130,6 @@ def _remove(tx: Tx, user: User, subdomain: Subdomain, label: Subdomain, hosts: l
     )
     if user.deleted_at is not None:
         return
-    subject, text = removal_mail(subdomain.fqdn, hosts, len(left.nameservers), label.fqdn, user.name)
-    reference = f"nameservers_removed:{subdomain.id}:{label.id}"
+    subject, text = removal_mail(subdomain.fqdn, hosts, len(left.nameservers), enclosing.fqdn, user.name)
+    reference = f"nameservers_removed:{subdomain.id}:{enclosing.id}"
     enqueue(tx, user, reference=reference, subject=subject, text=text)

@@ -13,7 +13,7 @@ from sublet.platform_domains.find import find_platform_domain
 from sublet.platform_domains.model import PlatformDomain
 from sublet.platform_domains.nested import refuse_missing_cuts
 from sublet.platform_domains.platform_domain import edit_platform_domain
-from sublet.subdomains import store
+from sublet.subdomains import published_owner_store, store
 from sublet.subdomains.availability import carries_the_zone
 from sublet.subdomains.lifecycle import is_delegated
 from sublet.subdomains.model import Subdomain
@@ -57,7 +57,9 @@ def edit_zone_settings(
 
 
 def _delegated(tx: Tx, platform_domain: PlatformDomain) -> list[Subdomain]:
-    return [each for each in store.list_published(tx, platform_domain.id) if is_delegated(each)]
+    return [
+        each for each in published_owner_store.list_published(tx, platform_domain.id) if is_delegated(each)
+    ]
 
 
 def _change_server(tx: Tx, before: PlatformDomain, edited: PlatformDomain, *, force: bool) -> None:
@@ -78,14 +80,14 @@ def _change_server(tx: Tx, before: PlatformDomain, edited: PlatformDomain, *, fo
         zone_store.delete_records(tx, before.id)
     else:
         owners = [(each.id, owner) for each in delegated for owner in owners_of(each.fqdn, each.delegation)]
-        store.insert_published_owners(tx, owners, sent=True)
+        published_owner_store.insert_published_owners(tx, owners, sent=True)
     zone_state_store.forget_zone_state(tx, before.id)
     if edited.primary:
         zone_state_store.update_zone_state(
             tx, before.id, rebuilt_at=tx.now
         )  # the first check compares the whole zone
     else:
-        store.delete_owners_of_zone(tx, before.id)
+        published_owner_store.delete_owners_of_zone(tx, before.id)
     waiting = [] if edited.primary else store.list_waiting_ids(tx, before.id)
     store.republish(tx, {*waiting, *(each.id for each in delegated)})
     if not force:
@@ -97,7 +99,7 @@ def _days_given(settings: Mapping[str, Any]) -> bool:
 
 
 def _refuse_held_nameservers(tx: Tx, edited: PlatformDomain) -> None:
-    for each in store.list_published(tx, edited.id):
+    for each in published_owner_store.list_published(tx, edited.id):
         if carries_the_zone(edited, each.fqdn):
             raise Conflict(
                 f"{each.fqdn} is held by a registrant, who would then answer for the whole zone; take another host name."

@@ -78,7 +78,7 @@ def allowed_actions(
         "retry": has_nameserver(subdomain) and provisioning_failed(subdomain),
         "renew": is_renewal_open(subdomain, now),
         "set_auto_renew": not is_renewed_by_operator(subdomain),
-        "restore": is_restore_open(subdomain, now)
+        "restore": closing_allows_restore(subdomain, now)
         and fits_quota(subdomain, quota_left=quota_left)
         and not (is_renewed_by_operator(subdomain) and subdomain.expires_at <= now),
     }
@@ -188,7 +188,7 @@ def is_restorable(subdomain: ShownSubdomain, now: datetime) -> bool:
     return until is None or now < until
 
 
-def is_restore_open(subdomain: ShownSubdomain, now: datetime) -> bool:
+def closing_allows_restore(subdomain: ShownSubdomain, now: datetime) -> bool:
     """True unless the platform domain closes: until that date, only names whose paid time is not over leave the trash."""
     until = subdomain.names_until
     return until is None or now < min(until, subdomain.expires_at)

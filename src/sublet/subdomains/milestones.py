@@ -39,7 +39,7 @@ class Milestone:
     told: bool
 
 
-def milestones_of(subdomain: Subdomain) -> tuple[Milestone, ...]:
+def planned_milestones(subdomain: Subdomain) -> tuple[Milestone, ...]:
     """Return the milestones of a name's present state, oldest first. A suspended name has none, and none under a platform domain that closes.
 
     Reminders from before the term began are left out.
@@ -85,7 +85,9 @@ def reached(
     would come too late, and the mail about the loss follows.
     """
     found = [
-        each for each in milestones_of(subdomain) if each.at <= now and (each.kind, each.about) not in done
+        each
+        for each in planned_milestones(subdomain)
+        if each.at <= now and (each.kind, each.about) not in done
     ]
     over_at = lost_at(subdomain)
     last_told = next((each for each in reversed(found) if each.told), None)
@@ -96,18 +98,18 @@ def reached(
 
 def next_milestone_at(subdomain: Subdomain, now: datetime) -> datetime | None:
     """Return when the next milestone is reached, or None if there are no more in the present state."""
-    return min((each.at for each in milestones_of(subdomain) if each.at > now), default=None)
+    return min((each.at for each in planned_milestones(subdomain) if each.at > now), default=None)
 
 
 @dataclass(frozen=True, slots=True)
-class Dates:
+class SweepDates:
     """The two stored dates of a name: when the sweep next looks at it, and when its user loses it."""
 
     due_at: datetime | None
     loss_at: datetime | None
 
 
-def dates_of(subdomain: Subdomain, now: datetime) -> Dates:
+def dates_of(subdomain: Subdomain, now: datetime) -> SweepDates:
     """Return the dates to store with a name whose row, or whose platform domain's days, have just changed.
 
     A name is due at once in two cases, which the sweep then checks: a milestone is reached (it may be recorded already), or the name
@@ -115,11 +117,11 @@ def dates_of(subdomain: Subdomain, now: datetime) -> Dates:
     """
     in_trash = subdomain.trashed_at is not None and subdomain.released_at is None
     if in_trash or reached(subdomain, (), now):
-        return Dates(now, lost_at(subdomain))
+        return SweepDates(now, lost_at(subdomain))
     return dates_after(subdomain, now, auto_renew_at(subdomain), cooling_off_ends_at(subdomain))
 
 
-def dates_after(subdomain: Subdomain, now: datetime, *others: datetime | None) -> Dates:
+def dates_after(subdomain: Subdomain, now: datetime, *others: datetime | None) -> SweepDates:
     """Return the dates to store after a look at a name: it is due at its next milestone, or at the first of the `others`."""
     due = (next_milestone_at(subdomain, now), *others)
-    return Dates(min((each for each in due if each is not None), default=None), lost_at(subdomain))
+    return SweepDates(min((each for each in due if each is not None), default=None), lost_at(subdomain))

@@ -1,6 +1,6 @@
-"""Notices to the holders of names with nameservers below a name that lapses: stages, mails and audit actions (rules).
+"""Notices to the holders of names with nameservers at or below a name in the trash: stages, mails and audit actions (rules).
 
-"Label" means the name in the trash, below which the nameservers of others are.
+`enclosing` is the name in the trash.
 """
 
 from collections.abc import Mapping, Sequence
@@ -12,7 +12,7 @@ from sublet.subdomains.milestones import trash_reminder_at
 from sublet.subdomains.model import Subdomain
 
 IN_TRASH, ENDING = 1, 2
-"""The stages of a label's time in the trash: it began; it ends within a week."""
+"""The stages of a name's time in the trash: the beginning, and the last days (from the trash reminder on)."""
 
 NOTICE = "subdomain.nameserver_notice"
 REMOVAL = "subdomain.remove_nameservers"
@@ -33,26 +33,26 @@ class NoticeEvent(Protocol):
     def after(self) -> Mapping[str, Any] | None: ...  # noqa: D102
 
 
-def stage_of(label: Subdomain, now: datetime) -> tuple[int, datetime] | None:
-    """Return the stage to warn about, and the start of the label's time in the trash. None if the label is not in the trash, or suspended."""
-    if label.trashed_at is None or restorable_until(label) is None:
+def stage_of(enclosing: Subdomain, now: datetime) -> tuple[int, datetime] | None:
+    """Return the stage to warn about, and the start of the enclosing name's time in the trash. None if it isn't in the trash, or is suspended."""
+    if enclosing.trashed_at is None or restorable_until(enclosing) is None:
         return None
-    ends_soon_at = trash_reminder_at(label)
+    ends_soon_at = trash_reminder_at(enclosing)
     stage = ENDING if ends_soon_at is not None and ends_soon_at <= now else IN_TRASH
-    return stage, free_since(label, label.trashed_at)
+    return stage, free_since(enclosing, enclosing.trashed_at)
 
 
 def removed_hosts(event: NoticeEvent) -> list[str]:
-    """Return the nameservers that a removal took from its name."""
+    """Return the nameservers that the removal event records as removed."""
     left = (event.after or {}).get("nameservers", [])
     return [host for host in (event.before or {}).get("nameservers", []) if host not in left]
 
 
 def notice_mail(
-    stage: int, fqdn: str, hosts: Sequence[str], label: Subdomain, user_name: str
+    stage: int, fqdn: str, hosts: Sequence[str], enclosing: Subdomain, user_name: str
 ) -> tuple[str, str]:
-    """Return subject and text of the mail that announces the removal of nameservers of `fqdn` when the label is purged."""
-    until = restorable_until(label)
+    """Return subject and text of the mail about nameservers of `fqdn` that will be removed at the purge of the enclosing name."""
+    until = restorable_until(enclosing)
     when = f"on {moment(until)}" if until else "when it is purged"
     subject = (
         f"Nameservers of {fqdn} are about to be removed"
@@ -65,12 +65,12 @@ def notice_mail(
         user_name,
         [
             (
-                f"Your name {fqdn} uses {_listed(hosts)}, which {verb} at or below {label.fqdn}. "
-                f"{label.fqdn} is in the trash and no longer in the DNS."
+                f"Your name {fqdn} uses {_listed(hosts)}, which {verb} at or below {enclosing.fqdn}. "
+                f"{enclosing.fqdn} is in the trash and no longer in the DNS."
             ),
             (
                 f"Unless its holder restores it, {_listed(hosts)} will be removed from {fqdn} {when}: "
-                f"the next holder of {label.fqdn} could otherwise take over {fqdn}."
+                f"the next holder of {enclosing.fqdn} could otherwise take over {fqdn}."
             ),
             _what_to_do(fqdn),
         ],
@@ -78,8 +78,10 @@ def notice_mail(
     )
 
 
-def removal_mail(fqdn: str, hosts: Sequence[str], left: int, label: str, user_name: str) -> tuple[str, str]:
-    """Return subject and text of the mail about removed nameservers. `left` is the number that the name still has."""
+def removal_mail(
+    fqdn: str, hosts: Sequence[str], left: int, enclosing: str, user_name: str
+) -> tuple[str, str]:
+    """Return subject and text of the mail about removed nameservers. `left` is the number of remaining nameservers."""
     still = (
         f"{fqdn} has {left} nameserver{'' if left == 1 else 's'} left."
         if left
@@ -90,7 +92,7 @@ def removal_mail(fqdn: str, hosts: Sequence[str], left: int, label: str, user_na
         user_name,
         [
             (
-                f"{_listed(hosts)} {'was' if len(hosts) == 1 else 'were'} removed from your name {fqdn}: {label} was purged from the "
+                f"{_listed(hosts)} {'was' if len(hosts) == 1 else 'were'} removed from your name {fqdn}: {enclosing} was purged from the "
                 f"trash, and its next holder could otherwise take over {fqdn}."
             ),
             still,
@@ -101,7 +103,7 @@ def removal_mail(fqdn: str, hosts: Sequence[str], left: int, label: str, user_na
 
 
 def notice_detail(stage: int) -> str:
-    """Return the text of the timeline about a notice."""
+    """Return the timeline's text about a notice."""
     if stage == ENDING:
         return "Mail: some of its nameservers are about to be removed."
     return "Mail: some of its nameservers are below a name that is in the trash."
@@ -120,5 +122,5 @@ def _mail(subject: str, user_name: str, paragraphs: list[str], last: str) -> tup
 
 
 def moment(at: datetime) -> str:
-    """Return an instant in the form of mails and warnings."""
+    """Return an instant as text for mails and warnings."""
     return f"{at.day} {at:%B %Y, %H:%M} UTC"

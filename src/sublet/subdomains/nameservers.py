@@ -143,7 +143,7 @@ def place_of(tx: Tx, host: str, platform_domain: PlatformDomain) -> Place | None
     return None if place.holder is None and _is_operators(tx, place, label) else place
 
 
-def places_of_subdomain(tx: Tx, subdomain: Subdomain) -> list[Place]:
+def enclosing_names_of_subdomain(tx: Tx, subdomain: Subdomain) -> list[Place]:
     """Return the places of the stored nameservers of a subdomain."""
     nameservers = subdomain.delegation.nameservers
     above = platform_domains_above(tx, subdomain.fqdn, nameservers)
@@ -175,7 +175,11 @@ def unregistered_errors(
     has to be in the DNS, because that is all that may be revealed of it. Nameservers in `kept`, which were stored already, are accepted.
     """
     return [
-        FieldError(f"nameservers[{nameservers.index(each.host)}]", "nameserver_unregistered", _sentence(each))
+        FieldError(
+            f"nameservers[{nameservers.index(each.host)}]",
+            "nameserver_unregistered",
+            _unregistered_message(each),
+        )
         for each in places
         if each.host not in kept and not _is_safe(each, actor, user_id)
     ]
@@ -187,7 +191,7 @@ def _is_safe(place: Place, actor: Actor, user_id: int) -> bool:
     return place.is_held and (is_own or place.is_public or place.is_delegated)
 
 
-def _sentence(place: Place) -> str:
+def _unregistered_message(place: Place) -> str:
     if place.is_public:
         return (
             f"`{place.host}` lies at or below `{place.name}`, which is not registered, so its next holder could take over this "
@@ -238,7 +242,7 @@ def nameserver_warnings(
         removed: tuple[str, ...] = ()
         places = places_of(tx, subdomain.fqdn, subdomain.delegation.nameservers, above)
     else:
-        removed, places = _removed(tx, subdomain), places_of_subdomain(tx, subdomain)
+        removed, places = _removed(tx, subdomain), enclosing_names_of_subdomain(tx, subdomain)
     return (*removed, *(_warning(each) for each in places if not each.is_delegated))
 
 

@@ -5,7 +5,9 @@ from datetime import datetime, timedelta
 
 from sublet.accounts.model import User
 from sublet.config import Settings
+from sublet.db import Tx
 from sublet.errors import FreeQuotaExceeded
+from sublet.subdomains import store
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +33,11 @@ class Quota:
             f"All {self.limit} free names of your quota are in use; delete one first, or register in another mode.",
             details={"limit": self.limit, "used": self.used},
         )
+
+
+def find_quota(tx: Tx, user: User, default: int) -> Quota:
+    """Return the free quota of a user or organization. `default` applies to users without their own quota."""
+    return Quota(store.count_free(tx, user.id), quota_limit(user.free_quota, default))
 
 
 def quota_limit(own: int | None, default: int) -> int:

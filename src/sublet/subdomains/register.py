@@ -15,7 +15,7 @@ from sublet.subdomains import delegation_store, store
 from sublet.subdomains.availability import (
     Wanted,
     find_wanted,
-    lock_look_alikes,
+    lock_zones_for_look_alikes,
     refuse_closed,
     refuse_unavailable,
     unavailable,
@@ -76,7 +76,7 @@ def register(
     errors += [*delegation_errors, *mode_errors(command.registration_mode), *payable_errors]
     if errors or wanted is None:
         raise validation_failed(errors)
-    lock_look_alikes(tx, wanted)
+    lock_zones_for_look_alikes(tx, wanted)
     refuse_unavailable(tx, user, wanted)
     offer = wanted.offer
     if isinstance(offer, Refusal):

@@ -14,7 +14,7 @@ from sublet.platform_domains import store as platform_domain_store
 from sublet.platform_domains import zone_state_store, zone_store
 from sublet.platform_domains.find import find_platform_domain
 from sublet.platform_domains.model import PlatformDomain
-from sublet.subdomains import delegation_store, store
+from sublet.subdomains import delegation_store, published_owner_store, store
 
 
 def remove_platform_domain(tx: Tx, actor: Actor, identifier: str, *, force: bool = False) -> PlatformDomain:
@@ -44,7 +44,7 @@ def remove_platform_domain(tx: Tx, actor: Actor, identifier: str, *, force: bool
     for coupon in list_coupons(tx):
         if coupon.platform_domain_id == found.id and coupon.retired_at is None:
             retire_coupon(tx, actor, coupon.code)
-    store.delete_owners_of_zone(tx, found.id)
+    published_owner_store.delete_owners_of_zone(tx, found.id)
     zone_state_store.forget_zone_state(tx, found.id)
     zone_store.delete_records(tx, found.id)
     platform_domain_store.remove_platform_domain(tx, found.id)

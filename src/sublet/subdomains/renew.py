@@ -126,7 +126,7 @@ def extend(
     """
     if given_days is None:
         refuse_renewed_by_operator(subdomain)
-        offer, list_price = _priced(tx, subdomain)
+        offer, list_price = _find_offer_and_price(tx, subdomain)
         mode, period_days = offer.mode, offer.period_days
     else:
         mode, period_days, list_price = subdomain.registration_type, given_days, 0
@@ -179,10 +179,10 @@ def list_price_of_renewal(tx: Tx, subdomain: Subdomain) -> int:
 
     Not checked: whether the name may be renewed now.
     """
-    return 0 if is_renewed_by_operator(subdomain) else _priced(tx, subdomain)[1]
+    return 0 if is_renewed_by_operator(subdomain) else _find_offer_and_price(tx, subdomain)[1]
 
 
-def _priced(tx: Tx, subdomain: Subdomain) -> tuple[Offer, int]:
+def _find_offer_and_price(tx: Tx, subdomain: Subdomain) -> tuple[Offer, int]:
     offer = _offer_of(tx, subdomain)
     listed = platform_domain_store.find_label(tx, subdomain.platform_domain_id, subdomain.label)
     return offer, renewal_price(offer, listed)

@@ -15,9 +15,9 @@ from sublet.subdomains.find import (
     refuse_unless_allowed,
     reread,
 )
-from sublet.subdomains.lifecycle import fits_quota, is_grace_over, is_restore_open
+from sublet.subdomains.lifecycle import closing_allows_restore, fits_quota, is_grace_over
 from sublet.subdomains.model import Subdomain
-from sublet.subdomains.quota import Quota, quota_limit
+from sublet.subdomains.quota import find_quota
 from sublet.subdomains.renew import extend, refuse_closing
 from sublet.subdomains.sweep.plausible_clock import refuse_implausible_clock
 
@@ -40,7 +40,7 @@ def restore(tx: Tx, actor: Actor, identifier: str, payable: Payable, *, free_quo
     refuse_implausible_clock(tx)
     subdomain = find_in_account_or_trash(tx, actor, identifier)
     refuse_unless_allowed(subdomain, "restore", tx.now)
-    if not is_restore_open(subdomain, tx.now):
+    if not closing_allows_restore(subdomain, tx.now):
         refuse_closing(subdomain)
     _refuse_beyond_quota(tx, user, subdomain, free_quota)
     outcome = Outcome(subdomain.id)
@@ -64,7 +64,7 @@ def bring_back(tx: Tx, actor: Actor, subdomain: Subdomain) -> None:
 
 
 def _refuse_beyond_quota(tx: Tx, user: User, subdomain: Subdomain, free_quota: int) -> None:
-    quota = Quota(store.count_free(tx, user.id), quota_limit(user.free_quota, free_quota))
+    quota = find_quota(tx, user, free_quota)
     if not fits_quota(subdomain, quota_left=quota.left):
         raise quota.refusal()
 

@@ -1,9 +1,8 @@
-"""All SQL of subdomain rows: find, list, change and suspend them, their terms, and their owner names in the zone."""
+"""The SQL of subdomain rows and their terms: find, lock, insert, change, publish and count. Lists with filters are in `list_store`."""
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import closing
-from datetime import datetime, timedelta
-from itertools import chain, groupby, islice
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
+from itertools import chain, groupby
 from typing import Any, TypeVar
 
 from msgspec.structs import replace
@@ -12,11 +11,9 @@ from sqlalchemy import (
     Boolean,
     CheckConstraint,
     Column,
-    ColumnElement,
     ForeignKey,
     Index,
     Integer,
-    PrimaryKeyConstraint,
     Select,
     String,
     Table,
@@ -24,35 +21,26 @@ from sqlalchemy import (
     and_,
     bindparam,
     case,
-    column,
-    delete,
     false,
     func,
     insert,
-    literal,
     literal_column,
-    not_,
     or_,
     select,
-    table,
-    true,
     union_all,
     update,
 )
 from sqlalchemy.exc import IntegrityError
 
-from sublet.accounts.store import users, within_names
-from sublet.audit import Actor, AuditEvent, audit_events, list_events
-from sublet.db import Pages, Prepared, Query, Tx
+from sublet.accounts.store import users
+from sublet.db import Prepared, Query, Tx
+from sublet.dns.serial import served_serial, zone_seconds
 from sublet.dns.types import Delegation, DsRecord, GlueEntry
-from sublet.ids import Position
-from sublet.platform_domains.model import ADMIN, PlatformDomain
-from sublet.platform_domains.store import platform_domains, served_serial, zone_seconds
-from sublet.schema import BIG_ID, STREAMED, Instant, metadata, older, violates
-from sublet.subdomains.lifecycle import RENEWAL_REST
+from sublet.platform_domains.model import PlatformDomain
+from sublet.platform_domains.store import platform_domains
+from sublet.schema import BIG_ID, STREAMED, Instant, metadata, violates
 from sublet.subdomains.milestones import dates_of
-from sublet.subdomains.model import PlacedName, ShownSubdomain, Subdomain, SubdomainFilter, Term
-from sublet.subdomains.naming import contains, needs_unicode, search_text
+from sublet.subdomains.model import ShownSubdomain, Subdomain, Term
 
 S = TypeVar("S", bound=ShownSubdomain)
 T = TypeVar("T")
@@ -152,7 +140,8 @@ FREE_AND_LIVE = and_(
 Index(
     "ix_subdomains_user_id_free",
     subdomains.c.user_id,
-    subdomains.c.registration_type,  # so that SQLite doesn't read the table for these two
+    # The last two columns make the index covering on SQLite.
+    subdomains.c.registration_type,
     subdomains.c.trashed_at,
     sqlite_where=FREE_AND_LIVE,
     postgresql_where=FREE_AND_LIVE,
@@ -170,7 +159,7 @@ DATED_BY = frozenset(
         "auto_renew_max_credits",
     }
 )
-"""The columns that `due_at` and `loss_at` depend on, beside the days of the platform domain (`edit_zone_settings.DAYS`)."""
+"""The columns that `due_at` and `loss_at` depend on. They also depend on the platform domain's days (`edit_zone_settings.DAYS`)."""
 
 _ELSEWHERE: dict[str, tuple[Column[Any], ...]] = {
     "domain": (platform_domains.c.domain,),
@@ -184,8 +173,6 @@ _ELSEWHERE: dict[str, tuple[Column[Any], ...]] = {
     "nameservers_max": (platform_domains.c.nameservers_max,),
     "names_until": (platform_domains.c.names_until,),
 }
-_HEALTH = table("delegation_health", column("subdomain_id"), column("state"))
-"""The table of `health/store.py`, which is above this folder."""
 _DELEGATION = ShownSubdomain.__struct_fields__.index("delegation")
 _NOT_RELEASED = subdomains.c.released_at.is_(None)
 NOT_PURGED = subdomains.c.purged_at.is_(None)
@@ -194,7 +181,7 @@ NOT_PURGED = subdomains.c.purged_at.is_(None)
 def read_delegation(
     nameservers: list[str], glue: list[dict[str, Any]], ds_records: list[dict[str, Any]]
 ) -> Delegation:
-    """Return the delegation from its three JSON columns."""
+    """Return the delegation that three JSON columns store."""
     return Delegation(
         tuple(nameservers),
         tuple(GlueEntry(**entry) for entry in glue),
@@ -203,7 +190,7 @@ def read_delegation(
 
 
 def delegation_columns(delegation: Delegation) -> dict[str, Any]:
-    """Return a delegation as its three JSON columns."""
+    """Return the three JSON columns of a delegation."""
     return {
         "nameservers": list(delegation.nameservers),
         "glue": [{"host": each.host, "ipv4": each.ipv4, "ipv6": each.ipv6} for each in delegation.glue],
@@ -226,28 +213,28 @@ def _subdomain(row: Sequence[Any], of: type[S]) -> S:
 
 
 def select_subdomains(of: type[ShownSubdomain] = Subdomain) -> Select[Any]:
-    """Return the query of all subdomains, with the columns of their platform domains that the rules need. Stores add conditions to it."""
+    """Return a query of all subdomains, with the columns of their platform domains that the rules need. Callers add conditions."""
     columns = (_ELSEWHERE.get(name) or (subdomains.c[name],) for name in of.__struct_fields__)
     return select(*chain.from_iterable(columns)).select_from(subdomains.join(platform_domains))
 
 
 def read_subdomains(of: type[S], rows: Iterable[Sequence[Any]]) -> list[S]:
-    """Return the subdomains from the rows of a query of `select_subdomains` with the same type."""
+    """Return the subdomains in the rows of a `select_subdomains` query of the same type."""
     return [_subdomain(row, of) for row in rows]
 
 
 def stream(tx: Tx, query: Select[Any]) -> Iterator[Subdomain]:
-    """Yield the subdomains that a query of `select_subdomains` finds, without holding all in memory."""
+    """Yield the subdomains of a `select_subdomains` query. Only a part of them is in memory at a time."""
     for row in tx.connection.execute(query.execution_options(**STREAMED)):
         yield _subdomain(row, Subdomain)
 
 
-# Built once, because nearly every request runs one: building a statement with this many columns takes longer than running it.
+# Prepared, because nearly every request runs one of them. Building a statement with so many columns takes longer than running it.
 _BY_ID = Prepared(select_subdomains().where(subdomains.c.id == bindparam("subdomain_id")))
 _UNRELEASED = Prepared(select_subdomains().where((subdomains.c.fqdn == bindparam("name")) & _NOT_RELEASED))
 _OWN = (subdomains.c.user_id == bindparam("owner_id")) & NOT_PURGED
 _OWN_BY_ID = _OWN & (subdomains.c.id == bindparam("subdomain_id"))
-# A name that isn't purged isn't released. Without this condition the index of names isn't used, and all of the user's names are read.
+# NOT_PURGED implies _NOT_RELEASED, but the database uses the index of names only with the explicit condition.
 _OWN_BY_NAME = _OWN & (subdomains.c.fqdn == bindparam("name")) & _NOT_RELEASED
 _FIND_OWN_BY_ID = Prepared(select_subdomains().where(_OWN_BY_ID))
 _FIND_OWN_BY_NAME = Prepared(select_subdomains().where(_OWN_BY_NAME))
@@ -290,19 +277,19 @@ _LOCKED = Prepared(
 
 
 def lock_subdomains(tx: Tx, subdomain_ids: Iterable[int]) -> None:
-    """Lock these names in order of id, as every transaction does that changes several names (PostgreSQL)."""
+    """Lock these names in order of id (PostgreSQL). Every transaction that changes several names does so."""
     _LOCKED.lock(tx, ids=sorted(subdomain_ids))
 
 
 def find_unreleased(tx: Tx, fqdn: str) -> Subdomain | None:
-    """Return the subdomain that holds this name: live, in the trash or cooling off; or None."""
+    """Return the subdomain with this name that is live, in the trash or cooling off, or None."""
     return _one(tx, _UNRELEASED, name=fqdn)
 
 
 def find_own(
     tx: Tx, user_id: int | None, *, subdomain_id: int | None = None, fqdn: str | None = None
 ) -> Subdomain | None:
-    """Return a user's subdomain with this id or name, live or in the trash, or None. Not checked: the restrictions of a token."""
+    """Return a user's subdomain with this id or name, live or in the trash, or None. Not checked: the token's restrictions."""
     if subdomain_id is not None:
         return _one(tx, _FIND_OWN_BY_ID, owner_id=user_id, subdomain_id=subdomain_id)
     return _one(tx, _FIND_OWN_BY_NAME, owner_id=user_id, name=fqdn)
@@ -316,7 +303,7 @@ _FREE = Prepared(
 
 
 def count_free(tx: Tx, user_id: int) -> int:
-    """Return the number of free names that a user holds. Those in the trash don't count."""
+    """Return the number of free names that a user holds, without names in the trash."""
     return int(_FREE.value(tx, owner_id=user_id))
 
 
@@ -328,7 +315,7 @@ _NAMESERVERS = Prepared(
 
 
 def list_nameservers(tx: Tx, fqdns: Iterable[str]) -> dict[str, tuple[str, ...]]:
-    """Return the nameservers of those names that are registered, live or in the trash (from which they may be restored)."""
+    """Return the nameservers of the given names that are live or in the trash."""
     rows = _NAMESERVERS.all(tx, names=list(fqdns))
     return {row[0]: tuple(row[1]) for row in rows}
 
@@ -341,7 +328,7 @@ _NEWEST_CHANGE = Prepared(
 
 
 def find_newest_change(tx: Tx, platform_domain_id: int) -> datetime | None:
-    """Return when a name of this platform domain was last changed in the DNS."""
+    """Return when a name of this platform domain last got a new generation, or None."""
     return _NEWEST_CHANGE.one_or_none(tx, of=platform_domain_id)[0]  # type: ignore[no-any-return]
 
 
@@ -359,7 +346,7 @@ _DELEGATIONS = Prepared(_DELEGATED.where(subdomains.c.fqdn.in_(bindparam("names"
 
 
 def find_delegations(tx: Tx, platform_domain_id: int, fqdns: Collection[str]) -> dict[str, Delegation]:
-    """Return the delegations of those of these names that `is_delegated`."""
+    """Return the delegations of the given names that are in the DNS (`lifecycle.is_delegated`)."""
     if not fqdns:
         return {}
     rows = _DELEGATIONS.all(tx, of=platform_domain_id, names=list(fqdns))
@@ -367,7 +354,7 @@ def find_delegations(tx: Tx, platform_domain_id: int, fqdns: Collection[str]) ->
 
 
 def stream_delegations(tx: Tx, platform_domain_id: int) -> Iterator[tuple[str, Delegation]]:
-    """Yield all names of a platform domain that `is_delegated`, in alphabetical order, each with its delegation."""
+    """Yield the name and delegation of each delegated name of a platform domain (`lifecycle.is_delegated`), in alphabetical order."""
     query = _DELEGATED.order_by(subdomains.c.fqdn).execution_options(**STREAMED)
     for row in tx.connection.execute(query, {"of": platform_domain_id}):
         yield row[0], read_delegation(*row[1:])
@@ -433,7 +420,7 @@ def _publication(tx: Tx, platform_domain: PlatformDomain, generation: object) ->
 
 
 def _as_added(platform_domain: PlatformDomain, delegation: Delegation, row: Mapping[str, Any]) -> Subdomain:
-    """Return the subdomain that a new row stores, without its id: columns that are not given are null."""
+    """Return the subdomain of a new row, with the id 0. Missing columns are None."""
     joined = {
         name: getattr(platform_domain, columns[0].name)
         for name, columns in _ELSEWHERE.items()
@@ -445,7 +432,7 @@ def _as_added(platform_domain: PlatformDomain, delegation: Delegation, row: Mapp
 
 
 def delegation_counts(delegation: Delegation) -> dict[str, int]:
-    """Return the columns with the number of a delegation's records."""
+    """Return the values of `nameserver_count` and `ds_record_count`."""
     return {"nameserver_count": len(delegation.nameservers), "ds_record_count": len(delegation.ds_records)}
 
 
@@ -454,8 +441,8 @@ _CHANGED = Prepared(_CHANGE)
 
 
 def update_subdomain(tx: Tx, subdomain_id: int, **values: object) -> None:
-    """Change columns of a subdomain, and its dates if they depend on one of these columns."""
-    if "generation" in values:  # those of `NEXT_GENERATION`, which the prepared statement has
+    """Change columns of a subdomain, and recompute its dates if they depend on one of these columns."""
+    if "generation" in values:  # the prepared statement has the columns of `NEXT_GENERATION`
         given = {name: value for name, value in values.items() if name not in NEXT_GENERATION}
         _CHANGED_NEXT_GENERATION.run(tx, of=subdomain_id, updated_at=tx.now, **change_moment(tx.now), **given)
     else:
@@ -468,12 +455,12 @@ _SET_DATES = Prepared(_CHANGE.values(due_at=bindparam("due"), loss_at=bindparam(
 
 
 def set_dates(tx: Tx, subdomain_id: int, *, due_at: datetime | None, loss_at: datetime | None) -> None:
-    """Store when the sweep next looks at a name, and when the name is lost."""
+    """Store when the sweep next processes a name, and when its user loses the name."""
     _SET_DATES.run(tx, of=subdomain_id, due=due_at, loss=loss_at)
 
 
 def redate(tx: Tx, subdomain_ids: Iterable[int]) -> None:
-    """Compute and store the dates of these names, which the transaction has locked."""
+    """Compute and store the dates of these names. The transaction has locked them."""
     found = [(each.id, dates_of(each, tx.now)) for each in list_subdomains(tx, subdomain_ids)]
     _SET_DATES.run_many(
         tx, [{"of": each, "due": dates.due_at, "loss": dates.loss_at} for each, dates in found]
@@ -499,74 +486,28 @@ NEXT_GENERATION: dict[str, Any] = {
     "attempts": 0,
     "next_attempt_at": None,
 }
-"""The columns of the next generation. On a primary the publisher publishes it; on the built-in name server its commit does.
+"""The columns of the next generation. The publisher publishes it on a primary. On the built-in name server it is published at the commit.
 
-The database increments the generation: if two writers computed the same next one, one of their changes would count as published.
+The database increments the generation: if two writers computed the same number, one change would count as published without being so.
 """
 _CHANGED_NEXT_GENERATION = Prepared(_CHANGE.values(NEXT_GENERATION))
 
 
 def change_moment(now: datetime) -> dict[str, object]:
-    """Return the parameters of `NEXT_GENERATION`, of a change made now."""
+    """Return the parameters of `NEXT_GENERATION` for a change at an instant."""
     return {"changed_at": now, "zone_seconds": zone_seconds(now)}
 
 
 def followed_by_dns(subdomain: Subdomain) -> dict[str, Any]:
-    """Return the columns of the next generation if the name is, or may be, in the DNS; else none."""
+    """Return the columns of the next generation if the name is, or may be, in the DNS. Otherwise return an empty dict."""
     return NEXT_GENERATION if subdomain.generation > 0 else {}
 
 
-_TRASHED = subdomains.c.trashed_at.is_not(None)
-_IN_TRASH, _LIVE = NOT_PURGED & _TRASHED, NOT_PURGED & ~_TRASHED
-_OWN_PAGES = Pages(
-    select_subdomains(ShownSubdomain).where((subdomains.c.user_id == bindparam("owner_id")) & _LIVE),
-    subdomains.c.created_at,
-    subdomains.c.id,
-    lambda rows: read_subdomains(ShownSubdomain, rows),
-)
-
-
-def own_pages(actor: Actor, wanted: SubdomainFilter) -> Pages[ShownSubdomain] | None:
-    """Return the list of the live subdomains of the user `owner_id`, newest first; None if filters or the token leave some out."""
-    return _OWN_PAGES if wanted.is_empty and actor.restrictions.allows_all_names else None
-
-
-def list_own(
-    tx: Tx, actor: Actor, wanted: SubdomainFilter, limit: int, after: Position | None
-) -> list[ShownSubdomain]:
-    """Return the user's subdomains that match the filters and that the token is for, the newest first.
-
-    Those in the trash only if the filter asks for them.
-    """
-    if (pages := own_pages(actor, wanted)) is not None:
-        return pages.read(tx, limit, after, owner_id=actor.holder_id)
-    query = _filtered(tx, select_subdomains(ShownSubdomain), wanted, actor.holder_id)
-    query = query.where(within_names(actor.restrictions, subdomains.c.fqdn))
-    if wanted.status == "trashed":
-        query = query.where(_restorable_condition(tx))
-    if after is not None:
-        query = query.where(older(subdomains.c.created_at, subdomains.c.id, after))
-    return _newest(tx, ShownSubdomain, query, wanted, limit)
-
-
-def list_all(tx: Tx, wanted: SubdomainFilter, limit: int, *, user_id: int | None = None) -> list[Subdomain]:
-    """Return the subdomains of all users, or of one, that match the filters, the newest first."""
-    return _newest(tx, Subdomain, _filtered(tx, select_subdomains(), wanted, user_id), wanted, limit)
-
-
-def _newest(tx: Tx, of: type[S], query: Select[Any], wanted: SubdomainFilter, limit: int) -> list[S]:
-    """Return the newest names of a query. A search that needs Unicode forms, which the database doesn't have, filters the rows here."""
-    query = query.order_by(subdomains.c.created_at.desc(), subdomains.c.id.desc())
-    text = search_text(wanted.q or "")
-    if not needs_unicode(text):
-        return read_subdomains(of, tx.connection.execute(query.limit(limit)))
-    with closing(tx.connection.execute(query.execution_options(**STREAMED))) as rows:
-        found = (row for row in rows if contains(row.fqdn, text))
-        return read_subdomains(of, islice(found, limit))
+TRASHED = subdomains.c.trashed_at.is_not(None)
 
 
 def stream_held(tx: Tx) -> Iterator[tuple[int, int, str, str, str]]:
-    """Yield the names that are held, live or in the trash: id, platform domain's id, label, fqdn and user's address."""
+    """Yield the names that are live or in the trash: id, platform domain's id, label, fqdn and user's address."""
     query = (
         select(
             subdomains.c.id,
@@ -581,103 +522,6 @@ def stream_held(tx: Tx) -> Iterator[tuple[int, int, str, str, str]]:
     )
     for row in tx.connection.execute(query.execution_options(**STREAMED)):
         yield row[0], row[1], row[2], row[3], row[4]
-
-
-def _filtered(tx: Tx, query: Select[Any], wanted: SubdomainFilter, user_id: int | None) -> Select[Any]:
-    if user_id is not None:
-        query = query.where(subdomains.c.user_id == user_id)
-    query = query.where(_IN_TRASH if wanted.status == "trashed" else _LIVE)
-    if wanted.status not in (None, "trashed"):
-        query = query.where(_status_condition(tx, str(wanted.status)))
-    if wanted.domain is not None:
-        query = query.where(platform_domains.c.domain == wanted.domain)
-    if wanted.q is not None:
-        text = search_text(wanted.q)
-        found = subdomains.c.fqdn.contains(text, autoescape=True)
-        query = query.where(found | subdomains.c.fqdn.contains("xn--") if needs_unicode(text) else found)
-    query = query.where(*_own_conditions(wanted))
-    if wanted.renewal_available is not None:
-        renewable = false() if wanted.user_suspended else _renewal_condition(tx, user_id)
-        query = query.where(renewable if wanted.renewal_available else not_(renewable))
-    return query
-
-
-def _own_conditions(wanted: SubdomainFilter) -> Iterator[ColumnElement[bool]]:
-    """Yield the conditions of the filters that depend on the name alone, and on no clock."""
-    if wanted.registration_type is not None:
-        yield subdomains.c.registration_type == wanted.registration_type
-    if wanted.expires_before is not None:
-        yield subdomains.c.expires_at < wanted.expires_before
-    if wanted.expires_after is not None:
-        yield subdomains.c.expires_at > wanted.expires_after
-    if wanted.dnssec_enabled is not None:
-        signed = subdomains.c.ds_record_count > 0
-        yield signed if wanted.dnssec_enabled else ~signed
-    if wanted.health is not None:
-        yield _health_condition(wanted.health)
-
-
-def _health_condition(state: str) -> ColumnElement[bool]:
-    """Return the condition for a state of `delegation_health`; names that were never looked at are unknown."""
-    known = select(_HEALTH.c.subdomain_id).where(_HEALTH.c.subdomain_id == subdomains.c.id)
-    if state == "unknown":
-        return ~known.where(_HEALTH.c.state != "unknown").exists()
-    return known.where(_HEALTH.c.state == state).exists()
-
-
-def _restorable_condition(tx: Tx) -> ColumnElement[bool]:
-    """Return `lifecycle.is_restorable` in SQL, for names in the trash."""
-    days = platform_domains.c.trash_days
-    since = _instants(days, tx.connection.execute(select(days).distinct()).scalars(), lambda of: tx.now - of)
-    return or_(
-        subdomains.c.suspended_at.is_not(None),
-        subdomains.c.trashed_at > since,
-        subdomains.c.unsuspended_at > since,
-    )
-
-
-def _renewal_condition(tx: Tx, user_id: int | None) -> ColumnElement[bool]:
-    """Return `lifecycle.renewal_available` in SQL, for filtering. A test compares the two."""
-    window, period = platform_domains.c.renewal_window_days, subdomains.c.period_days
-    days = case((window < period, window), else_=period)
-    of_these = true() if user_id is None else subdomains.c.user_id == user_id
-    in_use = select(days).select_from(subdomains.join(platform_domains)).where(of_these).distinct()
-    open_until = _instants(days, tx.connection.execute(in_use).scalars(), lambda of: tx.now + of)
-    rested = or_(
-        subdomains.c.last_renewed_at.is_(None), subdomains.c.last_renewed_at <= tx.now - RENEWAL_REST
-    )
-    return and_(
-        subdomains.c.registration_type != ADMIN,
-        subdomains.c.suspended_at.is_(None),
-        subdomains.c.trashed_at.is_(None),
-        platform_domains.c.names_until.is_(None),
-        rested,
-        subdomains.c.expires_at <= open_until,
-    )
-
-
-def _instants(
-    days: ColumnElement[int], in_use: Iterable[int], instant: Callable[[timedelta], datetime]
-) -> ColumnElement[datetime]:
-    """Return the instant for each row's number of days. The databases differ in date arithmetic, so it is computed here for each number in use.
-
-    One CASE instead of a condition for each number, of which SQLite does not allow a thousand.
-    """
-    of_days = {each: literal(instant(timedelta(days=each)), Instant()) for each in in_use}
-    return case(of_days, value=days) if of_days else literal(None, Instant())
-
-
-def _status_condition(tx: Tx, status: str) -> ColumnElement[bool]:
-    """Return `lifecycle.derive_status` in SQL, for filtering. A test compares the two."""
-    suspended = subdomains.c.suspended_at.is_not(None)
-    expired = subdomains.c.expires_at <= tx.now
-    failed = UNPUBLISHED & subdomains.c.provision_error.is_not(None)
-    inactive = subdomains.c.nameserver_count == 0
-    chain = [("suspended", suspended), ("expired", expired), ("failed", failed)]
-    chain += [("provisioning", UNPUBLISHED), ("inactive", inactive), ("active", ~inactive)]
-    names = [name for name, _ in chain]
-    position = names.index(status)
-    return and_(chain[position][1], *(~condition for _, condition in chain[:position]))
 
 
 terms = Table(
@@ -698,7 +542,7 @@ terms = Table(
 )
 
 
-# Built once, because they run at every registration or timeline.
+# Prepared, because every registration or timeline runs them.
 _TERM_ADDED = Prepared(insert(terms))
 _NEWEST_TERMS = Prepared(
     select(*(terms.c[name] for name in Term.__slots__))
@@ -709,131 +553,18 @@ _NEWEST_TERMS = Prepared(
 
 
 def insert_term(tx: Tx, **values: object) -> None:
-    """Add a term of a name. Two terms of a name can't start at the same instant."""
+    """Store a term of a name. Two terms of a name can't start at the same instant."""
     _TERM_ADDED.run(tx, **{"created_at": tx.now, **values})
 
 
 def list_terms(tx: Tx, subdomain_id: int, limit: int) -> list[Term]:
-    """Return the newest terms of a name up to a limit, the oldest first."""
+    """Return up to `limit` of the newest terms of a name, oldest first."""
     rows = _NEWEST_TERMS.all(tx, of=subdomain_id, at_most=limit)
     return [Term(*row) for row in rows][::-1]
 
 
-published_owners = Table(
-    "published_owners",
-    metadata,
-    Column("subdomain_id", ForeignKey("subdomains.id"), nullable=False),
-    Column("owner", String(253), nullable=False),
-    Column("sent", Boolean, nullable=False),
-    PrimaryKeyConstraint("subdomain_id", "owner"),
-)
-"""The owner names that are, or may be, in the zone because of us. Written before anything is sent.
-
-`sent` is true once a change of the zone had them. Until then, records at the owner name are not ours.
-"""
-
-
-def list_published_owners(tx: Tx, subdomain_id: int) -> frozenset[str]:
-    """Return the owner names of a subdomain that are, or may be, in the zone."""
-    return frozenset(list_owners(tx, [subdomain_id])[subdomain_id])
-
-
-_OWNERS = Prepared(
-    select(published_owners.c.subdomain_id, published_owners.c.owner, published_owners.c.sent).where(
-        published_owners.c.subdomain_id.in_(bindparam("ids", expanding=True))
-    )
-)
-
-
-def list_owners(tx: Tx, subdomain_ids: Collection[int]) -> dict[int, dict[str, bool]]:
-    """Return the owner names of these subdomains that are, or may be, in the zone, each with `sent`."""
-    rows = _OWNERS.all(tx, ids=list(subdomain_ids))
-    found: dict[int, dict[str, bool]] = {each: {} for each in subdomain_ids}
-    for subdomain_id, owner, sent in rows:
-        found[subdomain_id][owner] = sent
-    return found
-
-
-def list_published_owners_of_zone(
-    tx: Tx, platform_domain_id: int, *, only_sent: bool = False
-) -> dict[str, int]:
-    """Return the owner names in a zone that are, or may be, ours, each with its subdomain's id (the newest of several).
-
-    With `only_sent` those that no change of the zone had are left out.
-    """
-    query = (
-        select(published_owners.c.owner, published_owners.c.subdomain_id)
-        .join(subdomains)
-        .where(subdomains.c.platform_domain_id == platform_domain_id)
-        .order_by(published_owners.c.subdomain_id)
-        .execution_options(**STREAMED)
-    )
-    if only_sent:
-        query = query.where(published_owners.c.sent == true())
-    return {row[0]: row[1] for row in tx.connection.execute(query)}
-
-
-_WRITTEN_AHEAD = Prepared(insert(published_owners))
-
-
-def insert_published_owners(tx: Tx, owners: Iterable[tuple[int, str]], *, sent: bool = False) -> None:
-    """Record in advance that these owner names, each with its subdomain's id, may be in the zone from now on."""
-    rows = [
-        {"subdomain_id": subdomain_id, "owner": owner, "sent": sent} for subdomain_id, owner in sorted(owners)
-    ]
-    _WRITTEN_AHEAD.run_many(tx, rows)
-
-
-_THIS_OWNER = (published_owners.c.subdomain_id == bindparam("of")) & (
-    published_owners.c.owner == bindparam("at")
-)
-_OWNER_SENT = Prepared(update(published_owners).where(_THIS_OWNER).values(sent=True))
-
-
-def mark_owners_sent(tx: Tx, owners: Collection[tuple[int, str]]) -> None:
-    """Record that a change of the zone had these owner names, each with its subdomain's id.
-
-    Adds those that were deleted as unsent before it was known that the change had been applied.
-    """
-    known = list_owners(tx, {subdomain_id for subdomain_id, _ in owners})
-    insert_published_owners(tx, ((of, at) for of, at in owners if at not in known[of]))
-    _OWNER_SENT.run_many(tx, [{"of": subdomain_id, "at": owner} for subdomain_id, owner in owners])
-
-
-def delete_unsent_owners(tx: Tx, subdomain_id: int) -> None:
-    """Delete the owner names of a subdomain that no change of the zone had. Records there are not ours."""
-    tx.connection.execute(
-        delete(published_owners).where(
-            (published_owners.c.subdomain_id == subdomain_id) & (published_owners.c.sent == false())
-        )
-    )
-
-
-_OWNER_GONE = Prepared(delete(published_owners).where(_THIS_OWNER))
-
-
-def delete_owners(tx: Tx, owners: Iterable[tuple[int, str]]) -> None:
-    """Delete these owner names, each with its subdomain's id, which are no longer in the zone."""
-    _OWNER_GONE.run_many(tx, [{"of": subdomain_id, "at": owner} for subdomain_id, owner in owners])
-
-
-def delete_owners_of_zone(tx: Tx, platform_domain_id: int) -> None:
-    """Delete all owner names of a zone, which is on the built-in name server from now on."""
-    of_zone = select(subdomains.c.id).where(subdomains.c.platform_domain_id == platform_domain_id)
-    tx.connection.execute(delete(published_owners).where(published_owners.c.subdomain_id.in_(of_zone)))
-
-
-def move_published_owner(tx: Tx, owner: str, of: int, to: int) -> None:
-    """Record that this subdomain has to remove the records at an owner name, instead of the subdomain `of`."""
-    at_owner = published_owners.c.owner == owner
-    tx.connection.execute(
-        delete(published_owners).where(at_owner & published_owners.c.subdomain_id.in_([of, to]))
-    )
-    tx.connection.execute(insert(published_owners).values(subdomain_id=to, owner=owner, sent=True))
-
-
 def was_published(tx: Tx, platform_domain_id: int, fqdn: str) -> bool:
-    """True if the zone had this name under a row that is released now."""
+    """True if a released row of this name was published in the zone."""
     query = select(subdomains.c.id).where(
         RELEASED
         & (subdomains.c.fqdn == fqdn)
@@ -844,7 +575,7 @@ def was_published(tx: Tx, platform_domain_id: int, fqdn: str) -> bool:
 
 
 def settle_generation(tx: Tx, subdomain_id: int, generation: int) -> None:
-    """Record that a generation needs no publishing, without an attempt."""
+    """Store a generation as published without an attempt, because it needs no change of the zone."""
     tx.connection.execute(
         update(subdomains)
         .where((subdomains.c.id == subdomain_id) & (subdomains.c.generation == generation))
@@ -859,7 +590,7 @@ def settle_generation(tx: Tx, subdomain_id: int, generation: int) -> None:
 
 
 _ANOTHERS = (subdomains.c.user_id != bindparam("asking")) & subdomains.c.released_at.is_(None)
-# A skeleton that equals the label, as most do, is not stored: the index of names finds it.
+# Most skeletons equal their label. These are not stored, because the index of names finds them.
 _HELD_LOOK_ALIKES = Prepared(
     union_all(
         select(subdomains.c.id).where((subdomains.c.fqdn == bindparam("name")) & _ANOTHERS),
@@ -873,7 +604,7 @@ _HELD_LOOK_ALIKES = Prepared(
 
 
 def is_look_alike_held(tx: Tx, platform_domain: PlatformDomain, skeleton: str, user_id: int) -> bool:
-    """True if another user holds a name with this skeleton under the platform domain: live, in the trash or cooling off."""
+    """True if another user's name under the platform domain has this skeleton, live, in the trash or cooling off."""
     name = f"{skeleton}.{platform_domain.domain}"
     return bool(_HELD_LOOK_ALIKES.all(tx, asking=user_id, name=name, looks=skeleton, of=platform_domain.id))
 
@@ -881,111 +612,21 @@ def is_look_alike_held(tx: Tx, platform_domain: PlatformDomain, skeleton: str, u
 def list_look_alikes(
     tx: Tx, platform_domain: PlatformDomain, skeleton: str, user_id: int, besides_id: int
 ) -> list[str]:
-    """Return the labels of other users' names with this skeleton under the platform domain, besides one name."""
+    """Return the labels of other users' names with this skeleton under the platform domain, without the name `besides_id`."""
     name = f"{skeleton}.{platform_domain.domain}"
     rows = _HELD_LOOK_ALIKES.all(tx, asking=user_id, name=name, looks=skeleton, of=platform_domain.id)
     ids = {row[0] for row in rows} - {besides_id}
     return [each.label for each in list_subdomains(tx, ids)] if ids else []
 
 
-_SUSPENSION_ACTIONS = ("suspend", "unsuspend")
-_TRANSFER = "subdomain.transfer"
-
-
-def _suspendable(user_id: int) -> ColumnElement[bool]:
-    return (subdomains.c.user_id == user_id) & NOT_PURGED & subdomains.c.suspended_at.is_(None)
-
-
-def _held_with(user_id: int) -> ColumnElement[bool]:
-    return (subdomains.c.user_id == user_id) & NOT_PURGED & subdomains.c.held_with_user
-
-
-def list_suspendable(tx: Tx, user_id: int) -> Iterator[Subdomain]:
-    """Return a user's names, live or in the trash, that are not suspended, locked and in order of id."""
-    return _locked(tx, _suspendable(user_id))
-
-
-def list_held_with(tx: Tx, user_id: int) -> Iterator[Subdomain]:
-    """Return a user's names, live or in the trash, that were suspended with the user, locked and in order of id."""
-    return _locked(tx, _held_with(user_id))
-
-
-def _locked(tx: Tx, wanted: ColumnElement[bool]) -> Iterator[Subdomain]:
-    # First the locks, in order of id as always; then the rows as they are under the locks.
-    order = select(subdomains.c.id).where(wanted).order_by(subdomains.c.id)
-    tx.connection.execute(order.with_for_update(key_share=True)).all()
-    return stream(tx, select_subdomains().where(wanted).order_by(subdomains.c.id))
-
-
-def suspend_all(tx: Tx, user_id: int, reason: str) -> None:
-    """Suspend the names of `list_suspendable` with their user."""
-    _change_suspension(
-        tx, _suspendable(user_id), suspended_at=tx.now, suspended_reason=reason, held_with_user=True
-    )
-
-
-def unsuspend_all(tx: Tx, user_id: int) -> None:
-    """Lift the suspension of the names of `list_held_with`."""
-    _change_suspension(
-        tx,
-        _held_with(user_id),
-        suspended_at=None,
-        suspended_reason=None,
-        held_with_user=False,
-        unsuspended_at=tx.now,
-    )
-
-
-def keep_suspended(tx: Tx, user_id: int) -> None:
-    """Keep the names of `list_held_with` suspended on their own."""
-    tx.connection.execute(update(subdomains).where(_held_with(user_id)).values(held_with_user=False))
-
-
-def _change_suspension(tx: Tx, wanted: ColumnElement[bool], **values: Any) -> None:
-    """Change names, and have the sweep check their dates. Those that are or may be in the DNS get their next generation."""
-    changed = values | {"updated_at": tx.now, "due_at": tx.now}
-    in_dns = subdomains.c.generation > 0
-    next_ones = update(subdomains).where(wanted & in_dns).values(**changed, **NEXT_GENERATION)
-    tx.connection.execute(next_ones, change_moment(tx.now))
-    tx.connection.execute(update(subdomains).where(wanted & ~in_dns).values(**changed))
-
-
-def list_suspensions(tx: Tx, user_id: int) -> list[AuditEvent]:
-    """Return the audit events of suspensions of a user, and of names in any state while they were the user's, the oldest first."""
-    once_held = (subdomains.c.user_id == user_id) | subdomains.c.id.in_(_moved_from(user_id))
-    found = list_events(tx, "user", [user_id], [f"user.{each}" for each in _SUSPENSION_ACTIONS])
-    of_names = list_events(
-        tx,
-        "subdomain",
-        select(subdomains.c.id).where(once_held),
-        [_TRANSFER, *(f"subdomain.{each}" for each in _SUSPENSION_ACTIONS)],
-    )
-    query = select(subdomains.c.id, subdomains.c.user_id).where(once_held)
-    holders = {row[0]: row[1] for row in tx.connection.execute(query)}
-    # Backwards from the present user, because each transfer tells who held the name before it.
-    for event in reversed(of_names):
-        if event.action == _TRANSFER and event.before is not None:
-            holders[event.object_id] = event.before["user_id"]
-        elif holders[event.object_id] == user_id:
-            found.append(event)
-    return sorted(found, key=lambda event: event.id)
-
-
-def _moved_from(user_id: int) -> Select[tuple[int]]:
-    """Return the query of the ids of names that were transferred from a user. It reads all transfers."""
-    events = audit_events.c
-    is_transfer = (events.object_type == "subdomain") & (events.action == _TRANSFER)
-    return select(events.object_id).where(is_transfer & (events.before["user_id"].as_integer() == user_id))
-
-
 # Publication
 
 NAMED_MAX = 1000
-"""How many rows one statement names at most, by their ids or names."""
+"""The maximum number of ids or names in one statement."""
 
 
 def in_pieces(items: Sequence[T]) -> Iterator[Sequence[T]]:
-    """Yield the items in their order, at most `NAMED_MAX` at a time: a whole zone is too many for one statement."""
+    """Yield the items in batches of up to `NAMED_MAX`, because a whole zone doesn't fit into one statement."""
     for start in range(0, len(items), NAMED_MAX):
         yield items[start : start + NAMED_MAX]
 
@@ -1002,12 +643,12 @@ _SETTLED = Prepared(
 
 
 def list_settled(tx: Tx, subdomain_ids: Collection[int]) -> list[int]:
-    """Return those of these names whose last change is published or has failed."""
+    """Return the ids of the given names whose latest generation is published, or failed to publish."""
     return [row[0] for row in _SETTLED.all(tx, ids=list(subdomain_ids))]
 
 
 def list_waiting_ids(tx: Tx, platform_domain_id: int) -> list[int]:
-    """Return all names of this platform domain that wait for publication, due or not."""
+    """Return the ids of this platform domain's names that wait for publication, also of those that are not due."""
     query = select(subdomains.c.id).where(
         (subdomains.c.platform_domain_id == platform_domain_id) & UNPUBLISHED
     )
@@ -1015,7 +656,7 @@ def list_waiting_ids(tx: Tx, platform_domain_id: int) -> list[int]:
 
 
 def republish(tx: Tx, subdomain_ids: Iterable[int]) -> None:
-    """Have these names published again, as they are stored: on a primary by the publisher, on the built-in name server at once."""
+    """Give these names their next generation, without other changes, so that they are published again."""
     for ids in in_pieces(sorted(subdomain_ids)):
         tx.connection.execute(
             update(subdomains)
@@ -1025,38 +666,9 @@ def republish(tx: Tx, subdomain_ids: Iterable[int]) -> None:
         )
 
 
-_SHORT = (
-    *(subdomains.c[name] for name in PlacedName.__slots__ if name != "delegation"),
-    subdomains.c.nameservers,
-    subdomains.c.glue,
-    subdomains.c.ds_records,
-)
-
-
-def stream_published(tx: Tx, platform_domain_id: int) -> Iterator[PlacedName]:
-    """Yield the names of a platform domain that are not released, or may still have records in its zone on a primary."""
-    query = select(*_SHORT).where(_not_released_or_in_zone(platform_domain_id)).execution_options(**STREAMED)
-    for row in tx.connection.execute(query):
-        *own, nameservers, glue, ds_records = row
-        yield PlacedName(*own, read_delegation(nameservers, glue, ds_records))  # type: ignore[call-arg] # by its slots
-
-
-def list_published(tx: Tx, platform_domain_id: int) -> list[Subdomain]:
-    """Return the same as a list of whole subdomains."""
-    query = select_subdomains().where(_not_released_or_in_zone(platform_domain_id))
-    return read_subdomains(Subdomain, tx.connection.execute(query))
-
-
-def _not_released_or_in_zone(platform_domain_id: int) -> ColumnElement[bool]:
-    owned = select(published_owners.c.subdomain_id)
-    return (subdomains.c.platform_domain_id == platform_domain_id) & or_(
-        subdomains.c.released_at.is_(None), subdomains.c.id.in_(owned)
-    )
-
-
 def count_held(tx: Tx, platform_domain_id: int) -> tuple[int, int, int]:
-    """Return how many names of a platform domain are live, in the trash, and cooling off."""
-    state = case((~_TRASHED, "live"), (NOT_PURGED, "trash"), else_="cooling_off")
+    """Return the numbers of a platform domain's names that are live, in the trash, and cooling off."""
+    state = case((~TRASHED, "live"), (NOT_PURGED, "trash"), else_="cooling_off")
     query = (
         select(state, func.count())
         .where((subdomains.c.platform_domain_id == platform_domain_id) & _NOT_RELEASED)
@@ -1067,7 +679,7 @@ def count_held(tx: Tx, platform_domain_id: int) -> tuple[int, int, int]:
 
 
 def count_paid_beyond(tx: Tx, platform_domain_id: int, until: datetime) -> tuple[int, datetime | None]:
-    """Return how many names of a platform domain cost credits and expire after an instant, and the last expiry."""
+    """Return the number of a platform domain's paid names that expire after an instant, and their last expiry (None without such names)."""
     query = select(func.count(), func.max(subdomains.c.expires_at)).where(
         (subdomains.c.platform_domain_id == platform_domain_id)
         & NOT_PURGED
@@ -1079,7 +691,7 @@ def count_paid_beyond(tx: Tx, platform_domain_id: int, until: datetime) -> tuple
 
 
 def stream_holders(tx: Tx, platform_domain_id: int) -> Iterator[tuple[int, list[str]]]:
-    """Yield each user who holds names of a platform domain, live or in the trash, with these names."""
+    """Yield the id of each user with names under a platform domain, live or in the trash, and these names."""
     query = (
         select(subdomains.c.user_id, subdomains.c.fqdn)
         .where((subdomains.c.platform_domain_id == platform_domain_id) & NOT_PURGED)
@@ -1095,7 +707,7 @@ WAITS = (
     .where((subdomains.c.platform_domain_id == bindparam("of")) & UNPUBLISHED)
     .where((_OF_NAME & subdomains.c.released_at.is_(None)) | (_OF_NAME & RELEASED))  # each half has its index
 )
-"""The rows of a name of a platform domain that wait for publication."""
+"""The query of the rows that wait for publication under a platform domain and name."""
 _WAITS = Prepared(WAITS.limit(1))
 
 

@@ -12,7 +12,7 @@ from sublet.accounts.users import suspend_user, unsuspend_user
 from sublet.audit import Actor
 from sublet.db import Tx
 from sublet.errors import Conflict, validation_failed
-from sublet.subdomains import store
+from sublet.subdomains import store, suspension_store
 from sublet.subdomains.find import lock_for_operator, refuse_gone, reread
 from sublet.subdomains.lifecycle import derive_status, provisioning_status
 from sublet.subdomains.model import Subdomain
@@ -141,14 +141,14 @@ def suspend_with_names(tx: Tx, actor: Actor, identifier: str, reason: str | None
     _, errors = check_reason(reason)
     if errors:
         raise validation_failed(errors)
-    held = list(store.list_suspendable(tx, user.id))
+    held = list(suspension_store.list_suspendable(tx, user.id))
     if user.suspended_at is None:
         suspend_user(tx, actor, str(user.id), reason)
     elif not held:
         raise Conflict(f"{user.email} is suspended already, and so are all its names. No action needed.")
     # From here on it must succeed.
     end_of_sender(tx, actor, user.id)
-    store.suspend_all(tx, user.id, REASON)
+    suspension_store.suspend_all(tx, user.id, REASON)
     said = {"suspended_at": tx.now.isoformat(), "suspended_reason": REASON, "with_user": True}
     audit.record_many(
         tx,
@@ -176,10 +176,10 @@ def unsuspend_with_names(
     user = lock_user(tx, identifier)
     member = unsuspend_user(tx, actor, str(user.id))
     if keep_names:
-        store.keep_suspended(tx, user.id)
+        suspension_store.keep_suspended(tx, user.id)
         return SuspendedTogether(member, ())
-    held = list(store.list_held_with(tx, user.id))
-    store.unsuspend_all(tx, user.id)
+    held = list(suspension_store.list_held_with(tx, user.id))
+    suspension_store.unsuspend_all(tx, user.id)
     said = {
         each.id: {
             "fqdn": each.fqdn,

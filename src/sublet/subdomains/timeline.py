@@ -13,10 +13,10 @@ from sublet.audit import AuditEvent, Change
 from sublet.counted import counted
 from sublet.subdomains.lifecycle import (
     auto_renew_at,
+    closing_allows_restore,
     cooling_off_ends_at,
     grace_ends_at,
     is_renewed_by_operator,
-    is_restore_open,
     renewal_opens_at,
     restorable_until,
 )
@@ -247,7 +247,7 @@ def events_ahead(subdomain: Subdomain, now: datetime) -> Iterator[TimelineEvent]
     if trash_end is not None:
         detail = (
             "Until then it can be restored from the trash."
-            if is_restore_open(name, now)
+            if closing_allows_restore(name, now)
             else "It is deleted."
         )
         yield ahead("purged", trash_end, detail)

@@ -9,7 +9,7 @@ from sublet.dns.records import owners_of
 from sublet.dns.types import Record
 from sublet.platform_domains import store as platform_domain_store
 from sublet.platform_domains.model import PlatformDomain
-from sublet.subdomains import store
+from sublet.subdomains import published_owner_store
 from sublet.subdomains.find import find_in_account_or_trash
 from sublet.subdomains.lifecycle import desired_records
 from sublet.subdomains.model import Subdomain
@@ -42,7 +42,9 @@ def view_delegation(tx: Tx, actor: Actor, identifier: str) -> DelegationView:
     platform_domain = platform_domain_store.find_platform_domain(tx, subdomain.platform_domain_id)
     assert platform_domain is not None  # noqa: S101 - a foreign key of the row
     desired = desired_records(subdomain, platform_domain.delegation_ttl_seconds)
-    ever = store.list_published_owners(tx, subdomain.id) | owners_of(subdomain.fqdn, subdomain.delegation)
+    ever = published_owner_store.list_published_owners(tx, subdomain.id) | owners_of(
+        subdomain.fqdn, subdomain.delegation
+    )
     absent = ever - {record.owner for record in desired} - {subdomain.fqdn}
     warnings = (*delegation_warnings(subdomain.delegation), *registry_warnings(tx, subdomain))
     return DelegationView(

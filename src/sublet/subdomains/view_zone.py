@@ -11,6 +11,7 @@ from dataclasses import replace
 from sublet.db import Tx
 from sublet.dns.names import ancestors, is_at_or_below, is_below, owner_key
 from sublet.dns.records import delegation_records
+from sublet.dns.serial import served_serial, zone_seconds
 from sublet.dns.types import Apex, Record, ZoneView
 from sublet.platform_domains import store as platform_domain_store
 from sublet.platform_domains import zone_store
@@ -87,8 +88,8 @@ def _view(
 def serial_of(tx: Tx, platform_domain: PlatformDomain) -> int:
     """Return the serial of a zone on the built-in name server, which grows with the newest change of a name."""
     newest = store.find_newest_change(tx, platform_domain.id)
-    seconds = 0 if newest is None else platform_domain_store.zone_seconds(newest)
-    return int(platform_domain_store.served_serial(platform_domain.serial, seconds))
+    seconds = 0 if newest is None else zone_seconds(newest)
+    return int(served_serial(platform_domain.serial, seconds))
 
 
 def _is_delegated(path: _Path, records: Mapping[str, tuple[Record, ...]]) -> bool:

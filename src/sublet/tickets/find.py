@@ -55,7 +55,7 @@ def lock_for_staff(tx: Tx, identifier: str) -> Ticket:
     return find_for_staff(tx, identifier)
 
 
-def show_own(tx: Tx, actor: Actor, identifier: str) -> Ticket:
+def find_own_with_messages(tx: Tx, actor: Actor, identifier: str) -> Ticket:
     """Return a ticket as `find_own` does, with its messages, the oldest first.
 
     Raises:
@@ -64,7 +64,7 @@ def show_own(tx: Tx, actor: Actor, identifier: str) -> Ticket:
     return _with_messages(tx, find_own(tx, actor, identifier))
 
 
-def show_for_staff(tx: Tx, identifier: str) -> Ticket:
+def find_for_staff_with_messages(tx: Tx, identifier: str) -> Ticket:
     """Return a ticket as `find_for_staff` does, with its messages, the oldest first.
 
     Raises:

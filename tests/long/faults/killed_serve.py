@@ -29,8 +29,8 @@ from sublet.primaries import primary_zone, publisher
 from sublet.primaries.primary import PrimaryFault, connection, keyring, send_update
 from sublet.primaries.primary_zone import PrimaryZone, ReadBack
 from sublet.primaries.publishing import Batch, Result, record_publication
-from sublet.subdomains import store
-from sublet.subdomains.sweep import clockwork
+from sublet.subdomains import published_owner_store
+from sublet.subdomains.sweep import runner
 from sublet.subdomains.sweep.sweep import sweep
 
 _passed = count(1)
@@ -150,18 +150,18 @@ def _count_down(statements: int) -> None:
         finally:
             event.remove(tx.connection, "after_cursor_execute", count)
 
-    _replace(clockwork, "sweep", lambda _: watched)
+    _replace(runner, "sweep", lambda _: watched)
 
 
 def _without_write_ahead() -> None:
     """Store a record as published only after it was seen in the zone."""
-    insert = store.insert_published_owners
-    _replace(store, "insert_published_owners", lambda _: lambda *_: None)
+    insert = published_owner_store.insert_published_owners
+    _replace(published_owner_store, "insert_published_owners", lambda _: lambda *_: None)
 
     def record(tx: Tx, results: Mapping[int, Result], batch: Batch) -> list[timedelta]:
         took = record_publication(tx, results, batch)
         for subdomain_id, result in results.items():
-            there = store.list_published_owners(tx, subdomain_id)
+            there = published_owner_store.list_published_owners(tx, subdomain_id)
             wanted = {record.owner for record in result.item.desired} - there
             insert(tx, [(subdomain_id, owner) for owner in wanted])
         return took

@@ -294,7 +294,7 @@ def test_a_wrong_clock_loses_nothing(url: str) -> None:
 
 
 def test_a_sweep_without_the_brake_is_caught(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("subdomains.sweep.clockwork.jump_reason", "subdomains.sweep.brake.away_reason"):
+    for name in ("subdomains.sweep.runner.jump_reason", "subdomains.sweep.brake.away_reason"):
         monkeypatch.setattr(f"sublet.{name}", lambda *_: None)
     monkeypatch.setattr("sublet.subdomains.sweep.brake.losses_reason", lambda **_: None)
     with running_service(url) as service:

@@ -74,9 +74,9 @@ def _at(service: RunningService, days: float, actor: Actor, label: str, *, delet
     name = f"{label}.example.test"
 
     def run(tx: Tx) -> None:
-        sweep_store.update_clockwork(tx, seen_at=tx.now)  # the clock was right then
+        sweep_store.update_sweep_state(tx, seen_at=tx.now)  # the clock was right then
         act(tx)
-        sweep_store.update_clockwork(tx, seen_at=None)  # and no sweep has run since
+        sweep_store.update_sweep_state(tx, seen_at=None)  # and no sweep has run since
 
     def act(tx: Tx) -> None:
         if delete_it:

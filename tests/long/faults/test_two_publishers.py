@@ -19,7 +19,8 @@ from sublet.processes import leased
 from sublet.processes.leases import publish_lease, take_lease
 from sublet.processes.model import Lease
 from sublet.subdomains.model import UpdateNameservers
-from sublet.subdomains.store import published_owners, select_subdomains
+from sublet.subdomains.published_owner_store import published_owners
+from sublet.subdomains.store import select_subdomains
 from sublet.subdomains.update_nameservers import update_nameservers
 from support.dns_updates import skip_without
 from support.leases import find, run_out

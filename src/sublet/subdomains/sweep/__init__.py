@@ -1,1 +1,1 @@
-"""The sweep: does what a name's dates say, behind a brake that stops it when the clock or the losses are implausible."""
+"""The sweep: expires, renews, trashes, purges and releases names by their dates. A brake stops it if the clock or the losses are implausible."""

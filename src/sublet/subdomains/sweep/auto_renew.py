@@ -1,4 +1,4 @@
-"""Renew a subdomain automatically, as its user asked (docs/spec-choices.md, "Automatic renewal"). The sweep calls this."""
+"""Renew a subdomain automatically, for the sweep (docs/spec-choices.md, "Automatic renewal")."""
 
 from sublet import audit
 from sublet.accounts.model import User
@@ -20,10 +20,10 @@ ACCOUNT_SUSPENDED = "The account is suspended."
 
 
 def auto_renew(tx: Tx, user: User, subdomain: Subdomain) -> bool:
-    """Try to renew a name for at most its ceiling; return True on success. Both outcomes are milestones with a sentence.
+    """Renew a name for at most its ceiling. Return True on success. Each outcome is stored as a milestone with a sentence.
 
-    Repeated failures for the same reason before one expiry send one mail. The mail is about money, so users who turned reminders
-    off get it too. The renewal does all checks; `lifecycle.auto_renew_at` says when to try.
+    One mail is sent for repeated failures with the same reason in one renewal window. Users without reminders get it too, because it
+    is about money. Not checked: the date of the attempt (`lifecycle.auto_renew_at`).
     """
     update_subdomain(tx, subdomain.id, auto_renew_tried_at=tx.now)
     why = ACCOUNT_SUSPENDED
@@ -52,7 +52,7 @@ def _record_success(tx: Tx, user: User, subdomain: Subdomain, charged_credits: i
 
 def _record_failure(tx: Tx, user: User, subdomain: Subdomain, why: str) -> None:
     opened_at = renewal_opens_at(subdomain)
-    assert opened_at is not None  # noqa: S101 - a name that the operator renews has no automatic renewal
+    assert opened_at is not None  # noqa: S101 - names that only the operator renews have no automatic renewal
     is_told = any(
         each.mail_id is not None and each.detail == why and each.created_at >= opened_at
         for each in store.list_milestones(tx, subdomain.id)

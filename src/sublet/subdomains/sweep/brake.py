@@ -1,8 +1,7 @@
-"""The brake of the sweep: stops it when the clock or the losses are implausible, until the operator resumes it.
+"""Stop the sweep while the clock or the number of losses is implausible.
 
-A wrong clock or a wrong setting would otherwise empty the registry. A loss is a name that its dates put into the trash, or purge
-from it. A purge counts only if the name was in the trash for longer than a forecast looks ahead: no forecast could know of a name
-that its user has just deleted.
+A wrong clock or setting could otherwise empty the registry. A loss is a name that the sweep trashes or purges because its dates have
+passed. A purge soon after a deletion isn't counted: no forecast could include it.
 """
 
 from datetime import datetime, timedelta
@@ -14,26 +13,26 @@ from sublet.db import Tx
 from sublet.subdomains.sweep import store
 from sublet.subdomains.sweep.plausible_clock import implausible_reason, shown
 from sublet.subdomains.sweep.stop import stop_sweep
-from sublet.subdomains.sweep.store import Clockwork
+from sublet.subdomains.sweep.store import SweepState
 
 JUMP_MAX = timedelta(hours=1)
-"""How far the wall clock may move relative to the monotonic clock between two looks at both."""
+"""The maximum difference between the progress of the wall clock and of the monotonic clock."""
 AWAY_MAX = timedelta(days=7)
-"""How long after its last run the sweep still starts."""
+"""The maximum pause since the last sweep. After a longer one the operator must resume the sweep."""
 FORECAST_AGE = timedelta(days=1)
-"""How old a forecast must be to count: the brake is for changes since then."""
+"""The minimum age of the forecast that losses are compared with. The brake detects changes since then."""
 FORECAST_EVERY = timedelta(hours=1)
 FORECAST_SPAN = FORECAST_AGE + 2 * FORECAST_EVERY
-"""How far a forecast looks ahead: it is used at an age between `FORECAST_AGE` and an hour more."""
+"""The period of a forecast: it is used when it is `FORECAST_AGE` to an hour more old, and its names are then due within an hour."""
 LOSSES_MIN = 20
 LOSSES_DIVISOR = 100
-"""Beyond the forecast, 20 names or 1 % of all names may be lost within a day, whichever is more."""
+"""Allowed losses within a day beyond the forecast: 20 names, or 1 % of all names if that is more."""
 SEEN_EVERY = timedelta(minutes=1)
-"""How often the sweep stores that it runs."""
+"""The interval at which the sweep stores the time of its last run."""
 
 
 def jump_reason(wall: timedelta, monotonic: timedelta) -> str | None:
-    """Return why the sweep must stop after these times have passed on the two clocks, or None."""
+    """Return why the sweep must stop if the two clocks advanced by these times, or None."""
     jump = wall - monotonic
     if abs(jump) <= JUMP_MAX:
         return None
@@ -42,32 +41,32 @@ def jump_reason(wall: timedelta, monotonic: timedelta) -> str | None:
 
 
 def away_reason(seen_at: datetime | None, now: datetime) -> str | None:
-    """Return why the sweep, which last ran at `seen_at` (None: never), was away for too long, or None."""
+    """Return why the sweep must stop if it last ran too long ago, at `seen_at` (None: never), or None."""
     if seen_at is None or now - seen_at <= AWAY_MAX:
         return None
     return (
         f"The clock says {now:%Y-%m-%d %H:%M} UTC, {shown(now - seen_at)} after the sweep last ran: "
-        "it was away for long, or the clock is wrong."
+        "the worker was off for long, or the clock is wrong."
     )
 
 
 def behind_reason(seen_at: datetime | None, now: datetime) -> str | None:
-    """Return why the clock is behind the last run of the sweep at `seen_at` (None: never), or None."""
+    """Return why the sweep must stop if the clock is behind its last run, at `seen_at` (None: never), or None."""
     if seen_at is None or seen_at - now <= JUMP_MAX:
         return None
     return (
         f"The clock says {now:%Y-%m-%d %H:%M} UTC, {shown(seen_at - now)} before the sweep last ran: "
-        "it is wrong, or was wrong then."
+        "the clock is wrong, or was wrong then."
     )
 
 
 def losses_reason(
     *, lost: int, to_trash: int, to_purge: int, forecast: int | None, granted: int, names: int
 ) -> str | None:
-    """Return why the sweep must stop before it takes the names that are due, or None.
+    """Return why the sweep must stop before it trashes or purges the due names, or None.
 
-    All are counts of names: `lost` within the last day; `to_trash` and `to_purge` now; `forecast` a day ago for the day since
-    (None: there is no forecast yet); `granted` by the operator beyond the forecast; `names` in all.
+    All arguments count names: `lost` within the last day; `to_trash` and `to_purge` now; `forecast` a day ago for the day since
+    (None: there is no forecast yet); `granted` by the operator beyond the forecast; `names` all names.
     """
     allowed = (forecast or 0) + granted + max(LOSSES_MIN, names // LOSSES_DIVISOR)
     if lost + to_trash + to_purge <= allowed:
@@ -79,15 +78,15 @@ def losses_reason(
     )
 
 
-def resume_if_asked(tx: Tx, state: Clockwork) -> Clockwork:
-    """Carry out the operator's `resume_sweep`, if there is one, and return the new state.
+def resume_if_asked(tx: Tx, state: SweepState) -> SweepState:
+    """Apply the operator's `resume_sweep`, if there is one, and return the new state.
 
-    Names that were changed while the clock was ahead become due: their dates depend on instants that have not come yet.
+    Names that were changed while the clock was ahead become due, because their dates depend on instants in the future.
     """
     if not state.resumed:
         return state
     store.mark_changed_ahead(tx)
-    store.update_clockwork(
+    store.update_sweep_state(
         tx,
         seen_at=tx.now,
         stopped_at=None,
@@ -98,45 +97,45 @@ def resume_if_asked(tx: Tx, state: Clockwork) -> Clockwork:
         granted_at=tx.now,
         granted_settled=False,
     )
-    return store.find_clockwork(tx)
+    return store.find_sweep_state(tx)
 
 
-def stop_for_the_clock(tx: Tx, state: Clockwork) -> str | None:
-    """Stop the sweep if the clock is implausible, and return why; otherwise store that the sweep runs."""
+def stop_if_clock_implausible(tx: Tx, state: SweepState) -> str | None:
+    """Stop the sweep if the clock is implausible, and return why. Otherwise store the time of this run."""
     reason = away_reason(state.seen_at, tx.now) or behind_reason(state.seen_at, tx.now)
     if state.seen_at is None:
         reason = _first_run_reason(tx)
     if reason is not None:
         stop_sweep(tx, SYSTEM, reason)
     elif state.seen_at is None or abs(tx.now - state.seen_at) >= SEEN_EVERY:
-        store.update_clockwork(tx, seen_at=tx.now)
+        store.update_sweep_state(tx, seen_at=tx.now)
     return reason
 
 
 def _first_run_reason(tx: Tx) -> str | None:
-    """Return why the first sweep of a registry without names must not trust the clock, or None.
+    """Return why the clock of the first sweep is implausible, or None. With names, only the losses are checked.
 
-    Later registrations are compared with the instant that the first sweep stores. If there are names, the losses decide.
+    The clock of later registrations is compared with the time that the first sweep stores.
     """
     newest_at = audit.newest_at(tx)
     reason = implausible_reason(newest_at, tx.now)
     if reason is None or store.count_names(tx) > 0:
         return None
-    # `stop_sweep` records an event at the implausible instant, so keep the newest one before it.
-    store.update_clockwork(tx, seen_at=newest_at)
+    # `stop_sweep` will record an audit event with the implausible time. Store the last plausible time first.
+    store.update_sweep_state(tx, seen_at=newest_at)
     return reason
 
 
-def stop_for_the_losses(tx: Tx, state: Clockwork) -> str | None:
-    """Stop the sweep if more names are about to be lost than the dates said a day ago, and return why."""
+def stop_if_losses_implausible(tx: Tx, state: SweepState) -> str | None:
+    """Stop the sweep if the due losses exceed the forecast of a day ago by too many, and return why."""
     day_ago = tx.now - FORECAST_AGE
-    # If no forecast is a day old yet, changes after the oldest one still show.
+    # If no forecast is a day old yet, use the oldest.
     forecast = store.find_forecast(tx, day_ago) or store.find_oldest_forecast(tx)
     granted_at = state.granted_at
     granted = state.granted_losses if granted_at is not None and day_ago < granted_at <= tx.now else 0
     lost = _count_lost(tx, day_ago)
     to_trash, to_purge = store.count_due_losses(tx, tx.now - FORECAST_SPAN)
-    # Counting all names reads the whole table, so do it only if the result can matter.
+    # Counting all names reads the whole table, so count only if the limit depends on the result.
     many = lost + to_trash + to_purge > (forecast or 0) + granted + LOSSES_MIN
     reason = losses_reason(
         lost=lost,
@@ -151,18 +150,18 @@ def stop_for_the_losses(tx: Tx, state: Clockwork) -> str | None:
     return reason
 
 
-def settle(tx: Tx, state: Clockwork) -> None:
-    """Finish a sweep after all due names are done: end the operator's grant, and store a forecast once an hour.
+def settle(tx: Tx, state: SweepState) -> None:
+    """Settle the operator's grant after all due names are done, and store a forecast once an hour.
 
-    The grant shrinks to the losses that really happened, so that a second mistake can't use the rest.
+    The grant is reduced to the losses that happened, so that a second mistake can't use the remainder.
     """
     if state.granted_at is not None and not state.granted_settled:
         lost = min(state.granted_losses, _count_lost(tx, state.granted_at - timedelta(microseconds=1)))
-        store.update_clockwork(tx, granted_losses=lost, granted_at=tx.now, granted_settled=True)
+        store.update_sweep_state(tx, granted_losses=lost, granted_at=tx.now, granted_settled=True)
     newest = store.find_newest_forecast_at(tx)
     if newest is not None and timedelta() <= tx.now - newest < FORECAST_EVERY:
         return
-    # A forecast of the future was made while the clock was ahead.
+    # Forecasts with a time in the future were made while the clock was ahead.
     store.delete_forecasts(tx, before=tx.now - 3 * FORECAST_AGE, since=tx.now)
     store.insert_forecast(tx, store.count_losses(tx, tx.now + FORECAST_SPAN))
 

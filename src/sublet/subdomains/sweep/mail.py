@@ -29,7 +29,7 @@ def renewed_mail(subdomain: Subdomain, user_name: str, charged_credits: int) -> 
 
 
 def not_renewed_mail(subdomain: Subdomain, user_name: str, why: str, now: datetime) -> tuple[str, str]:
-    """Return subject and text of the mail about a failed automatic renewal; `why` is a sentence."""
+    """Return subject and text of the mail about a failed automatic renewal. `why` is a sentence."""
     expires = "expired" if subdomain.expires_at <= now else "expires"
     return _mail(
         f"{subdomain.fqdn} could not be renewed automatically",
@@ -49,21 +49,19 @@ NAMES_SHOWN_MAX = 20
 def closing_mail(
     domain: str, names: Sequence[str], names_until: datetime | None, user_name: str
 ) -> tuple[str, str]:
-    """Return subject and text of the mail to a holder of names under a platform domain that closes (None: no longer)."""
+    """Return subject and text of the mail to a holder of names under a platform domain that closes. With `names_until` None it stays open."""
     listed = ", ".join(names[:NAMES_SHOWN_MAX])
     more = f" and {len(names) - NAMES_SHOWN_MAX} more" if len(names) > NAMES_SHOWN_MAX else ""
     held = f"You hold {counted(len(names), 'name')} there: {listed}{more}."
     last = f"You get this mail because you hold names under {domain}."
     if names_until is None:
-        lines = [f"{domain} stays open: it does not close any more. {held}"]
-        lines.append(
-            "Names can be registered and renewed as before. Names that have expired meanwhile need a renewal."
-        )
+        lines = [f"{domain} will not close. {held}"]
+        lines.append("Names can be registered and renewed again. Renew names that have expired meanwhile.")
         return _mail(f"{domain} stays open", user_name, lines, last)
     lines = [
         f"{domain} closes on {_moment(names_until)}. {held}",
-        "Until then your names stay as they are, even if they expire before. They can't be renewed, and no name can be registered there.",
-        "On that date all names go to the trash and leave the DNS. Move to other names before.",
+        "Until then your names stay as they are, even if they expire earlier. They can't be renewed, and no name can be registered there.",
+        "On that date all names move to the trash and leave the DNS. Move to other names before that date.",
     ]
     return _mail(f"{domain} closes on {_day(names_until)}", user_name, lines, last)
 
@@ -129,7 +127,7 @@ def _what_follows(subdomain: Subdomain, start: str) -> str:
 
 
 _REMINDER = "You get this mail because reminders are on for your account; PUT /me/reminders turns them off."
-_ASKED_FOR = "You get this mail because automatic renewal is on for this name; PUT /subdomains/NAME/auto-renew turns that off."
+_ASKED_FOR = "You get this mail because automatic renewal is on for this name; PUT /subdomains/NAME/auto-renew turns it off."
 
 
 def _mail(subject: str, user_name: str, paragraphs: list[str], last: str = _REMINDER) -> tuple[str, str]:

@@ -1,8 +1,8 @@
-"""Refuse registrations, renewals and restores while the clock is implausible: it would date their terms.
+"""Refuse registrations, renewals and restores while the clock is implausible, because their terms would get wrong dates.
 
-The clock is compared with the instant at which the sweep last ran (`clockwork.seen_at`). The brake advances that instant by at most
-a week at a time, or after `sublet sweep resume`. Audit events and transfers don't count: a wrong clock stamps them too, and the first
-of them would make it look right. Only before the first sweep the newest audit event counts.
+The clock is compared with the time of the last sweep (`clockwork.seen_at`). The brake advances this time by at most a week at once, or
+after `sublet sweep resume`. Before the first sweep, the clock is compared with the newest audit event. Later events aren't used: they
+have the wrong clock's time, so the first of them would make it plausible.
 """
 
 from datetime import datetime, timedelta
@@ -14,7 +14,7 @@ from sublet.errors import ClockImplausible
 from sublet.subdomains.sweep import store
 
 AHEAD_MAX = timedelta(days=400)
-"""How far the clock may be ahead: longer than a year, for a registry that was off for one."""
+"""The most that the clock may be ahead of the last sweep. Over a year, so that a registry can restart after a year."""
 BEHIND_MAX = timedelta(days=1)
 RETRY_SECONDS = 60
 
@@ -24,9 +24,9 @@ def implausible_reason(newest_at: datetime | None, now: datetime) -> str | None:
     if newest_at is None:
         return None
     if now - newest_at > AHEAD_MAX:
-        return f"The registry's clock says {now:%Y-%m-%d %H:%M} UTC, {shown(now - newest_at)} after it was last known to be right."
+        return f"The registry's clock says {now:%Y-%m-%d %H:%M} UTC, {shown(now - newest_at)} after the last known correct time."
     if newest_at - now > BEHIND_MAX:
-        return f"The registry's clock says {now:%Y-%m-%d %H:%M} UTC, {shown(newest_at - now)} before it was last known to be right."
+        return f"The registry's clock says {now:%Y-%m-%d %H:%M} UTC, {shown(newest_at - now)} before the last known correct time."
     return None
 
 
@@ -38,7 +38,7 @@ def shown(span: timedelta) -> str:
 
 def find_implausible_reason(tx: Tx) -> str | None:
     """Return why the clock of this transaction is implausible, or None. Reads one row."""
-    seen_at = store.find_clockwork(tx).seen_at
+    seen_at = store.find_sweep_state(tx).seen_at
     return implausible_reason(seen_at or audit.newest_at(tx), tx.now)
 
 
@@ -46,7 +46,7 @@ def refuse_implausible_clock(tx: Tx) -> None:
     """Raise `ClockImplausible` if the clock would give wrong dates.
 
     Raises:
-        ClockImplausible: it is more than `AHEAD_MAX` ahead, or more than `BEHIND_MAX` behind.
+        ClockImplausible: the clock is more than `AHEAD_MAX` ahead, or more than `BEHIND_MAX` behind.
     """
     reason = find_implausible_reason(tx)
     if reason is not None:

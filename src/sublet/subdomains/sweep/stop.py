@@ -6,42 +6,42 @@ from sublet.audit import Actor
 from sublet.db import Tx
 from sublet.errors import Conflict, validation_failed
 from sublet.subdomains.sweep import store
-from sublet.subdomains.sweep.store import Clockwork
+from sublet.subdomains.sweep.store import SweepState
 
 
-def stop_sweep(tx: Tx, actor: Actor, reason: str | None = None, *, losses: int = 0) -> Clockwork:
-    """Stop the sweep until the operator resumes it. Publishing goes on.
+def stop_sweep(tx: Tx, actor: Actor, reason: str | None = None, *, losses: int = 0) -> SweepState:
+    """Stop the sweep until the operator resumes it. Publishing continues.
 
-    `losses` is how many names the sweep was about to take. `resume_sweep` then allows that many.
+    `losses` is the number of losses that the sweep was about to cause. `resume_sweep` allows as many.
 
     Raises, in this order:
         ValidationFailed: the reason is too long or has unprintable characters.
-        Conflict: it is stopped already.
+        Conflict: the sweep is stopped already.
     """
-    state = store.lock_clockwork(tx)
+    state = store.lock_sweep_state(tx)
     text, errors = check_reason(reason)
     if errors:
         raise validation_failed(errors)
     if state.stopped_at is not None and not state.resumed:
         raise Conflict("The sweep is stopped already. See `sublet sweep status`.")
     why = text or "The operator stopped it."
-    store.update_clockwork(tx, stopped_at=tx.now, stopped_reason=why, stopped_losses=losses, resumed=False)
+    store.update_sweep_state(tx, stopped_at=tx.now, stopped_reason=why, stopped_losses=losses, resumed=False)
     audit.record(tx, actor, "sweep.stop", 1, after={"reason": why, "losses": losses})
-    return store.find_clockwork(tx)
+    return store.find_sweep_state(tx)
 
 
-def resume_sweep(tx: Tx, actor: Actor) -> Clockwork:
-    """Confirm that the clock is right, and allow as many losses as the sweep was about to cause when it stopped.
+def resume_sweep(tx: Tx, actor: Actor) -> SweepState:
+    """Resume the sweep for the operator, who has checked the clock. Allow as many losses as the sweep was about to cause.
 
-    The worker resumes at its next look, by its own clock. It stops again if more names are about to be lost by then.
+    The worker resumes within a second. It stops the sweep again if more names are due for a loss by then.
 
     Raises:
-        Conflict: it is not stopped.
+        Conflict: the sweep is not stopped.
     """
-    state = store.lock_clockwork(tx)
+    state = store.lock_sweep_state(tx)
     if state.stopped_at is None or state.resumed:
         raise Conflict("The sweep is not stopped. No action needed.")
-    store.update_clockwork(tx, resumed=True)
+    store.update_sweep_state(tx, resumed=True)
     before = {"reason": state.stopped_reason, "losses": state.stopped_losses}
     audit.record(tx, actor, "sweep.resume", 1, before=before)
-    return store.find_clockwork(tx)
+    return store.find_sweep_state(tx)

@@ -1,4 +1,4 @@
-"""All SQL of the sweep: due names and losses, the recomputing of dates, the clockwork's row, forecasts and milestones."""
+"""The SQL of the sweep: its state, due names and losses, recomputed dates, forecasts and milestones."""
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -74,12 +74,12 @@ Index("ix_milestones_lost", milestones.c.created_at, sqlite_where=_LOST, postgre
 
 
 @dataclass(frozen=True, slots=True)
-class Clockwork:
-    """The state of the sweep: when it last ran, whether and why it is stopped, and what the operator granted.
+class SweepState:
+    """The state of the sweep: the time of its last run, the time and reason of a stop, and the operator's grant.
 
-    `stopped_losses` is how many names it was about to take when it stopped. `resumed` is True from the operator's command until
-    the next sweep. From then on `granted_losses` may be lost beyond the forecast, within a day. The grant is settled once all
-    that was due is done; then `granted_losses` is what was lost.
+    `stopped_losses` is the number of losses that the sweep was about to cause when it stopped. `resumed` is True from the operator's
+    command until the next sweep. From then on `granted_losses` are allowed beyond the forecast, within a day. The grant is settled when
+    all due names are done; then `granted_losses` is the number of losses that happened.
     """
 
     seen_at: datetime | None
@@ -102,24 +102,24 @@ class Due:
     in_trash: bool
 
 
-_STATE = select(*(clockwork.c[name] for name in Clockwork.__slots__))
-_CLOCKWORK = Prepared(_STATE)
-_CLOCKWORK_LOCKED = Prepared(_STATE.with_for_update(key_share=True))
+_STATE = select(*(clockwork.c[name] for name in SweepState.__slots__))
+_FIND_STATE = Prepared(_STATE)
+_LOCK_STATE = Prepared(_STATE.with_for_update(key_share=True))
 
 
-def find_clockwork(tx: Tx) -> Clockwork:
-    """What is the state of the sweep?"""
-    (row,) = _CLOCKWORK.all(tx)
-    return Clockwork(*row)
+def find_sweep_state(tx: Tx) -> SweepState:
+    """Return the state of the sweep."""
+    (row,) = _FIND_STATE.all(tx)
+    return SweepState(*row)
 
 
-def lock_clockwork(tx: Tx) -> Clockwork:
-    """What is the state of the sweep? Locks the row, so that only one worker sweeps."""
-    (row,) = _CLOCKWORK_LOCKED.all(tx)
-    return Clockwork(*row)
+def lock_sweep_state(tx: Tx) -> SweepState:
+    """Return the state of the sweep. Locks the row, so that only one worker sweeps."""
+    (row,) = _LOCK_STATE.all(tx)
+    return SweepState(*row)
 
 
-def update_clockwork(tx: Tx, **values: object) -> None:
+def update_sweep_state(tx: Tx, **values: object) -> None:
     """Change the state of the sweep."""
     tx.connection.execute(update(clockwork).values(**values))
 
@@ -135,7 +135,7 @@ _DUE = Prepared(
 
 
 def list_due(tx: Tx, limit: int) -> list[Due]:
-    """Which names are due? The one due first comes first."""
+    """Return the names that are due, earliest first."""
     return [Due(*row) for row in _DUE.all(tx, now=tx.now, at_most=limit)]
 
 
@@ -148,18 +148,18 @@ _LOSSES = Prepared(
 
 
 def list_losses(tx: Tx, limit: int) -> list[Due]:
-    """Which names do their dates put into the trash, or purge from it, by now? The oldest loss comes first."""
+    """Return the names to trash or purge by now, the oldest loss first."""
     return [Due(*row) for row in _LOSSES.all(tx, now=tx.now, at_most=limit)]
 
 
 def count_losses(tx: Tx, until: datetime) -> int:
-    """How many names do their stored dates put into the trash, or purge from it, up to an instant?"""
+    """Return the number of names to trash or purge up to an instant, by their stored dates."""
     query = select(func.count()).select_from(subdomains).where(subdomains.c.loss_at <= until)
     return int(tx.connection.execute(query).scalar_one())
 
 
 def count_due_losses(tx: Tx, trashed_before: datetime) -> tuple[int, int]:
-    """Return how many names go to the trash now, and how many names that were trashed before `trashed_before` are purged now."""
+    """Return the number of names to trash now, and the number to purge now of the names trashed before `trashed_before`."""
     live = subdomains.c.trashed_at.is_(None)
     query = (
         select(live, func.count())
@@ -171,9 +171,9 @@ def count_due_losses(tx: Tx, trashed_before: datetime) -> tuple[int, int]:
 
 
 def count_losses_by_rule(tx: Tx, until: datetime, platform_domain_id: int | None = None) -> tuple[int, int]:
-    """How many names go to the trash, and how many are purged, up to an instant, by the present settings of days?
+    """Return the number of names to trash and to purge up to an instant, by the current settings of days.
 
-    This is `lifecycle.lost_at` in SQL, independent of the stored dates; a test compares the two. It reads all names.
+    This is `lifecycle.lost_at` in SQL, independent of the stored dates. A test compares the two. It reads all names.
     """
     columns = platform_domains.c
     days = select(columns.id, columns.grace_days, columns.trash_days, columns.names_until)
@@ -182,17 +182,19 @@ def count_losses_by_rule(tx: Tx, until: datetime, platform_domain_id: int | None
     to_trash = to_purge = 0
     for each_id, grace_days, trash_days, names_until in tx.connection.execute(days).all():
         held = (subdomains.c.platform_domain_id == each_id) & subdomains.c.suspended_at.is_(None)
-        is_over = _over(subdomains.c.expires_at, until, grace_days)
+        is_over = _has_period_ended(subdomains.c.expires_at, until, grace_days)
         if names_until is not None:
             is_over = true() if names_until <= until else false()
         live = subdomains.c.trashed_at.is_(None) & is_over
-        in_trash = subdomains.c.purged_at.is_(None) & _over(subdomains.c.trashed_at, until, trash_days)
+        in_trash = subdomains.c.purged_at.is_(None) & _has_period_ended(
+            subdomains.c.trashed_at, until, trash_days
+        )
         to_trash += _count(tx, held & live)
         to_purge += _count(tx, held & in_trash)
     return to_trash, to_purge
 
 
-def _over(start: Column[datetime], until: datetime, days: int) -> ColumnElement[bool]:
+def _has_period_ended(start: Column[datetime], until: datetime, days: int) -> ColumnElement[bool]:
     bound = until - timedelta(days=days)
     since = subdomains.c.unsuspended_at
     return (start <= bound) & (since.is_(None) | (since <= bound))
@@ -205,7 +207,7 @@ def _count(tx: Tx, condition: ColumnElement[bool]) -> int:
 
 
 def count_lost(tx: Tx, since: datetime, *, trashed_before: datetime) -> int:
-    """How many names did the sweep put into the trash since an instant, or purge that were there since before another one?"""
+    """Return the number of names that the sweep trashed since an instant, or purged after they were trashed before `trashed_before`."""
     is_counted = (milestones.c.kind == "trashed") | (
         (milestones.c.kind == "purged") & (subdomains.c.trashed_at < trashed_before)
     )
@@ -219,7 +221,7 @@ def count_lost(tx: Tx, since: datetime, *, trashed_before: datetime) -> int:
 
 
 def count_names(tx: Tx) -> int:
-    """How many names are live or in the trash?"""
+    """Return the number of names that are live or in the trash."""
     query = select(func.count()).select_from(subdomains).where(subdomains.c.purged_at.is_(None))
     return int(tx.connection.execute(query).scalar_one())
 
@@ -235,18 +237,18 @@ _LOCK_REDATING = Prepared(_REDATING.with_for_update(key_share=True))
 
 
 def is_redating(tx: Tx) -> bool:
-    """Must the dates of any names be recomputed?"""
+    """True if the dates of any names must be recomputed."""
     return _FIND_REDATING.one_or_none(tx) is not None
 
 
 def lock_redating(tx: Tx) -> tuple[int, int] | None:
-    """Which platform domain's names must be redated, and up to which id is that done? Locks the platform domain."""
+    """Return the platform domain whose names must be redated, and the id of the last name done; or None. Locks the platform domain."""
     row = _LOCK_REDATING.one_or_none(tx)
     return (row[0], row[1]) if row is not None else None
 
 
 def set_redate_after(tx: Tx, platform_domain_id: int, after_id: int | None) -> None:
-    """Have the sweep redate a platform domain's names with ids above `after_id`; None: no name."""
+    """Have the sweep redate a platform domain's names with ids above `after_id`. With None, all are done."""
     of = platform_domains.c.id == platform_domain_id
     tx.connection.execute(update(platform_domains).where(of).values(redate_after_id=after_id))
 
@@ -262,9 +264,9 @@ _IDS_AFTER = Prepared(
 def list_ids_after(
     tx: Tx, platform_domain_id: int, after_id: int, limit: int
 ) -> tuple[list[int], int | None]:
-    """Which of the next `limit` rows after an id are unreleased names of a platform domain, and which id is the last?
+    """Return the unreleased names of a platform domain among the next `limit` rows after an id, and the last id read (None at the end).
 
-    The rows of other platform domains count too, so that a step reads no more than `limit`. The last id is None at the end.
+    Rows of other platform domains count too, so that a batch reads no more than `limit`.
     """
     rows = _IDS_AFTER.all(tx, after=after_id, at_most=limit)
     ids = [row[0] for row in rows if row[1] == platform_domain_id and row[2]]
@@ -277,12 +279,12 @@ def mark_due(tx: Tx, subdomain_ids: list[int]) -> None:
 
 
 def put_off(tx: Tx, subdomain_id: int, until: datetime) -> None:
-    """Put off a name that can't be worked on until an instant."""
+    """Postpone a name that failed until an instant."""
     set_dates(tx, subdomain_id, due_at=until, loss_at=None)
 
 
 def mark_changed_ahead(tx: Tx) -> None:
-    """Make names due whose `updated_at` is in the future, and clear their `auto_renew_tried_at` if that is too."""
+    """Make names due if their `updated_at` is in the future, and clear `auto_renew_tried_at` dates in the future."""
     tried_at = subdomains.c.auto_renew_tried_at
     tx.connection.execute(
         update(subdomains)
@@ -292,29 +294,29 @@ def mark_changed_ahead(tx: Tx) -> None:
 
 
 def insert_forecast(tx: Tx, losses: int) -> None:
-    """Add a forecast made now."""
+    """Store a forecast made now."""
     tx.connection.execute(insert(forecasts).values(made_at=tx.now, losses=losses))
 
 
 def find_forecast(tx: Tx, until: datetime) -> int | None:
-    """How many losses did the newest forecast up to an instant expect?"""
+    """Return the losses of the newest forecast made up to an instant, or None."""
     query = select(forecasts.c.losses).where(forecasts.c.made_at <= until)
     return tx.connection.execute(query.order_by(forecasts.c.made_at.desc()).limit(1)).scalar_one_or_none()
 
 
 def find_oldest_forecast(tx: Tx) -> int | None:
-    """How many losses did the oldest forecast expect?"""
+    """Return the losses of the oldest forecast, or None."""
     query = select(forecasts.c.losses).order_by(forecasts.c.made_at).limit(1)
     return tx.connection.execute(query).scalar_one_or_none()
 
 
 def find_newest_forecast_at(tx: Tx) -> datetime | None:
-    """When was the newest forecast made?"""
+    """Return when the newest forecast was made, or None."""
     return tx.connection.execute(select(func.max(forecasts.c.made_at))).scalar_one_or_none()
 
 
 def delete_forecasts(tx: Tx, *, before: datetime, since: datetime) -> None:
-    """Delete the forecasts made before an instant, and those made since another one."""
+    """Delete the forecasts made before `before` or since `since`."""
     tx.connection.execute(
         delete(forecasts).where((forecasts.c.made_at < before) | (forecasts.c.made_at >= since))
     )
@@ -322,9 +324,9 @@ def delete_forecasts(tx: Tx, *, before: datetime, since: datetime) -> None:
 
 @dataclass(frozen=True, slots=True)
 class PastMilestone:
-    """A milestone that was reached at `created_at`, with the mail about it and a sentence, if there are any.
+    """A milestone that was reached at `created_at`, with its mail and a sentence if there are any.
 
-    `about` is the date that it belongs to. Before the trash that is the expiry, so that the next term has its own milestones.
+    `about` is the date that the milestone belongs to. Before the trash this is the expiry, so that the next term has its own milestones.
     """
 
     kind: str
@@ -343,7 +345,7 @@ _ADDED = Prepared(insert(milestones))
 
 
 def list_milestones(tx: Tx, subdomain_id: int) -> list[PastMilestone]:
-    """Which milestones has this name reached? The oldest comes first."""
+    """Return the milestones that a name has reached, oldest first."""
     return [PastMilestone(*row) for row in _MILESTONES.all(tx, of=subdomain_id)]
 
 
@@ -356,7 +358,7 @@ def insert_milestone(
     detail: str | None = None,
     mail_id: int | None = None,
 ) -> None:
-    """Add a milestone that a name has reached now. A unique constraint refuses to add one twice."""
+    """Store a milestone that a name has reached now. A unique constraint refuses duplicates."""
     _ADDED.run(
         tx,
         subdomain_id=subdomain_id,

@@ -1,7 +1,7 @@
-"""The sweep: does what the dates of names say (docs/spec-choices.md, "Subdomain states"), a bounded step at each call.
+"""The sweep: expires, renews, trashes, purges and releases names by their dates (docs/spec-choices.md, "Subdomain states").
 
-It is level-triggered, like publishing. Each row has `due_at`, when the sweep looks at it, and `loss_at`, when its dates take it from
-its user. Facts and milestones are stored once, in the transaction of their step, so a worker can be killed at any moment.
+Level-triggered, like publishing: each call processes one batch. Each row has `due_at`, when the sweep next processes the name, and
+`loss_at`, when its user loses the name. A batch is one transaction, so a worker can be killed at any moment.
 """
 
 from collections import Counter
@@ -32,8 +32,8 @@ from sublet.subdomains.sweep.brake import (
     SEEN_EVERY,
     resume_if_asked,
     settle,
-    stop_for_the_clock,
-    stop_for_the_losses,
+    stop_if_clock_implausible,
+    stop_if_losses_implausible,
 )
 from sublet.subdomains.sweep.mail import reminder_mail
 from sublet.subdomains.sweep.store import Due
@@ -41,16 +41,16 @@ from sublet.subdomains.transfers.end import end_overdue
 from sublet.subdomains.transfers.store import list_overdue
 
 BATCH_MAX = 25
-"""How many names one transaction works on; their users wait for it to end."""
+"""The maximum number of names in a transaction. Requests of their users wait for its end."""
 REDATE_MAX = 100
-"""How many names one transaction recomputes the dates of. On SQLite no other write runs meanwhile."""
-TIDY_MAX = 500
-"""How many addresses one transaction deletes."""
+"""The maximum number of rows read in a transaction that recomputes dates. On SQLite no other write runs meanwhile."""
+ADDRESSES_MAX = 500
+"""The maximum number of addresses that a transaction deletes."""
 FAULT_PAUSE = timedelta(hours=1)
 AN_INSTANT = timedelta(microseconds=1)
 ATTEMPTS = ("auto_renewed", "auto_renew_failed")
 UNPUBLISHED_PAUSE = timedelta(minutes=1)
-"""How long until the next look at a purged name whose removal, or that of nameservers below it, is not published yet."""
+"""The pause until a purged name is tried again, if its removal or that of nameservers below it isn't published yet."""
 CLOSED = "The platform domain has closed."
 _ACTIONS = {"renewal_opens": "subdomain.open_renewal", "expired": "subdomain.expire"}
 
@@ -59,9 +59,9 @@ _ACTIONS = {"renewal_opens": "subdomain.open_renewal", "expired": "subdomain.exp
 class Swept:
     """The result of one call.
 
-    `done` counts names by milestone ("looked" if none was reached), `names` all names that the call worked on. `more` is True if
-    there may be more to do at once. `stopped_reason` is why the sweep is stopped, None while it runs. `faults` are names, by id,
-    that could not be worked on; they are put off for `FAULT_PAUSE`.
+    `done` is the number of names by milestone ("looked" without a milestone), `names` the number of processed names. `more` is True if
+    more names may be due now. `stopped_reason` is None while the sweep runs. `faults` are the id and error of each failed name; it is
+    postponed by `FAULT_PAUSE`.
     """
 
     done: Counter[str]
@@ -72,74 +72,86 @@ class Swept:
 
 
 def is_sweep_due(tx: Tx) -> bool:
-    """Return True if `sweep` has anything to do. It only reads, since it is called every second."""
-    state = store.find_clockwork(tx)
+    """True if `sweep` has work. Only reads, because the runner calls it every second."""
+    state = store.find_sweep_state(tx)
     if state.stopped_at is not None:
         return state.resumed
     if state.seen_at is None or not timedelta() <= tx.now - state.seen_at < SEEN_EVERY:
         return True
-    return bool(store.list_due(tx, 1) or store.is_redating(tx) or store.list_losses(tx, 1) or _is_untidy(tx))
+    return bool(
+        store.list_due(tx, 1)
+        or store.is_redating(tx)
+        or store.list_losses(tx, 1)
+        or _has_overdue_transfers_or_addresses(tx)
+    )
 
 
 def sweep(tx: Tx, looked_at: datetime | None = None, limit: int = BATCH_MAX) -> Swept:
-    """Do the next step: look at due names; if there are none, redate names; if there are none, take lost names.
+    """Process one batch: due names; if there are none, names to redate; if there are none, names to trash or purge.
 
-    If nothing is to be done, delete expired codes, sessions and recoveries. The brake comes first: if the clock or the losses are
-    implausible, the sweep stops until the operator resumes it. `looked_at` is what the clock said a moment ago. If it has jumped since,
-    nothing is done, and the next look sees the jump.
+    Without such names, end overdue transfers, and delete expired codes, sessions, recoveries and addresses. If the clock or the losses
+    are implausible, the brake stops the sweep until the operator resumes it. `looked_at` is the runner's reading of the clock before. If
+    the clock has jumped since, nothing is done, because the runner's next comparison detects the jump.
     """
     if looked_at is not None and abs(tx.now - looked_at) > JUMP_MAX:
         return Swept(Counter(), more=True)
-    state = resume_if_asked(tx, store.lock_clockwork(tx))
-    reason = state.stopped_reason if state.stopped_at is not None else stop_for_the_clock(tx, state)
+    state = resume_if_asked(tx, store.lock_sweep_state(tx))
+    reason = state.stopped_reason if state.stopped_at is not None else stop_if_clock_implausible(tx, state)
     if reason is not None:
         return Swept(Counter(), stopped_reason=reason)
     due = store.list_due(tx, limit)
     if due:
-        return _look_at(tx, due)
+        return _process_due(tx, due)
     redated = _redate(tx)
     if redated is not None:
         return redated
     losses = store.list_losses(tx, limit)
     if losses:
-        reason = stop_for_the_losses(tx, state)
-        return _work(tx, losses, _lose) if reason is None else Swept(Counter(), stopped_reason=reason)
+        reason = stop_if_losses_implausible(tx, state)
+        return (
+            _process_each(tx, losses, _trash_or_purge)
+            if reason is None
+            else Swept(Counter(), stopped_reason=reason)
+        )
     settle(tx, state)
     code_store.delete_expired(tx)
     session_store.delete_expired(tx)
-    return Swept(Counter(), more=_tidy(tx))
+    return Swept(Counter(), more=_end_transfers_and_delete_addresses(tx))
 
 
-def _is_untidy(tx: Tx) -> bool:
+def _has_overdue_transfers_or_addresses(tx: Tx) -> bool:
     return bool(list_overdue(tx, 1) or audit.has_old_addresses(tx))
 
 
-def _tidy(tx: Tx) -> bool:
-    """End transfers of names that have expired, and delete old addresses. True if there may be more."""
-    return end_overdue(tx, BATCH_MAX) == BATCH_MAX or audit.delete_old_addresses(tx, TIDY_MAX) == TIDY_MAX
+def _end_transfers_and_delete_addresses(tx: Tx) -> bool:
+    """End overdue transfers of names, and delete old addresses. True if more may remain."""
+    return (
+        end_overdue(tx, BATCH_MAX) == BATCH_MAX
+        or audit.delete_old_addresses(tx, ADDRESSES_MAX) == ADDRESSES_MAX
+    )
 
 
-def _look_at(tx: Tx, due: list[Due]) -> Swept:
-    """Look at due names. Names that depend on a due name in the trash come first."""
-    return _handle_dependents(tx, due) or _work(tx, due, _look)
+def _process_due(tx: Tx, due: list[Due]) -> Swept:
+    """Process due names. First warn or change the dependents of names in the trash."""
+    return _handle_dependents(tx, due) or _process_each(tx, due, _process_due_name)
 
 
 def _handle_dependents(tx: Tx, due: list[Due]) -> Swept | None:
-    """Work on names that depend on the first name in the trash that has dependents; None if none has. That name stays due."""
+    """Process the dependents of the first due name in the trash that has any. Return None if there are no dependents. The name stays due."""
     for each in due:
         seen = handle_dependents(tx, each.id, BATCH_MAX) if each.in_trash else None
         if seen is not None:
             if seen.faults:
-                # It can't be released before all its dependents are done.
+                # The name can't be released before all its dependents are done.
                 store.put_off(tx, each.id, tx.now + FAULT_PAUSE)
             return Swept(seen.done, more=True, names=seen.done.total() + len(seen.faults), faults=seen.faults)
     return None
 
 
 def _redate(tx: Tx) -> Swept | None:
-    """Recompute the dates of the next names of a platform domain whose days were changed; None if there are none.
+    """Recompute the dates of the next names of a platform domain whose days were changed. Return None if there are no such names.
 
-    A registration that read the days before the change may commit behind this. The first look at its name corrects its dates.
+    A registration that read the days before the change may commit later. The sweep corrects its dates when the name is due.
     """
     redating = store.lock_redating(tx)
     if redating is None:
@@ -153,42 +165,44 @@ def _redate(tx: Tx) -> Swept | None:
     except Exception as error:
         if is_lost(error):
             raise
-        # One of them fails. Each is tried alone then, so that only that one is put off.
+        # One of the names fails. Process each of them alone, so that only this name is postponed.
         store.mark_due(tx, ids)
     store.set_redate_after(tx, platform_domain_id, last_id)
     return Swept(Counter(), more=True, names=len(ids))
 
 
-def _work(tx: Tx, found: list[Due], step: Callable[[Tx, User, Subdomain], list[str]]) -> Swept:
-    """Do a step with each of these names. A name that fails is put off, so that it doesn't delay the others."""
+def _process_each(tx: Tx, found: list[Due], step: Callable[[Tx, User, Subdomain], list[str]]) -> Swept:
+    """Apply a step to each of these names. A name that fails is postponed, so that it doesn't delay the others."""
     changed = change_each(tx, found, lambda *name: step(*name) or ["looked"])
     for subdomain_id, _ in changed.faults:
         store.put_off(tx, subdomain_id, tx.now + FAULT_PAUSE)
     return Swept(changed.done, more=True, names=len(found), faults=changed.faults)
 
 
-def _look(tx: Tx, user: User, subdomain: Subdomain) -> list[str]:
-    """Reach the milestones of one name, renew it or release it, then store its next dates; return the milestones."""
+def _process_due_name(tx: Tx, user: User, subdomain: Subdomain) -> list[str]:
+    """Record the milestones of a name, renew it or release it, and store its next dates. Return the kinds of milestones."""
     kinds = []
     tries_at = auto_renew_at(subdomain)
     past: set[tuple[str, datetime]] = set()
     if tries_at is not None or reached(subdomain, past, tx.now):
         past = {(each.kind, each.about) for each in store.list_milestones(tx, subdomain.id)}
     if tries_at is not None and not past.isdisjoint((kind, tx.now) for kind in ATTEMPTS):
-        tries_at = tx.now + AN_INSTANT  # tried at this instant, and its ceiling changed since
+        tries_at = (
+            tx.now + AN_INSTANT
+        )  # an attempt at this instant is stored, and the ceiling was changed since
     elif tries_at is not None and tries_at <= tx.now:
         kinds.append("auto_renewed" if auto_renew(tx, user, subdomain) else "auto_renew_failed")
         subdomain = reread(tx, subdomain)
         tries_at = auto_renew_at(subdomain)
     for milestone in reached(subdomain, past, tx.now):
-        _reach(tx, user, subdomain, milestone)
+        _record_milestone(tx, user, subdomain, milestone)
         kinds.append(milestone.kind)
     free_at = cooling_off_ends_at(subdomain)
     if free_at is not None and free_at <= tx.now:
         in_dns = subdomain.generation != subdomain.published_generation
         if not in_dns and not has_dependents(tx, subdomain.fqdn):
             end_cooling_off(tx, SYSTEM, subdomain)
-            assert subdomain.purged_at is not None  # noqa: S101 - else it would not cool off
+            assert subdomain.purged_at is not None  # noqa: S101 - only purged names cool off
             store.insert_milestone(tx, subdomain.id, "released", subdomain.purged_at)
             return ["released"]
         free_at = tx.now + UNPUBLISHED_PAUSE
@@ -197,11 +211,11 @@ def _look(tx: Tx, user: User, subdomain: Subdomain) -> list[str]:
     return kinds
 
 
-def _lose(tx: Tx, user: User, subdomain: Subdomain) -> list[str]:
-    """Move a name to the trash whose grace is over, or purge a name whose time in the trash is over."""
+def _trash_or_purge(tx: Tx, user: User, subdomain: Subdomain) -> list[str]:
+    """Move a name to the trash after its grace, or purge it after its time in the trash."""
     over_at, tries_at = lost_at(subdomain), auto_renew_at(subdomain)
     to_be_tried = tries_at is not None and tries_at <= tx.now
-    if over_at is None or over_at > tx.now or to_be_tried:  # it was changed since
+    if over_at is None or over_at > tx.now or to_be_tried:  # the name was changed since `list_losses`
         set_dates(tx, subdomain.id, due_at=tx.now, loss_at=over_at)
         return []
     if subdomain.trashed_at is not None:
@@ -209,11 +223,11 @@ def _lose(tx: Tx, user: User, subdomain: Subdomain) -> list[str]:
         store.insert_milestone(tx, subdomain.id, "purged", tx.now)
         return ["purged"]
     move_to_trash(tx, SYSTEM, subdomain, action="subdomain.trash")
-    _reach(tx, user, reread(tx, subdomain), Milestone("trashed", tx.now, tx.now, told=True))
+    _record_milestone(tx, user, reread(tx, subdomain), Milestone("trashed", tx.now, tx.now, told=True))
     return ["trashed"]
 
 
-def _reach(tx: Tx, user: User, subdomain: Subdomain, milestone: Milestone) -> None:
+def _record_milestone(tx: Tx, user: User, subdomain: Subdomain, milestone: Milestone) -> None:
     mail_id = None
     if milestone.told and user.reminders:
         subject, text = reminder_mail(milestone.kind, subdomain, user.name)
@@ -221,7 +235,7 @@ def _reach(tx: Tx, user: User, subdomain: Subdomain, milestone: Milestone) -> No
         mail_id = enqueue(tx, user, reference=reference, subject=subject, text=text)
     detail = CLOSED if milestone.kind == "trashed" and subdomain.names_until is not None else None
     store.insert_milestone(tx, subdomain.id, milestone.kind, milestone.about, detail=detail, mail_id=mail_id)
-    if milestone.kind != "trashed":  # `move_to_trash` records that one
+    if milestone.kind != "trashed":  # `move_to_trash` records this event
         after = {"milestone": milestone.kind, "about": milestone.about.isoformat(), "mail_id": mail_id}
         action = _ACTIONS.get(milestone.kind, "subdomain.remind")
         audit.record(tx, SYSTEM, action, subdomain.id, after=after)

@@ -110,7 +110,7 @@ def _refuse_pending(tx: Tx, subdomain: Subdomain) -> None:
 
 
 def _limit(tx: Tx, user: User) -> None:
-    times = store.list_times_of_sender(tx, user.id, tx.now - DAY)
+    times = store.list_transfer_start_times(tx, user.id, tx.now - DAY)
     if len(times) >= PUSHES_PER_DAY:
         wait = times[PUSHES_PER_DAY - 1] + DAY - tx.now
         raise RateLimited(

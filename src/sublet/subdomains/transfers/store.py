@@ -172,7 +172,7 @@ def _in_state(state: str, now: datetime) -> ColumnElement[bool]:
     return columns.state == state
 
 
-def list_times_of_sender(tx: Tx, user_id: int, since: datetime) -> Sequence[datetime]:
+def list_transfer_start_times(tx: Tx, user_id: int, since: datetime) -> Sequence[datetime]:
     """Return when a user started transfers since an instant, the newest first."""
     at = name_transfers.c.created_at
     query = select(at).where((name_transfers.c.from_user_id == user_id) & (at > since)).order_by(at.desc())

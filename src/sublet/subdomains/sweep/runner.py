@@ -1,7 +1,7 @@
-"""The clockwork: runs the sweep by the wall clock, and compares that with the monotonic clock.
+"""Run the sweep by the wall clock, and compare the wall clock with the monotonic clock.
 
-It is level-triggered, like the publisher: once a second it asks whether anything is due, and then does one bounded step after
-another. One of several workers holds the lease and sweeps. The clocks of the others don't matter meanwhile.
+Level-triggered, like the publisher: once a second the runner queries if anything is due, and then sweeps in bounded batches. Of several
+workers only the holder of the lease sweeps, and only its clocks are compared.
 """
 
 import time
@@ -27,26 +27,26 @@ from sublet.subdomains.sweep.sweep import BATCH_MAX, Swept, is_sweep_due, sweep
 
 POLL_SECONDS = 1.0
 REST_TIMES = 3
-"""How many times the duration of a full step the sweep rests after it, so that requests come between the steps."""
+"""The pause after a full batch, as a multiple of the batch's duration. Requests run in the pauses."""
 FEW_SECONDS = 0.25
-"""How long the sweep rests at least after a smaller step. Names that become due meanwhile, such as deleted ones, share a step."""
+"""The minimum pause after a batch that isn't full. Names that become due meanwhile are batched."""
 REMIND_SECONDS = 3600.0
-"""How often the log repeats that the sweep is stopped."""
+"""The interval at which the log repeats that the sweep is stopped."""
 log = structlog.get_logger()
 Monotonic = Callable[[], float]
 
 
 def monotonic_seconds() -> float:
-    """Return the seconds of a monotonic clock that also counts while the machine sleeps, if the system has such a clock."""
+    """Return the seconds of a monotonic clock. On Linux the clock also counts while the machine sleeps."""
     clock = getattr(time, "CLOCK_BOOTTIME", None)
     return time.monotonic() if clock is None else time.clock_gettime(clock)
 
 
-class Clockwork:
+class SweepRunner:
     """Runs the sweep as `holder` of the lease.
 
-    The metrics show `done`, which counts names by milestone, and `stopped`: True if the brake stopped the sweep. It is False while
-    another worker sweeps.
+    The metrics show `done`, the number of names by milestone, and `stopped`, which is True if the sweep is stopped. `stopped` is False
+    while another worker sweeps.
     """
 
     def __init__(self, db: Database, monotonic: Monotonic = monotonic_seconds, *, holder: str = "") -> None:
@@ -69,19 +69,19 @@ class Clockwork:
         await repeat(step, "sweep_fault")
 
     async def tick(self) -> Swept | None:
-        """Compare the clocks, do one step if anything is due, and return its result; None while another worker sweeps."""
+        """Compare the clocks, and sweep one batch if anything is due. Return its result; None if nothing is due or another worker sweeps."""
         lease = await take(self._db, SWEEP, self._holder, SWEEP_FOR)
         try:
             if lease is not None:
                 return await self._sweep(lease)
         except LeaseLost:
             log.warning("sweep_taken_over")
-        # Compare the clocks from a new start once this worker sweeps again.
+        # The comparison of the clocks starts again with this worker's next lease.
         self._anchor, self.stopped, self._told_at = None, False, None
         return None
 
     async def _sweep(self, lease: Lease) -> Swept | None:
-        now, due, reason = await self._db.read(_look)
+        now, due, reason = await self._db.read(_read_sweep)
         await self._watch_clocks(now, lease)
         if reason is not None:
             self._tell(reason)
@@ -99,7 +99,7 @@ class Clockwork:
         return swept
 
     async def _watch_clocks(self, now: datetime, lease: Lease) -> None:
-        """Stop the sweep if the two clocks have moved apart since the first look, or since the last stop."""
+        """Stop the sweep if the two clocks have diverged since the first comparison, or since the last stop."""
         monotonic = self._monotonic()
         if self._anchor is None:
             self._anchor = (now, monotonic)
@@ -119,13 +119,13 @@ class Clockwork:
 
 
 def rest_after(swept: Swept | None, took_seconds: float) -> float:
-    """Return for how many seconds to rest after a step that took `took_seconds`."""
+    """Return the seconds to pause after a batch that took `took_seconds`."""
     if swept is None or not swept.more:
         return POLL_SECONDS
     return REST_TIMES * took_seconds if swept.names >= BATCH_MAX else max(took_seconds, FEW_SECONDS)
 
 
-def _look(tx: Tx) -> tuple[datetime, bool, str | None]:
-    state = sweep_store.find_clockwork(tx)
+def _read_sweep(tx: Tx) -> tuple[datetime, bool, str | None]:
+    state = sweep_store.find_sweep_state(tx)
     stopped = state.stopped_at is not None and not state.resumed
     return tx.now, is_sweep_due(tx), state.stopped_reason if stopped else None

@@ -1,0 +1,172 @@
+"""The SQL of published owners: the owner names in zones on primaries that have, or may have, records of the registry."""
+
+from collections.abc import Collection, Iterable, Iterator
+
+from sqlalchemy import (
+    Boolean,
+    Column,
+    ColumnElement,
+    ForeignKey,
+    PrimaryKeyConstraint,
+    String,
+    Table,
+    bindparam,
+    delete,
+    false,
+    insert,
+    or_,
+    select,
+    true,
+    update,
+)
+
+from sublet.db import Prepared, Tx
+from sublet.schema import STREAMED, metadata
+from sublet.subdomains.model import PlacedName, Subdomain
+from sublet.subdomains.store import (
+    read_delegation,
+    read_subdomains,
+    select_subdomains,
+    subdomains,
+)
+
+published_owners = Table(
+    "published_owners",
+    metadata,
+    Column("subdomain_id", ForeignKey("subdomains.id"), nullable=False),
+    Column("owner", String(253), nullable=False),
+    Column("sent", Boolean, nullable=False),
+    PrimaryKeyConstraint("subdomain_id", "owner"),
+)
+"""The owner names that have, or may have, records of the registry. The publisher stores them before it sends a change.
+
+`sent` is true after a change of the zone had the owner name. Until then, records at the owner name are not the registry's.
+"""
+
+
+def list_published_owners(tx: Tx, subdomain_id: int) -> frozenset[str]:
+    """Return the owner names of a subdomain that are, or may be, in the zone."""
+    return frozenset(list_owners(tx, [subdomain_id])[subdomain_id])
+
+
+_OWNERS = Prepared(
+    select(published_owners.c.subdomain_id, published_owners.c.owner, published_owners.c.sent).where(
+        published_owners.c.subdomain_id.in_(bindparam("ids", expanding=True))
+    )
+)
+
+
+def list_owners(tx: Tx, subdomain_ids: Collection[int]) -> dict[int, dict[str, bool]]:
+    """Return the owner names that are, or may be, in the zone, each with `sent`, by subdomain."""
+    rows = _OWNERS.all(tx, ids=list(subdomain_ids))
+    found: dict[int, dict[str, bool]] = {each: {} for each in subdomain_ids}
+    for subdomain_id, owner, sent in rows:
+        found[subdomain_id][owner] = sent
+    return found
+
+
+def list_published_owners_of_zone(
+    tx: Tx, platform_domain_id: int, *, only_sent: bool = False
+) -> dict[str, int]:
+    """Return the owner names in a zone that have, or may have, records of the registry, each with the id of its newest subdomain.
+
+    With `only_sent`, owner names are left out if no change of the zone had them.
+    """
+    query = (
+        select(published_owners.c.owner, published_owners.c.subdomain_id)
+        .join(subdomains)
+        .where(subdomains.c.platform_domain_id == platform_domain_id)
+        .order_by(published_owners.c.subdomain_id)
+        .execution_options(**STREAMED)
+    )
+    if only_sent:
+        query = query.where(published_owners.c.sent == true())
+    return {row[0]: row[1] for row in tx.connection.execute(query)}
+
+
+_WRITTEN_AHEAD = Prepared(insert(published_owners))
+
+
+def insert_published_owners(tx: Tx, owners: Iterable[tuple[int, str]], *, sent: bool = False) -> None:
+    """Store owner names, each with its subdomain's id, that may be in the zone from now on."""
+    rows = [
+        {"subdomain_id": subdomain_id, "owner": owner, "sent": sent} for subdomain_id, owner in sorted(owners)
+    ]
+    _WRITTEN_AHEAD.run_many(tx, rows)
+
+
+_THIS_OWNER = (published_owners.c.subdomain_id == bindparam("of")) & (
+    published_owners.c.owner == bindparam("at")
+)
+_OWNER_SENT = Prepared(update(published_owners).where(_THIS_OWNER).values(sent=True))
+
+
+def mark_owners_sent(tx: Tx, owners: Collection[tuple[int, str]]) -> None:
+    """Store that a change of the zone had these owner names, each with its subdomain's id.
+
+    Adds owner names that were deleted as unsent before the registry knew that the change was applied.
+    """
+    known = list_owners(tx, {subdomain_id for subdomain_id, _ in owners})
+    insert_published_owners(tx, ((of, at) for of, at in owners if at not in known[of]))
+    _OWNER_SENT.run_many(tx, [{"of": subdomain_id, "at": owner} for subdomain_id, owner in owners])
+
+
+def delete_unsent_owners(tx: Tx, subdomain_id: int) -> None:
+    """Delete a subdomain's owner names that no change of the zone had. Records there are not the registry's."""
+    tx.connection.execute(
+        delete(published_owners).where(
+            (published_owners.c.subdomain_id == subdomain_id) & (published_owners.c.sent == false())
+        )
+    )
+
+
+_OWNER_GONE = Prepared(delete(published_owners).where(_THIS_OWNER))
+
+
+def delete_owners(tx: Tx, owners: Iterable[tuple[int, str]]) -> None:
+    """Delete owner names that are no longer in the zone, each with its subdomain's id."""
+    _OWNER_GONE.run_many(tx, [{"of": subdomain_id, "at": owner} for subdomain_id, owner in owners])
+
+
+def delete_owners_of_zone(tx: Tx, platform_domain_id: int) -> None:
+    """Delete all owner names of a zone, for example when it moves to the built-in name server."""
+    of_zone = select(subdomains.c.id).where(subdomains.c.platform_domain_id == platform_domain_id)
+    tx.connection.execute(delete(published_owners).where(published_owners.c.subdomain_id.in_(of_zone)))
+
+
+def move_published_owner(tx: Tx, owner: str, of: int, to: int) -> None:
+    """Make the subdomain `to` responsible for removing the records at an owner name, instead of the subdomain `of`."""
+    at_owner = published_owners.c.owner == owner
+    tx.connection.execute(
+        delete(published_owners).where(at_owner & published_owners.c.subdomain_id.in_([of, to]))
+    )
+    tx.connection.execute(insert(published_owners).values(subdomain_id=to, owner=owner, sent=True))
+
+
+_SHORT = (
+    *(subdomains.c[name] for name in PlacedName.__slots__ if name != "delegation"),
+    subdomains.c.nameservers,
+    subdomains.c.glue,
+    subdomains.c.ds_records,
+)
+
+
+def stream_published(tx: Tx, platform_domain_id: int) -> Iterator[PlacedName]:
+    """Yield a platform domain's names that are not released, or that may still have records in its zone on a primary."""
+    query = select(*_SHORT).where(_not_released_or_in_zone(platform_domain_id)).execution_options(**STREAMED)
+    for row in tx.connection.execute(query):
+        *own, nameservers, glue, ds_records = row
+        yield PlacedName(*own, read_delegation(nameservers, glue, ds_records))  # type: ignore[call-arg] # by its slots
+
+
+def list_published(tx: Tx, platform_domain_id: int) -> list[Subdomain]:
+    """Return the names of `stream_published` as whole subdomains."""
+    query = select_subdomains().where(_not_released_or_in_zone(platform_domain_id))
+    return read_subdomains(Subdomain, tx.connection.execute(query))
+
+
+def _not_released_or_in_zone(platform_domain_id: int) -> ColumnElement[bool]:
+    owned = select(published_owners.c.subdomain_id)
+    return (subdomains.c.platform_domain_id == platform_domain_id) & or_(
+        subdomains.c.released_at.is_(None), subdomains.c.id.in_(owned)
+    )

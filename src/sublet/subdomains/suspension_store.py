@@ -1,0 +1,107 @@
+"""The SQL of suspensions of users with all their names."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from sqlalchemy import ColumnElement, Select, select, update
+
+from sublet.audit import AuditEvent, audit_events, list_events
+from sublet.db import Tx
+from sublet.subdomains.model import Subdomain
+from sublet.subdomains.store import (
+    NEXT_GENERATION,
+    NOT_PURGED,
+    change_moment,
+    select_subdomains,
+    stream,
+    subdomains,
+)
+
+_SUSPENSION_ACTIONS = ("suspend", "unsuspend")
+_TRANSFER = "subdomain.transfer"
+
+
+def _suspendable(user_id: int) -> ColumnElement[bool]:
+    return (subdomains.c.user_id == user_id) & NOT_PURGED & subdomains.c.suspended_at.is_(None)
+
+
+def _held_with(user_id: int) -> ColumnElement[bool]:
+    return (subdomains.c.user_id == user_id) & NOT_PURGED & subdomains.c.held_with_user
+
+
+def list_suspendable(tx: Tx, user_id: int) -> Iterator[Subdomain]:
+    """Lock and return a user's names, live or in the trash, that are not suspended, in order of id."""
+    return _locked(tx, _suspendable(user_id))
+
+
+def list_held_with(tx: Tx, user_id: int) -> Iterator[Subdomain]:
+    """Lock and return a user's names, live or in the trash, that were suspended with the user, in order of id."""
+    return _locked(tx, _held_with(user_id))
+
+
+def _locked(tx: Tx, wanted: ColumnElement[bool]) -> Iterator[Subdomain]:
+    # Lock in order of id, then read the rows, because they may have changed before the locks.
+    order = select(subdomains.c.id).where(wanted).order_by(subdomains.c.id)
+    tx.connection.execute(order.with_for_update(key_share=True)).all()
+    return stream(tx, select_subdomains().where(wanted).order_by(subdomains.c.id))
+
+
+def suspend_all(tx: Tx, user_id: int, reason: str) -> None:
+    """Suspend the names of `list_suspendable` together with their user."""
+    _change_suspension(
+        tx, _suspendable(user_id), suspended_at=tx.now, suspended_reason=reason, held_with_user=True
+    )
+
+
+def unsuspend_all(tx: Tx, user_id: int) -> None:
+    """Lift the suspension of the names of `list_held_with`."""
+    _change_suspension(
+        tx,
+        _held_with(user_id),
+        suspended_at=None,
+        suspended_reason=None,
+        held_with_user=False,
+        unsuspended_at=tx.now,
+    )
+
+
+def keep_suspended(tx: Tx, user_id: int) -> None:
+    """Keep the names of `list_held_with` suspended independently of their user."""
+    tx.connection.execute(update(subdomains).where(_held_with(user_id)).values(held_with_user=False))
+
+
+def _change_suspension(tx: Tx, wanted: ColumnElement[bool], **values: Any) -> None:
+    """Change names, and make them due for the sweep. Names that are, or may be, in the DNS get their next generation."""
+    changed = values | {"updated_at": tx.now, "due_at": tx.now}
+    in_dns = subdomains.c.generation > 0
+    next_ones = update(subdomains).where(wanted & in_dns).values(**changed, **NEXT_GENERATION)
+    tx.connection.execute(next_ones, change_moment(tx.now))
+    tx.connection.execute(update(subdomains).where(wanted & ~in_dns).values(**changed))
+
+
+def list_suspensions(tx: Tx, user_id: int) -> list[AuditEvent]:
+    """Return the audit events of suspensions of a user and, while the user held them, of names in any state; oldest first."""
+    once_held = (subdomains.c.user_id == user_id) | subdomains.c.id.in_(_moved_from(user_id))
+    found = list_events(tx, "user", [user_id], [f"user.{each}" for each in _SUSPENSION_ACTIONS])
+    of_names = list_events(
+        tx,
+        "subdomain",
+        select(subdomains.c.id).where(once_held),
+        [_TRANSFER, *(f"subdomain.{each}" for each in _SUSPENSION_ACTIONS)],
+    )
+    query = select(subdomains.c.id, subdomains.c.user_id).where(once_held)
+    holders = {row[0]: row[1] for row in tx.connection.execute(query)}
+    # Go back in time from the current holder. Each transfer names the holder before it.
+    for event in reversed(of_names):
+        if event.action == _TRANSFER and event.before is not None:
+            holders[event.object_id] = event.before["user_id"]
+        elif holders[event.object_id] == user_id:
+            found.append(event)
+    return sorted(found, key=lambda event: event.id)
+
+
+def _moved_from(user_id: int) -> Select[tuple[int]]:
+    """Return a query of the ids of names that were transferred from a user. The query reads all transfers."""
+    events = audit_events.c
+    is_transfer = (events.object_type == "subdomain") & (events.action == _TRANSFER)
+    return select(events.object_id).where(is_transfer & (events.before["user_id"].as_integer() == user_id))
