@@ -1,0 +1,91 @@
+"""Types of attributes whose values may be spelled in several ways. A state keeps the spelling of the configuration while both mean the same."""
+
+import ipaddress
+from collections.abc import Callable, Mapping
+from datetime import datetime
+from typing import Any
+
+import idna
+from tf.types import Map, Set, String, Unknown
+
+Normal = Callable[[str], str]
+
+
+def hostname(text: str) -> str:
+    """Return a name as the API writes it: A-labels in lower case, without the final dot."""
+    name = text.strip().rstrip(".").lower()
+    try:
+        return idna.encode(name, uts46=True).decode()
+    except idna.IDNAError:
+        return name
+
+
+def address(text: str) -> str:
+    """Return an IP address in its shortest form."""
+    try:
+        return str(ipaddress.ip_address(text.strip()))
+    except ValueError:
+        return text
+
+
+def ds_record(text: str) -> str:
+    """Return a DS record with single spaces, and its digest in one piece and in lower case."""
+    fields = text.split()
+    return " ".join([*fields[:3], "".join(fields[3:]).lower()])
+
+
+def instant(text: str) -> str:
+    """Return an instant (RFC 3339) as a number of seconds, for comparisons."""
+    try:
+        return str(datetime.fromisoformat(text).timestamp())
+    except ValueError:
+        return text
+
+
+class Text(String):
+    """A text with several spellings."""
+
+    def __init__(self, normal: Normal) -> None:
+        self.normal = normal
+
+    def semantically_equal(self, a_decoded: Any, b_decoded: Any) -> bool:
+        """True if both are written the same way by the API."""
+        return _normal(a_decoded, self.normal) == _normal(b_decoded, self.normal)
+
+
+class Texts(Set):
+    """A set of texts with several spellings; null is the empty set."""
+
+    def __init__(self, normal: Normal = str) -> None:
+        super().__init__(String())
+        self.normal = normal
+
+    def semantically_equal(self, a_decoded: Any, b_decoded: Any) -> bool:
+        """True if both have the same members."""
+        return _members(a_decoded, self.normal) == _members(b_decoded, self.normal)
+
+
+class Glue(Map):
+    """Addresses by host; null is no glue."""
+
+    def __init__(self) -> None:
+        super().__init__(Set(String()))
+
+    def semantically_equal(self, a_decoded: Any, b_decoded: Any) -> bool:
+        """True if both have the same addresses for the same hosts."""
+        return _addresses(a_decoded) == _addresses(b_decoded)
+
+
+def _normal(value: Any, normal: Normal) -> Any:
+    return normal(value) if isinstance(value, str) else value
+
+
+def _members(value: Any, normal: Normal) -> Any:
+    return value if value is Unknown else sorted(repr(_normal(each, normal)) for each in value or ())
+
+
+def _addresses(value: Any) -> Any:
+    if value is Unknown:
+        return value
+    given: Mapping[str, Any] = value or {}
+    return {hostname(host): _members(addresses, address) for host, addresses in given.items()}
