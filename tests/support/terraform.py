@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -86,25 +87,14 @@ class Terraform:
         assert result.code == 1, result.text
         return " ".join(result.text.replace("│", " ").split())
 
-    def planned(self) -> dict[str, list[str]]:
-        """Return what a plan would do: the actions on each resource that it changes."""
-        result = self.run("plan", "-no-color", "-out=plan.bin")
+    def planned(self) -> dict[str, str]:
+        """Return what a plan would do to each resource that it changes, in Terraform's words."""
+        result = self.run("plan", "-no-color")
         assert result.code == 0, result.text
-        shown = json.loads(self.run("show", "-json", "plan.bin").text)
-        return {
-            each["address"]: each["change"]["actions"]
-            for each in shown.get("resource_changes", [])
-            if each["change"]["actions"] != ["no-op"]
-        }
-
-    def is_planned_empty(self) -> bool:
-        """True if a plan would change nothing."""
-        result = self.run("plan", "-no-color", "-detailed-exitcode")
-        assert result.code in (0, 2), result.text
-        return result.code == 0
+        return dict(re.findall(r"^  # (\S+) (?:will|must) be (.*)$", result.text, re.MULTILINE))
 
     def state(self, address: str) -> dict[str, Any]:
-        """Return the values of a resource in the state."""
+        """Return the values of a resource, or of a data source, in the state."""
         shown = json.loads((self.folder / "terraform.tfstate").read_text(encoding="utf-8"))
         kind, name = address.rsplit(".", 1)
         return next(

@@ -3,14 +3,14 @@
 from collections.abc import Iterable
 from typing import Any, ClassVar
 
-from sublet_client import Client
-from sublet_client.models import Mode
-from tf.iface import Config, DataSource, ReadDataContext, State
+from tf.iface import DataSource, ReadDataContext
 from tf.schema import Attribute, Schema
 from tf.types import Bool, Map, Number, Set, String
 
-from sublet_terraform.reporting import report
-from sublet_terraform.resource import HasClient
+from sublet_client import Client
+from sublet_client.models import Mode
+from sublet_terraform.reporting import Reporting
+from sublet_terraform.resource import HasClient, State
 from sublet_terraform.subdomain import ds_of, glue_of
 from sublet_terraform.values import hostname
 
@@ -40,14 +40,14 @@ class SubletDataSource(DataSource):
         """Return the attributes."""
         return Schema(attributes=list(cls.attributes), description=cls.__doc__)
 
-    def read(self, ctx: ReadDataContext, config: Config) -> State | None:
+    def read(self, ctx: ReadDataContext, config: State) -> State | None:
         """Return the values; None if that failed."""
         assert self._provider.client is not None  # noqa: S101 - Terraform configures first
-        with report(ctx.diagnostics, {each.name for each in self.attributes}):
+        with Reporting(ctx.diagnostics, {each.name for each in self.attributes}):
             return config | self.ask(self._provider.client, config)
         return None
 
-    def ask(self, client: Client, config: Config) -> dict[str, Any]:
+    def ask(self, client: Client, config: State) -> dict[str, Any]:
         """Return the computed values."""
         raise NotImplementedError
 
@@ -69,7 +69,7 @@ class SubdomainData(SubletDataSource):
         Attribute("renewal_available", Bool(), "Whether it can be renewed now.", computed=True),
     )
 
-    def ask(self, client: Client, config: Config) -> dict[str, Any]:
+    def ask(self, client: Client, config: State) -> dict[str, Any]:
         """Return the name as it is."""
         found = client.subdomains.get(config["fqdn"])
         return {
@@ -100,15 +100,17 @@ class PlatformDomainData(SubletDataSource):
         Attribute("period_days", Map(Number()), "The length of a term in days, by mode.", computed=True),
     )
 
-    def read(self, ctx: ReadDataContext, config: Config) -> State | None:
+    def read(self, ctx: ReadDataContext, config: State) -> State | None:
         """Return the platform domain, or an error if there is none with this name."""
         state = super().read(ctx, config)
         if state is not None and "id" not in state:
-            ctx.diagnostics.add_error(f"There is no platform domain {config['domain']}. Check its name.", path=["domain"])
+            ctx.diagnostics.add_error(
+                f"There is no platform domain {config['domain']}. Check its name.", path=["domain"]
+            )
             return None
         return state
 
-    def ask(self, client: Client, config: Config) -> dict[str, Any]:
+    def ask(self, client: Client, config: State) -> dict[str, Any]:
         """Return the platform domain; nothing if there is none with this name."""
         wanted = hostname(config["domain"])
         found = next((each for each in client.platform_domains.list() if each.domain == wanted), None)
@@ -136,7 +138,7 @@ class AvailabilityData(SubletDataSource):
         *PRICES,
     )
 
-    def ask(self, client: Client, config: Config) -> dict[str, Any]:
+    def ask(self, client: Client, config: State) -> dict[str, Any]:
         """Return the answer."""
         found = client.subdomains.availability(config["fqdn"])
         return {"available": found.available, "reason": found.reason, **_prices(found.modes)}
@@ -154,7 +156,7 @@ class AccountData(SubletDataSource):
         Attribute("free_names_left", Number(), "How many more free names it may hold.", computed=True),
     )
 
-    def ask(self, client: Client, config: Config) -> dict[str, Any]:  # noqa: ARG002 - the interface's
+    def ask(self, client: Client, config: State) -> dict[str, Any]:  # noqa: ARG002 - the interface's
         """Return the account."""
         me = client.account.me()
         return {

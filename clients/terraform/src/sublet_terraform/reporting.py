@@ -1,11 +1,12 @@
 """Refusals of the API as diagnostics of Terraform, at the attribute that they are about."""
 
 import re
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Set
+from types import TracebackType
+
+from tf.utils import Diagnostics
 
 from sublet_client import ApiError, SubletError
-from tf.utils import Diagnostics
 
 ATTRIBUTES = {
     "free_quota_exceeded": "registration_mode",
@@ -20,27 +21,36 @@ ATTRIBUTES = {
 """The attribute that a code is about, beside those of wrong fields."""
 
 
-@contextmanager
-def report(diagnostics: Diagnostics, attributes: set[str]) -> Iterator[None]:
-    """Add an error of the API to the diagnostics, and go on after the block. `attributes` are those of the resource."""
-    try:
-        yield
-    except ApiError as refusal:
-        trailer = f"({refusal.code}, request {refusal.request_id})"
-        for fault in refusal.errors:
-            diagnostics.add_error(fault.message, trailer, path=_path(_attribute_of(fault.field), attributes))
-        if not refusal.errors:
-            named = ATTRIBUTES.get(refusal.code, "")
-            diagnostics.add_error(refusal.message, trailer, path=_path(named, attributes))
-    except SubletError as error:
-        diagnostics.add_error(str(error))
+class Reporting:
+    """A block whose errors of the API become diagnostics; what follows the block is done then. `attributes` are those of the resource."""
+
+    def __init__(self, diagnostics: Diagnostics, attributes: Set[str]) -> None:
+        self._diagnostics, self._attributes = diagnostics, attributes
+
+    def __enter__(self) -> None:
+        return
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> bool:
+        if not isinstance(error, SubletError):
+            return False
+        if not isinstance(error, ApiError):
+            self._diagnostics.add_error(str(error))
+            return True
+        trailer = f"({error.code}, request {error.request_id})"
+        for fault in error.errors:
+            self._add(fault.message, trailer, _attribute_of(fault.field))
+        if not error.errors:
+            self._add(error.message, trailer, ATTRIBUTES.get(error.code, ""))
+        return True
+
+    def _add(self, sentence: str, trailer: str, attribute: str) -> None:
+        path = [attribute] if attribute in self._attributes else None
+        self._diagnostics.add_error(sentence, trailer, path=path)
 
 
 def _attribute_of(field: str) -> str:
     """Return the attribute of a field of a request, such as `nameservers` of `nameservers[0]`."""
     name = re.split(r"[.\[]", field, maxsplit=1)[0]
     return {"label": "fqdn", "domain": "fqdn"}.get(name, name)
-
-
-def _path(attribute: str, attributes: set[str]) -> list[str | tuple[str | int]] | None:
-    return [attribute] if attribute in attributes else None

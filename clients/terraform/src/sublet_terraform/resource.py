@@ -3,7 +3,6 @@
 from abc import abstractmethod
 from typing import Any, ClassVar, Protocol
 
-from sublet_client import Client
 from tf.iface import (
     CreateContext,
     DeleteContext,
@@ -11,13 +10,16 @@ from tf.iface import (
     PlanContext,
     ReadContext,
     Resource,
-    State,
     UpdateContext,
 )
 from tf.schema import Attribute, Schema
 from tf.types import Unknown
 
-from sublet_terraform.reporting import report
+from sublet_client import Client
+from sublet_terraform.reporting import Reporting
+
+State = dict[str, Any]
+"""Values of attributes by name: null is None, and what is not known before the apply is `Unknown`."""
 
 
 class HasClient(Protocol):
@@ -59,45 +61,48 @@ class SubletResource(Resource):
     def _names(cls) -> set[str]:
         return {each.name for each in cls.attributes}
 
+    @classmethod
+    def is_changed(cls, current: State, planned: State, *names: str) -> bool:
+        """True if one of these attributes means something else."""
+        types = {each.name: each.type for each in cls.attributes}
+        return any(not types[each].semantically_equal(current[each], planned[each]) for each in names)
+
     def plan(self, ctx: PlanContext, current: State | None, planned: State) -> State:
-        """Return the plan; `current` is None for a new object. Values that mean the same keep their spelling, and so are no change."""
-        with report(ctx.diagnostics, self._names()):
+        """Return the plan; `current` is None for a new object."""
+        with Reporting(ctx.diagnostics, self._names()):
             if current is None:
                 return self.plan_new(ctx, planned)
-            for each in self.attributes:
-                if each.type.semantically_equal(current[each.name], planned[each.name]):
-                    planned[each.name] = current[each.name]
             return self.plan_change(ctx, current, planned)
         return planned
 
     def create(self, ctx: CreateContext, planned: State) -> State | None:
         """Create the object and return its state; None if that failed."""
-        with report(ctx.diagnostics, self._names()):
+        with Reporting(ctx.diagnostics, self._names()):
             return self.create_new(ctx, planned)
         return None
 
     def read(self, ctx: ReadContext, current: State) -> State | None:
         """Return the present state; None if the object is gone."""
-        with report(ctx.diagnostics, self._names()):
+        with Reporting(ctx.diagnostics, self._names()):
             return self.find(current)
         return current
 
     def update(self, ctx: UpdateContext, current: State, planned: State) -> State:
         """Change the object and return its state; the former state if that failed."""
-        with report(ctx.diagnostics, self._names()):
+        with Reporting(ctx.diagnostics, self._names()):
             return self.change(ctx, current, planned)
         return current
 
     def delete(self, ctx: DeleteContext, current: State) -> State | None:
         """Remove the object; return its state if that failed."""
-        with report(ctx.diagnostics, self._names()):
+        with Reporting(ctx.diagnostics, self._names()):
             self.remove(current)
             return None
         return current
 
     def import_(self, ctx: ImportContext, id: str) -> State | None:  # noqa: A002 - the name is the interface's
         """Return the state of an object that exists."""
-        with report(ctx.diagnostics, self._names()):
+        with Reporting(ctx.diagnostics, self._names()):
             found = self.find({**dict.fromkeys(self._names()), **self.identify(id)})
             if found is None:
                 ctx.diagnostics.add_error(f"There is no sublet_{self.name} {id}. Check it, and the token.")

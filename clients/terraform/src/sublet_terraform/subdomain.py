@@ -4,14 +4,14 @@ from datetime import UTC, datetime
 from itertools import zip_longest
 from typing import Any
 
-from sublet_client import GlueEntry, NotInTime, Subdomain, SubdomainNotFound, SubdomainUnavailable
-from tf.iface import CreateContext, PlanContext, State, UpdateContext
+from tf.iface import CreateContext, PlanContext, UpdateContext
 from tf.schema import Attribute
 from tf.types import Bool, Number, String, Unknown
 from tf.utils import Diagnostics
 
-from sublet_terraform.reporting import report
-from sublet_terraform.resource import SubletResource, known
+from sublet_client import GlueEntry, NotInTime, Subdomain, SubdomainNotFound, SubdomainUnavailable
+from sublet_terraform.reporting import Reporting
+from sublet_terraform.resource import State, SubletResource, known
 from sublet_terraform.values import Glue, Text, Texts, ds_record, hostname
 
 DELEGATION = ("nameservers", "glue", "ds_records")
@@ -28,7 +28,7 @@ class SubdomainResource(SubletResource):
         Attribute(
             "glue",
             Glue(),
-            "The addresses of nameservers at or below the name: `{ \"ns1.blog.example.net\" = [\"192.0.2.1\"] }`.",
+            'The addresses of nameservers at or below the name: `{ "ns1.blog.example.net" = ["192.0.2.1"] }`.',
             optional=True,
         ),
         Attribute("ds_records", Texts(ds_record), "DS records in zone-file text.", optional=True),
@@ -67,34 +67,48 @@ class SubdomainResource(SubletResource):
             self._plan_return(ctx.diagnostics, planned, trashed)
         elif not self._is_own(fqdn):  # an own name is one that this apply destroys first
             found = self.client.subdomains.availability(fqdn)
-            wanted = [each for each in found.modes if known(planned, "registration_mode") in (None, each.mode)]
+            wanted = [
+                each for each in found.modes if known(planned, "registration_mode") in (None, each.mode)
+            ]
             if wanted and mode is not Unknown:
                 planned["price_credits"] = wanted[0].price_credits
             elif wanted:
-                planned["registration_mode"], planned["price_credits"] = wanted[0].mode, wanted[0].price_credits
+                planned["registration_mode"], planned["price_credits"] = (
+                    wanted[0].mode,
+                    wanted[0].price_credits,
+                )
             elif found.modes:
                 offered = ", ".join(each.mode for each in found.modes)
-                ctx.diagnostics.add_error(f"{fqdn} is not offered in this mode. Use one of: {offered}.", path=["registration_mode"])
+                ctx.diagnostics.add_error(
+                    f"{fqdn} is not offered in this mode. Use one of: {offered}.", path=["registration_mode"]
+                )
             else:
-                ctx.diagnostics.add_error(f"{fqdn} can't be registered: {found.reason}. Choose another name.", path=["fqdn"])
+                ctx.diagnostics.add_error(
+                    f"{fqdn} can't be registered: {found.reason}. Choose another name.", path=["fqdn"]
+                )
         self._check_price(ctx.diagnostics, planned)
         return planned
 
     def plan_change(self, ctx: PlanContext, current: State, planned: State) -> State:
         """Return the plan; the state in the DNS is not known before."""
-        if planned["fqdn"] == current["fqdn"] and planned["registration_mode"] != current["registration_mode"]:
+        if not self.is_changed(current, planned, "fqdn") and self.is_changed(
+            current, planned, "registration_mode"
+        ):
             ctx.diagnostics.add_error(
                 f"The mode of {current['fqdn']} is {current['registration_mode']} and can't be changed. Write that mode, or leave it out.",
                 path=["registration_mode"],
             )
-        if any(planned[each] != current[each] for each in DELEGATION):
+        if self.is_changed(current, planned, *DELEGATION):
             planned["status"] = Unknown
         return planned
 
     def create_new(self, ctx: CreateContext, planned: State) -> State:
         """Register the name, or bring it back from the trash, for at most the price of the plan."""
         fqdn = planned["fqdn"]
-        limit = min(known(planned, "max_credits", 0), known(planned, "price_credits", known(planned, "max_credits", 0)))
+        limit = min(
+            known(planned, "max_credits", 0),
+            known(planned, "price_credits", known(planned, "max_credits", 0)),
+        )
         mode = known(planned, "registration_mode")
         restored = False
         try:
@@ -105,13 +119,17 @@ class SubdomainResource(SubletResource):
             if not refusal.details.get("owned"):
                 raise
             if refusal.details.get("reason") != "in_trash":
-                ctx.diagnostics.add_error(f"You hold {fqdn} already. Import it: terraform import ADDRESS {fqdn}")
+                ctx.diagnostics.add_error(
+                    f"You hold {fqdn} already. Import it: terraform import ADDRESS {fqdn}"
+                )
                 raise
             done = self.client.subdomains.restore(fqdn, confirm=True, max_credits=limit)
             restored = True
         if planned["price_credits"] is Unknown:
             planned["price_credits"] = done.charged_credits
-        with report(ctx.diagnostics, self._names()):  # the name is there: Terraform has to keep it, whatever fails
+        with Reporting(
+            ctx.diagnostics, self._names()
+        ):  # the name is there: Terraform has to keep it, whatever fails
             if restored:
                 self.client.subdomains.update_nameservers(fqdn, **_delegation(planned))
             self._set_auto_renew(planned)
@@ -131,9 +149,9 @@ class SubdomainResource(SubletResource):
 
     def change(self, ctx: UpdateContext, current: State, planned: State) -> State:
         """Change delegation and automatic renewal."""
-        if any(planned[each] != current[each] for each in DELEGATION):
+        if self.is_changed(current, planned, *DELEGATION):
             self.client.subdomains.update_nameservers(planned["fqdn"], **_delegation(planned))
-        if any(planned[each] != current[each] for each in ("auto_renew", "max_credits")):
+        if self.is_changed(current, planned, "auto_renew", "max_credits"):
             self._set_auto_renew(planned)
         return self._settle(ctx.diagnostics, planned)
 
@@ -193,7 +211,9 @@ class SubdomainResource(SubletResource):
             diagnostics.add_warning(str(error))
             found = self.client.subdomains.get(planned["fqdn"])
         if found.provision_error:
-            diagnostics.add_warning(f"{found.fqdn} is not in the DNS: {found.provision_error}", path=["nameservers"])
+            diagnostics.add_warning(
+                f"{found.fqdn} is not in the DNS: {found.provision_error}", path=["nameservers"]
+            )
         return planned | _state(found)
 
 
@@ -225,11 +245,12 @@ def ds_of(found: Subdomain) -> list[str]:
 
 
 def _state(found: Subdomain) -> State:
+    """Return what the service knows; nothing is null, as if it were not configured."""
     return {
         "id": str(found.id),
-        "nameservers": list(found.nameservers),
-        "glue": glue_of(found),
-        "ds_records": ds_of(found),
+        "nameservers": list(found.nameservers) or None,
+        "glue": glue_of(found) or None,
+        "ds_records": ds_of(found) or None,
         "registration_mode": found.registration_type,
         "status": found.status,
         "expires_at": found.expires_at.isoformat(),

@@ -3,13 +3,13 @@
 from datetime import UTC, datetime
 from typing import Any
 
-from sublet_client import TokenDetail, TokenNotFound
-from sublet_client.models import SecretAnswer
-from tf.iface import CreateContext, PlanContext, State, UpdateContext
+from tf.iface import CreateContext, PlanContext, UpdateContext
 from tf.schema import Attribute
 from tf.types import Number, String, Unknown
 
-from sublet_terraform.resource import SubletResource, known
+from sublet_client import TokenDetail, TokenNotFound
+from sublet_client.models import SecretAnswer
+from sublet_terraform.resource import State, SubletResource, known
 from sublet_terraform.values import Text, Texts, hostname, instant
 
 RESTRICTIONS = ("names", "domains", "networks", "daily_credits", "expires_at")
@@ -24,12 +24,44 @@ class TokenResource(SubletResource):
     attributes = (
         Attribute("name", String(), "What it is for.", required=True),
         Attribute("scopes", Texts(), "What it may do.", required=True),
-        Attribute("names", Texts(hostname), f"The names it is for, also `*.example.net`. {INHERITED}", optional=True, computed=True),
-        Attribute("domains", Texts(hostname), f"The platform domains it is for. {INHERITED}", optional=True, computed=True),
-        Attribute("networks", Texts(), f"The networks it may be used from. {INHERITED}", optional=True, computed=True),
-        Attribute("daily_credits", Number(), f"The most it may spend in 24 hours. {INHERITED}", optional=True, computed=True),
-        Attribute("expires_at", Text(instant), "When it expires (RFC 3339); by default in 30 days.", optional=True, computed=True),
-        Attribute("rotation", String(), "A text of yours. When it changes, the secret is replaced.", optional=True),
+        Attribute(
+            "names",
+            Texts(hostname),
+            f"The names it is for, also `*.example.net`. {INHERITED}",
+            optional=True,
+            computed=True,
+        ),
+        Attribute(
+            "domains",
+            Texts(hostname),
+            f"The platform domains it is for. {INHERITED}",
+            optional=True,
+            computed=True,
+        ),
+        Attribute(
+            "networks",
+            Texts(),
+            f"The networks it may be used from. {INHERITED}",
+            optional=True,
+            computed=True,
+        ),
+        Attribute(
+            "daily_credits",
+            Number(),
+            f"The most it may spend in 24 hours. {INHERITED}",
+            optional=True,
+            computed=True,
+        ),
+        Attribute(
+            "expires_at",
+            Text(instant),
+            "When it expires (RFC 3339); by default in 30 days.",
+            optional=True,
+            computed=True,
+        ),
+        Attribute(
+            "rotation", String(), "A text of yours. When it changes, the secret is replaced.", optional=True
+        ),
         Attribute("id", String(), "The id.", computed=True),
         Attribute("secret", String(), "The secret; null after an import.", computed=True, sensitive=True),
     )
@@ -51,7 +83,9 @@ class TokenResource(SubletResource):
             found = self.client.tokens.get(current["id"])
         except TokenNotFound:
             return None
-        if found.revoked_at is not None or (found.expires_at is not None and found.expires_at <= datetime.now(UTC)):
+        if found.revoked_at is not None or (
+            found.expires_at is not None and found.expires_at <= datetime.now(UTC)
+        ):
             return None
         return current | _state(found)
 

@@ -1,11 +1,11 @@
 """`sublet_transfer`: a name offered to another person."""
 
-from sublet_client import Transfer, TransferNotFound
-from tf.iface import CreateContext, State, UpdateContext
+from tf.iface import CreateContext, UpdateContext
 from tf.schema import Attribute
 from tf.types import String
 
-from sublet_terraform.resource import SubletResource
+from sublet_client import Transfer, TransferNotFound
+from sublet_terraform.resource import State, SubletResource
 from sublet_terraform.values import Text, hostname
 
 
@@ -13,10 +13,14 @@ class TransferResource(SubletResource):
     """An offer. Destroying it withdraws it; one that has ended stays as it ended."""
 
     name = "transfer"
-    description = "A name offered to another person, who has seven days to accept. Destroying the offer withdraws it."
+    description = (
+        "A name offered to another person, who has seven days to accept. Destroying the offer withdraws it."
+    )
     attributes = (
         Attribute("fqdn", Text(hostname), "The name.", required=True, requires_replace=True),
-        Attribute("to", Text(str.lower), "The mail address of the new holder.", required=True, requires_replace=True),
+        Attribute(
+            "to", Text(str.lower), "The mail address of the new holder.", required=True, requires_replace=True
+        ),
         Attribute("id", String(), "The id.", computed=True),
         Attribute("state", String(), "`pending`, or how it ended.", computed=True),
         Attribute("expires_at", String(), "Until when it can be accepted.", computed=True),

@@ -50,7 +50,7 @@ class Text(String):
 
     def semantically_equal(self, a_decoded: Any, b_decoded: Any) -> bool:
         """True if both are written the same way by the API."""
-        return _normal(a_decoded, self.normal) == _normal(b_decoded, self.normal)
+        return bool(_normal(a_decoded, self.normal) == _normal(b_decoded, self.normal))
 
 
 class Texts(Set):
@@ -62,7 +62,7 @@ class Texts(Set):
 
     def semantically_equal(self, a_decoded: Any, b_decoded: Any) -> bool:
         """True if both have the same members."""
-        return _members(a_decoded, self.normal) == _members(b_decoded, self.normal)
+        return bool(_members(a_decoded, self.normal) == _members(b_decoded, self.normal))
 
 
 class Glue(Map):
@@ -73,7 +73,7 @@ class Glue(Map):
 
     def semantically_equal(self, a_decoded: Any, b_decoded: Any) -> bool:
         """True if both have the same addresses for the same hosts."""
-        return _addresses(a_decoded) == _addresses(b_decoded)
+        return bool(_addresses(a_decoded) == _addresses(b_decoded))
 
 
 def _normal(value: Any, normal: Normal) -> Any:
