@@ -1,7 +1,7 @@
 """Refusals of the API as diagnostics of Terraform, at the attribute that they are about."""
 
 import re
-from collections.abc import Set
+from collections.abc import Set as AbstractSet
 from types import TracebackType
 
 from tf.utils import Diagnostics
@@ -24,7 +24,7 @@ ATTRIBUTES = {
 class Reporting:
     """A block whose errors of the API become diagnostics; what follows the block is done then. `attributes` are those of the resource."""
 
-    def __init__(self, diagnostics: Diagnostics, attributes: Set[str]) -> None:
+    def __init__(self, diagnostics: Diagnostics, attributes: AbstractSet[str]) -> None:
         self._diagnostics, self._attributes = diagnostics, attributes
 
     def __enter__(self) -> None:
