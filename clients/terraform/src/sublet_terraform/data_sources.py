@@ -9,10 +9,10 @@ from tf.types import Bool, Map, Number, Set, String
 
 from sublet_client import Client
 from sublet_client.models import Mode
+from sublet_client.spelling import hostname
 from sublet_terraform.reporting import Reporting
 from sublet_terraform.resource import HasClient, State
 from sublet_terraform.subdomain import ds_of, glue_of
-from sublet_terraform.values import hostname
 
 FQDN = Attribute("fqdn", String(), "The name.", required=True)
 PRICES = (

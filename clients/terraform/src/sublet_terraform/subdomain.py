@@ -10,9 +10,10 @@ from tf.types import Bool, Number, String, Unknown
 from tf.utils import Diagnostics
 
 from sublet_client import GlueEntry, NotInTime, Subdomain, SubdomainNotFound, SubdomainUnavailable
+from sublet_client.spelling import ds_record, hostname
 from sublet_terraform.reporting import Reporting
 from sublet_terraform.resource import State, SubletResource, known
-from sublet_terraform.values import Glue, Text, Texts, ds_record, hostname
+from sublet_terraform.values import Glue, Text, Texts
 
 DELEGATION = ("nameservers", "glue", "ds_records")
 

@@ -9,8 +9,9 @@ from tf.types import Number, String, Unknown
 
 from sublet_client import TokenDetail, TokenNotFound
 from sublet_client.models import SecretAnswer
+from sublet_client.spelling import hostname
 from sublet_terraform.resource import State, SubletResource, known
-from sublet_terraform.values import Text, Texts, hostname, instant
+from sublet_terraform.values import Text, Texts, instant
 
 RESTRICTIONS = ("names", "domains", "networks", "daily_credits", "expires_at")
 INHERITED = "Left out: that of the provider's own token."

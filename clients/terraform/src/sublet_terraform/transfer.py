@@ -5,8 +5,9 @@ from tf.schema import Attribute
 from tf.types import String
 
 from sublet_client import Transfer, TransferNotFound
+from sublet_client.spelling import hostname
 from sublet_terraform.resource import State, SubletResource
-from sublet_terraform.values import Text, hostname
+from sublet_terraform.values import Text
 
 
 class TransferResource(SubletResource):

@@ -1,37 +1,14 @@
 """Types of attributes whose values may be spelled in several ways. A state keeps the spelling of the configuration while both mean the same."""
 
-import ipaddress
 from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import Any
 
-import idna
 from tf.types import Map, Set, String, Unknown
 
+from sublet_client.spelling import address, hostname
+
 Normal = Callable[[str], str]
-
-
-def hostname(text: str) -> str:
-    """Return a name as the API writes it: A-labels in lower case, without the final dot."""
-    name = text.strip().rstrip(".").lower()
-    try:
-        return idna.encode(name, uts46=True).decode()
-    except idna.IDNAError:
-        return name
-
-
-def address(text: str) -> str:
-    """Return an IP address in its shortest form."""
-    try:
-        return str(ipaddress.ip_address(text.strip()))
-    except ValueError:
-        return text
-
-
-def ds_record(text: str) -> str:
-    """Return a DS record with single spaces, and its digest in one piece and in lower case."""
-    fields = text.split()
-    return " ".join([*fields[:3], "".join(fields[3:]).lower()])
 
 
 def instant(text: str) -> str:
