@@ -53,7 +53,7 @@ def add_user(service: RunningService, email: str) -> tuple[Registrant, str]:
 def link_to(service: RunningService, email: str) -> str:
     query = select(mails.c.text).where(mails.c.recipient == email).order_by(mails.c.id.desc()).limit(1)
     text = outside(service.read, lambda tx: str(tx.connection.execute(query).scalar_one()))
-    return re.findall(r"/signup/confirm\?token=\S+", text)[0]
+    return str(re.findall(r"/signup/confirm\?token=\S+", text)[0])
 
 
 @pytest.mark.operations("create_organization", "invite_member", "accept_invitation", "remove_member")
