@@ -64,14 +64,14 @@ def test_platform_domain_by_domain(shop: RunningService, ada: Registrant) -> Non
         (
             {"domain": " example.test"},
             (
-                "There is no platform domain ` example.test`. It begins or ends with a space; remove that. Did you mean "
+                "There is no platform domain ` example.test`. Remove the space at the beginning or end. Did you mean "
                 "`example.test`? GET /platform-domains lists those that you can use."
             ),
         ),
         (
             {"fqdn": "blog.example.test "},
             (
-                "`blog.example.test ` lies under no platform domain. It begins or ends with a space; remove that. Did you mean "
+                "`blog.example.test ` is not below a platform domain. Remove the space at the beginning or end. Did you mean "
                 "`example.test`? GET /platform-domains lists those that you can use."
             ),
         ),

@@ -11,7 +11,7 @@ from sublet.subdomains.quota import Quota
 
 
 def mode_errors(requested: str | None) -> list[FieldError]:
-    """Return the error in a requested mode: `registration_mode_invalid` if it is unknown."""
+    """Return the errors in a requested mode: `registration_mode_invalid` if the mode is unknown."""
     # `admin` is a known mode; `choose_mode` refuses it.
     if requested in (None, ADMIN, *MODES):
         return []
@@ -21,15 +21,15 @@ def mode_errors(requested: str | None) -> list[FieldError]:
 
 def _takes(label_class: str) -> str:
     modes = " or ".join(MODES_BY_CLASS[label_class])
-    return f"Send {modes}, or no mode." if modes else "No mode takes it. Take another label."
+    return f"Send {modes}, or no mode." if modes else "No mode takes this label. Choose another label."
 
 
 def choose_mode(
     requested: str | None, label_class: str, offers: Mapping[str, Offer], *, quota: Quota
 ) -> Offer | Refusal:
-    """Return the offer for a registration, or the refusal, which the verb raises at its place in the order of errors.
+    """Return the offer for a registration, or the refusal. The verb raises the refusal later, in the order of its checks.
 
-    `offers` are those not withdrawn, by mode. Without a requested mode: free while the quota lasts, then plus; premium or special for a label
+    `offers` are the current offers by mode. Without a requested mode: free while the quota lasts, then plus; premium or special for labels
     of that class. The refusals, in this order: RegistrationModeNotAllowed (admin; a mode that doesn't fit the label's class, or is not
     offered), FreeQuotaExceeded.
     """
@@ -42,11 +42,11 @@ def choose_mode(
         if candidates:
             return quota.refusal()
         return RegistrationModeNotAllowed(
-            "This platform domain offers no mode for this label at present. Take another label."
+            "This platform domain offers no mode for this label now. Choose another label."
         )
     if requested == ADMIN:
         return RegistrationModeNotAllowed(
-            "The mode admin is not available through the API. Send another mode, or none."
+            "The mode admin is not available through the API. Send another mode, or no mode."
         )
     if requested not in fitting:
         return RegistrationModeNotAllowed(
@@ -54,7 +54,7 @@ def choose_mode(
         )
     if requested not in offers:
         return RegistrationModeNotAllowed(
-            f"This platform domain does not offer the mode {requested}. Send one of its `modes`, or none."
+            f"This platform domain does not offer the mode {requested}. Send one of its `modes`, or no mode."
         )
     if requested == "free" and not quota.left:
         return quota.refusal()
@@ -64,9 +64,9 @@ def choose_mode(
 def operator_offer(
     platform_domain_id: int, mode: str, offers: Mapping[str, Offer], days: int | None
 ) -> Offer | Refusal:
-    """Return the offer for a name that the operator registers, in admin or an offered mode, whatever the label's class; or the refusal.
+    """Return an offer with prices of 0 for a registration by the operator, or the refusal. The label's class isn't checked.
 
-    Its prices are 0. `days` replaces the length of its term.
+    `mode` is admin or a mode that the platform domain offers. `days` replaces the length of the mode's term.
     """
     if mode != ADMIN and mode not in offers:
         return RegistrationModeNotAllowed(

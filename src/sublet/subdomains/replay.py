@@ -1,10 +1,10 @@
-"""Replay a name's life from its audit events: the step of each event, and the row that results.
+"""Replay a name's life from its audit events, and compare the result with its row.
 
     unborn ──register──▶ live ◀──restore── trashed ──purge──▶ purged ──release──▶ released
                           └───delete, trash───▲
 
-Independently, a name is suspended or not. An event that is not a step from the state before it is a fault, and so is a row that differs
-from the result of its events.
+Independently, a name is suspended or not. It is a fault if a state doesn't allow the next event, or if the row differs from the result of
+the events.
 """
 
 from collections.abc import Mapping, Sequence
@@ -47,14 +47,14 @@ EDGES: dict[str, dict[str, str]] = {
     "purged": {"release": "released"},
     "released": {},
 }
-"""The steps from each state, and the state after each. `extend` is the paid part of a restore."""
+"""The state after each step, by the state before it. `extend` is the paid part of a restore."""
 
 WHILE_SUSPENDED = {
     "operator": frozenset({"renew", "delete", "unsuspend", "restore", "purge", "release"}),
     "system": frozenset({"release", "nameserver_notice", "remove_nameservers"}),
     "user": frozenset[str](),
 }
-"""The steps that each kind of actor may do to a suspended name."""
+"""The steps of a suspended name that each kind of actor may take."""
 
 NOTHING: dict[str, list[object]] = {"nameservers": [], "glue": [], "ds_records": []}
 _CHANGES = ("update_nameservers", "remove_nameservers", "follow_child")
@@ -63,7 +63,7 @@ _TERM_STEPS = {"register": "register", "renew": "renew", "extend": "restore"}
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """One audit event of a name; `action` is without its noun, `before` and `after` are as stored."""
+    """An audit event of a name. `action` is without the prefix `subdomain.`; `before` and `after` are as stored."""
 
     id: int
     at: datetime
@@ -72,17 +72,17 @@ class Event:
     before: Mapping[str, Any]
     after: Mapping[str, Any]
     user_id: int | None = None
-    """The user who acted; None if it was another kind of actor."""
+    """The user who acted; None for other kinds of actors."""
 
     @property
     def step(self) -> str:
-        """The event's step in the table. A paid restore has two events, and the first is the one of its term."""
+        """The event's step in `EDGES`. A paid restore has two events, and the first adds the term."""
         return "extend" if self.action == "restore" and "expires_at" in self.after else self.action
 
 
 @dataclass(frozen=True, slots=True)
 class PastTerm:
-    """One term of a name, as it is stored."""
+    """A stored term of a name."""
 
     id: int
     action: str
@@ -93,7 +93,7 @@ class PastTerm:
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """The fields of a row that result from its events and terms. `delegation` has its three columns."""
+    """The fields of a row that follow from its events and terms. `delegation` has the three columns of the delegation."""
 
     fqdn: str = ""
     registration_type: str = ""
@@ -117,9 +117,9 @@ class Fault:
 
 
 def replay(events: Sequence[Event], terms: Sequence[PastTerm], row: Facts) -> list[Fault]:
-    """Return the faults of a name's row, events and terms, each oldest first.
+    """Return the faults of a name's row, events and terms. Events and terms are given oldest first.
 
-    `edges_only`: an event is not a step from the state before it. `term_is_audited`: an event that adds a term and the term don't match.
+    `edges_only`: the state before an event doesn't allow it. `term_is_audited`: a term and the event that adds it don't match.
     `row_is_replayed`: the row differs from the result of the events.
     """
     if not events:

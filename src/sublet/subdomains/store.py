@@ -369,12 +369,12 @@ _IDS_OF_NAME = Prepared(
 
 
 def list_ids_of_name(tx: Tx, fqdn: str) -> list[int]:
-    """Return the ids of all rows of a name, of former holders too."""
+    """Return the ids of all rows of a name, including released ones."""
     return [row[0] for row in _IDS_OF_NAME.all(tx, name=fqdn)]
 
 
 def list_names_held(tx: Tx, fqdns: Collection[str]) -> list[str]:
-    """Return those names that are registered, in the trash or cooling off."""
+    """Return the given names that are live, in the trash or cooling off."""
     query = select(subdomains.c.fqdn).where(subdomains.c.fqdn.in_(list(fqdns)) & _NOT_RELEASED)
     return [row[0] for row in tx.connection.execute(query.order_by(subdomains.c.fqdn))]
 

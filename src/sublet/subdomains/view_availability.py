@@ -1,4 +1,4 @@
-"""Whether a user could register a name now (GET /availability, an extension; docs/spec-choices.md, "Availability")."""
+"""Return if a user could register a name now (GET /availability, an extension; docs/spec-choices.md, "Availability")."""
 
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -25,10 +25,10 @@ from sublet.subdomains.timeline import events_ahead
 
 @dataclass(frozen=True, slots=True)
 class Availability:
-    """The answer about a name: `refusal` is that of a registration now, None if it would succeed.
+    """The availability of a name. `refusal` is what a registration would raise now, None if it would succeed.
 
-    `available_at` is when a name that the user holds or held is free again if nothing changes. `modes` are the offers for the name, with its
-    own prices; none if it is refused for another reason than its price.
+    `available_at` is the release date of a name that the user holds or held, if neither the user nor the operator acts. `modes` are the
+    offers with the name's prices. They are empty if the registration is refused for another reason than the price.
     """
 
     fqdn: str
@@ -40,9 +40,9 @@ class Availability:
 def view_availability(
     tx: Tx, actor: Actor, user: User, command: Register, *, free_quota: int, may_spend: bool
 ) -> Availability:
-    """Return whether a confirmed registration of the user would succeed now, without a mode and a coupon, with valid nameservers.
+    """Return if the user could register a name now, with `confirm` and valid nameservers, without a mode and a coupon.
 
-    The checks are those of `register`, without its locks. `may_spend` is true if the token has the scope credits:spend.
+    Makes the checks of `register` without its locks. `may_spend` is true if the token has the scope credits:spend.
 
     Raises, in this order:
         PlatformDomainNotFound, TokenRestricted: the user can't see such a platform domain with this token; the token is for other names.
