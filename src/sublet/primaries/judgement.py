@@ -32,7 +32,7 @@ SENTENCES = {
 
 
 def absent_owners(zone: str, items: Sequence[Item]) -> list[str]:
-    """Return the owners that should be empty, sorted, with the zone's wildcard: an answer for them may have the wildcard's records."""
+    """Return the owners that should be empty and, if any, the zone's wildcard: an answer for them may have the wildcard's records."""
     absent = {owner for item in items for owner in unwanted_owners(item)}
     return sorted({*absent, f"*.{zone}"} if absent else absent)
 

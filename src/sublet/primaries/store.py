@@ -16,7 +16,7 @@ from sqlalchemy import (
 )
 
 from sublet.db import Prepared, Tx
-from sublet.platform_domains.zone_state_store import REST_MAX, RESTING
+from sublet.platform_domains.zone_state_store import BACK_OFF_MAX, IN_BACK_OFF
 from sublet.schema import STREAMED
 from sublet.subdomains import store
 from sublet.subdomains.model import Subdomain
@@ -44,7 +44,7 @@ _STEPS = select(_FIRST.scalar_subquery().label("id")).cte("waiting", recursive=T
 _NEXT = _FIRST.where(_STEPS.c.id < _OF).scalar_subquery()
 _STEPS = _STEPS.union_all(select(_NEXT).where(_STEPS.c.id.is_not(None)))
 _WAITING_PLATFORM_DOMAINS = Prepared(
-    select(_STEPS.c.id).where(_STEPS.c.id.is_not(None) & _STEPS.c.id.not_in(RESTING))
+    select(_STEPS.c.id).where(_STEPS.c.id.is_not(None) & _STEPS.c.id.not_in(IN_BACK_OFF))
 )
 _WAITING = (
     select_subdomains()
@@ -59,7 +59,7 @@ _WAITING_BESIDES = Prepared(_WAITING.where(subdomains.c.id.not_in(_THESE)))
 
 
 def _due_parameters(tx: Tx) -> dict[str, object]:
-    return {"now": tx.now, "now_and_longest": tx.now + REST_MAX}
+    return {"now": tx.now, "now_and_longest": tx.now + BACK_OFF_MAX}
 
 
 def list_waiting_platform_domain_ids(tx: Tx) -> list[int]:
