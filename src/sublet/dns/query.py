@@ -11,6 +11,10 @@ import dns.rrset
 from sublet.dns.rrsets import Labels, labels_of, name_of
 from sublet.dns.wire import HEADER_BYTES
 
+QUERY_BYTES_MAX = 4096
+"""The maximum length of a query. A name has at most 255 octets, and EDNS adds few."""
+QUERIES_AT_ONCE = 16
+"""The maximum of queries that share one read of the zones. All other tasks wait while these are answered."""
 _NAME_BYTES_MAX = 255
 _ONE_QUESTION = b"\0\1\0\0\0\0"
 """The counts of questions, answers and authority records."""

@@ -6,7 +6,7 @@ from sublet.audit import Actor
 from sublet.credits.model import Outcome
 from sublet.db import Tx
 from sublet.errors import NameserverRequired, RetryNotAvailable
-from sublet.platform_domains.zone_state_store import try_zone_now
+from sublet.platform_domains.zone_state_store import end_zone_back_off
 from sublet.subdomains import store
 from sublet.subdomains.find import find_in_account, refuse_unless_allowed
 from sublet.subdomains.lifecycle import has_nameserver, provisioning_failed
@@ -35,7 +35,7 @@ def retry(tx: Tx, actor: Actor, identifier: str) -> Outcome:
             "Provisioning has not failed, so it can't be retried. See `status` of the subdomain."
         )
     # Lock order, as in the publisher: zone, then name.
-    try_zone_now(tx, subdomain.platform_domain_id)
+    end_zone_back_off(tx, subdomain.platform_domain_id)
     store.update_subdomain(tx, subdomain.id, provision_error=None, attempts=0, next_attempt_at=None)
     audit.record(
         tx,
