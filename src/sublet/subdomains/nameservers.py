@@ -235,7 +235,7 @@ def nameserver_warnings(
     """Return a warning about nameservers that the sweep removed last, and one for each nameserver below a name that isn't in the DNS.
 
     `above` are the `platform_domains_above` of the nameservers, for a name that was just registered. Warnings reveal only public facts, and
-    when a name in the trash will be purged. Not checked: whether the other name's nameservers know the host.
+    when a name in the trash will be purged. Not checked: that the other name's nameservers know the host.
     """
     if above is not None:
         removed: tuple[str, ...] = ()

@@ -31,7 +31,7 @@ COMPARED_MAX: Final = 200
 """The maximum number of platform domains, newest first, that are compared with an unknown domain. A comparison takes about 50 µs."""
 RESEMBLANCE_MIN: Final = 0.7
 """The minimum `difflib` ratio for a suggestion. A domain with one wrong letter or top-level domain reaches it; a shared top-level domain alone doesn't."""
-_LIST: Final = "GET /platform-domains lists those that you can use."
+_LIST: Final = "GET /platform-domains lists the platform domains that you can use."
 
 
 def canonical_domain(text: str) -> str | None:

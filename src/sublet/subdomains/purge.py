@@ -28,7 +28,7 @@ def purge(tx: Tx, actor: Actor, identifier: str, *, release: bool = False) -> Su
         raise Conflict(
             f"{subdomain.fqdn} can't be released yet: its removal from the DNS is not published. Try again shortly."
         )
-    # The lock keeps other names from getting a nameserver below this one (`refuse_unregistered`).
+    # The lock prevents new nameservers of other names below this name (`refuse_unregistered`).
     store.lock_subdomains(tx, [subdomain.id])
     if release and delegation_store.has_dependents(tx, subdomain.fqdn):
         raise Conflict(

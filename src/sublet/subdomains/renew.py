@@ -194,5 +194,5 @@ def _offer_of(tx: Tx, subdomain: Subdomain) -> Offer:
         if offer.mode == subdomain.registration_type:
             return offer
     raise LookupError(
-        f"the offer {subdomain.registration_type} of {subdomain.domain} is gone; offers are only withdrawn"
+        f"the offer {subdomain.registration_type} of {subdomain.domain} is missing, but offers are never deleted"
     )

@@ -146,15 +146,15 @@ def replay(events: Sequence[Event], terms: Sequence[PastTerm], row: Facts) -> li
 def _refusal(state: str, facts: Facts, event: Event) -> str | None:
     suspended = facts.suspended_at is not None
     if event.step not in EDGES[state]:
-        return f"{event.action} is not a step of a name that is {state}"
+        return f"{event.action} is not allowed for a name that is {state}"
     if event.step == "unsuspend" and not suspended:
-        return "it was unsuspended, and was not suspended"
+        return "it was unsuspended, but was not suspended"
     if suspended and event.step not in WHILE_SUSPENDED.get(event.actor_kind, frozenset()):
-        return f"{event.action} by the {event.actor_kind} is not a step of a suspended name"
+        return f"{event.action} by the {event.actor_kind} is not allowed for a suspended name"
     if event.step == "transfer" and event.before.get("user_id") != facts.user_id:
-        return "it was transferred from a user who did not hold it"
+        return "it was transferred from a user who didn't hold it"
     if event.step in _CHANGES and dict(event.before) != facts.delegation:
-        return "the delegation that was changed is not the one before it"
+        return "its delegation before the change differs from the result of the earlier events"
     return None
 
 
@@ -163,12 +163,12 @@ def _term_faults(facts: Facts, event: Event, term: PastTerm | None) -> list[Faul
         return [Fault("term_is_audited", f"event {event.id}: {event.action} added no term")]
     found = []
     if (term.action, term.created_at) != (_TERM_STEPS[event.step], event.at):
-        found.append(f"the term {term.id} is not the one of this {event.action}")
+        found.append(f"the term {term.id} doesn't belong to this {event.action}")
     elif event.after.get("charged_credits") != term.charged_credits:
         found.append(f"the term {term.id} has another price than this {event.action}")
     elif event.step != "register":
         if not _is_instant(event.after.get("expires_at"), term.ends_at):
-            found.append(f"the term {term.id} does not end when this {event.action} says")
+            found.append(f"the term {term.id} does not end at the expiry of this {event.action}")
         if facts.expires_at is not None and not _is_instant(event.before.get("expires_at"), facts.expires_at):
             found.append(f"this {event.action} did not start from the expiry before it")
         if facts.expires_at is not None and term.ends_at <= facts.expires_at:

@@ -100,7 +100,7 @@ Index(
     postgresql_where=subdomains.c.released_at.is_(None),
 )
 _EVER_CHANGED = subdomains.c.generation_at.is_not(None)
-# Only for `find_newest_change`: for other queries the index of a whole platform domain would be a bad choice.
+# Partial, so that only `find_newest_change` uses the index. For other queries it would be a bad choice.
 Index(
     "ix_subdomains_platform_domain_id_generation_at",
     subdomains.c.platform_domain_id,
@@ -648,7 +648,7 @@ def list_settled(tx: Tx, subdomain_ids: Collection[int]) -> list[int]:
 
 
 def list_waiting_ids(tx: Tx, platform_domain_id: int) -> list[int]:
-    """Return the ids of this platform domain's names that wait for publication, also of those that are not due."""
+    """Return the ids of this platform domain's names that wait for publication, due or not."""
     query = select(subdomains.c.id).where(
         (subdomains.c.platform_domain_id == platform_domain_id) & UNPUBLISHED
     )

@@ -72,7 +72,7 @@ _REMINDERS = {
     "expires_in_7_days": "Mail: it expires within 7 days.",
     "expires_in_1_day": "Mail: it expires within a day.",
     "expired": "Mail: it has expired.",
-    "trashed": "Mail: it has gone to the trash.",
+    "trashed": "Mail: it was moved to the trash.",
     "trash_ends": "Mail: its time in the trash ends soon.",
     "auto_renewed": "Mail: it was renewed automatically.",
     "auto_renew_failed": "Mail: it could not be renewed automatically.",

@@ -1,4 +1,4 @@
-"""Return if a user could register a name now (GET /availability, an extension; docs/spec-choices.md, "Availability")."""
+"""Check if a user could register a name now (GET /availability, an extension; docs/spec-choices.md, "Availability")."""
 
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -40,7 +40,7 @@ class Availability:
 def view_availability(
     tx: Tx, actor: Actor, user: User, command: Register, *, free_quota: int, may_spend: bool
 ) -> Availability:
-    """Return if the user could register a name now, with `confirm` and valid nameservers, without a mode and a coupon.
+    """Return the availability of a name for a registration with `confirm` and valid nameservers, without a mode and a coupon.
 
     Makes the checks of `register` without its locks. `may_spend` is true if the token has the scope credits:spend.
 
