@@ -1,4 +1,4 @@
-"""Classify PostgreSQL's errors by what a transaction may do after them."""
+"""Classify PostgreSQL's errors by the reaction that a transaction needs."""
 
 from enum import Enum
 

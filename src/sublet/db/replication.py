@@ -1,4 +1,4 @@
-"""The PostgreSQL server that a process is connected to, and whether its commits wait for a synchronous standby."""
+"""Find the PostgreSQL server of a connection, and its synchronous standbys."""
 
 from typing import Any
 

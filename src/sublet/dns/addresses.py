@@ -98,7 +98,7 @@ def parse_ipv4(text: str) -> str:
     """Return the IPv4 address in canonical text: four decimal numbers.
 
     Raises:
-        InvalidAddress: the text is something else, for example with leading zeros, whitespace, fewer than four numbers, a port or a prefix length.
+        InvalidAddress: the text is something else, or has leading zeros, whitespace, a port or a prefix length.
     """
     try:
         address = IPv4Address(text)  # refuses leading zeros and numbers over 255
@@ -115,7 +115,7 @@ def parse_ipv6(text: str) -> str:
     """Return the IPv6 address in canonical text (RFC 5952).
 
     Raises:
-        InvalidAddress: the text is something else, for example with a zone id (`%eth0`), brackets, whitespace or a prefix length.
+        InvalidAddress: the text is something else, or has a zone id (`%eth0`), brackets, whitespace or a prefix length.
     """
     if "%" in text:
         raise InvalidAddress(

@@ -51,7 +51,7 @@ def check_delegation(
     The errors are in this order: nameservers (`nameserver_invalid`, `nameserver_duplicate`, `too_many_nameservers`,
     `too_few_nameservers`), glue (`nameserver_invalid` for its host, `glue_not_allowed`, `glue_invalid`, `glue_not_public`,
     `glue_required`), DS records (`ds_invalid`, `too_many_ds_records`, `ds_without_nameservers`). Not checked: cycles
-    (`find_nameserver_cycle`), and what the DNS says about the hosts.
+    (`find_nameserver_cycle`), and the hosts' records in the DNS.
     """
     errors: list[FieldError] = []
     named = _check_nameservers(nameservers, errors)

@@ -57,7 +57,7 @@ class StreamById(Generic[T]):
         self.unmatched_ids: list[int] = []
 
     def take(self, subdomain_id: int | None) -> list[T]:
-        """Return the items of the next id. With None, read the rest of the stream."""
+        """Return the items of the next id. With None, read the stream to its end."""
         taken: list[T] = []
         while self._next is not None and (subdomain_id is None or self._next[0] <= subdomain_id):
             owner_id, item = self._next

@@ -26,7 +26,7 @@ LATE_MAX = timedelta(minutes=5)
 MAIL_WAITING_MAX = timedelta(days=1)
 _EXPIRING = ((mailed_codes, "code", KEPT_FOR), (sessions, "session", timedelta()))
 UNSEEN_MAX = timedelta(minutes=10)
-"""How old the last check of a zone on a primary may be."""
+"""The maximum age of `ZoneState.seen_at`, the last answer of a primary."""
 
 
 def check_sweep(tx: Tx) -> list[Violation]:

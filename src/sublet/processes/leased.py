@@ -1,7 +1,7 @@
 """Work under a lease: each write locks the lease first in its transaction, and long work renews the lease.
 
-The order of locks is: the lease, then what the verb locks. Verbs don't know leases, so the operator's commands run while a worker holds
-one.
+A transaction locks the lease first, then the rows of its verb. Verbs don't know leases, so the operator's commands run while a worker
+holds one.
 """
 
 import asyncio

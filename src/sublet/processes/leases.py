@@ -104,7 +104,7 @@ def _lock(tx: Tx, lease: Lease) -> Lease:
 
 
 def list_held_by_others(tx: Tx, names: Collection[str], holder: str) -> frozenset[str]:
-    """Return the names of those leases that processes other than `holder` hold now."""
+    """Return which of these leases are held by processes other than `holder`."""
     others = [each for each in store.find_leases(tx, names) if each.holder != holder]
     if not others:
         return frozenset()
