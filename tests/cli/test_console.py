@@ -138,7 +138,7 @@ def test_the_doctor_shows_the_first_violations_of_a_kind_and_all_with_json(tmp_p
     assert shown.returncode == 1
     of_kind = [line for line in shown.stdout.splitlines() if "audit_is_past" in line]
     assert len(of_kind) == 21
-    assert "it is of 2099-09-23 10:57 UTC, in the future" in of_kind[0]
+    assert "its time is in the future: 2099-09-23 10:57 UTC" in of_kind[0]
     assert of_kind[-1].split(None, 1)[1].strip() == "… and 5 more"
     told = json.loads(run(registry.url, "doctor", "--json").stdout)
     assert [each["invariant"] for each in told["violations"]].count("audit_is_past") == 25

@@ -1,4 +1,4 @@
-"""Check users, members of organizations, tokens, sessions, passkeys and mailed codes: their rows fit their events, and are possible."""
+"""Check users, members of organizations, tokens, sessions, passkeys and mailed codes: their rows match their events and are possible."""
 
 from collections.abc import Iterator
 from datetime import datetime
@@ -35,16 +35,16 @@ _REPLAYED = (
         ),
     ),
 )
-_CODE_OF = {SIGN_IN: False, OPERATOR_LINK: True, NEW_ADDRESS: True}
-"""The purposes of codes for users, and whether there always is a user. A sign-in by an unknown address has none."""
+_ALWAYS_HAS_USER = {SIGN_IN: False, OPERATOR_LINK: True, NEW_ADDRESS: True}
+"""The purposes of codes for users. True if a code always has a user; a sign-in with an unknown address has none."""
 
 
 def check_accounts(tx: Tx) -> Iterator[Violation]:
-    """Yield the users and tokens with a value that none of their events has given them; wrong members, sessions, passkeys and codes."""
+    """Yield users and tokens whose values differ from their events, and wrong members, sessions, passkeys and codes."""
     for object_type, table, names in _REPLAYED:
         yield from _differing(tx, object_type, table, names)
     yield from _check_members(tx)
-    yield from _impossible_sign_ins(tx)
+    yield from _check_sign_ins(tx)
 
 
 def _check_members(tx: Tx) -> Iterator[Violation]:
@@ -59,11 +59,11 @@ def _check_members(tx: Tx) -> Iterator[Violation]:
             (memberships.c.user_id == users.c.id) & (memberships.c.organization_id == users.c.organization_id)
         )
     )
-    sentence = "it is no member of its own organization {organization_id}"
+    sentence = "the user is not a member of their own organization {organization_id}"
     yield from broken(tx, "members_are_right", "user", query, sentence)
     gone = users.c.is_organization | users.c.deleted_at.is_not(None)
     query = select(users.c.id, memberships.c.organization_id).join(memberships).where(gone)
-    sentence = "it is a member of the organization {organization_id}, but deleted or no person"
+    sentence = "the user is a member of the organization {organization_id}, but is deleted or the account of an organization"
     yield from broken(tx, "members_are_right", "user", query, sentence)
     query = select(tokens.c.id, tokens.c.organization_id).where(
         tokens.c.organization_id.is_not(None)
@@ -73,13 +73,13 @@ def _check_members(tx: Tx) -> Iterator[Violation]:
             & (memberships.c.organization_id == tokens.c.organization_id)
         )
     )
-    sentence = "it is for the organization {organization_id}, of which its user is no member"
+    sentence = "its user is not a member of its organization {organization_id}"
     yield from broken(tx, "members_are_right", "token", query, sentence)
     shared = select(users.c.organization_id).where(users.c.is_organization)
     query = select(users.c.id, users.c.organization_id).where(
         ~users.c.is_organization & users.c.organization_id.in_(shared)
     )
-    sentence = "its own organization {organization_id} has an account"
+    sentence = "the user's own organization {organization_id} has an account"
     yield from broken(tx, "members_are_right", "user", query, sentence)
     query = select(users.c.id, users.c.organization_id).join(organizations)
     query = query.where(users.c.is_organization & (users.c.name != organizations.c.name))
@@ -87,8 +87,8 @@ def _check_members(tx: Tx) -> Iterator[Violation]:
     yield from broken(tx, "members_are_right", "user", query, sentence)
 
 
-def _impossible_sign_ins(tx: Tx) -> Iterator[Violation]:
-    """Yield what no event has added, what lets a deleted user in, sessions whose instants are out of order, and codes that are for no user or the wrong kind of use."""
+def _check_sign_ins(tx: Tx) -> Iterator[Violation]:
+    """Yield sessions and passkeys without an event or with a deleted user, sessions with impossible times, and impossible codes."""
     for table, name, action in (
         (sessions, "session", "session.sign_in"),
         (passkeys, "passkey", "passkey.add"),
@@ -96,10 +96,10 @@ def _impossible_sign_ins(tx: Tx) -> Iterator[Violation]:
         event = (audit_events.c.object_type == name) & (audit_events.c.object_id == table.c.id)
         by_user = (audit_events.c.user_id == table.c.user_id) & (audit_events.c.action == action)
         query = select(table.c.id, table.c.user_id).where(~exists(audit_events.c.id).where(event & by_user))
-        yield from broken(tx, "audited", name, query, f"the user {{user_id}} has no event {action} of it")
+        yield from broken(tx, "audited", name, query, f"the user {{user_id}} has no event {action} for it")
         gone = users.c.id.is_(None) | users.c.deleted_at.is_not(None)
         query = select(table.c.id, table.c.user_id).select_from(table.outerjoin(users)).where(gone)
-        sentence = "it is of the user {user_id}, who doesn't exist or is deleted"
+        sentence = "its user {user_id} doesn't exist or is deleted"
         yield from broken(tx, "rows_belong_together", name, query, sentence)
     of = sessions.c
     disorder = (
@@ -108,12 +108,12 @@ def _impossible_sign_ins(tx: Tx) -> Iterator[Violation]:
         | (of.expires_at <= of.signed_in_at)
     )
     query = select(of.id, of.signed_in_at).where(disorder | of.how.not_in(HOW))
-    sentence = "its sign-in at {signed_in_at} doesn't fit its other instants, or is of no known kind"
+    sentence = "its sign-in at {signed_in_at} contradicts its other times, or has an unknown kind"
     yield from broken(tx, "session_is_possible", "session", query, sentence)
     code = mailed_codes.c
-    needs_user = code.purpose.in_([purpose for purpose, always in _CODE_OF.items() if always])
+    needs_user = code.purpose.in_([purpose for purpose, always in _ALWAYS_HAS_USER.items() if always])
     no_user = needs_user & code.user_id.is_(None)
-    foreign_user = code.purpose.not_in(_CODE_OF) & code.user_id.is_not(None)
+    foreign_user = code.purpose.not_in(_ALWAYS_HAS_USER) & code.user_id.is_not(None)
     too_long = (code.used_at > code.expires_at) | (code.expires_at <= code.created_at)
     query = select(code.id, code.purpose).where(
         no_user | foreign_user | too_long | code.purpose.not_in(VALID_FOR)

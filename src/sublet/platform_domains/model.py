@@ -206,7 +206,7 @@ SETTING_TYPES: dict[str, Any] = {name: _HINTS[name].__origin__ for name in SETTI
 
 
 def default_settings(domain: str, apex_nameservers: Sequence[str] | None = None) -> dict[str, Any]:
-    """Return the default settings of a platform domain with this canonical name (docs/spec-choices.md, "Modes and prices", "Subdomain states")."""
+    """Return the default settings of a platform domain (docs/spec-choices.md, "Modes and prices", "Subdomain states")."""
     nameservers = tuple(apex_nameservers or (f"ns1.{domain}",))
     by_name = {
         "public_name": domain,

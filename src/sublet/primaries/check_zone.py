@@ -73,7 +73,7 @@ def check_zone(
     registry's clock) or wait for publication, and everything below them. If no owner was written ahead for a waiting
     name, all records there are foreign.
 
-    Our records are those at owners that the registry published or may have published. With `rebuilt` the zone may come from an old
+    Our records are the records at owners that the registry published or may have published. With `rebuilt` the zone may come from an old
     file. Then all records at or below names that were ever published are ours too; otherwise the delegation of a former holder would
     work again. Records that an earlier check stored as foreign are not ours.
     """

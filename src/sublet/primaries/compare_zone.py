@@ -54,7 +54,7 @@ def compare_zone(
 
     A live record of a type in `DELEGATION_TYPES` belongs to the desired names that have a record at its owner. If it belongs to none,
     it is orphaned if its owner is in `ours` (also below a desired name: glue of a former nameserver), otherwise foreign. All records of
-    other types are foreign, except at the apex and those that a signing server creates (RRSIG, NSEC, NSEC3).
+    other types are foreign, except at the apex, and except the types of a signing server (RRSIG, NSEC, NSEC3).
 
     Raises:
         ValueError: `live` has no SOA record, so it isn't a whole zone.

@@ -1,4 +1,4 @@
-"""Compare what a primary serves with what was sent, and the sentences that users read about failures (rules)."""
+"""Compare the served records with the sent ones, and define the sentences about failures for users (rules)."""
 
 from collections.abc import Mapping, Sequence
 
@@ -28,7 +28,7 @@ SENTENCES = {
     "too_large": f"{_ZONE}: its name server sends too much. {_OPERATOR}",
     "settings": f"{_ZONE}: its name server is not set up. {_OPERATOR}",
 }
-"""The user's sentence for each cause that concerns the whole zone (docs/operating/trouble.md has what the operator can do)."""
+"""The user's sentence for each cause that concerns the whole zone (for the operator: docs/operating/trouble.md)."""
 
 
 def absent_owners(zone: str, items: Sequence[Item]) -> list[str]:
@@ -40,7 +40,7 @@ def absent_owners(zone: str, items: Sequence[Item]) -> list[str]:
 def without_wildcard(
     zone: str, items: Sequence[Item], served: Mapping[str, tuple[Record, ...]]
 ) -> dict[str, tuple[Record, ...]]:
-    """Return the served records without those that the zone's wildcard creates at owners that should be empty (RFC 4592, section 3.3.1).
+    """Return the served records without the records of the zone's wildcard at owners that should be empty (RFC 4592, section 3.3.1).
 
     The wildcard is the operator's. With its records, no name would ever count as removed.
     """

@@ -1,4 +1,4 @@
-"""Plan the changes of one zone from what may be published and what is desired, and refuse implausible ones (rules)."""
+"""Plan the changes of a zone from the possible owners and the desired records, and refuse implausible changes (rules)."""
 
 import re
 from collections.abc import Iterable

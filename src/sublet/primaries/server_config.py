@@ -74,7 +74,7 @@ class SecondarySite:
 
 @dataclass(frozen=True, slots=True)
 class ConfigFile:
-    """A file: its path, its text, its owner ("user:group"), and whether the text has a secret."""
+    """A file: its path, its text, its owner ("user:group"). `is_secret` is True if the text has a secret."""
 
     path: str
     text: str
@@ -246,7 +246,7 @@ def nsd_secondary(site: SecondarySite) -> ServerConfig:
 
 
 def sublet_of(site: Site) -> ServerConfig:
-    """Return what Sublet needs to publish on a primary: the key's file, a section of the settings, the commands."""
+    """Return Sublet's own configuration for a primary: the key's file, a section of the settings, the commands."""
     name = site.zone.replace(".", "-")
     key_path = f"/etc/sublet/{site.key.name}.key"
     watched = "".join(f" --secondary {each.host}={_address_and_port(each)}" for each in site.secondaries)
