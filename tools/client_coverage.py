@@ -19,12 +19,13 @@ CLIENTS = {
     "MCP": "clients/mcp/src/sublet_mcp",
 }
 """The sources of each client."""
-BY_HAND = {
+BY_HAND: dict[tuple[str, ...], tuple[str, ...]] = {
     ("subdomains", "wait"): ("get_subdomain",),
     ("subdomains", "quote"): ("availability", "register"),
 }
 """Methods of the Python client that aren't generated, with the operations that they use."""
-OPERATIONS = {place: (name,) for name, place in PLACES.items()} | BY_HAND
+OPERATIONS: dict[tuple[str, ...], tuple[str, ...]] = {place: (name,) for name, place in PLACES.items()}
+OPERATIONS |= BY_HAND
 SHARED = {"find": "get_subdomain", "find_trashed": "list_subdomains"}
 """Functions that the modules of Ansible share."""
 MARK = "<!-- the table of `make client` -->\n"
