@@ -1,6 +1,7 @@
 """The MCP server under the MCP SDK's own client over stdio, against the real service."""
 
 import asyncio
+import json
 import re
 import shutil
 import sys
@@ -27,7 +28,10 @@ KINDS = {
 async def _session(service: RunningService, who: Registrant) -> AsyncIterator[Client]:
     command = shutil.which("sublet-mcp", path=str(Path(sys.executable).parent))
     assert command is not None, "The MCP server is not installed. Run `make .venv/dev.stamp`."
-    environment = {"SUBLET_URL": service.base_url, "SUBLET_TOKEN": who.token}
+    (printed,) = re.findall(r"```json\n(.*?)```", README.read_text(encoding="utf-8"), re.DOTALL)
+    (settings,) = json.loads(printed)["mcpServers"].values()
+    assert settings["command"] == "sublet-mcp"
+    environment = dict(zip(settings["env"], (service.base_url, who.token), strict=True))
     async with Client(StdioServerParameters(command=command, env=environment)) as client:
         yield client
 

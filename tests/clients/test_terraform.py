@@ -118,6 +118,7 @@ def test_nothing_is_paid_without_max_credits(
     assert service.call(who, "GET", "/credits").json()["credit_balance"] == 15
 
 
+@pytest.mark.whole
 def test_a_price_that_rose_after_the_plan_is_not_paid(
     service: RunningService, who: Registrant, terraform: Terraform
 ) -> None:

@@ -39,6 +39,7 @@ class Ansible:
             "ANSIBLE_HOME": str(folder / "home"),
             "ANSIBLE_LOCALHOST_WARNING": "false",
             "ANSIBLE_NOCOLOR": "1",
+            "ANSIBLE_PIPELINING": "1",
             "ANSIBLE_PYTHON_INTERPRETER": sys.executable,
             "LC_ALL": "C.UTF-8",
             "PYTHONDONTWRITEBYTECODE": "",
@@ -69,9 +70,5 @@ class Ansible:
 
 def _results(text: str) -> list[dict[str, Any]]:
     """Return the results that `-v` prints after each task."""
-    found = []
     decoder = json.JSONDecoder()
-    for piece in text.split("=> ")[1:]:
-        if piece.startswith("{"):
-            found.append(decoder.raw_decode(piece)[0])
-    return found
+    return [decoder.raw_decode(each)[0] for each in text.split("=> ")[1:] if each.startswith("{")]

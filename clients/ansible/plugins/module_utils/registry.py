@@ -4,6 +4,7 @@ from ansible.module_utils.basic import AnsibleModule, env_fallback, missing_requ
 
 try:
     import msgspec
+
     from sublet_client import ApiError, Client, GlueEntry, SubdomainNotFound, SubletError
     from sublet_client.spelling import address, ds_record, hostname
 except ImportError as error:
@@ -34,7 +35,9 @@ def run(options, act, **settings):
         with Client(module.params["url"], module.params["token"]) as client:
             told = act(module, client)
     except ApiError as refusal:
-        fields = [{"field": each.field, "code": each.code, "message": each.message} for each in refusal.errors]
+        fields = [
+            {"field": each.field, "code": each.code, "message": each.message} for each in refusal.errors
+        ]
         module.fail_json(msg=str(refusal), code=refusal.code, errors=fields, request_id=refusal.request_id)
     except (SubletError, ValueError) as error:
         module.fail_json(msg=str(error))
@@ -66,7 +69,9 @@ def delegation_of(name):
     glue = {}
     for each in name.glue:
         glue.setdefault(each.host, []).extend(one for one in (each.ipv4, each.ipv6) if one)
-    records = [f"{each.key_tag} {each.algorithm} {each.digest_type} {each.digest}" for each in name.ds_records]
+    records = [
+        f"{each.key_tag} {each.algorithm} {each.digest_type} {each.digest}" for each in name.ds_records
+    ]
     return normal_delegation({"nameservers": name.nameservers, "glue": glue, "ds_records": records})
 
 

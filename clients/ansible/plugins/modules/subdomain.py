@@ -60,7 +60,7 @@ price_credits:
   returned: if the name was not there
 """
 
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 
 from ansible_collections.sublet.registry.plugins.module_utils import registry
 
@@ -97,13 +97,17 @@ def create(module, client):
         )
         price = quote.price
     else:
-        price = 0 if trashed.expires_at > datetime.now(timezone.utc) else None
+        price = 0 if trashed.expires_at > datetime.now(UTC) else None
     if price is not None and price > most:
         module.fail_json(
             msg=f"{fqdn} costs {price} credits, and max_credits is {most}. Set max_credits to {price} to pay that.",
             price_credits=price,
         )
-    told = {"changed": True, "price_credits": price, "diff": {"before": {}, "after": {"fqdn": fqdn, **wanted}}}
+    told = {
+        "changed": True,
+        "price_credits": price,
+        "diff": {"before": {}, "after": {"fqdn": fqdn, **wanted}},
+    }
     if module.check_mode:
         return told
     if trashed is None:

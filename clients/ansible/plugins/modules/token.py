@@ -60,7 +60,7 @@ token_id:
   returned: if there is a token, and not for a new one in check mode
 """
 
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 
 from ansible_collections.sublet.registry.plugins.module_utils import registry
 
@@ -69,7 +69,7 @@ RESTRICTIONS = ("names", "domains", "networks", "daily_credits")
 
 def act(module, client):
     """Bring the token into the wanted state."""
-    now = datetime.now(timezone.utc)
+    now = datetime.now(UTC)
     found = [
         each
         for each in client.tokens.list()
