@@ -183,6 +183,16 @@ def test_a_session_that_has_ended_loses_its_cookie(service: RunningService, ada:
     assert refusal(sign_in(service, ada).call("DELETE", "/sessions/99")) == (404, "session_not_found")
 
 
+def test_all_other_sessions_end_at_once(service: RunningService, ada: str) -> None:
+    here, others = sign_in(service, ada), [sign_in(service, ada) for _ in range(2)]
+    answers = [here.call("DELETE", "/sessions", {}, idempotency_key="k") for _ in range(2)]
+    assert [each.json()["ended"] for each in answers] == [2, None]
+    assert {refusal(each.call("GET", "/me")) for each in others} == {(401, "session_invalid")}
+    assert [each["current"] for each in here.call("GET", "/sessions").json()["sessions"]] == [True]
+    assert service.operator("user", "end-sessions", ada) == {"email": ada, "ended": 1}
+    assert refusal(here.call("GET", "/me")) == (401, "session_invalid")
+
+
 def test_signing_in_again_rotates_the_secret(service: RunningService, ada: str) -> None:
     browser = sign_in(service, ada)
     service.clock.advance(minutes=11)
