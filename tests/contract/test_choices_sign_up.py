@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -81,6 +82,37 @@ def test_a_hundred_sign_ups_and_a_hundred_uses_of_a_code_give_one_account(servic
     assert {each.status_code for each in done} <= {201, 422, 429}
     assert count(service, users) == 1
     assert service.doctor() == []
+
+
+def test_a_new_user_may_do_less_until_the_account_is_old_enough(tmp_path: Path) -> None:
+    limits: dict[str, Any] = {"new_user_free_quota": 1, "new_user_days": 7, "new_user_withheld_modes": "plus"}
+    with running_service(registry_address(tmp_path), signup="open", **limits) as service:
+        service.add_domain()
+        sign_up(service)
+        done = post(service, "/auth/signup/confirm", {"email": EVE, "code": newest_code(service)}).json()
+        eve, since = done["secret"], service.clock()
+        plus = {"fqdn": "blog.example.test", "registration_mode": "plus"}
+        old = service.add_user("old@example.org")
+        assert service.call(old, "POST", "/subdomains", plus).status_code == 402
+        refused = service.call(eve, "POST", "/subdomains", plus).json()
+        assert (refused["error"], list(refused["details"])) == (
+            "registration_mode_not_allowed",
+            ["available_at"],
+        )
+        until = datetime.fromisoformat(refused["details"]["available_at"])
+        assert timedelta(days=7) - timedelta(minutes=1) < until - since <= timedelta(days=7)
+        path = "/availability?fqdn=blog.example.test"
+        seen = service.call(eve, "GET", path).json()["availability"]
+        assert [each["mode"] for each in seen["modes"]] == ["free"]
+        service.register(eve, "shop.example.test")
+        seen = service.call(eve, "GET", path).json()["availability"]
+        assert (seen["available"], seen["reason"], seen["modes"]) == (False, "free_quota_exceeded", [])
+        refused = service.call(eve, "POST", "/subdomains", {"fqdn": "blog.example.test"}).json()
+        assert (refused["error"], refused["details"]["limit"]) == ("free_quota_exceeded", 1)
+        service.clock.advance(days=7)
+        seen = service.call(eve, "GET", path).json()["availability"]
+        assert [each["mode"] for each in seen["modes"]] == ["free", "plus"]
+        assert service.call(eve, "POST", "/subdomains", plus).status_code == 402
 
 
 def test_wrong_codes_count_as_failed_attempts(tmp_path: Path) -> None:
