@@ -116,7 +116,9 @@ class RegistrationClosed(ApiError):
 
 
 class RegistrationModeNotAllowed(ApiError):
-    """The mode is `admin`, is not offered here, or does not fit the label's class."""
+    """The mode is `admin`, is not offered here, does not fit the label's class, or is one that a new
+    account may not use yet.
+    """
 
 
 class RenewalNotAvailable(ApiError):
