@@ -369,7 +369,7 @@ def test_the_activity_shows_from_where_a_sign_in_came(tmp_path: Path) -> None:
             data={"token": link},
             headers={"x-forwarded-for": "198.51.100.9"},
         )
-        assert page.status_code == 200
+        assert page.status_code == 303
         found = again.call("GET", "/activity?action=session.sign_in").json()["activity"]
         assert [each["address"] for each in found] == ["198.51.100.9", "2001:db8::7", "198.51.100.7"]
 
