@@ -19,7 +19,7 @@ from sublet.restrictions import SCOPES
 from support.browsers import Browser, signed_in
 from support.error_triggers import newcomer
 from support.open_registry import opened
-from support.running_service import Registrant, RunningService
+from support.running_service import Registrant, RunningService, running_service
 from support.serve_process import wait_until
 
 HIDDEN = "concealed"
@@ -282,10 +282,14 @@ def test_no_token_does_what_needs_a_session(world: World) -> None:
                 refused(send(world, endpoint, token), 403, "session_required")
 
 
-def test_rotation_under_load_loses_no_request(world: World) -> None:
+def test_rotation_under_load_loses_no_request(database_url: str) -> None:
     """Clients that take over the new secret within the overlap are never refused."""
-    service = world.service
-    issued = issue(service, newcomer(service, free_quota="1000"))
+    with running_service(database_url) as service:
+        _rotate_under_load(service, issue(service, service.add_user()))
+        assert service.doctor() == []
+
+
+def _rotate_under_load(service: RunningService, issued: dict[str, Any]) -> None:
     secret: list[str] = [issued["token"]]
     statuses: list[int] = []
     stop = threading.Event()
