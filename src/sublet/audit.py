@@ -110,6 +110,7 @@ _ADDED = Prepared(insert(audit_events))
 _OWNER_COLUMNS = {
     "subdomain": ("subdomains", "user_id"),
     "token": ("tokens", "user_id"),
+    "session": ("sessions", "user_id"),
     "ticket": ("tickets", "user_id"),
     "transfer": ("transfers", "user_id"),
     "name_transfer": ("name_transfers", "from_user_id"),
@@ -178,9 +179,7 @@ def _insertion(event: dict[str, Any], *, is_for_another: bool) -> tuple[Prepared
         return _ADDED, {**event, "owner_id": object_id}
     if kind in _ADDED_WITH_OWNER:
         return _ADDED_WITH_OWNER[kind], {**event, "owned_id": object_id}
-    if (
-        event["user_id"] is None
-    ):  # without a user and an owner nothing would say with whom the address is erased
+    if event["user_id"] is None:  # nothing would say with which user the address is erased
         return _ADDED, {**event, "address": None}
     return _ADDED, event
 

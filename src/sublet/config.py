@@ -120,6 +120,10 @@ class Settings:
     new_user_free_quota: int = _setting(
         2, "The maximum number of free names of a new user; at most free_quota."
     )
+    new_user_withheld_modes: str = _setting(
+        "",
+        "Modes in which a new user can't register names yet (free, plus, premium, special), comma-separated.",
+    )
     free_quota: int = _setting(5, "The maximum number of free names of a user without their own quota.")
     organizations_per_user: int = _setting(
         3, "The maximum number of organizations that a user can create. Each has its own free quota."
@@ -223,6 +227,7 @@ class Settings:
         _networks("health_allowed_networks", self.health_allowed_networks)
         for name in ("dns_addresses", "trusted_proxies", "health_root_hints"):
             _addresses(name, getattr(self, name))
+        _modes("new_user_withheld_modes", self.new_user_withheld_modes)
         for each in fields(self):
             value = getattr(self, each.name)
             if isinstance(value, int) and value < 0:
@@ -239,9 +244,19 @@ DESCRIPTIONS: dict[str, str] = {each.name: each.metadata["description"] for each
 """The description of each setting, for `sublet settings`."""
 
 
+def split_list(text: str) -> list[str]:
+    """Return the parts of a setting that are separated by commas."""
+    return [part.strip() for part in text.split(",") if part.strip()]
+
+
 def _one_of(name: str, value: str, allowed: tuple[str, ...]) -> None:
     if value not in allowed:
         raise SettingsError(f"{name}: {value!r} is not one of {', '.join(allowed)}")
+
+
+def _modes(name: str, text: str) -> None:
+    for mode in split_list(text):
+        _one_of(name, mode, ("free", "plus", "premium", "special"))
 
 
 def _in_range(name: str, value: int, least: int, most: int) -> None:
@@ -250,7 +265,7 @@ def _in_range(name: str, value: int, least: int, most: int) -> None:
 
 
 def _addresses(name: str, text: str) -> None:
-    for part in (each.strip() for each in text.split(",") if each.strip()):
+    for part in split_list(text):
         try:
             ip_address(part)
         except ValueError:
@@ -260,7 +275,7 @@ def _addresses(name: str, text: str) -> None:
 
 
 def _networks(name: str, text: str) -> None:
-    for part in (each.strip() for each in text.split(",") if each.strip()):
+    for part in split_list(text):
         try:
             ip_network(part)
         except ValueError:
@@ -345,7 +360,7 @@ def parse_dns_servers(text: str) -> tuple[tuple[str, int], ...]:
         SettingsError: an entry isn't an IP address with a port of 1 to 65535.
     """
     found = []
-    for part in (each.strip() for each in text.split(",") if each.strip()):
+    for part in split_list(text):
         host, port = parse_listen("dns_servers", part)
         _addresses("dns_servers", host)
         if port == 0:
@@ -358,7 +373,7 @@ def parse_dns_servers(text: str) -> tuple[tuple[str, int], ...]:
 
 def public_dns_addresses(settings: Settings) -> tuple[str, ...]:
     """Return the addresses of apex nameservers inside a zone: `dns_addresses`, or the address in `dns_listen`."""
-    texts = [text.strip() for text in settings.dns_addresses.split(",") if text.strip()]
+    texts = split_list(settings.dns_addresses)
     try:
         given = [ip_address(text) for text in texts or [parse_listen("dns_listen", settings.dns_listen)[0]]]
     except ValueError:

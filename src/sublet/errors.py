@@ -212,7 +212,7 @@ class PriceChanged(Refusal, code="price_changed", category=Category.CONFLICT):
 
 
 class RegistrationModeNotAllowed(Refusal, code="registration_mode_not_allowed", category=Category.FORBIDDEN):
-    """The mode is `admin`, is not offered here, or does not fit the label's class."""
+    """The mode is `admin`, is not offered here, does not fit the label's class, or is one that a new account may not use yet."""
 
 
 class FreeQuotaExceeded(Refusal, code="free_quota_exceeded", category=Category.FORBIDDEN):

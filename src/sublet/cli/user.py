@@ -19,6 +19,7 @@ from sublet.db import Tx
 from sublet.errors import Conflict
 from sublet.registry.delete_user import DeletedUser, delete_user
 from sublet.registry.erasure_store import count_remaining, find_mentions
+from sublet.sign_in.end_session import end_all_sessions
 from sublet.sign_in.sign_in_link import make_sign_in_link
 from sublet.sign_up.sign_up import invite as invite_verb
 from sublet.subdomains.quota import default_quota, quota_limit
@@ -87,6 +88,14 @@ def sign_in_link(session: Session, user: UserName) -> Answer:
     return Answer(
         value, (f"This link signs {made.user.email} in once, until {made.expires_at:%H:%M} UTC:", link)
     )
+
+
+@change(user_app, "end-sessions")
+def end_sessions(session: Session, user: UserName) -> Answer:
+    """End all sessions of a user, which signs out every browser from the next request on. Tokens stay: see `sublet token revoke`."""
+    found, ended = session.write(end_all_sessions, user)
+    line = f"Ended {counted(ended, 'session')} of {found.email}."
+    return Answer({"email": found.email, "ended": ended}, (line,))
 
 
 def _public_url(session: Session) -> str:

@@ -7,8 +7,8 @@ from typing import Any
 from sqlalchemy import Table, exists, select
 
 from sublet.accounts.roles import OWNER
-from sublet.accounts.session_store import passkeys, sessions
-from sublet.accounts.sessions import HOW
+from sublet.accounts.session_store import passkeys, recoveries, sessions
+from sublet.accounts.sessions import HOW, RECOVERY_OPEN, RECOVERY_WAIT, Recovery
 from sublet.accounts.store import memberships, organizations, tokens, users
 from sublet.audit import audit_events
 from sublet.db import Tx
@@ -45,6 +45,7 @@ def check_accounts(tx: Tx) -> Iterator[Violation]:
         yield from _differing(tx, object_type, table, names)
     yield from _check_members(tx)
     yield from _check_sign_ins(tx)
+    yield from _check_recoveries(tx)
 
 
 def _check_members(tx: Tx) -> Iterator[Violation]:
@@ -120,6 +121,21 @@ def _check_sign_ins(tx: Tx) -> Iterator[Violation]:
     )
     sentence = "a code for {purpose} has the wrong kind of user, or was used after its time"
     yield from broken(tx, "code_is_possible", "mailed_code", query, sentence)
+
+
+def _check_recoveries(tx: Tx) -> Iterator[Violation]:
+    """Yield the users whose recovery counts too early or too long, or is that of a deleted user."""
+    query = select(*(recoveries.c[name] for name in Recovery.__slots__), users.c.deleted_at)
+    for *values, deleted_at in tx.connection.execute(query.select_from(recoveries.outerjoin(users))):
+        found = Recovery(*values)
+        times = (found.ready_at - found.asked_at, found.ends_at - found.ready_at)
+        if times != (RECOVERY_WAIT, RECOVERY_OPEN):
+            sentence = f"its recovery, asked for at {found.asked_at:%Y-%m-%d %H:%M}, counts from {found.ready_at:%Y-%m-%d %H:%M} to {found.ends_at:%Y-%m-%d %H:%M}"
+            yield Violation("recovery_is_possible", "user", found.user_id, sentence)
+        if deleted_at is not None:
+            yield Violation(
+                "recovery_is_possible", "user", found.user_id, "it is deleted, and has a recovery"
+            )
 
 
 def _differing(tx: Tx, object_type: str, table: Table, names: tuple[str, ...]) -> Iterator[Violation]:

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import datetime
 
 from sublet.accounts.model import User
 from sublet.db import Tx
@@ -16,7 +17,7 @@ from sublet.subdomains import delegation_store, store
 from sublet.subdomains.charge import registration_price
 from sublet.subdomains.lifecycle import is_restorable
 from sublet.subdomains.model import OperatorPermission
-from sublet.subdomains.modes import choose_mode, operator_offer
+from sublet.subdomains.modes import NOTHING_WITHHELD, choose_mode, operator_offer
 from sublet.subdomains.naming import name_above
 from sublet.subdomains.quota import Quota, find_quota
 
@@ -25,8 +26,8 @@ from sublet.subdomains.quota import Quota, find_quota
 class Wanted:
     """A name that a user wants to register, as the platform domain offers it.
 
-    `listed` is the label's row in the operator's list. `offers` are the current offers by mode. `offer` is the offer for the requested mode,
-    or the refusal. `by_operator` is true if the operator registers the name for the user.
+    `listed` is the label's row in the operator's list. `offers` are the current offers that the user can use, by mode. `offer` is the offer
+    for the requested mode, or the refusal. `by_operator` is true if the operator registers the name for the user.
     """
 
     platform_domain: PlatformDomain
@@ -64,10 +65,12 @@ def find_wanted(
     registration_mode: str | None,
     free_quota: int,
     permission: OperatorPermission | None = None,
+    withheld: Mapping[str, datetime] = NOTHING_WITHHELD,
 ) -> Wanted | None:
     """Return the platform domain's offers for a label. None without a platform domain or a label.
 
-    `free_quota` applies to users without their own quota. The operator's `permission` has its own mode.
+    `free_quota` applies to users without their own quota. The operator's `permission` has its own mode. `withheld` are the modes that the
+    user can't use yet (`quota.withheld_modes`).
     """
     if platform_domain is None or label is None:
         return None
@@ -81,11 +84,12 @@ def find_wanted(
     }
     quota = find_quota(tx, user, free_quota)
     if permission is None:
-        offer = choose_mode(registration_mode, label_class, offers, quota=quota)
+        offer = choose_mode(registration_mode, label_class, offers, quota=quota, withheld=withheld)
     else:
         offer = operator_offer(platform_domain.id, permission.mode, offers, permission.days)
+    usable = {mode: each for mode, each in offers.items() if mode not in withheld}
     return Wanted(
-        platform_domain, label, listed, label_class, offers, quota, offer, by_operator=permission is not None
+        platform_domain, label, listed, label_class, usable, quota, offer, by_operator=permission is not None
     )
 
 

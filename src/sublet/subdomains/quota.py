@@ -1,10 +1,10 @@
-"""The free quota: the maximum number of free names of a user (spec, part 8)."""
+"""The free quota: the maximum number of free names of a user (spec, part 8). What new users can't do yet."""
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from sublet.accounts.model import User
-from sublet.config import Settings
+from sublet.config import Settings, split_list
 from sublet.db import Tx
 from sublet.errors import FreeQuotaExceeded
 from sublet.subdomains import store
@@ -47,7 +47,19 @@ def quota_limit(own: int | None, default: int) -> int:
 
 def default_quota(settings: Settings, user: User, now: datetime) -> int:
     """Return the quota of users without their own: `new_user_free_quota` for `new_user_days` after sign-up, then `free_quota`."""
-    is_new = user.signed_up_at is not None and now < user.signed_up_at + timedelta(
-        days=settings.new_user_days
-    )
+    is_new = _new_until(settings, user, now) is not None
     return min(settings.new_user_free_quota, settings.free_quota) if is_new else settings.free_quota
+
+
+def withheld_modes(settings: Settings, user: User, now: datetime) -> dict[str, datetime]:
+    """Return the modes in which a user can't register names yet (`new_user_withheld_modes`), with the instant from which it can."""
+    until = _new_until(settings, user, now)
+    return {} if until is None else dict.fromkeys(split_list(settings.new_user_withheld_modes), until)
+
+
+def _new_until(settings: Settings, user: User, now: datetime) -> datetime | None:
+    """Return when a user stops being new; None if the user isn't new."""
+    if user.signed_up_at is None:
+        return None
+    until = user.signed_up_at + timedelta(days=settings.new_user_days)
+    return until if now < until else None

@@ -1,5 +1,8 @@
 """Register a subdomain: its user's verb (spec, part 4, POST /subdomains) and the operator's (`sublet subdomain register`)."""
 
+from collections.abc import Mapping
+from datetime import datetime
+
 from sublet import audit
 from sublet.accounts.find import lock_holder, lock_user, refuse_suspended_holder
 from sublet.accounts.model import User
@@ -23,7 +26,7 @@ from sublet.subdomains.availability import (
 from sublet.subdomains.charge import charge, check_payable, quote_and_check
 from sublet.subdomains.lifecycle import term_end
 from sublet.subdomains.model import OperatorPermission, Register, Registered, Subdomain
-from sublet.subdomains.modes import mode_errors
+from sublet.subdomains.modes import NOTHING_WITHHELD, mode_errors
 from sublet.subdomains.nameservers import (
     cycle_errors,
     places_of,
@@ -43,10 +46,11 @@ def register(
     *,
     free_quota: int,
     permission: OperatorPermission | None = None,
+    withheld: Mapping[str, datetime] = NOTHING_WITHHELD,
 ) -> Registered:
     """Register a name for the actor's account, or with the operator's `permission` for the permission's user.
 
-    `free_quota` applies to users without their own quota.
+    `free_quota` applies to users without their own quota. `withheld` are the modes that the user can't use yet (`quota.withheld_modes`).
 
     Raises, in this order:
         AccountSuspended, ClockImplausible: the user is suspended; the name's dates could be wrong. With a permission: NotFound if there is
@@ -62,7 +66,9 @@ def register(
     refuse_implausible_clock(tx)
     platform_domain, label, errors = _resolve(tx, actor, user, command, permission)
     delegation, above, delegation_errors = _check_delegation(tx, actor, user, command, platform_domain, label)
-    wanted = find_wanted(tx, user, platform_domain, label, command.registration_mode, free_quota, permission)
+    wanted = find_wanted(
+        tx, user, platform_domain, label, command.registration_mode, free_quota, permission, withheld
+    )
     held = wanted.offer if wanted and isinstance(wanted.offer, Offer) else None
     coupon, payable_errors = check_payable(
         tx,

@@ -1,5 +1,6 @@
 """Check if a user could register a name now (GET /availability, an extension; docs/spec-choices.md, "Availability")."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 
@@ -14,10 +15,16 @@ from sublet.errors import Refusal, validation_failed
 from sublet.platform_domains.labels import MODES_BY_CLASS
 from sublet.platform_domains.model import Offer
 from sublet.subdomains import store
-from sublet.subdomains.availability import Wanted, find_wanted, refuse_closed, refuse_unavailable
+from sublet.subdomains.availability import (
+    Wanted,
+    find_wanted,
+    refuse_closed,
+    refuse_unavailable,
+)
 from sublet.subdomains.charge import refuse_over_daily_credits, registration_price, renewal_price
 from sublet.subdomains.lifecycle import term_end
 from sublet.subdomains.model import Register
+from sublet.subdomains.modes import NOTHING_WITHHELD
 from sublet.subdomains.naming import resolve_name
 from sublet.subdomains.sweep.plausible_clock import refuse_implausible_clock
 from sublet.subdomains.timeline import events_ahead
@@ -38,18 +45,26 @@ class Availability:
 
 
 def view_availability(
-    tx: Tx, actor: Actor, user: User, command: Register, *, free_quota: int, may_spend: bool
+    tx: Tx,
+    actor: Actor,
+    user: User,
+    command: Register,
+    *,
+    free_quota: int,
+    may_spend: bool,
+    withheld: Mapping[str, datetime] = NOTHING_WITHHELD,
 ) -> Availability:
     """Return the availability of a name for a registration with `confirm` and valid nameservers, without a mode and a coupon.
 
-    Makes the checks of `register` without its locks. `may_spend` is true if the token has the scope credits:spend.
+    Makes the checks of `register` without its locks. `withheld` is as there. `may_spend` is true if the token has the scope
+    credits:spend.
 
     Raises, in this order:
         PlatformDomainNotFound, TokenRestricted: the user can't see such a platform domain with this token; the token is for other names.
         ValidationFailed: all errors in the name.
     """
     platform_domain, label, errors = resolve_name(tx, actor, user, command)
-    wanted = find_wanted(tx, user, platform_domain, label, None, free_quota)
+    wanted = find_wanted(tx, user, platform_domain, label, None, free_quota, withheld=withheld)
     if errors or wanted is None:
         raise validation_failed(errors)
     modes: tuple[Offer, ...] = ()

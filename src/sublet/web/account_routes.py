@@ -32,7 +32,11 @@ ACCOUNT_PAGES: tuple[Page, ...] = (
     Page("/activity", activity.show, operations=("activity",)),
     _personal("/sessions", sessions.show_sessions, None, "list_sessions"),
     _personal(
-        "/sessions/end-others", sessions.show_sessions, sessions.end_others, "list_sessions", "end_session"
+        "/sessions/end-others",
+        sessions.show_sessions,
+        sessions.end_others,
+        "list_sessions",
+        "end_other_sessions",
     ),
     _personal(
         "/sessions/{id:int}/end", sessions.show_sessions, sessions.end_session, "list_sessions", "end_session"

@@ -2,7 +2,7 @@
 
 from starlette.responses import Response
 
-from sublet.errors import Refusal, SessionNotFound
+from sublet.errors import Refusal
 from sublet.web.page import PageCall
 
 LISTED_MAX = 500
@@ -24,13 +24,7 @@ async def end_session(call: PageCall) -> Response:
 
 async def end_others(call: PageCall) -> Response:
     """Sign all other browsers out."""
-    found = await call.api("list_sessions", query={"limit": LISTED_MAX})
-    for each in found.sessions:
-        if not each.current:
-            try:
-                await call.api("end_session", id=str(each.id))
-            except SessionNotFound:
-                continue  # it has ended meanwhile
+    await call.api("end_other_sessions")
     return call.redirect("/sessions", "All other browsers are signed out.")
 
 
