@@ -15,7 +15,7 @@ BY_FILE := --dist loadfile --no-loadscope-reorder
 # Programs that the tests need, each with its Debian package.
 TEST_PACKAGES := dig:bind9-dnsutils kdig:knot-dnsutils unbound:unbound initdb:postgresql curl:curl git:git \
 	knotd:knot kzonecheck:knot-dnssecutils named:bind9 nsd:nsd pdns_server:pdns-server pdns_sqlite3:pdns-backend-sqlite3 \
-	sqlite3:sqlite3 ip:iproute2 systemd-analyze:systemd nginx:nginx-light wrk:wrk strace:strace chromium:chromium
+	sqlite3:sqlite3 ip:iproute2 systemd-analyze:systemd nginx:nginx-light wrk:wrk strace:strace chromium:chromium java:default-jre-headless
 # What only `make soak` needs.
 SOAK_PACKAGES := patroni:patroni etcd:etcd-server zonemaster-cli:zonemaster-cli
 # Programs that the benchmark needs.
@@ -28,7 +28,7 @@ ON_POSTGRESQL_TOO := tests/contract/test_every_error_code.py tests/contract/test
 	tests/contract/test_spec_tickets.py tests/contract/test_choices_conditional.py tests/http/test_edge.py
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-fast test-whole test-postgresql soak fuzz faults bench bench-full reference client reports check format lock audit build clean
+.PHONY: help run test test-fast test-whole test-postgresql soak fuzz faults bench bench-full reference client screenshots reports check format lock audit build clean
 
 help: ## Show the targets
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/'
@@ -102,6 +102,10 @@ reference: $(VENV)/dev.stamp ## Write the tables of the reference pages that the
 
 client: $(VENV)/dev.stamp ## Write the part of the Python client that the API determines
 	@$(BIN)/python tools/generate_client.py
+
+screenshots: $(VENV)/dev.stamp ## Write pictures of the console's pages to docs/console/
+	@tools/install-system-packages chromium:chromium
+	@$(BIN)/python tools/console_screenshots.py
 
 reports: $(VENV)/dev.stamp ## Render docs/reports.md from docs/reports.json
 	@$(BIN)/python tests/run_long.py page
