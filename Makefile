@@ -30,7 +30,7 @@ ON_POSTGRESQL_TOO := tests/contract/test_every_error_code.py tests/contract/test
 	tests/contract/test_spec_tickets.py tests/contract/test_choices_conditional.py tests/http/test_edge.py
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-fast test-whole test-postgresql soak fuzz faults bench bench-full reference client reports check format lock audit build clean
+.PHONY: help run test test-fast test-whole test-postgresql soak fuzz faults bench bench-full reference client screenshots reports check format lock audit build clean
 
 help: ## Show the targets
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/'
@@ -105,6 +105,10 @@ reference: $(VENV)/dev.stamp ## Write the tables of the reference pages that the
 client: $(VENV)/dev.stamp ## Write the part of the Python client that the API determines, and the table of the other clients
 	@$(BIN)/python tools/generate_client.py
 	@$(BIN)/python tools/client_coverage.py
+
+screenshots: $(VENV)/dev.stamp ## Write pictures of the console's pages to docs/console/
+	@tools/install-system-packages chromium:chromium
+	@$(BIN)/python tools/console_screenshots.py
 
 reports: $(VENV)/dev.stamp ## Render docs/reports.md from docs/reports.json
 	@$(BIN)/python tests/run_long.py page

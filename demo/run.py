@@ -120,8 +120,17 @@ def free_labels(url: str, token: str) -> tuple[str, str]:
     return f"blog{ending}", f"shop{ending}"
 
 
-def what_to_try(url: str, dns: str, token: str) -> str:
-    """Return the requests to paste."""
+def console_link(http: str) -> str:
+    """Return a link that signs the demo user in to the console. Browsers keep its cookie and passkeys on localhost only."""
+    os.environ["SUBLET_PUBLIC_URL"] = f"http://localhost:{http.rpartition(':')[2]}"
+    try:
+        return str(sublet("user", "sign-in-link", EMAIL)["link"])
+    finally:
+        del os.environ["SUBLET_PUBLIC_URL"]
+
+
+def what_to_try(url: str, dns: str, token: str, link: str) -> str:
+    """Return the link to the console, and the requests to paste."""
     free, paid = free_labels(url, token)
     host, port = dns.rsplit(":", 1)
     send = (
@@ -130,7 +139,11 @@ def what_to_try(url: str, dns: str, token: str) -> str:
     nameservers = '"nameservers": ["ns1.provider.example", "ns2.provider.example"]'
     order = f'"fqdn": "{paid}.{DOMAIN}", "registration_mode": "plus", {nameservers}, "coupon_code": "WELCOME"'
     return f"""
-Sublet is running. Paste these into another terminal:
+Sublet is running. Open the console, signed in (the link works once, for 15 minutes):
+
+  {link}
+
+Or paste these into another terminal:
 
   export TOKEN={token}
 
@@ -181,7 +194,7 @@ def main() -> None:
     signal.signal(signal.SIGTERM, stop)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     wait_until_ready(f"http://{http}", service)
-    print(what_to_try(f"http://{http}", dns, token), flush=True)
+    print(what_to_try(f"http://{http}", dns, token, console_link(http)), flush=True)
     sys.exit(service.wait())
 
 

@@ -1,10 +1,11 @@
 """Write the tables of reference pages that the code determines: `make reference`.
 
-In docs/cli.md these are the heading, the help text and the options of each command; in docs/settings.md the table of settings; in
+In docs/console.md this is what the console can do. In docs/cli.md these are the heading, the help text and the options of each command; in docs/settings.md the table of settings; in
 docs/operating/trouble.md what `sublet zone status` says of a problem. Everything else on these pages is written by hand.
 tests/docs/test_reference.py fails while a page is out of date.
 """
 
+import ast
 import re
 from collections.abc import Iterator
 from dataclasses import fields
@@ -16,7 +17,9 @@ import typer
 from sublet.cli.main import app
 from sublet.cli.zone_advice import OF_CAUSE, OF_SYMPTOM
 from sublet.config import DESCRIPTIONS, Settings
+from sublet.http.routes import ENDPOINTS, OPEN_ENDPOINTS
 from sublet.primaries.primary import CAUSES
+from sublet.web.routes import PAGES as CONSOLE_PAGES
 
 DOCS = Path(__file__).parents[1] / "docs"
 EVERYWHERE = {"--config", "--json", "--reason"}
@@ -134,7 +137,44 @@ def render_problems(page: str) -> str:
     return page
 
 
-PAGES = {"cli.md": render_commands, "settings.md": render_settings, "operating/trouble.md": render_problems}
+def operations_tested() -> dict[str, list[str]]:
+    """Return the tests in tests/web/ that a marker `operations` names for each operation of the API."""
+    found: dict[str, list[str]] = {}
+    for path in sorted((DOCS.parent / "tests" / "web").glob("test_*.py")):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if not isinstance(node, ast.FunctionDef):
+                continue
+            for mark in node.decorator_list:
+                if isinstance(mark, ast.Call) and ast.unparse(mark.func) == "pytest.mark.operations":
+                    for each in mark.args:
+                        found.setdefault(ast.literal_eval(each), []).append(f"{path.stem}.{node.name}")
+    return found
+
+
+def render_operations(page: str) -> str:
+    """Return docs/console.md with the page and a test of each operation of the API."""
+    tests = operations_tested()
+    rows = []
+    for endpoint in (*ENDPOINTS, *OPEN_ENDPOINTS):
+        pages = [each.path for each in CONSOLE_PAGES if endpoint.name in each.operations]
+        # Of many pages the last one is about the operation; the others only show what it answers.
+        shown = f"`{pages[-1]}`" if pages else ""
+        test = tests.get(endpoint.name, [""])[0].partition(".")
+        rows.append(
+            f"| `{endpoint.method} {endpoint.path}` | {shown} | {f'`tests/web/{test[0]}.py`, `{test[2]}`' if test[2] else ''} |"
+        )
+    before, heading, rest = page.partition("## Operations\n")
+    _, next_heading, after = rest.partition("\n## ")
+    table = "\n".join(["", "| Operation | Page | Test |", "|---|---|---|", *rows, ""])
+    return before + heading + table + next_heading + after
+
+
+PAGES = {
+    "cli.md": render_commands,
+    "console.md": render_operations,
+    "settings.md": render_settings,
+    "operating/trouble.md": render_problems,
+}
 
 
 def main() -> None:

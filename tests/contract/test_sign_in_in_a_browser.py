@@ -193,7 +193,7 @@ def test_pages_of_other_origins(browser: Browser) -> None:
     assert browser.api("GET", "/passkeys")[1]["recovery"] is None
     browser.page.goto(f"{browser.origin}/signin/confirm?token={link}")
     with browser.page.expect_navigation() as navigation:
-        browser.page.click("button")
+        browser.page.click("main button")
     assert (navigation.value.status, BEN in browser.page.content()) == (200, True)
     browser.page.goto(f"{browser.origin}/docs")
     assert browser.api("GET", "/me")[1]["user"]["email"] == BEN

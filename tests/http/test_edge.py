@@ -88,7 +88,7 @@ def test_a_path_that_no_resource_can_have_is_malformed(service: RunningService, 
     refused(send(service, "GET", path), 400, "invalid_request")
 
 
-@pytest.mark.parametrize("path", ["/", "/api", "/api/v1", "/api/v2/me", "/metrics/", "/favicon.ico"])
+@pytest.mark.parametrize("path", ["/api", "/api/v1", "/api/v2/me", "/metrics/", "/favicon.ico"])
 def test_paths_outside_the_base_answer_in_the_envelope_too(service: RunningService, path: str) -> None:
     root = service.base_url.removesuffix("/api/v1")
     refused(service.client.get(root + path), 404, "not_found")

@@ -52,6 +52,7 @@ class Tab:
 
     page: Page
     origin: str
+    javascript: bool = True
     faults: list[str] = field(default_factory=list)
     loaded: Loaded = field(default_factory=Loaded)
 
@@ -118,7 +119,7 @@ def tab(
         color_scheme="dark" if dark else "light",
     ) as context:
         context.set_default_timeout(60_000)
-        found = Tab(context.new_page(), origin_of(service))
+        found = Tab(context.new_page(), origin_of(service), javascript)
         if secret:
             sign_in(context, found.origin, secret)
         found.watch()

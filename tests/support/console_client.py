@@ -83,8 +83,8 @@ class Shown:
         return self.response.url.path
 
     def form(self, action: str) -> PageForm:
-        """Return the form that goes to a path; there must be exactly one."""
-        (found,) = [each for each in self.forms if each.action == action]
+        """Return the form that is sent to a path; there must be exactly one."""
+        (found,) = [each for each in self.forms if each.action == action and each.method == "POST"]
         return found
 
 

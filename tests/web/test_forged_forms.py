@@ -1,25 +1,131 @@
-"""A form that another site sends, and one without the token of its session, change nothing: every form of a signed-in user."""
+"""Forms that a page of another site sends, or sent without the token of the session, change nothing; nor does one sent twice."""
 
 import re
+from collections.abc import Iterator
+from pathlib import Path
 
-from sublet.web.account_routes import ACCOUNT_PAGES
-from support.console_client import console
-from support.running_service import RunningService
+import pytest
 
-FORMS = [each.path for each in ACCOUNT_PAGES if each.post is not None]
+from sublet.web.routes import PAGES
+from support.console_client import ConsoleClient, console
+from support.running_service import Registrant, RunningService, registry_address, running_service
+
+FQDN = "own.example.test"
+FORMS = [page for page in PAGES if page.post is not None]
+PATHS = [re.sub(r"\{\w+(:\w+)?\}", "1", page.path.replace("{fqdn}", FQDN)) for page in FORMS]
+ELSEWHERE = {
+    "another site": {"origin": "https://evil.example", "sec_fetch_site": "cross-site"},
+    "the same site": {"origin": "http://localhost:1", "sec_fetch_site": "same-site"},
+    "an old browser": {"origin": "https://evil.example", "sec_fetch_site": ""},
+    "no origin": {"origin": "null", "sec_fetch_site": ""},
+}
 
 
-def test_every_form_is_refused_without_its_token_and_from_other_sites(service: RunningService) -> None:
-    browser = console(service, service.add_user().email)
-    given = browser.get("/account").form("/account").fields
-    foreign = {"origin": "https://evil.example", "sec_fetch_site": "cross-site"}
-    without = {name: value for name, value in given.items() if name != "form_token"}
-    for path in FORMS:
-        filled = re.sub(r"\{[^}]*\}", "1", path)
-        answers = [
-            browser.post(filled, given, **foreign),
-            browser.post(filled, given, origin="null", sec_fetch_site=""),
-            browser.post(filled, without),
-            browser.post(filled, without | {"form_token": "0" * 64}),
-        ]
-        assert [each.status for each in answers] == [403, 403, 403, 403], path
+@pytest.fixture(scope="module")
+def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningService]:
+    path: Path = tmp_path_factory.mktemp("forged")
+    with running_service(registry_address(path), signup="open", rate_limits=False) as running:
+        running.add_domain()
+        yield running
+        assert running.doctor() == []
+
+
+@pytest.fixture(scope="module")
+def ada(service: RunningService) -> Registrant:
+    found = service.add_user("ada@example.org", credit_count=100)
+    service.register(found, FQDN, nameservers=["ns1.provider.example"])
+    return found
+
+
+def state(service: RunningService, ada: Registrant) -> object:
+    answers = (
+        service.call(ada, "GET", path).json()
+        for path in (
+            "/subdomains",
+            f"/subdomains/{FQDN}/auto-renew",
+            "/credits",
+            "/tokens",
+            "/transfers",
+            "/me",
+        )
+    )
+    return [{name: value for name, value in each.items() if name != "token"} for each in answers]
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_no_form_of_another_site_is_taken(service: RunningService, ada: Registrant, path: str) -> None:
+    before = state(service, ada)
+    browser = console(service, ada.email)
+    token = browser.get("/names").form("/signout").fields["form_token"]
+    for where, headers in ELSEWHERE.items():
+        page = browser.post(path, {"form_token": token, "confirm": "yes"}, **headers)
+        assert (page.status, "sent this form" in page.text) == (403, True), where
+    assert state(service, ada) == before
+    assert browser.get("/names").path == "/names", "it is still signed in"
+
+
+@pytest.mark.parametrize("path", [path for path, page in zip(PATHS, FORMS, strict=True) if not page.is_open])
+def test_no_form_without_the_token_of_the_session_is_taken(
+    service: RunningService, ada: Registrant, path: str
+) -> None:
+    ben = service.add_user(f"ben{PATHS.index(path)}@example.org")
+    other = console(service, ben.email).get("/names").form("/signout").fields["form_token"]
+    before = state(service, ada)
+    browser = console(service, ada.email)
+    for fields in ({"a": ""}, {"form_token": ""}, {"form_token": other}, {"form_token": "ä" * 64}):
+        assert browser.post(path, {"confirm": "yes", **fields}).status == 403
+    assert browser.post(path, {"confirm": "yes"}, origin="", sec_fetch_site="").status == 403
+    assert state(service, ada) == before
+
+
+def test_a_form_that_is_sent_twice_pays_once(service: RunningService, ada: Registrant) -> None:
+    browser = console(service, ada.email)
+    page = browser.get("/register?fqdn=twice.example.test")
+    quoted = browser.submit(page, "/register", registration_mode="plus", nameservers="ns1.provider.example")
+    assert (quoted.status, "Please confirm" in quoted.text) == (402, True)
+    form = quoted.form("/register").fields | {"registration_mode": "plus", "confirm": "yes"}
+    for _ in range(2):
+        done = browser.post("/register", form)
+        assert (done.status, done.path) == (200, "/names/twice.example.test")
+    assert service.call(ada, "GET", "/credits").json()["credit_balance"] == 90
+
+
+def test_a_price_that_rose_is_not_paid(service: RunningService, ada: Registrant) -> None:
+    browser: ConsoleClient = console(service, ada.email)
+    page = browser.get("/register?fqdn=dearer.example.test")
+    quoted = browser.submit(page, "/register", registration_mode="plus")
+    form = quoted.form("/register").fields | {"registration_mode": "plus", "confirm": "yes"}
+    offer = (
+        "domain",
+        "offer",
+        "example.test",
+        "--mode",
+        "plus",
+        "--renewal-price",
+        "10",
+        "--period-days",
+        "365",
+    )
+    service.operator(*offer, "--price", "20")
+    refused = browser.post("/register", form)
+    assert (refused.status, "20 credits" in refused.text) == (409, True)
+    service.operator(*offer, "--price", "10")
+
+
+@pytest.mark.parametrize(
+    ("content_type", "body"),
+    [
+        ("application/json", "{}"),
+        ("multipart/form-data; boundary=x", "--x--"),
+        ("application/x-www-form-urlencoded", "a=%00"),
+        ("application/x-www-form-urlencoded", "a=%ff"),
+        ("application/x-www-form-urlencoded", "a=" + "x" * 70_000),
+        ("application/x-www-form-urlencoded", "&".join(["a=1"] * 300)),
+    ],
+)
+def test_what_is_no_form_of_ours_is_refused(service: RunningService, content_type: str, body: str) -> None:
+    origin = console(service).origin
+    headers = {"content-type": content_type, "origin": origin}
+    answer = service.client.post(f"{origin}/signin", content=body, headers=headers)
+    assert answer.status_code in (400, 413)
+    assert "text/html" in answer.headers["content-type"]

@@ -18,6 +18,7 @@ def newest_mail(service: RunningService, email: str) -> str:
     return service.read(lambda tx: str(tx.connection.execute(query).scalar_one()))
 
 
+@pytest.mark.operations("request_sign_in", "confirm_sign_in", "end_session")
 def test_a_code_signs_in_and_leads_to_the_page_that_was_asked_for(service: RunningService) -> None:
     service.add_user(ADA)
     browser = console(service)

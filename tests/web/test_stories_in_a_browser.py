@@ -15,6 +15,22 @@ from support.smtp_server import Mailbox, smtp_server, text_of
 
 pytestmark = pytest.mark.slow
 DOMAIN = "example.test"
+AUTHENTICATOR = {
+    "protocol": "ctap2",
+    "transport": "internal",
+    "hasResidentKey": True,
+    "hasUserVerification": True,
+    "isUserVerified": True,
+    "automaticPresenceSimulation": True,
+}
+ADD_PASSKEY = """async () => {
+    const send = (path, members) => fetch(path, {
+        method: "POST", headers: {"content-type": "application/json"}, body: JSON.stringify(members)})
+    const asked = await (await send("/api/v1/passkeys/challenge", {})).json()
+    const publicKey = PublicKeyCredential.parseCreationOptionsFromJSON(asked.public_key)
+    const credential = (await navigator.credentials.create({publicKey})).toJSON()
+    return (await send("/api/v1/passkeys", {name: "phone", credential})).status
+}"""
 WAYS = [
     pytest.param({"javascript": True, "size": WIDE}, id="javascript-1440"),
     pytest.param({"javascript": False, "size": NARROW}, id="plain-360"),
@@ -76,13 +92,22 @@ def open_account(opened: Tab, mailbox: Mailbox, email: str) -> None:
     opened.press("Open an account")
     opened.fill("Your name", "Eve")
     opened.fill("E-mail address", email)
+    if opened.javascript:
+        opened.page.wait_for_function("document.getElementById('challenge').value !== ''")
     opened.press("Send me a code")
     opened.fill("Code of six digits", code_to(mailbox, email))
     opened.press("Open the account")
 
 
 @pytest.mark.operations(
-    "sign_up", "confirm_sign_up", "platform_domains", "availability", "register", "get_subdomain", "timeline"
+    "challenge",
+    "sign_up",
+    "confirm_sign_up",
+    "platform_domains",
+    "availability",
+    "register",
+    "get_subdomain",
+    "timeline",
 )
 @pytest.mark.parametrize("way", WAYS)
 def test_from_stranger_to_delegation(
@@ -229,3 +254,20 @@ def test_with_the_keyboard_alone(browser: Browser, service: RunningService) -> N
         with page.expect_navigation():
             page.keyboard.press("Enter")
         assert f"by-keyboard.{DOMAIN} is yours." in opened.text
+
+
+@pytest.mark.operations("challenge_passkey", "confirm_passkey")
+def test_a_passkey_signs_in(browser: Browser, service: RunningService) -> None:
+    _, secret = add_user(service, "passkey@example.org")
+    with tab(browser, service, secret=secret) as opened:
+        opened.open("/names")
+        devtools = opened.page.context.new_cdp_session(opened.page)
+        devtools.send("WebAuthn.enable", {})
+        devtools.send("WebAuthn.addVirtualAuthenticator", {"options": AUTHENTICATOR})
+        assert opened.page.evaluate(ADD_PASSKEY) == 201
+        opened.page.context.clear_cookies()
+        opened.open("/names")
+        with opened.page.expect_navigation():
+            opened.page.get_by_role("button", name="Sign in with a passkey").click()
+        opened.page.wait_for_url("**/names")
+        assert "You have no names yet." in opened.text

@@ -29,10 +29,12 @@ async def show(call: PageCall, refusal: Refusal | None = None) -> Response:
         offers = (await call.api("list_transfers", query={"state": "pending", "direction": "sent"})).transfers
         values["transfer"] = next((each for each in offers if each.subdomain == fqdn), None)
     events = timeline.timeline
+    is_on_its_way = subdomain.status in ("provisioning", "failed") or bool(call.message)
     return call.render(
         "name",
         refusal=refusal,
         name=subdomain,
+        progress=is_on_its_way and bool(subdomain.nameservers) and subdomain.status != "trashed",
         actions=timeline.allowed_actions,
         past=[each for each in events if each.past][::-1],
         ahead=[each for each in events if not each.past],

@@ -149,7 +149,7 @@ class PageCall:
                 "refusal": refusal,
                 "form_token": form_token(secret) if secret is not None else "",
                 "new_key": new_key,
-                "message": self._message(),
+                "message": self.message,
                 **values,
             },
         )
@@ -165,7 +165,9 @@ class PageCall:
             )
         return response
 
-    def _message(self) -> str:
+    @property
+    def message(self) -> str:
+        """The message that this page shows once, percent-encoded; empty if there is none."""
         return self.request.cookies.get(MESSAGE_COOKIE, "")[: 3 * MESSAGE_CHARACTERS_MAX]
 
 

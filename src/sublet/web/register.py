@@ -5,6 +5,7 @@ from typing import Any
 from starlette.responses import Response
 
 from sublet.errors import Refusal
+from sublet.http.shapes import DelegationCheckShape
 from sublet.web.delegation_form import delegation_members
 from sublet.web.page import PageCall
 from sublet.web.start import DOMAINS_MAX, find_availability
@@ -18,6 +19,8 @@ async def show(call: PageCall) -> Response:
 async def send(call: PageCall) -> Response:
     """Register the name. What costs credits is quoted first, and confirmed with the price that was shown."""
     form = call.form
+    if form.is_on("check"):
+        return await _check(call)
     members: dict[str, Any] = {
         "fqdn": _asked(call),
         "registration_mode": form.text("registration_mode"),
@@ -39,7 +42,22 @@ def confirmation(call: PageCall) -> dict[str, Any]:
     return {"confirm": True, "max_credits": call.form.number("max_credits")}
 
 
-async def _page(call: PageCall, fqdn: str, refusal: Refusal | None = None) -> Response:
+async def _check(call: PageCall) -> Response:
+    """Look at the nameservers before the name is registered, and show what is wrong with them."""
+    members = {"fqdn": _asked(call), **delegation_members(call.form)}
+    try:
+        found = await call.api("check_delegation", members)
+    except Refusal as refusal:
+        return await _page(call, _asked(call), refusal)
+    return await _page(call, _asked(call), check=found.check)
+
+
+async def _page(
+    call: PageCall,
+    fqdn: str,
+    refusal: Refusal | None = None,
+    check: DelegationCheckShape | None = None,
+) -> Response:
     domains = (await call.api("platform_domains", query={"limit": DOMAINS_MAX})).platform_domains
     availability = None
     if fqdn:
@@ -47,7 +65,16 @@ async def _page(call: PageCall, fqdn: str, refusal: Refusal | None = None) -> Re
             availability = await find_availability(call, fqdn)
         except Refusal as refused:
             refusal = refusal or refused
-    return call.render("register", refusal=refusal, domains=domains, fqdn=fqdn, availability=availability)
+    usage = (await call.api("free_subdomains")).usage
+    return call.render(
+        "register",
+        refusal=refusal,
+        domains=domains,
+        fqdn=fqdn,
+        availability=availability,
+        usage=usage,
+        check=check,
+    )
 
 
 def _asked(call: PageCall) -> str:

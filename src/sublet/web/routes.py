@@ -24,7 +24,7 @@ _NAME = "/names/{fqdn}"
 _OVERVIEW = (*name.OPERATIONS, "get_auto_renew", "get_health", "get_automatic_ds", "list_transfers")
 PAGES: tuple[Page, ...] = (
     Page("/", start.show, is_open=True, operations=("platform_domains", "availability")),
-    Page("/signup", sign_up.show, sign_up.send_code, is_open=True, operations=("sign_up",)),
+    Page("/signup", sign_up.show, sign_up.send_code, is_open=True, operations=("challenge", "sign_up")),
     Page(
         "/signup/confirm",
         sign_up.show_link,
@@ -32,7 +32,13 @@ PAGES: tuple[Page, ...] = (
         is_open=True,
         operations=("confirm_sign_up", "accept_invitation"),
     ),
-    Page("/signin", sign_in.show, sign_in.send_code, is_open=True, operations=("request_sign_in",)),
+    Page(
+        "/signin",
+        sign_in.show,
+        sign_in.send_code,
+        is_open=True,
+        operations=("request_sign_in", "challenge_passkey", "confirm_passkey"),
+    ),
     Page(
         "/signin/code", sign_in.show_code, sign_in.enter_code, is_open=True, operations=("confirm_sign_in",)
     ),
@@ -45,7 +51,7 @@ PAGES: tuple[Page, ...] = (
         "/register",
         register.show,
         register.send,
-        operations=("platform_domains", "availability", "register"),
+        operations=("platform_domains", "availability", "free_subdomains", "check_delegation", "register"),
     ),
     Page(_NAME, name.show, operations=_OVERVIEW),
     Page(f"{_NAME}/delegation", name.show_delegation, operations=("delegation",)),

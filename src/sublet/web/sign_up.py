@@ -15,6 +15,8 @@ async def show(call: PageCall) -> Response:
 async def send_code(call: PageCall) -> Response:
     """Mail a code, and show the form for it."""
     members = {"email": call.form.text("email"), "name": call.form.text("name")}
+    if challenge := call.form.text("challenge"):
+        members["challenge"] = challenge
     try:
         sent = await call.api("sign_up", members)
     except Refusal as refusal:

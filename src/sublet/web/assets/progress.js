@@ -1,17 +1,38 @@
-// A name that is being published: ask the API until its state is another one, then load the page with it.
+// A name that is being published: shows what each name server answers, and loads the page again once its state is another one.
 const list = document.getElementById("progress")
+const servers = document.getElementById("servers")
+const SECONDS_MAX = 120
+const started = Date.now()
 
-async function look() {
-    if (document.visibilityState === "visible") {
-        const headers = list.dataset.organization ? {"sublet-organization": list.dataset.organization} : {}
-        const answer = await fetch(list.dataset.api, {headers}).catch(() => null)
-        const found = answer && answer.ok ? await answer.json() : null
-        if (found && found.subdomain.status !== list.dataset.status) {
-            location.reload()
-            return
-        }
-    }
-    setTimeout(look, 1000)
+async function get(path) {
+    const headers = list.dataset.organization ? {"sublet-organization": list.dataset.organization} : {}
+    const answer = await fetch(list.dataset.api + path, {headers}).catch(() => null)
+    return answer && answer.ok ? answer.json() : null
 }
 
-if (list) setTimeout(look, 500)
+function line(server) {
+    const made = document.createElement("li")
+    const chip = document.createElement("span")
+    const [kind, words] = server.error ? ["bad", "No answer"] : server.matches ? ["good", "Confirmed"] : ["warn", "Not yet"]
+    chip.className = `chip ${kind}`
+    chip.textContent = words
+    made.append(server.server, " ", chip)
+    return made
+}
+
+async function look() {
+    let all = false
+    if (document.visibilityState === "visible") {
+        const found = await get("")
+        if (found && found.subdomain.status !== list.dataset.status) return location.reload()
+        const asked = await get("/delegation")
+        if (asked) {
+            servers.replaceChildren(...asked.delegation.servers.map(line))
+            all = asked.delegation.in_agreement
+        }
+    }
+    const settled = all && list.dataset.status !== "provisioning"
+    if (!settled && Date.now() - started < SECONDS_MAX * 1000) setTimeout(look, 1500)
+}
+
+if (list) look()

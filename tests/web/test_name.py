@@ -1,0 +1,99 @@
+"""The page of a name: what can be done now, and each of its forms, without a browser."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from support.console_client import ConsoleClient, console
+from support.running_service import Registrant, RunningService, registry_address, running_service
+
+FQDN = "own.example.test"
+PATH = f"/names/{FQDN}"
+
+
+@pytest.fixture(scope="module")
+def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningService]:
+    path: Path = tmp_path_factory.mktemp("name")
+    url = registry_address(path)
+    # Nothing answers at this address, so each check ends at once.
+    checks = {"health_checks": True, "health_root_hints": "127.0.0.99"}
+    with running_service(url, rate_limits=False, free_quota=50, **checks) as running:
+        running.add_domain("example.test", "--renewal-window-days", "365", "--automatic-ds", "all")
+        yield running
+        assert running.doctor() == []
+
+
+@pytest.fixture(scope="module")
+def ada(service: RunningService) -> Registrant:
+    found = service.add_user("ada@example.org", credit_count=25)
+    service.register(
+        found, FQDN, nameservers=["ns1.provider.example"], registration_mode="plus", confirm=True
+    )
+    service.clock.advance(days=2)
+    return found
+
+
+@pytest.fixture
+def browser(service: RunningService, ada: Registrant) -> ConsoleClient:
+    return console(service, ada.email)
+
+
+@pytest.mark.operations("renew")
+def test_a_renewal_is_quoted_and_confirmed(
+    service: RunningService, ada: Registrant, browser: ConsoleClient
+) -> None:
+    quoted = browser.submit(browser.get(PATH), f"{PATH}/renew")
+    assert (quoted.status, "Renew it for 10 credits" in quoted.text) == (200, True)
+    assert service.call(ada, "GET", "/credits").json()["credit_balance"] == 15
+    done = browser.submit(quoted, f"{PATH}/renew", confirm="yes")
+    assert (done.path, f"{FQDN} is renewed." in done.text) == (PATH, True)
+    assert service.call(ada, "GET", "/credits").json()["credit_balance"] == 5
+    assert f'action="{PATH}/renew"' not in done.response.text, "only the allowed actions"
+
+
+@pytest.mark.operations("get_auto_renew", "set_auto_renew")
+def test_automatic_renewal_has_a_ceiling(browser: ConsoleClient) -> None:
+    page = browser.get(PATH)
+    assert "Automatic renewal: off" in page.text
+    wrong = browser.submit(page, f"{PATH}/auto-renew", enabled="yes", max_credits="")
+    assert (wrong.status, "max_credits-error" in wrong.response.text) == (422, True)
+    done = browser.submit(wrong, f"{PATH}/auto-renew", enabled="yes", max_credits="12")
+    assert "Automatic renewal: on, up to 12 credits" in done.text
+    form = done.form(f"{PATH}/auto-renew").fields
+    del form["enabled"]
+    assert "Automatic renewal: off" in browser.post(f"{PATH}/auto-renew", form).text
+
+
+@pytest.mark.operations("get_automatic_ds", "set_automatic_ds")
+def test_ds_records_may_follow_the_zone(browser: ConsoleClient) -> None:
+    page = browser.get(PATH)
+    done = browser.submit(page, f"{PATH}/automatic-ds", enabled="yes", bootstrap="yes")
+    assert "DS records that follow your zone: on" in done.text
+
+
+@pytest.mark.operations("get_health", "check_health")
+def test_the_nameservers_are_asked_now(browser: ConsoleClient) -> None:
+    done = browser.submit(browser.get(PATH), f"{PATH}/health")
+    assert (done.status, "Your nameservers were asked just now." in done.text) == (200, True)
+
+
+@pytest.mark.operations("check_delegation", "free_subdomains")
+def test_nameservers_are_checked_before_a_registration(browser: ConsoleClient) -> None:
+    page = browser.get("/register?fqdn=planned.example.test")
+    assert "You use 0 of 50 free names." in page.text
+    checked = browser.submit(page, "/register", nameservers="ns1.provider.example", check="yes")
+    assert (checked.status, "These nameservers" in checked.text) == (200, True), checked.text
+    assert checked.form("/register").fields["nameservers"].strip() == "ns1.provider.example"
+
+
+def test_a_form_of_an_old_page_undoes_no_later_change(
+    service: RunningService, ada: Registrant, browser: ConsoleClient
+) -> None:
+    page = browser.get(f"{PATH}/nameservers")
+    changed = browser.submit(page, f"{PATH}/nameservers", nameservers="ns2.provider.example")
+    body = {"nameservers": ["ns3.provider.example"]}
+    assert service.call(ada, "PUT", f"/subdomains/{FQDN}/nameservers", body).status_code == 200
+    refused = browser.submit(changed, f"{PATH}/nameservers", confirm="yes")
+    assert (refused.status, "This has changed" in refused.text) == (412, True)
+    assert service.delegation(FQDN) == {"ns3.provider.example"}
