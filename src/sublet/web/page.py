@@ -100,7 +100,7 @@ class PageCall:
         # A header has ASCII alone; what a form has that isn't, matches nothing.
         fields = {"if-match": if_match if if_match.isascii() else "-"} if if_match else {}
         if form_key := self.form.get(KEY_FIELD):
-            fields["idempotency-key"] = hashlib.sha256("\n".join((form_key, name, key)).encode()).hexdigest()
+            fields["idempotency-key"] = hashlib.sha256(f"{form_key}\n{name}\n{key}".encode()).hexdigest()
         sent = Sent(
             fields=Headers(fields),
             client=self.client,
