@@ -5,6 +5,8 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/pip --disable-pip-version-check --quiet
 # A lock lists every package, so pip resolves nothing, and newer releases change nothing.
 INSTALL_LOCK := $(PIP) install --no-deps --require-hashes -r
+# Ansible's collection has no package of Python.
+CLIENTS := clients/python clients/terraform clients/mcp
 WORKERS ?= 2
 # If this is set, each command that a test starts compiles the whole service again.
 export PYTHONDONTWRITEBYTECODE :=
@@ -43,9 +45,9 @@ $(VENV)/run.stamp: $(BIN)/python requirements.lock pyproject.toml
 	$(PIP) check
 	@touch $@
 
-$(VENV)/dev.stamp: $(VENV)/run.stamp requirements-dev.lock clients/python/pyproject.toml
+$(VENV)/dev.stamp: $(VENV)/run.stamp requirements-dev.lock $(CLIENTS:%=%/pyproject.toml)
 	$(INSTALL_LOCK) requirements-dev.lock
-	$(PIP) install --no-deps --no-build-isolation -e clients/python
+	$(PIP) install --no-deps --no-build-isolation $(CLIENTS:%=-e %)
 	$(PIP) check
 	@touch $@
 
@@ -100,8 +102,9 @@ bench-full: $(VENV)/dev.stamp ## Measure all parts in about an hour, with up to 
 reference: $(VENV)/dev.stamp ## Write the tables of the reference pages that the code determines
 	@$(BIN)/python tools/reference_tables.py
 
-client: $(VENV)/dev.stamp ## Write the part of the Python client that the API determines
+client: $(VENV)/dev.stamp ## Write the part of the Python client that the API determines, and the table of the other clients
 	@$(BIN)/python tools/generate_client.py
+	@$(BIN)/python tools/client_coverage.py
 
 screenshots: $(VENV)/dev.stamp ## Write pictures of the console's pages to docs/console/
 	@tools/install-system-packages chromium:chromium
@@ -124,7 +127,10 @@ lock: $(BIN)/python ## Resolve the dependencies again, with hashes and without i
 	$(PIP) install uv
 	$(BIN)/uv pip compile pyproject.toml --universal --python-version 3.11 --generate-hashes --no-header --upgrade -q -o requirements.lock
 	$(BIN)/uv pip compile pyproject.toml --group dev --universal --python-version 3.11 --generate-hashes --no-header --upgrade -q -c requirements.lock -o requirements-dev.lock
-	$(BIN)/uv pip compile clients/python/pyproject.toml --universal --python-version 3.11 --generate-hashes --no-header --upgrade -q -c requirements-dev.lock -o clients/python/requirements.lock
+	for client in $(CLIENTS); do \
+		$(BIN)/uv pip compile $$client/pyproject.toml --universal --python-version 3.11 --generate-hashes --no-header --upgrade -q \
+			--no-emit-package sublet-client -c requirements-dev.lock -o $$client/requirements.lock || exit 1; \
+	done
 	$(INSTALL_LOCK) requirements.lock
 	$(BIN)/python tools/supply_chain.py licences
 

@@ -65,7 +65,7 @@ def read_lock(path: Path = LOCK) -> list[Package]:
     found = []
     text = path.read_text(encoding="utf-8")
     for entry in re.split(r"^(?=\S)", text, flags=re.MULTILINE):
-        if not entry.strip():
+        if not entry.strip() or entry.startswith("#"):
             continue
         pinned = _PINNED.match(entry)
         hashes = tuple(re.findall(r"--hash=sha256:([0-9a-f]{64})", entry))

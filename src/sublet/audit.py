@@ -1,4 +1,4 @@
-"""The audit: one append-only event for each change, in its transaction, with actor, time, reason and difference."""
+"""The audit: an append-only event for each change, in the transaction of the change, with actor, time, reason and changed values."""
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
@@ -32,9 +32,9 @@ ACTOR_KINDS = ("user", "operator", "system")
 
 @dataclass(frozen=True, slots=True)
 class Actor:
-    """The actor of a request: a user (with token or session, restrictions, request and address), the operator (by name), or the system.
+    """The actor of a change: a user (with token or session, restrictions, request and address), the operator (with name), or the system.
 
-    `account_id` is the account of the organization that the token or session acts for; None if it acts for its user.
+    `account_id` is the account of the organization that the token or session acts for. None if it acts for its user.
     """
 
     kind: str
@@ -50,7 +50,7 @@ class Actor:
 
     @property
     def holder_id(self) -> int | None:
-        """The id of the user or account whose names, credits and tickets the actor sees and changes. Stores filter by it."""
+        """The id of the user or account whose names, credits and tickets the actor sees and changes. Stores filter by this id."""
         return self.user_id if self.account_id is None else self.account_id
 
 
@@ -96,25 +96,26 @@ Index(
 )
 Index("ix_audit_events_address", audit_events.c.at, sqlite_where=_HAS_ADDRESS, postgresql_where=_HAS_ADDRESS)
 ADDRESS_KEPT_FOR = timedelta(days=90)
-"""How long an event keeps the address of its request."""
+"""The time after which the address of an event's request is deleted."""
 
 erasures = Table(
     "erasures",
     metadata,
     Column("user_id", ForeignKey("users.id"), primary_key=True, autoincrement=False),
 )
-"""The user that the transaction erases. While there is a row, the triggers allow changes of texts in audit events and transfers."""
+"""The user that the current transaction erases. While there is a row, the triggers allow changes of texts in audit events and transfers."""
 
 
 _ADDED = Prepared(insert(audit_events))
 _OWNER_COLUMNS = {
     "subdomain": ("subdomains", "user_id"),
     "token": ("tokens", "user_id"),
+    "session": ("sessions", "user_id"),
     "ticket": ("tickets", "user_id"),
     "transfer": ("transfers", "user_id"),
     "name_transfer": ("name_transfers", "from_user_id"),
 }
-"""The table of an object, and its column with the user whose object it is."""
+"""The table of each object type, and the table's column with the owner."""
 
 
 def _with_owner(name: str, owner: str) -> Prepared:
@@ -124,8 +125,8 @@ def _with_owner(name: str, owner: str) -> Prepared:
 
 
 _ADDED_WITH_OWNER = {each: _with_owner(*names) for each, names in _OWNER_COLUMNS.items()}
-_UNTOLD = ("subdomain.publish", "subdomain.publish_failed", "subdomain.hand_over")
-"""What the publisher does after each change of a name: noise in the activity of an account."""
+_WITHOUT_OWNER = ("subdomain.publish", "subdomain.publish_failed", "subdomain.hand_over")
+"""The publisher's events after each change of a name. They get no owner, so that an account's activity leaves them out."""
 
 
 def record(
@@ -138,9 +139,9 @@ def record(
     before: Mapping[str, Any] | None = None,
     after: Mapping[str, Any] | None = None,
 ) -> None:
-    """Append one event. `before` and `after` have the values that differ, and no secrets.
+    """Append an event. `before` and `after` have the changed values, without secrets.
 
-    `action` is noun.verb ("subdomain.renew"). The noun is the object's type, unless `object_type` names another.
+    `action` is noun.verb ("subdomain.renew"). `object_type` defaults to the noun.
     """
     event = _event(tx, actor, action, object_id, object_type, before, after)
     statement, values = _insertion(event, is_for_another=actor.account_id is not None)
@@ -155,7 +156,7 @@ def record_many(
     *,
     before: Mapping[int, Mapping[str, Any]] | None = None,
 ) -> None:
-    """Append an event of the same action for each of many objects. `after` and `before` have the values by id."""
+    """Append an event of the same action for each of many objects. `after` and `before` have the changed values by id."""
     rows = [
         _event(tx, actor, action, object_id, None, before[object_id] if before else None, values)
         for object_id, values in after.items()
@@ -166,21 +167,19 @@ def record_many(
 
 
 def _insertion(event: dict[str, Any], *, is_for_another: bool) -> tuple[Prepared, dict[str, Any]]:
-    """Return the statement that adds an event, and its parameters. An event of another actor than the owner gets the owner.
+    """Return the statement that adds an event, and its parameters. The owner is stored unless the actor is the owner.
 
-    `is_for_another` is true if the actor acts for an organization, which owns the object.
+    `is_for_another` is true if the actor acts for an organization, which then owns the object.
     """
     kind, object_id = event["object_type"], event["object_id"]
     is_own = event["user_id"] is not None and not is_for_another and kind != "name_transfer"
-    if is_own or event["action"] in _UNTOLD:
+    if is_own or event["action"] in _WITHOUT_OWNER:
         return _ADDED, event
     if kind == "user":
         return _ADDED, {**event, "owner_id": object_id}
     if kind in _ADDED_WITH_OWNER:
         return _ADDED_WITH_OWNER[kind], {**event, "owned_id": object_id}
-    if (
-        event["user_id"] is None
-    ):  # without a user and an owner nothing would say with whom the address is erased
+    if event["user_id"] is None:  # nothing would say with which user the address is erased
         return _ADDED, {**event, "address": None}
     return _ADDED, event
 
@@ -223,7 +222,7 @@ def newest_at(tx: Tx) -> datetime | None:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """An event as the owner of its object sees it: without the actor's identity and the reason."""
+    """An event as the owner of its object sees it, without the actor's identity and the reason."""
 
     at: datetime
     action: str
@@ -246,7 +245,7 @@ _CHANGES = Prepared(
 def list_changes(
     tx: Tx, object_type: str, object_id: int, actions: Collection[str], limit: int
 ) -> list[Change]:
-    """Return the newest events of these actions on an object, up to a limit, oldest first."""
+    """Return up to `limit` of the newest events of these actions on an object, oldest first."""
     rows = _CHANGES.all(tx, of_type=object_type, of=object_id, done=sorted(actions), at_most=limit)
     return [Change(*row) for row in rows][::-1]
 
@@ -265,7 +264,7 @@ _NTH_NEWEST = Prepared(
 
 
 def nth_newest_at(tx: Tx, object_type: str, object_id: int, action: str, number: int) -> datetime | None:
-    """Return the time of the `number`th newest event of an action on an object, or None if there are fewer."""
+    """Return the time of the `number`th newest event of an action on an object. None if there are fewer events."""
     row = _NTH_NEWEST.one_or_none(tx, of_type=object_type, of=object_id, done=action, newer=number - 1)
     return row[0] if row is not None else None
 
@@ -313,9 +312,9 @@ def find_event(tx: Tx, event_id: int) -> AuditEvent | None:
 
 @dataclass(frozen=True, slots=True)
 class EventFilter:
-    """The filters of `search_events`; None means any. Events at `until` don't match.
+    """The filters of `search_events`. None means any. Events at `until` don't match.
 
-    `actor` is a kind of actor or an operator's name. `objects` are types and ids, of which one has to match.
+    `actor` is a kind of actor or an operator's name. `objects` are types and ids. An event must match any of them.
     """
 
     actor: str | None = None
@@ -327,7 +326,7 @@ class EventFilter:
 
 
 def search_events(tx: Tx, wanted: EventFilter, limit: int) -> list[AuditEvent]:
-    """Return the newest events that match the filters, the newest first. Without a user and objects it may read all events."""
+    """Return up to `limit` events that match the filters, newest first. Without a user and objects it may read all events."""
     events = audit_events.c
     query = _EVENTS.order_by(events.id.desc()).limit(limit)
     if wanted.actor is not None:
@@ -343,7 +342,7 @@ def search_events(tx: Tx, wanted: EventFilter, limit: int) -> list[AuditEvent]:
         query = query.where(events.at < wanted.until)
     if wanted.objects is None:
         return [AuditEvent(*row) for row in tx.connection.execute(query)]
-    # One query an object, because the index has the events of each in order.
+    # One query for each object, because the index has the events of an object in order.
     found = [
         AuditEvent(*row)
         for object_type, object_id in wanted.objects
@@ -356,7 +355,7 @@ def search_events(tx: Tx, wanted: EventFilter, limit: int) -> list[AuditEvent]:
 
 @dataclass(frozen=True, slots=True)
 class ActivityFilter:
-    """The filters of `list_activity`; None means any. Events at `until` don't match."""
+    """The filters of `list_activity`. None means any. Events at `until` don't match."""
 
     action: str | None = None
     token_id: int | None = None
@@ -367,9 +366,10 @@ class ActivityFilter:
 def list_activity(
     tx: Tx, user_id: int, wanted: ActivityFilter, limit: int, before_id: int | None = None
 ) -> list[AuditEvent]:
-    """Return the newest events that a user caused, or that others caused to what is the user's, the newest first.
+    """Return up to `limit` events that a user caused, or that others caused on the user's objects, newest first.
 
-    `before_id` is the id of the last event of the page before. Events of others from before the upgrade to 0014 have no owner.
+    `before_id` is the id of the last event on the previous page. Events of others from before the upgrade to 0014 have no owner, and so are
+    left out.
     """
     events = audit_events.c
     query = _EVENTS.order_by(events.id.desc()).limit(limit)
@@ -383,7 +383,7 @@ def list_activity(
         query = query.where(events.at >= wanted.since)
     if wanted.until is not None:
         query = query.where(events.at < wanted.until)
-    # Two queries, because each has its index with the events in order.
+    # Two queries, because each column has an index with the events in order.
     found = {
         row[0]: AuditEvent(*row)
         for column in (events.user_id, events.owner_id)
@@ -397,13 +397,13 @@ def _old_addresses(tx: Tx) -> ColumnElement[bool]:
 
 
 def has_old_addresses(tx: Tx) -> bool:
-    """True if an event still has its address after `ADDRESS_KEPT_FOR`."""
+    """True if an event older than `ADDRESS_KEPT_FOR` has an address."""
     query = select(audit_events.c.id).where(_old_addresses(tx)).limit(1)
     return tx.connection.execute(query).first() is not None
 
 
 def delete_old_addresses(tx: Tx, limit: int) -> int:
-    """Delete the addresses of old events, at most `limit`, and return how many there were."""
+    """Delete up to `limit` addresses of old events, and return their number."""
     query = select(audit_events.c.id).where(_old_addresses(tx)).order_by(audit_events.c.at).limit(limit)
     ids = tx.connection.execute(query).scalars().all()
     if ids:

@@ -1,7 +1,7 @@
-"""The settings as one frozen object, with their defaults; docs/settings.md explains each.
+"""Load and check the settings (docs/settings.md).
 
-A TOML file (`--config`, or SUBLET_CONFIG) has them under their names, the environment under `SUBLET_` and the name in capitals.
-The environment wins. Unknown settings are refused, so that a typing error isn't taken for a default.
+Settings come from a TOML file (`--config`, or SUBLET_CONFIG) and from environment variables: `SUBLET_` and the name in capitals. The
+environment overrides the file. Unknown settings are refused, to detect typing errors.
 """
 
 import os
@@ -16,11 +16,11 @@ from typing import Any
 
 
 class SettingsError(Exception):
-    """A setting is unknown or its value is wrong. The message names the setting and the values that it takes."""
+    """A setting is unknown or its value is invalid. The message names the setting and says what to give."""
 
 
 REMOVED = {"one_processor": "The operating system places every process on the processors."}
-"""Settings that earlier versions had, each with the reason why it is gone. They have no effect and cause a warning, not an error."""
+"""Removed settings, each with the reason of the removal. They have no effect, and cause a warning instead of an error."""
 
 KEY_ALGORITHMS = ("hmac-sha256", "hmac-sha384", "hmac-sha512")
 """The algorithms allowed for TSIG keys: SHA-256 or better (RFC 8945, section 6)."""
@@ -29,12 +29,12 @@ PORT_MAX = 65535
 _BOOLEANS = {"true": True, "yes": True, "on": True, "false": False, "no": False, "off": False}
 
 PRIMARY_KEY_VARIABLE = "SUBLET_PRIMARY_KEY_"
-"""The prefix of environment variables with the secret of a primary's key. The primary's name follows in capitals, `-` and `.` as `_`."""
+"""The prefix of environment variables with the secret of a primary's key. The primary's name follows, in capitals and with `_` for `-` and `.`."""
 
 
 @dataclass(frozen=True, slots=True)
 class PrimarySettings:
-    """A primary server: its address, and the key that signs updates. The key's secret is in a file or the environment."""
+    """A primary server: its address, and the key that signs updates. The key's secret is in `key_file` or in the environment."""
 
     name: str
     address: str
@@ -43,7 +43,7 @@ class PrimarySettings:
     key_algorithm: str = "hmac-sha256"
     key_file: str = ""
     batch_max: int = 100
-    """The most names in one UPDATE message."""
+    """The maximum number of names in an UPDATE message."""
 
     def __post_init__(self) -> None:
         place = f"primaries.{self.name}"
@@ -62,13 +62,13 @@ class PrimarySettings:
 
 
 def _setting(default: Any, description: str) -> Any:
-    """Return a field of `Settings` with its default and its meaning. docs/settings.md says more."""
+    """Return a field of `Settings` with its default and its description."""
     return field(default=default, metadata={"description": description})
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """All settings. Listen addresses are `host:port` (IPv6 as `[::1]:80`); port 0 picks a free one."""
+    """All settings. Listen addresses are `host:port` (IPv6 as `[::1]:80`). Port 0 means a free port."""
 
     database_url: str = _setting(
         "sqlite:///sublet.db",
@@ -76,100 +76,107 @@ class Settings:
     )
     database_may_lose_writes: bool = _setting(
         default=False,
-        description="Whether a PostgreSQL is accepted that has fsync, full_page_writes or synchronous_commit off.",
+        description="Accept a PostgreSQL with fsync, full_page_writes or synchronous_commit off.",
     )
     http_listen: str = _setting(
-        "127.0.0.1:8053", "Where the API listens, host:port; port 0 picks a free one."
+        "127.0.0.1:8053", "The listen address of the API, host:port; port 0: a free port."
     )
     http_connections_max: int = _setting(
-        1000, "Most connections of clients that a process of the API has at once."
+        1000, "The maximum number of concurrent client connections of an API process."
     )
     dns_listen: str = _setting(
         "127.0.0.1:5300",
-        "Where the built-in name server listens (UDP and TCP), host:port; port 0 picks a free one.",
+        "The listen address of the built-in name server (UDP and TCP), host:port; port 0: a free port.",
     )
     dns_addresses: str = _setting(
-        "", "Public addresses of the built-in name server, for apex nameservers inside a zone."
+        "",
+        "Public addresses of the built-in name server, for apex nameservers inside a zone, comma-separated.",
     )
     dns_servers: str = _setting(
-        "", "Where this host reaches the built-in name servers, host:port, with commas; empty: at dns_listen."
+        "",
+        "Addresses of the built-in name servers as seen from this host, host:port, comma-separated; empty: dns_listen.",
     )
     worker_status_listen: str = _setting(
-        "", "Where `sublet worker` serves /healthz, /readyz and /metrics; empty: nowhere."
+        "", "The listen address of /healthz, /readyz and /metrics of `sublet worker`; empty: not served."
     )
     dns_status_listen: str = _setting(
-        "", "Where `sublet dns` serves /healthz, /readyz and /metrics; empty: nowhere."
+        "", "The listen address of /healthz, /readyz and /metrics of `sublet dns`; empty: not served."
     )
     public_url: str = _setting(
         "",
-        "Where clients reach the service, without /api/v1, for the OpenAPI document; empty: the listen address.",
+        "The service's URL for clients, without /api/v1, for links and the OpenAPI document; empty: the listen address.",
     )
     signup: str = _setting(
         "invite",
-        "Who may open an account: open (anyone), invite (by `sublet user invite`, or by an organization's owner) or closed.",
+        "Sign-up: open (anyone), invite (by `sublet user invite`, or by an organization's owner) or closed.",
     )
     session_idle_hours: int = _setting(
-        24, "After how many hours without a request a session of a browser ends."
+        24, "Hours without a request until a browser's session ends (2 to 8760)."
     )
-    session_max_days: int = _setting(14, "How many days after its last sign-in a session of a browser ends.")
-    new_user_days: int = _setting(7, "How many days a user who signed up counts as new.")
-    new_user_free_quota: int = _setting(2, "How many free names a new user may have; at most free_quota.")
-    free_quota: int = _setting(5, "How many free names a user without an own quota may have.")
+    session_max_days: int = _setting(
+        14, "Days from the last sign-in until a browser's session ends (1 to 365)."
+    )
+    new_user_days: int = _setting(7, "Days after sign-up for which a user counts as new.")
+    new_user_free_quota: int = _setting(
+        2, "The maximum number of free names of a new user; at most free_quota."
+    )
+    new_user_withheld_modes: str = _setting(
+        "",
+        "Modes in which a new user can't register names yet (free, plus, premium, special), comma-separated.",
+    )
+    free_quota: int = _setting(5, "The maximum number of free names of a user without their own quota.")
     organizations_per_user: int = _setting(
-        3, "How many organizations a user may create; each has a free quota of its own. 0: none."
+        3, "The maximum number of organizations that a user can create. Each has its own free quota."
     )
     nameserver_changes_per_day: int = _setting(
-        300, "How many changes of its nameservers, glue and DS a name takes within 24 hours; 0: any number."
+        300,
+        "The maximum number of changes of a name's nameservers, glue and DS within 24 hours; 0: no limit.",
     )
     publish_wait_ms: int = _setting(
         1000,
-        "How long a change waits for its publication on a primary before it is answered, in milliseconds.",
+        "The maximum time that the response to a change waits for its publication on a primary, in milliseconds.",
     )
     rate_limits: bool = _setting(
         default=True,
-        description="Whether requests are limited, failed authentication and changes of one name included.",
+        description="Limit requests, including failed authentication and changes of a name.",
     )
-    rate_limit_read_per_minute: int = _setting(600, "Reading requests of one token in a minute.")
-    rate_limit_write_per_minute: int = _setting(120, "Changing requests of one token in a minute.")
+    rate_limit_read_per_minute: int = _setting(600, "Read requests per token and minute.")
+    rate_limit_write_per_minute: int = _setting(120, "Write requests per token and minute.")
     rate_limit_ticket_per_minute: int = _setting(
         20,
-        "Tickets and replies that one token may create in a minute; a refused request counts as a changing one.",
+        "New tickets and replies per token and minute. Refused requests count as write requests.",
     )
-    rate_limit_availability_per_minute: int = _setting(60, "GET /availability of one token in a minute.")
+    rate_limit_availability_per_minute: int = _setting(60, "GET /availability per token and minute.")
     rate_limit_address_per_minute: int = _setting(
-        1200, "Requests from one address (IPv6: one /64) in a minute, whatever their tokens."
+        1200, "Requests per address (IPv6: per /64) and minute, with all tokens."
     )
-    rate_limit_network_per_minute: int = _setting(
-        6000, "Requests from one network (/24, IPv6: /48) in a minute."
-    )
+    rate_limit_network_per_minute: int = _setting(6000, "Requests per network (/24, IPv6: /48) and minute.")
     rate_limit_failed_auth_per_minute: int = _setting(
-        30, "Requests with a bad token from one address in a minute."
+        30, "Requests with an invalid token per address and minute."
     )
     rate_limit_failed_auth_network_per_minute: int = _setting(
-        120, "Requests with a bad token from one network in a minute."
+        120, "Requests with an invalid token per network and minute."
     )
-    rate_limit_health_per_minute: int = _setting(
-        10, "Checks of delegations that one token may ask for in a minute."
-    )
+    rate_limit_health_per_minute: int = _setting(10, "Checks of delegations per token and minute.")
     health_checks: bool = _setting(
         default=False,
-        description="Whether the nameservers of names are checked. Queries then go to wherever registrants point their names.",
+        description="Check the nameservers of names. Queries then go to servers that registrants choose.",
     )
     health_resolver: str = _setting(
         "",
-        "The validating resolver that finds nameservers for checks, host:port; empty: referrals from the root are followed.",
+        "The validating resolver that finds nameservers for checks, host:port; empty: checks follow referrals from the root.",
     )
     health_root_hints: str = _setting(
-        "", "The addresses of the root servers for checks, with commas; empty: those of the Internet."
+        "", "Addresses of the root servers for checks, comma-separated; empty: the Internet's root servers."
     )
     health_allowed_networks: str = _setting(
-        "", "Networks with nameservers that checks may query although they aren't public, with commas."
+        "", "Networks that aren't public, but whose nameservers checks may query, comma-separated."
     )
     trusted_proxies: str = _setting(
         "", "Addresses of reverse proxies whose X-Forwarded-For is trusted, comma-separated."
     )
     mail_transport: str = _setting(
-        "log", "log (mail is only logged, not sent), print (to the terminal, for trying things out) or smtp."
+        "log", "log (mail is only logged, not sent), print (to the terminal, for trials) or smtp."
     )
     mail_from: str = _setting("", "The sender of mail: name@example.net, or Name <name@example.net>.")
     smtp_host: str = _setting("", "The mail server's name, as in its certificate.")
@@ -177,11 +184,11 @@ class Settings:
         587, "The mail server's port: usually 587 for starttls, 465 for tls, 25 for none."
     )
     smtp_security: str = _setting(
-        "starttls", "starttls, tls (from the first byte) or none; certificates are verified."
+        "starttls", "starttls, tls (from the first byte) or none. Certificates are verified."
     )
     smtp_username: str = _setting("", "The user name for the mail server; empty: no authentication.")
     smtp_password_file: str = _setting("", "The file with the password for the mail server.")
-    log_format: str = _setting("text", "text, for people, or json.")
+    log_format: str = _setting("text", "text or json.")
     log_level: str = _setting("info", "debug, info, warning or error.")
     site_name: str = _setting("Sublet", "The name of the registry on its pages.")
     site_color: str = _setting("#3451d1", "The colour of links and buttons on the pages, as #rrggbb.")
@@ -194,7 +201,7 @@ class Settings:
     site_imprint_url: str = _setting("", "The page of the imprint (https://…), for the foot of the pages.")
     primaries: tuple["PrimarySettings", ...] = _setting(
         (),
-        "The primary servers that platform domains may name: tables [primaries.NAME] of the settings file.",
+        "The primary servers for platform domains: tables [primaries.NAME] of the settings file.",
     )
 
     def __post_init__(self) -> None:
@@ -220,12 +227,13 @@ class Settings:
         _networks("health_allowed_networks", self.health_allowed_networks)
         for name in ("dns_addresses", "trusted_proxies", "health_root_hints"):
             _addresses(name, getattr(self, name))
+        _modes("new_user_withheld_modes", self.new_user_withheld_modes)
         for each in fields(self):
             value = getattr(self, each.name)
             if isinstance(value, int) and value < 0:
                 raise SettingsError(f"{each.name}: {value} is negative. Give 0 or more")
         if self.http_connections_max < 1:
-            raise SettingsError("http_connections_max: with 0 every client is refused. Give 1 or more")
+            raise SettingsError("http_connections_max: 0 would refuse every client. Give 1 or more")
         _in_range("session_idle_hours", self.session_idle_hours, 2, 8760)
         _in_range("session_max_days", self.session_max_days, 1, 365)
         _check_mail(self)
@@ -233,7 +241,12 @@ class Settings:
 
 
 DESCRIPTIONS: dict[str, str] = {each.name: each.metadata["description"] for each in fields(Settings)}
-"""The meaning of each setting, for `sublet settings`."""
+"""The description of each setting, for `sublet settings`."""
+
+
+def split_list(text: str) -> list[str]:
+    """Return the parts of a setting that are separated by commas."""
+    return [part.strip() for part in text.split(",") if part.strip()]
 
 
 def _one_of(name: str, value: str, allowed: tuple[str, ...]) -> None:
@@ -241,13 +254,18 @@ def _one_of(name: str, value: str, allowed: tuple[str, ...]) -> None:
         raise SettingsError(f"{name}: {value!r} is not one of {', '.join(allowed)}")
 
 
+def _modes(name: str, text: str) -> None:
+    for mode in split_list(text):
+        _one_of(name, mode, ("free", "plus", "premium", "special"))
+
+
 def _in_range(name: str, value: int, least: int, most: int) -> None:
     if not least <= value <= most:
-        raise SettingsError(f"{name}: {value} is not {least} to {most}")
+        raise SettingsError(f"{name}: {value} is out of range. Give {least} to {most}")
 
 
 def _addresses(name: str, text: str) -> None:
-    for part in (each.strip() for each in text.split(",") if each.strip()):
+    for part in split_list(text):
         try:
             ip_address(part)
         except ValueError:
@@ -257,7 +275,7 @@ def _addresses(name: str, text: str) -> None:
 
 
 def _networks(name: str, text: str) -> None:
-    for part in (each.strip() for each in text.split(",") if each.strip()):
+    for part in split_list(text):
         try:
             ip_network(part)
         except ValueError:
@@ -310,7 +328,7 @@ def parse_mail_from(text: str) -> tuple[str, str]:
     """Return the name (may be empty) and address of a sender, `name@example.net` or `Name <name@example.net>`.
 
     Raises:
-        SettingsError: the text is neither, or the address isn't ASCII, which not every server accepts.
+        SettingsError: the text has another form, or the address isn't ASCII. Some servers accept ASCII addresses only.
     """
     found = getaddresses([text])
     name, address = found[0] if len(found) == 1 else ("", "")
@@ -342,7 +360,7 @@ def parse_dns_servers(text: str) -> tuple[tuple[str, int], ...]:
         SettingsError: an entry isn't an IP address with a port of 1 to 65535.
     """
     found = []
-    for part in (each.strip() for each in text.split(",") if each.strip()):
+    for part in split_list(text):
         host, port = parse_listen("dns_servers", part)
         _addresses("dns_servers", host)
         if port == 0:
@@ -355,7 +373,7 @@ def parse_dns_servers(text: str) -> tuple[tuple[str, int], ...]:
 
 def public_dns_addresses(settings: Settings) -> tuple[str, ...]:
     """Return the addresses of apex nameservers inside a zone: `dns_addresses`, or the address in `dns_listen`."""
-    texts = [text.strip() for text in settings.dns_addresses.split(",") if text.strip()]
+    texts = split_list(settings.dns_addresses)
     try:
         given = [ip_address(text) for text in texts or [parse_listen("dns_listen", settings.dns_listen)[0]]]
     except ValueError:
@@ -369,12 +387,12 @@ def load_settings(
     *,
     warn: Callable[[str], None] = lambda _: None,
 ) -> Settings:
-    """Return the settings: the environment overrides the TOML file, and that overrides the defaults.
+    """Return the settings. The environment overrides the TOML file, and the file overrides the defaults.
 
-    Calls `warn` with a message for each removed setting that is still given.
+    Calls `warn` with a message for each removed setting.
 
     Raises:
-        SettingsError: the file can't be read, or a setting is unknown or its value is wrong.
+        SettingsError: the file can't be read, or a setting is unknown or its value is invalid.
     """
     environment = os.environ if environ is None else environ
     path = config or (Path(environment["SUBLET_CONFIG"]) if environment.get("SUBLET_CONFIG") else None)
@@ -389,7 +407,7 @@ def load_settings(
             values[name.removeprefix("SUBLET_").lower()] = text
     for name in values.keys() & REMOVED.keys():
         del values[name]
-        warn(f"{name}: this setting was removed and has no effect; delete it. {REMOVED[name]}")
+        warn(f"{name}: this setting was removed and has no effect. Delete it. {REMOVED[name]}")
     for name, value in values.items():
         if name not in types:
             raise SettingsError(f"unknown setting {name!r}. `sublet settings` lists all settings")
@@ -427,11 +445,11 @@ def _primary(name: str, table: Mapping[str, Any]) -> PrimarySettings:
 
 
 def _typed(name: str, value: Any, kind: Any) -> Any:
-    """Return the value of a setting in its type; the environment has texts for all types."""
+    """Return the value of a setting in its type. Values from the environment are always texts."""
     if kind is bool:
         found = _BOOLEANS.get(value) if isinstance(value, str) else value
         if not isinstance(found, bool):
-            raise SettingsError(f"{name}: {value!r} is neither true nor false. Give one of them")
+            raise SettingsError(f"{name}: {value!r} is not a boolean. Give true or false")
         return found
     if kind is int:
         found = int(value) if isinstance(value, str) and value.isascii() and value.isdigit() else value

@@ -1,8 +1,8 @@
 """Refusals: a class for each error code, in few categories.
 
-A refusal is a correct answer: it says what is wrong and what to do. Raising one inside a verb rolls back the transaction, so
-it changes nothing. Every other exception is a fault: logged in full, answered without details. `http/errors.py` maps
-categories to statuses and adds the codes that only HTTP has. docs/errors.md lists every code; a test compares it with this.
+A refusal is a correct answer that says what is wrong and what to do. A refusal inside a verb rolls back the transaction, so the verb changes
+nothing. Every other exception is a fault: it is logged in full and answered without details. `http/errors.py` maps categories to statuses
+and adds the codes that only HTTP has. docs/errors.md lists every code, and a test compares the list with the classes.
 """
 
 from collections.abc import Mapping, Sequence
@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 
 
 class Category(Enum):
-    """The kind of a refusal, which HTTP maps to a status and the command line to an exit code."""
+    """The kind of a refusal. HTTP maps it to a status."""
 
     MALFORMED = "malformed"
     UNAUTHENTICATED = "unauthenticated"
@@ -27,54 +27,54 @@ class Category(Enum):
 
 
 REFUSED, USAGE, UNAVAILABLE, FILES_CHANGED = 1, 2, 3, 4
-"""Exit codes of commands and processes that fail (docs/cli.md)."""
+"""The exit codes of commands and processes that fail (docs/cli.md)."""
 
 FIELD_CODES: dict[str, str] = {
     "required": "the field is missing",
     "too_long": "the text or the list is longer than allowed",
-    "value_invalid": "the value is of the right type, but not one of those allowed",
+    "value_invalid": "the value has the right type, but is not allowed",
     "label_required": "no label was given, neither as `label` nor inside `fqdn`",
     "label_invalid": "not a label by the rules of host names and IDNA",
     "label_too_short": "shorter than the platform domain's `label_length_min`",
-    "fqdn_mismatch": "`fqdn`, `label`, `domain` and `platform_domain_id` do not name the same name",
-    "platform_domain_required": "nothing selects a platform domain",
+    "fqdn_mismatch": "`fqdn`, `label`, `domain` and `platform_domain_id` contradict each other",
+    "platform_domain_required": "no field selects a platform domain",
     "registration_mode_invalid": "not one of free, plus, premium, special",
     "nameserver_invalid": "not a host name",
     "nameserver_duplicate": "the same nameserver twice",
-    "nameserver_cycle": "the nameservers can only be found through this very name",
-    "nameserver_unregistered": "the nameserver lies below a name of a platform domain that no user has registered",
+    "nameserver_cycle": "resolvers can find the nameservers only through the name itself",
+    "nameserver_unregistered": "the nameserver is below an unregistered name of a platform domain",
     "too_many_nameservers": "more than the platform domain's `nameservers_max`",
     "too_few_nameservers": "fewer than the platform domain's `nameservers_min`",
-    "glue_required": "a nameserver at or below the own name has no glue address",
-    "glue_not_allowed": "glue for a host that is not a nameserver at or below the own name",
+    "glue_required": "a nameserver at or below the name itself has no glue address",
+    "glue_not_allowed": "glue for a host that is not a nameserver at or below the name itself",
     "glue_not_public": "the address is not globally reachable",
-    "glue_invalid": "not an address, or an entry without one",
-    "ds_invalid": "not a DS record or DNSKEY that can be used",
+    "glue_invalid": "not an address, or an entry without an address",
+    "ds_invalid": "not a usable DS record or DNSKEY",
     "ds_without_nameservers": "DS records without nameservers",
     "too_many_ds_records": "more than eight DS records",
-    "coupon_invalid": "no such coupon, or it is over, used up or not yet valid",
-    "coupon_not_applicable": "the coupon is good, but not for this",
-    "exceeds_token": "the token of the request may not do this, so it can't let another token do it",
-    "ticket_subdomain_invalid": "the ticket's subdomain is not one of the user's own",
+    "coupon_invalid": "the coupon does not exist, has expired, is used up or not yet valid",
+    "coupon_not_applicable": "the coupon is valid, but not for this operation",
+    "exceeds_token": "the new token would have permissions that the token of the request lacks",
+    "ticket_subdomain_invalid": "the user has no such subdomain",
 }
-"""The codes of single fields inside `validation_failed` and `invalid_request`, with their meaning."""
+"""The codes of single fields in `validation_failed` and `invalid_request`, with their meaning."""
 
 MALFORMED_FIELD_CODES: dict[str, str] = {
-    "unknown_field": "the service knows no such member or query parameter",
+    "unknown_field": "the member or query parameter is unknown",
     "duplicate_field": "the member or query parameter is given more than once",
-    "wrong_type": "the value is of another JSON type than the field takes",
-    "unknown_value": "the query parameter takes other values",
+    "wrong_type": "the value has the wrong JSON type",
+    "unknown_value": "the query parameter doesn't take this value",
 }
-"""The codes of single fields inside `invalid_request` (400), with their meaning."""
+"""The codes of single fields in `invalid_request` (400), with their meaning."""
 
 
 FIELD_ERRORS_MAX = 50
-"""Most wrong fields that a refusal lists; a body of 64 KiB can have about ten thousand."""
+"""The maximum number of wrong fields in a refusal. A body of 64 KiB can have about ten thousand."""
 
 
 @dataclass(frozen=True, slots=True)
 class FieldError:
-    """One wrong field: its name (`nameservers[1]`, `glue[0].ipv4`), a code of `FIELD_CODES`, a sentence."""
+    """A wrong field: its name (`nameservers[1]`, `glue[0].ipv4`), a code of `FIELD_CODES`, and a sentence."""
 
     field: str
     code: str
@@ -86,12 +86,12 @@ class FieldError:
 
 
 class FieldErrors(list[FieldError]):
-    """Wrong fields in their order: at most `FIELD_ERRORS_MAX` of them. `omitted` counts the others."""
+    """The first `FIELD_ERRORS_MAX` wrong fields in their order. `omitted` is the number of further wrong fields."""
 
     omitted = 0
 
     def is_full(self) -> bool:
-        """True if further errors are only counted."""
+        """True if `add` only counts further errors."""
         return len(self) >= FIELD_ERRORS_MAX
 
     def add(self, field: str, code: str, message: str) -> None:
@@ -105,8 +105,8 @@ class FieldErrors(list[FieldError]):
 class Refusal(Exception):  # noqa: N818 - a refusal is a correct answer, not an error
     """The base of all refusals.
 
-    `message` says what is wrong and what to do; docs/errors.md lists the `details` of each code. `errors` has at most
-    `FIELD_ERRORS_MAX` wrong fields, and `details.errors_omitted` counts the others. `quote` is the price of a paid operation.
+    `message` says what is wrong and what to do. docs/errors.md lists the `details` of each code. `errors` has up to `FIELD_ERRORS_MAX`
+    wrong fields, and `details.errors_omitted` is the number of further wrong fields. `quote` is the quote of a paid operation.
     `retry_after_seconds` is for LIMITED and UNAVAILABLE.
     """
 
@@ -114,7 +114,7 @@ class Refusal(Exception):  # noqa: N818 - a refusal is a correct answer, not an 
     category: ClassVar[Category]
 
     def __init_subclass__(cls, code: str | None = None, category: Category | None = None) -> None:
-        """Store the code and category of a class; a subclass of a refusal may inherit both."""
+        """Store the code and category of a class. Without them, a subclass inherits both."""
         if code is not None and category is not None:
             cls.code, cls.category = code, category
 
@@ -140,11 +140,11 @@ class Refusal(Exception):  # noqa: N818 - a refusal is a correct answer, not an 
 
 
 class InvalidJson(Refusal, code="invalid_json", category=Category.MALFORMED):
-    """The body is not one JSON object in UTF-8 within the limits of depth and numbers."""
+    """The body is not a JSON object in UTF-8 within the limits of depth and numbers."""
 
 
 class InvalidRequest(Refusal, code="invalid_request", category=Category.MALFORMED):
-    """A member or query parameter is unknown, duplicate or of the wrong type; or a header is malformed."""
+    """A member or query parameter is unknown, duplicate or has the wrong type, or a header is malformed."""
 
 
 class InvalidCursor(Refusal, code="invalid_cursor", category=Category.MALFORMED):
@@ -168,172 +168,175 @@ class TokenRevoked(Refusal, code="token_revoked", category=Category.UNAUTHENTICA
 
 
 class SessionInvalid(Refusal, code="session_invalid", category=Category.UNAUTHENTICATED):
-    """The session in the cookie has ended or expired; the answer deletes the cookie."""
+    """The session in the cookie has ended or expired. The response deletes the cookie."""
 
 
 class SessionRequired(Refusal, code="session_required", category=Category.FORBIDDEN):
-    """Only a browser that is signed in may do this, a token may not."""
+    """Only a signed-in browser may do this. A token may not."""
 
 
 class SignInRequired(Refusal, code="sign_in_required", category=Category.FORBIDDEN):
-    """This needs a sign-in within the last ten minutes; `details` has `limit_seconds` and `how`, the ways that count."""
+    """This needs a sign-in within the last ten minutes. `details` has `limit_seconds` and `how`, the accepted ways to sign in."""
 
 
 class OriginRefused(Refusal, code="origin_refused", category=Category.FORBIDDEN):
-    """A browser sent the request from a page of another site, or didn't say from where."""
+    """A browser sent the request from a page of another site, or without its origin."""
 
 
 class InsufficientScope(Refusal, code="insufficient_scope", category=Category.FORBIDDEN):
-    """The token lacks a scope; `details.required_scope` names it."""
+    """The token lacks the scope `details.required_scope`."""
 
 
 class InsufficientRole(Refusal, code="insufficient_role", category=Category.FORBIDDEN):
-    """The user's role in the organization doesn't allow this; `details.role` is the role, `details.required_scope` the scope that it lacks."""
+    """The user's role in the organization, `details.role`, lacks the scope `details.required_scope`."""
 
 
 class TokenRestricted(Refusal, code="token_restricted", category=Category.FORBIDDEN):
-    """The token is restricted to other networks or names, or would spend more than its `daily_credits`; `details.restriction` says which."""
+    """The token is restricted to other networks or names, or would exceed its `daily_credits`. `details.restriction` names the restriction."""
 
 
 class AccountSuspended(Refusal, code="account_suspended", category=Category.FORBIDDEN):
-    """A suspended user may read and open tickets, nothing else."""
+    """The user is suspended, and can only read, and open tickets."""
 
 
 class PaymentConfirmationRequired(Refusal, code="payment_confirmation_required", category=Category.PAYMENT):
-    """Credits are needed and `confirm` is not true; `quote` says what it costs (spec, part 3, rule 4)."""
+    """The operation costs credits and `confirm` is not true. `quote` has the price (spec, part 3, rule 4)."""
 
 
 class InsufficientCredits(Refusal, code="insufficient_credits", category=Category.PAYMENT):
-    """Confirmed, but the balance is short; `quote` says by how much."""
+    """The operation is confirmed, but the balance is too low. `quote.shortfall` is the difference."""
 
 
 class PriceChanged(Refusal, code="price_changed", category=Category.CONFLICT):
-    """The price is above `max_credits`; `quote` is a fresh one. Nothing was charged."""
+    """The price is above `max_credits`. `quote` has the new price. Nothing was charged."""
 
 
 class RegistrationModeNotAllowed(Refusal, code="registration_mode_not_allowed", category=Category.FORBIDDEN):
-    """The mode is `admin`, is not offered here, or does not fit the label's class."""
+    """The mode is `admin`, is not offered here, does not fit the label's class, or is one that a new account may not use yet."""
 
 
 class FreeQuotaExceeded(Refusal, code="free_quota_exceeded", category=Category.FORBIDDEN):
-    """All free names of the user's quota are in use; `details` has `limit` and `used`."""
+    """The user's free quota is used up. `details` has `limit` and `used`."""
 
 
 class SignUpClosed(Refusal, code="signup_closed", category=Category.FORBIDDEN):
-    """This registry takes no sign-ups: its operator invites users, or adds them."""
+    """The registry takes no sign-ups. The operator invites or adds users."""
 
 
 class RegistrationClosed(Refusal, code="registration_closed", category=Category.FORBIDDEN):
-    """The platform domain takes no new registrations."""
+    """The platform domain takes no registrations, or closes."""
 
 
 class SubdomainNotFound(Refusal, code="subdomain_not_found", category=Category.MISSING):
-    """No such subdomain of this user; for its former owner `details` describes the name in the trash."""
+    """The user has no such subdomain. If it is in the user's trash, `details` describes it."""
 
 
 class PlatformDomainNotFound(Refusal, code="platform_domain_not_found", category=Category.MISSING):
-    """No such platform domain that this user can see."""
+    """The user can see no such platform domain."""
 
 
 class TicketNotFound(Refusal, code="ticket_not_found", category=Category.MISSING):
-    """No such ticket of this user."""
+    """The user has no such ticket."""
 
 
 class TokenNotFound(Refusal, code="token_not_found", category=Category.MISSING):
-    """No such token of this user, or one that may do more than the token of the request."""
+    """The user has no such token, or it may do more than the token of the request."""
 
 
 class TransferNotFound(Refusal, code="transfer_not_found", category=Category.MISSING):
-    """No such transfer of a name that this user sent, or that is addressed to it."""
+    """No such transfer was sent by the user or is addressed to the user."""
 
 
 class OrganizationNotFound(Refusal, code="organization_not_found", category=Category.MISSING):
-    """No such organization of this user, or no such member or invitation in it."""
+    """The user has no such organization, or the organization has no such member or invitation."""
 
 
 class SessionNotFound(Refusal, code="session_not_found", category=Category.MISSING):
-    """No such session of this user."""
+    """The user has no such session."""
 
 
 class PasskeyNotFound(Refusal, code="passkey_not_found", category=Category.MISSING):
-    """No such passkey of this user."""
+    """The user has no such passkey."""
 
 
 class NotFound(Refusal, code="not_found", category=Category.MISSING):
-    """No object of the command line, or no path of the API, has this name."""
+    """There is no such object (command line), or no such path (API)."""
 
 
 class SubdomainUnavailable(Refusal, code="subdomain_unavailable", category=Category.CONFLICT):
     """The name can't be registered now.
 
-    `details.reason` is taken, reserved, in_trash or cooling_off; `details.owned` tells whether the asking user holds it.
+    `details.reason` is taken, reserved, in_trash or cooling_off. `details.owned` is true if the user holds the name.
     """
 
 
 class TicketClosed(Refusal, code="ticket_closed", category=Category.CONFLICT):
-    """A closed ticket cannot be replied to (spec, part 3, rule 3)."""
+    """The ticket is closed and takes no replies (spec, part 3, rule 3)."""
 
 
 class NameserverRequired(Refusal, code="nameserver_required", category=Category.CONFLICT):
-    """A retry needs nameserver 1 (spec, part 3, rule 2), and a check too."""
+    """A retry or check needs nameserver 1 (spec, part 3, rule 2)."""
 
 
 class RetryNotAvailable(Refusal, code="retry_not_available", category=Category.CONFLICT):
-    """A retry is only possible after a provisioning failure (spec, part 3, rule 2)."""
+    """Provisioning has not failed, so it can't be retried (spec, part 3, rule 2)."""
 
 
 class RenewalNotAvailable(Refusal, code="renewal_not_available", category=Category.CONFLICT):
-    """The renewal window is not open, or only the operator renews the name; `details` has `opens_at` (null then), `expires_at`, `last_renewed_at`."""
+    """The renewal window is not open, or only the operator renews the name.
+
+    `details` has `opens_at` (null if only the operator renews the name), `expires_at` and `last_renewed_at`.
+    """
 
 
 class SubdomainSuspended(Refusal, code="subdomain_suspended", category=Category.CONFLICT):
-    """The operator suspended the name, for the reason in the message."""
+    """The operator suspended the name. The message has the reason."""
 
 
 class TransferPending(Refusal, code="transfer_pending", category=Category.CONFLICT):
-    """The name is offered to another person already; `details.transfer_id` says by which transfer."""
+    """The name is offered already, by the transfer `details.transfer_id`."""
 
 
 class Conflict(Refusal, code="conflict", category=Category.CONFLICT):
-    """The state of the object does not allow this; the message names the state."""
+    """The state of the object does not allow this. The message names the state."""
 
 
 class ValidationFailed(Refusal, code="validation_failed", category=Category.INVALID):
-    """Fields are missing or have invalid values of the right type; `errors` lists them."""
+    """Fields are missing or have invalid values of the right type. `errors` lists them."""
 
 
 class DelegationBroken(Refusal, code="delegation_broken", category=Category.INVALID):
-    """The platform domain requires delegations that work, and no nameserver works; `details.findings` has the codes."""
+    """The platform domain requires working delegations, and no nameserver works. `details.findings` has the codes."""
 
 
 class RateLimited(Refusal, code="rate_limited", category=Category.LIMITED):
-    """Too many requests of this class, changes of this name, or requests of this kind at once; `Retry-After` says when to ask again."""
+    """Too many requests of a class, changes of a name, or concurrent requests. `Retry-After` says when to try again."""
 
 
 class Unavailable(Refusal, code="unavailable", category=Category.UNAVAILABLE):
-    """The database can't be reached or written, or too many requests query the name servers, now; nothing was changed."""
+    """The database can't be reached or written now, or too many requests query the name servers. Nothing was changed."""
 
 
 class FilesChanged(Unavailable):
-    """The files of the SQLite database were changed while a process served it, so the process has ended."""
+    """The files of the SQLite database were changed while a process had it open, so the process has ended."""
 
 
 class ClockImplausible(Refusal, code="clock_implausible", category=Category.UNAVAILABLE):
-    """The clock is more than 400 days ahead of the newest stored instant, or a day behind it, so it gives no dates."""
+    """The clock is more than 400 days ahead of the last sweep, or more than a day behind, so dates could be wrong."""
 
 
 def check_one_of(field: str, text: str | None, allowed: Sequence[str]) -> list[FieldError]:
-    """Return the error in a field that takes one of a few values: `value_invalid`. None means that it was not given."""
+    """Return the error `value_invalid` if a text is not one of the allowed values. None means that the field was not given."""
     if text is None or text in allowed:
         return []
     return [FieldError(field, "value_invalid", f"Give one of {', '.join(allowed)}.")]
 
 
 def validation_failed(errors: Sequence[FieldError], omitted: int = 0) -> ValidationFailed:
-    """Return the refusal with these wrong fields. Its message is the first one's, after their number if there are several."""
+    """Return the refusal with these wrong fields. Its message is about the first field, and has their number if there are several."""
     first = errors[0]
     sentence = f"{first.field}: {first.message}"
     count = len(errors) + omitted
     if count > 1:
-        sentence = f"{count} fields need a change; the first: {sentence}"
+        sentence = f"{count} fields are wrong. The first is {sentence}"
     return ValidationFailed(sentence, errors=errors, errors_omitted=omitted)

@@ -241,7 +241,7 @@ def test_a_restored_registry_takes_the_place_owner_and_mode_of_the_old_one(tmp_p
     (elsewhere / "sublet.db-wal").write_bytes(b"of another registry")  # must never be read into this one
     shown = run(url, "restore", file)
     assert "kept" not in shown
-    assert "after 2026-03-01T12:00:00Z are not in it" in shown
+    assert "changes made after 2026-03-01T12:00:00Z. Now run:" in shown
     assert mode(elsewhere / "sublet.db") == 0o600
     assert held(elsewhere / "sublet.db") == held(file)
     assert len(list(elsewhere.glob("sublet.db.before-restore-*-wal"))) == 1

@@ -62,7 +62,7 @@ def test_a_new_registry_gets_a_user_a_token_a_domain_and_credits(tmp_path: Path)
     url = databases.registry_address(tmp_path)
     missing = run(url, "user", "list")
     assert (missing.returncode, missing.stdout) == (3, "")
-    assert "run `sublet init`" in missing.stderr
+    assert "Run `sublet init`" in missing.stderr
     assert not (tmp_path / "registry.db").exists()
     assert answer(url, "init") == {"before": None, "after": needed_revision()}
     assert answer(url, "init") == {"before": needed_revision(), "after": needed_revision()}
@@ -96,7 +96,7 @@ def test_a_refusal_is_a_sentence_and_exit_code_1(tmp_path: Path) -> None:
     before = registry.rows()
     plain = run(registry.url, "credits", "adjust", ANNA, "-91")
     assert (plain.returncode, plain.stdout) == (1, "")
-    assert re.fullmatch(r"sublet: The balance .* can't be deducted\. Take less\.\n", plain.stderr)
+    assert re.fullmatch(r"sublet: The balance .* can't be deducted\. Deduct less\.\n", plain.stderr)
     told = run(registry.url, "user", "add", "x", "--name", " ", "--json")
     refused = json.loads(told.stdout)
     assert (told.returncode, refused["ok"], refused["error"]) == (1, False, "validation_failed")
@@ -138,7 +138,7 @@ def test_the_doctor_shows_the_first_violations_of_a_kind_and_all_with_json(tmp_p
     assert shown.returncode == 1
     of_kind = [line for line in shown.stdout.splitlines() if "audit_is_past" in line]
     assert len(of_kind) == 21
-    assert "it is of 2099-09-23 10:57 UTC, in the future" in of_kind[0]
+    assert "its time is in the future: 2099-09-23 10:57 UTC" in of_kind[0]
     assert of_kind[-1].split(None, 1)[1].strip() == "… and 5 more"
     told = json.loads(run(registry.url, "doctor", "--json").stdout)
     assert [each["invariant"] for each in told["violations"]].count("audit_is_past") == 25

@@ -39,7 +39,7 @@ def test_a_user_is_deleted_and_the_answer_says_what_remains(tmp_path: Path) -> N
     assert "Give --yes to do it." in run(url, "user", "delete", ANNA, "--trash-names", code=1)
     said = run(url, "user", "delete", ANNA, "--trash-names", "--yes")
     assert "The user 1 is deleted: 2 names to the trash, 90 credits forfeited." in said
-    assert "- 3 transfers: the ledger must add up." in said
+    assert "- 3 transfers, because the ledger must balance." in said
     assert [each["email"] for each in answer(url, "user", "list")] == [BOB]
     assert answer(url, "user", "show", "1")["name"] == "Deleted user"
     run(url, "user", "add", ANNA, "--name", "Anna")

@@ -157,7 +157,7 @@ def test_a_change_that_is_not_published_yet_is_told_as_the_reason(outage: Outage
         found = seen(shop, user, fqdn)
         assert found["published"] is None
         assert found["servers"][0]["difference"] == (
-            f"There is no delegation of {fqdn}; the last change of the name is not published yet, which may be why."
+            f"There is no delegation of {fqdn}; the reason may be that the last change of the name is not published yet."
         )
         assert found["summary"].endswith("ask again in a few seconds.")
     wait_until(lambda: seen(shop, user, fqdn)["in_agreement"])
@@ -221,7 +221,7 @@ def test_secondaries_that_give_no_answer_are_entries(outage: Outage) -> None:
         found = seen(shop, user, fqdn)
     assert [(each["server"], each["role"], each["error"]) for each in found["servers"]] == [
         ("ns1.example.test", "primary", None),
-        ("ns2.else.example", "secondary", "It can't be reached."),
+        ("ns2.else.example", "secondary", "The name server can't be reached."),
         ("ns3.else.example", "secondary", "It did not answer in time."),
     ]
     for each in found["servers"][1:]:
@@ -346,7 +346,7 @@ def test_a_nameserver_that_can_not_be_found_and_unusual_ds_records_are_warned_of
     ed448, sha384, not_there = warnings(added)
     assert "ED448" in ed448
     assert "SHA-384" in sha384
-    assert not_there == f"The nameserver ns1.{other} can't be found: {other} is not in the DNS."
+    assert not_there == f"The nameserver ns1.{other} doesn't resolve: {other} is not in the DNS."
 
 
 def test_a_nameserver_below_a_name_that_is_not_registered_is_refused(shop: RunningService) -> None:

@@ -10,12 +10,18 @@ import httpx
 import pytest
 from sqlalchemy import select
 
+from sublet.accounts.users import add_user
+from sublet.db import Tx
 from sublet.http.session_cookie import COOKIE
 from sublet.mail.store import mails
 from sublet.organizations.accept_invitation import opens_accounts
+from sublet.organizations.invite_member import OF_ORGANIZATION_PER_DAY, TO_ADDRESS_PER_DAY
+from support.alike import compare_times
 from support.browsers import signed_in
 from support.error_triggers import fresh, newcomer
 from support.open_registry import opened
+from support.registry import OPERATOR
+from support.repetitions import share
 from support.running_service import Registrant, RunningService
 
 ORGANIZATION = ["id", "name", "slug", "role", "created_at"]
@@ -265,3 +271,27 @@ def test_a_session_of_a_suspended_user_or_a_former_member_does_nothing_for_the_o
     service.call(ada, "DELETE", f"/organizations/{chosen}/members/{bob.id}", {})
     refusal = browser.call("GET", "/credits", sublet_organization=chosen)
     assert refused(refusal) == (404, "organization_not_found")
+
+
+TRIES = share(50, whole=200)
+
+
+def test_invitations_do_not_tell_whether_an_address_has_an_account(service: RunningService) -> None:
+    def add_users(tx: Tx) -> None:
+        for number in range(0, TRIES, TO_ADDRESS_PER_DAY):
+            add_user(tx, OPERATOR, f"known{number}@example.org", "Known")
+
+    service.write(add_users)
+    owners = [newcomer(service) for _ in range(-(-2 * TRIES // OF_ORGANIZATION_PER_DAY))]
+    paths = [f"/organizations/{create(service, each)['id']}/invitations" for each in owners]
+
+    def ask(kind: str, number: int) -> httpx.Response:
+        turn = 2 * number // OF_ORGANIZATION_PER_DAY
+        email = f"{kind}{number - number % TO_ADDRESS_PER_DAY}@example.org"
+        return service.call(owners[turn], "POST", paths[turn], {"email": email, "role": "viewer"})
+
+    seen = set()
+    for answer in compare_times(ask, TRIES):
+        invitation = answer.json()["invitation"]
+        seen.add((answer.status_code, tuple(invitation), invitation["role"], str(sorted(answer.headers))))
+    assert len(seen) == 1

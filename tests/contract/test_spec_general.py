@@ -48,6 +48,7 @@ def test_part_4_the_routes_are_those_of_the_spec_and_the_extensions() -> None:
         ("PATCH", "/me"),
         ("POST", "/me/email"),
         ("GET", "/sessions"),
+        ("DELETE", "/sessions"),
         ("DELETE", "/sessions/{id}"),
         ("GET", "/passkeys"),
         ("POST", "/passkeys"),

@@ -57,31 +57,31 @@ def test_platform_domain_by_domain(shop: RunningService, ada: Registrant) -> Non
         (
             {"domain": "exampel.test"},
             (
-                "There is no platform domain `exampel.test`. Did you mean `example.test`? GET /platform-domains lists those that "
+                "There is no platform domain `exampel.test`. Did you mean `example.test`? GET /platform-domains lists the platform domains that "
                 "you can use."
             ),
         ),
         (
             {"domain": " example.test"},
             (
-                "There is no platform domain ` example.test`. It begins or ends with a space; remove that. Did you mean "
-                "`example.test`? GET /platform-domains lists those that you can use."
+                "There is no platform domain ` example.test`. Remove the space at the beginning or end. Did you mean "
+                "`example.test`? GET /platform-domains lists the platform domains that you can use."
             ),
         ),
         (
             {"fqdn": "blog.example.test "},
             (
-                "`blog.example.test ` lies under no platform domain. It begins or ends with a space; remove that. Did you mean "
-                "`example.test`? GET /platform-domains lists those that you can use."
+                "`blog.example.test ` is not below a platform domain. Remove the space at the beginning or end. Did you mean "
+                "`example.test`? GET /platform-domains lists the platform domains that you can use."
             ),
         ),
         (
             {"domain": "elsewhere.invalid"},
-            "There is no platform domain `elsewhere.invalid`. GET /platform-domains lists those that you can use.",
+            "There is no platform domain `elsewhere.invalid`. GET /platform-domains lists the platform domains that you can use.",
         ),
         (
             {"platform_domain_id": 777777},
-            "There is no platform domain with the id 777777. GET /platform-domains lists those that you can use.",
+            "There is no platform domain with the id 777777. GET /platform-domains lists the platform domains that you can use.",
         ),
     ],
     ids=lambda each: str(each)[:30],

@@ -1,4 +1,4 @@
-"""Every route with a token that is restricted in each way, suspended, expired and rotated: nothing is done, and nothing leaks.
+"""Every route with a token that is restricted in each way, suspended, expired and rotated, and with such a session: nothing is done or leaks.
 
 The matrix comes from the route table, so it has every new route.
 """
@@ -16,9 +16,10 @@ import pytest
 from sublet.http.endpoints import Endpoint, takes_body
 from sublet.http.routes import ENDPOINTS
 from sublet.restrictions import SCOPES
+from support.browsers import Browser, signed_in
 from support.error_triggers import newcomer
 from support.open_registry import opened
-from support.running_service import Registrant, RunningService
+from support.running_service import Registrant, RunningService, running_service
 from support.serve_process import wait_until
 
 HIDDEN = "concealed"
@@ -28,9 +29,11 @@ OUTSIDE = f"{HIDDEN}.example.test"
 OTHER = f"{HIDDEN}2.strict.test"
 NOT_COMPARED = frozenset({"date", "ratelimit", "ratelimit-policy"})
 BY_TOKEN = [each for each in ENDPOINTS if not each.needs_session]
+every_endpoint = pytest.mark.parametrize("endpoint", ENDPOINTS, ids=lambda endpoint: endpoint.name)
 each_endpoint = pytest.mark.parametrize("endpoint", BY_TOKEN, ids=lambda endpoint: endpoint.name)
 BODIES: dict[str, dict[str, Any]] = {"reply": {"message": "mine?"}, "set_auto_renew": {"enabled": False}}
 LOAD = 150
+ALLOWED_TO_SUSPENDED = {"open_ticket", "end_session", "end_other_sessions", "stop_recovery"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +44,7 @@ class World:
     ada: Registrant
     paths: dict[str, list[str]]
     tokens: dict[str, str]
+    browsers: dict[str, Browser]
 
 
 def issue(service: RunningService, who: Registrant, *words: str) -> dict[str, Any]:
@@ -73,7 +77,9 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
         }
         made = service.call(ada, "POST", "/organizations", {"name": HIDDEN}).json()["organization"]
         paths["organizations"] = [str(made["id"]), str(ada.organization["id"]), "777777"]
+        other = service.call(ada, "POST", "/organizations", {"name": "Other"}).json()["organization"]
         tokens = {
+            "organization": service.token_for(ada, other["id"]),
             "name": issue(service, ada, "--only-name", SEEN)["token"],
             "domain": issue(service, ada, "--only-name", SEEN, "--only-domain", "example.test")["token"],
             "network": issue(service, ada, "--only-network", "192.0.2.0/24")["token"],
@@ -94,23 +100,33 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
         body = {"name": "short", "scopes": list(SCOPES), "expires_at": soon}
         tokens["expired"] = service.call(ada, "POST", "/tokens", body).json()["secret"]
         wait_until(lambda: service.call(tokens["expired"], "GET", "/me").status_code == 401, 60)
-        yield World(service, ada, paths, tokens)
+        yield World(service, ada, paths, tokens, _browsers(service, suspended))
 
 
-def send(world: World, endpoint: Endpoint, token: str, **headers: str) -> httpx.Response:
+def _browsers(service: RunningService, suspended: Registrant) -> dict[str, Browser]:
+    """Return a browser with an ended session, one with the secret before a second sign-in, and that of a suspended user."""
+    ann = newcomer(service)
+    ended, signed_in_twice = signed_in(service, ann.email), signed_in(service, ann.email)
+    signed_in(service, ann.email, signed_in_twice)
+    assert ended.call("DELETE", "/sessions/current", {}).status_code == 200
+    return {"ended": ended, "rotated": signed_in_twice, "suspended": signed_in(service, suspended.email)}
+
+
+def send(world: World, endpoint: Endpoint, who: str | Browser, **headers: str) -> httpx.Response:
     """Send a request about a missing name, ticket, token or organization."""
     path = re.sub(r"{\w+}", "777777", endpoint.path.replace("{fqdn}", "absent.example.test"))
     query = f"?fqdn=new.{SEEN.partition('.')[2]}" if endpoint.path == "/availability" else ""
-    return world.service.call(
-        token, endpoint.method, path + query, {} if takes_body(endpoint) else None, **headers
-    )
+    body: dict[str, Any] | None = {} if takes_body(endpoint) else None
+    if isinstance(who, Browser):
+        return who.call(endpoint.method, path + query, body, **headers)
+    return world.service.call(who, endpoint.method, path + query, body, **headers)
 
 
 def refused(answer: httpx.Response, status: int, code: str) -> None:
     assert (answer.status_code, answer.json()["error"]) == (status, code), answer.text
 
 
-@each_endpoint
+@every_endpoint
 def test_network(world: World, endpoint: Endpoint) -> None:
     token = world.tokens["network"]
     for address in ("", "198.51.100.7", "192.0.3.1", "2001:db8::1", "nonsense"):
@@ -125,9 +141,16 @@ def test_network(world: World, endpoint: Endpoint) -> None:
     ("ended", "code"),
     [("expired", "token_expired"), ("revoked", "token_revoked"), ("rotated", "token_invalid")],
 )
-@each_endpoint
+@every_endpoint
 def test_ended_secrets(world: World, endpoint: Endpoint, ended: str, code: str) -> None:
     refused(send(world, endpoint, world.tokens[ended]), 401, code)
+
+
+@every_endpoint
+def test_ended_sessions(world: World, endpoint: Endpoint) -> None:
+    """Signed out, and the secret from before a second sign-in."""
+    for ended in ("ended", "rotated"):
+        refused(send(world, endpoint, world.browsers[ended]), 401, "session_invalid")
 
 
 @each_endpoint
@@ -140,14 +163,15 @@ def test_scope(world: World, endpoint: Endpoint) -> None:
         refused(answer, 403, "insufficient_scope")
 
 
-@pytest.mark.parametrize("kind", ["name", "domain"])
+@pytest.mark.parametrize("kind", ["name", "domain", "organization"])
 @each_endpoint
-def test_names_and_domains(world: World, endpoint: Endpoint, kind: str) -> None:
+def test_names_domains_and_other_organizations(world: World, endpoint: Endpoint, kind: str) -> None:
     """What the token is not for answers as what doesn't exist, byte for byte, and no list has it."""
     token = world.tokens[kind]
     if "{" not in endpoint.path:
         answer = send(world, endpoint, token)
-        assert HIDDEN not in answer.text
+        # A token for an organization is for all platform domains.
+        assert HIDDEN not in answer.text or (kind, endpoint.name) == ("organization", "platform_domains")
         return
     noun = endpoint.path.removeprefix("/support").split("/")[1]
     parameter = "{fqdn}" if noun == "subdomains" else "{id}"
@@ -235,16 +259,20 @@ def test_a_repeated_request_of_another_token_is_not_shown_to_a_restricted_one(wo
     refused(answer, 422, "idempotency_key_reused")
 
 
-@each_endpoint
+@every_endpoint
 def test_suspended(world: World, endpoint: Endpoint) -> None:
-    """A suspended user's tokens may read and open tickets, nothing else."""
-    answer = send(world, endpoint, world.tokens["suspended"])
-    if endpoint.method == "GET" or endpoint.name == "open_ticket":
-        assert answer.status_code in (200, 404, 422), answer.text
-    elif endpoint.name == "set_auto_renew":
-        assert answer.status_code == 422  # a missing member comes first
-    else:
-        refused(answer, 403, "account_suspended")
+    """A suspended user may read, open tickets, and end sessions and a recovery, nothing else."""
+    senders: list[str | Browser] = [world.browsers["suspended"]]
+    if not endpoint.needs_session:
+        senders.append(world.tokens["suspended"])
+    for who in senders:
+        answer = send(world, endpoint, who)
+        if endpoint.method == "GET" or endpoint.name in ALLOWED_TO_SUSPENDED:
+            assert answer.status_code in (200, 404, 409, 422), answer.text
+        elif endpoint.name == "set_auto_renew":
+            assert answer.status_code == 422  # a missing member comes first
+        else:
+            refused(answer, 403, "account_suspended")
 
 
 def test_no_token_does_what_needs_a_session(world: World) -> None:
@@ -254,10 +282,14 @@ def test_no_token_does_what_needs_a_session(world: World) -> None:
                 refused(send(world, endpoint, token), 403, "session_required")
 
 
-def test_rotation_under_load_loses_no_request(world: World) -> None:
+def test_rotation_under_load_loses_no_request(database_url: str) -> None:
     """Clients that take over the new secret within the overlap are never refused."""
-    service = world.service
-    issued = issue(service, newcomer(service, free_quota="1000"))
+    with running_service(database_url) as service:
+        _rotate_under_load(service, issue(service, service.add_user()))
+        assert service.doctor() == []
+
+
+def _rotate_under_load(service: RunningService, issued: dict[str, Any]) -> None:
     secret: list[str] = [issued["token"]]
     statuses: list[int] = []
     stop = threading.Event()

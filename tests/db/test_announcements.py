@@ -191,7 +191,7 @@ def test_old_marks_are_deleted_and_young_ones_stay(url: str, monkeypatch: pytest
 def test_a_server_that_may_lose_writes_is_refused_unless_it_is_allowed(
     url: str, postgresql_server: str
 ) -> None:
-    with pytest.raises(Unavailable, match="fsync = off and full_page_writes = off: when its host crashes"):
+    with pytest.raises(Unavailable, match="fsync = off and full_page_writes = off: a crash of the host"):
         open_database(url)
     _ask(postgresql_server, f"ALTER DATABASE {url.rpartition('/')[2]} SET synchronous_commit = off")
     with pytest.raises(Unavailable, match=r"synchronous_commit = off: .*database_may_lose_writes"):

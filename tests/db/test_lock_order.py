@@ -123,7 +123,7 @@ def test_a_refusal_waits_for_whoever_learns_from_the_fence(pair: tuple[Registry,
     batch = registry.write(begin_publication, domain_id)
     assert batch is not None
     (item,) = batch.items
-    refused = Result(item, error="in use", cause="in_use", nothing_sent=True)
+    refused = Result(item, error="in use", cause="in_use", nothing_applied=True)
     _interleave(
         registry,
         engine,

@@ -132,6 +132,7 @@ def _use_sessions(service: RunningService, member: Registrant) -> None:
         ("DELETE", "/passkeys/recovery", {}),
         ("PATCH", "/me", {"name": "Newer", "email": "newer@example.org"}),
         ("DELETE", f"/passkeys/{passkey_id}", {}),
+        ("DELETE", "/sessions", {}),
         ("DELETE", "/sessions/current", {}),
     ):
         answer = browser.call(method, path, sent)

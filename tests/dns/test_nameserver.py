@@ -18,8 +18,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sublet.dns import nameserver
+from sublet.dns import nameserver, tcp_server
 from sublet.dns.nameserver import NameServer
+from sublet.dns.query import QUERIES_AT_ONCE
 from sublet.dns.types import Record, ZoneView
 from support.in_memory_zone import DS_TEXT, RECORDS, ZONE, many_nameservers, reader_of, serving
 from support.name_servers import resolver
@@ -509,7 +510,7 @@ def test_those_that_came_together_are_read_once() -> None:
         for _ in queries:
             stream.read(int.from_bytes(stream.read(2), "big"))
     assert len(asked) < 10
-    assert max(map(len, asked)) <= nameserver.QUERIES_AT_ONCE
+    assert max(map(len, asked)) <= QUERIES_AT_ONCE
     assert set().union(*asked) == {*(f"n{number}.zone.example" for number in range(20)), "other.example"}
 
 
@@ -548,7 +549,7 @@ def closed_by_peer(connection: socket.socket) -> bool:
 
 
 def test_slow_clients_are_let_go(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(nameserver, "IDLE_SECONDS", 0.3)
+    monkeypatch.setattr(tcp_server, "IDLE_SECONDS", 0.3)
     with serving(reader_of(RECORDS)) as port:
         with socket.create_connection(("127.0.0.1", port), timeout=5) as silent:
             assert closed_by_peer(silent)
@@ -560,7 +561,7 @@ def test_slow_clients_are_let_go(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_client_that_never_reads_is_let_go(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(nameserver, "IDLE_SECONDS", 0.5)
+    monkeypatch.setattr(tcp_server, "IDLE_SECONDS", 0.5)
     long_text = " ".join(['"' + "x" * 250 + '"'] * 200)
     wire = dns.message.make_query("long.zone.example", "TXT").to_wire(prepend_length=True)
     with (
@@ -572,7 +573,7 @@ def test_a_client_that_never_reads_is_let_go(monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_nobody_holds_a_connection_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(nameserver, "CONNECTION_SECONDS", 0.5)
+    monkeypatch.setattr(tcp_server, "CONNECTION_SECONDS", 0.5)
     wire = dns.message.make_query(ZONE, "SOA").to_wire(prepend_length=True)
     with (
         serving(reader_of(RECORDS)) as port,
@@ -609,7 +610,7 @@ def ask_over(connection: socket.socket) -> dns.rcode.Rcode:
 
 
 def test_the_longest_idle_connection_makes_room_for_a_new_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(nameserver, "CONNECTIONS_MAX", 3)
+    monkeypatch.setattr(tcp_server, "CONNECTIONS_MAX", 3)
     with serving(reader_of(RECORDS)) as port:
         held = [socket.create_connection(("127.0.0.1", port), timeout=5) for _ in range(3)]
         for number in (1, 0, 2):
@@ -624,7 +625,7 @@ def test_the_longest_idle_connection_makes_room_for_a_new_one(monkeypatch: pytes
 
 
 def test_a_client_closes_its_own_connections_first(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(nameserver, "CONNECTIONS_PER_CLIENT", 2)
+    monkeypatch.setattr(tcp_server, "CONNECTIONS_PER_CLIENT", 2)
     with serving(reader_of(RECORDS)) as port:
         other = socket.create_connection(("127.0.0.1", port), timeout=5, source_address=("127.0.0.2", 0))
         assert ask_over(other) == dns.rcode.NOERROR
@@ -637,7 +638,7 @@ def test_a_client_closes_its_own_connections_first(monkeypatch: pytest.MonkeyPat
 
 
 def test_a_connection_is_refused_while_all_others_are_busy(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(nameserver, "CONNECTIONS_MAX", 2)
+    monkeypatch.setattr(tcp_server, "CONNECTIONS_MAX", 2)
     monkeypatch.setattr(nameserver, "READ_SECONDS", 60)
     reading = threading.Semaphore(0)
 

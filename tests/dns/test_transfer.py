@@ -89,7 +89,7 @@ def _take(
     query = _query()
     incoming = _Incoming(PRIMARY, ZONE, query, lambda: datetime.now(UTC) + ahead)
     for wire in wires(query):
-        incoming.take(wire)
+        incoming.add_message(wire)
     assert incoming.is_whole
     return ZoneTransfer(incoming.serials[0], incoming.messages)
 

@@ -25,8 +25,8 @@ REFUSALS = {
 }
 RAISED_BY_DNS = {"InvalidName", "InvalidDs", "InvalidAddress"}
 VERBS = (
-    "Add|Ask|Buy|Change|Check|Choose|Deduct|Delete|Drop|Encode|End|Give|Leave|Look|Name|No action needed|Open|Purge|Put|Remove|Repeat|Restore|Run|"
-    "Say|See|Select|Send|Set|Shorten|Sign|Stop|Take|Tell|Try|Unblock|Use|Wait|Write"
+    "Add|Ask|Buy|Change|Check|Choose|Deduct|Delete|Drop|Encode|End|Give|Leave|Look|Name|No action needed|Omit|Open|Purge|Put|Remove|Repeat|Restore|Run|"
+    "Say|See|Select|Send|Set|Shorten|Sign|Stop|Take|Tell|Try|Unblock|Unsuspend|Use|Wait|Write"
 )
 INSTRUCTION = re.compile(
     rf"(?:^|[.;:?,] |\bthen |\bor )(?:{VERBS})\b|\bmust be\b|\bdocuments are at\b", re.IGNORECASE

@@ -225,7 +225,7 @@ def test_an_answer_lists_50_wrong_fields_and_counts_the_others(
     invalid = refused(service.call(ada, "POST", "/subdomains", body), 422, "validation_failed")
     assert len(invalid["errors"]) == 50
     assert invalid["details"] == {"errors_omitted": 11}  # the last one is `too_many_nameservers`
-    assert invalid["message"].startswith("61 fields need a change; the first: nameservers[0]: ")
+    assert invalid["message"].startswith("61 fields are wrong. The first is nameservers[0]: ")
     body = {"fqdn": "many.example.test", "glue": [{}] * 60}
     missing = refused(service.call(ada, "POST", "/subdomains", body), 422, "validation_failed")
     assert (len(missing["errors"]), missing["details"]) == (50, {"errors_omitted": 10})

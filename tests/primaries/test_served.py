@@ -119,7 +119,7 @@ def test_a_server_that_hangs_and_one_that_is_behind(pair: Pair) -> None:
     pair.secondary.run(["knotc", "-b", "-c", pair.secondary.configuration, "zone-flush", pair.secondary.zone])
     pair.secondary.kill()
     away = pair.wait_for(True, None)
-    assert away["servers"][1]["error"] == "It can't be reached."
+    assert away["servers"][1]["error"] == "The name server can't be reached."
     assert "ns2.else.example gives no answer" in away["summary"]
     pair.on.service.call(pair.ada, "PUT", f"/subdomains/{NAME}/nameservers", {"ds_records": []})
     serial = pair.wait_for(True, None)["published"]["serial"]
@@ -128,6 +128,6 @@ def test_a_server_that_hangs_and_one_that_is_behind(pair: Pair) -> None:
     behind = pair.wait_for(None, False)
     assert behind["servers"][1]["difference"] == (
         f"DS {DS.lower()} is there but should not be: its zone has the serial {behind['servers'][1]['serial']}, older than the "
-        f"{serial} with which the name was published, so the change is still on its way to it."
+        f"{serial} of the last change, so the change has not reached it yet."
     )
     pair.primary.thaw()

@@ -44,7 +44,7 @@ class Followed:
         return self.first.as_primary(name)
 
     def look(self) -> tuple[Standing, Standing]:
-        self.registry.run(self.watch.look())
+        self.registry.run(self.watch.poll())
         first, second = self.watch.standings
         assert (first.zone, first.role, first.server) == (ZONE, "primary", "main")
         assert (second.zone, second.role, second.server) == (ZONE, "secondary", HOST)

@@ -111,7 +111,7 @@ def test_people_are_told_the_same(site: Site) -> None:
     }
     told = CliRunner().invoke(app, ["zone", "status"], env=environment)
     assert told.exit_code == 1
-    assert f"{ZONE}: something is wrong" in told.output
+    assert f"{ZONE}: 1 problem" in told.output
     assert (
         f"secondary_away: {HOST} is away: 127.0.0.2, port {site.second.port}, can't be reached" in told.output
     )

@@ -93,7 +93,7 @@ PROBLEMS: list[tuple[str, str, dict[str, Any], dict[str, Any]]] = [
     ("coupon_not_applicable", "another operation", {"action": "renew"}, {}),
     ("coupon_not_applicable", "another platform domain", {"platform_domain_id": 8}, {}),
     ("coupon_not_applicable", "mode premium", {"registration_mode": "premium"}, {}),
-    ("coupon_not_applicable", "costs nothing", {}, {"list_price": 0}),
+    ("coupon_not_applicable", "is free", {}, {"list_price": 0}),
 ]
 
 

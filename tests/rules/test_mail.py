@@ -168,7 +168,7 @@ def test_the_text_of_a_mail_about_a_ticket() -> None:
     closed = replace(TICKET, status="closed")
     assert mail_subject(closed) == "Closed: [T-000123] Wo ist mein Name?"
     assert mail_text(closed, NewMessage("system", "System", "Zu.")).endswith(
-        "\nAnswers to this mail are not read. To go on, open a new ticket: POST /support/tickets.\n"
+        "\nAnswers to this mail are not read. If you need more help, open a new ticket: POST /support/tickets.\n"
     )
     assert mail_text(replace(TICKET, subdomain=None), NewMessage("staff", "Olga", "Dort.")).startswith(
         "Olga wrote in your ticket T-000123:\n"

@@ -49,7 +49,7 @@ def test_removal_mail() -> None:
     hosts = ["ns1.gone.example.test", "ns2.gone.example.test"]
     subject, text = removal_mail("ada.example.test", hosts, 0, "gone.example.test", "Ben")
     assert subject == "Nameservers of ada.example.test were removed"
-    assert "has no nameserver left" in text
+    assert "has no nameservers left" in text
     _, text = removal_mail("ada.example.test", hosts, 1, "gone.example.test", "Ben")
     assert "has 1 nameserver left" in text
 

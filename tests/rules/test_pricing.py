@@ -1,12 +1,16 @@
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from itertools import combinations
 
 import pytest
 
+from sublet.accounts.model import User
+from sublet.config import Settings, SettingsError
 from sublet.errors import FreeQuotaExceeded, RegistrationModeNotAllowed
 from sublet.platform_domains.model import LABEL_CLASSES, MODES, Label, Offer
 from sublet.subdomains.charge import registration_price, renewal_price
 from sublet.subdomains.modes import choose_mode
-from sublet.subdomains.quota import Quota
+from sublet.subdomains.quota import Quota, default_quota, withheld_modes
 
 OFFERS = {mode: Offer(1, mode, 10 * index, 10 * index + 1, 365, None) for index, mode in enumerate(MODES)}
 OFFERED = [set(some) for count in range(len(MODES) + 1) for some in combinations(MODES, count)]
@@ -50,6 +54,46 @@ def test_standard_labels_are_free_while_quota_lasts_then_plus(
     requested: str | None, used: int, mode: str
 ) -> None:
     assert choose_mode(requested, "standard", OFFERS, quota=Quota(used, 5)) == OFFERS[mode]
+
+
+@pytest.mark.parametrize(
+    ("requested", "withheld", "mode"),
+    [
+        (None, ["plus"], "free"),
+        (None, ["free"], "plus"),
+        ("plus", ["free", "premium"], "plus"),
+        ("free", ["plus"], "free"),
+        ("plus", ["plus"], None),
+        ("free", ["free"], None),
+        (None, ["free", "plus"], None),
+    ],
+)
+def test_a_new_user_is_refused_what_is_withheld(
+    requested: str | None, withheld: list[str], mode: str | None
+) -> None:
+    until = datetime(2026, 11, 30, tzinfo=UTC)
+    found = choose_mode(
+        requested, "standard", OFFERS, quota=Quota(0, 5), withheld=dict.fromkeys(withheld, until)
+    )
+    if mode is not None:
+        assert found == OFFERS[mode]
+        return
+    assert isinstance(found, RegistrationModeNotAllowed)
+    assert found.details == {"available_at": until}
+
+
+def test_what_is_withheld_may_be_used_once_the_account_is_old_enough() -> None:
+    settings = Settings(new_user_withheld_modes="plus, special", new_user_days=7)
+    signed_up_at = datetime(2026, 11, 1, tzinfo=UTC)
+    user = User(1, "", "", 1, None, None, None, signed_up_at, signed_up_at=signed_up_at)
+    until = signed_up_at + timedelta(days=7)
+    just_before = until - timedelta(microseconds=1)
+    assert withheld_modes(settings, user, just_before) == {"plus": until, "special": until}
+    assert (default_quota(settings, user, just_before), default_quota(settings, user, until)) == (2, 5)
+    assert withheld_modes(settings, user, until) == {}
+    assert withheld_modes(settings, replace(user, signed_up_at=None), signed_up_at) == {}
+    with pytest.raises(SettingsError, match="new_user_withheld_modes"):
+        Settings(new_user_withheld_modes="plus,admin")
 
 
 def test_admin_is_always_refused() -> None:

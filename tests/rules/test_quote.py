@@ -114,7 +114,7 @@ def test_the_quote_is_shown_even_if_the_balance_is_too_low() -> None:
 @pytest.mark.parametrize(
     ("balance", "payable", "message"),
     [
-        (10, Payable(), "This costs 10 credits. Send the same request with `confirm`: true to go on."),
+        (10, Payable(), "This costs 10 credits. To confirm, send the same request with `confirm`: true."),
         (
             1,
             Payable(),
@@ -135,7 +135,7 @@ def test_the_quote_is_shown_even_if_the_balance_is_too_low() -> None:
             10,
             Payable(confirm=True, max_credits=5),
             (
-                "This costs 10 credits. Your `max_credits` is 5, so nothing was charged. If the price is right, send the request "
+                "This costs 10 credits. Your `max_credits` is 5, so nothing was charged. To accept the price, send the request "
                 "with a higher `max_credits`."
             ),
         ),

@@ -123,9 +123,9 @@ def test_all_agree() -> None:
 @pytest.mark.parametrize(
     ("changes", "summary"),
     [
-        ({"trashed_at": NOW}, "The name is in the trash, so all 2 name servers have no delegation of it; POST …/restore brings it back."),
-        ({"suspended_at": NOW}, "The name is suspended, so all 2 name servers have no delegation of it; open a ticket to have it looked at."),
-        ({"delegation": Delegation()}, "The name has no nameservers, so all 2 name servers have no delegation of it; PUT …/nameservers gives it one."),
+        ({"trashed_at": NOW}, "The name is in the trash, so all 2 name servers have no delegation of it; send POST …/restore to restore it."),
+        ({"suspended_at": NOW}, "The name is suspended, so all 2 name servers have no delegation of it; open a ticket to ask for a review."),
+        ({"delegation": Delegation()}, "The name has no nameservers, so all 2 name servers have no delegation of it; send PUT …/nameservers to set nameservers."),
     ],
 )  # fmt: skip
 def test_nothing_is_to_be_there_and_nothing_is(changes: dict[str, Any], summary: str) -> None:
@@ -136,8 +136,8 @@ def test_nothing_is_to_be_there_and_nothing_is(changes: dict[str, Any], summary:
 def test_a_secondary_that_is_behind_is_told_from_one_that_is_wrong() -> None:
     behind = report(primary(), secondary(41, without("DS")))
     assert behind.servers[1].difference == (
-        f"DS 2371 13 2 {DIGEST} is missing: its zone has the serial 41, older than the 42 with which the name was published, "
-        "so the change is still on its way to it."
+        f"DS 2371 13 2 {DIGEST} is missing: its zone has the serial 41, older than the 42 of the last change, "
+        "so the change has not reached it yet."
     )
     assert not behind.in_agreement
     assert behind.summary == (
@@ -146,7 +146,7 @@ def test_a_secondary_that_is_behind_is_told_from_one_that_is_wrong() -> None:
     )
     wrong = report(primary(), secondary(42, without("DS")))
     assert wrong.servers[1].difference == f"DS 2371 13 2 {DIGEST} is missing."
-    assert "ns2.example.test answers with something else" in wrong.summary
+    assert "ns2.example.test answers with other records" in wrong.summary
 
 
 def test_a_secondary_may_be_behind_a_later_change_of_the_primary() -> None:
@@ -154,7 +154,7 @@ def test_a_secondary_may_be_behind_a_later_change_of_the_primary() -> None:
     found = report(primary(44), secondary(43, ()))
     assert found.servers[1].difference == (
         f"There is no delegation of {NAME}: its zone has the serial 43, older than the 44 of ns1.example.test, "
-        "so a later change may be on its way to it."
+        "so a later change may not have reached it yet."
     )
 
 
@@ -172,34 +172,38 @@ def test_a_hand_edit_on_the_primary() -> None:
     found = report(primary(43, without("A")), secondary(43, without("A")))
     assert [each.difference for each in found.servers] == [f"Glue {HOST} 8.8.4.4 is missing."] * 2
     assert found.summary.startswith(
-        "ns1.example.test, ns2.example.test answer with something else; something other than the registry changed the zone"
+        "ns1.example.test, ns2.example.test answer with other records; another program changed the zone"
     )
 
 
 def test_an_older_zone_that_was_put_back() -> None:
     found = report(primary(7, ()))
     assert found.servers[0].difference == (
-        f"There is no delegation of {NAME}: its zone has the serial 7, older than the 42 with which the name was published, "
-        "so an older state of the zone may be back."
+        f"There is no delegation of {NAME}: its zone has the serial 7, older than the 42 of the last change, "
+        "so an old copy of the zone may be restored."
     )
 
 
 def test_a_change_that_is_not_published_yet_may_be_why() -> None:
     found = report(primary(42, without("DS")), secondary(42, without("DS")), published_generation=2)
     assert {each.difference for each in found.servers} == {
-        f"DS 2371 13 2 {DIGEST} is missing; the last change of the name is not published yet, which may be why."
+        f"DS 2371 13 2 {DIGEST} is missing; the reason may be that the last change of the name is not published yet."
     }
     assert found.summary == (
-        "ns1.example.test, ns2.example.test answer with something else. The last change of the name is not published yet; "
+        "ns1.example.test, ns2.example.test answer with other records. The last change of the name is not published yet; "
         "ask again in a few seconds."
     )
     failed = report(primary(42, ()), published_generation=2, provision_error="The zone is away.")
-    assert "could not be published yet, which may be why." in str(failed.servers[0].difference)
+    assert "the reason may be that the last change of the name could not be published yet." in str(
+        failed.servers[0].difference
+    )
     assert failed.summary == (
-        "ns1.example.test answers with something else. The last change is not published: the zone is away."
+        "ns1.example.test answers with other records. The last change is not published: the zone is away."
     )
     raced = report(primary(42, ()), changed_meanwhile=True)
-    assert "changed while the servers were asked, which may be why." in str(raced.servers[0].difference)
+    assert "the reason may be that the name was changed during the queries." in str(
+        raced.servers[0].difference
+    )
 
 
 @pytest.mark.parametrize("failure", ["not_set_up", "unreachable", "no_answer", "bad_response"])
@@ -259,7 +263,7 @@ def test_a_removal_that_is_not_confirmed_contradicts_no_answer() -> None:
     """The old delegation is served: the summary doesn't say that the name has none."""
     served = report(primary(), desired=(), **REMOVED, **AWAY)
     assert served.summary == (
-        "ns1.example.test answers with something else. The last change is not published: the zone is away."
+        "ns1.example.test answers with other records. The last change is not published: the zone is away."
     )
     half = report(primary(records=()), secondary(41), desired=(), **REMOVED)
     assert half.summary.startswith(

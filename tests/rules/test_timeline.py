@@ -171,7 +171,7 @@ def test_a_current_suspension_says_that_dates_do_not_advance() -> None:
     held = replace(NAME, suspended_at=second)
     events = timeline(held, NOW + 4 * DAY, terms=[], milestones=[], changes=changes)
     assert behind(events) == [("suspended", 1), ("unsuspended", 2), ("suspended", 3)]
-    still = "While it is suspended it is neither renewed nor lost. Open a ticket to have it looked at."
+    still = "A suspended name can't be renewed, and isn't deleted. Open a ticket to ask for a review."
     assert [each.detail for each in events if each.past] == [None, None, still]
 
 

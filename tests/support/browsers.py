@@ -10,6 +10,7 @@ from sublet.accounts.sessions import MAIL
 from sublet.accounts.store import find_user_by_email
 from sublet.db import Tx
 from sublet.http.session_cookie import COOKIE
+from sublet.secret import Secret
 from sublet.sign_in.model import Browser as Client
 from sublet.sign_in.model import Identified, SignedIn
 from sublet.sign_in.open_session import open_session
@@ -31,12 +32,13 @@ class Browser:
         return self.service.call(None, method, path, body, **sent)
 
 
-def signed_in(service: RunningService, email: str) -> Browser:
-    """Return a browser in which a user has signed in by mail just now."""
+def signed_in(service: RunningService, email: str, former: Browser | None = None) -> Browser:
+    """Return a browser in which a user has signed in by mail just now, for the second time if it is the `former` one."""
 
     def verb(tx: Tx) -> SignedIn:
         user = find_user_by_email(tx, email)
         assert user is not None
-        return open_session(tx, Identified(user, MAIL), Client(), timedelta(days=14), "r-1", "")
+        client = Client(secret=Secret(former.secret)) if former is not None else Client()
+        return open_session(tx, Identified(user, MAIL), client, timedelta(days=14), "r-1", "")
 
     return Browser(service, service.write(verb).secret.reveal())

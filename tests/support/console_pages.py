@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from support.browsers import signed_in
-from support.running_service import RunningService
+from support.running_service import Registrant, RunningService
 
 ADA = "ada@example.org"
 DOMAIN = "example.test"
@@ -34,6 +34,22 @@ PAGES = (
     ShownPage("renew", f"/names/blog.{DOMAIN}/renew"),
     ShownPage("delete", f"/names/blog.{DOMAIN}/delete"),
     ShownPage("transfer", f"/names/blog.{DOMAIN}/transfer"),
+    ShownPage("credits", "/credits"),
+    ShownPage("tickets", "/tickets"),
+    ShownPage("ticket-new", "/tickets/new"),
+    ShownPage("ticket", "/tickets/T-000001"),
+    ShownPage("tokens", "/tokens"),
+    ShownPage("token-new", "/tokens/new"),
+    ShownPage("token", "/tokens/1"),
+    ShownPage("transfers", "/transfers"),
+    ShownPage("activity", "/activity"),
+    ShownPage("account", "/account"),
+    ShownPage("account-delete", "/account/delete"),
+    ShownPage("sessions", "/sessions"),
+    ShownPage("passkeys", "/passkeys"),
+    ShownPage("organizations", "/organizations"),
+    ShownPage("members", "/o/3/members"),
+    ShownPage("names-of-organization", "/o/3/names"),
     ShownPage("not-found", f"/names/nothing.{DOMAIN}"),
 )
 """Every page that a link leads to. A page that only a form leads to is shown by the stories in tests/web/."""
@@ -52,4 +68,23 @@ def fill(service: RunningService) -> str:
         service.register(ada, f"{label}.{DOMAIN}", nameservers=nameservers if label != "music" else [])
     service.register(ada, f"studio.{DOMAIN}", registration_mode="plus", confirm=True, nameservers=nameservers)
     service.call(ada, "DELETE", f"/subdomains/old.{DOMAIN}")
+    fill_account(service, ada)
     return signed_in(service, ADA).secret
+
+
+def fill_account(service: RunningService, ada: Registrant) -> None:
+    """Add tickets, transfers, an organization, another browser and a package."""
+    ben = service.add_user("ben@example.org")
+    service.operator("package", "add", "Small", "--credits", "100", "--price", "9.90", "--currency", "EUR")
+    ticket = {"subject": "My music page is not reachable", "message": "Since this morning.\nWhat can I do?"}
+    service.call(ada, "POST", "/support/tickets", ticket | {"fqdn": f"music.{DOMAIN}"})
+    service.operator("ticket", "reply", "T-000001", "--message", "It has no nameservers. Add at least one.")
+    service.call(ada, "POST", f"/subdomains/garden.{DOMAIN}/transfer", {"to": "ben@example.org"})
+    given = service.register(ben, f"gift.{DOMAIN}")["subdomain"]["fqdn"]
+    service.call(ben, "POST", f"/subdomains/{given}/transfer", {"to": ADA})
+    organization = service.call(ada, "POST", "/organizations", {"name": "Valley Museum"}).json()[
+        "organization"
+    ]
+    invited = {"email": "carl@example.org", "role": "viewer"}
+    service.call(ada, "POST", f"/organizations/{organization['id']}/invitations", invited)
+    signed_in(service, ADA)

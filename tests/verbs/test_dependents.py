@@ -347,7 +347,7 @@ def test_the_holder_is_warned_twice_and_notified_of_the_removal(registry: Regist
     assert subjects(registry) == [f"Nameservers of {ADA} need a change"]
     (warning,) = registry.read(nameserver_warnings, registry.subdomain(ada.id))
     assert warning == (
-        f"The nameserver {HOST} can't be found: {GONE} is in the trash. Unless it is restored, {HOST} is removed on "
+        f"The nameserver {HOST} doesn't resolve: {GONE} is in the trash. If {GONE} isn't restored, {HOST} will be removed on "
         "21 December 2026, 09:30 UTC. Use another nameserver."
     )
     (ahead,) = [each for each in events(registry, ada) if each.event == "nameservers_removed"]

@@ -11,7 +11,7 @@ from sqlalchemy import delete as delete_rows
 from sqlalchemy import func, insert, select, text, update
 
 from sublet import audit
-from sublet.accounts.session_store import passkeys, sessions
+from sublet.accounts.session_store import passkeys, recoveries, sessions
 from sublet.accounts.store import find_user, memberships, tokens, users
 from sublet.accounts.tokens import issue_token, new_token, revoke_token
 from sublet.accounts.users import suspend_user
@@ -27,6 +27,7 @@ from sublet.mail.outbox import enqueue
 from sublet.mail.store import mails
 from sublet.platform_domains.offers import withdraw_offer
 from sublet.platform_domains.store import platform_domains
+from sublet.sign_in.recovery import start_recovery
 from sublet.sign_up.store import mailed_codes
 from sublet.subdomains import store
 from sublet.subdomains.delete import delete
@@ -56,7 +57,7 @@ from support.corrupt_registry import (
     without_unique,
 )
 from support.registry import OPERATOR, START, Registry
-from support.signing_in import new_passkey, sign_in
+from support.signing_in import URL, new_passkey, session_actor, sign_in
 
 SHOP = "shop.example.test"
 PAID = "paid.example.test"
@@ -719,6 +720,18 @@ SIGN_INS: dict[str, tuple[Spoil, set[str]]] = {
         change(mailed_codes, "id = 1", used_at=START + DAY),
         {"code_is_possible mailed_code"},
     ),
+    "recovery that counts at once": (
+        change(recoveries, "user_id = 1", ready_at=START),
+        {"recovery_is_possible user"},
+    ),
+    "recovery that counts for long": (
+        change(recoveries, "user_id = 1", ends_at=START + 99 * DAY),
+        {"recovery_is_possible user"},
+    ),
+    "recovery of a deleted user": (
+        both(change(recoveries, "user_id = 1", user_id=2), change(users, "id = 2", deleted_at=START)),
+        {"recovery_is_possible user", "members_are_right user"},
+    ),
     "secret of a session": (
         both(
             change(sessions, "id = 1", digest="a" * 64),
@@ -730,7 +743,9 @@ SIGN_INS: dict[str, tuple[Spoil, set[str]]] = {
 
 
 def test_each_fault_of_sessions_passkeys_and_codes_is_found(registry: Registry) -> None:
-    new_passkey(registry, sign_in(registry))
+    done = sign_in(registry)
+    new_passkey(registry, done)
+    registry.write(start_recovery, session_actor(done), URL)
     found = found_after_each(registry, {case: spoil for case, (spoil, _) in SIGN_INS.items()})
     for case, (_, expected) in SIGN_INS.items():
         assert {f"{each.invariant} {each.object_type}" for each in found[case]} == expected, case

@@ -82,7 +82,7 @@ def test_an_update_applied_after_its_name_was_refused_is_known_to_be_ours(on_pri
     lost = _begin(on_primary)  # sent, and no answer
     refused = _begin(on_primary)  # the name is in use, by another hand
     (item,) = refused.items
-    result = Result(item, error="in use", cause="in_use", nothing_sent=True)
+    result = Result(item, error="in use", cause="in_use", nothing_applied=True)
     on_primary.write(record_refusal, on_primary.domains[ZONE], result)
     # That one takes its records out, and then the lost update is applied after all.
     assert _settle(on_primary, lost.fence, lost.next_fence) == "applied"

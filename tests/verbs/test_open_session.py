@@ -13,6 +13,7 @@ from sublet.accounts.rotate_token import rotate_token
 from sublet.accounts.session_store import sessions, touch_sessions
 from sublet.accounts.store import Use
 from sublet.accounts.users import UserEdit, edit_user, suspend_user
+from sublet.audit import ActivityFilter
 from sublet.doctor.running import check_sweep
 from sublet.errors import (
     NotFound,
@@ -24,11 +25,12 @@ from sublet.errors import (
 )
 from sublet.registry.delete_user import delete_user
 from sublet.registry.erasure_store import find_mentions
-from sublet.sign_in.end_session import end_session
+from sublet.sign_in.end_session import end_all_sessions, end_other_sessions, end_session
 from sublet.sign_in.model import Browser, SignedIn
 from sublet.sign_in.request_code import request_code
 from sublet.sign_in.sign_in_link import make_sign_in_link
 from sublet.sign_in.store import list_sessions
+from sublet.subdomains.activity import list_activity
 from support.registry import OPERATOR, Registry
 from support.signing_in import (
     URL,
@@ -200,6 +202,29 @@ def test_sessions_are_ended_by_their_user_alone(registry: Registry) -> None:
     assert [each.id for each in listed] == [first.session.id]
     with registry.refuses(SessionNotFound):
         registry.write(end_session, session_actor(second), "current")
+
+
+@pytest.mark.whole_on_postgresql
+def test_all_other_sessions_end_at_once(registry: Registry) -> None:
+    done, others, bens = sign_in(registry), [sign_in(registry) for _ in range(3)], sign_in(registry, "ben")
+    assert registry.write(end_other_sessions, session_actor(done)) == 3
+    assert all(ended(registry, each) for each in others)
+    assert not ended(registry, done)
+    assert not ended(registry, bens)
+    assert registry.write(end_other_sessions, session_actor(done)) == 0
+    assert registry.doctor() == []
+
+
+def test_the_operator_ends_all_sessions_of_a_user(registry: Registry) -> None:
+    signed_in, bens = [sign_in(registry), sign_in(registry)], sign_in(registry, "ben")
+    assert registry.write(end_all_sessions, OPERATOR, ANN)[1] == 2
+    assert all(ended(registry, each) for each in signed_in)
+    assert not ended(registry, bens)
+    shown = registry.read(list_activity, registry.users["ann"], ActivityFilter("session.end"), 9, None)
+    assert [each.by for each in shown] == ["operator", "operator"]
+    with registry.refuses(NotFound):
+        registry.write(end_all_sessions, OPERATOR, "eve@example.org")
+    assert registry.doctor() == []
 
 
 @pytest.mark.whole_on_postgresql

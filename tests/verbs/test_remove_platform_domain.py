@@ -121,8 +121,8 @@ def test_other_zones_hold_it(registry: Registry, setting: str) -> None:
     shut(registry)
     with registry.refuses(Conflict) as caught:
         remove(registry)
-    assert f"Below it lie the platform domains below.{ZONE}: remove these first." in caught[0].message
-    assert "Nameservers of other.test have names inside it" in caught[0].message
+    assert f"The platform domains below.{ZONE} are below it: remove them first." in caught[0].message
+    assert "Nameservers of other.test are inside it" in caught[0].message
 
 
 def test_names_elsewhere_that_need_it_hold_it(registry: Registry) -> None:

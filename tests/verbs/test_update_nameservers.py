@@ -91,7 +91,7 @@ def test_a_name_is_inactive_once_the_removal_of_its_delegation_is_confirmed(regi
     assert found() == ("failed", "refused", ["failed"])
     with registry.refuses(NameserverRequired) as caught:
         registry.write(retry, registry.actor(), SHOP)
-    assert "retried automatically" in caught[0].message
+    assert "removal of an old delegation automatically" in caught[0].message
     registry.advance(minutes=1)
     assert registry.publish() == [held.id]  # without a request of the user
     assert found() == ("inactive", None, ["inactive"])

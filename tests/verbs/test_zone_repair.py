@@ -252,7 +252,7 @@ def test_what_is_in_the_way_of_a_name_that_waits_is_foreign(moved: Registry) -> 
     assert _check(moved, _shop(), in_the_way).differences.foreign == (), (
         "it may be ours: the update is under way"
     )
-    result = Result(batch.items[0], error="in use", cause="in_use", nothing_sent=True)
+    result = Result(batch.items[0], error="in use", cause="in_use", nothing_applied=True)
     moved.write(record_refusal, domain_id, result)
     found = _check(moved, _shop(), in_the_way)
     assert found.differences.foreign == (in_the_way,)

@@ -276,7 +276,7 @@ def test_a_server_that_never_greets_is_left_and_asked_once_at_a_time(
         with pytest.raises(BlockingIOError):
             listening.accept()
         first.close()
-    told = f"The mail server 127.0.0.1:{port} can't be used: it took too long."
+    told = f"The mail server 127.0.0.1:{port} can't be used: connecting took too long."
     assert {each.error for each in mails(registry).values()} == {told}
 
 

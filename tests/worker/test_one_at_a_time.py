@@ -14,7 +14,7 @@ import structlog
 from sublet.db import open_database, utc_now
 from sublet.dns.types import Primary, TsigKey
 from sublet.platform_domains import zone_state_store
-from sublet.primaries.check_process import Task
+from sublet.primaries.check_process import CheckRequest
 from sublet.primaries.primary import PrimaryFault
 from sublet.primaries.zone_keeper import ZoneKeeper
 from sublet.processes import leased
@@ -120,7 +120,7 @@ def test_a_check_that_is_cancelled_while_it_begins_is_ended(monkeypatch: pytest.
         database = open_database("sqlite:///:memory:")
         keeper = ZoneKeeper(database, NO_DATABASE, find_primary)
         primary = Primary("main", "127.0.0.1", 1, TsigKey("key", "hmac-sha256", Secret("eA==")))
-        checking = asyncio.create_task(keeper._run(Task(NO_DATABASE, 1, primary, utc_now())))
+        checking = asyncio.create_task(keeper._run(CheckRequest(NO_DATABASE, 1, primary, utc_now())))
         assert await asyncio.to_thread(reached.wait, 20)
         checking.cancel()
         await asyncio.wait([checking])
@@ -147,7 +147,7 @@ def test_a_zone_is_looked_at_by_the_one_that_keeps_it(registry: Registry) -> Non
     one, other = keeper("a"), keeper("b")
 
     def look(who: ZoneKeeper) -> str | None:
-        registry.run(who._look(domain_id, "example.test", "main"))
+        registry.run(who._watch(domain_id, "example.test", "main"))
         return registry.read(zone_state_store.find_zone_state, domain_id).watch_problem_detail
 
     assert look(one) == look(other) == "a has no main"

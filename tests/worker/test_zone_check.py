@@ -13,7 +13,7 @@ from sublet.dns.types import Primary
 from sublet.errors import Conflict
 from sublet.platform_domains.platform_domain import add_platform_domain, edit_platform_domain
 from sublet.primaries import check_process
-from sublet.primaries.check_process import Task, check_on_primary
+from sublet.primaries.check_process import CheckRequest, check_on_primary
 from sublet.primaries.transfer import ZoneTransfer, transfer_zone
 from sublet.primaries.zone_keeper import ZoneKeeper
 from sublet.subdomains.remove_platform_domain import remove_platform_domain
@@ -52,7 +52,7 @@ def test_a_zone_that_moved_before_the_transfer_is_a_conflict(tmp_path: Path) -> 
 
     async def check(db: Database) -> None:
         keeper = ZoneKeeper(db, registry.url, lambda _: former)
-        await keeper._run(Task(registry.url, 1, former, utc_now()))
+        await keeper._run(CheckRequest(registry.url, 1, former, utc_now()))
 
     with pytest.raises(Conflict, match="has moved to another server"):
         registry.use(check)

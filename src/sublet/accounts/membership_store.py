@@ -36,6 +36,13 @@ def find_membership(tx: Tx, user_id: int, organization_id: int) -> Membership | 
     return _membership(row) if row is not None else None
 
 
+def find_member_id(tx: Tx, organization_id: int, email: str) -> int | None:
+    """Return the id of the member with this address, or None: in one query for known and unknown addresses."""
+    of = (memberships.c.organization_id == organization_id) & (users.c.email == email)
+    query = select(users.c.id).select_from(memberships.join(users)).where(of)
+    return tx.connection.execute(query).scalar_one_or_none()
+
+
 def list_of_user(
     tx: Tx,
     user_id: int,

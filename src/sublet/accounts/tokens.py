@@ -78,6 +78,9 @@ def find_secrets(text: str) -> Secrets:
     return Secrets(frozenset(_LOOKS_LIKE_ONE.findall(text)), frozenset(_LOOKS_LIKE_DIGEST.findall(text)))
 
 
+HOW_TO_GET_ONE = "Create another with POST /tokens, by a session or a token with tokens:write, or ask the operator for one."
+
+
 def check_token(token: Token | None, now: datetime) -> Token:
     """Return the token if it is valid now.
 
@@ -88,12 +91,12 @@ def check_token(token: Token | None, now: datetime) -> Token:
     """
     if token is None:
         raise TokenInvalid(
-            "This token was never issued here, or was replaced by rotation. Use the new one, or ask the operator for one."
+            f"This token was never issued here, or was replaced by rotation. Use the new one. {HOW_TO_GET_ONE}"
         )
     if token.revoked_at is not None:
-        raise TokenRevoked("This token was revoked. Ask the operator for a new one.")
+        raise TokenRevoked(f"This token was revoked. {HOW_TO_GET_ONE}")
     if token.expires_at is not None and token.expires_at <= now:
-        raise TokenExpired("This token has expired. Ask the operator for a new one.")
+        raise TokenExpired(f"This token has expired. {HOW_TO_GET_ONE}")
     return token
 
 

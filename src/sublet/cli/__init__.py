@@ -1,1 +1,1 @@
-"""The operator's command line, and the process that serves."""
+"""The operator's command line, including the commands that run the service."""

@@ -27,7 +27,7 @@ def list_events(
     session: Session,
     actor: Annotated[
         str | None,
-        Option(metavar="ACTOR", help="Only by: user, operator, system; or an operator's name."),
+        Option(metavar="ACTOR", help="Only by this actor: user, operator, system, or an operator's name."),
     ] = None,
     user: Annotated[
         str | None, Option(metavar="USER", help="Only by this user: e-mail address or id.")
@@ -37,17 +37,17 @@ def list_events(
         Option(
             "--object",
             metavar="OBJECT",
-            help="Only about this: a full name, an e-mail address, a ticket's number, a platform domain, or TYPE:ID such as coupon:3.",
+            help="Only about this object: a full name, an e-mail address, a ticket's number, a platform domain, or TYPE:ID such as coupon:3.",
         ),
     ] = None,
     event: Annotated[
         str | None, Option(metavar="EVENT", help="Only this event, such as subdomain.transfer.")
     ] = None,
     since: Annotated[
-        datetime | None, Option(formats=INSTANT_FORMATS, help="The first instant, in UTC.")
+        datetime | None, Option(formats=INSTANT_FORMATS, help="The start, inclusive, in UTC.")
     ] = None,
     until: Annotated[
-        datetime | None, Option(formats=INSTANT_FORMATS, help="The first instant that is left out, in UTC.")
+        datetime | None, Option(formats=INSTANT_FORMATS, help="The end, exclusive, in UTC.")
     ] = None,
     limit: Limit = 100,
 ) -> Answer:
@@ -73,7 +73,7 @@ def list_events(
 def show(
     session: Session, event_id: Annotated[int, Argument(metavar="ID", help="See `sublet audit list`.")]
 ) -> Answer:
-    """Show everything about one event, with the values before and after."""
+    """Show an event with the values before and after."""
     found = session.read(audit.find_event, event_id)
     if found is None:
         raise NotFound(f"There is no event {event_id}. See `sublet audit list`.")
@@ -91,7 +91,7 @@ def _object(event: AuditEvent) -> str:
 
 
 def _find_objects(tx: Tx, text: str) -> list[tuple[str, int]]:
-    """Return the objects that the operator names, as types and ids. A name may have several rows, of its former holders too."""
+    """Return the types and ids of the objects that match the operator's text. A name may have several rows, of former holders too."""
     object_type, _, number = text.partition(":")
     object_id, ticket_id, name = parse_id(number), parse_ticket_number(text), canonical_domain(text)
     if object_id is not None:

@@ -38,12 +38,12 @@ restore_app = new_app()
 
 
 SHOWN_MAX = 5
-"""How many broken invariants the lines show; --json has all."""
+"""The maximum number of broken invariants to print. --json has all."""
 
 
 @dataclass(frozen=True, slots=True)
 class Contents:
-    """The contents of a copy. `violations` is None if the schema is older: then the doctor can't check it."""
+    """The contents of a copy. `violations` is None if the schema is older, because the doctor can't check an older schema."""
 
     schema: str
     names: int
@@ -60,13 +60,13 @@ class Contents:
     def lines(self) -> tuple[str, ...]:
         """Return the contents as lines of text."""
         if self.violations is None:
-            found = f"whole; of the older schema {self.schema}, so its invariants were not checked"
+            found = f"complete; older schema {self.schema}, so its invariants were not checked"
         elif self.violations:
             found = (
-                f"whole; broken: {counted(len(self.violations), 'invariant')}, as in the original registry"
+                f"complete; broken: {counted(len(self.violations), 'invariant')}, as in the original registry"
             )
         else:
-            found = "whole; no invariant is broken"
+            found = "complete; no invariant is broken"
         return (
             *facts(
                 names=self.names,
@@ -86,7 +86,7 @@ def backup(
     file: Annotated[Path, Argument(metavar="FILE", help="The path of the new backup.")],
     force: Annotated[bool, Option("--force", help="Replace FILE if it exists.")] = False,
 ) -> Answer:
-    """Copy the registry on SQLite into one file and check the copy. The service may run and write."""
+    """Copy a registry on SQLite into one file and check the copy. The service may run meanwhile."""
     database = _database_path(session, "use pg_dump, or base backups with archived WAL")
     refuse_missing(session.settings.database_url)
     _refuse_own(file, database)
@@ -105,14 +105,14 @@ def backup(
 def _refuse_own(file: Path, database: Path) -> None:
     own = {database.resolve().with_name(database.resolve().name + each) for each in ("", *BESIDE)}
     if file.resolve() in own:
-        raise Conflict(f"{file} is the registry itself; give another file.")
+        raise Conflict(f"{file} is the registry itself. Give another file.")
 
 
 def _refuse_existing(file: Path, force: bool) -> None:
     if file.is_dir():
-        raise Conflict(f"{file} is a folder; give a file in it.")
+        raise Conflict(f"{file} is a folder. Give a file in it.")
     if os.path.lexists(file) and not force:
-        raise Conflict(f"{file} exists; give another name, or --force to replace it.")
+        raise Conflict(f"{file} exists. Give another name, or --force to replace it.")
 
 
 @question(restore_app, "restore")
@@ -123,11 +123,11 @@ def restore(
         bool,
         Option(
             "--force",
-            help="Even if there is a registry, which is kept under another name, or if the backup breaks an invariant.",
+            help="Replace an existing registry, which is kept under another name. Restore a backup that breaks an invariant too.",
         ),
     ] = False,
 ) -> Answer:
-    """Check a backup and make it the registry on SQLite. Refused while a process has the registry open."""
+    """Check a backup and restore it as the registry on SQLite. Refused while a process has the registry open."""
     database = _database_path(session, "use pg_restore, or a base backup with archived WAL")
     if not file.is_file():
         raise NotFound(f"There is no file {file}. Check the path.")
@@ -136,7 +136,7 @@ def restore(
         raise Conflict(f"{file} is the registry itself. Give the file of a backup.")
     if replaced and not force:
         raise Conflict(
-            f"There is a registry at {database}. Give --force to replace it; the registry is kept under another name."
+            f"There is a registry at {database}. Give --force to replace it. The old registry is kept under another name."
         )
     kept = database.with_name(f"{database.name}.before-restore-{utc_now().astimezone(UTC):%Y%m%dT%H%M%SZ}")
     refuse_unfinished(file)
@@ -145,8 +145,8 @@ def restore(
         contents = _examine(copy, file, free_quota=session.settings.free_quota)
         if contents.violations and not force:
             raise Conflict(
-                f"{file} is whole, but breaks {counted(len(contents.violations), 'invariant')}. The first is "
-                f"{contents.violations[0]}. Give --force to restore it as it is."
+                f"{file} is complete, but breaks {counted(len(contents.violations), 'invariant')}. The first is "
+                f"{contents.violations[0]}. Give --force to restore it anyway."
             )
         replace_database(copy, database, kept)
     shown = str(kept) if replaced else None
@@ -158,16 +158,16 @@ def restore(
 def _next_steps(contents: Contents, kept: str | None) -> list[str]:
     at = contents.newest_change_at
     lines = [
-        f"Registrations, payments, tickets and changes made {f'after {as_instant(at)}' if at else 'since'} are not in it. Now:",
+        f"The backup lacks registrations, payments, tickets and changes made {f'after {as_instant(at)}' if at else 'since'}. Now run:",
         "- sublet doctor",
         "- sublet serve; then sublet sweep status: the sweep may wait for `sublet sweep resume`.",
-        "- sublet zone check DOMAIN, for each domain on a primary: it lists names registered since as foreign.",
-        "  They are in the zone and not in the registry; none is deleted.",
+        "- sublet zone check DOMAIN, for each domain on a primary: names registered since the backup are listed as foreign.",
+        "  They are in the zone but not in the registry, and stay in the zone.",
     ]
     if contents.is_older:
-        lines.insert(1, f"- sublet migrate: upgrades it from the older schema {contents.schema}.")
+        lines.insert(1, f"- sublet migrate: upgrades the registry from the older schema {contents.schema}.")
     if kept:
-        lines.insert(0, f"The replaced registry is kept as {kept}.")
+        lines.insert(0, f"The old registry is kept as {kept}.")
     return lines
 
 
@@ -175,7 +175,7 @@ def _database_path(session: Session, otherwise: str) -> Path:
     """Return the path of the registry's SQLite file.
 
     Raises:
-        Conflict: the registry is on PostgreSQL; `otherwise` says what to do there instead.
+        Conflict: the registry is on PostgreSQL. `otherwise` is the advice for PostgreSQL.
     """
     path = sqlite_path(session.settings.database_url)
     if path is None:
@@ -186,21 +186,21 @@ def _database_path(session: Session, otherwise: str) -> Path:
 
 
 def _examine(path: Path, name: Path, *, free_quota: int) -> Contents:
-    """Read and check a whole copy, and return its contents. `name` is its name in error messages.
+    """Read and check a whole copy, and return its contents. `name` is the copy's name in error messages.
 
     Raises:
-        Conflict: it is damaged, isn't a registry, or is from a newer version of sublet.
+        Conflict: the copy is damaged, isn't a registry, or is from a newer version of sublet.
     """
     refuse_broken(path, name)
     with opened(path, utc_now()) as tx:
         revision = find_revision(tx)
         if revision is None:
-            raise Conflict(f"{name} is an SQLite database, but no registry. Give the file of a registry.")
+            raise Conflict(f"{name} is an SQLite database, but not a registry. Give the file of a registry.")
         usable = is_usable(tx, revision)
         if not usable and revision not in known_revisions():
             raise Conflict(
-                f"{name} has the schema {revision}, of a newer version of sublet; this one knows it up to "
-                f"{needed_revision()}. Use that version."
+                f"{name} has the schema {revision} of a newer version of sublet. This version knows schemas up to "
+                f"{needed_revision()}. Use the newer version."
             )
         return Contents(
             schema=revision,

@@ -1,4 +1,4 @@
-"""`sublet credits`, `sublet package`, `sublet payment` and `sublet coupon`: the users' credits and how they are paid."""
+"""`sublet credits`, `sublet package`, `sublet payment` and `sublet coupon`: the users' credits and their payments."""
 
 from datetime import UTC, datetime
 from typing import Annotated
@@ -19,15 +19,15 @@ from sublet.credits.packages import add_package, retire_package
 from sublet.db import Tx
 
 credits_app = new_app("Grant, correct and refund credits.")
-package_app = new_app("Add, list and retire packages of credits that can be purchased.")
-payment_app = new_app("Record payments that were made outside.")
+package_app = new_app("Add, list and retire packages of credits for sale.")
+payment_app = new_app("Record payments made outside Sublet.")
 coupon_app = new_app("Add, list and retire coupons.")
 
 
 def _answer(movement: Movement) -> Answer:
     payment = movement.payment
     sign = "+" if payment.credits > 0 else "-"
-    line = f"{movement.email}: {sign}{counted(abs(payment.credits), 'credit')}, the balance is {payment.balance_after}."
+    line = f"{movement.email}: {sign}{counted(abs(payment.credits), 'credit')}. The balance is {payment.balance_after}."
     return Answer({**as_object(payment), "email": movement.email}, (line,))
 
 
@@ -35,8 +35,8 @@ def _answer(movement: Movement) -> Answer:
 def grant(
     session: Session,
     user: User,
-    credit_count: Annotated[int, Argument(metavar="CREDITS", help="How many credits to add.")],
-    reason: Annotated[str, Option(metavar="TEXT", help="Why; the user reads it too.")],
+    credit_count: Annotated[int, Argument(metavar="CREDITS", help="The number of credits to add.")],
+    reason: Annotated[str, Option(metavar="TEXT", help="The reason. The user sees it too.")],
 ) -> Answer:
     """Grant credits to a user."""
     return _answer(session.write(grant_credits, user, credit_count, reason))
@@ -47,7 +47,10 @@ def adjust(
     session: Session,
     user: User,
     credit_count: Annotated[
-        int, Argument(metavar="CREDITS", help="How many credits to add, or a negative number to deduct (-5).")
+        int,
+        Argument(
+            metavar="CREDITS", help="The number of credits to add, or a negative number to deduct (-5)."
+        ),
     ],
     reason: ReasonForUser = None,
 ) -> Answer:
@@ -58,13 +61,15 @@ def adjust(
 @change(credits_app, "refund")
 def refund(
     session: Session,
-    transfer_id: Annotated[int, Argument(metavar="ID", help="The charge; see `sublet credits history`.")],
+    transfer_id: Annotated[
+        int, Argument(metavar="ID", help="The charge's id; see `sublet credits history`.")
+    ],
     credit_count: Annotated[
-        int | None, Option("--credits", metavar="N", help="How many credits; default: the whole charge.")
+        int | None, Option("--credits", metavar="N", help="The number of credits; default: the whole charge.")
     ] = None,
     reason: ReasonForUser = None,
 ) -> Answer:
-    """Refund a charge, or a part of it. A charge is refunded once."""
+    """Refund a charge, or a part of it. A charge can be refunded once."""
     return _answer(session.write(refund_charge, transfer_id, credit_count, reason))
 
 
@@ -93,11 +98,11 @@ Currency = Annotated[str, Option(metavar="CODE", help="Such as EUR (ISO 4217).")
 def add_package_(
     session: Session,
     name: Annotated[str, Argument(metavar="NAME", help="The package's name.")],
-    credit_count: Annotated[int, Option("--credits", metavar="N", help="How many credits the buyer gets.")],
+    credit_count: Annotated[int, Option("--credits", metavar="N", help="The number of credits.")],
     price: Amount,
     currency: Currency,
 ) -> Answer:
-    """Offer a package of credits."""
+    """Add a package of credits for sale."""
     package = session.write(add_package, name, credit_count, price, currency)
     line = f"Added the package {package.name} (id {package.id}): {counted(package.credits, 'credit')} for {package.price} {package.currency}."
     return Answer(package, (line,))
@@ -107,7 +112,7 @@ def add_package_(
 def list_packages(
     session: Session, retired: Annotated[bool, Option("--retired", help="List retired packages too.")] = False
 ) -> Answer:
-    """List the packages that are offered."""
+    """List the packages for sale."""
     packages = session.read(store.list_packages, retired=retired)
     columns = ("id", "name", "credits", "price", "currency", "retired_at")
     return Answer(packages, table=table_of(packages, columns, "There are no packages."))
@@ -125,7 +130,7 @@ def retire_package_(
 
 @payment_app.callback()
 def payment() -> None:
-    """Record payments that were made outside; users get the credits that they paid for."""
+    """Record payments made outside Sublet, and give the users their credits."""
 
 
 @change(payment_app, "record")
@@ -133,11 +138,11 @@ def record(
     session: Session,
     user: User,
     reference: Annotated[
-        str, Option(metavar="REF", help="The payment's reference, which can be recorded once.")
+        str, Option(metavar="REF", help="The payment's reference. Each reference can be recorded once.")
     ],
-    package: Annotated[int | None, Option(metavar="ID", help="The package that was bought.")] = None,
+    package: Annotated[int | None, Option(metavar="ID", help="The package's id.")] = None,
     credit_count: Annotated[
-        int | None, Option("--credits", metavar="N", help="How many credits were bought.")
+        int | None, Option("--credits", metavar="N", help="The number of credits.")
     ] = None,
     amount: Annotated[str | None, Option(metavar="AMOUNT", help="Such as 9.90.")] = None,
     currency: Annotated[str | None, Option(metavar="CODE", help="Such as EUR (ISO 4217).")] = None,
@@ -153,16 +158,15 @@ def add_coupon_(
     code: Annotated[str, Argument(metavar="CODE", help="The code that users send, in any case.")],
     percent: Annotated[int | None, Option(metavar="N", help="Percent off, rounded down.")] = None,
     fixed: Annotated[int | None, Option(metavar="CREDITS", help="Credits off.")] = None,
-    max_uses: Annotated[int | None, Option(metavar="N", help="How often it may be used in total.")] = None,
+    max_uses: Annotated[int | None, Option(metavar="N", help="The maximum number of uses in total.")] = None,
     max_uses_per_user: Annotated[
-        int | None, Option(metavar="N", help="How often each user may use it.")
+        int | None, Option(metavar="N", help="The maximum number of uses per user.")
     ] = None,
     valid_from: Annotated[
-        datetime | None, Option(formats=INSTANT_FORMATS, help="The first instant, in UTC.")
+        datetime | None, Option(formats=INSTANT_FORMATS, help="The start, inclusive, in UTC.")
     ] = None,
     valid_until: Annotated[
-        datetime | None,
-        Option(formats=INSTANT_FORMATS, help="The first instant at which it is no longer valid, in UTC."),
+        datetime | None, Option(formats=INSTANT_FORMATS, help="The end, exclusive, in UTC.")
     ] = None,
     action: Annotated[
         str | None, Option(metavar="ACTION", help=f"Only for: {', '.join(COUPON_ACTIONS)}.")

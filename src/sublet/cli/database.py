@@ -22,7 +22,7 @@ grants_app = new_app()
 
 @change(init_app, "init")
 def init(session: Session) -> Answer:
-    """Create the registry's database, or upgrade it. It may be repeated."""
+    """Create the registry's database, or upgrade it. Idempotent."""
     from sublet.migrations import upgrade  # noqa: PLC0415 - Alembic is needed by few commands
 
     before, after = upgrade(session.settings.database_url)
@@ -39,13 +39,15 @@ def _upgraded(before: str, after: str) -> str:
 @change(migrate_app, "migrate")
 def migrate(
     session: Session,
-    check: Annotated[bool, Option("--check", help="Say what would be done, and change nothing.")] = False,
+    check: Annotated[
+        bool, Option("--check", help="Print the pending migrations, and change nothing.")
+    ] = False,
     force: Annotated[
         bool,
-        Option("--force", help="Even if running processes can't work with the new schema."),
+        Option("--force", help="Upgrade even if running processes can't work with the new schema."),
     ] = False,
 ) -> Answer:
-    """Upgrade the registry to the newest schema. Refused if running processes can't work with it."""
+    """Upgrade the registry to the newest schema. Refused if running processes can't work with the new schema."""
     from sublet.migrations import plan_of, upgrade  # noqa: PLC0415 - Alembic is slow to import
 
     url = session.settings.database_url
@@ -71,9 +73,11 @@ def _describe_plan(plan: "Plan") -> Answer:
         return Answer(value, (f"The registry is up to date (schema {plan.after}).",))
     older = plan.migrations[-1].compatible_with
     lines = (
-        f"It would be upgraded from schema {plan.before} to {plan.after}:",
+        f"Pending: upgrade from schema {plan.before} to {plan.after}:",
         *(f"- {each.revision}: {each.what}" for each in plan.migrations),
-        f"Code of {', '.join(older)} works with it." if older else "No older code works with it.",
+        f"Code of {', '.join(older)} works with the new schema."
+        if older
+        else "No older code works with the new schema.",
         *(f"In the way: {each}" for each in plan.in_the_way),
     )
     return Answer(value, lines, exit_code=REFUSED if plan.in_the_way else 0)
@@ -88,11 +92,11 @@ def copy(
     ],
     target: Annotated[
         str,
-        Option("--to", metavar="ADDRESS", help="An empty database, or one with this registry."),
+        Option("--to", metavar="ADDRESS", help="An empty database, or a database with the same registry."),
     ],
     force: Annotated[bool, Option("--force", help="Copy a registry even if it breaks an invariant.")] = False,
 ) -> Answer:
-    """Copy a whole registry from one database into another in one transaction, and check it. It may be repeated."""
+    """Copy a registry from one database into another in one transaction, and check the copy. Idempotent."""
     from sublet.registry.copy import copy_registry  # noqa: PLC0415 - Alembic and every store are needed by few commands
 
     copied = copy_registry(source, target, free_quota=session.settings.free_quota, force=force)
@@ -106,10 +110,10 @@ def copy(
     }
     rows = sum(each.rows for each in copied.tables)
     if copied.already:
-        lines = [f"{shown_target} has exactly this registry already ({rows:,} rows); nothing was changed."]
+        lines = [f"{shown_target} has the same registry already ({rows:,} rows). Nothing was changed."]
     else:
         lines = [
-            f"Copied {counted(rows, 'row')} from {shown_source} to {shown_target}, and read them back: equal.",
+            f"Copied {counted(rows, 'row')} from {shown_source} to {shown_target}. The read-back was equal.",
             f"Broken invariants: {len(copied.violations) or 'none'}.",
             *(f"  {each}" for each in copied.violations),
         ]
@@ -124,7 +128,7 @@ def copy(
 
 @question(grants_app, "grants")
 def grants(session: Session) -> Answer:
-    """Print the SQL that creates a PostgreSQL role for each part of the service, with the fewest privileges."""
+    """Print the SQL that creates a PostgreSQL role with minimal privileges for each part of the service."""
     from sublet.registry.copy_store import list_copied, list_other, list_sequences  # noqa: PLC0415 - loads every store
     from sublet.registry.privileges import grant_statements  # noqa: PLC0415
 

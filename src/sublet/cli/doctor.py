@@ -17,12 +17,12 @@ from sublet.service.dns_part import built_in_addresses
 app = new_app()
 
 SHOWN_MAX = 20
-"""How many violations of one invariant the table shows; --json has all."""
+"""The maximum number of violations of an invariant in the table. --json has all."""
 
 
 @question(app, "doctor")
 def doctor(session: Session) -> Answer:
-    """Check every invariant of the registry, and ask the built-in name servers; exits 1 when an invariant is broken. It changes nothing."""
+    """Check every invariant of the registry, and query the built-in name servers. Changes nothing. Exits with 1 if an invariant is broken."""
 
     def ask(tx: Tx) -> tuple[list[Violation], list[Notice]]:
         broken = [*check_all(tx, free_quota=session.settings.free_quota), *check_running(tx)]
@@ -32,13 +32,13 @@ def doctor(session: Session) -> Answer:
     violations, notices = session.read(ask)
     try:
         addresses = built_in_addresses(session.settings)
-    except SettingsError:  # port 0: their ports can't be known
+    except SettingsError:  # with port 0 the port is unknown
         addresses = ()
     notices += session.use(lambda db: ask_built_in_name_servers(db, addresses))
     value = {"healthy": not violations, "violations": violations, "notices": notices}
     lines = [f"{len(violations)} broken:" if violations else "No invariant is broken."]
     if notices:
-        lines.append(f"{counted(len(notices), 'notice')}; they break no invariant:")
+        lines.append(f"{counted(len(notices), 'notice')} without a broken invariant:")
     rows = _rows((each.invariant, each) for each in violations) + _rows(
         (each.notice, each) for each in notices
     )

@@ -44,7 +44,7 @@ GrantedOrganization = Annotated[
 
 
 def _option(name: str, setting: Setting) -> Any:
-    """Return the annotation of the option of a setting. Its help names the limits and the default."""
+    """Return the annotation of a setting's option. Its help includes the limits and the default."""
     words = (setting.option or name.replace("_", "-")).split("/")
     kind, text = SETTING_TYPES[name], setting.help
     if setting.limits is not None:
@@ -62,17 +62,19 @@ SETTING_OPTIONS = [parameter(name, _option(name, setting)) for name, setting in 
 
 
 def _settings_from(settings: Settings, options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the settings that options give.
+    """Return the settings of a platform domain from the given options.
 
     Raises:
-        ValidationFailed: the primary is not in the settings file, or a secondary is wrong.
+        ValidationFailed: the primary is not in the settings file, or a secondary is invalid.
     """
     given = {name: value for name, value in options.items() if value is not None and value != []}
     if "primary" in given:
         known = [each.name for each in settings.primaries]
         if given["primary"] not in (BUILT_IN, *known):
-            there_are = ", ".join(known) or "none"
-            sentence = f"The settings have no primary {given['primary']!r} (there are: {there_are}); see docs/settings.md."
+            sentence = (
+                f"The settings have no primary {given['primary']!r}. Give one of {', '.join([BUILT_IN, *known])}, or add it to the "
+                "settings; see docs/settings.md."
+            )
             raise invalid_option("primary", sentence)
         if given["primary"] == BUILT_IN:
             given["primary"] = ""
@@ -96,7 +98,7 @@ def _describe(tx: Tx, platform_domain: PlatformDomain) -> dict[str, Any]:
 
 
 def _describe_offer(offer: Offer) -> dict[str, Any]:
-    return members(offer, Offer.__slots__[1:])  # without the platform domain, which is shown around it
+    return members(offer, Offer.__slots__[1:])  # without the platform domain's id
 
 
 @change(app, "add", SETTING_OPTIONS)
@@ -108,11 +110,15 @@ def add(
         Path | None, Option(metavar="FILE", help="Adopt the records of this zone file.")
     ] = None,
     force: Annotated[
-        bool, Option("--force", help="Even if the zone above is on a primary without a delegation of it.")
+        bool,
+        Option(
+            "--force",
+            help="Add it even if the zone above is on a primary without a delegation of the domain.",
+        ),
     ] = False,
     **options: Any,
 ) -> Answer:
-    """Add a platform domain: open, offering `free`, unless the options say otherwise."""
+    """Add a platform domain. By default it takes registrations and offers the mode `free`."""
     settings = _settings_from(session.settings, options)
     text = _read(zone_file) if zone_file is not None else None
     added = session.write(
@@ -121,7 +127,7 @@ def add(
     found = session.read(_describe, added.platform_domain)
     lines = [f"Added the platform domain {added.platform_domain.domain} (id {added.platform_domain.id})."]
     if zone_file is not None:
-        lines.append(f"Adopted {counted(added.adopted_records, 'record')}; their names can't be registered.")
+        lines.append(f"Adopted {counted(added.adopted_records, 'record')}. Their names can't be registered.")
     return Answer({**found, "adopted_records": added.adopted_records}, tuple(lines))
 
 
@@ -142,7 +148,7 @@ def edit(
         bool,
         Option(
             "--force",
-            help="Even if names would go to the trash or be purged at once, or adopted records or the delegation of a platform "
+            help="Save even if names would be trashed or purged at once, or if adopted records or the delegation of a platform "
             "domain below would be lost.",
         ),
     ] = False,
@@ -163,28 +169,28 @@ def remove(
         Option(
             formats=["%Y-%m-%d"],
             metavar="DATE",
-            help="Don't remove it yet: keep its names until this date (00:00 UTC), and tell their holders.",
+            help="Don't remove it yet: keep its names until this date (00:00 UTC), and mail their holders.",
         ),
     ] = None,
-    withdraw: Annotated[bool, Option("--withdraw", help="Withdraw the date, and tell the holders.")] = False,
+    withdraw: Annotated[bool, Option("--withdraw", help="Withdraw the date, and mail the holders.")] = False,
     force: Annotated[
         bool,
         Option(
             "--force",
-            help="Even if paid terms end after the date; with --withdraw, if names would be lost at once; else, if names elsewhere "
-            "have nameservers below it.",
+            help="With --names-until: even if paid terms end later. With --withdraw: even if names would be trashed at once. Otherwise: even "
+            "if names elsewhere have nameservers below the domain.",
         ),
     ] = False,
 ) -> Answer:
-    """Remove a platform domain that is closed and has no names; or set the date at which it closes."""
+    """Remove a platform domain that is closed and has no names, or set the date at which it closes."""
     if names_until is not None and withdraw:
         raise typer.BadParameter("Give --names-until or --withdraw, not both.")
     if names_until is None and not withdraw:
         removed = session.write(remove_platform_domain, domain, force=force)
         lines = [f"{removed.domain} is removed. Its history stays."]
         if removed.primary:
-            lines.append(f"The primary {removed.primary} still serves the zone: remove it there.")
-        lines.append("Remove the delegation from the parent zone, if it is still there.")
+            lines.append(f"Remove the zone from the primary {removed.primary}, which still serves it.")
+        lines.append("Remove the delegation from the parent zone.")
         return Answer({"id": removed.id, "domain": removed.domain}, tuple(lines))
     if names_until is None:
         edited, mails = session.write(keep_platform_domain, domain, force=force)
@@ -193,13 +199,13 @@ def remove(
         until = names_until.replace(tzinfo=UTC)
         edited, mails = session.write(close_platform_domain, domain, until, force=force)
         line = f"{edited.domain} closes on {until:%Y-%m-%d}."
-    told = f"{counted(mails, 'mail')} to the holders of its names wait in the outbox."
-    return Answer({**session.read(_describe, edited), "mails": mails}, (line, told))
+    outbox = f"The outbox has {counted(mails, 'mail')} to the holders of its names."
+    return Answer({**session.read(_describe, edited), "mails": mails}, (line, outbox))
 
 
 @question(app, "list")
 def list_domains(session: Session) -> Answer:
-    """List all platform domains, hidden ones too, newest first."""
+    """List all platform domains, including hidden ones, newest first."""
     domains = session.read(lambda tx: [_describe(tx, each) for each in store.list_platform_domains(tx)])
     columns: list[Column] = [
         *("id", "domain", "public_name", "hidden", "restricted", ("open", "registration_open")),
@@ -251,16 +257,17 @@ def offer(
     mode: Annotated[str, Option(metavar="MODE", help=f"One of {', '.join(MODES)}.")],
     price: Annotated[int | None, Option(metavar="CREDITS", help="The price of a registration.")] = None,
     renewal_price: Annotated[
-        int | None, Option(metavar="CREDITS", help="The price of a renewal; default at first: --price.")
+        int | None,
+        Option(metavar="CREDITS", help="The price of a renewal; default for a new offer: --price."),
     ] = None,
     period_days: Annotated[
-        int | None, Option(metavar="N", help="The term in days; default at first: 365.")
+        int | None, Option(metavar="N", help="The term in days; default for a new offer: 365.")
     ] = None,
     withdraw: Annotated[
-        bool, Option("--withdraw", help="End new registrations in this mode; renewals stay possible.")
+        bool, Option("--withdraw", help="End registrations in this mode. Names can still be renewed.")
     ] = False,
 ) -> Answer:
-    """Offer a mode at a price, change its offer, or withdraw it. Terms that are not given stay as they are."""
+    """Offer a mode at a price, change the offer, or withdraw it. Omitted options keep their values."""
     terms = {"price_credits": price, "renewal_price_credits": renewal_price, "period_days": period_days}
     if not withdraw:
         offered = session.write(offer_mode, domain, mode, **terms)

@@ -1,4 +1,4 @@
-"""`sublet health …`: whether the delegations of names work."""
+"""`sublet health …`: the health of the names' delegations."""
 
 from typing import Annotated
 
@@ -16,7 +16,7 @@ from sublet.health.schedule import new_health
 from sublet.subdomains.find import find_for_operator
 from sublet.subdomains.model import Subdomain
 
-app = new_app("Show whether the nameservers of names answer for them.")
+app = new_app("Show the health of the names' delegations.")
 _MEMBERS = ("state", "since", "checked_at", "due_at", "next_state", "failures")
 
 
@@ -29,7 +29,7 @@ def list_(
     domain: OnlyDomain = None,
     limit: Limit = 100,
 ) -> Answer:
-    """List names that are checked, the ones longest in their state first."""
+    """List the checked names, longest in their state first."""
     if errors := check_one_of("state", state, STATES):
         raise validation_failed(errors)
     found = session.read(store.list_health, state, limit, domain)
@@ -40,7 +40,7 @@ def list_(
 
 @question(app, "show")
 def show(session: Session, name: SubdomainName) -> Answer:
-    """Show what the last check of a name found, and the changes of its state."""
+    """Show the findings of a name's last check, and the changes of its state."""
 
     def ask(tx: Tx) -> tuple[Subdomain, Health, list[HealthChange]]:
         subdomain = find_for_operator(tx, name)

@@ -1,4 +1,4 @@
-"""`sublet label …`: labels in a class of their own, and blocked patterns."""
+"""`sublet label …`: labels listed in a class, and blocked patterns."""
 
 from typing import Annotated, Any
 
@@ -21,7 +21,7 @@ app = new_app("Labels listed in a class (premium, special, reserved), and blocke
 
 LabelName = Annotated[str, Argument(metavar="LABEL", help="The label, without the domain.")]
 PatternText = Annotated[str, Argument(metavar="PATTERN", help="Such as '*bank*'; quote it for the shell.")]
-Price = Annotated[int | None, Option(metavar="CREDITS", help="Instead of the price of the offer.")]
+Price = Annotated[int | None, Option(metavar="CREDITS", help="The price; default: the offer's.")]
 
 
 @change(app, "set")
@@ -39,7 +39,7 @@ def set_(
         Option(metavar="ORGANIZATION", help="Repeated: an organization that may register a special label."),
     ] = None,
 ) -> Answer:
-    """List a label in a class, replacing an earlier entry."""
+    """List a label in a class. This replaces an earlier entry of the label."""
     listed = session.write(
         set_label,
         domain,
@@ -78,7 +78,7 @@ def list_labels(session: Session, domain: Domain) -> Answer:
 
 @change(app, "block")
 def block(session: Session, pattern: PatternText, domain: OnlyDomain = None) -> Answer:
-    """Block the labels that match a pattern: * is any characters, ? is one. Registered names stay."""
+    """Block the labels that match a pattern. `*` matches any characters, `?` one character. Registered names stay."""
     added = session.write(block_labels, pattern, domain)
     held = len(session.read(list_matching, (added.pattern,), domain))
     lines = [f"{added.pattern} is blocked {'under ' + domain if domain else 'everywhere'}."]
@@ -111,11 +111,11 @@ def blocked(session: Session) -> Answer:
 def matches(
     session: Session,
     pattern: Annotated[
-        str | None, Option(metavar="PATTERN", help="A pattern to try, instead of the blocked ones.")
+        str | None, Option(metavar="PATTERN", help="The pattern; default: all blocked patterns.")
     ] = None,
     domain: OnlyDomain = None,
 ) -> Answer:
-    """List the registered names that match a pattern: one to try, or the blocked ones."""
+    """List the registered names that match a pattern."""
     if pattern is not None:
         pattern, errors = parse_pattern(pattern)
         if errors:

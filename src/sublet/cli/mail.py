@@ -26,7 +26,7 @@ _MEMBERS = (*(name for name in Mail.__slots__ if name != "text"), "state")
 @question(app, "list")
 def list_(
     session: Session,
-    waiting: Annotated[bool, Option("--waiting", help="Only mails that wait to be sent.")] = False,
+    waiting: Annotated[bool, Option("--waiting", help="Only waiting mails.")] = False,
     user: OnlyUser = None,
     limit: Limit = 100,
 ) -> Answer:
@@ -45,11 +45,11 @@ def list_(
 def preview(
     session: Session,
     template: Annotated[
-        str | None, Argument(metavar="TEMPLATE", help="The name of the template; without it, list them.")
+        str | None, Argument(metavar="TEMPLATE", help="The template's name; default: list all templates.")
     ] = None,
-    html: Annotated[bool, Option("--html", help="The mail as HTML, for a browser.")] = False,
+    html: Annotated[bool, Option("--html", help="Show the mail as HTML, for a browser.")] = False,
 ) -> Answer:
-    """Show the mail that a template makes, with made-up values."""
+    """Show the mail of a template with example values."""
     known = templates.names()
     if template is None:
         return Answer(known, tuple(known))
@@ -67,7 +67,7 @@ def retry(
     session: Session,
     mail: Annotated[int, Argument(metavar="ID", help="The mail's id.", min=1, max=MAX_ID)],
 ) -> Answer:
-    """Send a mail now, also one that was logged or given up."""
+    """Send a mail now, even if it was logged or given up."""
     found = session.write(retry_verb, mail)
-    line = f"The mail {found.id} is due now; the running service sends it."
+    line = f"The mail {found.id} is due now. The running service sends it."
     return Answer(members(found, _MEMBERS), (line,))

@@ -1,4 +1,4 @@
-"""The console script `sublet`. It imports only the module of the command that is called.
+"""The console script `sublet`. It imports only the module of the called command.
 
 Exit codes: 0 done; 1 refused, nothing was changed; 2 the command line or the settings are wrong; 3 the database can't be
 used (missing, not initialised, of another version, locked, damaged); 4 `serve` has ended because its SQLite files were changed.
@@ -45,11 +45,11 @@ NOUNS = {
     "doctor": "doctor:app",
     "settings": "status:settings_app",
 }
-"""The commands in the order of `sublet --help`, each with its module in this folder and the app there."""
+"""The commands in the order of `sublet --help`, each with its module and app in this folder."""
 
 
 class Nouns(TyperGroup):
-    """The commands, each imported when it is called: importing SQLAlchemy takes longer than most commands."""
+    """The commands. Each is imported at its call, because importing SQLAlchemy takes longer than most commands."""
 
     def list_commands(self, ctx: Any) -> list[str]:  # noqa: ARG002 - the signature is typer's
         """Return the names of all commands."""
@@ -65,7 +65,7 @@ def _noun(name: str) -> Any:
     """Return the command of a noun. Cached for processes that run several commands, such as the demo."""
     command = typer.main.get_command(resolve_name(f"sublet.cli.{NOUNS[name]}"))
     command.name = name
-    command.short_help = command.help  # the list of nouns shows all of it, where typer would cut it off
+    command.short_help = command.help  # typer would cut off the help in the list of commands
     return command
 
 
@@ -76,9 +76,9 @@ app = typer.Typer(
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
     help=(
-        "Sublet lets subdomains: the registry's server and its operator's commands. Each command takes --json, which makes "
-        "stdout one JSON value, and --config. Exit codes: 0 done, 1 refused (nothing was changed), 2 wrong command line or "
-        "settings, 3 the database can't be used, 4 its files were changed while it was served."
+        "Sublet runs a registry for the names under a domain: the service and the operator's commands. Each command takes --json, "
+        "which prints one JSON value to stdout, and --config. Exit codes: 0 done, 1 refused (nothing was changed), 2 wrong command "
+        "line or settings, 3 the database can't be used, 4 the files of the database were changed while the service ran."
     ),
 )
 
@@ -99,7 +99,7 @@ def root(
         bool, Option("--version", callback=_print_version, is_eager=True, help="Show the version.")
     ] = False,
 ) -> None:
-    """Store the path of the settings file for the command."""
+    """Store the path of the settings file for the called command."""
     _ = version
     ctx.obj = config
 

@@ -1,4 +1,4 @@
-"""Arguments and options that several commands share, and the parsers of their texts."""
+"""Arguments and options of several commands, and their parsers."""
 
 from ipaddress import ip_address
 from typing import Annotated
@@ -22,9 +22,11 @@ OnlyUser = Annotated[
 ]
 SubdomainName = Annotated[str, Argument(metavar="NAME", help="The full name, or the subdomain's id.")]
 INSTANT_FORMATS = ["%Y-%m-%d", "%Y-%m-%dT%H:%M:%SZ"]
-Limit = Annotated[int, Option(metavar="N", min=1, max=100_000, help="The most rows to list.")]
-Reason = Annotated[str | None, Option("--reason", metavar="TEXT", help="Why; the audit stores it.")]
-ReasonForUser = Annotated[str | None, Option("--reason", metavar="TEXT", help="Why; the user reads it too.")]
+Limit = Annotated[int, Option(metavar="N", min=1, max=100_000, help="The maximum number of rows.")]
+Reason = Annotated[str | None, Option("--reason", metavar="TEXT", help="The reason, for the audit.")]
+ReasonForUser = Annotated[
+    str | None, Option("--reason", metavar="TEXT", help="The reason, for the audit. The user sees it too.")
+]
 
 
 def invalid_option(field: str, sentence: str) -> ValidationFailed:
@@ -33,10 +35,10 @@ def invalid_option(field: str, sentence: str) -> ValidationFailed:
 
 
 def parse_place(field: str, text: str) -> tuple[str, int]:
-    """Return address and port of `ADDRESS`, `ADDRESS:PORT` or `[ADDRESS]:PORT`; the port is 53 if not given.
+    """Return the address and port of `ADDRESS`, `ADDRESS:PORT` or `[ADDRESS]:PORT`. The default port is 53.
 
     Raises:
-        ValidationFailed: it has none of these forms, or other hosts can't reach it (port 0, `0.0.0.0`, `::`).
+        ValidationFailed: the text has another form, or other hosts can't reach the address (port 0, `0.0.0.0`, `::`).
     """
     host, port = text, 53
     try:
@@ -46,7 +48,7 @@ def parse_place(field: str, text: str) -> tuple[str, int]:
             host, port = parse_listen(field, text)
             ip_address(host)
         except (SettingsError, ValueError):
-            sentence = f"`{shown(text)}` is not an IP address, with or without a port. Give one such as 192.0.2.53 or [2001:db8::53]:53."
+            sentence = f"`{shown(text)}` is not an IP address with an optional port. Give an address such as 192.0.2.53 or [2001:db8::53]:53."
             raise invalid_option(field, sentence) from None
     if port == 0 or ip_address(host).is_unspecified:
         raise invalid_option(
@@ -59,11 +61,13 @@ def parse_secondary(text: str) -> Secondary:
     """Return the secondary server of `HOST=ADDRESS[:PORT]`.
 
     Raises:
-        ValidationFailed: it does not have this form; the host is not a host name; the address is wrong (`parse_place`).
+        ValidationFailed: the text has another form; the host is not a host name; the address is invalid (`parse_place`).
     """
     host, equals, place = text.partition("=")
     if not equals:
-        sentence = f"`{shown(text)}` is not HOST=ADDRESS[:PORT]. Give one such as ns2.example.net=192.0.2.54."
+        sentence = (
+            f"`{shown(text)}` is not HOST=ADDRESS[:PORT]. Give a value such as ns2.example.net=192.0.2.54."
+        )
         raise invalid_option("secondary", sentence)
     try:
         return Secondary(parse_host_name(host), *parse_place("secondary", place))

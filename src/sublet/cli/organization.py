@@ -64,9 +64,7 @@ def show(session: Session, organization: Name) -> Answer:
         name=found.name,
         slug=found.slug,
         owners=", ".join(each.email for each in owners),
-        account=account_email(found.id)
-        if account is not None
-        else "none: it is its users' own, and holds nothing",
+        account=account_email(found.id) if account is not None else "none",
         balance=counted(balance, "credit"),
         free_names=used,
         added=found.created_at,
@@ -93,7 +91,7 @@ def set_role(
     user: UserName,
     role: Annotated[str, Argument(metavar="ROLE", help=f"One of {', '.join(ROLES)}.")],
 ) -> Answer:
-    """Give a user a role, as a new member if it isn't one. The owners and the user are told by mail."""
+    """Give a user a role in an organization. A user who isn't a member becomes one. The owners and the user get a mail."""
     found = session.write(operator_set_role, organization, user, role)
     line = f"{found.user.email} is {found.role} of {found.organization.name}."
     return Answer(_describe_member(found), (line,))

@@ -11,12 +11,12 @@ from typing import Any
 from sublet.errors import FieldError
 
 Column = str | tuple[str, str | Callable[[Any], object]]
-"""A member of a value, which also gives the heading; or a heading, and the member or function of the value."""
+"""The name of a member, which is the heading too; or a heading, and the name of a member or a function of the value."""
 
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """Rows for people. `shown_cell` turns the cells into text."""
+    """Rows to print as a table. `shown_cell` converts the cells to text."""
 
     columns: tuple[str, ...]
     rows: tuple[tuple[Any, ...], ...]
@@ -25,9 +25,9 @@ class Table:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """The result of a command: `value` is printed with --json, otherwise `lines` and then `table`.
+    """The result of a command. With --json `value` is printed, otherwise `lines` and then `table`.
 
-    A large value is a function that returns it.
+    `value` may be a function that returns a large value.
     """
 
     value: Any
@@ -37,7 +37,7 @@ class Answer:
 
 
 def table_of(values: Iterable[Any], columns: Iterable[Column], empty: str = "None.") -> Table:
-    """Return a table with a row for each value (an object, or a dict); `empty` is printed if there are none."""
+    """Return a table with a row for each value (an object or a dict). `empty` is printed if there are no values."""
     pairs = [(_heading(each), each) if isinstance(each, str) else each for each in columns]
     rows = tuple(tuple(_cell(value, source) for _, source in pairs) for value in values)
     return Table(tuple(heading for heading, _ in pairs), rows, empty)
@@ -54,7 +54,7 @@ def _cell(value: Any, source: str | Callable[[Any], object]) -> object:
 
 
 def members(value: Any, names: Iterable[str]) -> dict[str, Any]:
-    """Return these members of an object, for --json."""
+    """Return the given members of an object, for --json."""
     return {name: getattr(value, name) for name in names}
 
 
@@ -78,7 +78,7 @@ def as_object(value: Any) -> dict[str, Any]:
 
 
 def shown_cell(value: Any) -> str:
-    """Return a value as text for people. Control characters are escaped, because users wrote some of the texts."""
+    """Return a value as text for a table. Control characters are escaped, because some texts come from users."""
     if value is None:
         return "-"
     if isinstance(value, bool):
@@ -91,12 +91,12 @@ def shown_cell(value: Any) -> str:
 
 
 def escape_controls(text: str) -> str:
-    """Return a text with its number in place of each character that doesn't print, except line breaks."""
+    """Return a text with each unprintable character, except line breaks, replaced by its code point."""
     return "".join(char if char.isprintable() or char == "\n" else f"<U+{ord(char):04X}>" for char in text)
 
 
 def facts(**values: Any) -> tuple[str, ...]:
-    """Return lines of names and values, with the values aligned. Underscores in names become spaces."""
+    """Return a line for each name and value, with the values aligned. Underscores in names become spaces."""
     width = max(len(name) for name in values) + 1
     return tuple(
         f"{name.replace('_', ' ') + ':':<{width + 1}} {shown_cell(value)}" for name, value in values.items()
@@ -126,12 +126,12 @@ def _print_table(table: Table) -> None:
     drawn = RichTable(*table.columns, box=box.SIMPLE_HEAD, pad_edge=False)
     for row in table.rows:
         drawn.add_row(*(Text(shown_cell(cell)) for cell in row))
-    # Lines in a pipe must not be cut or wrapped: `grep` reads them.
+    # Don't wrap lines in a pipe, so that `grep` finds whole rows.
     Console(width=None if sys.stdout.isatty() else 1000).print(drawn)
 
 
 def print_refusal(code: str, message: str, errors: Sequence[FieldError] = (), *, json_too: bool) -> None:
-    """Print to stderr why a command was refused, with all wrong fields; with --json also to stdout."""
+    """Print the refusal of a command with all wrong fields to stderr, and with --json also to stdout."""
     sentence = message if len(errors) <= 1 else "; ".join(f"{each.field}: {each.message}" for each in errors)
     print(f"sublet: {escape_controls(sentence)}", file=sys.stderr)
     if json_too:
@@ -139,5 +139,5 @@ def print_refusal(code: str, message: str, errors: Sequence[FieldError] = (), *,
 
 
 def print_warning(message: str) -> None:
-    """Print a warning to stderr, also with --json: stdout has only the answer."""
+    """Print a warning to stderr, with --json too, because stdout has only the answer."""
     print(f"sublet: warning: {escape_controls(message)}", file=sys.stderr)

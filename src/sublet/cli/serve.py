@@ -21,7 +21,7 @@ Role = Callable[[Settings, asyncio.Event], Coroutine[Any, Any, None]]
 
 @question(serve_app, "serve")
 def serve(session: Session) -> Answer:
-    """Serve API, worker and name server in one process until SIGTERM. The first line of the log has the addresses."""
+    """Run API, worker and name server in one process until SIGTERM. The first line of the log has the addresses."""
     from sublet.service.roles import run_service  # noqa: PLC0415 - loaded by a server only
 
     return _run(session.settings, run_service)
@@ -32,10 +32,10 @@ def api(
     session: Session,
     *,
     workers: Annotated[
-        int, Option(metavar="N", min=1, max=WORKERS_MAX, help="How many processes answer requests.")
+        int, Option(metavar="N", min=1, max=WORKERS_MAX, help="The number of processes that answer requests.")
     ] = 1,
 ) -> Answer:
-    """Serve the API in processes of its own until SIGTERM, beside other processes; needs PostgreSQL. SIGHUP replaces them."""
+    """Run the API in one or more processes until SIGTERM. Needs PostgreSQL. SIGHUP replaces the processes."""
     from sublet.service.api_parent import run_api  # noqa: PLC0415 - as above
 
     return _run(session.settings, lambda settings, stop: run_api(settings, stop, workers, session.config))
@@ -43,7 +43,7 @@ def api(
 
 @question(worker_app, "worker")
 def worker(session: Session) -> Answer:
-    """Publish, sweep, mail and watch until SIGTERM, beside processes that serve the API; needs PostgreSQL."""
+    """Run the worker (publishing, sweep, mail, watches) until SIGTERM. Needs PostgreSQL."""
     from sublet.service.roles import run_worker  # noqa: PLC0415 - as above
 
     return _run(session.settings, run_worker)
@@ -51,7 +51,7 @@ def worker(session: Session) -> Answer:
 
 @question(dns_app, "dns")
 def dns(session: Session) -> Answer:
-    """Serve the zones on the built-in name server until SIGTERM, beside other processes; needs PostgreSQL."""
+    """Run the built-in name server until SIGTERM. Needs PostgreSQL."""
     from sublet.service.roles import run_dns  # noqa: PLC0415 - as above
 
     return _run(session.settings, run_dns)

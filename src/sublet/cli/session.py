@@ -1,4 +1,4 @@
-"""Define a command and run it: load the settings, give it the database, print its answer or refusal."""
+"""Define and run commands: load the settings, open the database, print the answer or refusal."""
 
 import asyncio
 import inspect
@@ -29,28 +29,28 @@ R = TypeVar("R")
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """The settings of a command, and the operator who runs it (the user of the operating system)."""
+    """The settings of a command, and its operator (the user of the operating system)."""
 
     settings: Settings
     actor: Actor
     config: Path | None = None
-    """The settings file that the command line names, if any."""
+    """The settings file from the command line, if given."""
 
     def read(self, fn: Callable[Concatenate[Tx, P], R], /, *args: P.args, **kwargs: P.kwargs) -> R:
-        """Run a function in one read-only transaction, and return its result; raises as `write`."""
+        """Run a function in a read-only transaction, and return its result. Raises as `write`."""
         return self.use(lambda database: database.read(lambda tx: fn(tx, *args, **kwargs)))
 
     def write(self, verb: Callable[Concatenate[Tx, Actor, P], R], /, *args: P.args, **kwargs: P.kwargs) -> R:
-        """Run a verb as the operator in one transaction, and return its result after the commit.
+        """Run a verb as the operator in a transaction, and return its result after the commit.
 
         Raises:
-            Refusal: as the verb; nothing was changed.
+            Refusal: as the verb. Nothing was changed.
             Unavailable: the database is missing, not initialised, of another version, or can't be written.
         """
         return self.use(lambda database: database.write(lambda tx: verb(tx, self.actor, *args, **kwargs)))
 
     def use(self, fn: Callable[[Database], Awaitable[R]]) -> R:
-        """Run a function that uses the network between its own transactions, and return its result; raises as `write`."""
+        """Run a function that uses the network between its own transactions, and return its result. Raises as `write`."""
         return asyncio.run(_use(self.settings, fn))
 
 
@@ -65,16 +65,16 @@ async def _use(settings: Settings, fn: Callable[[Database], Awaitable[R]]) -> R:
 
 
 def refuse_missing(url: str) -> None:
-    """Raise `Unavailable` if the address names an SQLite file that does not exist.
+    """Raise `Unavailable` if the SQLite file of the address does not exist.
 
-    SQLite would create it, so a typing error in the address would leave an empty database behind.
+    Otherwise SQLite would create an empty database for a typing error in the address.
     """
     if is_missing(url):
-        raise Unavailable(f"There is no registry at {url}; run `sublet init` first.")
+        raise Unavailable(f"There is no registry at {url}. Run `sublet init` first.")
 
 
 def operator_name() -> str:
-    """Return the operator's name for the audit: the user of this process, whatever the environment says."""
+    """Return the operator's name for the audit: the process's user from the password database, not from the environment."""
     try:
         return pwd.getpwuid(os.getuid()).pw_name
     except KeyError:
@@ -82,7 +82,7 @@ def operator_name() -> str:
 
 
 def new_app(about: str | None = None) -> typer.Typer:
-    """Return an app without commands. `about` describes a noun with several verbs; a single command has its docstring.
+    """Return an app without commands. `about` is the help of a noun with several verbs. A single command uses its docstring.
 
     Help is plain text, because the tables of `rich` cut off names and values at 80 columns.
     """
@@ -98,13 +98,13 @@ class _Command(TyperCommand):
     """A command that accepts a negative number such as `-5` as an argument."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Parse the command line. Unknown options count as arguments only if there is a negative number."""
+        """Parse the command line. If it has a negative number, unknown options count as arguments."""
         ctx.ignore_unknown_options = any(_NEGATIVE_NUMBER.fullmatch(each) for each in args)
         return super().parse_args(ctx, args)
 
 
 def parameter(name: str, annotation: Any, default: Any = None) -> inspect.Parameter:
-    """Return a parameter of a command: an option or argument as typer reads it from `annotation`."""
+    """Return a parameter of a command. Typer reads its option or argument from `annotation`."""
     return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
 
 
@@ -115,7 +115,9 @@ _CONFIG = parameter(
 )
 _JSON = parameter(
     "as_json",
-    Annotated[bool, typer.Option("--json", help="Print one JSON value, and all else to stderr.")],
+    Annotated[
+        bool, typer.Option("--json", help="Print one JSON value to stdout, and all other output to stderr.")
+    ],
     default=False,
 )
 _REASON = parameter("reason", Reason)
@@ -124,17 +126,17 @@ Command = Callable[Concatenate[Session, P], Answer]
 
 
 def question(app: typer.Typer, name: str) -> Callable[[Command[P]], Command[P]]:
-    """Add a command that only reads. The function takes a session and its options, and returns the answer."""
+    """Return a decorator that adds a read-only command. The function gets a session and its options, and returns the answer."""
     return _command(app, name, [])
 
 
 def change(
     app: typer.Typer, name: str, options: Sequence[inspect.Parameter] = ()
 ) -> Callable[[Command[P]], Command[P]]:
-    """Add a command that changes something.
+    """Return a decorator that adds a command with changes.
 
-    It has --reason for the audit; the function gets it too if it has that parameter. `options` are further ones, which the
-    function gets as keyword arguments.
+    The command has --reason for the audit. The function gets the reason too if it has this parameter. It gets `options` as keyword
+    arguments.
     """
     return _command(app, name, [_REASON], options)
 
@@ -166,7 +168,7 @@ def _command(
         signature = inspect.Signature([_CONTEXT, *own, *missing, _CONFIG, _JSON])
         run.__signature__ = signature  # type: ignore[attr-defined] # typer reads it
         run.__doc__ = function.__doc__
-        # The list of a noun's verbs shows all of it, where typer would cut it off.
+        # Typer would cut off the help in the list of a noun's verbs.
         app.command(name, cls=_Command, short_help=inspect.getdoc(function))(run)
         return function
 
@@ -182,7 +184,7 @@ def _exit_code(refusal: Refusal) -> int:
 def _run_guarded(
     run: Callable[[Session], Answer], config: Path | None, reason: str | None, *, json_only: bool
 ) -> None:
-    # A failure is printed once, as a sentence. The log would repeat it, and stdout has only the answer.
+    # Log nothing, because failures are printed as a sentence already.
     structlog.configure(
         wrapper_class=structlog.make_filtering_bound_logger(50),
         logger_factory=structlog.PrintLoggerFactory(sys.stderr),

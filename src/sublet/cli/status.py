@@ -1,4 +1,4 @@
-"""`sublet status` and `sublet settings`: the processes that share this registry, and every setting with its value."""
+"""`sublet status` and `sublet settings`: the service's processes, and every setting with its value."""
 
 from dataclasses import fields
 from typing import Any
@@ -18,7 +18,7 @@ settings_app = new_app()
 
 @question(status_app, "status")
 def status(session: Session) -> Answer:
-    """Show the processes of the service that share the registry, their leases, and on PostgreSQL the primary and its standbys."""
+    """Show the processes of the service, their leases, and on PostgreSQL the primary and its standbys."""
     processes, replication = session.read(lambda tx: (_list_processes(tx), find_replication(tx)))
     columns = ("role", "host", "pid", "version", "schema", "started_at", "there", "leases")
     table = table_of(processes, columns, "No process of the service runs.")
@@ -51,7 +51,7 @@ def _list_processes(tx: Tx) -> list[dict[str, Any]]:
 
 @question(settings_app, "settings")
 def settings(session: Session) -> Answer:
-    """Show every setting: its value, its default, the variable that sets it, and what it means."""
+    """Show every setting with its value, default, environment variable and meaning."""
     found = [
         {
             "name": field.name,

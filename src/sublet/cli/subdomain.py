@@ -78,7 +78,7 @@ def list_subdomains(
     ] = None,
     limit: Limit = 100,
 ) -> Answer:
-    """List registered names, newest first; those in the trash with --status trashed."""
+    """List registered names, newest first. For names in the trash, give --status trashed."""
     if errors := check_one_of("status", status, STATUSES):
         raise validation_failed(errors)
 
@@ -100,7 +100,7 @@ def list_subdomains(
 
 @question(app, "show")
 def show(session: Session, name: SubdomainName) -> Answer:
-    """Show a registered name: live, in the trash or cooling off; by its id in any state."""
+    """Show a name that is live, in the trash or cooling off. By id, show it in any state."""
     found = session.read(lambda tx: _describe_one(tx, find_for_operator(tx, name)))
     shown = {
         **found,
@@ -117,14 +117,12 @@ def show(session: Session, name: SubdomainName) -> Answer:
 def register(
     session: Session,
     fqdn: Annotated[str, Argument(metavar="FQDN", help="The full name.")],
-    user: Annotated[
-        str, Option("--user", metavar="USER", help="The user who gets it: e-mail address or id.")
-    ],
+    user: Annotated[str, Option("--user", metavar="USER", help="The name's user: e-mail address or id.")],
     mode: Annotated[
         str,
         Option(
             metavar="MODE",
-            help="admin, which the operator renews; or a mode of the platform domain, in which the user renews it at its price.",
+            help="admin: the operator renews the name. A mode of the platform domain: the user renews the name at the mode's price.",
         ),
     ] = ADMIN,
     days: Days = None,
@@ -137,7 +135,7 @@ def register(
         list[str] | None, Option(metavar="'TAG ALGORITHM TYPE DIGEST'", help="Repeated: a DS record.")
     ] = None,
 ) -> Answer:
-    """Register a name for a user, without a price and outside the free quota."""
+    """Register a name for a user, without a charge and without a check of the free quota."""
     command = Register(
         fqdn=fqdn,
         nameservers=tuple(ns or ()),
@@ -166,7 +164,7 @@ def _split_glue(text: str) -> list[GlueInput]:
 
 @change(app, "check-ds")
 def check_ds(session: Session, name: SubdomainName) -> Answer:
-    """Ask a name's nameservers now for CDS and CDNSKEY records, and change its DS records if they ask for it."""
+    """Query a name's nameservers now for CDS and CDNSKEY records, and change its DS records accordingly."""
     settings = session.settings
 
     async def check(db: Database) -> tuple[str, Decision]:
@@ -175,13 +173,13 @@ def check_ds(session: Session, name: SubdomainName) -> Answer:
     fqdn, decision = session.use(check)
     match decision:
         case Keep():
-            did, line = "kept", f"The DS records of {fqdn} stay as they are."
+            did, line = "kept", f"The DS records of {fqdn} are unchanged."
         case Replace():
             did, line = "replaced", f"{fqdn} has new DS records."
         case Remove():
-            did, line = "removed", f"{fqdn} has no DS records any more."
+            did, line = "removed", f"The DS records of {fqdn} were removed."
         case Refuse(_, message):
-            did, line = "refused", f"The DS records of {fqdn} stay as they are. {message}"
+            did, line = "refused", f"The DS records of {fqdn} are unchanged. {message}"
     refusal = decision.code if isinstance(decision, Refuse) else None
     ds_records = session.read(find_for_operator, name).delegation.ds_records
     return Answer(
@@ -197,7 +195,7 @@ def check_ds(session: Session, name: SubdomainName) -> Answer:
 
 @change(app, "renew")
 def renew(session: Session, name: SubdomainName, days: Days = None) -> Answer:
-    """Add a term to a name in any mode, without a charge; also to a name in the trash, before it is restored."""
+    """Add a term to a name in any mode, without a charge. Names in the trash can be renewed before a restore."""
     renewed = session.write(operator_renew, name, days)
     return _answer(session, renewed, f"{renewed.fqdn} expires on {renewed.expires_at:%Y-%m-%d}.")
 
@@ -206,30 +204,30 @@ def renew(session: Session, name: SubdomainName, days: Days = None) -> Answer:
 def transfer(
     session: Session,
     name: SubdomainName,
-    to: Annotated[str, Option("--to", metavar="USER", help="The user who gets it: e-mail address or id.")],
+    to: Annotated[str, Option("--to", metavar="USER", help="The new user: e-mail address or id.")],
 ) -> Answer:
-    """Move a live name to another user at once, as it is. Both users get a mail."""
+    """Move a live name with its term and delegation to another user at once. Both users get a mail."""
     moved = session.write(transfer_verb, name, to)
     return _answer(session, moved, f"{moved.fqdn} was transferred.")
 
 
 @change(app, "delete")
 def delete(session: Session, name: SubdomainName) -> Answer:
-    """Delete a name, which moves it to the trash: it leaves the DNS, and can be restored for a while."""
+    """Move a name to the trash. It leaves the DNS, and can be restored until the purge."""
     deleted = session.write(operator_delete, name)
     return _answer(session, deleted, f"{deleted.fqdn} is in the trash.")
 
 
 @change(app, "suspend")
 def suspend(session: Session, name: SubdomainName, reason: ReasonForUser = None) -> Answer:
-    """Suspend a name: it leaves the DNS, and its user can only read it."""
+    """Suspend a name. It leaves the DNS, and its user can't change it."""
     suspended = session.write(suspend_verb, name, reason)
     return _answer(session, suspended, f"{suspended.fqdn} is suspended.")
 
 
 @change(app, "unsuspend")
 def unsuspend(session: Session, name: SubdomainName) -> Answer:
-    """End a name's suspension: unless it is in the trash, it returns to the DNS as stored."""
+    """End a name's suspension. A live name returns to the DNS with its stored delegation."""
     unsuspended = session.write(unsuspend_verb, name)
     return _answer(session, unsuspended, f"{unsuspended.fqdn} is no longer suspended.")
 
@@ -239,7 +237,7 @@ def restore(session: Session, name: SubdomainName) -> Answer:
     """Restore a name from the trash for its user, with the same expiry."""
     restored = session.write(operator_restore, name)
     return _answer(
-        session, restored, f"{restored.fqdn} is back; it expires on {restored.expires_at:%Y-%m-%d}."
+        session, restored, f"{restored.fqdn} is restored. It expires on {restored.expires_at:%Y-%m-%d}."
     )
 
 
@@ -249,10 +247,12 @@ def purge(
     name: SubdomainName,
     release: Annotated[
         bool,
-        Option("--release", "--now", help="Skip the cooling-off: the name can be registered at once."),
+        Option("--release", "--now", help="Skip the cooling-off period. The name can be registered at once."),
     ] = False,
 ) -> Answer:
-    """Purge a name from the trash: it can't be restored any more, and cools off."""
+    """Purge a name from the trash. It can no longer be restored, and its cooling-off period begins."""
     purged = session.write(purge_verb, name, release=release)
-    line = f"{purged.fqdn} is free." if release else f"{purged.fqdn} is purged and cools off."
+    line = (
+        f"{purged.fqdn} is free." if release else f"{purged.fqdn} is purged. Its cooling-off period begins."
+    )
     return _answer(session, purged, line)

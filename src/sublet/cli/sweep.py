@@ -11,21 +11,21 @@ from sublet.subdomains.sweep import store as sweep_store
 from sublet.subdomains.sweep.plausible_clock import find_implausible_reason
 from sublet.subdomains.sweep.stop import resume_sweep, stop_sweep
 
-app = new_app("The sweep: reminders, expired names to the trash, the trash emptied.")
+app = new_app("Show, stop and resume the sweep, which sends reminders, and trashes and purges names.")
 _DAYS = (0, 1, 7, 30)
-_LOOKED_LATELY = timedelta(minutes=5)
+_RECENT = timedelta(minutes=5)
 
 
 def _describe(tx: Tx) -> dict[str, Any]:
     state = sweep_store.find_sweep_state(tx)
     stopped = state.stopped_at is not None and not state.resumed
-    lately = state.seen_at is not None and abs(tx.now - state.seen_at) <= _LOOKED_LATELY
+    is_recent = state.seen_at is not None and abs(tx.now - state.seen_at) <= _RECENT
     ahead = []
     for days in _DAYS:
         to_trash, to_purge = sweep_store.count_losses_by_rule(tx, tx.now + timedelta(days=days))
         ahead.append({"days": days, "to_trash": to_trash, "to_purge": to_purge})
     return {
-        "running": lately and not stopped,
+        "running": is_recent and not stopped,
         "stopped": stopped,
         "seen_at": state.seen_at,
         "stopped_at": state.stopped_at,
@@ -55,7 +55,7 @@ def _table(found: dict[str, Any]) -> Table:
         (when.get(each["days"], f"within {counted(each['days'], 'day')}"), each["to_trash"], each["to_purge"])
         for each in found["ahead"]
     )
-    return Table(("by their dates", "to the trash", "purged for good"), rows)
+    return Table(("by their dates", "to the trash", "purged"), rows)
 
 
 def _answer(session: Session, *lines: str) -> Answer:
@@ -65,19 +65,19 @@ def _answer(session: Session, *lines: str) -> Answer:
 
 @question(app, "status")
 def status(session: Session) -> Answer:
-    """Show whether the sweep runs or why not, and how many names will go to the trash or be purged by their dates."""
+    """Show the state of the sweep, and the number of names that it will trash and purge by their dates."""
     return _answer(session)
 
 
 @change(app, "stop")
 def stop(session: Session) -> Answer:
-    """Stop the sweep until `sublet sweep resume`: no reminders, no trash, no purge. Publishing goes on."""
+    """Stop the sweep until `sublet sweep resume`. Publishing continues."""
     session.write(stop_sweep, session.actor.reason)
-    return _answer(session, "The sweep is stopped; `sublet sweep resume` resumes it.")
+    return _answer(session, "The sweep is stopped. `sublet sweep resume` resumes it.")
 
 
 @change(app, "resume")
 def resume(session: Session) -> Answer:
-    """Resume the sweep: confirm that the clock is right, and that the names which the brake held back may be lost."""
+    """Resume the sweep. This confirms that the clock is right, and that the names which are due may be trashed and purged."""
     session.write(resume_sweep)
     return _answer(session, "The worker resumes the sweep within a second. See `sublet sweep status`.")

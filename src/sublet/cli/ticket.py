@@ -1,4 +1,4 @@
-"""`sublet ticket …`: the users' tickets, which staff read and answer."""
+"""`sublet ticket …`: the users' tickets, for staff."""
 
 import sys
 from collections.abc import Callable
@@ -31,7 +31,7 @@ app = new_app("Open, read, answer, edit and close tickets.")
 
 TicketName = Annotated[str, Argument(metavar="TICKET", help="The ticket's number (T-000123) or id.")]
 Message = Annotated[str | None, Option(metavar="TEXT", help="The message; default: read from stdin.")]
-Author = Annotated[str, Option(metavar="NAME", help="The author that the user sees.")]
+Author = Annotated[str, Option(metavar="NAME", help="The author's name that the user sees.")]
 MessageFormat = Annotated[
     str | None, Option("--format", metavar="FORMAT", help=f"One of {', '.join(MESSAGE_FORMATS)}.")
 ]
@@ -49,14 +49,14 @@ def _describe(ticket: Ticket) -> dict[str, Any]:
 def _answer(
     session: Session, ticket_id: int, news: Callable[[Ticket], str], *, mailed: bool = True
 ) -> Answer:
-    """Return the ticket as it is now; `news` says after its number what happened to it."""
+    """Return the current ticket. `news` returns the text that follows the ticket's number."""
     found = session.read(find_for_staff_with_messages, str(ticket_id))
     lines = (f"{ticket_number(found.id)} {news(found)}", *(_mailed(session, found) if mailed else ()))
     return Answer({**_describe(found), "messages": found.messages}, lines)
 
 
 def _mailed(session: Session, ticket: Ticket) -> tuple[str, ...]:
-    """Return a line about the mail with our newest message, if there is one."""
+    """Return a line about the mail with the newest message of staff or the system, if there is one."""
     ours = [each for each in ticket.messages if each.author_type != "user"]
     mail = session.read(find_by_reference, mail_reference(ticket.id, ours[-1].id)) if ours else None
     if mail is None:
@@ -76,15 +76,15 @@ def list_(
         str | None, Option("--type", metavar="TYPE", help=f"One of {', '.join(TICKET_TYPES)}.")
     ] = None,
     subdomain: Annotated[
-        str | None, Option(metavar="NAME", help="About this name, also of former holders.")
+        str | None, Option(metavar="NAME", help="Only about this name, including tickets of former holders.")
     ] = None,
     limit: Limit = 100,
 ) -> Answer:
-    """List tickets of all users, those with the newest message first."""
+    """List the tickets of all users, newest message first."""
     errors = [*check_one_of("status", status, TICKET_STATUSES), *check_one_of("type", type_, TICKET_TYPES)]
     fqdn = canonical_domain(subdomain) if subdomain is not None else None
     if subdomain is not None and fqdn is None:
-        message = f"`{shown(subdomain)}` is not a full name. Give it with its domain."
+        message = f"`{shown(subdomain)}` is not a full name. Give the name with its domain."
         errors.append(FieldError("subdomain", "value_invalid", message))
     if errors:
         raise validation_failed(errors)
@@ -122,7 +122,7 @@ def show(session: Session, ticket: TicketName) -> Answer:
 def open_(
     session: Session,
     name: SubdomainName,
-    subject: Annotated[str, Option(metavar="TEXT", help="One line.")],
+    subject: Annotated[str, Option(metavar="TEXT", help="The subject, one line.")],
     message: Message = None,
     type_: Annotated[
         str, Option("--type", metavar="TYPE", help=f"One of {', '.join(TICKET_TYPES)}.")
@@ -134,7 +134,7 @@ def open_(
     author: Author = AUTHOR_NAME,
     message_format: MessageFormat = None,
 ) -> Answer:
-    """Open a ticket about a name with its user, who can read all of it; by default about abuse."""
+    """Open a ticket about a name for its user, who can read the whole ticket."""
     done = session.write(
         staff_open,
         name,
@@ -146,7 +146,7 @@ def open_(
         priority=priority,
     )
     return _answer(
-        session, done.id, lambda found: f"is opened with {found.requester_email}, about {found.subdomain}."
+        session, done.id, lambda found: f"is open for {found.requester_email}, about {found.subdomain}."
     )
 
 
@@ -158,7 +158,7 @@ def reply(
     author: Author = AUTHOR_NAME,
     message_format: MessageFormat = None,
 ) -> Answer:
-    """Answer a ticket as staff."""
+    """Reply to a ticket as staff."""
     text = sys.stdin.read() if message is None else message
     done = session.write(staff_reply, ticket, text, author, message_format=message_format)
     return _answer(session, done.id, lambda found: f"is {found.status}.")
@@ -170,7 +170,7 @@ def edit(
     ticket: TicketName,
     priority: Annotated[str, Option(metavar="PRIORITY", help=f"{_PRIORITIES}.")],
 ) -> Answer:
-    """Change a ticket's priority. The user can see it, and gets no mail."""
+    """Change a ticket's priority. The user can see the priority, but gets no mail."""
     done = session.write(set_priority, ticket, priority)
     return _answer(session, done.id, lambda found: f"has the priority {found.priority}.", mailed=False)
 

@@ -1,4 +1,4 @@
-"""`sublet token …`: the tokens with which users call the API."""
+"""`sublet token …`: the users' tokens for the API."""
 
 import sys
 from pathlib import Path
@@ -29,14 +29,16 @@ TokenId = Annotated[int, Argument(metavar="ID", help="See `sublet token list`.")
 def issue(
     session: Session,
     user: UserName,
-    name: Annotated[str, Option(metavar="NAME", help="What the token is for.")],
+    name: Annotated[str, Option(metavar="NAME", help="A name for the token, such as its purpose.")],
     scope: Annotated[
         list[str] | None,
         Option(metavar="SCOPE", help=f"Repeated; default: all. One of {', '.join(SCOPES)}."),
     ] = None,
     only_name: Annotated[
         list[str] | None,
-        Option(metavar="NAME", help="Repeated: only for this name, or for all below a domain (*.DOMAIN)."),
+        Option(
+            metavar="NAME", help="Repeated: only for this name, or for all names below a domain (*.DOMAIN)."
+        ),
     ] = None,
     only_domain: Annotated[
         list[str] | None,
@@ -47,13 +49,13 @@ def issue(
         Option(metavar="CIDR", help="Repeated: only from this network, such as 192.0.2.0/24."),
     ] = None,
     daily_credits: Annotated[
-        int | None, Option(metavar="N", help="The most credits that it spends within 24 hours.")
+        int | None, Option(metavar="N", help="The maximum of credits that it can spend within 24 hours.")
     ] = None,
     expires_in_days: Annotated[
         int | None, Option(metavar="N", help="The token expires after this many days; default: never.")
     ] = None,
 ) -> Answer:
-    """Issue a token and show it. It can't be shown again."""
+    """Issue a token and print its secret, which can't be shown again."""
     issued = session.write(
         issue_token,
         user,
@@ -67,7 +69,7 @@ def issue(
     )
     secret = issued.secret.reveal()
     value = {"token": secret, "email": issued.user.email, **_describe(issued.token)}
-    return Answer(value, (secret,))  # alone on stdout, for scripts
+    return Answer(value, (secret,))  # only the secret, for scripts
 
 
 def _describe(token: Token) -> dict[str, Any]:
@@ -104,7 +106,7 @@ def show(session: Session, token_id: TokenId) -> Answer:
 
 @change(app, "revoke")
 def revoke(session: Session, token_id: TokenId) -> Answer:
-    """Revoke a token. The API refuses it from the next request on."""
+    """Revoke a token. The API refuses all further requests with it."""
     token = session.write(revoke_token, token_id)
     return Answer(_describe(token), (f"The token {token.id} ({token.name}) is revoked.",))
 
@@ -112,9 +114,9 @@ def revoke(session: Session, token_id: TokenId) -> Answer:
 @change(app, "revoke-leaked")
 def leaked(
     session: Session,
-    file: Annotated[str, Argument(metavar="FILE", help="A report in any form, text or JSON; - is stdin.")],
+    file: Annotated[str, Argument(metavar="FILE", help="A report, such as text or JSON; - for stdin.")],
 ) -> Answer:
-    """Revoke the tokens whose secrets are in a report of leaked secrets, and those that were created with them. Their users get a mail."""
+    """Revoke the tokens in a report of leaked secrets, and all tokens that were created with them. Their users get a mail."""
     report = session.write(revoke_leaked, _read_report(file), tell=enqueue)
     revoked = [
         {"id": each.token.id, "name": each.token.name, "email": each.user.email, "leaked": each.leaked}
@@ -133,7 +135,7 @@ def leaked(
 
 
 def _read_report(file: str) -> str:
-    """Return the text of a report. Secrets are ASCII, so other characters may be read wrongly.
+    """Return the text of a report. Invalid UTF-8 is replaced, because secrets are ASCII.
 
     Raises:
         ValidationFailed: the file can't be read.

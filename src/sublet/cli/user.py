@@ -19,6 +19,7 @@ from sublet.db import Tx
 from sublet.errors import Conflict
 from sublet.registry.delete_user import DeletedUser, delete_user
 from sublet.registry.erasure_store import count_remaining, find_mentions
+from sublet.sign_in.end_session import end_all_sessions
 from sublet.sign_in.sign_in_link import make_sign_in_link
 from sublet.sign_up.sign_up import invite as invite_verb
 from sublet.subdomains.quota import default_quota, quota_limit
@@ -30,12 +31,14 @@ user_app = new_app("Add, edit, suspend and delete users.")
 
 Organization = Annotated[
     str | None,
-    Option(metavar="NAME", help="Name, slug or id of an organization. A new name adds one."),
+    Option(metavar="NAME", help="Name, slug or id of an organization. A new name adds an organization."),
 ]
 FreeQuota = Annotated[
-    int | None, Option(metavar="N", help="How many free names the user may have, instead of the setting.")
+    int | None, Option(metavar="N", help="The user's maximum of free names; default: the setting free_quota.")
 ]
-Reason = Annotated[str | None, Option("--reason", metavar="TEXT", help="Why, for the audit and for staff.")]
+Reason = Annotated[
+    str | None, Option("--reason", metavar="TEXT", help="The reason, for the audit and for staff.")
+]
 
 _MEMBERS = tuple(name for name in User.__slots__ if name not in ("organization_id", "is_organization"))
 
@@ -61,23 +64,23 @@ def add(
 @change(user_app, "invite")
 def invite(
     session: Session,
-    email: Annotated[str, Argument(metavar="EMAIL", help="Where the invitation goes.")],
+    email: Annotated[str, Argument(metavar="EMAIL", help="The address for the invitation.")],
     name: Annotated[str, Option(metavar="NAME", help="The name of the new user.")],
     organization: Annotated[
         str | None, Option(metavar="NAME", help="Name, slug or id of an organization that the user joins.")
     ] = None,
 ) -> Answer:
-    """Mail an invitation to open an account; it is valid for a week, and needs the setting public_url."""
+    """Mail an invitation to open an account. It is valid for a week. Needs the setting public_url."""
     found = session.write(invite_verb, email, name, _public_url(session), organization=organization)
-    line = f"An invitation to {found.email} is in the outbox; it expires on {found.expires_at:%Y-%m-%d %H:%M} UTC."
+    line = f"An invitation to {found.email} is in the outbox. It expires on {found.expires_at:%Y-%m-%d %H:%M} UTC."
     return Answer({"email": found.email, "expires_at": found.expires_at}, (line,))
 
 
 @change(user_app, "sign-in-link")
 def sign_in_link(session: Session, user: UserName) -> Answer:
-    """Print a link that signs a user in once, within 15 minutes, for a user who can't any more. It needs the setting public_url.
+    """Print a link that signs in a user who can't sign in any more. It works once, within 15 minutes. Needs the setting public_url.
 
-    Make sure who the person is first: the sign-in counts as one with a passkey. The user gets a mail when it is used.
+    Verify the person's identity first: the link counts as a sign-in with a passkey. The user gets a mail when the link is used.
     """
     made = session.write(make_sign_in_link, user, _public_url(session))
     link = made.link.reveal()
@@ -87,11 +90,19 @@ def sign_in_link(session: Session, user: UserName) -> Answer:
     )
 
 
+@change(user_app, "end-sessions")
+def end_sessions(session: Session, user: UserName) -> Answer:
+    """End all sessions of a user, which signs out every browser from the next request on. Tokens stay: see `sublet token revoke`."""
+    found, ended = session.write(end_all_sessions, user)
+    line = f"Ended {counted(ended, 'session')} of {found.email}."
+    return Answer({"email": found.email, "ended": ended}, (line,))
+
+
 def _public_url(session: Session) -> str:
     public_url = session.settings.public_url.rstrip("/")
     if not public_url:
         raise Conflict(
-            "The link needs the address of the service. Set public_url in the settings, and try again."
+            "The link needs the public address of the service. Set public_url in the settings, and try again."
         )
     return public_url
 
@@ -105,9 +116,9 @@ def edit(
     organization: Organization = None,
     free_quota: FreeQuota = None,
     default_free_quota: Annotated[
-        bool, Option("--default-free-quota", help="Use the setting's quota again.")
+        bool, Option("--default-free-quota", help="Use the setting free_quota again.")
     ] = False,
-    reminders: Annotated[bool | None, Option(help="Send reminders about expiring names, or don't.")] = None,
+    reminders: Annotated[bool | None, Option(help="Turn reminders about expiring names on or off.")] = None,
 ) -> Answer:
     """Change a user's e-mail address, name, organization, free quota or reminders."""
     wanted = UserEdit(email, name, organization, free_quota, default_free_quota, reminders)
@@ -179,11 +190,11 @@ def suspend(
     session: Session,
     user: UserName,
     with_names: Annotated[
-        bool, Option("--with-names", help="Suspend the user's names too: they leave the DNS.")
+        bool, Option("--with-names", help="Suspend the user's names too. They leave the DNS.")
     ] = False,
     reason: Reason = None,
 ) -> Answer:
-    """Suspend a user, who may then only read and open tickets. The names stay in the DNS unless they are suspended too."""
+    """Suspend a user. Suspended users can only read, and open tickets. Without --with-names the names stay in the DNS."""
     if not with_names:
         member = session.write(suspend_user, user, reason)
         value = {**_describe(member), "names": []}
@@ -193,8 +204,8 @@ def suspend(
     done = session.write(suspend_with_names, user, reason)
     email, number = done.member.user.email, len(done.names)
     lines = (
-        f"The user {email} is suspended, and {counted(number, 'name')} with the user. The DNS follows now.",
-        f"The audit keeps what was published: sublet user evidence {email}",
+        f"The user {email} is suspended, with {counted(number, 'name')}. The names are leaving the DNS.",
+        f"To see what was published: sublet user evidence {email}",
     )
     return Answer({**_describe(done.member), "names": done.names}, lines)
 
@@ -205,10 +216,10 @@ def unsuspend(
     user: UserName,
     keep_names: Annotated[
         bool,
-        Option("--keep-names", help="Leave the user's names suspended."),
+        Option("--keep-names", help="Keep the user's names suspended."),
     ] = False,
 ) -> Answer:
-    """End a user's suspension. The names that were suspended with the user are no longer suspended either."""
+    """End a user's suspension, and the suspension of the names that were suspended with the user."""
     done = session.write(unsuspend_with_names, user, keep_names=keep_names)
     line = (
         f"The user {done.member.user.email} is no longer suspended, with {counted(len(done.names), 'name')}."
@@ -224,10 +235,11 @@ def delete(
         bool, Option("--trash-names", help="Move the user's live names to the trash.")
     ] = False,
     yes: Annotated[
-        bool, Option("--yes", help="Erase. Without it, the command only says what it would do.")
+        bool,
+        Option("--yes", help="Confirm the deletion. Without it, the command only prints what it would do."),
     ] = False,
 ) -> Answer:
-    """Delete a user, and erase address, name and texts for good. Says what remains, and why."""
+    """Delete a user, and erase address, name and texts permanently. Prints what remains, and why."""
     deleted = session.write(delete_user, user, trash_names=trash_names, confirmed=yes)
 
     def ask(tx: Tx) -> tuple[dict[str, int], dict[str, int]]:
@@ -253,19 +265,22 @@ def _deletion_lines(
     others = sorted(mentions.items())
     return (
         f"The user {deleted.user_id} is deleted: {done}.",
-        "What remains has the user's id, but neither address nor name:",
-        f"- {counted(remains['transfers'], 'transfer')}: the ledger must add up.",
-        f"- {counted(remains['names'], 'name')}, and their nameservers in the audit: who held what and when is evidence.",
-        f"- {counted(remains['tickets'], 'ticket')} without texts: a number is used once.",
-        f"- {counted(remains['events'], 'audit event')} of the user without reasons and personal values: every change stays known.",
-        "Look through your backups and logs too.",
-        *(f"Others wrote the address in {counted(number, 'row')} of {table}." for table, number in others),
+        "These rows remain, with the user's id but without address and name:",
+        f"- {counted(remains['transfers'], 'transfer')}, because the ledger must balance.",
+        f"- {counted(remains['names'], 'name')}, with their nameservers in the audit, as evidence of who held a name.",
+        f"- {counted(remains['tickets'], 'ticket')} without texts, because ticket numbers are not reused.",
+        f"- {counted(remains['events'], 'audit event')} of the user without reasons and personal values, as the record of changes.",
+        "Check your backups and logs too.",
+        *(
+            f"Texts of other users have the address in {counted(number, 'row')} of {table}."
+            for table, number in others
+        ),
     )
 
 
 @question(user_app, "evidence")
 def evidence(session: Session, user: UserName) -> Answer:
-    """Show the audit of the suspensions of a user and the user's names: operator, time, reason, and what was published then."""
+    """Show the suspensions of a user and the user's names: operator, time, reason, and the published state at that time."""
 
     def ask(tx: Tx) -> tuple[str, list[AuditEvent]]:
         found = find_user(tx, user)

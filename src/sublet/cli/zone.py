@@ -42,14 +42,14 @@ def repair(
     session: Session,
     domain: Domain,
     force: Annotated[
-        bool, typer.Option("--force", help="Even if implausibly many names would lose their records.")
+        bool, typer.Option("--force", help="Repair even if implausibly many names would lose their records.")
     ] = False,
 ) -> Answer:
-    """Publish wrong records of the registry again. Records that the registry did not write stay."""
+    """Publish the registry's records again where the zone is wrong. Records that the registry did not write stay."""
     platform_domain = session.read(find_platform_domain, domain)
     if not platform_domain.primary:
         raise Conflict(
-            f"{platform_domain.domain} is on the built-in name server, which always serves what the registry has stored. No action needed."
+            f"{platform_domain.domain} is on the built-in name server, which always serves the stored records. No action needed."
         )
 
     async def run(db: Database) -> ZoneCheck:
@@ -63,7 +63,11 @@ def repair(
 
     found = session.use(run)
     wrong = not found.differences.ours_is_right
-    last = "The publisher publishes it again." if wrong else f"There is nothing to repair in {found.zone}."
+    last = (
+        "The publisher now repairs these records."
+        if wrong
+        else f"There is nothing to repair in {found.zone}."
+    )
     return Answer(_describe(found), (*_lines(found), last))
 
 
@@ -73,7 +77,7 @@ question(app, "status")(zone_status.status)
 
 
 def _check_built_in(tx: Tx, platform_domain: PlatformDomain) -> ZoneCheck:
-    """Return a check that finds only the adopted records, because all other records come from the registry itself."""
+    """Return a check with the adopted records only, because all other records come from the registry."""
     adopted = tuple(zone_store.list_zone_records(tx, platform_domain.id))
     nothing = Repairs(0, 0, 0, len(adopted), (), (), (), (), is_settled=True)
     return ZoneCheck(platform_domain.domain, ZoneDifferences((), (), (), adopted), (), nothing)

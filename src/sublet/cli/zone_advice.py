@@ -4,39 +4,39 @@ from sublet.errors import Unavailable
 from sublet.primaries.primary import CAUSES, PrimaryFault
 
 OF_CAUSE = {
-    "unreachable": "Is the name server running, is its address in the settings right, does a firewall block it?",
-    "no_answer": "Look at the name server's host: does it hang, is its disk full or very busy?",
-    "key": "Give both sides the same key: name, algorithm and secret. `sublet zone config` prints a fresh one.",
-    "clock": "Correct both clocks (`timedatectl`); they may differ by at most 300 s.",
-    "refused": "Compare the name server's rules for updates with those that `sublet zone config` prints.",
-    "no_updates": "Is it frozen (`knotc zone-thaw`, `rndc thaw`), only a secondary (BIND), or are updates off (`dnsupdate`, PowerDNS)?",
-    "zone": "Is the zone configured there as primary, and loaded? If not, the name server's log says why.",
-    "failure": "Look at the name server's log: its disk, its journal, the signing keys.",
-    "not_understood": "Is there a name server at that port, and does it accept updates? See the server's page in docs/operating.",
-    "unsigned": "Find out what answers at that address: another server, or a firewall that changes messages?",
-    "fence": "Find out what else writes into the zone, or rebuilt it. `sublet zone check` lists the differences.",
+    "unreachable": "Check that the name server runs, that its address in the settings is right, and that no firewall blocks it.",
+    "no_answer": "Check the name server's host: a hanging process, or a full or very busy disk.",
+    "key": "Configure the same key on both sides: name, algorithm and secret. `sublet zone config` prints a new key.",
+    "clock": "Correct both clocks (`timedatectl`). They may differ by at most 300 s.",
+    "refused": "Compare the name server's rules for updates with the output of `sublet zone config`.",
+    "no_updates": "Check if the zone is frozen (`knotc zone-thaw`, `rndc thaw`), only a secondary (BIND), or updates are off (`dnsupdate`, PowerDNS).",
+    "zone": "Check that the zone is configured there as primary, and loaded. If not, the name server's log has the reason.",
+    "failure": "Check the name server's log for problems with its disk, its journal or the signing keys.",
+    "not_understood": "Check that a name server listens at that port, and accepts updates. See the server's page in docs/operating.",
+    "unsigned": "Find out what answers at that address: another server, or a firewall that changes messages.",
+    "fence": "Find out which other program changes the zone, or has rebuilt it. `sublet zone check` lists the differences.",
     "in_use": "`sublet zone check` lists the records as `not ours`. Remove them, or suspend or purge the name.",
-    "partial": "Compare the name server's rules for updates, and its limits, with those that `sublet zone config` prints.",
-    "read_back": "Does the name server answer questions without a key from this host, over TCP?",
-    "too_large": "Transfer the zone with `dig AXFR` and the key: is it that large? The limit is `BYTES_MAX` in `sublet.primaries.transfer`.",
-    "settings": "Add the primary to the settings, with a key that `sublet` may read; see docs/settings.md.",
+    "partial": "Compare the name server's rules for updates, and its limits, with the output of `sublet zone config`.",
+    "read_back": "Check that the name server answers queries without a key from this host, over TCP.",
+    "too_large": "Check the size of the zone: transfer it with `dig AXFR` and the key. The limit is `BYTES_MAX` in `sublet.primaries.transfer`.",
+    "settings": "Add the primary to the settings, with a key that `sublet` can read; see docs/settings.md.",
 }
-"""By the causes of `primaries.primary.CAUSES`."""
+"""The advice for each cause of `primaries.primary.CAUSES`."""
 
 OF_SYMPTOM = {
-    "waiting": "Is `sublet serve` running? `sublet subdomain list --status failed` lists single names that the name server refuses.",
-    "unchecked": "Is `sublet serve` running? It compares the zone within a minute. Until then names that were ever published there can't be registered.",
+    "waiting": "Check that `sublet serve` runs. `sublet subdomain list --status failed` lists names that the name server refuses.",
+    "unchecked": "Check that `sublet serve` runs. It compares the zone within a minute. Until then, formerly published names can't be registered.",
     "drift": "`sublet zone check` lists the differences. The worker repairs them, unless the repair is stopped.",
-    "check": "Does this host have enough memory and processor time to compare the zone? The worker tries again; the log says how the check ended.",
-    "repair_stopped": "Look at `sublet zone check`. If the registry is right, run `sublet zone repair --force`.",
-    "secondary_away": "Is the secondary running, does it have the zone, has the zone expired there?",
-    "secondary_behind": "Look at the secondary's log: does it get NOTIFY from the primary, and the transfer, with the right key?",
-    "secondary_ahead": "Raise the primary's serial above the secondary's, or have the secondary transfer the whole zone again.",
+    "check": "Check that this host has enough memory and processor time to compare the zone. The worker tries again. The log has the error.",
+    "repair_stopped": "Run `sublet zone check`. If the registry is right, run `sublet zone repair --force`.",
+    "secondary_away": "Check that the secondary runs, has the zone, and that the zone has not expired there.",
+    "secondary_behind": "Check in the secondary's log that it gets NOTIFY and the transfer from the primary, with the right key.",
+    "secondary_ahead": "Raise the primary's serial above the secondary's, or make the secondary transfer the whole zone again.",
 }
-"""By the other problems of `sublet zone status`."""
+"""The advice for each other problem of `sublet zone status`."""
 
 
 def transfer_failed(zone: str, fault: PrimaryFault) -> Unavailable:
-    """Return the refusal of a command that can't transfer a zone from its primary."""
+    """Return the refusal if a zone can't be transferred from its primary."""
     meaning, hint = CAUSES.get(fault.cause, fault.cause), OF_CAUSE.get(fault.cause, "")
     return Unavailable(f"The zone {zone} can't be transferred: {meaning} ({fault}). {hint}")

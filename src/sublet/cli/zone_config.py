@@ -1,4 +1,4 @@
-"""`sublet zone config`: the complete configuration of a real name server for a platform domain, with new keys."""
+"""`sublet zone config`: the complete configuration of a primary and its secondaries for a platform domain, with new keys."""
 
 import os
 import re
@@ -44,7 +44,7 @@ _PRIMARIES: dict[Server, tuple[Places, Callable[[Site], ServerConfig]]] = {
 
 @dataclass(frozen=True, slots=True)
 class _Machine:
-    """The configuration of one machine; `name` is the folder that --output creates for it."""
+    """The configuration of a machine. `name` is its folder below --output."""
 
     name: str
     title: str
@@ -54,13 +54,13 @@ class _Machine:
 def config(
     session: Session,
     domain: Domain,
-    server: Annotated[Server, typer.Option(help="Which server is the primary.")],
+    server: Annotated[Server, typer.Option(help="The primary's software.")],
     listen: Annotated[
         str | None,
-        typer.Option(metavar="ADDRESS[:PORT]", help="Where the primary listens; default port: 53."),
+        typer.Option(metavar="ADDRESS[:PORT]", help="The primary's listen address; default port: 53."),
     ] = None,
     directory: Annotated[
-        str | None, typer.Option(metavar="DIR", help="Where the primary keeps its state.")
+        str | None, typer.Option(metavar="DIR", help="The folder of the primary's state.")
     ] = None,
     secondary: Annotated[
         list[str] | None,
@@ -72,7 +72,7 @@ def config(
         Path | None, typer.Option(metavar="FOLDER", help="Write the files into this folder.")
     ] = None,
 ) -> Answer:
-    """Print the configuration of a real name server for a zone, with new keys and minimal rights."""
+    """Print the configuration of a primary for a zone, with new keys and minimal rights."""
     addresses = [each.strip() for each in session.settings.dns_addresses.split(",") if each.strip()]
     if not (listen or addresses):
         sentence = "Give the primary's address with --listen, or set dns_addresses in the settings."
@@ -111,15 +111,17 @@ def _new_key(name: str) -> TsigKey:
 
 
 def _check_directory(text: str) -> str:
-    # The path is written into files of four syntaxes and into commands. These characters are special in none of them.
+    # The path goes into files of four syntaxes and into commands. These characters need no quoting in any of them.
     if not re.fullmatch(r"(/[A-Za-z0-9._-]+)+", text):
-        sentence = f"`{shown(text)}` is not an absolute path of letters, digits, `.`, `_` and `-`."
+        sentence = (
+            f"`{shown(text)}` is not valid. Give an absolute path of letters, digits, `.`, `_` and `-`."
+        )
         raise invalid_option("directory", sentence)
     return text
 
 
 def _with_addresses(apex: Apex, address: str, secondaries: Sequence[Secondary]) -> Apex:
-    """Return the apex with the addresses of its nameservers inside the zone: a secondary's own, otherwise the primary's."""
+    """Return the apex with the addresses of its nameservers inside the zone: the secondary's address, or the primary's."""
     known = {each.host: each.address for each in secondaries}
     inside = [host for host in apex.nameservers if is_below(host, apex.zone)]
     found = [(host, known.get(host, address)) for host in inside]
@@ -133,7 +135,7 @@ def _with_addresses(apex: Apex, address: str, secondaries: Sequence[Secondary]) 
 
 
 def _secondary_machines(site: Site, each: Secondary) -> tuple[_Machine, _Machine]:
-    """Return a secondary with NSD and with Knot; the operator chooses one."""
+    """Return the configurations of a secondary for NSD and for Knot. The operator chooses one of the two."""
     common = (site.apex.zone, site.transfer_key, each.address, each.port, site.address, site.port)
     with_nsd = server_config.nsd_secondary(SecondarySite(*common, server_config.NSD_PLACES, user="nsd"))
     with_knot = server_config.knot_secondary(SecondarySite(*common, server_config.KNOT_PLACES))
@@ -161,7 +163,7 @@ def _describe(machine: _Machine, *, with_text: bool) -> dict[str, Any]:
 
 
 def _lines(machine: _Machine) -> list[str]:
-    """Return a machine's files and commands as lines of text."""
+    """Return lines with a machine's files and commands."""
     lines = [f"==== {machine.title} ====", ""]
     for file in machine.config.files:
         secret = "; a secret" if file.is_secret else ""

@@ -21,13 +21,13 @@ from sublet.primaries.update import fence_name
 from sublet.subdomains.export_zone import export_zone
 
 _OF_THE_SIGNER = ("DNSKEY", "CDNSKEY", "CDS", "NSEC3PARAM", "ZONEMD")
-"""Types that a signing server adds, beside those that `ZoneTransfer.take_records` leaves out. They are wrong in another zone."""
+"""Types that a signing server adds, and that are wrong in a copy of the zone. `ZoneTransfer.take_records` leaves out further types."""
 
 
 def export(session: Session, domain: Domain) -> Answer:
-    """Print the zone file of a zone, unsigned, as its server serves it now."""
+    """Print an unsigned zone file with the records that the zone's server serves now."""
     platform_domain = session.read(find_platform_domain, domain)
-    # The file is whole before its first line is printed, and a large zone does not fit into memory twice.
+    # Use a temporary file, so that nothing is printed after a failure. A large zone doesn't fit into memory twice.
     spool = TemporaryFile("w+", encoding="utf-8")  # noqa: SIM115 - the lines of the answer close it
     if platform_domain.primary:
         session.use(lambda _: _transfer(session, platform_domain, spool))

@@ -1,4 +1,4 @@
-"""Ask the name servers of zones once, for `sublet zone status`: their serials, and the fence on the primary."""
+"""Query the name servers of zones for `sublet zone status`: their serials, and the fence on the primary."""
 
 import asyncio
 from collections.abc import Sequence
@@ -11,19 +11,18 @@ from sublet.primaries.primary_zone import FindPrimary
 from sublet.primaries.zone_serials import SerialAnswer, SerialQuestions
 
 TIMEOUT_SECONDS = 3.0
-"""The timeout of a question."""
+"""The timeout of a query."""
 FOLLOW_SECONDS = 5.0
-"""How long a secondary that is behind may take to reach the primary's first serial: a transfer may be in progress."""
+"""The maximum time for a secondary to reach the primary's first serial, because a transfer may be in progress."""
 FOLLOW_PAUSE_SECONDS = 0.25
 
 
 @dataclass(frozen=True, slots=True)
 class ServerProbe:
-    """A server's answer. `serial` is None after a failure, whose kind is `cause`; `detail` explains a failure or a standing.
+    """A server's answer. After a failure `serial` is None and `cause` set. `detail` explains a failure or a standing.
 
-    `address` and `port` are "" and 0 if the settings don't have them.
-
-    `standing` is "answers" or "away"; for a secondary also "equal", "behind", "ahead" or "unjudged" (its primary is away).
+    `address` and `port` are "" and 0 if the settings don't have them. `standing` is "answers" or "away"; for a secondary also "equal",
+    "behind", "ahead" or "unjudged" (its primary is away).
     """
 
     server: str
@@ -37,7 +36,7 @@ class ServerProbe:
 
 @dataclass(frozen=True, slots=True)
 class ZoneProbe:
-    """The answers of a zone's servers. `fence` is from the primary's signed answer; if it is None, `cause` and `detail` say why."""
+    """The answers of a zone's servers. `fence` is from the primary's signed answer. If it is None, `cause` and `detail` have the reason."""
 
     primary: ServerProbe
     fence: Fence | None
@@ -47,9 +46,9 @@ class ZoneProbe:
 
 
 async def probe_zones(zones: Sequence[PlatformDomain], find_primary: FindPrimary) -> dict[int, ZoneProbe]:
-    """Ask all servers of zones on primaries at the same time, and return their answers by platform domain.
+    """Query all servers of zones on primaries concurrently, and return their answers by platform domain.
 
-    This takes at most three times `TIMEOUT_SECONDS` plus `FOLLOW_SECONDS`, for each `zone_serials.QUESTIONS_MAX` servers.
+    For each `zone_serials.QUESTIONS_MAX` servers this takes at most three times `TIMEOUT_SECONDS`, plus `FOLLOW_SECONDS`.
     """
     questions = SerialQuestions(TIMEOUT_SECONDS)
     found = await asyncio.gather(*(_probe(zone, find_primary, questions) for zone in zones))
@@ -81,7 +80,7 @@ async def _ask_fence(
 
 
 def _probe_of(server: str, answer: SerialAnswer) -> ServerProbe:
-    """Return a server's answer, not yet compared with the primary's."""
+    """Return a server's answer before the comparison with the primary's."""
     address, port = answer.address or ("", 0)
     standing = "away" if answer.serial is None else "answers"
     return ServerProbe(server, address, port, standing, answer.serial, answer.cause, answer.detail)
@@ -90,14 +89,14 @@ def _probe_of(server: str, answer: SerialAnswer) -> ServerProbe:
 async def _follow(
     server: ServerProbe, zone: str, primary_serial: int | None, questions: SerialQuestions
 ) -> ServerProbe:
-    """Compare a secondary with the primary's first serial. If it is behind, ask it again for `FOLLOW_SECONDS`."""
+    """Compare a secondary with the primary's first serial. While the secondary is behind, query it again for `FOLLOW_SECONDS`."""
     ends = asyncio.get_running_loop().time() + FOLLOW_SECONDS
     judged = _judge(server, primary_serial)
     while judged.standing == "behind" and asyncio.get_running_loop().time() < ends:
         await asyncio.sleep(FOLLOW_PAUSE_SECONDS)
         answer = await questions.ask((server.address, server.port), zone)
         again = _judge(_probe_of(server.server, answer), primary_serial)
-        # "ahead" of the first serial: the zone changes, and the secondary has caught up.
+        # "ahead" of the first serial means that the zone has changed meanwhile, and the secondary has caught up.
         judged = replace(again, standing="equal", detail=None) if again.standing == "ahead" else again
     return judged
 

@@ -1,4 +1,4 @@
-"""`sublet zone status`: the problems of each zone, from the database and from its name servers' answers."""
+"""`sublet zone status`: the problems of each zone, found in the database and in the answers of its name servers."""
 
 import asyncio
 from dataclasses import asdict, dataclass
@@ -26,14 +26,14 @@ from sublet.primaries.primary import CAUSES
 from sublet.primaries.store import Waiting
 
 WAITING_MAX = timedelta(minutes=1)
-"""A name is retried within a minute, so a name that waits longer was refused, or not tried."""
+"""The maximum time for a name to wait. Names are retried within a minute, so a longer wait means a refusal, or that nothing publishes."""
 FENCE_READINGS = 3
-"""The most readings of an unexpected fence: the publisher may be changing the zone."""
+"""The maximum number of readings of an unexpected fence. It is read again, because the publisher may be changing the zone."""
 
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """The database's view of a zone; `fences` are the values that the registry may have given its fence."""
+    """The stored state of a zone. `fences` are the values that the registry may have written to the fence."""
 
     zone: PlatformDomain
     state: ZoneState
@@ -44,7 +44,7 @@ class Known:
 
 @dataclass(frozen=True, slots=True)
 class Wrong:
-    """A problem: a cause of `primaries.primary.CAUSES` or a symptom of `OF_SYMPTOM`, since when (if known), and what to do."""
+    """A problem: a cause of `primaries.primary.CAUSES` or a symptom of `OF_SYMPTOM`, its start (if known), and advice."""
 
     what: str
     detail: str
@@ -59,7 +59,7 @@ Domain = Annotated[
 
 
 def status(session: Session, domain: Domain = None) -> Answer:
-    """Show the state of each zone, and ask its name servers. Exits with 1 if something is wrong."""
+    """Show the state of each zone, and query its name servers. Exits with 1 if there is a problem."""
     known = session.read(_read_known, domain)
     probes = _probe(session, [each for each in known if each.zone.primary])
     fences: dict[int, set[str | None]] = {each.zone.id: set(each.fences) for each in known}
@@ -106,21 +106,21 @@ def _probe(session: Session, known: list[Known]) -> dict[int, ZoneProbe]:
 
 
 def _fence(probe: ZoneProbe | None, fences: set[str | None]) -> str:
-    """Return the state of the fence: "as_left" by the registry, "moved" by something else, or "unknown"."""
+    """Return the state of the fence: "as_left" by the registry, "moved" by another program, or "unknown"."""
     if probe is None or probe.fence is None:
         return "unknown"
     return "as_left" if probe.fence.value in fences else "moved"
 
 
 def _standing(known: Known, probe: ZoneProbe | None, fences: set[str | None]) -> str:
-    """Return the state of the fence as `_fence`; also "moved" if the worker found that and has not compared the zone since."""
+    """Return the state of the fence as `_fence` does, or "moved" if the worker has found this and not compared the zone since."""
     found = _fence(probe, fences)
     is_rebuilt = known.state.rebuilt_at is not None and known.state.checked_at is not None
     return "moved" if is_rebuilt and found == "as_left" else found
 
 
 def _report(known: Known, probe: ZoneProbe | None, fences: set[str | None]) -> dict[str, Any]:
-    """Return the JSON output of a zone, from which the lines and the table are made."""
+    """Return the JSON output of a zone. The lines and the table are made from it."""
     state, waiting = known.state, known.waiting
     wrong = _wrong(known, probe, fences)
     primary = None if probe is None else probe.primary
@@ -143,14 +143,14 @@ def _report(known: Known, probe: ZoneProbe | None, fences: set[str | None]) -> d
 
 
 def _drift(state: ZoneState) -> list[Wrong]:
-    """Return the wrong records of ours that the last check found."""
+    """Return the problem of wrong records of the registry that the last check found."""
     counts = (("missing", state.missing), ("different", state.different), ("left over", state.orphaned))
     detail = ", ".join(f"{count} {kind}" for kind, count in counts if count)
     return [_of_symptom("drift", f"the last check found {detail}", state.checked_at)] if detail else []
 
 
 def _wrong(known: Known, probe: ZoneProbe | None, fences: set[str | None]) -> list[Wrong]:
-    """Return the problems, the worst first."""
+    """Return the problems, worst first."""
     state, waiting = known.state, known.waiting
     wrong = []
     if state.problem is not None:
@@ -163,7 +163,7 @@ def _wrong(known: Known, probe: ZoneProbe | None, fences: set[str | None]) -> li
         wrong.append(
             _of_symptom(
                 "unchecked",
-                "the zone has not been compared with the registry on this server",
+                "the zone on this server has not been compared with the registry",
                 state.rebuilt_at,
             )
         )
@@ -177,7 +177,7 @@ def _wrong(known: Known, probe: ZoneProbe | None, fences: set[str | None]) -> li
         )
     wrong += _drift(state)
     if state.repair_stopped_at is not None:
-        reason = state.repair_stopped_reason or "the repair waits for you"
+        reason = state.repair_stopped_reason or "the repair waits for the operator"
         wrong.append(_of_symptom("repair_stopped", reason, state.repair_stopped_at))
     for each in () if probe is None else probe.secondaries:
         if each.standing in {"away", "behind", "ahead"}:
@@ -187,7 +187,7 @@ def _wrong(known: Known, probe: ZoneProbe | None, fences: set[str | None]) -> li
 
 
 def _watch_problems(state: ZoneState, probe: ZoneProbe | None) -> list[Wrong]:
-    """Return why the zone can't be queried now, and why the worker can't check it, unless `state.problem` says the same."""
+    """Return why the zone can't be queried now, and why the worker can't check it. Causes equal to `state.problem` are left out."""
     causes: dict[str, str | None] = {}
     if probe is not None and probe.cause is not None:
         causes[probe.cause] = probe.detail
@@ -213,11 +213,13 @@ def _of_symptom(symptom: str, detail: str, since: datetime | None) -> Wrong:
 
 
 def _lines(report: dict[str, Any]) -> list[str]:
-    lines = [f"{report['zone']}: {'no problems' if report['well'] else 'something is wrong'}"]
+    lines = [
+        f"{report['zone']}: {'no problems' if report['well'] else counted(len(report['wrong']), 'problem')}"
+    ]
     for each in report["wrong"]:
         since = "" if each["since"] is None else f", since {shown_cell(each['since'])}"
         lines += [f"  {each['what']}: {each['detail']}{since}", f"    {each['what_to_do']}"]
-    fence = {"as_left": "as expected", "moved": "changed by something else", "unknown": "not known"}
+    fence = {"as_left": "as expected", "moved": "changed by another program", "unknown": "unknown"}
     shown: dict[str, Any] = {"waiting": _waiting(report)}
     if report["primary"] is not None:
         shown |= {"fence": fence[report["fence"]], "next_attempt": report["next_attempt_at"]}

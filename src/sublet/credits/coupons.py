@@ -1,4 +1,4 @@
-"""Coupons: when they apply, what they deduct, and how the operator adds and retires them (docs/spec-choices.md, "Modes and prices")."""
+"""Apply, add and retire coupons (docs/spec-choices.md, "Modes and prices")."""
 
 import re
 from dataclasses import dataclass
@@ -16,12 +16,12 @@ from sublet.platform_domains.find import find_platform_domain
 
 
 def normalise_code(text: str) -> str:
-    """Return a coupon's code as it is stored: in capitals, without surrounding spaces."""
+    """Return a coupon's code in its stored form: in capitals, without surrounding spaces."""
     return text.strip().upper()
 
 
 def apply_coupon(coupon: Coupon, list_price: int) -> AppliedCoupon:
-    """Return the discount of a coupon on a price in credits: floor(price x percent / 100), or up to its fixed value."""
+    """Return a coupon's discount on a price in credits: floor(price x percent / 100), or the fixed value up to the price."""
     discount = list_price * coupon.value // 100 if coupon.kind == "percent" else min(coupon.value, list_price)
     return AppliedCoupon(coupon.code, coupon.kind, coupon.value, discount)
 
@@ -36,10 +36,10 @@ def coupon_problem(
     registration_mode: str,
     list_price: int,
 ) -> FieldError | None:
-    """Return the reason why a coupon can't be used here, or None if it can.
+    """Return the error if a coupon can't be used for an operation, or None.
 
-    Checked in this order: it exists and is not retired, its time, its limits in total and per user (`coupon_invalid`); then
-    operation, platform domain, mode, and that there is a price to reduce (`coupon_not_applicable`).
+    Checked in this order: the coupon exists and is not retired, its time, its limits in total and per user (`coupon_invalid`); then
+    operation, platform domain, mode, and a price above 0 (`coupon_not_applicable`).
     """
     if coupon is None or coupon.retired_at is not None:
         message = "There is no such coupon. Check the code, or send the request without it."
@@ -57,13 +57,13 @@ def coupon_problem(
     elif coupon.registration_mode not in (None, registration_mode):
         not_applicable = f"This coupon is for the mode {coupon.registration_mode}. Choose that mode, or send the request without the coupon."
     elif list_price == 0:
-        not_applicable = "This costs nothing, so the coupon was not used; send the request without it."
+        not_applicable = "This is free, so the coupon was not used. Send the request without it."
     return FieldError("coupon_code", "coupon_not_applicable", not_applicable) if not_applicable else None
 
 
 def _time_or_limit_problem(coupon: Coupon, now: datetime, uses_by_user: int) -> str | None:
     if coupon.valid_from is not None and now < coupon.valid_from:
-        return "This coupon is not valid yet. Send the request without it, or wait until it is."
+        return "This coupon is not valid yet. Send the request without it, or wait."
     if coupon.valid_until is not None and now >= coupon.valid_until:
         return "This coupon is no longer valid. Send the request without it."
     if coupon.max_uses is not None and coupon.uses >= coupon.max_uses:
@@ -82,9 +82,9 @@ _CODE = re.compile(r"[A-Z0-9][A-Z0-9_-]{0,63}")
 
 @dataclass(frozen=True, slots=True)
 class CouponTerms:
-    """The terms of a new coupon: either percent or credits off. None means no limit or restriction.
+    """The terms of a new coupon: a discount in percent or in credits. None means no limit or restriction.
 
-    `valid_until` is the first instant at which the coupon is no longer valid.
+    At the instant `valid_until` the coupon is no longer valid.
     """
 
     percent: int | None = None
@@ -99,7 +99,7 @@ class CouponTerms:
 
 
 def add_coupon(tx: Tx, actor: Actor, code: str, terms: CouponTerms) -> Coupon:
-    """Add a coupon. Codes are stored in capitals, and the code of a retired coupon can't be used again.
+    """Add a coupon. Codes are stored in capitals. A retired coupon's code can't be used again.
 
     Raises, in this order:
         ValidationFailed: all invalid fields.
@@ -112,7 +112,9 @@ def add_coupon(tx: Tx, actor: Actor, code: str, terms: CouponTerms) -> Coupon:
         raise validation_failed(errors)
     platform_domain = find_platform_domain(tx, terms.domain) if terms.domain is not None else None
     if store.lock_coupon(tx, code) is not None:
-        raise Conflict(f"A coupon {code} exists, or existed. Take another code.")
+        raise Conflict(
+            f"The code {code} belongs to another coupon, which may be retired. Choose another code."
+        )
     coupon = store.insert_coupon(
         tx,
         code=code,
@@ -138,7 +140,7 @@ def _errors(tx: Tx, code: str, terms: CouponTerms) -> list[FieldError]:
     errors += _value_errors(terms)
     for field, value in (("max_uses", terms.max_uses), ("max_uses_per_user", terms.max_uses_per_user)):
         if value is not None and not 1 <= value <= USES_MAX:
-            errors.append(FieldError(field, "value_invalid", "Give 1 or more; leave it out for no limit."))
+            errors.append(FieldError(field, "value_invalid", "Give 1 or more, or omit it for no limit."))
     if terms.valid_until is not None and terms.valid_until <= max(tx.now, terms.valid_from or tx.now):
         message = "The coupon would end before it begins. Give a later valid_until."
         errors.append(FieldError("valid_until", "value_invalid", message))
@@ -167,11 +169,11 @@ def _described(coupon: Coupon) -> dict[str, object]:
 
 
 def retire_coupon(tx: Tx, actor: Actor, code: str) -> Coupon:
-    """Retire a coupon, so that it can no longer be used. Discounts that it gave stay.
+    """Retire a coupon, so that it can no longer be used. Past discounts stay.
 
     Raises, in this order:
         NotFound: there is no such coupon.
-        Conflict: it is retired already.
+        Conflict: the coupon is retired already.
     """
     coupon = store.lock_coupon(tx, normalise_code(code))
     if coupon is None:

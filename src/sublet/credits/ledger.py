@@ -1,8 +1,7 @@
-"""The rules of the ledger: double entry in credits; transfers are inserted and never changed.
+"""The rules of the ledger: double entry in credits. Transfers are inserted and never changed.
 
-Every transfer takes credits from one account and gives them to another, so each transfer sums to 0, and so do all accounts.
-A user's balance is what the user's account received minus what it gave, and is never below 0. The house's accounts record where credits
-come from and where they go.
+Every transfer moves credits from one account to another, so the balances of all accounts sum to 0. A user's balance is never below 0. The
+house's accounts are the other side of each movement.
 """
 
 import re
@@ -11,7 +10,7 @@ from dataclasses import dataclass
 from sublet.credits.fields import check_amount, check_currency, check_reference
 
 HOUSE_ACCOUNTS = ("sales", "grants", "adjustments", "revenue")
-"""Purchases come from sales, grants from grants, corrections from adjustments. Charges go to revenue."""
+"""Purchases come from `sales`, grants from `grants`, adjustments from `adjustments`. Charges go to `revenue`, and refunds come from it."""
 
 _HOUSE_BY_KIND = {
     "purchase": "sales",
@@ -27,9 +26,10 @@ KINDS = (*GIVES, "adjustment")
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One movement of a user's balance. `credits` is signed (a charge is negative), `reference` is unique among all transfers.
+    """A movement of a user's balance. `credits` is signed (a charge is negative), `reference` is unique among all transfers.
 
-    `refunded_transfer_id` is the charge that a refund gives back, `token_id` the token of a charge. Purchases have an `amount`, a decimal string in `currency`.
+    `refunded_transfer_id` is the charge of a refund, `token_id` the token of a charge. Purchases have an `amount`, a decimal string in
+    `currency`.
     """
 
     user_id: int
@@ -46,14 +46,14 @@ class Entry:
 
 
 def house_account(kind: str) -> str:
-    """Return the house's account on the other side of a user's movement of this kind."""
+    """Return the house's account for movements of this kind."""
     return _HOUSE_BY_KIND[kind]
 
 
 def check_entry(entry: Entry) -> None:
-    """Raise ValueError if an entry is impossible, which is a bug of the caller.
+    """Raise ValueError if an entry is impossible because of a bug in the caller.
 
-    Charges deduct; purchases, grants and refunds add; adjustments do either; no movement is 0.
+    Charges deduct; purchases, grants and refunds add; adjustments add or deduct. No movement is 0.
     """
     gives = entry.credits > 0
     wanted = GIVES.get(entry.kind, gives)
@@ -66,7 +66,7 @@ _CHARGE_REFERENCE = re.compile(r"(register|renew|restore):([0-9]+):[0-9]{8}T[0-9
 
 @dataclass(frozen=True, slots=True)
 class Posted:
-    """A transfer as it is stored, with the kinds and users of its two accounts. `sublet doctor` checks each with the rules below."""
+    """A stored transfer, with the kinds and users of its two accounts. `sublet doctor` checks it with the rules below."""
 
     id: int
     reference: str
@@ -86,7 +86,7 @@ class Posted:
 
 
 def movement_problem(posted: Posted) -> str | None:
-    """Return what is wrong with the accounts and the direction of a transfer, or None."""
+    """Return the fault in the accounts and the direction of a transfer, or None."""
     if posted.debit_account_id == posted.credit_account_id:
         return "it moves credits from an account to itself"
     if posted.credits <= 0:
@@ -98,14 +98,14 @@ def movement_problem(posted: Posted) -> str | None:
     sides = ((posted.debit_kind, posted.debit_user_id), (posted.credit_kind, posted.credit_user_id))
     given, taken = sides == (house, users), sides == (users, house)
     if not (given or taken) or GIVES.get(posted.kind, given) is not given:
-        return f"a {posted.kind} is not moved between these accounts in this direction"
+        return f"a {posted.kind} must not move between these accounts in this direction"
     if (posted.kind == "charge") and posted.subdomain_id is None:
-        return "the charge is for no name"
+        return "the charge has no name"
     return None
 
 
 def reference_problem(posted: Posted) -> str | None:
-    """Return what is wrong with a transfer's reference (its form, or the user, name or charge in it), or None."""
+    """Return the fault in a transfer's reference (its form, or the user, name or charge in it), or None."""
     kind, _, rest = posted.reference.partition(":")
     if posted.kind == "charge":
         match = _CHARGE_REFERENCE.fullmatch(posted.reference)
@@ -117,20 +117,20 @@ def reference_problem(posted: Posted) -> str | None:
     else:
         user_id, _, number = rest.partition(":")
         well = kind == posted.kind and user_id == str(posted.user_id) and number.isdecimal()
-    return None if well else f"{posted.reference} is no reference of this {posted.kind}"
+    return None if well else f"{posted.reference} is not a reference of this {posted.kind}"
 
 
 def price_problem(posted: Posted) -> str | None:
-    """Return what is wrong with the money of a transfer, or None. Only purchases have an amount and a currency."""
+    """Return the fault in the money of a transfer, or None. Only purchases have an amount and a currency."""
     if posted.kind != "purchase":
         return None if posted.amount is posted.currency is None else f"a {posted.kind} has an amount of money"
     return money_problem(posted.amount, posted.currency)
 
 
 def money_problem(amount: str | None, currency: str | None) -> str | None:
-    """Return why a stored amount and currency are not canonical, or None."""
+    """Return the fault if a stored amount and currency are not canonical, or None."""
     if amount is None or currency is None:
-        return "it lacks its amount or currency"
+        return "it has no amount or no currency"
     canonical, errors = check_amount("amount", amount)
     same_currency, more = check_currency(currency)
     if errors or more or (canonical, same_currency) != (amount, currency):

@@ -8,7 +8,7 @@ from datetime import datetime
 class Payable:
     """The paid part of a request: confirmation, limit and coupon.
 
-    `may_spend` is true if the token has the scope credits:spend. Without it no operation that costs credits is completed.
+    `may_spend` is true if the token has the scope credits:spend. Without it, operations that cost credits are refused.
     """
 
     confirm: bool = False
@@ -19,7 +19,7 @@ class Payable:
 
 @dataclass(frozen=True, slots=True)
 class Coupon:
-    """A coupon. `kind` is percent or fixed, `value` is percent or credits. A limit or restriction of None means none."""
+    """A coupon. `kind` is percent or fixed, `value` is percent or credits. None means no limit or restriction."""
 
     id: int
     code: str
@@ -39,7 +39,7 @@ class Coupon:
 
 @dataclass(frozen=True, slots=True)
 class AppliedCoupon:
-    """A coupon with its discount on one price (docs/spec-choices.md, "Values": `coupon`)."""
+    """A coupon with its discount on a price (docs/spec-choices.md, "Values": `coupon`)."""
 
     code: str
     kind: str
@@ -49,7 +49,7 @@ class AppliedCoupon:
 
 @dataclass(frozen=True, slots=True)
 class Quote:
-    """The price and the effect of a paid operation (docs/spec-choices.md, "Values": Quote); amounts in credits."""
+    """The price and the effect of a paid operation (docs/spec-choices.md, "Values": Quote). Amounts are in credits."""
 
     action: str
     fqdn: str
@@ -68,7 +68,7 @@ class Quote:
 
 @dataclass(frozen=True, slots=True)
 class Payment:
-    """One entry of a user's payment history. `credits` is signed, `amount` is a decimal string in `currency`."""
+    """An entry of a user's payment history. `credits` is signed, `amount` is a decimal string in `currency`."""
 
     id: int
     user_id: int
@@ -85,7 +85,7 @@ class Payment:
 
 @dataclass(frozen=True, slots=True)
 class Package:
-    """A package of credits for sale; `price` is a decimal string in `currency` (ISO 4217)."""
+    """A package of credits for sale. `price` is a decimal string in `currency` (ISO 4217)."""
 
     id: int
     name: str
@@ -100,7 +100,7 @@ class Package:
 class Outcome:
     """The outcome of a registrant's verb: the id of the object, the charge, and the coupon that was used.
 
-    This is all that is stored for a repeated request with the same `Idempotency-Key`. The object is rendered in its current state.
+    It is stored for the `Idempotency-Key`. A repeated request gets it, with the object in its current state.
     """
 
     id: int
@@ -110,7 +110,7 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class Movement:
-    """A movement of credits by the operator: the payment as its user sees it, and the user's address."""
+    """The operator's movement of credits: the payment that the user sees, and the user's address."""
 
     payment: Payment
     email: str

@@ -19,14 +19,14 @@ from sublet.errors import Conflict, FieldError, NotFound, validation_failed
 def next_reference(tx: Tx, user: User, kind: str) -> str:
     """Return the reference of a user's next movement of a kind: `grant:7:3` is the third grant of user 7.
 
-    Locks the balance, so that two transactions don't get the same number. The unique reference protects against it too.
+    Locks the balance, so that two transactions don't get the same number.
     """
     store.lock_balance(tx, user.id)
     return f"{kind}:{user.id}:{store.count_movements(tx, user.id, kind) + 1}"
 
 
 def move(tx: Tx, actor: Actor, user: User, action: str, entry: Entry) -> Movement:
-    """Post an entry that was checked, and record it in the audit.
+    """Post a checked entry, and record it in the audit.
 
     Raises:
         Conflict: as `store.post`.
@@ -70,16 +70,14 @@ def adjust_credits(
     user = lock_user(tx, identifier)
     text, errors = check_reason(reason)
     if credit_count == 0 or abs(credit_count) > CREDITS_MAX:
-        message = (
-            f"Give a whole number of credits to add, or a negative one to deduct, up to {CREDITS_MAX}; not 0."
-        )
+        message = f"Give the credits to add, or a negative number to deduct: 1 to {CREDITS_MAX}, or -1 to -{CREDITS_MAX}."
         errors = [FieldError("credits", "value_invalid", message), *errors]
     if errors:
         raise validation_failed(errors)
     balance = store.lock_balance(tx, user.id)
     if balance + credit_count < 0:
         raise Conflict(
-            f"The balance of {user.email} is {counted(balance, 'credit')}; {-credit_count} can't be deducted. Take less."
+            f"The balance of {user.email} is {counted(balance, 'credit')}, so {-credit_count} can't be deducted. Deduct less."
         )
     description = f"Adjustment: {text}" if text else "Adjustment"
     entry = Entry(user.id, "adjustment", credit_count, next_reference(tx, user, "adjustment"), description)
@@ -89,13 +87,13 @@ def adjust_credits(
 def refund_charge(
     tx: Tx, actor: Actor, transfer_id: int, credit_count: int | None = None, reason: str | None = None
 ) -> Movement:
-    """Refund a charge, in full or in part, once. The name that it paid for stays as it is.
+    """Refund a charge, in full or in part, once. The name and its term don't change.
 
     Raises, in this order:
         NotFound: there is no such movement.
-        Conflict: it is not a charge.
+        Conflict: the movement is not a charge.
         ValidationFailed: all invalid fields: credits (1 to the charge), reason.
-        Conflict: it was refunded before.
+        Conflict: the charge was refunded before.
     """
     charge = store.find_payment(tx, transfer_id)
     if charge is None:
@@ -103,13 +101,13 @@ def refund_charge(
     user = lock_user(tx, str(charge.user_id))
     if charge.kind != "charge":
         raise Conflict(
-            f"The movement {transfer_id} is a {charge.kind}; only charges are refunded. Give the id of a charge."
+            f"The movement {transfer_id} is a {charge.kind}. Only charges can be refunded. Give the id of a charge."
         )
     text, errors = check_reason(reason)
     charged = -charge.credits
     refunded = charged if credit_count is None else credit_count
     if not 1 <= refunded <= charged:
-        message = f"{charged} credits were charged. Give 1 to {charged} of them."
+        message = f"{charged} credits were charged. Give 1 to {charged}."
         errors = [FieldError("credits", "value_invalid", message), *errors]
     if errors:
         raise validation_failed(errors)
@@ -133,7 +131,7 @@ def refund_charge(
 
 @dataclass(frozen=True, slots=True)
 class PaymentMade:
-    """A payment outside Sublet: its reference there, and either the package that was bought, or credits, amount and currency."""
+    """A payment outside Sublet: its reference, and either the package, or credits, amount and currency."""
 
     reference: str
     package_id: int | None = None
@@ -155,7 +153,8 @@ def record_payment(tx: Tx, actor: Actor, identifier: str, made: PaymentMade) -> 
 
     Raises, in this order:
         NotFound: there is no such user; there is no such package.
-        ValidationFailed: all invalid fields: reference; both or neither of package, and credits with amount and currency.
+        ValidationFailed: the reference is invalid; or the payment doesn't have exactly one of: a package, or credits with amount and
+            currency.
         Conflict: the reference was recorded before.
     """
     user = lock_user(tx, identifier)
@@ -166,7 +165,7 @@ def record_payment(tx: Tx, actor: Actor, identifier: str, made: PaymentMade) -> 
         raise validation_failed(errors)
     if store.has_reference(tx, f"payment:{reference}"):
         raise Conflict(
-            f"The payment {reference} was recorded before; nothing was changed. Give another reference, if this is another payment."
+            f"The payment {reference} was recorded before. Nothing was changed. If this is a different payment, give its own reference."
         )
     entry = Entry(
         user.id,
@@ -187,7 +186,7 @@ def _bought(tx: Tx, made: PaymentMade) -> tuple[_Bought | None, list[FieldError]
         if package is None:
             raise NotFound(f"There is no package {made.package_id}. See `sublet package list`.")
         errors = [
-            FieldError(field, "value_invalid", "The package determines this. Leave it out.")
+            FieldError(field, "value_invalid", "The package determines this value. Omit it.")
             for field, value in alone.items()
             if value is not None
         ]

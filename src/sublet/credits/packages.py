@@ -11,7 +11,7 @@ from sublet.errors import Conflict, NotFound, validation_failed
 
 
 def add_package(tx: Tx, actor: Actor, name: str, credit_count: int, price: str, currency: str) -> Package:
-    """Offer a package of credits; `price` is a decimal string in `currency`. A package never changes: retire it and add another.
+    """Add a package of credits for sale. `price` is a decimal string in `currency`. To change a package, retire it and add a new one.
 
     Raises:
         ValidationFailed: all invalid fields: name, credits, price, currency.
@@ -33,7 +33,7 @@ def retire_package(tx: Tx, actor: Actor, package_id: int) -> Package:
 
     Raises, in this order:
         NotFound: there is no such package.
-        Conflict: it is retired already.
+        Conflict: the package is retired already.
     """
     package = store.find_package(tx, package_id)
     if package is None:

@@ -18,7 +18,7 @@ def make_quote(
     balance: int,
     new_expires_at: datetime,
 ) -> Quote:
-    """Return the quote of an operation, in credits. `new_expires_at` is the name's expiry after it."""
+    """Return the quote of an operation, in credits. `new_expires_at` is the name's expiry after the operation."""
     discount = coupon.discount_credits if coupon else 0
     price = list_price - discount
     return Quote(
@@ -39,10 +39,10 @@ def make_quote(
 
 
 def check_payment(quote: Quote, payable: Payable) -> None:
-    """Raise unless an operation is free, or is confirmed, within the client's limit and covered by the balance.
+    """Raise unless an operation is free, or confirmed, within the client's limit and covered by the balance.
 
     Raises, in this order:
-        PaymentConfirmationRequired: it costs credits and `confirm` is not true. Also raised if the balance is too low.
+        PaymentConfirmationRequired: the operation costs credits and `confirm` is not true, even if the balance is too low.
         InsufficientScope: the token may not spend credits.
         PriceChanged: the price is above `max_credits`.
         InsufficientCredits: the balance is too low.
@@ -50,16 +50,16 @@ def check_payment(quote: Quote, payable: Payable) -> None:
     if quote.price == 0:
         return
     if not payable.confirm:
-        raise PaymentConfirmationRequired(f"{_price(quote)} {_to_go_on(quote)}", quote=quote)
+        raise PaymentConfirmationRequired(f"{_price(quote)} {_confirmation_advice(quote)}", quote=quote)
     if not payable.may_spend:
         raise InsufficientScope(
-            "This token may not spend credits: it lacks the scope credits:spend. Use a token that has it.",
+            "This token may not spend credits. Use a token with the scope credits:spend.",
             details={"required_scope": "credits:spend"},
         )
     if payable.max_credits is not None and quote.price > payable.max_credits:
         raise PriceChanged(
             f"{_price(quote)} Your `max_credits` is {payable.max_credits}, so nothing was charged. "
-            "If the price is right, send the request with a higher `max_credits`.",
+            "To accept the price, send the request with a higher `max_credits`.",
             quote=quote,
         )
     if not quote.sufficient:
@@ -69,7 +69,7 @@ def check_payment(quote: Quote, payable: Payable) -> None:
 
 
 def _price(quote: Quote) -> str:
-    """Return a sentence about the price. If the balance is too low, it says so first."""
+    """Return a sentence about the price, and about the balance if it is too low."""
     if quote.sufficient:
         return f"This costs {counted(quote.price, 'credit')}."
     return (
@@ -78,7 +78,7 @@ def _price(quote: Quote) -> str:
     )
 
 
-def _to_go_on(quote: Quote) -> str:
+def _confirmation_advice(quote: Quote) -> str:
     if quote.sufficient:
-        return "Send the same request with `confirm`: true to go on."
+        return "To confirm, send the same request with `confirm`: true."
     return "Buy credits first, then send the same request with `confirm`: true."

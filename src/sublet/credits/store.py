@@ -1,4 +1,4 @@
-"""All SQL of credits: the ledger with its transfers, coupons and their uses, packages."""
+"""The SQL of credits: the ledger with its transfers, coupons and their uses, packages."""
 
 from dataclasses import asdict
 from datetime import datetime
@@ -78,7 +78,7 @@ _BALANCE_LOCKED = Prepared(_OF_USER.with_for_update(key_share=True))
 
 
 def lock_balance(tx: Tx, user_id: int) -> int:
-    """Return a user's balance in credits, and lock it. Adds the user's account if it is missing."""
+    """Lock and return a user's balance in credits. Adds the user's account if it is missing."""
     found = _BALANCE_LOCKED.one_or_none(tx, of=user_id)
     if found is None:
         tx.connection.execute(insert(ledger_accounts).values(kind="user", user_id=user_id, balance=0))
@@ -112,8 +112,8 @@ def post(tx: Tx, entry: Entry) -> int:
     """Move credits between a user's account and the house's, and return the transfer's id.
 
     Raises:
-        Conflict: the balance would fall below 0. The CHECK ensures it; verbs refuse earlier, with a quote.
-        Conflict: the reference was used before, so this is the same movement again.
+        Conflict: the balance would fall below 0 (a CHECK constraint). Verbs refuse this earlier, with a quote.
+        Conflict: the reference was used before, so the movement is a repetition.
     """
     check_entry(entry)
     lock_balance(tx, entry.user_id)
@@ -133,19 +133,19 @@ def post(tx: Tx, entry: Entry) -> int:
         return int(_ADDED.value(tx, **row))
     except IntegrityError as error:
         if violates(error, "ck_ledger_accounts_balance"):
-            raise Conflict("The balance is too low for this; nothing was changed. Take less.") from error
+            raise Conflict("The balance is too low. Nothing was changed. Deduct less.") from error
         if violates(error, "uq_transfers_reference"):
             raise Conflict(
-                f"The reference {entry.reference} was used before; nothing was changed. Give another one."
+                f"The reference {entry.reference} was used before. Nothing was changed. Give another reference."
             ) from error
         if violates(error, "uq_transfers_refunded_transfer_id"):
             raise Conflict(
-                "This charge was refunded before; nothing was changed. Use `sublet credits grant` to give more."
+                "This charge was refunded before. Nothing was changed. Use `sublet credits grant` to give more."
             ) from error
         raise
 
 
-# The house's account is credited with what is deducted from the user.
+# If the credited account is the house's, the user's movement is a deduction.
 _SIGNED = case((ledger_accounts.c.user_id.is_(None), -transfers.c.credits), else_=transfers.c.credits)
 _PAYMENTS = select(
     *(_SIGNED if name == "credits" else transfers.c[name] for name in Payment.__slots__)
@@ -159,12 +159,12 @@ _OWN = Pages(
 
 
 def list_payments(tx: Tx, user_id: int, limit: int, after: Position | None) -> list[Payment]:
-    """Return the movements of a user's balance, the newest first."""
+    """Return the movements of a user's balance, newest first."""
     return _OWN.read(tx, limit, after, of=user_id)
 
 
 def list_own_payments(tx: Tx, actor: Actor, limit: int, after: Position | None) -> list[Payment]:
-    """Return the movements of the user's balance, the newest first, without those for names that the token is not for."""
+    """Return the movements of the user's balance, newest first, without movements for names outside the token's restrictions."""
     if actor.restrictions.allows_all_names:
         return _OWN.read(tx, limit, after, of=actor.holder_id)
     name = transfers.c.subdomain
@@ -177,7 +177,7 @@ def list_own_payments(tx: Tx, actor: Actor, limit: int, after: Position | None) 
 
 
 def sum_charges(tx: Tx, token_id: int, since: datetime) -> int:
-    """Return the credits charged since an instant with a token, or with one that shares its budget."""
+    """Return the credits charged since an instant with a token and with all tokens that share its budget."""
     budget = func.coalesce(tokens.c.budget_token_id, tokens.c.id)
     user_id, budget_id = tx.connection.execute(
         select(tokens.c.user_id, budget).where(tokens.c.id == token_id)
@@ -213,7 +213,7 @@ def count_movements(tx: Tx, user_id: int, kind: str) -> int:
 
 
 def find_subdomain_id(tx: Tx, transfer_id: int) -> int | None:
-    """Return the id of the subdomain that a movement was for, or None."""
+    """Return the id of a movement's subdomain, or None."""
     query = select(transfers.c.subdomain_id).where(transfers.c.id == transfer_id)
     return tx.connection.execute(query).scalar_one_or_none()
 
@@ -259,19 +259,19 @@ _COUPON = tuple(coupons.c[name] for name in Coupon.__slots__)
 
 
 def lock_coupon(tx: Tx, code: str) -> Coupon | None:
-    """Return the coupon with this code, or None, and lock it, so that its uses are counted one after the other."""
+    """Lock and return the coupon with this code, or None. The lock serializes its uses."""
     query = select(*_COUPON).where(coupons.c.code == code).with_for_update(key_share=True)
     row = tx.connection.execute(query).one_or_none()
     return Coupon(*row) if row is not None else None
 
 
 def list_coupons(tx: Tx) -> list[Coupon]:
-    """Return all coupons, the newest first."""
+    """Return all coupons, newest first."""
     return [Coupon(*row) for row in tx.connection.execute(select(*_COUPON).order_by(coupons.c.id.desc()))]
 
 
 def count_uses_by_user(tx: Tx, coupon_id: int, user_id: int) -> int:
-    """Return how often a user has used a coupon."""
+    """Return the number of a user's uses of a coupon."""
     uses = (coupon_uses.c.coupon_id == coupon_id) & (coupon_uses.c.user_id == user_id)
     return int(tx.connection.execute(select(func.count()).where(uses)).scalar_one())
 
@@ -279,7 +279,7 @@ def count_uses_by_user(tx: Tx, coupon_id: int, user_id: int) -> int:
 def insert_coupon_use(
     tx: Tx, coupon_id: int, user_id: int, subdomain_id: int, transfer_id: int | None, discount_credits: int
 ) -> None:
-    """Count and record one use of a coupon. The CHECK `ck_coupons_uses` enforces the limit."""
+    """Store a use of a coupon, and increment its number of uses. The CHECK `ck_coupons_uses` enforces the limit."""
     tx.connection.execute(update(coupons).where(coupons.c.id == coupon_id).values(uses=coupons.c.uses + 1))
     row = {
         "coupon_id": coupon_id,
@@ -325,7 +325,7 @@ _ON_SALE = Prepared(_NEWEST_FIRST.where(packages.c.retired_at.is_(None)))
 
 
 def list_packages(tx: Tx, *, retired: bool = False) -> list[Package]:
-    """Return the packages for sale, the newest first; with `retired` the retired ones too."""
+    """Return the packages for sale, newest first. With `retired`, include retired packages."""
     return [Package(*row) for row in (_ALL if retired else _ON_SALE).all(tx)]
 
 

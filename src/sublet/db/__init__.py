@@ -1,7 +1,7 @@
 """The database: `read` and `write` run one function in one transaction with one instant; `fetch` runs one query.
 
-Raising rolls back, returning commits; no result is returned before its commit is durable. Verbs and stores are plain synchronous
-functions over a `Tx`; only the edges await. There are two engines: `sqlite.py`, the embedded default, and `postgresql.py`.
+Raising rolls back, returning commits. No result is returned before its commit is durable. Verbs and stores are synchronous functions with a
+`Tx`; only the edges await. There are two engines: `sqlite.py`, the embedded default, and `postgresql.py`.
 """
 
 from pathlib import Path
@@ -45,10 +45,9 @@ def open_database(
 ) -> Database:
     """Open the database of an address (`sqlite:///…` or `postgresql://…`).
 
-    `is_serving` is for SQLite: this process holds the `serve_lock`, and writes the log back into the file.
-
-    Two parameters are for PostgreSQL only. `statement_seconds` bounds each statement, and idle transactions; 0: no bound.
-    `may_lose_writes` allows a server that may lose acknowledged writes.
+    `is_serving` is for SQLite: this process holds the `serve_lock`, and writes the log back into the file. The others are for PostgreSQL:
+    `statement_seconds` limits statements and idle transactions (0: no limit), and `may_lose_writes` allows a server that may lose
+    acknowledged writes.
 
     Raises:
         Unavailable: the database can't be opened, or PostgreSQL may lose acknowledged writes (`fsync`, `full_page_writes` or

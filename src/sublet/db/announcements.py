@@ -1,7 +1,7 @@
-"""Announcements of commits to other processes (LISTEN and NOTIFY), on a connection and a thread of their own.
+"""Announce commits to other processes with LISTEN and NOTIFY, on a separate connection and thread.
 
-A NOTIFY inside a transaction makes all commits of the database wait for each other. So it is sent after the commit, and one NOTIFY
-announces all commits since the last one. Waiting processes also poll, so a lost notification only costs time.
+A NOTIFY inside a transaction makes all commits of the database wait for each other. So it follows the commit, and announces all commits
+since the last NOTIFY. Waiting processes also poll, so a lost notification only costs time.
 """
 
 import os
@@ -21,17 +21,17 @@ from sublet.db.marks import DELETE_OLD, DELETED_AT_ONCE
 
 CHANNEL = "sublet_changes"
 RECONNECT_MAX_SECONDS = 5.0
-TIDY_SECONDS = 60.0
-"""About how often old marks are deleted."""
+DELETE_MARKS_SECONDS = 60.0
+"""The interval between deletions of old marks, before jitter."""
 CLOSE_SECONDS = 5.0
-"""How long a process waits for its last announcement when it ends."""
+"""The maximum wait for the last announcement when a process ends."""
 log = structlog.get_logger()
 
 
 class Announcements:
-    """Announces this process's commits after `tell`, and calls `on_change` when other processes announce theirs.
+    """Announces the commits of this process after `tell`, and calls `on_change` when another process announces a commit.
 
-    Its thread starts with the first call of `tell` or `listen`. The thread also deletes old commit marks.
+    The first call of `tell` or `listen` starts the thread, which also deletes old commit marks.
     """
 
     def __init__(self, address: str, on_change: Callable[[], None]) -> None:
@@ -44,9 +44,9 @@ class Announcements:
         self._thread: threading.Thread | None = None
         self._has_news = False
         self._is_closing = False
-        self._tidy_at = time.monotonic() + TIDY_SECONDS * random.uniform(0.5, 1.5)  # noqa: S311 - jitter, no secret
+        self._delete_marks_at = time.monotonic() + DELETE_MARKS_SECONDS * random.uniform(0.5, 1.5)  # noqa: S311 - jitter, no secret
         self.is_listening = False
-        """True while notifications arrive; `changed` polls more often while they don't."""
+        """True while notifications arrive. Otherwise `changed` polls more often."""
 
     def listen(self) -> None:
         """Start the thread if it isn't running."""
@@ -56,14 +56,14 @@ class Announcements:
                 self._thread.start()
 
     def tell(self) -> None:
-        """Announce soon that something was committed."""
+        """Announce a commit soon."""
         if not self._has_news:
             self._has_news = True
             self._wake()
             self.listen()
 
     def close(self) -> None:
-        """Send the last announcement and stop; don't wait for a database that is down."""
+        """Send the last announcement and stop, without waiting for a database that is down."""
         with self._lock:
             self._is_closing = True
         self._wake()
@@ -74,7 +74,7 @@ class Announcements:
             self._woken.close()
 
     def _wake(self) -> None:
-        with suppress(OSError):  # the buffer is full, so the thread wakes anyway; or it is closed
+        with suppress(OSError):  # the buffer is full, so the thread wakes anyway; or the socket is closed
             self._waking.send(b"!")
 
     def _run(self) -> None:
@@ -85,7 +85,7 @@ class Announcements:
                     # An announcement need not survive a crash, so its commit doesn't wait for the disk or a standby.
                     connection.execute(f"SET synchronous_commit = off; LISTEN {CHANNEL}")
                     self.is_listening, pause = True, 0.0
-                    self._on_change()  # something may have been committed before LISTEN
+                    self._on_change()  # other processes may have committed before LISTEN
                     self._serve(connection)
             except (psycopg.Error, OSError) as error:
                 if pause == 0.0 and not self._is_closing:
@@ -95,9 +95,9 @@ class Announcements:
             if self._is_closing:
                 return
             pause = min(RECONNECT_MAX_SECONDS, 2 * pause or 0.1)
-            self._rest(pause * random.uniform(0.5, 1.0))  # noqa: S311 - jitter, no secret
+            self._pause(pause * random.uniform(0.5, 1.0))  # noqa: S311 - jitter, no secret
 
-    def _rest(self, seconds: float) -> None:
+    def _pause(self, seconds: float) -> None:
         ends = time.monotonic() + seconds
         while not self._is_closing and (left := ends - time.monotonic()) > 0:
             self._wait(left)
@@ -105,7 +105,7 @@ class Announcements:
     def _serve(self, connection: "psycopg.Connection[Any]") -> None:
         while True:
             if self._has_news:
-                self._has_news = False  # cleared first: a commit from here on needs another NOTIFY
+                self._has_news = False  # before the NOTIFY, because later commits need another one
                 try:
                     connection.execute("SELECT pg_notify(%s, %s)", [CHANNEL, self._name])
                 except psycopg.Error:
@@ -113,14 +113,14 @@ class Announcements:
                     raise
             elif self._is_closing:
                 return
-            elif time.monotonic() >= self._tidy_at:
-                self._tidy(connection)
-            # Notifications may have arrived with a response; then the socket has nothing to read.
+            elif time.monotonic() >= self._delete_marks_at:
+                self._delete_marks(connection)
+            # After notifications that arrived with a response, the socket has nothing to read.
             notifications = list(connection.notifies(timeout=0))
             if any(each.payload != self._name for each in notifications):
                 self._on_change()
             if not (self._has_news or self._is_closing):
-                self._wait(self._tidy_at - time.monotonic(), connection.fileno())
+                self._wait(self._delete_marks_at - time.monotonic(), connection.fileno())
 
     def _wait(self, seconds: float, *more: int) -> None:
         with selectors.DefaultSelector() as selector:
@@ -130,11 +130,11 @@ class Announcements:
         if any(key.fd == self._woken.fileno() for key, _ in ready):
             self._woken.recv(4096)
 
-    def _tidy(self, connection: "psycopg.Connection[Any]") -> None:
+    def _delete_marks(self, connection: "psycopg.Connection[Any]") -> None:
         is_full = False
         try:
             is_full = connection.execute(DELETE_OLD).rowcount == DELETED_AT_ONCE
-        except psycopg.ProgrammingError as error:  # this role may not delete them; another process will
+        except psycopg.ProgrammingError as error:  # this role may not delete marks, but another process may
             log.warning("commit_marks_kept", error=str(error).strip())
         if not is_full:
-            self._tidy_at = time.monotonic() + TIDY_SECONDS * random.uniform(0.5, 1.5)  # noqa: S311 - jitter, no secret
+            self._delete_marks_at = time.monotonic() + DELETE_MARKS_SECONDS * random.uniform(0.5, 1.5)  # noqa: S311 - jitter, no secret

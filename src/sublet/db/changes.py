@@ -1,17 +1,17 @@
-"""Wakes coroutines that wait for the next commit."""
+"""Wake coroutines that wait for the next commit."""
 
 import asyncio
 from contextlib import suppress
 
 
 class Changes:
-    """Wakes the coroutines that wait for a commit; `tell` wakes those of the running event loop."""
+    """The coroutines that wait for the next commit."""
 
     def __init__(self) -> None:
         self._waiting: set[asyncio.Future[None]] = set()
 
     async def wait(self, timeout_seconds: float) -> bool:
-        """Wait until `tell` is called; False if the time runs out first."""
+        """Wait until `tell` is called. Return False after the timeout."""
         future = asyncio.get_running_loop().create_future()
         self._waiting.add(future)
         try:
@@ -25,7 +25,7 @@ class Changes:
         return True
 
     def tell(self) -> None:
-        """Wake all waiting coroutines."""
+        """Wake all waiting coroutines of the running event loop."""
         for future in tuple(self._waiting):
             if not future.done():
                 future.set_result(None)

@@ -1,4 +1,4 @@
-"""A deadline for COMMITs: PostgreSQL has none for a COMMIT that waits for a synchronous standby."""
+"""A timeout for COMMITs. PostgreSQL has no timeout for a COMMIT that waits for a synchronous standby."""
 
 import threading
 from collections.abc import Iterator
@@ -8,23 +8,23 @@ from typing import Any
 import psycopg
 
 COMMIT_SECONDS = 5.0
-"""How long a COMMIT may wait."""
+"""The timeout of a COMMIT."""
 CANCEL_SECONDS = 1.0
-"""How long sending the cancel request may take."""
+"""The timeout of the cancel request."""
 
 
 class Commit:
-    """One running COMMIT; a timer cancels it after `COMMIT_SECONDS`."""
+    """A running COMMIT. A timer cancels it after `COMMIT_SECONDS`."""
 
     def __init__(self, connection: "psycopg.Connection[Any]") -> None:
         self.was_cancelled = False
-        """A cancel request was sent. It may arrive late, so the connection must not be used again."""
+        """True if a cancel request was sent. It may arrive late, so the connection must not be used again."""
         self._connection = connection
         self._lock = threading.Lock()
         self._has_ended = False
 
     def cancel(self) -> None:
-        """Have PostgreSQL stop waiting; it then commits with a warning."""
+        """Cancel the wait. PostgreSQL then commits with a warning."""
         with self._lock:
             if not self._has_ended:
                 self.was_cancelled = True
@@ -32,14 +32,14 @@ class Commit:
                     self._connection.cancel_safe(timeout=CANCEL_SECONDS)
 
     def end(self) -> None:
-        """Note the end of the COMMIT; wait for a cancel request that is being sent."""
+        """Record the end of the COMMIT. Wait for a cancel request that is being sent."""
         with self._lock:
             self._has_ended = True
 
 
 @contextmanager
 def bounded_commit(connection: "psycopg.Connection[Any]") -> Iterator[Commit]:
-    """Bound the COMMIT in the block: it is cancelled after `COMMIT_SECONDS`, and never after the block."""
+    """Cancel the COMMIT in the block after `COMMIT_SECONDS`, but never after the block."""
     commit = Commit(connection)
     timer = threading.Timer(COMMIT_SECONDS, commit.cancel)
     timer.daemon = True

@@ -1,4 +1,4 @@
-"""Connections to PostgreSQL: libpq reads the address, waits are bounded, and a server that may lose writes is refused."""
+"""Connect to PostgreSQL: libpq parses the address, all waits have timeouts, and a server that may lose writes is refused."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -14,21 +14,21 @@ from sublet.errors import Unavailable
 DEFAULTS: dict[str, str | int] = {
     "fallback_application_name": "sublet",
     "connect_timeout": 3,
-    # A host that disappears is noticed in about 11 s, instead of the kernel's two hours.
+    # Detect a host that disappears in about 11 s, instead of the kernel's two hours.
     "keepalives_idle": 5,
     "keepalives_interval": 2,
     "keepalives_count": 3,
     "tcp_user_timeout": 10_000,
 }
-"""Defaults of libpq's parameters that an address may override, in seconds; the last one in milliseconds."""
+"""Defaults of libpq's parameters, in seconds (`tcp_user_timeout` in milliseconds). An address may override them."""
 
 LOCK_SECONDS = 5
-"""How long a statement waits for a lock."""
+"""The timeout of a lock."""
 IDLE_SECONDS = 15
-"""How long a transaction may be idle: a process that is frozen or unreachable must not keep its locks for long."""
+"""The timeout of an idle transaction, so that a frozen or unreachable process doesn't keep its locks."""
 
 WARNINGS = "sublet_warnings"
-"""The key of a pooled connection's `info` with PostgreSQL's warnings since they were last cleared."""
+"""The key in the `info` of a pooled connection for a list of PostgreSQL's warnings."""
 
 Prepare = Callable[["psycopg.Connection[Any]"], None]
 
@@ -38,19 +38,19 @@ class LosesWrites(Exception):  # noqa: N818 - nothing was lost yet
 
 
 def libpq_address(url: str) -> str:
-    """Return libpq's parameters of an address `postgresql://…`, which may name several hosts.
+    """Return libpq's parameters for an address `postgresql://…`, which may have several hosts.
 
     With several hosts the default of `target_session_attrs` is `read-write`, because one of them may be a standby.
 
     Raises:
-        Unavailable: libpq can't read the address.
+        Unavailable: libpq can't parse the address.
     """
     try:
         given = conninfo_to_dict(url)
     except psycopg.Error:
         # libpq's message may contain the address with its password.
         raise Unavailable(
-            "database_url is no address that libpq can read. Give postgresql://user@host:port/name, "
+            "libpq can't parse database_url. Give postgresql://user@host:port/name, "
             "with characters that have a special meaning in a URI percent-encoded."
         ) from None
     if any("," in str(given.get(name, "")) for name in ("host", "hostaddr")):
@@ -59,18 +59,18 @@ def libpq_address(url: str) -> str:
 
 
 def postgresql_engine(url: str, prepare: Prepare = lambda _: None, **options: Any) -> Engine:
-    """Return an engine for an address `postgresql://…`; `prepare` is called with each new connection first.
+    """Return an engine for an address `postgresql://…`. It calls `prepare` with each new connection.
 
-    `options` are those of SQLAlchemy's `create_engine`.
+    `options` are for SQLAlchemy's `create_engine`.
 
     Raises:
-        Unavailable: libpq can't read the address.
+        Unavailable: libpq can't parse the address.
     """
     address = libpq_address(url)
-    # SQLAlchemy's own parser of addresses allows only one host.
+    # SQLAlchemy's parser of addresses allows only one host.
     engine = create_engine(
         "postgresql+psycopg://",
-        hide_parameters=True,  # what users wrote stays out of the log
+        hide_parameters=True,  # keeps users' texts out of the log
         use_native_hstore=False,
         json_deserializer=msgspec.json.decode,
         **options,
@@ -108,7 +108,7 @@ SELECT set_config('statement_timeout', %s, false), set_config('lock_timeout', %s
 class Session:
     """The settings of a new connection, sent and checked in one round trip.
 
-    `statement_seconds` bounds each statement, and transactions that do nothing; 0: only waits for locks are bounded.
+    `statement_seconds` is the timeout of statements, and turns on the timeout of idle transactions; with 0 only locks have a timeout.
     `may_lose_writes` allows a server that may lose acknowledged writes.
     """
 
@@ -116,18 +116,18 @@ class Session:
     may_lose_writes: bool
 
     def begin(self, connection: "psycopg.Connection[Any]") -> None:
-        """Set the bounds of a connection.
+        """Set the timeouts of a connection, and check the server.
 
         Raises:
             LosesWrites: `fsync`, `full_page_writes` or `synchronous_commit` is off, and `may_lose_writes` doesn't allow it.
         """
-        connection.autocommit = True  # else it would be three round trips
-        row = connection.execute(_BEGIN_SESSION, self._bounds()).fetchone()
+        connection.autocommit = True  # otherwise these are three round trips
+        row = connection.execute(_BEGIN_SESSION, self._timeouts()).fetchone()
         connection.autocommit = False
         self._check(row)
 
     async def connect(self, address: str) -> "psycopg.AsyncConnection[Any]":
-        """Return a connection for the event loop, without transactions; it prepares each statement at its first use.
+        """Return a connection for the event loop. It has no transactions, and prepares each statement at its first use.
 
         Raises:
             LosesWrites: as `begin`.
@@ -137,13 +137,13 @@ class Session:
             address, autocommit=True, prepare_threshold=0
         )
         try:
-            self._check(await (await connection.execute(_BEGIN_SESSION, self._bounds())).fetchone())
+            self._check(await (await connection.execute(_BEGIN_SESSION, self._timeouts())).fetchone())
         except BaseException:
             await connection.close()
             raise
         return connection
 
-    def _bounds(self) -> list[str]:
+    def _timeouts(self) -> list[str]:
         idle_seconds = IDLE_SECONDS if self.statement_seconds else 0
         return [f"{seconds}s" for seconds in (self.statement_seconds, LOCK_SECONDS, idle_seconds)]
 
@@ -153,12 +153,12 @@ class Session:
             raise LosesWrites(
                 f"PostgreSQL has {' and '.join(f'{name} = off' for name in off)}: {'; '.join(_LOSSES[name] for name in off)}. "
                 "Set it to on where it was turned off (postgresql.conf, ALTER SYSTEM, ALTER DATABASE or ALTER ROLE), and reload. "
-                'Where it doesn\'t matter, as in a test, database_may_lose_writes = "yes" allows it.'
+                'For a test, database_may_lose_writes = "yes" allows it.'
             )
 
 
 _LOSSES = {
-    "fsync": "when its host crashes, the whole database may be broken",
-    "full_page_writes": "when its host crashes, pages that were half written stay broken",
-    "synchronous_commit": "what it acknowledged a moment before it crashes is lost",
+    "fsync": "a crash of the host may break the whole database",
+    "full_page_writes": "a crash of the host may leave half-written pages",
+    "synchronous_commit": "a crash may lose the last acknowledged commits",
 }

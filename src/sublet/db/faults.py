@@ -1,4 +1,4 @@
-"""The meaning of PostgreSQL's errors for a transaction: may it be retried, and is its outcome known?"""
+"""Classify PostgreSQL's errors by the reaction that a transaction needs."""
 
 from enum import Enum
 
@@ -9,21 +9,21 @@ from sublet.db.marks import Lost
 
 
 class Fault(Enum):
-    """The kinds of errors, by what follows from them."""
+    """The kinds of errors."""
 
     CONTENTION = "contention"
-    """A conflict with another transaction; this one was rolled back, and may be retried at once."""
+    """A conflict with another transaction. This transaction was rolled back, and may be retried at once."""
     LOST = "lost"
-    """The connection was lost, or its server is read-only; a new connection may reach another server."""
+    """The connection was lost, or its server is read-only. A new connection may reach another server."""
     AWAY = "away"
-    """The database can't do it now: a lock timeout, a statement timeout, a full disk."""
+    """The database can't run it now: a lock timeout, a statement timeout, a full disk."""
     OURS = "ours"
-    """A bug; retrying would fail the same way."""
+    """A bug. A retry would fail in the same way."""
 
 
 _CONTENTION = ("40001", "40P01")  # serialization_failure, deadlock_detected
 READ_ONLY = "25006"
-"""read_only_sql_transaction: the server is a standby, or became one."""
+"""read_only_sql_transaction: the server is a standby now."""
 LOST_STATES = (
     "57P01",  # admin_shutdown
     "57P02",  # crash_shutdown
@@ -38,7 +38,7 @@ LOST_STATES = (
 
 
 def fault_of(error: Exception) -> Fault:
-    """Return what an error that ended a transaction or a query means."""
+    """Return the kind of an error that ended a transaction or a query."""
     if isinstance(error, Lost):
         return Fault.LOST
     if not isinstance(error, DBAPIError | psycopg.Error):
@@ -56,5 +56,5 @@ def fault_of(error: Exception) -> Fault:
 
 
 def sqlstate(error: Exception) -> str | None:
-    """Return PostgreSQL's five characters for an error, or None if it has none."""
+    """Return PostgreSQL's code for an error (five characters), or None."""
     return getattr(getattr(error, "orig", error), "sqlstate", None)

@@ -1,4 +1,4 @@
-"""The connection to PostgreSQL over which the event loop sends single queries."""
+"""The connection to PostgreSQL on which the event loop sends single queries."""
 
 import asyncio
 from collections.abc import Callable, Coroutine, Mapping
@@ -14,8 +14,8 @@ Connect = Callable[[], Coroutine[Any, Any, AsyncConnection]]
 
 
 @dataclass(eq=False, slots=True)
-class _Line:
-    """One connection, open or opening, and how many queries use it. Once `is_dropped`, the last of them closes it."""
+class _CountedConnection:
+    """A connection, open or opening, and the number of queries that use it. If `is_dropped`, the last query closes it."""
 
     opening: "asyncio.Task[AsyncConnection]"
     queries: int = 0
@@ -45,11 +45,11 @@ class _Line:
 
 
 class Fetching:
-    """Opens one connection when the first query needs it, and another one when it is lost. Queries on it wait for each other."""
+    """Opens a connection for the first query, and a new one after a loss. Queries wait for each other."""
 
     def __init__(self, connect: Connect) -> None:
         self._connect = connect
-        self._line: _Line | None = None
+        self._current: _CountedConnection | None = None
         self._is_outdated = False
 
     async def rows(self, text: str, parameters: Mapping[str, Any]) -> list[tuple[Any, ...]]:
@@ -58,37 +58,37 @@ class Fetching:
         Raises:
             psycopg.Error: the connection can't be opened or is lost, or PostgreSQL refuses the query.
         """
-        line = self._usable_line()
-        line.queries += 1
+        counted = self._usable_connection()
+        counted.queries += 1
         try:
-            connection = await asyncio.shield(line.opening)
+            connection = await asyncio.shield(counted.opening)
             return await (await connection.execute(text, parameters)).fetchall()
         except psycopg.Error as error:
-            if fault_of(error) is Fault.LOST and line is self._line:
+            if fault_of(error) is Fault.LOST and counted is self._current:
                 self._drop()
             raise
         finally:
-            line.queries -= 1
-            if line.is_dropped and not line.queries:
-                line.close()
+            counted.queries -= 1
+            if counted.is_dropped and not counted.queries:
+                counted.close()
 
     def outdate(self) -> None:
-        """Have the next query open another connection: this one may lead to a server that became a standby. For any thread."""
+        """Have the next query open a new connection, because the server may be a standby now. Any thread may call this."""
         self._is_outdated = True
 
     def close(self) -> None:
-        """Close the connection once no query uses it."""
+        """Close the connection when no query uses it any more."""
         self._drop()
 
-    def _usable_line(self) -> _Line:
-        if self._line is not None and (self._is_outdated or not self._line.is_usable()):
+    def _usable_connection(self) -> _CountedConnection:
+        if self._current is not None and (self._is_outdated or not self._current.is_usable()):
             self._drop()
-        if self._line is None:
+        if self._current is None:
             self._is_outdated = False
-            self._line = _Line(asyncio.get_running_loop().create_task(self._connect()))
-        return self._line
+            self._current = _CountedConnection(asyncio.get_running_loop().create_task(self._connect()))
+        return self._current
 
     def _drop(self) -> None:
-        line, self._line = self._line, None
-        if line is not None:
-            line.drop()
+        counted, self._current = self._current, None
+        if counted is not None:
+            counted.drop()

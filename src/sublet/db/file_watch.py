@@ -1,9 +1,9 @@
-"""Check that the files of an open SQLite database are still the ones at its path, with the content of this registry.
+"""Check that the files of an open SQLite database are still at its path, and have the content of this registry.
 
-SQLite keeps using a file that was deleted, moved or replaced after it was opened. A commit succeeds, and what it wrote is lost.
+SQLite goes on using a file that was deleted, moved or replaced. A commit succeeds, and its data is lost.
 
-Commits go to the log (`-wal`). Only the serving process writes the log back into the file (a checkpoint), each second. So if the file was
-modified at another time, another program has overwritten it.
+Commits go to the log (`-wal`). Only the serving process writes the log back into the file (a checkpoint), each second. So if the file
+changes at another time, another program has overwritten it.
 """
 
 import sqlite3
@@ -19,7 +19,7 @@ from sublet.db.model import Problem
 from sublet.errors import Unavailable
 
 CHECK_SECONDS = 1.0
-"""The longest time between two checks, and the time between two checkpoints."""
+"""The maximum time between two checks, and the time between two checkpoints."""
 RETRY_AFTER_SECONDS = 10
 LOG, INDEX = "-wal", "-shm"
 _CONTENT = "SELECT (SELECT at FROM audit_events ORDER BY id LIMIT 1), coalesce((SELECT max(id) FROM audit_events), 0)"
@@ -28,20 +28,20 @@ _ADVICE = f"Put the right files back. If you can't: {_RESTORE}"
 log = structlog.get_logger()
 
 Identity = tuple[int, int] | None
-"""Device and inode of the file at a path; None if there is none."""
+"""Device and inode of the file at a path; None if there is no file."""
 Content = tuple[str | None, int]
-"""The id of a registry, which is the instant of its first audit event, and the id of its newest event."""
+"""The id of a registry, which is the time of its first audit event, and the id of its newest event."""
 
 
 def is_damage(error: BaseException | None) -> bool:
-    """True if SQLite says that the file is malformed, or is no database."""
+    """True if an error of SQLite says that the file is malformed, or no database."""
     return getattr(error, "sqlite_errorcode", 0) & 0xFF in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 
 
 class FileWatch:
-    """The watch over the files of one open database. The writer's thread checks; other threads read `problem`.
+    """Watches the files of an open database. The writer's thread checks; other threads read `problem`.
 
-    `is_serving` is true in the one process that writes the log back. Other processes don't see that the file was overwritten.
+    `is_serving` is True in the only process that writes the log back. Other processes can't detect an overwritten file.
     """
 
     def __init__(self, path: str, *, is_serving: bool) -> None:
@@ -60,13 +60,13 @@ class FileWatch:
 
     @property
     def problem(self) -> Problem | None:
-        """Why the database refuses writes; None if it doesn't."""
+        """Why the database refuses writes, or None."""
         return self._away or self._fault
 
     def open(self) -> None:
-        """Note the files, unless that was done; then refuse if they have changed. Call this before and after each connect.
+        """Remember the files at the first call, and raise if they have changed later. Call this before and after each connect.
 
-        A connection stays open from here on, because SQLite deletes the log when the last one closes.
+        From then on a connection stays open, because SQLite deletes the log with the last connection.
 
         Raises:
             Unavailable: the files have changed.
@@ -95,13 +95,13 @@ class FileWatch:
                 raise _refusal(is_unknown=False)
 
     def refuse_write(self) -> None:
-        """Raise `Unavailable` if nothing may be written now."""
+        """Raise `Unavailable` if the database refuses writes."""
         self.check()
         if self.problem is not None:
             raise _refusal(is_unknown=False) if self.problem.ends else damaged()
 
     def refuse_acknowledgement(self) -> None:
-        """Raise `Unavailable` if what was just committed must not be acknowledged."""
+        """Raise `Unavailable` if the last commit must not be acknowledged."""
         self.check()
         if self.problem is not None and self.problem.ends:
             raise _refusal(is_unknown=True)
@@ -114,7 +114,7 @@ class FileWatch:
             )
 
     def check(self) -> None:
-        """Update `problem`: compare the files. The serving process also writes the log back, if `CHECK_SECONDS` have passed."""
+        """Compare the files, and update `problem`. In the serving process, write the log back after `CHECK_SECONDS`."""
         if self._held is None:
             return
         changed = self._changed()
@@ -144,7 +144,7 @@ class FileWatch:
             self._held = None
 
     def _changed(self) -> list[str]:
-        """Return a sentence for each file that isn't the one that was opened."""
+        """Return a sentence for each path that no longer has the opened file."""
         now = [_identity(path) for path in self._paths]
         return [
             f"{path} was {'deleted or moved' if identity is None else 'replaced'} while it was in use."
@@ -153,16 +153,16 @@ class FileWatch:
         ]
 
     def _save_log(self) -> None:
-        """Write what only the log has into the file that was opened, wherever it is now.
+        """Write the log into the opened file, wherever that is now.
 
-        So a file that was moved is whole, a deleted log loses nothing, and the log isn't taken for that of another file.
+        So a moved file is complete, a deleted log loses nothing, and no other file gets this log.
         """
         if self._is_saved or list(map(_identity, self._paths[:2])) == list(self._opened[:2]):
             return  # only the index has changed: another process may use the log without our locks
         self._is_saved = self._checkpoint("TRUNCATE")
 
     def _checkpoint(self, mode: str) -> bool:
-        """Write the log back into the file that was opened; return whether all of it is there. A reader or a full disk may prevent it."""
+        """Write the log back into the opened file. Return True if it has all of the log: a reader or a full disk may prevent that."""
         assert self._held is not None  # noqa: S101 - the callers have checked
         try:
             is_busy, of_log, written = self._held.execute(f"PRAGMA wal_checkpoint({mode})").fetchone()
@@ -174,9 +174,9 @@ class FileWatch:
         return not is_busy and of_log == written
 
     def _check_content(self) -> None:
-        """Compare the oldest and newest audit event of the file, read without its log, with the last ones; the log must be written back.
+        """Compare the oldest and newest audit event of the file, without its log, with the last ones. Call it after a complete checkpoint.
 
-        This sees that the file was overwritten during a checkpoint.
+        So it detects a file that was overwritten during a checkpoint.
         """
         try:
             found = self._read_content()
@@ -204,12 +204,12 @@ class FileWatch:
             except sqlite3.OperationalError as error:
                 if error.sqlite_errorcode != sqlite3.SQLITE_ERROR:
                     raise
-                return None, 0  # it has no table of events
+                return None, 0  # the file has no table of events
         return found
 
 
 def damaged() -> Unavailable:
-    """Return the refusal of what the damage of the database prevents."""
+    """Return the refusal of a request to a damaged database."""
     return Unavailable(
         "The registry's database is damaged. Ask the operator to restore a backup.",
         retry_after_seconds=RETRY_AFTER_SECONDS,
@@ -218,10 +218,10 @@ def damaged() -> Unavailable:
 
 def _refusal(*, is_unknown: bool) -> Unavailable:
     outcome = (
-        "while this was stored, and it isn't known whether it was. Send the same again later: with the same Idempotency-Key "
-        "it is done once."
+        "while this was stored. Its outcome is unknown. Send the same request again later: with the same Idempotency-Key it "
+        "takes effect once."
         if is_unknown
-        else "while the registry was running, so nothing can be stored. Ask the operator to put the right files back."
+        else "while the registry was running, so it can't store anything. Ask the operator to put the right files back."
     )
     return Unavailable(
         f"The registry's database files were changed {outcome}", retry_after_seconds=RETRY_AFTER_SECONDS
@@ -237,7 +237,7 @@ def _identity(path: Path) -> Identity:
 
 
 def _modified(path: Path) -> tuple[int, ...]:
-    """Return when a file was modified, and its size; nothing if it is away at this moment, which the next check sees."""
+    """Return when a file was modified, and its size; nothing if the file is missing, which the next check detects."""
     try:
         found = path.stat()
     except OSError:

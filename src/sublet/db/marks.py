@@ -1,8 +1,8 @@
-"""Commit marks: they tell whether a COMMIT took effect when its response was lost (docs/decisions/0011-commit-marks.md).
+"""Commit marks: they show if a COMMIT with a lost response took effect (docs/decisions/0011-commit-marks.md).
 
-Every writing transaction on PostgreSQL first inserts a row with a new id. When the connection is lost at COMMIT, the function runs
-again with the same id. If the row exists, the first attempt committed, and its result is returned. If it can be inserted, the first
-attempt was rolled back. If the first attempt is still committing, the INSERT waits for it.
+Each writing transaction on PostgreSQL first inserts a row with a new id. If the connection is lost at COMMIT, the function runs again with
+the same id. If the row exists, the first attempt committed, and its result is returned. If the INSERT succeeds, the first attempt was
+rolled back. If the first attempt is still committing, the INSERT waits for it.
 """
 
 import secrets
@@ -17,9 +17,9 @@ from sqlalchemy.exc import IntegrityError
 from sublet.schema import Instant, metadata
 
 KEPT_MINUTES = 10
-"""How long a mark is kept. All instants here are the database's: the clocks of hosts differ, and tests set theirs."""
+"""How long a mark is kept. All times are by the database's clock, because clocks of hosts differ, and tests set their own."""
 TRIED_MINUTES = 5
-"""How long after its first attempt a write may be retried: a suspended machine may wake after its mark was deleted."""
+"""How long after its first attempt a write may be retried. A suspended machine may wake after its mark was deleted."""
 DELETED_AT_ONCE = 1000
 
 commit_marks = Table(
@@ -29,7 +29,7 @@ commit_marks = Table(
     Column("made_at", Instant, nullable=False),
     Index("ix_commit_marks_made_at", "made_at"),
 )
-"""One row for each recent writing transaction; the row exists if the transaction committed."""
+"""A row for each recent writing transaction that committed."""
 
 _ADD = "INSERT INTO commit_marks (id, made_at) VALUES (%s, now()) RETURNING made_at"
 _ADD_AGAIN = f"""
@@ -43,7 +43,7 @@ DELETE FROM commit_marks WHERE id IN (
     ORDER BY made_at LIMIT {DELETED_AT_ONCE} FOR UPDATE SKIP LOCKED
 )
 """  # noqa: S608 - constants of ours
-"""Delete a batch of old marks; several processes may do so at the same time."""
+"""Delete a batch of old marks. Several processes may do this concurrently."""
 
 
 class CommittedBefore(Exception):  # noqa: N818 - not an error
@@ -51,19 +51,19 @@ class CommittedBefore(Exception):  # noqa: N818 - not an error
 
 
 class Lost(Exception):  # noqa: N818 - the write may have succeeded
-    """The connection was lost, or the outcome of a COMMIT isn't known."""
+    """The connection was lost, or the outcome of a COMMIT is unknown."""
 
 
 def _new_id() -> str:
-    # Ordered by time, so that the index grows at one end.
+    # Ids are ordered by time, so that the index grows at one end.
     return f"{time.time_ns() // 1_000_000:012x}{secrets.token_hex(10)}"
 
 
 @dataclass(slots=True)
 class Mark:
-    """The mark of one write, kept through all its attempts.
+    """The mark of a write, the same for all its attempts.
 
-    `is_sent`: a COMMIT was sent and its outcome isn't known; `result` is the function's result in that attempt.
+    If `is_sent`, the outcome of the last COMMIT is unknown, and `result` is the function's result in that attempt.
     """
 
     id: str = field(default_factory=_new_id)
@@ -72,7 +72,7 @@ class Mark:
     result: Any = None
 
     def add(self, connection: Connection) -> None:
-        """Insert the mark, as the transaction's first statement; wait for an earlier attempt that may still commit.
+        """Insert the mark, with the first statement of the transaction. Wait for an earlier attempt that may still commit.
 
         Raises:
             CommittedBefore: the mark exists.
@@ -88,12 +88,12 @@ class Mark:
             raise CommittedBefore from error
         if row is None:
             raise Lost("its mark may have been deleted")
-        # Every earlier attempt was rolled back: otherwise its row would exist.
+        # All earlier attempts were rolled back. Otherwise the row would exist.
         self.made_at, self.is_sent, self.result = row[0], False, None
 
     def touch(self, connection: Connection) -> bool:
-        """Update the mark that an earlier attempt committed; False if it doesn't exist.
+        """Update the mark that an earlier attempt committed. Return False if it doesn't exist.
 
-        The log is replicated in order: when this update is safe on a synchronous standby, so is that commit.
+        The log is replicated in order. So when this update is safe on a synchronous standby, the earlier commit is, too.
         """
         return connection.exec_driver_sql(_TOUCH, (self.id,)).one_or_none() is not None

@@ -22,9 +22,9 @@ log = structlog.get_logger()
 
 
 class Problem(msgspec.Struct, frozen=True):
-    """Why a database refuses writes until the operator acts, and what to do; the message is for the operator.
+    """Why a database refuses writes, and what the operator must do.
 
-    `ends`: a process can't go on with it, because its files were changed.
+    If `ends`, the process must end, because the files of the database were changed.
     """
 
     message: str
@@ -32,14 +32,14 @@ class Problem(msgspec.Struct, frozen=True):
 
 
 class Tx(msgspec.Struct, frozen=True):
-    """One transaction: its connection, and the one instant that everything in it happens at."""
+    """A transaction: its connection, and its instant, the time of all that it does."""
 
     connection: Connection
     now: datetime
 
     @contextmanager
     def savepoint(self) -> Iterator[None]:
-        """Run a part of the transaction; an exception undoes that part alone."""
+        """Run a part of the transaction. An exception rolls back only that part."""
         with self.connection.begin_nested():
             yield
 
@@ -50,15 +50,15 @@ def is_lost(error: Exception) -> bool:
 
 
 def utc_now() -> datetime:
-    """Return the wall clock's instant; the only place that reads the real clock for the registry."""
+    """Return the time of the real clock. The registry reads it only here."""
     return datetime.now(UTC)
 
 
 class Database(Protocol):
-    """What the edges know of a database; `open_database` returns one."""
+    """A database, as the edges use it. `open_database` returns one."""
 
     async def read(self, fn: Callable[Concatenate[Tx, P], R], /, *args: P.args, **kwargs: P.kwargs) -> R:
-        """Run a function in a read-only transaction that sees one state, on a thread, and return its result.
+        """Run a function on a thread, in a read-only transaction that sees one state, and return its result.
 
         Raises:
             Refusal: as raised by the function.
@@ -66,52 +66,52 @@ class Database(Protocol):
         """
 
     async def fetch(self, query: "Query[R]", /, **parameters: object) -> R:
-        """Return the result of one query, which the event loop sends itself: no thread and no transaction.
+        """Return the result of a query that the event loop sends, without a thread or transaction.
 
-        For queries that use an index and return few rows: a slow one delays all others. A statement that changes something may run
-        twice, and other processes aren't told of it.
+        Use it for queries that use an index and return few rows, because a slow query delays all others. A statement that changes data may
+        run twice, and isn't announced to other processes.
 
         Raises:
             Unavailable: the database can't be reached now.
         """
 
     def now(self) -> datetime:
-        """Return the present instant, by the clock that transactions take theirs from."""
+        """Return the current time, by the clock of the transactions."""
 
     async def write(self, fn: Callable[Concatenate[Tx, P], R], /, *args: P.args, **kwargs: P.kwargs) -> R:
         """Run a function in a writing transaction, and return its result once the commit is durable.
 
-        The function may run several times; it keeps nothing outside the transaction.
+        The function may run several times, so it must change nothing outside the transaction.
 
         Raises:
-            Refusal: as raised by the function; everything it did is rolled back.
-            Unavailable: the database can't be written now; nothing was changed, as far as can be known.
+            Refusal: as raised by the function. The transaction is rolled back.
+            Unavailable: the database can't be written now. Usually nothing was changed; otherwise the message says that this is unknown.
         """
 
     async def changed(self, timeout_seconds: float) -> bool:
-        """Wait until something was committed, by this process or another; False if the time runs out first."""
+        """Wait for a commit of this process or another one. Return False after the timeout."""
 
     def problem(self) -> Problem | None:
-        """Return why writes are refused until the operator acts, or None; always None on PostgreSQL."""
+        """Return why writes are refused until the operator acts, or None. PostgreSQL always returns None."""
 
     async def close(self) -> None:
-        """Finish the running writes and close the connections."""
+        """Finish running writes, and close the connections."""
 
 
 def unavailable(error: BaseException, *, is_unknown: bool = False) -> BaseException:
-    """Return the refusal that an error of the database becomes, and log the error.
+    """Log an error of the database, and return its refusal.
 
-    `is_unknown`: a COMMIT was sent, and its outcome can't be known.
+    `is_unknown` is True if the outcome of a COMMIT is unknown.
     """
     if isinstance(error, Unavailable):
         return error
     log.error("database_unavailable", error=str(error))
     if is_unknown:
         return Unavailable(
-            "The database was lost while it stored this, and it isn't known whether it did. Send the same again: with the same "
-            "Idempotency-Key it is done once.",
+            "The database was lost while it stored this. Its outcome is unknown. Send the same request again: with the same "
+            "Idempotency-Key it takes effect once.",
             retry_after_seconds=1,
         )
     return Unavailable(
-        "The registry can't reach or write its database right now; try again shortly.", retry_after_seconds=1
+        "The registry can't reach or write its database right now. Try again shortly.", retry_after_seconds=1
     )

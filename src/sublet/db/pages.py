@@ -1,4 +1,4 @@
-"""The pages of a list without filters: two statements that are built once."""
+"""Pages of lists without filters. Their two statements are built once."""
 
 from collections.abc import Callable
 from typing import Any, Generic, TypeVar
@@ -15,9 +15,8 @@ R = TypeVar("R")
 class Pages(Generic[R]):
     """A list from newest to oldest.
 
-    `query` selects all of it, with its `bindparam`s, in no order; `read` makes the items of its rows.
-
-    A filtered list is composed at the call instead, with `schema.older` for the rows after a position.
+    `query` selects the whole list, with its `bindparam`s, without an order. `read` makes items of rows. For a filtered list, compose the
+    query at the call instead, with `schema.older`.
     """
 
     def __init__(
@@ -29,12 +28,12 @@ class Pages(Generic[R]):
         self._next = Query(page.where(tuple_(at, row_id) < place), read)
 
     def ask(self, limit: int, after: Position | None) -> tuple[Query[list[R]], dict[str, object]]:
-        """Return the query of the next `limit` rows after a position, or of the newest ones for None, and its parameters."""
+        """Return the query and the parameters of the next `limit` rows after a position; for None, of the newest rows."""
         if after is None:
             return self._first, {"limit": limit}
         return self._next, {"limit": limit, "after_at": after.at, "after_id": after.id}
 
     def read(self, tx: Tx, limit: int, after: Position | None, **parameters: object) -> list[R]:
-        """Return these rows, as the transaction sees them."""
+        """Return the items of the page that `ask` selects."""
         query, place = self.ask(limit, after)
         return query.run(tx, **place, **parameters)

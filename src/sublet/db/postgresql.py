@@ -1,8 +1,8 @@
 """PostgreSQL: transactions on worker threads, single queries on the event loop.
 
-Verbs take row locks in one order: the user, the coupon, the ledger (`primaries/publishing.py` has the publisher's order). Transactions
-that meet a conflict or lose their connection are retried, a bounded number of times or seconds. A write is retried behind its mark
-(`marks.py`), so that it takes effect once.
+Verbs take row locks in one order: the user, the coupon, the ledger (`primaries/publishing.py` has the publisher's order). A transaction is
+retried after a conflict or a lost connection, a limited number of times or seconds. The mark of a write (`marks.py`) ensures that it
+takes effect once.
 """
 
 import asyncio
@@ -34,20 +34,20 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 WRITERS, READERS = 8, 4
-"""How many transactions run at once. Readers have their own threads, because all writers may be waiting for a standby that is down."""
+"""The maximum of concurrent transactions. Readers have their own threads, because all writers may wait for a standby that is down."""
 CONTENTIONS_MAX = 8
-"""How often a transaction runs at most when it conflicts with others."""
+"""The maximum of runs of a transaction that conflicts with others."""
 LOST_SECONDS = 3.0
-"""How long a transaction is retried after it first lost its connection."""
+"""How long a transaction is retried after its first lost connection."""
 PAUSE_MAX_SECONDS = 0.5
 BEGIN_SECONDS = 10.0
-"""How long a call waits for a free thread: all of them may be waiting for locks, or for a standby that is down."""
+"""The maximum wait for a free thread. All threads may wait for locks, or for a standby that is down."""
 UNHEARD_SECONDS = 0.1
-"""How long `changed` waits at most while no notifications arrive."""
+"""The maximum wait of `changed` while no notifications arrive."""
 
 
 class _NotBegunError(Exception):
-    """The transaction did not begin, and never will."""
+    """The transaction did not begin, and won't."""
 
 
 class _GivenUp(Lost):
@@ -62,7 +62,7 @@ class PostgresqlDatabase:
     ) -> None:
         self._clock = clock
         session = Session(statement_seconds=statement_seconds, may_lose_writes=may_lose_writes)
-        # No ping before each use: the first statement finds a lost connection, and the transaction is run again.
+        # No ping before each use: a lost connection fails at the first statement, and the transaction is retried.
         self._engine = postgresql_engine(url, session.begin, pool_size=WRITERS + READERS, max_overflow=0)
         self._reading = self._engine.execution_options(
             isolation_level="REPEATABLE READ", postgresql_readonly=True
@@ -127,7 +127,7 @@ class PostgresqlDatabase:
                     try:
                         self._commit(connection)
                     except DBAPIError as error:
-                        # Any other error is PostgreSQL's word that it didn't commit; no earlier attempt had committed either.
+                        # Any other error means that PostgreSQL didn't commit. No earlier attempt committed, either.
                         mark.is_sent = fault_of(error) is Fault.LOST
                         raise
             except CommittedBefore:
@@ -140,7 +140,7 @@ class PostgresqlDatabase:
         return result
 
     def _confirm(self, mark: Mark) -> Any:
-        """Return the result of an attempt that committed, once that commit is as safe as an acknowledged one."""
+        """Return the result of an attempt that committed, when its commit is as safe as an acknowledged one."""
         with self._engine.connect() as connection, connection.begin():
             if not mark.touch(connection):
                 raise Lost("the mark was there a moment ago: this is another server")
@@ -150,9 +150,9 @@ class PostgresqlDatabase:
     async def _repeat(
         self, once: Callable[[float], Awaitable[R]], mark: Mark | None = None, *, only_reads: bool = False
     ) -> R:
-        """Run `once` until it succeeds, within the bounds above; it gets the instant by which it must begin.
+        """Run `once` until it succeeds, within the limits above. Its argument is the time at which it must have begun.
 
-        `mark` is that of a write, and tells whether a COMMIT was sent whose outcome isn't known.
+        `mark` is the mark of a write. It shows if the outcome of a COMMIT is unknown.
 
         Raises:
             Unavailable: the database can't be reached, the connection was lost for too long, or there were too many conflicts.
@@ -174,7 +174,7 @@ class PostgresqlDatabase:
                 if fault is Fault.LOST:
                     self._outdate_connections()
                 if losses and not lost_by:
-                    # After a COMMIT that waited for the standby, the next one would wait as long.
+                    # After a COMMIT that waited for the standby, the next COMMIT would wait as long.
                     lost_by = begin_by if isinstance(error, _GivenUp) else time.monotonic() + LOST_SECONDS
                 pause = random.uniform(0, min(PAUSE_MAX_SECONDS, 0.01 * 2 ** (contentions + losses)))  # noqa: S311 - jitter
                 in_time = contentions < CONTENTIONS_MAX and time.monotonic() + pause < (lost_by or begin_by)
@@ -186,7 +186,7 @@ class PostgresqlDatabase:
         """Run a transaction on the next free thread.
 
         Raises:
-            _NotBegunError: the database is being closed, or no thread was free by then (seconds of `time.monotonic`).
+            _NotBegunError: the database is being closed, or no thread was free at `begin_by` (seconds of `time.monotonic`).
         """
         if self._is_closing:
             raise _NotBegunError("the database is being closed")
@@ -198,14 +198,14 @@ class PostgresqlDatabase:
                 raise _NotBegunError("all connections are in use")
             return await answer
         finally:
-            answer.cancel()  # if the caller was cancelled, it isn't begun
+            answer.cancel()  # a cancelled transaction must not begin
 
     def _commit(self, connection: Connection) -> None:
         """Commit.
 
         Raises:
-            _GivenUp: PostgreSQL committed with a warning: it stopped waiting for the synchronous standby. The change is lost if the
-                standby takes over.
+            _GivenUp: PostgreSQL committed, but stopped waiting for the synchronous standby. The change is lost if the standby takes
+                over.
         """
         warnings = connection.info[WARNINGS]
         warnings.clear()
@@ -220,7 +220,7 @@ class PostgresqlDatabase:
             raise _GivenUp("; ".join(warnings))
 
     def _outdate_connections(self) -> None:
-        """Replace each connection before its next use: it may lead to the same server as the one that was lost."""
+        """Replace each connection before its next use, because it may lead to the lost server."""
         self._epoch += 1
         self._fetching.outdate()
 
@@ -229,7 +229,7 @@ class PostgresqlDatabase:
 
     def _refuse_outdated(self, _connection: Any, record: ConnectionPoolEntry, _proxy: Any) -> None:
         if record.info["epoch"] != self._epoch:
-            raise DisconnectionError  # SQLAlchemy then opens another one
+            raise DisconnectionError  # SQLAlchemy then opens a new connection
 
     async def changed(self, timeout_seconds: float) -> bool:
         self._announcements.listen()
@@ -241,7 +241,7 @@ class PostgresqlDatabase:
         return None
 
     async def close(self) -> None:
-        self._is_closing = True  # no transaction begins from here on; the threads finish the running ones
+        self._is_closing = True  # no transaction begins any more; the threads finish the running ones
         self._fetching.close()
         await asyncio.to_thread(self.discard)
 
@@ -258,14 +258,14 @@ def _run(connection: Connection, fn: Callable[[], R]) -> R:
     try:
         return fn()
     except Exception as error:
-        if connection.invalidated or _raw(connection).closed:  # the function may have raised something else
+        if connection.invalidated or _raw(connection).closed:  # even if the function raised another error
             raise Lost(str(error)) from error
         raise
 
 
 def _refuse_failed(connection: Connection) -> None:
     if _raw(connection).info.transaction_status is TransactionStatus.INERROR:
-        # PostgreSQL would answer the COMMIT with a ROLLBACK, and psycopg would take that for a success.
+        # PostgreSQL would answer the COMMIT with a ROLLBACK, which psycopg counts as success.
         raise RuntimeError("a statement of the transaction failed, and its error was caught")
 
 

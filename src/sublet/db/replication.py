@@ -1,4 +1,4 @@
-"""The PostgreSQL server that a process is connected to, and whether its commits wait for a synchronous standby."""
+"""Find the PostgreSQL server of a connection, and its synchronous standbys."""
 
 from typing import Any
 
@@ -11,8 +11,8 @@ from sublet.db.model import Tx
 class Replication(msgspec.Struct, frozen=True):
     """A connection's server, and its synchronous standbys.
 
-    `primary` is its host and port, as `database_url` names them. `standbys` are the names of the standbys that a commit may wait for and
-    that follow now; None if the connection's `role` may not see them.
+    `primary` is its host and port in `database_url`. `standbys` are the names of the following standbys that a commit may wait for; None if
+    the connection's `role` may not see them.
     """
 
     primary: str
@@ -21,16 +21,16 @@ class Replication(msgspec.Struct, frozen=True):
     role: str
 
     def members(self) -> dict[str, Any]:
-        """Return the members of the JSON object; `hint` says how the role can see the standbys, if it can't."""
+        """Return the members of the JSON object, with `hint` if the role may not see the standbys."""
         shown = {"primary": self.primary, "commits_wait": self.commits_wait, "standbys": self.standbys}
         return shown if self.standbys is not None else {**shown, "hint": self.hint()}
 
     def hint(self) -> str:
-        """Return the grant with which the role may see the standbys."""
+        """Return the grant that lets the role see the standbys."""
         return f'As a superuser run: GRANT pg_read_all_stats TO "{self.role}"'
 
 
-# Any role reads the settings. Without the right, `pg_stat_replication` has rows, but their state is NULL.
+# All roles may read the settings. For a role without the right, the rows of `pg_stat_replication` have no state.
 _REPLICATION = text("""
 SELECT current_setting('synchronous_commit') NOT IN ('off', 'local') AND current_setting('synchronous_standby_names') <> '',
     pg_has_role('pg_read_all_stats', 'USAGE'),

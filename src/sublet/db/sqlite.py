@@ -32,14 +32,14 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 GROUP_MAX = 256
-"""Most writes in one commit: bounds how long the first of a group waits for the last."""
+"""The maximum of writes in a commit. It limits how long the first write of a group waits for the last."""
 READERS = 2
-"""How many reading transactions run at once: a slow one delays no other. More threads only wait for the interpreter's lock."""
+"""The maximum of concurrent reading transactions, so that a slow one delays no other. More threads would wait for the interpreter's lock."""
 BUSY_TIMEOUT_SECONDS = 5
 FAULTS_MAX = 3
-"""Most faults of a damaged file that the log names."""
+"""The maximum of faults of a damaged file that the log names."""
 BEGIN_WRITE = "BEGIN IMMEDIATE"
-"""Takes the write lock at once: a transaction that reads first is refused when another process has written meanwhile."""
+"""Takes the write lock at once. A transaction that reads first fails if another process has written meanwhile."""
 
 
 @dataclass(slots=True)
@@ -52,17 +52,17 @@ class _Job:
 
 
 def sqlite_engine(url: str, **options: Any) -> Engine:
-    """Return an engine that sends BEGIN when SQLAlchemy begins a transaction; `options` are those of `create_engine`.
+    """Return an engine that sends BEGIN when SQLAlchemy begins a transaction. `options` are for `create_engine`.
 
-    The driver's own BEGIN is deferred, and comes only before the first write. A connection with the execution option
-    `begin_immediate` takes the write lock at once.
+    The driver itself would send BEGIN only before the first write. A connection with the execution option `begin_immediate` takes the
+    write lock at once.
     """
     engine = create_engine(
         url,
         paramstyle="named",
         json_deserializer=msgspec.json.decode,
         json_serializer=lambda value: msgspec.json.encode(value).decode(),
-        hide_parameters=True,  # what users wrote stays out of the log
+        hide_parameters=True,  # keeps users' texts out of the log
         connect_args={"timeout": BUSY_TIMEOUT_SECONDS, "check_same_thread": False, "isolation_level": None},
         **{"poolclass": NullPool, **options},
     )
@@ -82,7 +82,7 @@ def sqlite_engine(url: str, **options: Any) -> Engine:
 
 
 def _leave_log(connection: Any, _record: Any) -> None:
-    connection.execute("PRAGMA wal_autocheckpoint=0")  # the watch over the files writes the log back
+    connection.execute("PRAGMA wal_autocheckpoint=0")  # `FileWatch` writes the log back
 
 
 class SqliteDatabase:
@@ -146,12 +146,12 @@ class SqliteDatabase:
         return self._files.problem
 
     async def quick_check(self) -> None:
-        """Run SQLite's `PRAGMA quick_check` on a thread and a connection of its own; a damage that it finds refuses writes."""
+        """Run SQLite's `PRAGMA quick_check` on a separate thread and connection. If it finds damage, refuse writes from then on."""
         try:
             await asyncio.to_thread(self._run_quick_check)
         except asyncio.CancelledError:
             if self._checking is not None:
-                with suppress(sqlite3.ProgrammingError):  # it has just ended
+                with suppress(sqlite3.ProgrammingError):  # the check has just ended
                     self._checking.interrupt()
             raise
 
@@ -173,7 +173,7 @@ class SqliteDatabase:
             with closing(sqlite3.connect(address, uri=True, check_same_thread=False)) as self._checking:
                 faults = [row[0] for row in self._checking.execute(f"PRAGMA quick_check({FAULTS_MAX})")]
         except sqlite3.DatabaseError as error:
-            faults = [str(error)] if is_damage(error) else ["ok"]  # it was interrupted, or can't be read now
+            faults = [str(error)] if is_damage(error) else ["ok"]  # interrupted, or not readable now
         finally:
             self._checking = None
         if faults != ["ok"]:
@@ -193,7 +193,7 @@ class SqliteDatabase:
             if group:
                 try:
                     self._commit_group(group)
-                except Exception as error:  # noqa: BLE001 - every waiting caller must get it, whatever it is
+                except Exception as error:  # noqa: BLE001 - all waiting callers must get it
                     refusal = damaged() if self._is_damage(error) else unavailable(error)
                     for each in group:
                         each.error = refusal
@@ -210,9 +210,9 @@ class SqliteDatabase:
                 self._files.check()
 
     def _commit_group(self, group: list[_Job]) -> None:
-        """Run a group's jobs, each in a savepoint, and commit what they did.
+        """Run a group's jobs, each in a savepoint, and commit them.
 
-        The files are compared after the commit: a change before it is seen, and one that comes later finds the writes in the file.
+        The files are compared after the commit, because a later change finds the writes in the file.
         """
         if self._writing is None:
             self._writing = self._engine.connect().execution_options(begin_immediate=True)
@@ -228,13 +228,15 @@ class SqliteDatabase:
                         job.result = job.run(Tx(connection, self._clock()))
                         job.has_changed = driver.total_changes != changes_before
                     except Exception as error:
-                        if not driver.in_transaction:  # SQLite gave the whole transaction up: a full disk
+                        if (
+                            not driver.in_transaction
+                        ):  # SQLite rolled back the whole transaction, for example because of a full disk
                             raise
                         job.error = self._refusal_or_fault(error)
                         driver.execute("ROLLBACK TO job")
                     driver.execute("RELEASE job")
         except BaseException:
-            # A COMMIT that failed may have left the transaction open: only a new connection is surely clean.
+            # A failed COMMIT may leave the transaction open, so a new connection is needed.
             self._writing = None
             connection.invalidate()
             connection.close()
@@ -251,7 +253,7 @@ class SqliteDatabase:
 
     def _resolve(self, jobs: list[_Job]) -> None:
         for job in jobs:
-            if job.future.done():  # the caller was cancelled; the effect stands all the same
+            if job.future.done():  # the caller was cancelled, but the write took effect
                 continue
             if job.error is not None:
                 job.future.set_exception(job.error)
@@ -261,18 +263,18 @@ class SqliteDatabase:
             self._changes.tell()
 
     def _refusal_or_fault(self, error: Exception) -> BaseException:
-        """Return `Unavailable` for an error of the database file, and any other error as it is."""
+        """Return `Unavailable` for an error of the database file, and all other errors unchanged."""
         if self._is_damage(error):
             return damaged()
         cause = getattr(error, "orig", error)
-        # These two classes mean that the file can't be read or written. Except a statement that SQLite can't compile ("no such
-        # table"): that is a fault of ours, and trying again doesn't help.
+        # These two classes mean that the file can't be read or written. The exception is a statement that SQLite can't compile ("no such
+        # table"), which is a bug of ours.
         is_about_file = type(cause) in (sqlite3.DatabaseError, sqlite3.OperationalError)
         is_fault = getattr(cause, "sqlite_errorcode", None) == sqlite3.SQLITE_ERROR
         return unavailable(error) if is_about_file and not is_fault else error
 
     def _is_damage(self, error: Exception) -> bool:
-        """True if SQLite found the database malformed; then also refuse all writes from now on."""
+        """True if SQLite found the database malformed. Then refuse all writes from now on."""
         cause = getattr(error, "orig", error)
         if not is_damage(cause):
             return False

@@ -1,8 +1,8 @@
 """Statements that SQLAlchemy compiles once and the driver runs.
 
-SQLAlchemy's `Connection.execute` needs two to three times as long for a statement of 50 columns, because it looks for the compiled
-text by a key that it makes of the whole statement. So statements that run for each request are a `Prepared` or a `Query`; what is
-composed for one call runs with `tx.connection.execute`.
+SQLAlchemy's `Connection.execute` takes two to three times as long for a statement of 50 columns, because it finds the compiled text by a
+key of the whole statement. So statements that run for each request are a `Prepared` or a `Query`. A statement that is composed for one
+call runs with `tx.connection.execute`.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -25,9 +25,9 @@ Statement = SelectBase | Insert | Update | Delete
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Query(Generic[R]):
-    """One statement with its `bindparam`s; `read` makes the result of all its rows.
+    """A statement with its `bindparam`s. `read` makes the result of its rows.
 
-    It is data, so that the event loop can send it to the database itself (`Database.fetch`).
+    It is data, so that the event loop can send it to the database (`Database.fetch`).
     """
 
     statement: Select[Any] | ReturningInsert[Any] | ReturningDelete[Any]
@@ -52,7 +52,7 @@ class Prepared:
         return asked.rows(_execute(tx, asked, parameters).fetchall())
 
     def one_or_none(self, tx: Tx, **parameters: object) -> Any:
-        """Return the only row, or None; raise SQLAlchemy's `MultipleResultsFound` if there are more."""
+        """Return the only row, or None. Raise SQLAlchemy's `MultipleResultsFound` for several rows."""
         rows = self.all(tx, **parameters)
         if len(rows) > 1:
             raise exc.MultipleResultsFound("a query for one row at most found more")
@@ -64,16 +64,16 @@ class Prepared:
         return value
 
     def run(self, tx: Tx, **parameters: object) -> int:
-        """Execute the statement; return the number of rows that it changed."""
+        """Execute the statement, and return the number of changed rows."""
         return int(_execute(tx, self._for_driver(tx, parameters), parameters).rowcount)
 
     def lock(self, tx: Tx, **parameters: object) -> None:
-        """Lock the selected rows until the transaction ends; on SQLite do nothing, since it has one writer."""
+        """Lock the selected rows until the transaction ends. On SQLite this does nothing, because there is one writer."""
         if tx.connection.dialect.name != "sqlite":
             self.all(tx, **parameters)
 
     def run_many(self, tx: Tx, rows: Sequence[Mapping[str, object]]) -> None:
-        """Execute a statement without IN for each of these sets of parameters, which all have the same names."""
+        """Execute a statement without IN once for each set of parameters. All sets have the same names."""
         if rows:
             asked = self._for_driver(tx, rows[0])
             text = asked.compiled.string
@@ -87,10 +87,10 @@ class Prepared:
 
 @dataclass(frozen=True, slots=True)
 class DriverStatement:
-    """A statement as a driver takes it: the text, and how values are converted on the way in and out.
+    """A statement for a driver: its text, and the conversions of its parameters and results.
 
-    `constants` are the values that the statement itself has. `columns` are the positions of columns whose values are converted.
-    `lists` are the parameters of an IN, which the text names once for each of their values.
+    `constants` are the values in the statement. `columns` has the positions of columns that are converted. `lists` has the parameters of
+    an IN: the text has one name for each of their values.
     """
 
     compiled: SQLCompiler
@@ -100,7 +100,7 @@ class DriverStatement:
     lists: frozenset[str]
 
     def call(self, parameters: Mapping[str, object]) -> tuple[str, Mapping[str, Any]]:
-        """Return the text, and all values that it names."""
+        """Return the text, and the values for all its names."""
         values: dict[str, Any] = {**self.constants, **parameters}
         for name, convert in self.parameters:
             value = values[name]
@@ -126,7 +126,7 @@ class DriverStatement:
 
 @lru_cache(1024)
 def for_driver(statement: Statement, dialect: Dialect, names: tuple[str, ...] = ()) -> DriverStatement:
-    """Return a statement in the SQL of a dialect; the dialect's parameter style must be one with names.
+    """Return a statement in the SQL of a dialect, whose parameters must have names.
 
     `names` are the columns that an INSERT or UPDATE without values sets.
     """
@@ -159,7 +159,7 @@ def _execute(tx: Tx, asked: DriverStatement, parameters: Mapping[str, object]) -
 
 
 def _run(tx: Tx, text: str, execute: Callable[[Any], object]) -> Any:
-    """Return a cursor of the driver after `execute`; raise SQLAlchemy's class of an error (PEP 249 gives both the same names)."""
+    """Return a cursor of the driver after `execute`. Raise errors as SQLAlchemy's classes, which have the same names (PEP 249)."""
     cursor = tx.connection.connection.cursor()
     try:
         execute(cursor)

@@ -1,7 +1,7 @@
-"""Glue addresses: their canonical text, and whether resolvers everywhere can reach them.
+"""Parse glue addresses into canonical text, and refuse addresses that are not public.
 
-`ipaddress.is_global` isn't enough: it depends on the Python release, and is true for multicast, 6to4, and NAT64 of private addresses. A
-resolver that follows such glue would query its own network.
+`ipaddress.is_global` isn't enough: it depends on the Python release, and is True for multicast, 6to4, and NAT64 of private addresses. With
+such glue a resolver would query its own network.
 """
 
 import re
@@ -24,7 +24,7 @@ class InvalidAddress(ValueError):  # noqa: N818 - named like the refusals
 
 @dataclass(frozen=True, slots=True)
 class SpecialBlock:
-    """A block of IANA's special-purpose registries, or one outside unicast."""
+    """A block of IANA's special-purpose registries, or a block that is not unicast."""
 
     network: IPv4Network | IPv6Network
     meaning: str
@@ -36,7 +36,7 @@ def _block(network: str, meaning: str, *, public: bool = False) -> SpecialBlock:
 
 
 SPECIAL_BLOCKS: Final = (
-    # https://www.iana.org/assignments/iana-ipv4-special-registry; the smallest of nested blocks applies
+    # https://www.iana.org/assignments/iana-ipv4-special-registry
     _block("0.0.0.0/8", "this network, RFC 791"),
     _block("10.0.0.0/8", "private use, RFC 1918"),
     _block("100.64.0.0/10", "shared address space of carriers, RFC 6598"),
@@ -74,8 +74,8 @@ SPECIAL_BLOCKS: Final = (
     _block("2001:3::/32", "AMT, RFC 7450", public=True),
     _block("2001:4:112::/48", "AS112, RFC 7535", public=True),
     _block("2001:10::/28", "ORCHID, deprecated, RFC 4843"),
-    # The registry calls these two Globally Reachable, but they identify hosts and are not routed, so no nameserver can answer there
-    # (RFC 7343, RFC 9374).
+    # The registry calls these two Globally Reachable, but they identify hosts and are not routed (RFC 7343, RFC 9374). No nameserver
+    # can answer there.
     _block("2001:20::/28", "ORCHIDv2 identifiers, RFC 7343"),
     _block("2001:30::/28", "drone identifiers, RFC 9374"),
     _block("2001:db8::/32", "documentation, RFC 3849"),
@@ -88,17 +88,17 @@ SPECIAL_BLOCKS: Final = (
     _block("fec0::/10", "site-local, deprecated, RFC 3879"),
     _block("ff00::/8", "multicast, RFC 4291"),
 )
-"""Blocks with a special meaning; `public` is True if resolvers everywhere can reach an address in the block."""
+"""Blocks with a special meaning. `public` is True if all resolvers can reach an address in the block."""
 
-# The smallest first, so that the first match applies.
-_SMALLEST_FIRST: Final = tuple(sorted(SPECIAL_BLOCKS, key=lambda block: -block.network.prefixlen))
+# Longest prefix first, so that the most specific block applies.
+_MOST_SPECIFIC_FIRST: Final = tuple(sorted(SPECIAL_BLOCKS, key=lambda block: -block.network.prefixlen))
 
 
 def parse_ipv4(text: str) -> str:
     """Return the IPv4 address in canonical text: four decimal numbers.
 
     Raises:
-        InvalidAddress: anything else, such as leading zeros, whitespace, fewer than four numbers, a port or a prefix length.
+        InvalidAddress: the text is something else, or has leading zeros, whitespace, a port or a prefix length.
     """
     try:
         address = IPv4Address(text)  # refuses leading zeros and numbers over 255
@@ -115,7 +115,7 @@ def parse_ipv6(text: str) -> str:
     """Return the IPv6 address in canonical text (RFC 5952).
 
     Raises:
-        InvalidAddress: anything else, such as a zone id (`%eth0`), brackets, whitespace or a prefix length.
+        InvalidAddress: the text is something else, or has a zone id (`%eth0`), brackets, whitespace or a prefix length.
     """
     if "%" in text:
         raise InvalidAddress(
@@ -133,16 +133,16 @@ def parse_ipv6(text: str) -> str:
 
 
 def not_public_reason(address: str) -> str | None:
-    """Return a sentence if this canonical address can't be reached from everywhere, or None if it can.
+    """Return a sentence if a canonical address is not public, or None.
 
-    Not public are the blocks of `SPECIAL_BLOCKS`, and IPv6 addresses outside 2000::/3. For 64:ff9b::/96 the IPv4 address inside decides
-    (RFC 6052, section 3.1). Not checked: that the address is announced, or that a nameserver answers there.
+    Not public are the blocks of `SPECIAL_BLOCKS` without `public`, and IPv6 addresses outside 2000::/3. In 64:ff9b::/96 the embedded IPv4
+    address decides (RFC 6052, section 3.1). Not checked: that the address is announced, or that a nameserver answers there.
     """
     parsed = ip_address(address)
     if isinstance(parsed, IPv6Address) and parsed in _NAT64:
         inside = not_public_reason(str(IPv4Address(int(parsed) & 0xFFFF_FFFF)))
         return None if inside is None else f"{address} is a translation of an IPv4 address, and {inside}"
-    for block in _SMALLEST_FIRST:
+    for block in _MOST_SPECIFIC_FIRST:
         if parsed.version == block.network.version and parsed in block.network:
             if block.public:
                 return None

@@ -1,8 +1,7 @@
-"""What the built-in name server answers: one query and a view of the zone in, one response out. Pure.
+"""Make the built-in name server's response from a query and a view of the zones (rules; no network).
 
-The server is authoritative only and the zone is unsigned (no RRSIG, no NSEC): it is for the first minute and for small
-installations, see `nameserver.py`. Not done: DNAME, zone transfers, cookies, TSIG keys, and wildcards that own NS records, which
-RFC 4592, section 4.2, leaves undefined: nothing is made from them.
+The server is only authoritative, and its zones are unsigned (no RRSIG, no NSEC). Not supported: DNAME, zone transfers, cookies, TSIG keys,
+and wildcards that own NS records, which RFC 4592, section 4.2, leaves undefined. Such a wildcard creates no records.
 """
 
 import struct
@@ -33,10 +32,10 @@ _RRsets = dict[int, RRset]
 
 
 def refusal(query: Query) -> dns.rcode.Rcode | None:
-    """The rcode of a query that is answered without looking at any zone, or None.
+    """Return the rcode of a query that is refused before its zone is read, or None.
 
-    In this order: NOTAUTH (signed, and we have no keys: RFC 8945, section 5.2.1), FORMERR (not exactly one question, RFC 9619),
-    BADVERS (EDNS version above 0, RFC 6891, section 6.1.3), REFUSED (another class than IN; AXFR or IXFR).
+    In this order: NOTAUTH (the query is signed, and we have no keys: RFC 8945, section 5.2.1), FORMERR (not exactly one question, RFC
+    9619), BADVERS (EDNS version above 0, RFC 6891, section 6.1.3), REFUSED (another class than IN; AXFR or IXFR).
     """
     if query.tsig_reply:
         return dns.rcode.NOTAUTH
@@ -50,22 +49,20 @@ def refusal(query: Query) -> dns.rcode.Rcode | None:
 
 
 def answer(query: Query, views: Mapping[str, ZoneView], *, over_tcp: bool = False) -> Response:
-    """The authoritative response to a query, small enough for its transport.
+    """Return the authoritative response to a query, small enough for its transport.
 
-    `views` has what the zones hold around the query's name and around the targets of its aliases, by these names. A name that no
-    zone of ours holds is left out: REFUSED. Over UDP the response is at most what the client announced (512 bytes without EDNS)
-    and at most `UDP_PAYLOAD_BYTES`; what must be in it and does not fit sets TC and leaves the sections empty, so that the
-    client asks again over TCP.
+    `views` has the zones' content around the query name and the targets of its aliases, by name. For a name without a view, which is in no
+    zone of ours, the response is REFUSED. A UDP response is at most as long as the client announced (512 bytes without EDNS), and at most
+    `UDP_PAYLOAD_BYTES`. If its required records don't fit, it has TC and no records, and the client asks again over TCP.
 
-    - A name at or below a delegation gets the highest one's referral (RFC 1034, section 4.3.2), with DS records
-      if DO is set (RFC 4035, section 3.1.4) and with glue, of which that at or below the delegated name must fit (RFC 9471).
-      DS asked for exactly at the delegation is answered here, with authority (RFC 4035, section 3.1.4.1); so is DS at the apex
-      of a zone below another zone of ours.
-    - Aliases are followed; the rcode is that of the last target (RFC 6604, section 3), AA that of the query's name.
-    - NXDOMAIN and NODATA carry the SOA for the time that they may be kept (RFC 2308, section 3).
-    - Wildcards: RFC 4592. ANY gives one RRset of those there are (RFC 8482, section 4.1).
+    - A name at or below a delegation gets the referral of the highest delegation (RFC 1034, section 4.3.2), with DS records if DO is set
+      (RFC 4035, section 3.1.4), and with glue. Glue at or below the delegated name is required (RFC 9471). A DS query at the delegation
+      gets an authoritative answer (RFC 4035, section 3.1.4.1), also at the apex of a zone below another zone of ours.
+    - The response follows aliases. Its rcode is for the last target (RFC 6604, section 3), its AA for the query name.
+    - NXDOMAIN and NODATA have the SOA with the TTL of the negative answer (RFC 2308, section 3).
+    - Wildcards follow RFC 4592. ANY gives one of the RRsets (RFC 8482, section 4.1).
 
-    Not checked: that the views are of these names, and that their records are valid; a record that dnspython can't read raises.
+    Not checked: that the views are of these names, and that their records are valid. Raises dnspython's errors if it can't parse one.
     """
     rcode = refusal(query)
     if rcode is not None:
@@ -77,7 +74,7 @@ def answer(query: Query, views: Mapping[str, ZoneView], *, over_tcp: bool = Fals
 
 
 def alias_targets(view: ZoneView) -> set[str]:
-    """Return the targets of all CNAME records in a view, in the form in which `ZoneView` has names."""
+    """Return the targets of all CNAME records in a view, in the form of `ZoneView`."""
     return {
         record.rdata.removesuffix(".").lower()
         for records in view.records.values()
@@ -87,7 +84,7 @@ def alias_targets(view: ZoneView) -> set[str]:
 
 
 def _follow(views: Mapping[str, ZoneView], content: Content, query: Query) -> Content:
-    """Append what the zones hold at the target of an alias, and at its target, as far as `views` has them."""
+    """Follow a CNAME chain through `views`, and append each target's records to the answer."""
     first, found, followed = content, content.answer, {query.name}
     while query.rdtype not in (_CNAME, _ANY) and content.answer and content.answer[0].rdtype == _CNAME:
         (target,) = content.answer[0].rdatas[0].parts
@@ -103,21 +100,20 @@ def _follow(views: Mapping[str, ZoneView], content: Content, query: Query) -> Co
 
 
 def _look_up(view: ZoneView | None, labels: Labels, query: Query) -> Content | None:
-    """Return what a zone holds for a name, or None if the name is not in the zone. DS at the apex is looked up in the zone above."""
+    """Return what a zone has for a name, or None if the name isn't in the zone. The DS records of an apex come from the zone above."""
     below = _names_below(labels, view.apex.zone) if view is not None else None
     if view is None or below is None:
         return None
     if query.rdtype == _DS and below == 0:
         content = _look_up(view.parent, labels, query)
-        if (
-            content is not None and content.authoritative
-        ):  # else a zone in between has the DS records, and is not ours
+        # Otherwise a zone between the two has the DS records, and isn't ours.
+        if content is not None and content.authoritative:
             return content
     return _find(view, labels, below, query)
 
 
 def _names_below(labels: Labels, zone: str) -> int | None:
-    """How many names of the path from this name up lie below the zone's apex; None: the name itself is not in the zone."""
+    """Return how many labels a name has below the apex of a zone; None if it isn't in the zone."""
     for count, (name, _) in enumerate(labels):
         if name == zone:
             return count
@@ -125,7 +121,7 @@ def _names_below(labels: Labels, zone: str) -> int | None:
 
 
 def _find(view: ZoneView, labels: Labels, below: int, query: Query) -> Content:
-    """The algorithm of RFC 1034, section 4.3.2, with what RFC 4035 and RFC 4592 made of it."""
+    """Apply the algorithm of RFC 1034, section 4.3.2, with the changes of RFC 4035 and RFC 4592."""
     rdtype = query.rdtype
     for depth in range(below - 1, -1, -1):
         held = _rrsets_at(view, labels[depth:])
@@ -145,7 +141,7 @@ def _find(view: ZoneView, labels: Labels, below: int, query: Query) -> Content:
 
 
 def _exists(view: ZoneView, name: str) -> bool:
-    """Whether a name exists: it or a name below it owns a record (RFC 8499: an empty non-terminal exists too)."""
+    """True if a name or a name below it owns a record: an empty non-terminal exists, too (RFC 8499)."""
     return (
         name == view.apex.zone
         or name in view.existing
@@ -155,7 +151,7 @@ def _exists(view: ZoneView, name: str) -> bool:
 
 
 def _rrsets_at(view: ZoneView, owner: Labels, *, at: str | None = None) -> _RRsets:
-    """What the zone holds at a name, by type, written with the given owner (which differs from `at` for a wildcard)."""
+    """Return the RRsets at the name `at`, by type, with the owner `owner`. For a wildcard the two differ."""
     name = name_of(owner) if at is None else at
     records: Iterable[Record] = view.records.get(name, ())
     if view.apex.addresses:
@@ -168,14 +164,14 @@ def _rrsets_at(view: ZoneView, owner: Labels, *, at: str | None = None) -> _RRse
         records = [record for record in records if record.type not in {"SOA", "NS"}]
     for record in records:
         rdata = read_rdata(record.type, record.rdata)
-        held[rdata.rdtype] = _with(
+        held[rdata.rdtype] = _merge_rrsets(
             held.get(rdata.rdtype), RRset(owner, rdata.rdtype, record.ttl_seconds, (rdata,))
         )
     return held
 
 
-def _with(before: RRset | None, added: RRset) -> RRset:
-    """A record set with one more record: no record twice, the lowest TTL (RFC 2181, section 5); of an alias there is one, the last."""
+def _merge_rrsets(before: RRset | None, added: RRset) -> RRset:
+    """Return two RRsets as one, without duplicates, with the lower TTL (RFC 2181, section 5). Of two CNAME records the last is kept."""
     if before is None:
         return added
     ttl_seconds = min(before.ttl_seconds, added.ttl_seconds)
@@ -188,7 +184,7 @@ def _with(before: RRset | None, added: RRset) -> RRset:
 
 
 def _from_rrsets(view: ZoneView, held: _RRsets, rdtype: int) -> Content:
-    """The answer from what an existing name holds: the RRset, an alias, or NODATA."""
+    """Return the answer for an existing name with these RRsets: one of the type, an alias, or NODATA."""
     if rdtype == _ANY and held:
         return Content(answer=(next(iter(held.values())),))
     found = held.get(rdtype) or held.get(_CNAME)
@@ -213,7 +209,7 @@ def _referral(view: ZoneView, held: _RRsets, *, wants_dnssec: bool) -> Content:
 
 
 def _addresses(view: ZoneView, nameservers: RRset) -> Iterator[RRset]:
-    """The address RRsets that the zone holds for the hosts of an NS RRset."""
+    """Yield the zone's address RRsets for the hosts of an NS RRset."""
     for rdata in nameservers.rdatas:
         (host,) = rdata.parts
         if not isinstance(host, bytes):
@@ -222,7 +218,7 @@ def _addresses(view: ZoneView, nameservers: RRset) -> Iterator[RRset]:
 
 
 def _soa(apex: Apex, owner: Labels) -> RRset:
-    # By hand, and not remembered: the serial is another one after each change.
+    # Not cached, because the serial changes often.
     numbers = struct.pack(
         "!5I",
         apex.serial,
@@ -236,7 +232,7 @@ def _soa(apex: Apex, owner: Labels) -> RRset:
 
 
 def _negative_soa(apex: Apex) -> RRset:
-    """The SOA as negative answers carry it: with the TTL that they are to be kept (RFC 2308, section 3)."""
+    """Return the SOA of a negative answer, whose TTL is the TTL of the answer (RFC 2308, section 3)."""
     soa = _soa(apex, labels_of_text(apex.zone))
     return soa._replace(ttl_seconds=min(apex.ttl_seconds, apex.negative_ttl_seconds))
 

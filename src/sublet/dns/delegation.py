@@ -16,19 +16,19 @@ from sublet.errors import FieldError
 
 DS_RECORDS_MAX: Final = 8
 
-LOOKED_AT_MAX: Final = 64
-"""The most nameservers and DS records that are checked. A longer list is refused, and the rest is only counted."""
+CHECKED_MAX: Final = 64
+"""The maximum of nameservers, and of DS records, that are checked. A longer list is refused anyway."""
 
 GLUE_ENTRIES_MAX: Final = 104
-"""The most glue entries of a request: eight for each of 13 nameservers."""
+"""The maximum of glue entries in a request: eight for each of 13 nameservers."""
 
 GLUE_ADDRESSES_MAX: Final = 8
-"""The most addresses of one host and family. No host needs more, and every referral has them all."""
+"""The maximum of addresses of a host for each IP version. All of them are in each referral."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Nameservers:
-    """The valid nameservers with their index in the request; `all_valid` is True if none was refused."""
+    """The valid nameservers with their index in the request. `all_valid` is True if no nameserver was refused."""
 
     index_by_host: Mapping[str, int]
     all_valid: bool
@@ -43,15 +43,15 @@ def check_delegation(
     nameservers_min: int,
     nameservers_max: int,
 ) -> tuple[Delegation, tuple[FieldError, ...]]:
-    """Return the delegation of the canonical name `owner` in canonical form, and all its errors. With errors it must not be used.
+    """Return the delegation of the canonical name `owner` in canonical form, and all its errors. Use it only without errors.
 
-    Nameservers and DS records keep their order, and glue has the order of its nameservers. Duplicate glue and DS records are merged. Each
-    host has one glue entry, or several if it has several addresses of a family. `nameservers_min` doesn't apply to an empty list.
+    Nameservers and DS records keep their order, and glue has the order of its nameservers. Equal glue and equal DS records are merged. A
+    host has several glue entries if it has several addresses of an IP version. `nameservers_min` doesn't apply to an empty list.
 
     The errors are in this order: nameservers (`nameserver_invalid`, `nameserver_duplicate`, `too_many_nameservers`,
     `too_few_nameservers`), glue (`nameserver_invalid` for its host, `glue_not_allowed`, `glue_invalid`, `glue_not_public`,
     `glue_required`), DS records (`ds_invalid`, `too_many_ds_records`, `ds_without_nameservers`). Not checked: cycles
-    (`find_nameserver_cycle`), and what the DNS says about the hosts.
+    (`find_nameserver_cycle`), and the hosts' records in the DNS.
     """
     errors: list[FieldError] = []
     named = _check_nameservers(nameservers, errors)
@@ -85,7 +85,7 @@ def check_delegation(
 
 
 def delegation_warnings(delegation: Delegation) -> tuple[str, ...]:
-    """Return sentences about accepted values that may harm the registrant (RFC 2182, sections 3.1 and 5; RFC 3901; `ds.ds_warnings`).
+    """Return warnings about valid values that may harm the registrant (RFC 2182, sections 3.1 and 5; RFC 3901; `ds.ds_warnings`).
 
     Not checked: the addresses of nameservers outside the delegated name.
     """
@@ -116,10 +116,10 @@ def delegation_warnings(delegation: Delegation) -> tuple[str, ...]:
 def prune_glue(glue: Sequence[GlueEntry], nameservers: Sequence[str]) -> tuple[GlueInput, ...]:
     """Return the stored glue of hosts in `nameservers`, for a request that sends nameservers and no glue.
 
-    Skips nameservers that are not host names, which `check_delegation` refuses.
+    It skips invalid host names, because `check_delegation` refuses them.
     """
     hosts = set()
-    for nameserver in nameservers[:LOOKED_AT_MAX]:
+    for nameserver in nameservers[:CHECKED_MAX]:
         try:
             hosts.add(parse_host_name(nameserver))
         except InvalidName:
@@ -140,14 +140,14 @@ def without_nameservers(delegation: Delegation, hosts: Collection[str]) -> Deleg
 def find_nameserver_cycle(
     owner: str, nameservers: Sequence[str], registered: Mapping[str, Sequence[str]]
 ) -> tuple[str, ...] | None:
-    """Return a cycle of names that can only be resolved through each other if `owner` has these nameservers, or None.
+    """Return a cycle of names that resolve only through each other if `owner` has these nameservers, or None.
 
-    `registered` maps the other delegated names of the registry to their nameservers; all names are canonical. A name can be resolved if
-    one of its nameservers can. A nameserver can be resolved at or below the name that it serves (by glue), outside all registered names,
-    or below a registered name that can be resolved without `owner`. Registered names without nameservers are not delegated, so no cycle
-    goes through them.
+    `registered` maps the other delegated names of the registry to their nameservers. All names are canonical. A name resolves if one of
+    its nameservers does. A nameserver resolves if it is at or below the name that it serves (by glue), outside all registered names, or
+    below a registered name that resolves without `owner`. Registered names without nameservers are not delegated, so no cycle goes through
+    them.
 
-    The chain starts with `owner` and ends with the repeated name: `("a.test", "b.test", "a.test")`. Not checked: cycles through names
+    The cycle starts with `owner` and ends with the repeated name: `("a.test", "b.test", "a.test")`. Not checked: cycles through names
     outside the registry.
     """
     seen = {owner}
@@ -185,7 +185,7 @@ def _first_cycle(
     while True:
         hosts = nameservers if chain[-1] == owner else registered[chain[-1]]
         below = _registered_above(hosts[0], owner, registered)
-        assert below is not None  # noqa: S101 - otherwise the name could be resolved
+        assert below is not None  # noqa: S101 - otherwise the name resolves
         if below in chain:
             return (*chain, below)
         chain.append(below)
@@ -202,7 +202,7 @@ def _registered_above(host: str, owner: str, registered: Mapping[str, Sequence[s
 def _check_nameservers(nameservers: Sequence[str], errors: list[FieldError]) -> _Nameservers:
     index_by_host: dict[str, int] = {}
     all_valid = True
-    for index, text in enumerate(nameservers[:LOOKED_AT_MAX]):
+    for index, text in enumerate(nameservers[:CHECKED_MAX]):
         try:
             host = parse_host_name(text)
         except InvalidName as error:
@@ -236,7 +236,7 @@ def _check_glue(
         ipv6.update(dict.fromkeys(_check_addresses(given.ipv6, 6, f"{field}.ipv6", errors)))
     for host, families in addresses.items():
         if any(len(family) > GLUE_ADDRESSES_MAX for family in families):
-            message = f"`{host}` has more than {GLUE_ADDRESSES_MAX} addresses of one family. Remove some."
+            message = f"`{host}` has more than {GLUE_ADDRESSES_MAX} addresses of one IP version. Remove some."
             errors.append(FieldError("glue", "glue_invalid", message))
     for host, index in named.index_by_host.items():
         if is_at_or_below(host, owner) and host not in addresses:
@@ -253,7 +253,7 @@ def _check_glue(
 def _check_glue_host(
     owner: str, named: _Nameservers, text: str, field: str, errors: list[FieldError]
 ) -> str | None:
-    """Return the host in canonical form if glue may be given for it."""
+    """Return a host in canonical form if it may have glue, or None."""
     try:
         host = parse_host_name(text)
     except InvalidName as error:
@@ -263,14 +263,14 @@ def _check_glue_host(
         message = f"`{host}` is outside `{owner}`, so its addresses are published with its own name. Remove this entry."
     elif host not in named.index_by_host and named.all_valid:
         message = f"`{host}` is not one of the nameservers. Remove this entry, or add the nameserver."
-    else:  # if a nameserver was refused, this entry may belong to it
+    else:  # one of the nameservers, or perhaps a refused one
         return host
     errors.append(FieldError(f"{field}.host", "glue_not_allowed", message))
     return None
 
 
 def _check_addresses(text: str | None, version: int, field: str, errors: list[FieldError]) -> Iterator[str]:
-    """Yield the address in canonical form, or nothing."""
+    """Yield the address in canonical form if it is valid."""
     if text is None:
         return
     try:
@@ -290,14 +290,14 @@ def _check_ds_records(
 ) -> tuple[DsRecord, ...]:
     records: dict[DsRecord, None] = {}
     invalid_count = 0
-    for index, given in enumerate(ds_records[:LOOKED_AT_MAX]):
+    for index, given in enumerate(ds_records[:CHECKED_MAX]):
         try:
             records[parse_ds(owner, given)] = None
         except InvalidDs as error:
             field = f"ds_records[{index}]" + (f".{error.member}" if error.member else "")
             errors.append(FieldError(field, "ds_invalid", str(error)))
             invalid_count += 1
-    count = len(records) + invalid_count + len(ds_records[LOOKED_AT_MAX:])
+    count = len(records) + invalid_count + len(ds_records[CHECKED_MAX:])
     if count > DS_RECORDS_MAX:
         message = f"{count} DS records are too many. Give at most {DS_RECORDS_MAX}."
         errors.append(FieldError("ds_records", "too_many_ds_records", message))

@@ -1,4 +1,4 @@
-"""Describe in words how the served records of a delegation differ from the desired ones."""
+"""Describe how the served records of a delegation differ from the desired ones."""
 
 from collections.abc import Iterable, Sequence
 from itertools import zip_longest
@@ -8,13 +8,13 @@ from sublet.dns.types import Delegation, DsRecord, GlueEntry, Record
 from sublet.dns.verify import same_value
 
 SHOWN_MAX = 8
-"""The most records that a list names; the rest is counted."""
+"""The maximum of records that a list names. It counts the others."""
 
 
 def describe_difference(name: str, desired: Iterable[Record], served: Iterable[Record]) -> str | None:
-    """Return a sentence, without its full stop, of what is missing, extra or different in `served`; None if both are equal.
+    """Return a sentence, without its full stop, with what is missing, extra or different in `served`; None if both are equal.
 
-    Both are records of the delegation of `name`: NS and DS at it, A and AAAA at or below it. Values are compared in wire form.
+    Both are records of the delegation of `name`: NS and DS at the name, A and AAAA at or below it. Values are compared in wire form.
     """
     wanted, there = _by_value(desired), _by_value(served)
     missing = [wanted[key] for key in wanted if key not in there]
@@ -31,7 +31,7 @@ def describe_difference(name: str, desired: Iterable[Record], served: Iterable[R
 
 
 def served_delegation(name: str, records: Sequence[Record]) -> Delegation:
-    """Return served records as a delegation, with the glue sorted. Not checked: whether it is valid."""
+    """Return served records as a delegation with sorted glue. Not checked: that the delegation is valid."""
     glue: dict[str, tuple[list[str], list[str]]] = {}
     for record in records:
         if record.type in ("A", "AAAA"):
@@ -76,7 +76,7 @@ def _is(records: Sequence[Record]) -> str:
 
 
 def _other_ttls(pairs: Iterable[tuple[Record, Record]]) -> list[str]:
-    """Return a part for each kind of record with another TTL; all records of a set have the same (RFC 2181, section 5.2)."""
+    """Return a part for each kind of record whose TTL differs. All records of a set have the same TTL (RFC 2181, section 5.2)."""
     found = {
         (_kind(wanted), there.ttl_seconds, wanted.ttl_seconds)
         for wanted, there in pairs

@@ -1,4 +1,4 @@
-"""Parse DS records from all the forms that users may send into the published form."""
+"""Parse DS records, in all the forms that users may send, into the published form."""
 
 import base64
 import hashlib
@@ -10,7 +10,7 @@ from sublet.dns.names import InvalidName, parse_host_name, shown
 from sublet.dns.types import DnskeyInput, DsInput, DsLike, DsRecord
 
 TEXT_CHARACTERS_MAX: Final = 4000
-"""Longer than a DNSKEY with an RSA key of 4,096 bits."""
+"""The maximum length of a text: more than a DNSKEY with an RSA key of 4,096 bits has."""
 
 SHA256: Final = 2
 SHA384: Final = 4
@@ -58,7 +58,7 @@ _FORMS: Final = (
 
 
 class InvalidDs(ValueError):  # noqa: N818 - named like the refusals
-    """The input is not a usable DS record. `str()` is a message for users; `member` is the wrong member of an object, or None."""
+    """The input is not a usable DS record. `str()` is a message for users, `member` the wrong member of an object, or None."""
 
     def __init__(self, message: str, member: str | None = None) -> None:
         super().__init__(message)
@@ -73,8 +73,8 @@ def parse_ds(owner: str, given: DsLike) -> DsRecord:
     that the zone is signed with the key, and that the key is a point on its curve.
 
     Raises:
-        InvalidDs: the first of these. For text: too long, neither form, another name in front. For a DNSKEY: protocol, flags,
-            algorithm, key. For a DS: key tag, algorithm, digest type, digest.
+        InvalidDs: the first of these problems. Text: too long, neither form, another name in front. DNSKEY: protocol, flags,
+            algorithm, key. DS: key tag, algorithm, digest type, digest.
     """
     if isinstance(given, str):
         return _from_text(owner, given)
@@ -84,10 +84,10 @@ def parse_ds(owner: str, given: DsLike) -> DsRecord:
 
 
 def ds_warnings(ds_records: Sequence[DsRecord]) -> tuple[str, ...]:
-    """Return sentences about accepted DS records that may harm the registrant (RFC 9904; RFC 4035, section 2.2).
+    """Return warnings about valid DS records that may harm the registrant (RFC 9904; RFC 4035, section 2.2).
 
-    Validators treat a name as unsigned if they support none of its DS records (RFC 4035, section 5.2). So one record that all must
-    support is enough. Not checked: whether the zone is signed.
+    Validators treat a name as unsigned if they support none of its DS records (RFC 4035, section 5.2). So one record that all validators
+    support is enough. Not checked: that the zone is signed.
     """
     algorithms = sorted({each.algorithm for each in ds_records})
     digest_types = {each.digest_type for each in ds_records}
@@ -95,7 +95,7 @@ def ds_warnings(ds_records: Sequence[DsRecord]) -> tuple[str, ...]:
     if algorithms == [_ED448]:
         warnings.append(
             "All DS records are for keys of algorithm 16 (ED448). Validators that don't support it treat the name as "
-            "unsigned (RFC 9904). All support algorithm 13 (ECDSAP256SHA256)."
+            "unsigned (RFC 9904). All validators support algorithm 13 (ECDSAP256SHA256)."
         )
     if _RSASHA512 in algorithms:
         warnings.append(
@@ -117,9 +117,9 @@ def ds_warnings(ds_records: Sequence[DsRecord]) -> tuple[str, ...]:
 
 
 def dnskey_warnings(owner: str, given: Sequence[DsLike]) -> tuple[str, ...]:
-    """Return a sentence for each DNSKEY without the SEP flag among the inputs; the DS made of it no longer shows the flag.
+    """Return a warning for each DNSKEY without the SEP flag, because its DS record doesn't show the flag.
 
-    The inputs are DS records and DNSKEYs of the canonical name `owner`. Invalid ones are skipped.
+    `given` has DS records and DNSKEYs of the canonical name `owner`. Invalid ones are skipped.
     """
     warnings = []
     for each in given:
@@ -261,7 +261,7 @@ def _read_text(owner: str, text: str) -> DsInput | DnskeyInput:
 
 
 def _without_front(owner: str, words: list[str]) -> tuple[str | None, list[str]]:
-    """Split off `[name] [TTL] [class] type`. The type is None if the text has none; then there must be nothing in front."""
+    """Remove `[name] [TTL] [class] type` from the front, and return the type and the other words. Without a type, nothing is removed."""
     kinds = [index for index, word in enumerate(words[:4]) if word.upper() in ("DS", "DNSKEY")]
     if not kinds:
         return None, words
@@ -278,7 +278,7 @@ def _without_front(owner: str, words: list[str]) -> tuple[str | None, list[str]]
 
 
 def _looks_like_dnskey(words: list[str]) -> bool:
-    """True if the second number is a DNSKEY's protocol, 3; as a DS' algorithm, DSA, it would be refused anyway."""
+    """True if the second number is 3, the protocol of a DNSKEY. As the algorithm of a DS, 3 (DSA) is refused anyway."""
     flags_known = int(words[0]) & ~(_ZONE_FLAG | _REVOKE_FLAG | _SEP_FLAG) == 0
     return flags_known and words[1] == "3"
 

@@ -1,6 +1,6 @@
-"""Find labels that look alike by their skeletons, and labels that mix scripts (UTS 39, sections 4 and 5.2).
+"""Find labels that look alike, by their skeletons, and labels that mix scripts (UTS 39, sections 4 and 5.2).
 
-Two labels look alike if their skeletons are equal. A skeleton is only for comparison and never shown. Not implemented: the reordering of
+Two labels look alike if their skeletons are equal. Skeletons are only compared, never shown. Not implemented: the reordering of
 bidiSkeleton, which IDNA's rule for right-to-left labels (RFC 5893) makes mostly unnecessary.
 """
 
@@ -14,7 +14,7 @@ from sublet.dns.confusables import TABLE
 from sublet.dns.names import is_idn, reserved_labels, to_unicode
 
 _JOINERS = (0x200C, 0x200D)
-"""The characters of Default_Ignorable_Code_Point that a label may have (RFC 5892, appendix A); skeletons omit them."""
+"""The characters of Default_Ignorable_Code_Point that labels may have (RFC 5892, appendix A). Skeletons omit them."""
 
 _COMBINED = {
     "Latn": {"Hanb", "Jpan", "Kore"},
@@ -53,9 +53,9 @@ def stored_skeleton(label: str) -> str | None:
 
 
 def mixes_scripts(label: str) -> bool:
-    """True if a canonical label mixes scripts: neither one script nor a combination that Highly Restrictive allows (UTS 39, section 5.2).
+    """True if a canonical label mixes scripts, other than in a combination that Highly Restrictive allows (UTS 39, section 5.2).
 
-    Characters of all scripts (digits, hyphens, most marks) don't count. Not checked: whether a script is recommended for identifiers.
+    Common characters (digits, hyphens, most marks) don't count. Not checked: that a script is recommended for identifiers.
     """
     shared: set[str] | None = None
     for char in to_unicode(label):
@@ -67,7 +67,7 @@ def mixes_scripts(label: str) -> bool:
 
 
 def looks_reserved(label_skeleton: str) -> bool:
-    """True if a skeleton is that of a label that is reserved everywhere (`reserved_reason`)."""
+    """True if a label that is reserved everywhere has this skeleton (`reserved_reason`)."""
     reserved, nameserver = _reserved()
     return label_skeleton in reserved or nameserver.fullmatch(label_skeleton) is not None
 

@@ -1,7 +1,7 @@
-"""Parse labels and host names from every form that people may type into their canonical form.
+"""Parse labels and host names, in all the forms that people may type, into their canonical form.
 
-The canonical form, here and everywhere in Sublet, is lower-case A-labels (RFC 5890, section 2.3.2.1) without the final dot. Every name in
-a DNS message comes from one of the three parsers of this file.
+The canonical form, in all of Sublet, is lower-case A-labels (RFC 5890, section 2.3.2.1) without the final dot. All names in DNS messages
+come from one of the three parsers in this file.
 """
 
 import ipaddress
@@ -11,13 +11,13 @@ from typing import Final
 import idna
 
 INPUT_CHARACTERS_MAX: Final = 1000
-"""Longer texts are refused before IDNA, whose work grows with the length."""
+"""The maximum length of a text. Longer texts are refused before IDNA, whose work grows with the length."""
 
 NAME_OCTETS_MAX: Final = 253
-"""The longest name in text without the final dot: 255 octets on the wire (RFC 1035, section 3.1)."""
+"""The maximum length of a name in text without the final dot: 255 octets on the wire (RFC 1035, section 3.1)."""
 
 LABEL_OCTETS_MAX: Final = 63
-"""The longest label (RFC 1035, section 2.3.4)."""
+"""The maximum length of a label (RFC 1035, section 2.3.4)."""
 
 _NAMESERVER_LABEL: Final = re.compile(r"ns[0-9]*")
 _MAPPED_ALREADY: Final = re.compile(r"[a-z0-9.-]+")
@@ -41,7 +41,7 @@ _RFC_2142_MAILBOXES: Final = frozenset(
     }
 )
 
-# Software trusts these labels without being configured; each with the software that does.
+# Software trusts these labels without configuration. The value names the software.
 _PROTOCOL_LABELS: Final = {
     "www": "browsers and people take it for the platform domain's own site",
     "mail": "it is taken for the platform domain's own mail server",
@@ -73,7 +73,7 @@ _TRUSTED_LABELS: Final = frozenset(
         *("admin", "administrator", "email", "helpdesk", "root", "sysadmin", "webmail"),
     }
 )
-"""People sign in, pay or ask for help under these names, because they take them for the platform domain's own. The operator can list them."""
+"""People take these names for the platform domain's own, and sign in, pay or ask for help there. The operator can list them."""
 
 
 class InvalidName(ValueError):  # noqa: N818 - named like the refusals
@@ -81,16 +81,16 @@ class InvalidName(ValueError):  # noqa: N818 - named like the refusals
 
 
 def shown(text: str) -> str:
-    """Return a text for a message: at most 80 characters, unprintable ones by number."""
+    """Return a text for a message: at most 80 characters, unprintable characters as numbers."""
     visible = "".join(char if char.isprintable() else f"<U+{ord(char):04X}>" for char in text[:81])
     return visible if len(visible) <= 80 else visible[:79] + "…"
 
 
 def parse_label(text: str) -> str:
-    """Return one label as canonical A-label.
+    """Return a label as a canonical A-label.
 
-    Applies IDNA 2008 (RFC 5891) after the non-transitional mapping of UTS 46, with the STD 3 rules. Not checked: whether the label is
-    reserved (also by hyphens in places 3 and 4, see `reserved_reason`), and its minimum length.
+    Applies IDNA 2008 (RFC 5891) after the non-transitional mapping of UTS 46, with the STD 3 rules. Not checked: its minimum length,
+    and that it isn't reserved (see `reserved_reason`, also for hyphens in places 3 and 4).
 
     Raises:
         InvalidName: empty, over 1,000 characters, a character that no name has (dots too), empty after mapping, a hyphen at an end,
@@ -102,7 +102,7 @@ def parse_label(text: str) -> str:
 
 
 def map_part(text: str) -> str:
-    """Return a part of a label, mapped as by `parse_label` (UTS 46). Not checked: whether it can be a label.
+    """Return a part of a label, mapped as by `parse_label` (UTS 46). Not checked: that it can be a label.
 
     Raises:
         InvalidName: empty, over 1,000 characters, a character that no label has (dots too), empty after mapping.
@@ -120,26 +120,26 @@ def map_text(text: str) -> str:
         InvalidName: empty, over 1,000 characters, a character that no name has, only invisible characters.
     """
     if not text:
-        raise InvalidName("The name is empty. Give one.")
+        raise InvalidName("The name is empty. Give a name.")
     if len(text) > INPUT_CHARACTERS_MAX:
         raise InvalidName(
             f"`{shown(text)}` is too long for a name: it has {len(text)} characters. Give a shorter one."
         )
-    if _MAPPED_ALREADY.fullmatch(text):  # fast, for nearly all names
+    if _MAPPED_ALREADY.fullmatch(text):  # a fast test, true for nearly all names
         return text
     _refuse_foreign_characters(text, text)
     try:
         mapped = idna.uts46_remap(text, std3_rules=True, transitional=False)
     except ValueError as error:
         raise _refused_by_idna(text, error) from None
-    _refuse_foreign_characters(mapped, text)  # again: a full-width at sign, for example, is ASCII now
+    _refuse_foreign_characters(mapped, text)  # a full-width @, for example, is ASCII now
     if not mapped:
         raise InvalidName("The name has only invisible characters. Give letters, digits or hyphens.")
     return mapped
 
 
 def parse_domain_name(text: str) -> str:
-    """Return a platform domain, or the full name of a subdomain, in canonical form.
+    """Return the name of a platform domain or subdomain in canonical form.
 
     Raises:
         InvalidName: as `parse_host_name`, or a label that starts with `xn--` and is not an A-label by IDNA 2008.
@@ -162,11 +162,11 @@ def parse_host_name(text: str) -> str:
 
 
 def reserved_reason(label: str) -> str | None:
-    """Return a sentence why this canonical label is reserved under every platform domain, or None.
+    """Return a sentence if a canonical label is reserved under all platform domains, or None.
 
     Reserved are labels with a special meaning in protocols or browsers, `ns` with or without digits, the mailboxes of RFC 2142, labels
-    under which people sign in or pay, and labels with hyphens in places 3 and 4 that are not A-labels (RFC 5890, section 2.3.1: kept
-    for future encodings). Not checked: the operator's own lists.
+    under which people sign in or pay, and labels with hyphens in places 3 and 4 that are not A-labels (RFC 5890, section 2.3.1, keeps
+    them for future encodings). Not checked: the operator's lists.
     """
     if label in _PROTOCOL_LABELS:
         return f"`{label}` is reserved: {_PROTOCOL_LABELS[label]}."
@@ -182,28 +182,28 @@ def reserved_reason(label: str) -> str | None:
 
 
 def reserved_labels() -> frozenset[str]:
-    """Return the labels that `reserved_reason` lists by name: without `ns` with digits, and hyphens in places 3 and 4."""
+    """Return all labels that `reserved_reason` refuses, except `ns` with digits, and hyphens in places 3 and 4."""
     return _RFC_2142_MAILBOXES | _PROTOCOL_LABELS.keys() | _TRUSTED_LABELS
 
 
 def is_below(name: str, ancestor: str) -> bool:
-    """True if a canonical name is strictly below the other one."""
+    """True if a canonical name is below another one, and not equal."""
     return name.endswith("." + ancestor)
 
 
 def is_at_or_below(name: str, ancestor: str) -> bool:
-    """True if a canonical name is the other one or below it."""
+    """True if a canonical name is equal to another one or below it."""
     return name == ancestor or is_below(name, ancestor)
 
 
 def ancestors(name: str) -> tuple[str, ...]:
-    """Return the names above a canonical name without the root, the nearest first: `a.b.c` gives `b.c`, `c`."""
+    """Return the names above a canonical name, nearest first, without the root: `a.b.c` gives `b.c`, `c`."""
     labels = name.split(".")
     return tuple(".".join(labels[index:]) for index in range(1, len(labels)))
 
 
 def is_idn(label: str) -> bool:
-    """True if a canonical label is an A-label, so it has a Unicode form."""
+    """True if a canonical label is an A-label, which has a Unicode form."""
     return label.startswith("xn--")
 
 
@@ -232,7 +232,7 @@ def _parse_name(text: str, *, strict: bool) -> str:
     name = ""
     for label in labels:
         name += ("." if name else "") + _to_a_label(label, strict=strict)
-        if len(name) > NAME_OCTETS_MAX:  # before IDNA, which is slow, converts the other labels
+        if len(name) > NAME_OCTETS_MAX:  # here, because IDNA is slow for the other labels
             raise InvalidName(
                 f"`{shown(text)}` has more than {NAME_OCTETS_MAX} octets in the DNS. Give a shorter name."
             )
@@ -241,15 +241,13 @@ def _parse_name(text: str, *, strict: bool) -> str:
             f"`{shown(text)}` is a single label. Give a full name such as `{shown(text)}.example.net`."
         )
     if labels[-1].isdigit():
-        raise InvalidName(
-            f"`{shown(text)}` ends in a label of digits, as only an address does. Give a full name."
-        )
+        raise InvalidName(f"`{shown(text)}` ends in a label of digits, like an address. Give a full name.")
     return name
 
 
 def _is_address(text: str) -> bool:
     bare = text[:100].strip().removeprefix("[").removesuffix("]")
-    if ":" not in bare and not bare[-1:].isdigit():  # fast, for nearly all names
+    if ":" not in bare and not bare[-1:].isdigit():  # a fast test, true for nearly all names
         return False
     try:
         ipaddress.ip_address(bare)
@@ -271,7 +269,7 @@ def _refuse_foreign_characters(text: str, typed: str) -> None:
 def _to_a_label(mapped: str, *, strict: bool) -> str:
     if mapped.startswith("-") or mapped.endswith("-"):
         raise InvalidName(f"`{shown(mapped)}` starts or ends with a hyphen. Remove that.")
-    if len(mapped) > LABEL_OCTETS_MAX:  # each character takes an octet or more; Punycode's work is quadratic
+    if len(mapped) > LABEL_OCTETS_MAX:  # a character has an octet or more; the work of Punycode is quadratic
         raise InvalidName(
             f"`{shown(mapped)}` has {len(mapped)} octets or more. Give a label of at most {LABEL_OCTETS_MAX}."
         )

@@ -10,10 +10,10 @@ import dns.rdatatype
 from sublet.dns.response import Response
 
 NOTIFIES_PER_SECOND = 20
-"""The most messages that a process acts on in a second. It refuses the others: the daily look finds what they were about."""
+"""The maximum of messages that a process handles in a second. It refuses the others; the daily check finds their changes."""
 
 NOTIFY_OCTETS_MAX = 512
-"""No message is longer: it has a name, and perhaps EDNS and a record."""
+"""The maximum length of a message, which has a name, and perhaps EDNS and a record."""
 
 
 def is_notify(wire: bytes) -> bool:
@@ -37,9 +37,9 @@ class NotifyLimit:
 
 
 def answer_notify(wire: bytes, *, is_limited: bool) -> tuple[Response, str | None]:
-    """Return the response to a NOTIFY request, and the child that it is about: None if it is to have no effect.
+    """Return the response to a NOTIFY request, and its child; None if the request must have no effect.
 
-    Not checked: who sent it, and whether there is such a child.
+    Not checked: the sender, and that the child exists.
     """
     if is_limited:
         return _refusal(wire, dns.rcode.REFUSED), None

@@ -1,4 +1,4 @@
-"""Ask all name servers of a parent zone for one delegation at the same time."""
+"""Ask all name servers of a parent zone concurrently for a delegation."""
 
 import asyncio
 from collections.abc import Sequence
@@ -8,14 +8,14 @@ from sublet.dns.read_back import ReadBackFailed, read_delegation
 from sublet.dns.types import Record
 
 ASK_SECONDS = 3.0
-"""The timeout of a server, and so of the whole, because all are asked at the same time."""
+"""The timeout of each server, and of all together, because they are asked concurrently."""
 
 
 @dataclass(frozen=True, slots=True)
 class ParentServer:
-    """A name server of a platform domain's zone: `server` is its public host name.
+    """A name server of a platform domain's zone. `server` is its public host name.
 
-    `role` is primary, secondary or built_in. `address` is its IP address and port; None if the settings don't have it.
+    `role` is primary, secondary or built_in. `address` is its IP address and port; None if the settings have no address.
     """
 
     server: str
@@ -46,8 +46,8 @@ async def ask_servers(
 ) -> list[ServerAnswer]:
     """Return each server's answer for the delegation at `name` below `zone`, over TCP, in the order of `servers`.
 
-    `also_absent` are owners that should be empty; records there are in the answer. Problems of a server are its `failure`; this raises
-    nothing.
+    `also_absent` are owners that should be empty. The answers have their records. A problem of a server is its `failure`; no exception is
+    raised.
     """
 
     async def ask(server: ParentServer) -> ServerAnswer:

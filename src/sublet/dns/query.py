@@ -1,4 +1,4 @@
-"""A query as the built-in name server takes it: the usual one read by hand, every other by dnspython (RFC 1035, section 4.1)."""
+"""Read queries for the built-in name server: usual ones by hand, for speed, others by dnspython (RFC 1035, section 4.1)."""
 
 import struct
 from typing import NamedTuple
@@ -11,20 +11,24 @@ import dns.rrset
 from sublet.dns.rrsets import Labels, labels_of, name_of
 from sublet.dns.wire import HEADER_BYTES
 
+QUERY_BYTES_MAX = 4096
+"""The maximum length of a query. A name has at most 255 octets, and EDNS adds few."""
+QUERIES_AT_ONCE = 16
+"""The maximum of queries that share one read of the zones. All other tasks wait while these are answered."""
 _NAME_BYTES_MAX = 255
 _ONE_QUESTION = b"\0\1\0\0\0\0"
-"""The counts of questions, answers and authority records."""
+"""The counts of questions, answers and authority records: 1, 0 and 0."""
 _DO = int(dns.flags.DO)
 _OPT_START = b"\0\0\x29"
-"""The root, and the type OPT."""
+"""The start of an OPT record: the root and the type."""
 
 
 class Query(NamedTuple):
-    """A query, as far as it is looked at.
+    """The parts of a query that its answer needs.
 
-    `question` is the one question as it was sent, uncompressed and with its case; empty where there isn't exactly one. `payload_bytes` is
-    what EDNS announces, None without EDNS (RFC 6891). `tsig_reply` is the TSIG record that answers a signed query; an unsigned
-    query has none.
+    `question` is the question as it was sent, uncompressed and in its case; empty if the message has no question or several.
+    `payload_bytes` is the size that EDNS announces; None without EDNS (RFC 6891). `tsig_reply` is the TSIG record that answers a signed
+    query.
     """
 
     id: int
@@ -40,21 +44,20 @@ class Query(NamedTuple):
 
     @property
     def name(self) -> str:
-        r"""The name asked for, as `ZoneView` and `Record` write it: lower case, no final dot; odd octets as `\ddd`, the root as ""."""
+        r"""The query name, in the form of `ZoneView`: lower case, no final dot, unusual octets as `\ddd`, the root as ""."""
         return name_of(self.labels)
 
 
 def read_query(wire: bytes) -> Query:
-    """Return what a message of opcode QUERY asks.
+    """Return the query in a message of opcode QUERY. Raises dnspython's errors if the message is malformed.
 
-    Raises what dnspython raises for a malformed message. Not checked: signatures, because we have no keys, and the data of
-    EDNS options, because we ignore all of them (RFC 6891, section 6.1.2).
+    Not checked: signatures, because we have no keys, and EDNS options, because we ignore them (RFC 6891, section 6.1.2).
     """
     return _read_usual(wire) or _read_by_dnspython(wire)
 
 
 def _read_usual(wire: bytes) -> Query | None:
-    """Return a query of one plain question and at most an OPT record; None for any other message."""
+    """Return a query with an uncompressed question and at most an OPT record; None for other messages."""
     if wire[4:10] != _ONE_QUESTION:
         return None
     labels = []
@@ -116,7 +119,7 @@ def _read_by_dnspython(wire: bytes) -> Query:
         return query
     asked = message.question[0]
     name = asked.name.to_wire()
-    assert name is not None  # noqa: S101 - nothing was given to write it to
+    assert name is not None  # noqa: S101 - it is None only if a file is given
     return query._replace(
         question=name + struct.pack("!HH", asked.rdtype, asked.rdclass),
         labels=labels_of(asked.name.labels[:-1]),
@@ -126,7 +129,7 @@ def _read_by_dnspython(wire: bytes) -> Query:
 
 
 def _bad_key(tsig: dns.rrset.RRset, query_id: int) -> bytes:
-    """Return the TSIG record that says that the key is unknown: error BADKEY and no MAC (RFC 8945, section 5.3.2)."""
+    """Return the TSIG record for an unknown key: error BADKEY and no MAC (RFC 8945, section 5.3.2)."""
     name = tsig.name.to_wire()
     answered = tsig[0].replace(original_id=query_id, mac=b"", error=dns.rcode.BADKEY, other=b"")
     rdata: bytes = answered.to_wire()

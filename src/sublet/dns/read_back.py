@@ -1,4 +1,4 @@
-"""Ask a name server for the delegations of single names: after publishing, and when a user asks."""
+"""Ask a name server for delegations of names, after publication and for users."""
 
 import asyncio
 import secrets
@@ -29,7 +29,7 @@ from sublet.dns.wire import (
 )
 
 WINDOW_QUERIES = 100
-"""The most queries in progress on one connection."""
+"""The maximum of queries in progress on a connection."""
 
 _ABOUT_DS = frozenset({dns.rdatatype.DS, dns.rdatatype.NSEC, dns.rdatatype.NSEC3})
 _CODES = {each: int(dns.rdatatype.from_text(each)) for each in (*DELEGATION_TYPES, "SOA")}
@@ -51,7 +51,7 @@ class ReadBackFailed(Exception):  # noqa: N818 - named for what the caller sees
 
 
 class _BadResponse(Exception):  # noqa: N818 - as above
-    """An unusable response; `str()` continues a sentence that starts with the server's address."""
+    """A response is unusable. `str()` continues a sentence that starts with the server's address."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +59,7 @@ class _Question:
     owner: str
     rdtype: str
     should_be_empty: bool
-    """True to find records at an owner that should have none; False to read a delegation."""
+    """True to find records at an owner that should be empty; False to read a delegation."""
 
 
 async def read_back(
@@ -74,14 +74,14 @@ async def read_back(
     `address` is the server's IP address and port. All questions share one TCP connection, whose timeout is `timeout_seconds`. Names are
     in lower case without the final dot. The result has every name of `names` and of `also_absent`:
 
-    - for `names`: the NS records, their hosts' A and AAAA records at or below the name (both from the referral), and the DS records.
-      Without a delegation there (NXDOMAIN, NODATA, other types): an empty tuple.
+    - for `names`: the NS records, their hosts' A and AAAA records at or below the name (both from the referral), and the DS records. An
+      empty tuple if the name is not delegated (NXDOMAIN, NODATA, other types).
     - for `also_absent`: the owner's NS, DS, A and AAAA records from all sections of the responses.
     - for a name in both: all of these.
 
-    Not detected: an address below a name that is still delegated (only a transfer shows it: `compare_zone`). Not distinguished: records
-    of the zone's wildcard at an owner of `also_absent` (ask for the wildcard too, and compare); and NS records of the child zone, if
-    the server has that too and answers from it.
+    Not detected: an address below a name that is still delegated, which only a transfer shows (`compare_zone`). Not distinguished: records
+    of the zone's wildcard at an owner of `also_absent` (read the wildcard and compare), and NS records of the child zone, if the server has
+    this zone, too.
 
     Raises:
         ReadBackFailed: no connection; a timeout; a response that is truncated, not a DNS message, or answers another question; a code
@@ -91,14 +91,14 @@ async def read_back(
     questions += [_Question(owner, "A", should_be_empty=True) for owner in also_absent]
     served: dict[str, set[Record]] = {name: set() for name in (*names, *also_absent)}
     async with _connection(address, timeout_seconds) as streams:
-        # A signed zone's referral also answers for DS, and NXDOMAIN for all types, so most names need no second question.
+        # Most names need no second question: the referral of a signed zone has the DS records, and NXDOMAIN is for all types.
         incomplete = await _ask_all(*streams, questions, served)
         await _ask_all(*streams, [more for each in incomplete for more in _follow_up(each)], served)
     return {name: tuple(sorted(records)) for name, records in served.items()}
 
 
 def _follow_up(question: _Question) -> Iterator[_Question]:
-    """Yield the questions for the types that the first response didn't answer for."""
+    """Yield questions for the types that the first response doesn't cover."""
     for rdtype in ("NS", "DS", "AAAA") if question.should_be_empty else ("DS",):
         yield _Question(question.owner, rdtype, should_be_empty=question.should_be_empty)
 
@@ -121,8 +121,8 @@ async def read_delegation(
 ) -> Served:
     """Return the served delegation at one name below `zone`, and the zone's serial, over one TCP connection.
 
-    The records are those of `read_back` for the name, and those at the owners of `also_absent` without the records of the zone's wildcard
-    (RFC 4592, section 3.3.1).
+    The records are as by `read_back` for the name and for `also_absent`, without the records of the zone's wildcard at the latter (RFC 4592,
+    section 3.3.1).
 
     Raises:
         ReadBackFailed: as `read_back`; also if the server has no authority for the zone.
@@ -181,7 +181,7 @@ async def _ask_all(
 ) -> list[_Question]:
     """Ask the questions, `WINDOW_QUERIES` at a time, and add the records of each response to its owner's set.
 
-    Return the questions whose response doesn't answer for all types.
+    Return the questions whose response doesn't cover all types.
     """
     incomplete = []
     for start in range(0, len(questions), WINDOW_QUERIES):
@@ -189,7 +189,7 @@ async def _ask_all(
         first_id = secrets.randbelow(65536 - len(window))
         pending = dict(enumerate(window, first_id))
         queries = [_query(query_id, question) for query_id, question in pending.items()]
-        # One write, because asyncio logs each further write to a lost connection.
+        # A single write, because asyncio logs each further write to a lost connection.
         writer.write(b"".join(len(query).to_bytes(2, "big") + query for query in queries))
         await writer.drain()
         while pending:
@@ -216,9 +216,9 @@ def _query(query_id: int, question: _Question) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class _Response:
-    """The parts of a response that are used; `records` (of delegations and SOA) and `types` are by section.
+    """The fields of a DNS response. `records` has one tuple per section, with delegation and SOA records only.
 
-    The name in `question` is in lower case with the final dot.
+    `types` has the record types per section. The name in `question` is in lower case with the final dot.
     """
 
     id: int
@@ -270,7 +270,7 @@ def _parse(wire: bytes) -> _Response:
 
 
 def _is_complete(question: _Question, response: _Response) -> bool:
-    """True if a response answers for all types: NXDOMAIN (RFC 8020), or a signed referral.
+    """True if a response covers all types: NXDOMAIN (RFC 8020), or a signed referral.
 
     A signed referral has the DS records, or the proof that there are none (RFC 4035, section 3.1.4).
     """
@@ -307,7 +307,7 @@ def _records_for(question: _Question, response: _Response) -> Iterator[Record]:
 def _has_zone(question: _Question, response: _Response) -> bool:
     """True if the response shows that the server has the zone: an answer with authority, or a matching referral.
 
-    The referral must be at the name itself, or for an owner that should be empty, at or above it. DS needs authority (RFC 4035, section
+    The referral must be at the name. For an owner that should be empty, it may be above the owner. DS needs authority (RFC 4035, section
     3.1.4.1). A referral to the root doesn't count, because some servers give it for any name.
     """
     if response.has_authority:

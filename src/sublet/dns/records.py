@@ -4,10 +4,10 @@ from sublet.dns.types import Delegation, Record
 
 
 def delegation_records(owner: str, delegation: Delegation, ttl_seconds: int) -> tuple[Record, ...]:
-    """Return the records of a delegation of the canonical name `owner`, sorted; none without nameservers.
+    """Return the sorted records of a delegation of the canonical name `owner`. Without nameservers there are no records.
 
-    NS and DS are at `owner`, A and AAAA at the hosts with glue. The rdata has dnspython's presentation form with absolute names, so
-    records that are read back compare equal.
+    NS and DS are at `owner`, A and AAAA at the hosts with glue. The rdata has dnspython's presentation form with absolute names, like the
+    records that are read back.
     """
     if not delegation.nameservers:
         return ()
@@ -24,7 +24,7 @@ def delegation_records(owner: str, delegation: Delegation, ttl_seconds: int) -> 
 
 
 def owners_of(owner: str, delegation: Delegation) -> frozenset[str]:
-    """Return the owners of `delegation_records`: `owner` and the hosts with glue; none without nameservers."""
+    """Return the owners of `delegation_records`: `owner` and the hosts with glue. Without nameservers there are none."""
     if not delegation.nameservers:
         return frozenset()
     return frozenset({owner, *(entry.host for entry in delegation.glue)})

@@ -1,4 +1,4 @@
-"""A response written by hand, with compressed names (RFC 1035, section 4.1), no longer than its transport takes. Pure."""
+"""Write responses with compressed names (RFC 1035, section 4.1), within the limits of their transport (rules; no network)."""
 
 import struct
 from collections.abc import Sequence
@@ -14,9 +14,9 @@ from sublet.dns.rrsets import Labels, RRset, name_of
 from sublet.dns.wire import HEADER_BYTES
 
 UDP_PAYLOAD_BYTES = 1232
-"""The largest UDP response, and what we announce: unfragmented on any path of IPv6 (DNS flag day 2020)."""
+"""The maximum UDP response, which we announce, too: no IPv6 path fragments it (DNS flag day 2020)."""
 
-# Numbers: to combine dnspython's flags takes longer than to write a record.
+# As integers, because combining dnspython's flags takes longer than writing a record.
 _QR, _AA, _TC, _RD, _DO = (
     int(each) for each in (dns.flags.QR, dns.flags.AA, dns.flags.TC, dns.flags.RD, dns.flags.DO)
 )
@@ -26,13 +26,13 @@ _TCP_BYTES = 65535
 _POINTER = 0xC000
 _POINTED_AT_MAX = 0x3FFF
 _Places = dict[str, bytes]
-"""Pointers to the names written so far, by name."""
+"""Compression pointers, by name."""
 
 
 class Content(NamedTuple):
-    """What a response says, before its size is looked at. `glue` must fit or be truncated, `extras` may be left out.
+    """The content of a response of any size. If `glue` doesn't fit, the response is truncated; `extras` may be left out.
 
-    `wildcard` is the owner of the records that the answer was made from, empty if no wildcard was used.
+    `wildcard` is the wildcard that created the answer, or empty.
     """
 
     rcode: dns.rcode.Rcode = dns.rcode.NOERROR
@@ -47,8 +47,8 @@ class Content(NamedTuple):
 class Response(NamedTuple):
     """A response's code, its octets, and the name that its records are about.
 
-    `about` is the owner of the answer, the delegation, or the zone of a negative answer. It is empty if the response has no records: then it
-    is no longer than the query.
+    `about` is the owner of the answer, the delegation, or the zone of a negative answer. It is empty if the response has no records, and
+    so amplifies nothing.
     """
 
     rcode: dns.rcode.Rcode
@@ -57,22 +57,22 @@ class Response(NamedTuple):
 
 
 def bare_response(query: Query, rcode: dns.rcode.Rcode, flags: int = 0) -> Response:
-    """A response with a code and no records; the question is repeated as it was sent (so with its case) if there is one.
+    """Return a response with a code and no records. It repeats the question, if any, in its original case.
 
-    An OPT record answers an OPT record, with our payload size and the DO bit of the query (RFC 6891, RFC 3225). A TSIG record
-    answers a TSIG record, unless the response would be too long for any UDP client.
+    An OPT record answers an OPT record, with our payload size and the DO bit of the query (RFC 6891, RFC 3225). A TSIG record answers a
+    TSIG record, unless the response would be longer than all UDP clients accept.
     """
     return _finished(query, rcode, flags, bytearray(HEADER_BYTES) + query.question, (0, 0, 0))
 
 
 def truncated_response(query: Query, response: Response) -> Response:
-    """The response with TC and no records: the client asks again over TCP."""
+    """Return the response with TC and no records, so that the client asks again over TCP."""
     flags = int.from_bytes(response.wire[2:4], "big") & _AA
     return bare_response(query, response.rcode, flags | _TC)
 
 
 def fitted_response(query: Query, content: Content, *, over_tcp: bool) -> Response:
-    """Return the response. Extras are added until one doesn't fit; if the rest doesn't fit, the response has TC and no records."""
+    """Return the response with as many extras as fit. If the other records don't fit, it has TC and no records."""
     flags = _AA if content.authoritative else 0
     size_bytes = (_TCP_BYTES if over_tcp else _udp_bytes(query)) - len(_opt(query, content.rcode))
     message = bytearray(HEADER_BYTES) + query.question
@@ -105,7 +105,7 @@ def _finished(
     message: bytearray,
     counts: Sequence[int],
 ) -> Response:
-    """The response of which all but the header, the OPT record and the TSIG record is written."""
+    """Return the response after adding the header, the OPT record and the TSIG record."""
     flags |= _QR | (_RD if query.recursion_desired else 0) | (int(rcode) & 0xF)
     behind = [each for each in (_opt(query, rcode), query.tsig_reply) if each]
     if query.tsig_reply and len(message) + sum(map(len, behind)) > _PLAIN_UDP_BYTES:
@@ -132,7 +132,7 @@ def _opt(query: Query, rcode: dns.rcode.Rcode) -> bytes:
 
 
 def _places(labels: Labels) -> _Places:
-    """The pointers to the question's name."""
+    """Return the pointers to the names in the question."""
     places = {}
     at = HEADER_BYTES
     for name, label in labels:
@@ -142,9 +142,9 @@ def _places(labels: Labels) -> _Places:
 
 
 def _write_rrset(message: bytearray, places: _Places, rrset: RRset, turn: int) -> int:
-    """Append the records of a set, and return how many they are.
+    """Append the records of a set, and return their number.
 
-    Which of them comes first differs from query to query, for those who always take the first.
+    `turn` rotates them, because many clients always use the first one.
     """
     first = turn % len(rrset.rdatas)
     fixed = struct.pack("!HHI", rrset.rdtype, _IN, rrset.ttl_seconds)
@@ -163,7 +163,7 @@ def _write_rrset(message: bytearray, places: _Places, rrset: RRset, turn: int) -
 
 
 def _write_name(message: bytearray, places: _Places, labels: Labels) -> None:
-    """Append a name. A suffix that is in the message already, compared without case, is written as a pointer to it."""
+    """Append a name. For a suffix that the message has already, in any case, append a pointer."""
     for name, label in labels:
         pointer = places.get(name)
         if pointer is not None:

@@ -1,25 +1,25 @@
-"""The limit on equal responses over UDP, where a source address may be forged (decision 16)."""
+"""Limit equal responses over UDP, because source addresses may be forged (decision 16)."""
 
 from socket import AF_INET6, inet_pton
 
 RESPONSES_PER_SECOND = 50
-"""How many equal responses one network gets in full in one second: an IPv4 network of 24 bits, or an IPv6 network of 56 bits."""
+"""The maximum of equal full responses to a network in a second: an IPv4 network of 24 bits, or an IPv6 network of 56 bits."""
 
 _SLOT_COUNT = 65536
-"""Counters, chosen by hash. Two keys in one slot share their limit, which matters only if one of them is near it."""
+"""The number of counters. A hash selects the counter; keys with the same counter share a limit."""
 
 
 class ResponseLimit:
-    """Counts responses by network, response code and the name that they are about, in whole seconds. Its memory is constant."""
+    """Counts the responses of each second by network, code and name (`Response.about`), in constant memory."""
 
     def __init__(self) -> None:
         self._second = 0
         self._counts: dict[int, int] = {}
 
     def is_exceeded(self, host: str, rcode: int, about: str, at_seconds: float) -> bool:
-        """Count a response to this IP address, and return True if its network has had its full ones in this second.
+        """Count a response to an IP address, and return True if its network has reached the limit in this second.
 
-        A loopback address is never limited, because it can't be forged from outside.
+        Loopback addresses have no limit, because other hosts can't forge them.
         """
         if host.startswith("127.") or host == "::1":
             return False

@@ -1,7 +1,7 @@
-"""Names, records and record sets in the form in which the built-in name server writes them into answers.
+"""Names, records and record sets in the form that the built-in name server writes into responses.
 
-dnspython's own types took most of the time of an answer: its record sets search for duplicates by canonical forms, and its names are
-validated octet by octet. Here the rdata of a record is built once and cached. Unusual names and types are still parsed by dnspython.
+With dnspython's types they took most of the time of a response: its record sets search for duplicates by canonical forms, and it validates
+names octet by octet. Here the rdata of a record is built once and cached. dnspython parses only unusual names and types.
 """
 
 import re
@@ -18,12 +18,12 @@ import dns.rdatatype
 from sublet.dns.names import NAME_OCTETS_MAX
 
 Labels = tuple[tuple[str, bytes], ...]
-r"""A name, label by label. Each pair has the rest of the name from this label on, in the form of `ZoneView` (lower case, no final dot,
-special octets as `\ddd`), and the label in wire form: its length and octets, in the original case. The root is empty."""
+r"""A name as pairs, one for each label: the name from this label on, in the form of `ZoneView` (lower case, no final dot, unusual octets
+as `\ddd`), and the label in wire form (its length and octets, in the original case). The root is empty."""
 
 _PLAIN_NAME = re.compile(r"[A-Za-z0-9_-]{1,63}(\.[A-Za-z0-9_-]{1,63})*")
 _DIGEST_BYTES = {1: 20, 2: 32, 4: 48}
-"""The length of a DS record's digest by its type (RFC 3658, RFC 4509, RFC 6605)."""
+"""The length of a DS record's digest, by digest type (RFC 3658, RFC 4509, RFC 6605)."""
 
 
 class Rdata(NamedTuple):
@@ -44,7 +44,7 @@ class RRset(NamedTuple):
 
 
 def labels_of(labels: Sequence[bytes]) -> Labels:
-    """Return the name of these labels, which are without the root."""
+    """Return the name with these labels, without the label of the root."""
     texts = [_escaped(label) for label in labels]
     name = ".".join(texts)
     found = []
@@ -77,13 +77,13 @@ def name_of(labels: Labels) -> str:
 
 @lru_cache(maxsize=4096)
 def read_rdata(type_name: str, text: str) -> Rdata:
-    """Return the rdata of a `Record`. Cached, because answers need the same few again, and dnspython takes at least 50 µs for one.
+    """Return the rdata of a `Record`. It is cached, because responses need few different ones, and dnspython takes at least 50 µs.
 
     Raises dnspython's errors if it can't parse the text.
     """
     try:
         return _PARSERS[type_name](text)
-    except (KeyError, ValueError, OSError, struct.error):  # another type, or unusual or invalid text
+    except (KeyError, ValueError, OSError, struct.error):  # another type, or unusual text
         return _read_by_dnspython(type_name, text)
 
 

@@ -16,14 +16,13 @@ HALF = 2**31
 SERIAL_EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
 
 UNKNOWN_CAUSES = ("unreachable", "no_answer", "zone", "failure", "not_understood")
-"""The causes of `SerialUnknown`: those of `primaries.primary.CAUSES` that an unsigned question can have."""
+"""The causes of `SerialUnknown`, from `primaries.primary.CAUSES`."""
 
 
 def is_newer(serial: int, than: int) -> bool:
     """True if a serial comes after another (RFC 1982, section 3.2).
 
-    Serials are unsigned 32-bit numbers that wrap from 4294967295 to 0. If two are exactly 2**31 apart, neither is newer: a secondary with
-    one doesn't follow a primary with the other.
+    Serials are unsigned 32-bit numbers that wrap from 4294967295 to 0. If two serials are exactly 2**31 apart, neither is newer.
     """
     return 0 < (serial - than) % 2**32 < HALF
 
@@ -55,8 +54,8 @@ def served_serial(serial: Any, seconds: Any) -> Any:
 def standing_of(serial: int, primary_serial: int) -> str:
     """Return the state of a secondary by its serial: "equal"; "behind": it should follow; "ahead": it won't follow.
 
-    A secondary only follows to a newer serial (RFC 1995, section 2; RFC 1996, section 4.7). It is ahead after the primary was rebuilt
-    from an older zone, and serves its own zone until the primary's serial is newer.
+    A secondary follows only to a newer serial (RFC 1995, section 2; RFC 1996, section 4.7). It is ahead after the primary was rebuilt from
+    an older zone, until the primary's serial is newer.
     """
     if serial == primary_serial:
         return "equal"
@@ -66,15 +65,14 @@ def standing_of(serial: int, primary_serial: int) -> str:
 def lacks_since(history: Sequence[tuple[int, float]], serial: int) -> float | None:
     """Return since when a server with `serial` lacks changes of its primary; None if it lacks none.
 
-    `history` has the primary's serials, oldest first, each with the instant at which it was first seen. The result is the instant of the
-    first one that is newer than `serial`. So a secondary that always follows a busy primary after two seconds is always two seconds
-    behind.
+    `history` has the primary's serials, oldest first, each with the time at which it was first seen. The result is the time of the first
+    serial that is newer than `serial`. So a secondary that follows a busy primary after two seconds is always two seconds behind.
     """
     return next((seen for each, seen in history if is_newer(each, serial)), None)
 
 
 class SerialUnknown(Exception):  # noqa: N818 - named for what the caller sees
-    """A name server gave no serial of a zone: `cause` is one of `UNKNOWN_CAUSES`, `str()` is for the operator."""
+    """A name server gave no serial. `cause` is one of `UNKNOWN_CAUSES`, `str()` is for the operator."""
 
     def __init__(self, cause: str, detail: str) -> None:
         super().__init__(detail)
@@ -82,9 +80,9 @@ class SerialUnknown(Exception):  # noqa: N818 - named for what the caller sees
 
 
 async def ask_serial(address: tuple[str, int], zone: str, *, timeout_seconds: float) -> int:
-    """Return the serial of a zone's SOA record from a name server, asked without a key.
+    """Ask a name server without a key for the serial of a zone, and return it.
 
-    Asked over TCP, which all servers must accept (RFC 9210, section 3). Other hosts can't forge an answer, and a refused connection
+    The query uses TCP, which all servers must accept (RFC 9210, section 3). Other hosts can't forge the answer, and a refused connection
     differs from a server that hangs.
 
     Raises:

@@ -22,10 +22,10 @@ class ConnectionFailed(Exception):  # noqa: N818 - named for what the caller see
 async def connected(address: tuple[str, int], timeout_seconds: float) -> AsyncIterator[Streams]:
     """Open a connection to an IP address and port, and abort it at the end of the block.
 
-    `timeout_seconds` is the timeout of the connection and the block together.
+    `timeout_seconds` is for the connection and the block together.
 
     Raises:
-        ConnectionFailed: the connection failed, also inside the block.
+        ConnectionFailed: the connection failed, perhaps inside the block.
     """
     writer = None
     try:

@@ -12,7 +12,7 @@ DELEGATION_TYPES: Final = ("NS", "DS", "A", "AAAA")
 
 @dataclass(frozen=True, slots=True)
 class GlueEntry:
-    """One nameserver host with its addresses, in canonical form; at least one of the two is set."""
+    """A nameserver host with one or two addresses, in canonical form."""
 
     host: str
     ipv4: str | None = None
@@ -44,7 +44,7 @@ class Delegation:
 
 @dataclass(frozen=True, slots=True)
 class GlueInput:
-    """A glue entry as a user sent it, not checked."""
+    """A glue entry in a request, not checked."""
 
     host: str
     ipv4: str | None = None
@@ -53,7 +53,7 @@ class GlueInput:
 
 @dataclass(frozen=True, slots=True)
 class DsInput:
-    """A DS record as a user sent it; only the types are checked."""
+    """A DS record in a request. Only the types are checked."""
 
     key_tag: int
     algorithm: int
@@ -63,7 +63,7 @@ class DsInput:
 
 @dataclass(frozen=True, slots=True)
 class DnskeyInput:
-    """A DNSKEY as a user sent it (`public_key` in base64); its SHA-256 DS is published."""
+    """A DNSKEY in a request, with `public_key` in base64. The registry publishes its SHA-256 DS record."""
 
     flags: int
     protocol: int
@@ -72,15 +72,15 @@ class DnskeyInput:
 
 
 DsLike = str | DsInput | DnskeyInput
-"""A DS record in a request; text is the zone-file form of a DS or a DNSKEY."""
+"""A DS record in a request. Text is the zone-file form of a DS or a DNSKEY."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class Record:
     """One resource record.
 
-    `owner` is a full name in lower case without the final dot. `type` is the mnemonic ("NS"). `rdata` is the presentation form; names in
-    it are absolute, with the final dot.
+    `owner` is a full name in lower case without the final dot. `type` is the mnemonic ("NS"). `rdata` is the presentation form, with
+    absolute names (with the final dot).
     """
 
     owner: str
@@ -111,13 +111,13 @@ class Apex:
 
 @dataclass(frozen=True, slots=True)
 class ZoneView:
-    """The part of a zone that is needed to answer for one or several query names, read at one instant.
+    """The part of a zone that answers need for one or several query names, read at one instant.
 
-    `records` has the records, by owner, of all names from a query name up to the apex, of the wildcards `*.<name>` above the query name,
-    and of the hosts inside the zone that these NS records name (for glue). SOA, NS and `addresses` of the apex are in `apex` instead.
-    `existing` are the names on this path that exist: with records, or as empty non-terminals (RFC 8499: with names below them), and, if
-    the query name doesn't exist, the wildcard for it if that exists. If there is a delegation on the path, `existing` may be incomplete.
-    `parent` is the view of the closest zone above, if the query name is the apex and this server serves both: that zone has the DS records.
+    `records` has, by owner, the records of all names from a query name up to the apex, of the wildcards `*.<name>` above a query name, and
+    of the hosts in the zone that these NS records name (for glue). `apex` has SOA, NS and `addresses` of the apex instead. `existing` has
+    the names on this path that have records or are empty non-terminals (RFC 8499). If a query name doesn't exist, it also has its
+    wildcard, if that exists. Below a delegation `existing` may be incomplete. `parent` is the view of the closest zone above, if the query
+    name is the apex and this server serves both zones: the zone above has the DS records.
     """
 
     apex: Apex
@@ -147,7 +147,7 @@ class Primary:
 
 @dataclass(frozen=True, slots=True)
 class Secondary:
-    """A secondary server to watch: its host name as in apex NS records, its IP address and port."""
+    """A secondary server to watch: its host name in apex NS records, its IP address and port."""
 
     host: str
     address: str

@@ -22,7 +22,7 @@ def matches(desired: Iterable[Record], served: Iterable[Record]) -> bool:
 
 
 def same_value(record: Record) -> tuple[str, str, bytes]:
-    """Return a key of a record without its TTL: two records with equal keys are the same record."""
+    """Return a key of a record, without its TTL. Equal records have equal keys."""
     return record.owner.lower(), record.type, _wire(record.type, record.rdata)
 
 

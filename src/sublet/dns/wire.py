@@ -1,7 +1,7 @@
 """Parse the parts of DNS messages that delegations need (RFC 1035, section 4.1).
 
-dnspython builds an object of every record, also of signatures. That took three quarters of the time of reading back, and nine tenths of
-the time of a transfer. Unusual names and records are still parsed by dnspython.
+dnspython builds an object for each record, also for signatures. That took three quarters of the time of reading back, and nine tenths of
+the time of a transfer. So dnspython parses only unusual names and records.
 """
 
 import struct
@@ -22,7 +22,7 @@ MALFORMED = (ValueError, IndexError, struct.error, RecursionError)
 HEADER_BYTES = 12
 ANSWER, AUTHORITY, ADDITIONAL = 0, 1, 2
 SIGNER_TYPES = frozenset({dns.rdatatype.RRSIG, dns.rdatatype.NSEC, dns.rdatatype.NSEC3})
-"""The types that a signing server creates: two thirds of the records of a signed zone."""
+"""The types of the records that a signing server adds: two thirds of a signed zone."""
 
 _TYPE_NAMES = {int(dns.rdatatype.from_text(each)): each for each in DELEGATION_TYPES}
 
@@ -43,7 +43,7 @@ def walk(wire: bytes) -> Iterator[Place]:
     """Yield the places of all records after the questions.
 
     Raises:
-        ValueError, IndexError, struct.error: it is not a DNS message, or has the wrong length.
+        ValueError, IndexError, struct.error: not a DNS message, or one of the wrong length.
     """
     questions, *counts = struct.unpack_from("!4H", wire, 4)
     at = HEADER_BYTES
@@ -69,7 +69,7 @@ def after_name(wire: bytes, at: int) -> int:
 
 
 def read_name(wire: bytes, at: int, names: dict[int, str]) -> str:
-    """Return the name at offset `at` in lower case with the final dot; `names` caches the names of the message by offset."""
+    """Return the name at offset `at` in lower case with the final dot. `names` caches the names of the message by offset."""
     known = names.get(at)
     if known is not None:
         return known
@@ -92,7 +92,7 @@ def read_name(wire: bytes, at: int, names: dict[int, str]) -> str:
 
 
 def read_record(wire: bytes, place: Place, names: dict[int, str]) -> Record:
-    """Return the record at a place; the owner, and hosts and digests in the rdata of delegations, are in lower case."""
+    """Return the record at a place. Its owner, and hosts and digests in rdata of delegations, are in lower case."""
     owner = read_name(wire, place.start, names)
     type_name = _TYPE_NAMES.get(place.rdtype)
     if type_name is None:

@@ -1,4 +1,4 @@
-"""Check users, members of organizations, tokens, sessions, passkeys and mailed codes: their rows fit their events, and are possible."""
+"""Check users, members of organizations, tokens, sessions, passkeys and mailed codes: their rows match their events and are possible."""
 
 from collections.abc import Iterator
 from datetime import datetime
@@ -7,8 +7,8 @@ from typing import Any
 from sqlalchemy import Table, exists, select
 
 from sublet.accounts.roles import OWNER
-from sublet.accounts.session_store import passkeys, sessions
-from sublet.accounts.sessions import HOW
+from sublet.accounts.session_store import passkeys, recoveries, sessions
+from sublet.accounts.sessions import HOW, RECOVERY_OPEN, RECOVERY_WAIT, Recovery
 from sublet.accounts.store import memberships, organizations, tokens, users
 from sublet.audit import audit_events
 from sublet.db import Tx
@@ -35,16 +35,17 @@ _REPLAYED = (
         ),
     ),
 )
-_CODE_OF = {SIGN_IN: False, OPERATOR_LINK: True, NEW_ADDRESS: True}
-"""The purposes of codes for users, and whether there always is a user. A sign-in by an unknown address has none."""
+_ALWAYS_HAS_USER = {SIGN_IN: False, OPERATOR_LINK: True, NEW_ADDRESS: True}
+"""The purposes of codes for users. True if a code always has a user; a sign-in with an unknown address has none."""
 
 
 def check_accounts(tx: Tx) -> Iterator[Violation]:
-    """Yield the users and tokens with a value that none of their events has given them; wrong members, sessions, passkeys and codes."""
+    """Yield users and tokens whose values differ from their events, and wrong members, sessions, passkeys and codes."""
     for object_type, table, names in _REPLAYED:
         yield from _differing(tx, object_type, table, names)
     yield from _check_members(tx)
-    yield from _impossible_sign_ins(tx)
+    yield from _check_sign_ins(tx)
+    yield from _check_recoveries(tx)
 
 
 def _check_members(tx: Tx) -> Iterator[Violation]:
@@ -59,11 +60,11 @@ def _check_members(tx: Tx) -> Iterator[Violation]:
             (memberships.c.user_id == users.c.id) & (memberships.c.organization_id == users.c.organization_id)
         )
     )
-    sentence = "it is no member of its own organization {organization_id}"
+    sentence = "the user is not a member of their own organization {organization_id}"
     yield from broken(tx, "members_are_right", "user", query, sentence)
     gone = users.c.is_organization | users.c.deleted_at.is_not(None)
     query = select(users.c.id, memberships.c.organization_id).join(memberships).where(gone)
-    sentence = "it is a member of the organization {organization_id}, but deleted or no person"
+    sentence = "the user is a member of the organization {organization_id}, but is deleted or the account of an organization"
     yield from broken(tx, "members_are_right", "user", query, sentence)
     query = select(tokens.c.id, tokens.c.organization_id).where(
         tokens.c.organization_id.is_not(None)
@@ -73,13 +74,13 @@ def _check_members(tx: Tx) -> Iterator[Violation]:
             & (memberships.c.organization_id == tokens.c.organization_id)
         )
     )
-    sentence = "it is for the organization {organization_id}, of which its user is no member"
+    sentence = "its user is not a member of its organization {organization_id}"
     yield from broken(tx, "members_are_right", "token", query, sentence)
     shared = select(users.c.organization_id).where(users.c.is_organization)
     query = select(users.c.id, users.c.organization_id).where(
         ~users.c.is_organization & users.c.organization_id.in_(shared)
     )
-    sentence = "its own organization {organization_id} has an account"
+    sentence = "the user's own organization {organization_id} has an account"
     yield from broken(tx, "members_are_right", "user", query, sentence)
     query = select(users.c.id, users.c.organization_id).join(organizations)
     query = query.where(users.c.is_organization & (users.c.name != organizations.c.name))
@@ -87,8 +88,8 @@ def _check_members(tx: Tx) -> Iterator[Violation]:
     yield from broken(tx, "members_are_right", "user", query, sentence)
 
 
-def _impossible_sign_ins(tx: Tx) -> Iterator[Violation]:
-    """Yield what no event has added, what lets a deleted user in, sessions whose instants are out of order, and codes that are for no user or the wrong kind of use."""
+def _check_sign_ins(tx: Tx) -> Iterator[Violation]:
+    """Yield sessions and passkeys without an event or with a deleted user, sessions with impossible times, and impossible codes."""
     for table, name, action in (
         (sessions, "session", "session.sign_in"),
         (passkeys, "passkey", "passkey.add"),
@@ -96,10 +97,10 @@ def _impossible_sign_ins(tx: Tx) -> Iterator[Violation]:
         event = (audit_events.c.object_type == name) & (audit_events.c.object_id == table.c.id)
         by_user = (audit_events.c.user_id == table.c.user_id) & (audit_events.c.action == action)
         query = select(table.c.id, table.c.user_id).where(~exists(audit_events.c.id).where(event & by_user))
-        yield from broken(tx, "audited", name, query, f"the user {{user_id}} has no event {action} of it")
+        yield from broken(tx, "audited", name, query, f"the user {{user_id}} has no event {action} for it")
         gone = users.c.id.is_(None) | users.c.deleted_at.is_not(None)
         query = select(table.c.id, table.c.user_id).select_from(table.outerjoin(users)).where(gone)
-        sentence = "it is of the user {user_id}, who doesn't exist or is deleted"
+        sentence = "its user {user_id} doesn't exist or is deleted"
         yield from broken(tx, "rows_belong_together", name, query, sentence)
     of = sessions.c
     disorder = (
@@ -108,18 +109,33 @@ def _impossible_sign_ins(tx: Tx) -> Iterator[Violation]:
         | (of.expires_at <= of.signed_in_at)
     )
     query = select(of.id, of.signed_in_at).where(disorder | of.how.not_in(HOW))
-    sentence = "its sign-in at {signed_in_at} doesn't fit its other instants, or is of no known kind"
+    sentence = "its sign-in at {signed_in_at} contradicts its other times, or has an unknown kind"
     yield from broken(tx, "session_is_possible", "session", query, sentence)
     code = mailed_codes.c
-    needs_user = code.purpose.in_([purpose for purpose, always in _CODE_OF.items() if always])
+    needs_user = code.purpose.in_([purpose for purpose, always in _ALWAYS_HAS_USER.items() if always])
     no_user = needs_user & code.user_id.is_(None)
-    foreign_user = code.purpose.not_in(_CODE_OF) & code.user_id.is_not(None)
+    foreign_user = code.purpose.not_in(_ALWAYS_HAS_USER) & code.user_id.is_not(None)
     too_long = (code.used_at > code.expires_at) | (code.expires_at <= code.created_at)
     query = select(code.id, code.purpose).where(
         no_user | foreign_user | too_long | code.purpose.not_in(VALID_FOR)
     )
     sentence = "a code for {purpose} has the wrong kind of user, or was used after its time"
     yield from broken(tx, "code_is_possible", "mailed_code", query, sentence)
+
+
+def _check_recoveries(tx: Tx) -> Iterator[Violation]:
+    """Yield the users whose recovery counts too early or too long, or is that of a deleted user."""
+    query = select(*(recoveries.c[name] for name in Recovery.__slots__), users.c.deleted_at)
+    for *values, deleted_at in tx.connection.execute(query.select_from(recoveries.outerjoin(users))):
+        found = Recovery(*values)
+        times = (found.ready_at - found.asked_at, found.ends_at - found.ready_at)
+        if times != (RECOVERY_WAIT, RECOVERY_OPEN):
+            sentence = f"its recovery, asked for at {found.asked_at:%Y-%m-%d %H:%M}, counts from {found.ready_at:%Y-%m-%d %H:%M} to {found.ends_at:%Y-%m-%d %H:%M}"
+            yield Violation("recovery_is_possible", "user", found.user_id, sentence)
+        if deleted_at is not None:
+            yield Violation(
+                "recovery_is_possible", "user", found.user_id, "it is deleted, and has a recovery"
+            )
 
 
 def _differing(tx: Tx, object_type: str, table: Table, names: tuple[str, ...]) -> Iterator[Violation]:

@@ -1,4 +1,4 @@
-"""Check the audit: every change has its event, no event has a secret, and nothing was changed or numbered twice."""
+"""Check the audit: each change has an event, no event has a secret, events were not changed, and ids are not reused."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -31,14 +31,14 @@ from sublet.subdomains.transfers.store import name_transfers
 from sublet.tickets.store import messages, tickets
 
 MESSAGES = ("ticket.open", "ticket.reply", "ticket.staff_reply", "ticket.close")
-"""The actions that add a message each."""
+"""The actions that add a message."""
 
 
 @dataclass(frozen=True, slots=True)
 class Audited:
-    """A column with the instant of an event that each row must have. A row without an instant has no event.
+    """A column with the time of an event that each row must have, unless the column is null.
 
-    With `once` the event happens once in the life of a row. Without it, only the last of several is at that instant.
+    With `once` a row has one such event. Without it, the column has the time of the last event.
     """
 
     object_type: str
@@ -50,7 +50,7 @@ class Audited:
 
 
 _MOVEMENTS = ("payment.record", "credits.grant", "credits.adjust", "credits.refund")
-# Charges have the events of their terms (`lives.py`).
+# The events of charges are the events of their terms (`lives.py`).
 _NO_CHARGE = transfers.c.kind != "charge"
 AUDITED = (
     Audited("organization", organizations.c.id, organizations.c.created_at, ("organization.add",)),
@@ -91,7 +91,7 @@ _POSTGRESQL_GUARDS = (
 
 
 def check_audit(tx: Tx) -> Iterator[Violation]:
-    """Yield every broken invariant of the audit, of the append-only tables, and of the rows' ids."""
+    """Yield the broken invariants of the audit, of the append-only tables, and of ids."""
     yield from _missing_guards(tx)
     yield from _ids_used_twice(tx)
     yield from _future_events(tx)
@@ -105,7 +105,7 @@ def check_audit(tx: Tx) -> Iterator[Violation]:
 
 def _missing_guards(tx: Tx) -> Iterator[Violation]:
     if tx.connection.execute(select(erasures.c.user_id)).first() is not None:
-        sentence = "while it has a row, texts of audit events and transfers can be changed"
+        sentence = "it has a row, so texts of audit events and transfers can be changed"
         yield Violation("append_only", "table", erasures.name, sentence)
     sqlite = tx.connection.dialect.name == "sqlite"
     query, refusing = (
@@ -122,7 +122,7 @@ def _missing_guards(tx: Tx) -> Iterator[Violation]:
 
 
 def _ids_used_twice(tx: Tx) -> Iterator[Violation]:
-    """Yield the tables whose next id may have been used before, judged by their rows and by the audit."""
+    """Yield the tables whose next id is in use already, by their rows or by the audit."""
     events = audit_events.c
     query = select(events.object_type, func.max(events.object_id)).group_by(events.object_type)
     audited = {f"{object_type}s": int(greatest) for object_type, greatest in tx.connection.execute(query)}
@@ -131,25 +131,25 @@ def _ids_used_twice(tx: Tx) -> Iterator[Violation]:
         greatest_row = tx.connection.execute(select(func.max(each.c.id))).scalar_one()
         greatest = max(int(greatest_row or 0), audited.get(each.name, 0))
         if greatest > last:
-            sentence = f"the database last assigned the id {last}, but {greatest} is in use: it would be assigned again"
+            sentence = f"the database last assigned the id {last}, but {greatest} is in use, and would be assigned again"
             yield Violation("ids_are_new", "table", each.name, sentence)
 
 
 def _future_events(tx: Tx) -> Iterator[Violation]:
     query = select(audit_events.c.id, audit_events.c.at).where(audit_events.c.at > tx.now + CLOCKS_APART)
-    sentence = "it is of {at:%Y-%m-%d %H:%M} UTC, in the future"
+    sentence = "its time is in the future: {at:%Y-%m-%d %H:%M} UTC"
     yield from broken(tx, "audit_is_past", "audit_event", query, sentence)
 
 
 def _secrets(tx: Tx) -> Iterator[Violation]:
-    """Yield the events that have a token, or the digest of a token or session."""
+    """Yield the events with a token, or with the digest of a token or session."""
     events = audit_events.c
     written = func.coalesce(cast(events.before, Text), "").concat(
         func.coalesce(cast(events.after, Text), "").concat(
             literal(" ").concat(func.coalesce(events.reason, ""))
         )
     )
-    # Most rows that this finds are DS records, whose digests look like those of tokens.
+    # Most rows of this query have DS records, whose digests look like digests of tokens.
     query = select(events.id, written).where(
         or_(written.like("%sublet!_%", escape="!"), written.regexp_match("[0-9a-f]{64}"))
     )
@@ -174,7 +174,7 @@ def _secrets(tx: Tx) -> Iterator[Violation]:
 
 
 def _without_event(tx: Tx, audited: Audited) -> Iterator[Violation]:
-    """Yield the rows without an event at their instant; with `once` also the rows with several events."""
+    """Yield the rows without an event at their time. With `once`, also yield the rows with several events."""
     events, at, once = audit_events.c, audited.at, audited.once
     found = (
         select(events.object_id, func.count().label("number"), func.max(events.at).label("at"))
@@ -203,7 +203,7 @@ def _without_row(tx: Tx, object_type: str, ids: Column[int]) -> Iterator[Violati
 
 
 def _messages(tx: Tx) -> Iterator[Violation]:
-    """Yield the tickets that have more or fewer messages of an instant than events."""
+    """Yield the tickets whose messages and events of the same time differ in number."""
     events, one, zero = audit_events.c, literal(1), literal(0)
     is_message = (events.object_type == "ticket") & events.action.in_(MESSAGES)
     rows = union_all(

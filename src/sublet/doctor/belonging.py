@@ -1,6 +1,6 @@
-"""Check that rows that refer to each other are of the same user, and that the rows they refer to exist.
+"""Check that a row and the rows that it refers to exist, and belong to the same user.
 
-A name's rows from before a transfer are of its former user.
+Rows from before the transfer of a name belong to its former user.
 """
 
 import re
@@ -25,14 +25,14 @@ _OF_A_TICKET = re.compile(r"ticket:(?:T-)?([0-9]+)(?::.*)?")
 
 
 def check_belonging(tx: Tx) -> Iterator[Violation]:
-    """Yield every row that refers to a row of another user, or to a missing row."""
+    """Yield the rows that refer to a row of another user, or to a missing row."""
     query = select(tokens.c.id, tokens.c.user_id).where(tokens.c.user_id.not_in(select(users.c.id)))
-    sentence = "it belongs to the user {user_id}, who doesn't exist"
+    sentence = "its user {user_id} doesn't exist"
     yield from broken(tx, "rows_belong_together", "token", query, sentence)
     query = select(users.c.id, users.c.organization_id).where(
         users.c.organization_id.not_in(select(organizations.c.id))
     )
-    sentence = "it is in the organization {organization_id}, which doesn't exist"
+    sentence = "the user's organization {organization_id} doesn't exist"
     yield from broken(tx, "rows_belong_together", "user", query, sentence)
     yield from _foreign_transfers(tx)
     yield from _foreign_tickets(tx)
@@ -58,7 +58,7 @@ def _foreign_transfers(tx: Tx) -> Iterator[Violation]:
             )
         )
     )
-    sentence = "it is for the subdomain {subdomain_id}, which is another user's or has another name"
+    sentence = "its subdomain {subdomain_id} belongs to another user, or has another name"
     yield from broken(tx, "rows_belong_together", "transfer", query, sentence)
 
 
@@ -72,12 +72,12 @@ def _foreign_tickets(tx: Tx) -> Iterator[Violation]:
             & ~was_transferred(tickets.c.subdomain_id, tickets.c.user_id)
         )
     )
-    sentence = "it is about the subdomain {subdomain_id}, which isn't its user's"
+    sentence = "its subdomain {subdomain_id} doesn't belong to its user"
     yield from broken(tx, "rows_belong_together", "ticket", query, sentence)
 
 
 def _transfers_without_name(tx: Tx) -> Iterator[Violation]:
-    """Yield the pending transfers of names that their sender can't give, and accepted ones after which the receiver never held the name."""
+    """Yield pending transfers of names that the sender can't give, and accepted transfers of names that were never moved."""
     columns, names = name_transfers.c, subdomains.c
     of_name = select(columns.id, columns.subdomain_id, names.fqdn).join_from(
         name_transfers, subdomains, names.id == columns.subdomain_id
@@ -95,7 +95,7 @@ def _transfers_without_name(tx: Tx) -> Iterator[Violation]:
 
 
 def _misdirected_mails(tx: Tx) -> Iterator[Violation]:
-    """Yield the mails about a ticket, by their reference, that go to another user than the ticket's."""
+    """Yield the mails about a ticket, by their reference, whose receiver is not the user of the ticket."""
     query = (
         select(mails.c.id, mails.c.user_id, mails.c.reference)
         .where(mails.c.reference.like("ticket:%"))
@@ -116,10 +116,10 @@ def _misdirected_mails(tx: Tx) -> Iterator[Violation]:
 
 
 def _foreign_outcomes(tx: Tx) -> Iterator[Violation]:
-    """Yield the users of an `Idempotency-Key` whose stored outcome is nothing of theirs, nor the user.
+    """Yield the users of an `Idempotency-Key` whose stored outcome doesn't belong to them.
 
-    It may be a subdomain, ticket, token or transfer of the user or of an organization that the user had a token for; an organization or
-    invitation that the user made; or a passkey, which may be removed by now, though its event stays. The key doesn't store which it is, so any will do.
+    The outcome may be the user; a subdomain, ticket, token or transfer of the user or of an organization that the user had a token for; an
+    organization or invitation that the user created; or a passkey, whose event stays after its removal. The key doesn't store the kind.
     """
     keys = idempotency_keys.c
     outcome_id = keys.outcome["id"].as_integer()
@@ -157,5 +157,5 @@ def _foreign_outcomes(tx: Tx) -> Iterator[Violation]:
         was_transferred(outcome_id, keys.user_id),
     )
     query = select(keys.user_id.label("id"), keys.key).where(keys.outcome.is_(None) | ~has_user | ~own)
-    sentence = "the outcome stored under the key {key} isn't its user's"
+    sentence = "the outcome stored for the key {key} doesn't belong to its user"
     yield from broken(tx, "rows_belong_together", "user", query, sentence)

@@ -1,4 +1,4 @@
-"""All checks: of what is stored, and of what should be running."""
+"""All checks: of the stored data, and of the running parts."""
 
 from collections.abc import Callable, Iterable
 from functools import partial
@@ -23,7 +23,7 @@ _UNREADABLE = (ArithmeticError, AttributeError, LookupError, TypeError, ValueErr
 
 
 def check_all(tx: Tx, *, free_quota: int) -> list[Violation]:
-    """Return every broken invariant of the stored data. `free_quota` is the setting, in names."""
+    """Return the broken invariants of the stored data. `free_quota` is the setting, in names."""
     return [
         *_run(tx, "rows", check_rows),
         *_run(tx, "audit", check_audit),
@@ -38,13 +38,13 @@ def check_all(tx: Tx, *, free_quota: int) -> list[Violation]:
 
 
 def check_copy(tx: Tx, *, free_quota: int) -> list[Violation]:
-    """Return every broken invariant of a copy, as of its newest change: nothing that waits there is late."""
+    """Return the broken invariants of a copy, at the time of its newest change, so that nothing is late."""
     newest = audit.newest_at(tx)
     return check_all(Tx(tx.connection, min(tx.now, newest or tx.now)), free_quota=free_quota)
 
 
 def check_running(tx: Tx) -> list[Violation]:
-    """Return what is late or stopped. Don't call this for a registry without a worker, such as a copy."""
+    """Return the parts that are late or stopped. Don't call this for a registry without a worker, for example a copy."""
     return [
         *_run(tx, "sweep", check_sweep),
         *_run(tx, "mail", check_mail),
@@ -53,11 +53,11 @@ def check_running(tx: Tx) -> list[Violation]:
 
 
 def _run(tx: Tx, name: str, check: Callable[[Tx], Iterable[Violation]]) -> list[Violation]:
-    """Return what a check finds. A row that it can't read ends it, and is a violation too."""
+    """Return the results of a check. A row that it can't read ends it, and is a violation, too."""
     found: list[Violation] = []
     try:
         found.extend(check(tx))
     except _UNREADABLE as error:
-        sentence = f"it ended early at a row that it can't read ({type(error).__name__}: {error})"
+        sentence = f"it ended at a row that it can't read ({type(error).__name__}: {error})"
         found.append(Violation("rows_are_readable", "check", name, sentence))
     return found

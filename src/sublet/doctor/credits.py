@@ -19,7 +19,7 @@ from sublet.subdomains.store import subdomains, terms
 
 
 def check_credits(tx: Tx) -> list[Violation]:
-    """Return every broken invariant of the ledger, charges, coupons and packages."""
+    """Return the broken invariants of the ledger, charges, coupons and packages."""
     return [
         *_balances(tx),
         *_histories(tx),
@@ -67,7 +67,7 @@ def _sums(column: str) -> Subquery:
 
 
 def _histories(tx: Tx) -> Iterator[Violation]:
-    """Yield the transfers whose `balance_after` isn't the sum of their user's transfers up to there."""
+    """Yield the transfers whose `balance_after` isn't the sum of their user's transfers so far."""
     signed = case((ledger_accounts.c.user_id.is_not(None), transfers.c.credits), else_=-transfers.c.credits)
     history = (
         select(
@@ -79,12 +79,12 @@ def _histories(tx: Tx) -> Iterator[Violation]:
         .subquery()
     )
     query = select(history).where(history.c.balance_after != history.c.balance)
-    sentence = "balance_after is {balance_after}, the transfers up to there sum to {balance}"
+    sentence = "balance_after is {balance_after}, the transfers so far sum to {balance}"
     yield from broken(tx, "history_is_whole", "transfer", query, sentence)
 
 
 def _transfers(tx: Tx) -> Iterator[Violation]:
-    """Yield the transfers that the rules in `credits/ledger.py` refuse, each judged alone."""
+    """Yield the transfers that a rule in `credits/ledger.py` refuses."""
     debit, credit = ledger_accounts.alias("debit"), ledger_accounts.alias("credit")
     of_accounts = {
         "debit_kind": debit.c.kind,
@@ -137,7 +137,7 @@ def _packages(tx: Tx) -> Iterator[Violation]:
 
 
 def _charges(tx: Tx) -> Iterator[Violation]:
-    """Yield the charges without a term, or whose term has another price, name, instant or reference."""
+    """Yield the charges without a term, or whose term has another price, name, time or reference."""
     query = (
         select(
             *(transfers.c[name] for name in ("id", "credits", "subdomain_id", "created_at", "reference")),
@@ -161,13 +161,13 @@ def _charges(tx: Tx) -> Iterator[Violation]:
                 f"its term says {row.term_charged_credits} for {row.term_subdomain_id}"
             )
         elif row.reference != charge_reference(row.term_action, row.term_subdomain_id, row.term_starts_at):
-            problem = f"its reference {row.reference} isn't that of its term"
+            problem = f"its reference {row.reference} isn't the reference of its term"
         if problem is not None:
             yield Violation("charge_has_its_term", "transfer", row.id, problem)
 
 
 def _unpaid_terms(tx: Tx) -> Iterator[Violation]:
-    """Yield the terms with a price but without a charge of their own."""
+    """Yield the terms with a price but without a charge, or with a shared charge."""
     is_free = (terms.c.charged_credits == 0) & terms.c.transfer_id.is_(None)
     query = (
         select(terms.c.id, terms.c.charged_credits, func.coalesce(transfers.c.kind, "nothing").label("kind"))
@@ -211,9 +211,9 @@ def _coupon_counts(tx: Tx) -> Iterator[Violation]:
 
 
 def _discounts(tx: Tx) -> Iterator[Violation]:
-    """Yield the uses with another discount than their coupon gives.
+    """Yield the uses whose discount isn't the discount of their coupon.
 
-    The list price of that day isn't stored; it is the sum of charge and discount.
+    The list price is not stored. It is the sum of charge and discount.
     """
     columns = [coupons.c[name] for name in Coupon.__slots__]
     query = (
@@ -237,7 +237,7 @@ def _discounts(tx: Tx) -> Iterator[Violation]:
 
 
 def check_coupon_uses(tx: Tx) -> Iterator[Violation]:
-    """Yield the uses of coupons without a term of their name and user, or whose coupon isn't for that term."""
+    """Yield the uses of coupons without a term of their name and user, or whose coupon isn't valid for the term."""
     paid_together = (coupon_uses.c.transfer_id == terms.c.transfer_id) | (
         coupon_uses.c.transfer_id.is_(None) & terms.c.transfer_id.is_(None)
     )
@@ -267,7 +267,7 @@ def check_coupon_uses(tx: Tx) -> Iterator[Violation]:
         .execution_options(**STREAMED)
     )
     for use_id, found in groupby(tx.connection.execute(query), key=lambda row: row[0]):
-        # There are several if two free terms were added at one instant.
+        # There are several terms if two free terms were added at the same time.
         of_terms = [(term_id, own, all(fitting)) for _, term_id, own, *fitting in found]
         term_id, own, _ = of_terms[0]
         if not own:

@@ -1,4 +1,4 @@
-"""Check the lives of names: their rows, events and terms are replayed together, and every milestone is a fact."""
+"""Check the lives of names by replaying their rows, events and terms together, and check that each milestone is a fact."""
 
 from collections.abc import Iterator
 from typing import Any, Generic, TypeVar
@@ -19,15 +19,15 @@ T = TypeVar("T")
 OF_A_TERM = ("renewal_opens", "expires_in_30_days", "expires_in_7_days", "expires_in_1_day", "expired")
 """The milestones about the end of a term."""
 SWEPT = {"subdomain.trash": "trashed", "subdomain.purge": "purged", "subdomain.release": "released"}
-"""The milestone of each of the sweep's actions. The operator's actions have no milestone."""
+"""The milestones of the sweep's actions. The operator's actions have no milestones."""
 _PUBLISHER = ("subdomain.publish", "subdomain.publish_failed", "subdomain.hand_over")
-"""The publisher's events. They are most of the audit, and change nothing in a life."""
+"""The publisher's events, which are most of the audit. They change nothing in a life."""
 _FACTS = tuple(name for name in Facts.__slots__ if name != "delegation")
 _TERM = tuple(PastTerm.__slots__)
 
 
 def check_lives(tx: Tx) -> Iterator[Violation]:
-    """Yield what is wrong with the life of each name. Only one name at a time is in memory."""
+    """Yield the contradictions in the life of each name. Only one name at a time is in memory."""
     events = StreamById(_stream_events(tx))
     terms_ = StreamById(_stream_terms(tx))
     for subdomain_id, facts in _stream_facts(tx):
@@ -40,7 +40,7 @@ def check_lives(tx: Tx) -> Iterator[Violation]:
 
 def _without_row(events: "StreamById[Event]") -> Iterator[Violation]:
     for subdomain_id in events.unmatched_ids:
-        sentence = "the audit has events of it, but its row is gone"
+        sentence = "the audit has events for it, but its row is missing"
         yield Violation("rows_stay", "subdomain", subdomain_id, sentence)
     events.unmatched_ids.clear()
 
@@ -57,7 +57,7 @@ class StreamById(Generic[T]):
         self.unmatched_ids: list[int] = []
 
     def take(self, subdomain_id: int | None) -> list[T]:
-        """Return the items of the next subdomain; with None read the rest of the stream."""
+        """Return the items of the next id. With None, read the stream to its end."""
         taken: list[T] = []
         while self._next is not None and (subdomain_id is None or self._next[0] <= subdomain_id):
             owner_id, item = self._next
@@ -103,7 +103,7 @@ def _stream_terms(tx: Tx) -> Iterator[tuple[int, PastTerm]]:
 
 
 def check_milestones(tx: Tx) -> Iterator[Violation]:
-    """Yield every broken invariant of the milestones and their mails."""
+    """Yield the broken invariants of the milestones and their mails."""
     yield from _invented(tx)
     yield from _missing(tx)
     yield from _wrong_mails(tx)
@@ -111,7 +111,7 @@ def check_milestones(tx: Tx) -> Iterator[Violation]:
 
 
 def _invented(tx: Tx) -> Iterator[Violation]:
-    """Yield the milestones without a term, event or fact of their name that they are about."""
+    """Yield the milestones without a matching term, event or date of their name."""
     kind, about, at = milestones.c.kind, milestones.c.about, milestones.c.created_at
     this = tuple_(milestones.c.subdomain_id, about)
     its_terms = terms.c.subdomain_id == milestones.c.subdomain_id
@@ -130,12 +130,12 @@ def _invented(tx: Tx) -> Iterator[Violation]:
         .select_from(milestones.outerjoin(subdomains, subdomains.c.id == milestones.c.subdomain_id))
         .where(subdomains.c.id.is_(None) | ~func.coalesce(is_fact, False))
     )
-    sentence = "{kind} about {about} never happened to the subdomain {subdomain_id}"
+    sentence = "the subdomain {subdomain_id} has no term, event or date for {kind} at {about}"
     yield from broken(tx, "milestones_are_facts", "milestone", query, sentence)
 
 
 def _missing(tx: Tx) -> Iterator[Violation]:
-    """Yield the names to which the sweep did something without a milestone."""
+    """Yield the names with an action of the sweep that has no milestone."""
     events = audit_events.c
     for action, kind in SWEPT.items():
         reached = select(milestones.c.subdomain_id, milestones.c.created_at).where(milestones.c.kind == kind)
@@ -168,14 +168,14 @@ def _wrong_mails(tx: Tx) -> Iterator[Violation]:
     foreign = query.where(
         (mails.c.user_id != subdomains.c.user_id) & ~was_transferred(subdomains.c.id, mails.c.user_id)
     )
-    sentence = "its mail {mail_id} goes to another user than its name's"
+    sentence = "its mail {mail_id} goes to another user than the holder of the name"
     yield from broken(tx, "rows_belong_together", "milestone", foreign, sentence)
     apart = query.where(mails.c.id.is_(None) | (mails.c.created_at != milestones.c.created_at))
-    sentence = "its mail was not put into the outbox at the same instant"
+    sentence = "its mail was not added to the outbox at the same time"
     yield from broken(tx, "mails_are_told_once", "milestone", apart, sentence)
 
 
 def _repeated_mails(tx: Tx) -> Iterator[Violation]:
     for column, object_type in ((mails.c.reference, "mail"), (milestones.c.mail_id, "milestone")):
-        sentence = f"an earlier {object_type} has {{value}} too"
+        sentence = f"an earlier {object_type} has {{value}}, too"
         yield from broken(tx, "mails_are_told_once", object_type, repeated(column), sentence)

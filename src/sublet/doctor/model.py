@@ -1,4 +1,4 @@
-"""What the doctor reports: broken invariants, and notices."""
+"""The results of the doctor: broken invariants, and notices."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -12,12 +12,12 @@ from sublet.db import Tx
 from sublet.schema import STREAMED
 
 CLOCKS_APART = timedelta(minutes=1)
-"""How far the clocks of two hosts of one registry may differ."""
+"""The maximum difference between the clocks of two hosts of a registry."""
 
 
 @dataclass(frozen=True, slots=True)
 class Violation:
-    """A broken invariant: its name, the object that breaks it, and a sentence that says what is wrong."""
+    """A broken invariant: its name, the object that breaks it, and a sentence about the problem."""
 
     invariant: str
     object_type: str
@@ -30,7 +30,7 @@ class Violation:
 
 @dataclass(frozen=True, slots=True)
 class Notice:
-    """Something that the operator should know though no invariant is broken."""
+    """A fact that the operator should know, although no invariant is broken."""
 
     notice: str
     object_type: str
@@ -39,7 +39,7 @@ class Notice:
 
 
 def was_transferred(subdomain_id: ColumnElement[int], user_id: ColumnElement[int]) -> ColumnElement[bool]:
-    """True if the name was transferred from the user, who keeps what belongs to the time before."""
+    """True if the name was transferred from the user, who keeps rows from before the transfer."""
     events = audit_events.alias()
     return exists().where(
         (events.c.object_type == "subdomain")
@@ -50,7 +50,7 @@ def was_transferred(subdomain_id: ColumnElement[int], user_id: ColumnElement[int
 
 
 def repeated(column: Column[Any]) -> Select[Any]:
-    """Return the query for the rows whose value in this column an earlier row has."""
+    """Return a query of the rows whose value in this column is in an earlier row, too."""
     first = select(column.label("value"), func.min(column.table.c.id).label("id")).group_by(column)
     several = first.where(column.is_not(None)).having(func.count() > 1).subquery()
     query = select(column.table.c.id, column.label("value")).join(several, several.c.value == column)
@@ -62,7 +62,7 @@ def broken(
 ) -> Iterator[Violation]:
     """Yield a violation for each row of a query.
 
-    The row's column `id` is the object's id. `sentence` is a template that names columns of the row in braces.
+    The column `id` is the object's id. `sentence` is a template with columns of the row in braces.
     """
     for row in tx.connection.execute(query.execution_options(**STREAMED)).mappings():
         yield Violation(invariant, object_type, row["id"], sentence.format_map(row))

@@ -27,7 +27,7 @@ WAITING_MAX = timedelta(minutes=5)
 
 
 def check_names(tx: Tx, *, free_quota: int) -> Iterator[Violation]:
-    """Yield every broken invariant of the names. `free_quota` is the setting, in names."""
+    """Yield the broken invariants of names. `free_quota` is the setting, in names."""
     yield from _held_twice(tx)
     yield from _terms(tx)
     yield from _held_with_user(tx)
@@ -42,14 +42,14 @@ def check_names(tx: Tx, *, free_quota: int) -> Iterator[Violation]:
 
 
 def stream_all(tx: Tx) -> Iterator[Subdomain]:
-    """Yield all subdomains, released ones too, in the order of their ids."""
+    """Yield all subdomains, also released ones, in the order of their ids."""
     return stream(tx, select_subdomains().order_by(subdomains.c.id))
 
 
 def _held_twice(tx: Tx) -> Iterator[Violation]:
-    """Yield the names with several unreleased rows, and those registered before the former row was released.
+    """Yield names with several unreleased rows, and rows that were registered before the former row was released.
 
-    The order of the events tells that, since the clocks of two hosts may differ.
+    The order of events shows this, because the clocks of two hosts may differ.
     """
     query = (
         select(subdomains.c.fqdn.label("id"))
@@ -57,7 +57,7 @@ def _held_twice(tx: Tx) -> Iterator[Violation]:
         .group_by(subdomains.c.fqdn)
         .having(func.count() > 1)
     )
-    yield from broken(tx, "one_row_a_name", "subdomain", query, "more than one row holds the name")
+    yield from broken(tx, "one_row_a_name", "subdomain", query, "several rows hold the name")
     former_id = func.lag(subdomains.c.id).over(partition_by=subdomains.c.fqdn, order_by=subdomains.c.id)
     rows = select(subdomains.c.id, former_id.label("former_id")).subquery()
     registered, released = _first_events("subdomain.register"), _first_events("subdomain.release")
@@ -82,9 +82,9 @@ def _first_events(action: str) -> Subquery:
 
 
 def _terms(tx: Tx) -> Iterator[Violation]:
-    """Yield the names whose terms leave a gap, overlap, or don't end at the expiry.
+    """Yield the names whose terms have a gap, overlap, or don't end at the expiry.
 
-    A term may start later than the former one ended if the name was renewed after it lapsed.
+    A gap is correct if the name was renewed after it lapsed.
     """
     last_end = func.lag(terms.c.ends_at).over(partition_by=terms.c.subdomain_id, order_by=terms.c.starts_at)
     following = select(
@@ -140,12 +140,12 @@ def _skeletons(tx: Tx) -> Iterator[Violation]:
     )
     for subdomain_id, label, stored in tx.connection.execute(query.execution_options(**STREAMED)):
         if stored != stored_skeleton(label):
-            sentence = "the skeleton of its label is wrong: a name that looks like it could be registered"
+            sentence = "the skeleton of its label is wrong, so a name that looks alike could be registered"
             yield Violation("skeleton_is_current", "subdomain", subdomain_id, sentence)
 
 
 def _over_quota(tx: Tx, free_quota: int) -> Iterator[Violation]:
-    """Yield the users with more free names than their quota, without those from the operator. The operator may have lowered the quota."""
+    """Yield the users with more free names than their quota. Names from the operator don't count. The operator may have lowered the quota."""
     events = audit_events.c
     was_moved = exists().where(
         (events.object_type == "subdomain")
@@ -194,7 +194,7 @@ def _waiting(tx: Tx) -> Iterator[Violation]:
 
 
 def _problems(subdomain: Subdomain, hosts: list[str]) -> Iterator[tuple[str, str]]:
-    """Yield invariants that a row breaks alone, each with a sentence. `hosts` are its nameservers in the index."""
+    """Yield the invariants that a single row breaks, each with a sentence. `hosts` are its nameservers in the index."""
     delegation = subdomain.delegation
     checked, errors = check_delegation(
         subdomain.fqdn,
@@ -220,5 +220,5 @@ def _problems(subdomain: Subdomain, hosts: list[str]) -> Iterator[tuple[str, str
     if set(hosts) != set(host_keys(subdomain.fqdn, delegation)):
         yield (
             "nameservers_are_indexed",
-            "the index has other nameservers than the name: a name that it depends on could be released",
+            "the index has other nameservers than the name, so a name that it needs could be released",
         )

@@ -1,4 +1,4 @@
-"""List notices: names whose nameservers lie below a name that is in the trash or not registered; zones without a delegation."""
+"""List notices: names with nameservers below a name that is in the trash or not registered, and zones without a delegation."""
 
 from collections.abc import Iterator
 
@@ -36,7 +36,7 @@ def _notices_below(tx: Tx, domain: str, platform_domains: dict[str, PlatformDoma
         host = owner_key(key)
         above = next(each for each in (host, *ancestors(host)) if each in platform_domains)
         if above != domain:
-            continue  # that platform domain has its own turn
+            continue  # another call covers that platform domain
         name = ".".join(host.split(".")[-domain.count(".") - 2 :])
         if name != last:  # hosts are ordered by the name above them
             last, place = name, place_of(tx, host, platform_domains[domain])
@@ -48,5 +48,5 @@ def _notices_below(tx: Tx, domain: str, platform_domains: dict[str, PlatformDoma
             sentence = f"{fqdn} uses {host}, which is removed when {name} is {until}"
             yield Notice("nameserver_in_trash", "subdomain", subdomain_id, sentence)
         elif not place.is_held:
-            sentence = f"{fqdn} uses {host}, and {name} is not registered; other users can't register {name} meanwhile"
+            sentence = f"{fqdn} uses {host}, but {name} is not registered. Other users can't register {name} meanwhile"
             yield Notice("nameserver_unregistered", "subdomain", subdomain_id, sentence)

@@ -1,4 +1,4 @@
-"""Check that every stored value has the type of its column. PostgreSQL guarantees that; SQLite stores any value in any column."""
+"""Check that stored values have the types of their columns. PostgreSQL ensures this; SQLite stores any value in any column."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -28,9 +28,9 @@ _INSTANT = f"{_DIGIT * 4}-{_DIGIT * 2}-{_DIGIT * 2}T{_DIGIT * 2}:[0-5]{_DIGIT}:[
 
 
 def check_rows(tx: Tx) -> Iterator[Violation]:
-    """Yield the rows with a value that can't be read: text in a column of numbers, an invalid JSON value, a date that doesn't exist.
+    """Yield the rows with a value of a wrong type: text in a column of numbers, invalid JSON, a date that doesn't exist.
 
-    Not checked: whether text is valid UTF-8, and what a JSON value contains.
+    Not checked: that text is valid UTF-8, and the content of JSON values.
     """
     if tx.connection.dialect.name != "sqlite":
         return
@@ -57,7 +57,7 @@ def _is_malformed(column: Column[Any]) -> ColumnElement[bool]:
     if isinstance(column.type, Instant):
         written = type_coerce(column, String)
         day = func.substr(written, 1, 10)
-        # The calculation turns the 31st of February into a day in March.
+        # The calculation turns 31 February into a day in March.
         is_day = func.coalesce(func.date(day, "+0 days"), "") == day
         is_hour = func.substr(written, 12, 2) < "24"
         is_whole = written.bool_op("GLOB")(_INSTANT) & is_day & is_hour & (written >= "0001")

@@ -1,4 +1,4 @@
-"""Check what should be running: the sweep, the mailer, and the watch over zones on primaries."""
+"""Check the running parts: the sweep, the mailer, and the checks of zones on primaries."""
 
 from collections.abc import Iterator
 from datetime import datetime, timedelta
@@ -26,11 +26,11 @@ LATE_MAX = timedelta(minutes=5)
 MAIL_WAITING_MAX = timedelta(days=1)
 _EXPIRING = ((mailed_codes, "code", KEPT_FOR), (sessions, "session", timedelta()))
 UNSEEN_MAX = timedelta(minutes=10)
-"""How long the worker may leave a zone on a primary unwatched."""
+"""The maximum age of `ZoneState.seen_at`, the last answer of a primary."""
 
 
 def check_sweep(tx: Tx) -> list[Violation]:
-    """Return whether the sweep is stopped or late, the names with wrong dates, and tables with rows that it should have deleted."""
+    """Return names with wrong dates, a stopped or late sweep, and tables with rows that it should have deleted."""
     return [*_wrong_dates(tx), *_stopped_or_late(tx)]
 
 
@@ -49,7 +49,7 @@ def _stopped_or_late(tx: Tx) -> Iterator[Violation]:
     )
     count, first = tx.connection.execute(query).one()
     if count:
-        sentence = f"{counted(count, 'name')} wait for the sweep, this is the first; is the worker running?"
+        sentence = f"{counted(count, 'name')} wait for the sweep, this one first. Is the worker running?"
         yield Violation("sweep_is_in_time", "subdomain", first, sentence)
     for table, name, kept_for in _EXPIRING:
         late = select(func.count(), func.min(table.c.expires_at)).where(
@@ -57,14 +57,14 @@ def _stopped_or_late(tx: Tx) -> Iterator[Violation]:
         )
         count, expired_at = tx.connection.execute(late).one()
         if count:
-            sentence = f"{counted(count, name)} expired, the first at {expired_at:%Y-%m-%d %H:%M} UTC, and are still there"
+            sentence = f"{counted(count, name)} expired and were not deleted, the first at {expired_at:%Y-%m-%d %H:%M} UTC"
             yield Violation("expired_is_deleted", "table", table.name, sentence)
 
 
 def _wrong_dates(tx: Tx) -> Iterator[Violation]:
-    """Yield the names that the sweep would look at too late, or take at another time than the rules say.
+    """Yield the names whose stored dates differ from the rules, so that the sweep would be late, or take a name at a wrong time.
 
-    Names that the sweep has yet to redate, after a change of days, are left out.
+    Names that the sweep must still redate after a change of days are left out.
     """
     for subdomain, stored in zip(stream_all(tx), _stream_dates(tx), strict=True):
         due_at, loss_at, is_redated = stored
@@ -75,10 +75,7 @@ def _wrong_dates(tx: Tx) -> Iterator[Violation]:
             right.due_at is not None and right.due_at > tx.now and (due_at is None or due_at > right.due_at)
         )
         if is_late or (right.loss_at is not None and loss_at != right.loss_at):
-            sentence = (
-                f"the sweep would look at it at {due_at} and take it at {loss_at}; "
-                f"by the rules that is {right.due_at} and {right.loss_at}"
-            )
+            sentence = f"its stored dates are {due_at} (due) and {loss_at} (loss); by the rules they are {right.due_at} and {right.loss_at}"
             yield Violation("dates_are_reckoned", "subdomain", subdomain.id, sentence)
 
 
@@ -92,9 +89,9 @@ def _stream_dates(tx: Tx) -> Iterator[tuple[datetime | None, datetime | None, bo
 
 
 def check_mail(tx: Tx) -> list[Violation]:
-    """Return the mails that wait for longer than a day, and those of the future.
+    """Return the mails that have waited for more than a day, or have a time in the future.
 
-    A mail that was given up breaks no invariant; `sublet mail list` shows it.
+    A mail that was given up breaks no invariant. `sublet mail list` shows it.
     """
     error = func.coalesce(mails.c.error, "is the service running?").label("error")
     late = select(mails.c.id, mails.c.reference, error).where(
@@ -103,7 +100,7 @@ def check_mail(tx: Tx) -> list[Violation]:
     future = select(mails.c.id, mails.c.reference, mails.c.created_at).where(
         mails.c.created_at > tx.now + CLOCKS_APART
     )
-    is_future = "{reference} is of {created_at:%Y-%m-%d %H:%M} UTC, in the future"
+    is_future = "the time of {reference} is in the future: {created_at:%Y-%m-%d %H:%M} UTC"
     return [
         *broken(tx, "no_mail_waits", "mail", late, "{reference} waits to be sent: {error}"),
         *broken(tx, "mail_is_past", "mail", future, is_future),
@@ -111,7 +108,7 @@ def check_mail(tx: Tx) -> list[Violation]:
 
 
 def check_watch(tx: Tx) -> Iterator[Violation]:
-    """Yield the zones on primaries that the worker doesn't watch, or whose repair waits for the operator."""
+    """Yield the zones on primaries that no worker checks, or whose repair waits for the operator."""
     states = zone_state_store.list_zone_states(tx)
     for platform_domain_id, domain, primary in zone_state_store.list_zones_on_primaries(tx):
         state = states.get(platform_domain_id, ZoneState(platform_domain_id))
@@ -120,7 +117,7 @@ def check_watch(tx: Tx) -> Iterator[Violation]:
             sentence = f"it can't be checked on {primary}: {meaning} ({state.watch_problem_detail})"
             yield Violation("zone_is_watched", "zone", domain, sentence)
         elif state.seen_at is None or state.seen_at < tx.now - UNSEEN_MAX:
-            yield Violation("zone_is_watched", "zone", domain, "no worker watches it; is one running?")
+            yield Violation("zone_is_watched", "zone", domain, "no worker checks it. Is a worker running?")
         if state.repair_stopped_at is not None:
             sentence = f"since {state.repair_stopped_at:%Y-%m-%d %H:%M} UTC: {state.repair_stopped_reason}"
             yield Violation("zone_is_repaired", "zone", domain, sentence)

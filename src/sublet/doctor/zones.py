@@ -1,4 +1,4 @@
-"""Check zones: on primaries by the last check, on the built-in name servers by their answers."""
+"""Check zones: on primaries by their last check, on the built-in name servers by a query."""
 
 import asyncio
 from collections.abc import Iterator, Sequence
@@ -13,7 +13,7 @@ from sublet.primaries.zone_serials import SerialQuestions
 from sublet.subdomains.view_zone import serial_of
 
 ASK_SECONDS = 2.0
-"""The timeout of a question to a built-in name server."""
+"""The timeout of a query to a built-in name server."""
 
 
 def check_zones(tx: Tx) -> Iterator[Violation]:
@@ -30,7 +30,7 @@ def check_zones(tx: Tx) -> Iterator[Violation]:
 
 
 async def ask_built_in_name_servers(db: Database, addresses: Sequence[tuple[str, int]]) -> list[Notice]:
-    """Return a notice for each zone that a built-in name server at `addresses` doesn't serve, or serves in an older state."""
+    """Return a notice for each zone that a built-in name server at `addresses` doesn't serve, or serves with an older serial."""
     serials = await db.read(_serials)
     questions = SerialQuestions(ASK_SECONDS)
     asked = [(address, zone, serial) for zone, serial in serials.items() for address in addresses]

@@ -286,7 +286,7 @@ def _check_scope(endpoint: Endpoint, registrant: Registrant) -> None:
         return
     if registrant.token is not None and scope not in registrant.token.scopes:
         raise InsufficientScope(
-            f"This token lacks the scope {scope}. Use a token that has it, or ask the operator for one.",
+            f"This token lacks the scope {scope}. Use a token or session that has it; see POST /tokens.",
             details={"required_scope": scope},
         )
     raise InsufficientRole(

@@ -4,7 +4,7 @@ import asyncio
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any, Generic, NamedTuple, TypeVar
 
 import msgspec
@@ -26,7 +26,7 @@ from sublet.http.observe import Metrics
 from sublet.http.settling import Settling
 from sublet.platform_domains.model import PlatformDomain
 from sublet.secret import Secret
-from sublet.subdomains.quota import default_quota
+from sublet.subdomains.quota import default_quota, withheld_modes
 
 BASE_PATH = "/api/v1"
 """`{base_url}` without scheme and host (spec, part 9: one single base path). All under it needs a token and is JSON."""
@@ -114,6 +114,10 @@ class Call(NamedTuple, Generic[BodyT, QueryT]):
     def default_free_quota(self) -> int:
         """Return the free quota of the holder if it has no own one."""
         return default_quota(self.context.settings, self.registrant.holder, self.context.db.now())
+
+    def withheld_modes(self) -> dict[str, datetime]:
+        """Return the modes in which the holder may not register names yet, and from when on each may be used."""
+        return withheld_modes(self.context.settings, self.registrant.holder, self.context.db.now())
 
 
 class Visit(NamedTuple, Generic[BodyT]):

@@ -387,6 +387,14 @@ ENDPOINTS: tuple[Endpoint, ...] = (
     _endpoint("GET", "/sessions", None, sessions.list_sessions, shapes.SessionsAnswer, needs_session=True),
     _endpoint(
         "DELETE",
+        "/sessions",
+        None,
+        sessions.end_other_sessions_,
+        shapes.EndedSessionsAnswer,
+        needs_session=True,
+    ),
+    _endpoint(
+        "DELETE",
         "/sessions/{id}",
         None,
         sessions.end_session_,

@@ -1,6 +1,7 @@
 """Handlers of the sessions and passkeys of the signed-in user (extensions; docs/spec-choices.md, "Signing in")."""
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from datetime import timedelta
 from itertools import islice
 from typing import Any
@@ -19,10 +20,17 @@ from sublet.http.session_cookie import CLEARED
 from sublet.ids import Position
 from sublet.sign_in import store
 from sublet.sign_in.add_passkey import add_passkey, offer_passkey
-from sublet.sign_in.end_session import CURRENT, end_session
+from sublet.sign_in.end_session import CURRENT, end_other_sessions, end_session
 from sublet.sign_in.model import Passkey
 from sublet.sign_in.recovery import start_recovery, stop_recovery
 from sublet.sign_in.remove_passkey import remove_passkey
+
+
+@dataclass(frozen=True, slots=True)
+class _Ended(Outcome):
+    """An outcome with the number of sessions that ended, which is not stored for a repeated request."""
+
+    ended: int | None = None
 
 
 async def list_sessions(call: Call[None, PageQuery]) -> Answer:
@@ -59,6 +67,20 @@ async def end_session_(call: Call[NoBody, None]) -> Answer:
     done = await write_once(call, 200, verb)
     cleared = {"set-cookie": CLEARED} if wanted in (CURRENT, str(current_id)) else {}
     return Answer(shapes.DoneAnswer(), done.headers | cleared, done.status)
+
+
+async def end_other_sessions_(call: Call[NoBody, None]) -> Answer:
+    """Sign out everywhere else.
+
+    Ends all sessions of the user but that of the request, from the next request on; `ended` is how many. Suspended users may do this too.
+    """
+
+    def verb(tx: Tx) -> Outcome:
+        return _Ended(call.registrant.user.id, ended=end_other_sessions(tx, call.actor()))
+
+    done = await write_once(call, 200, verb)
+    ended = done.outcome.ended if isinstance(done.outcome, _Ended) else None
+    return Answer(shapes.EndedSessionsAnswer(ended=ended), done.headers, done.status)
 
 
 async def list_passkeys(call: Call[None, None]) -> Answer:

@@ -263,6 +263,12 @@ class DoneAnswer(Success, kw_only=True, frozen=True):
     """It is done."""
 
 
+class EndedSessionsAnswer(Success, kw_only=True, frozen=True):
+    """How many sessions have ended; null in a repeated answer."""
+
+    ended: Count | None
+
+
 class OptionsAnswer(Success, kw_only=True, frozen=True):
     """What a browser needs for a passkey."""
 

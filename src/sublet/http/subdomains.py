@@ -216,6 +216,7 @@ async def register_(call: Call[RegisterBody, None]) -> Answer:
             call.actor(),
             command,
             free_quota=call.default_free_quota(),
+            withheld=call.withheld_modes(),
         )
     return await _registered(call, done, checked)
 
@@ -234,6 +235,7 @@ async def availability(call: Call[None, AvailabilityQuery]) -> Answer:
         Register(fqdn=query.fqdn, label=query.label, domain=query.domain),
         free_quota=call.default_free_quota(),
         may_spend=_may_spend(call),
+        withheld=call.withheld_modes(),
     )
     return Answer(shapes.AvailabilityAnswer(availability=availability_shape(found)))
 

@@ -1,4 +1,4 @@
-"""Compose the message (RFC 5322) of a mail. Each attempt sends the same message (pure; no SQL, no clock)."""
+"""Compose the message (RFC 5322) of a mail, the same at each attempt (rules)."""
 
 import hashlib
 from email.headerregistry import Address
@@ -15,13 +15,13 @@ _POLICY = SMTP.clone(cte_type="7bit")  # accepted by servers without 8BITMIME to
 
 
 def compose(mail: Mail, sender_name: str, sender: str) -> EmailMessage:
-    """Return the message of a mail as text and HTML, from a sender's name (which may be empty) and address.
+    """Return the message of a mail, with text and HTML. `sender_name` may be empty.
 
-    Date, Message-ID and everything else depend on the mail alone, so that a mail server can recognise a second copy. Line breaks
-    and control characters in header values become spaces, so that a user's text can't add a header.
+    Date, Message-ID and all other parts depend on the mail only, so that a mail server can recognise a second copy. Line breaks and
+    control characters in header values become spaces, so that a user's text can't add a header.
 
     Raises:
-        ValueError: the recipient is not an address that a header can have.
+        ValueError: the recipient is not an address.
     """
     message = EmailMessage(policy=_POLICY)
     message["From"] = Address(display_name=one_line(sender_name), addr_spec=sender)
@@ -30,17 +30,17 @@ def compose(mail: Mail, sender_name: str, sender: str) -> EmailMessage:
     message["Subject"] = one_line(mail.subject)[:SUBJECT_CHARACTERS_MAX]
     message["Date"] = format_datetime(mail.created_at)
     message["Message-ID"] = message_id(mail, sender.rpartition("@")[2])
-    message["Auto-Submitted"] = "auto-generated"  # RFC 3834, section 5: automatic responders don't answer it
+    message["Auto-Submitted"] = "auto-generated"  # RFC 3834, section 5: prevents automatic responses
     message.set_content(mail.text, charset="utf-8")
     message.add_alternative(html_of(message["Subject"], mail.text), subtype="html", charset="utf-8")
-    message.set_boundary(f"part.{_digest(mail)}")  # else it would be another one at each attempt
+    message.set_boundary(f"part.{_digest(mail)}")  # the default boundary is random
     return message
 
 
 def message_id(mail: Mail, domain: str) -> str:
-    """Return the Message-ID of a mail. It is the same at every attempt, and different for every other mail.
+    """Return the Message-ID of a mail. It is unique, and the same at every attempt.
 
-    The digest distinguishes mails with the same id in two registries, or before and after a restored backup.
+    The digest distinguishes mails with the same id in different registries, or before and after a restored backup.
     """
     return f"<mail.{mail.id}.{_digest(mail)}@{domain}>"
 
@@ -54,7 +54,7 @@ def envelope_address(address: str) -> str:
     """Return an address with its domain in A-labels, for servers without SMTPUTF8. The local part is unchanged.
 
     Raises:
-        ValueError: it is not an address.
+        ValueError: `address` is not an e-mail address.
     """
     local, at, domain = address.rpartition("@")
     if not at or not local or not address.isprintable():
@@ -66,5 +66,5 @@ def envelope_address(address: str) -> str:
 
 
 def one_line(text: str) -> str:
-    """Return a text as one line. Unprintable characters become spaces, and several spaces become one."""
+    """Return a text as one line. Unprintable characters become spaces, and several spaces become one space."""
     return " ".join("".join(char if char.isprintable() else " " for char in text).split())

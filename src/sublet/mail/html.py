@@ -1,4 +1,4 @@
-"""The HTML of a mail, made from its text (pure). Both say the same, so a mail has one source."""
+"""Convert the text of a mail to HTML (rules)."""
 
 import re
 from functools import cache
@@ -6,7 +6,7 @@ from functools import cache
 from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 
 WRAPPED_CHARACTERS_MIN = 60
-"""A line of at least this length goes on in the next one; a shorter one ends where the text ends it."""
+"""The minimum length of a line that is joined with the next line. The line break after a shorter line is kept."""
 _LINK = re.compile(r"https?://[!-~]+")
 
 
@@ -18,16 +18,16 @@ def _layout() -> Template:
 
 
 def html_of(subject: str, text: str) -> str:
-    """Return a text as an HTML document: its paragraphs, with their line breaks. It loads nothing.
+    """Return a text as an HTML document with its paragraphs and line breaks. The document loads no other files.
 
-    A paragraph that is one address of a page is a link. Everything else is shown as it is written.
+    A paragraph with nothing but a URL becomes a link. All other text is escaped.
     """
     paragraphs = [_lines(each) for each in re.split(r"\n\s*\n", text.strip())]
     return _layout().render(subject=subject, paragraphs=paragraphs, is_link=_is_link)
 
 
 def _lines(paragraph: str) -> list[str]:
-    """Return the lines of a paragraph, with those joined that only the width of the text divides."""
+    """Return the lines of a paragraph. Lines that were wrapped at the width of the text are joined."""
     lines: list[str] = []
     is_wrapped = False
     for line in paragraph.splitlines():

@@ -1,7 +1,7 @@
-"""The mailer: sends the outbox through a transport, at least once.
+"""Send the mails of the outbox through a transport, at least once.
 
-It claims a mail in one transaction, sends it outside any, and records the outcome in another. If the process dies before the record, the
-mail is sent again when the claim expires, with the same Message-ID: a second copy is possible, a lost mail is not.
+The mailer claims a mail in a transaction, sends it outside, and records the outcome in a second transaction. If the process dies before
+the second transaction, the mail is sent again after the claim expires, with the same Message-ID.
 """
 
 import asyncio
@@ -22,19 +22,19 @@ POLL_SECONDS = 1.0
 AWAY_PAUSE_MIN_SECONDS = 1.0
 AWAY_PAUSE_MAX_SECONDS = 60.0
 CONNECTION_MAILS_MAX = 100
-"""The most mails over one connection."""
+"""The maximum number of mails over a connection."""
 COUNT_SECONDS = 5.0
 """The maximum age of the numbers in the metrics."""
 FINISH_SECONDS = 10.0
-"""How long a mail may still take to be sent when the process stops."""
+"""The maximum time to finish a mail when the process stops."""
 log = structlog.get_logger()
 
 
 class Mailer:
     """Sends the mails of the outbox.
 
-    For the metrics: `outcomes` counts attempts by outcome ("sent", "logged", "failed", "given_up"); `outbox` is the last count of waiting
-    mails, and `oldest_seconds` the age of the oldest of them then.
+    For the metrics: `outcomes` is the number of attempts by outcome ("sent", "logged", "failed", "given_up"), `outbox` the last count of
+    waiting mails, and `oldest_seconds` the age of the oldest waiting mail at that count.
     """
 
     def __init__(self, db: Database, transport: Transport) -> None:
@@ -52,15 +52,15 @@ class Mailer:
 
         async def step() -> float:
             await self._count()
-            # Polls instead of waking at each commit: few commits add mail, and no mail is that urgent.
+            # Poll, because few commits add mail, and a second of delay doesn't matter.
             return 0.0 if await self.send_due() else POLL_SECONDS
 
         await repeat(step, "mailer_fault")
 
     async def send_due(self) -> bool:
-        """Send the mails that are due, one after the other; return True if any was tried.
+        """Send the mails that are due, one after the other. Return True if it tried to send a mail.
 
-        While the server is away, only one mail is tried after each pause, so that the others keep their short back-off.
+        While the server is away, only one mail is tried after each pause, so that the back-off of the other mails stays short.
         """
         tried = 0
         try:
@@ -73,7 +73,7 @@ class Mailer:
         return tried > 0
 
     async def _finish_one(self) -> bool:
-        """Claim, send and record one mail, and finish it within a limit even if cancelled; return True if there was one."""
+        """Claim, send and record a mail, within `FINISH_SECONDS` even if cancelled. Return False if no mail was due."""
         sending = asyncio.create_task(self._send_one())
         try:
             return await asyncio.shield(sending)
@@ -91,7 +91,7 @@ class Mailer:
         outcome = await self._record(mail, failure)
         self.outcomes[outcome] += 1
         if failure is not None:
-            # Without the sentence: servers repeat addresses in their replies.
+            # Don't log the sentence, because servers repeat addresses in their replies.
             log.warning(
                 "mail_failed",
                 mail_id=mail.id,
@@ -119,7 +119,7 @@ class Mailer:
         return None
 
     async def _record(self, mail: Mail, failure: Failure | None) -> str:
-        while True:  # an outcome that is not recorded sends the mail again
+        while True:  # without its outcome the mail would be sent again
             try:
                 return await self._db.write(record_delivery, mail, failure, delivers=self._transport.delivers)
             except Unavailable:

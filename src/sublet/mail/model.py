@@ -1,4 +1,4 @@
-"""The types of mail, and the rules for retrying a mail that failed (no SQL, no clock)."""
+"""The types of mail, and the rules for retries (no SQL, no clock)."""
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -6,10 +6,10 @@ from datetime import datetime, timedelta
 
 @dataclass(frozen=True, slots=True)
 class Mail:
-    """A mail to a user, or to an address that has none (`user_id` None), in plain text. It waits for `next_attempt_at`, or it was sent, only logged, or given up.
+    """A mail in plain text, to a user or to an address without a user (`user_id` None). One of `next_attempt_at`, `sent_at`, `logged_at` and `given_up_at` is set.
 
-    `reference` names the event that the mail is about, and is unique, so that no event is mailed twice. `attempts` counts the
-    attempts that began. `error` is the reason why the last one failed.
+    `reference` identifies the event of the mail and is unique, so that no event is mailed twice. `attempts` is the number of started
+    attempts. `error` is the reason if the last attempt failed.
     """
 
     id: int
@@ -38,7 +38,7 @@ class Mail:
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """The reason why a mail was not sent, as a sentence. `permanent` is true if the server refused it permanently (5xx)."""
+    """The reason why a mail was not sent, as a sentence. `permanent` is true if the server refused the mail permanently (5xx)."""
 
     sentence: str
     permanent: bool = False
@@ -46,26 +46,26 @@ class Failure:
 
 @dataclass(frozen=True, slots=True)
 class Outbox:
-    """The number of mails that wait, and when the oldest of them was enqueued."""
+    """The number of waiting mails, and the time at which the oldest was enqueued."""
 
     waiting: int
     oldest_at: datetime | None
 
 
 DELETION_NOTICE = "user.delete:"
-"""How the references of notices to deleted users begin. The address of such a mail is erased once it waits no longer."""
+"""The prefix of the references of notices to deleted users. The address of such a mail is erased after it was sent or given up."""
 LEASE = timedelta(minutes=5)
-"""How long a claim is valid. After it, another worker sends the mail: the one that claimed it has probably died."""
+"""The duration of a claim. Afterwards another worker sends the mail, because the worker with the claim has probably died."""
 BACK_OFF_MIN = timedelta(minutes=1)
 BACK_OFF_MAX = timedelta(hours=1)
 GIVEN_UP_AFTER = timedelta(days=3)
-"""The age from which a permanent refusal is final. Before that, the cause may be a misconfigured server."""
+"""The age of a mail from which a permanent refusal is final. Before, the cause may be a misconfigured server."""
 
 
 def back_off(attempts: int, jitter: float) -> timedelta:
-    """Return the pause after this many attempts (1 or more): it doubles from a minute up to an hour.
+    """Return the pause after a number of attempts (1 or more). It doubles from a minute up to an hour.
 
-    `jitter`, 0 to 1, shortens it by up to a half, so that mails that failed together are not retried together.
+    `jitter`, 0 to 1, shortens the pause by up to a half, so that mails that failed together are not retried together.
     """
     doublings = min(max(attempts - 1, 0), 10)
     whole = min(BACK_OFF_MAX, BACK_OFF_MIN * (1 << doublings))
@@ -73,8 +73,8 @@ def back_off(attempts: int, jitter: float) -> timedelta:
 
 
 def is_given_up(created_at: datetime, now: datetime, *, permanent: bool) -> bool:
-    """True if a mail that failed is not retried: it was refused permanently, three days or more after it was enqueued.
+    """True if a failed mail is not retried, because the server refused it permanently `GIVEN_UP_AFTER` or more after it was enqueued.
 
-    Other failures, such as an unreachable server or a wrong password, are retried without end.
+    Other failures, such as an unreachable server or a wrong password, are retried without limit.
     """
     return permanent and now - created_at >= GIVEN_UP_AFTER

@@ -16,12 +16,11 @@ from sublet.mail.model import DELETION_NOTICE, LEASE, Failure, Mail, back_off, i
 def enqueue(
     tx: Tx, user: User, *, reference: str, subject: str, text: str, recipient: str | None = None
 ) -> int:
-    """Add a mail to a holder, and return the mail's id. `recipient` is the address, by default the user's current one.
+    """Add a mail to a user or organization, and return the mail's id.
 
-    Without it, each owner of an organization gets a mail of its own; the id is that of the first.
-
-    Call it in the transaction of the event that the mail is about: the mail is sent if and only if that commits. `reference` must
-    be unique. Not checked: whether the user wants such mail.
+    `recipient` defaults to the user's current address. For an organization, the default is a mail to each owner, and the id of the first
+    mail is returned. Call this in the transaction of the event that the mail is about, so that the mail is sent if and only if the event is
+    committed. `reference` must be unique. Not checked: the user's reminders setting.
     """
     first_id = None
     for number, to in enumerate([recipient] if recipient else list_addresses(tx, user)):
@@ -39,16 +38,16 @@ def enqueue(
 
 
 def enqueue_to(tx: Tx, recipient: str, *, reference: str, subject: str, text: str) -> int:
-    """Add a mail to an address that may have no user, and return the mail's id; otherwise as `enqueue`."""
+    """Add a mail to an address that may have no user, and return the mail's id. `reference` is as in `enqueue`."""
     return store.insert_mail(
         tx, user_id=None, recipient=recipient, reference=reference, subject=subject, text=text
     )
 
 
 def claim(tx: Tx) -> Mail | None:
-    """Claim the mail that is due longest, and return it; None if none is due. Other workers leave it alone for `LEASE`.
+    """Claim and return the mail that has been due longest, or None. Other workers don't send it for the duration of `LEASE`.
 
-    Counts the attempt. Send the mail outside the transaction, then call `record_delivery`. If the worker dies before that, another
+    Increments `attempts`. Send the mail outside the transaction, then call `record_delivery`. If the worker dies before, another worker
     sends the mail again: delivery is at least once.
     """
     mail = store.lock_due(tx)
@@ -60,10 +59,10 @@ def claim(tx: Tx) -> Mail | None:
 
 
 def record_delivery(tx: Tx, mail: Mail, failure: Failure | None, *, delivers: bool = True) -> str:
-    """Record the outcome of an attempt to send a claimed mail, and return it: `sent`, `logged`, `failed` or `given_up`.
+    """Record and return the outcome of an attempt to send a claimed mail: `sent`, `logged`, `failed` or `given_up`.
 
-    `logged` means that the transport doesn't deliver. A failure is ignored if a newer attempt began or the operator asked for a retry.
-    Success is always recorded.
+    `logged` means that the transport doesn't deliver. A failure is not recorded if a newer attempt has started or the operator has asked for
+    a retry. Success is always recorded.
     """
     if failure is None:
         store.record_sent(tx, mail.id) if delivers else store.record_logged(tx, mail.id)
@@ -78,7 +77,7 @@ def record_delivery(tx: Tx, mail: Mail, failure: Failure | None, *, delivers: bo
 
 
 def _erase_notice(tx: Tx, mail: Mail) -> None:
-    """Erase the address in a notice to a deleted user, which nothing else in the registry has."""
+    """Erase the address in a notice to a deleted user. It is the last copy of the address in the registry."""
     if mail.reference.startswith(DELETION_NOTICE):
         store.erase_recipient(tx, mail.id)
 
@@ -88,7 +87,7 @@ def retry(tx: Tx, actor: Actor, mail_id: int) -> Mail:
 
     Raises, in this order:
         NotFound: there is no such mail.
-        Conflict: it was sent already.
+        Conflict: the mail was sent already.
     """
     mail = store.lock_mail(tx, mail_id)
     if mail is None:

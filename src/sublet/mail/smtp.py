@@ -1,7 +1,7 @@
 """Send mail through an SMTP server (RFC 5321), with the standard library's client on a thread.
 
-Each network operation has a time limit, and so has a whole mail. TLS certificates are verified against the system's authorities, or
-those in SSL_CERT_FILE.
+Each network operation and each whole mail has a time limit. TLS certificates are verified against the system's authorities, or against the
+authorities in SSL_CERT_FILE.
 """
 
 import asyncio
@@ -22,11 +22,11 @@ from sublet.mail.transport import NotSent, ServerAway
 from sublet.secret import Secret
 
 TIMEOUT_SECONDS = 20.0
-"""For each network operation."""
+"""The time limit of each network operation."""
 CONNECTING_MAX_SECONDS = 60.0
-"""For connecting: all addresses of the server, TLS and authentication together."""
+"""The time limit for connecting: all addresses of the server, TLS and authentication together."""
 SENDING_MAX_SECONDS = 90.0
-"""For a whole mail over an open connection. Together with CONNECTING_MAX_SECONDS it is well below the lease of a claim."""
+"""The time limit of a mail over an open connection. Together with CONNECTING_MAX_SECONDS it is well below `model.LEASE`."""
 REPLY_CHARACTERS_MAX = 300
 
 
@@ -35,7 +35,7 @@ log = structlog.get_logger()
 
 @dataclass(frozen=True, slots=True)
 class SmtpServer:
-    """The server and how to use it. `security` is starttls, tls or none. Without `username` there is no authentication."""
+    """The configuration of the SMTP server. `security` is starttls, tls or none. Without `username` there is no authentication."""
 
     host: str
     port: int
@@ -47,7 +47,7 @@ class SmtpServer:
 
 
 def smtp_server(settings: Settings) -> SmtpServer:
-    """Return the server that the settings name.
+    """Return the configuration of the SMTP server from the settings.
 
     Raises:
         SettingsError: the password file can't be read.
@@ -71,7 +71,7 @@ def smtp_server(settings: Settings) -> SmtpServer:
 
 
 class SmtpTransport:
-    """Sends mails over one connection, until `close`. The next mail opens a new one."""
+    """Sends mails over one connection until `close`. The next mail opens a new connection."""
 
     delivers = True
 
@@ -85,8 +85,8 @@ class SmtpTransport:
         """Send a mail. Returns when the server has accepted it.
 
         Raises:
-            ServerAway: no connection could be made, encrypted and authenticated as the settings say.
-            NotSent: the server refused the mail (permanent: with 5xx, for the recipient or the text), or stopped answering.
+            ServerAway: the connection, its encryption or the authentication failed.
+            NotSent: the server refused the mail, or stopped answering. Permanent if the server refused the recipient or the text with 5xx.
         """
         if self._client is None or self._client.sock is None:
             self._client = await self._connected()
@@ -104,7 +104,7 @@ class SmtpTransport:
         log.info("mail_sent", mail_id=mail.id, reference=mail.reference, attempts=mail.attempts)
 
     async def _connected(self) -> smtplib.SMTP:
-        # A name may have many addresses, each with its own timeout. A thread can't be stopped, so the next attempt waits for it.
+        # A host may have many addresses, each with a timeout. A thread can't be stopped, so the next attempt waits for the same thread.
         if self._connecting is None:
             self._connecting = asyncio.create_task(asyncio.to_thread(_connect, self._server))
         connecting = self._connecting
@@ -113,13 +113,13 @@ class SmtpTransport:
                 return await asyncio.shield(connecting)
         except TimeoutError:
             where = f"{self._server.host}:{self._server.port}"
-            raise ServerAway(f"The mail server {where} can't be used: it took too long.") from None
+            raise ServerAway(f"The mail server {where} can't be used: connecting took too long.") from None
         finally:
             if connecting.done():
                 self._connecting = None
 
     async def close(self) -> None:
-        """Quit the session. In the middle of a mail, or if cancelled, close the connection at once."""
+        """Quit the session. While a mail is being sent, or if cancelled, close the connection at once."""
         client, self._client = self._client, None
         if client is None:
             return
@@ -127,7 +127,7 @@ class SmtpTransport:
             self._sending = False
             _hang_up(client)
             return
-        # Shielded: if it were cancelled before its thread starts, QUIT would never be sent and the connection would stay open.
+        # Shielded, because a task cancelled before its thread starts would leave the connection open.
         leaving = asyncio.create_task(asyncio.to_thread(_quit, client))
         try:
             await asyncio.shield(leaving)
@@ -186,7 +186,7 @@ def _send(client: smtplib.SMTP, mail: Mail, server: SmtpServer) -> None:
         raise NotSent(
             f"The mail server refused the mail: {_describe(error)}", permanent=error.smtp_code >= 500
         ) from error
-    except smtplib.SMTPSenderRefused as error:  # a wrong setting, not an error in the mail
+    except smtplib.SMTPSenderRefused as error:  # not permanent: the cause is a setting, not the mail
         raise NotSent(f"The mail server refused the sender: {_describe(error)}") from error
     except (OSError, smtplib.SMTPException) as error:
         client.close()
@@ -201,7 +201,7 @@ def _quit(client: smtplib.SMTP) -> None:
 
 
 def _hang_up(client: smtplib.SMTP) -> None:
-    # Only shut down: the thread that waits on the socket closes it.
+    # Shut down only, because the thread that waits on the socket closes it.
     sock = client.sock
     if sock is not None:
         with contextlib.suppress(OSError):

@@ -1,4 +1,4 @@
-"""All SQL of the outbox."""
+"""The SQL of the outbox."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -61,7 +61,7 @@ def _mail(row: Sequence[Any] | None) -> Mail | None:
 def insert_mail(
     tx: Tx, *, user_id: int | None, recipient: str, reference: str, subject: str, text: str
 ) -> int:
-    """Add a mail that is due now, and return its id. The database keeps references unique."""
+    """Store a mail that is due now, and return its id. A unique constraint refuses a used reference."""
     row = {
         "user_id": user_id,
         "recipient": recipient,
@@ -79,7 +79,7 @@ def find_by_reference(tx: Tx, reference: str) -> Mail | None:
 
 
 def lock_mail(tx: Tx, mail_id: int) -> Mail | None:
-    """Return the mail with this id, or None, and lock it, so that no worker claims it."""
+    """Lock and return the mail with this id, or None. The lock prevents a claim."""
     query = select(*_MAIL).where(mails.c.id == mail_id).with_for_update(key_share=True)
     return _mail(tx.connection.execute(query).one_or_none())
 
@@ -90,26 +90,26 @@ def is_any_due(tx: Tx) -> bool:
 
 
 def lock_due(tx: Tx) -> Mail | None:
-    """Return the mail that is due longest, or None, and lock it. Skips mails that another worker has locked."""
+    """Lock and return the mail that has been due longest, or None. Skips mails that other workers have locked."""
     query = select(*_MAIL).where(_is_due(tx)).order_by(mails.c.next_attempt_at, mails.c.id).limit(1)
     return _mail(tx.connection.execute(query.with_for_update(skip_locked=True, key_share=True)).one_or_none())
 
 
 def _is_due(tx: Tx) -> ColumnElement[bool]:
     at = mails.c.next_attempt_at
-    # No pause is longer than BACK_OFF_MAX: a later `next_attempt_at` was written while the clock was ahead.
+    # No pause is longer than BACK_OFF_MAX, so a later `next_attempt_at` was written while the clock was ahead.
     return WAITING & or_(at <= tx.now, at > tx.now + BACK_OFF_MAX)
 
 
 def record_attempt(tx: Tx, mail_id: int, attempts: int, next_attempt_at: datetime) -> None:
-    """Store that an attempt begins, and when the next one is due if this one is never recorded."""
+    """Store the start of an attempt, and the time of the next attempt if the outcome of this attempt is never recorded."""
     tx.connection.execute(
         update(mails).where(mails.c.id == mail_id).values(attempts=attempts, next_attempt_at=next_attempt_at)
     )
 
 
 def record_sent(tx: Tx, mail_id: int) -> None:
-    """Store that a mail was sent, by any attempt. It must not be sent again."""
+    """Store that any attempt has sent a mail, so that it is not sent again."""
     unsent = (mails.c.id == mail_id) & mails.c.sent_at.is_(None)
     values = {
         "sent_at": tx.now,
@@ -128,9 +128,9 @@ def record_logged(tx: Tx, mail_id: int) -> None:
 
 
 def record_failure(tx: Tx, claimed: Mail, error: str, next_attempt_at: datetime | None) -> None:
-    """Store why a claimed attempt failed, and when the next one is due (None: the mail is given up).
+    """Store the reason why a claimed attempt failed, and the time of the next attempt (None: the mail is given up).
 
-    Does nothing if a newer attempt began, or the operator's `mail retry` set another time.
+    Does nothing if a newer attempt has started, or the operator's `mail retry` has changed the time.
     """
     ours = (mails.c.attempts == claimed.attempts) & (mails.c.next_attempt_at == claimed.next_attempt_at)
     given_up_at = tx.now if next_attempt_at is None else None
@@ -139,26 +139,26 @@ def record_failure(tx: Tx, claimed: Mail, error: str, next_attempt_at: datetime 
 
 
 def erase_recipient(tx: Tx, mail_id: int) -> None:
-    """Erase the address of a mail, and the server's words, which may have it."""
+    """Erase the address of a mail, and the server's reply, which may contain the address."""
     values = {"recipient": "deleted", "error": None}
     tx.connection.execute(update(mails).where(mails.c.id == mail_id).values(**values))
 
 
 def set_due(tx: Tx, mail_id: int) -> Mail:
-    """Make a mail that was not sent due now, even if it was logged or given up, and return it."""
+    """Make an unsent mail due now, even if it was logged or given up, and return it."""
     unsent = update(mails).where((mails.c.id == mail_id) & mails.c.sent_at.is_(None))
     values = {"next_attempt_at": tx.now, "logged_at": None, "given_up_at": None}
     return Mail(*tx.connection.execute(unsent.values(**values).returning(*_MAIL)).one())
 
 
 def count_waiting(tx: Tx) -> Outbox:
-    """Return the number of mails that wait, and the time of the oldest."""
+    """Return the number of waiting mails, and the time at which the oldest was enqueued."""
     query = select(func.count(), func.min(mails.c.created_at)).where(WAITING)
     return Outbox(*tx.connection.execute(query).one())
 
 
 def list_mails(tx: Tx, *, waiting: bool, user_id: int | None, limit: int) -> list[Mail]:
-    """Return mails, the newest first; with `waiting` only those that wait, with `user_id` only that user's."""
+    """Return mails, newest first. With `waiting`, only waiting mails; with `user_id`, only that user's mails."""
     query = select(*_MAIL)
     if waiting:
         query = query.where(WAITING)

@@ -1,4 +1,4 @@
-"""Mails from templates in `templates/`: the first line is the subject, the rest the text (docs/operating/mail.md)."""
+"""Render the mail templates in `templates/`. The first line is the subject, the other lines are the text (docs/operating/mail.md)."""
 
 from dataclasses import dataclass
 from functools import cache
@@ -23,7 +23,7 @@ SAMPLE: dict[str, Any] = {
     "sentence": "bob@example.org has joined as member.",
     "at": "2026-11-21 09:30 UTC",
 }
-"""The values with which `sublet mail preview` shows a template."""
+"""The values that `sublet mail preview` renders a template with."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +36,7 @@ class Message:
 
 @cache
 def _environment() -> Environment:
-    return Environment(  # noqa: S701 - plain text: there is nothing to escape
+    return Environment(  # noqa: S701 - plain text needs no escaping
         loader=PackageLoader("sublet.mail"), undefined=StrictUndefined, keep_trailing_newline=True
     )
 
@@ -47,6 +47,6 @@ def names() -> list[str]:
 
 
 def render(template: str, **values: object) -> Message:
-    """Return the mail of a template with its values."""
+    """Return the subject and the text of a template with these values."""
     subject, _, text = _environment().get_template(f"{template}.txt").render(**values).partition("\n")
     return Message(subject, text.lstrip("\n"))

@@ -1,4 +1,4 @@
-"""The transports of the mailer: their interface, and the one that only logs."""
+"""The interface of the mailer's transports, and the transports that log or print mails."""
 
 from typing import Protocol
 
@@ -10,7 +10,7 @@ log = structlog.get_logger()
 
 
 class NotSent(Exception):  # noqa: N818 - a server's refusal is not an error in Sublet
-    """A mail was probably not sent; `failure` says why."""
+    """A mail was probably not sent. `failure` has the reason."""
 
     def __init__(self, sentence: str, *, permanent: bool = False) -> None:
         super().__init__(sentence)
@@ -18,19 +18,20 @@ class NotSent(Exception):  # noqa: N818 - a server's refusal is not an error in 
 
 
 class ServerAway(NotSent):
-    """No mail can be sent now: the server can't be reached, is the wrong one, or refuses the login."""
+    """No mail can be sent now: the server can't be reached, is not the configured server, or refuses the login."""
 
 
 class Transport(Protocol):
-    """A way to send mail, one after the other. `delivers` is false if it delivers to no recipient."""
+    """A way to send mails one after the other. `delivers` is false if mails don't reach the recipients."""
 
     delivers: bool
 
     async def send(self, mail: Mail) -> None:
-        """Send a mail. Returns when it has been handed over.
+        """Send a mail. Returns when the server has accepted the mail.
 
         Raises:
-            NotSent: it was not handed over; ServerAway if no other mail would be either.
+            NotSent: the server did not accept the mail.
+            ServerAway: no mail can be sent now.
         """
 
     async def close(self) -> None:
@@ -38,7 +39,7 @@ class Transport(Protocol):
 
 
 class LogTransport:
-    """Logs each mail instead of sending it, without address and text."""
+    """Logs each mail, without address and text, instead of sending it."""
 
     delivers = False
 
@@ -51,7 +52,7 @@ class LogTransport:
 
 
 class PrintTransport:
-    """Prints each mail instead of sending it, to try things out without a mail server."""
+    """Prints each mail instead of sending it, for trials without a mail server."""
 
     delivers = False
 

@@ -6,7 +6,6 @@ from sublet import audit
 from sublet.accounts import membership_store
 from sublet.accounts.fields import check_email
 from sublet.accounts.roles import ROLES
-from sublet.accounts.store import find_user_by_email
 from sublet.audit import Actor
 from sublet.db import Tx
 from sublet.errors import (
@@ -37,7 +36,7 @@ def invite_member(
 ) -> MailedCode:
     """Mail an invitation, valid for a week, and return it. It takes the place of an open one to the same address.
 
-    The answer is the same whether the address has an account or not.
+    The answer and its time are the same whether the address has an account or not, unless it is a member's.
 
     Raises, in this order:
         AccountSuspended, OrganizationNotFound, Conflict, InsufficientRole: as `lock_owned`.
@@ -53,9 +52,9 @@ def invite_member(
         errors.append(FieldError("role", "required", f"Give one of {', '.join(ROLES)}."))
     if errors:
         raise validation_failed(errors)
-    user = find_user_by_email(tx, email)
-    if user is not None and membership_store.find_membership(tx, user.id, organization.id) is not None:
-        raise Conflict(f"{email} is a member already. Change the role with PATCH …/members/{user.id}.")
+    member_id = membership_store.find_member_id(tx, organization.id, email)
+    if member_id is not None:
+        raise Conflict(f"{email} is a member already. Change the role with PATCH …/members/{member_id}.")
     store.delete_expired(tx)
     _refuse_too_many(tx, organization.id, email)
     for each in store.list_open_memberships(tx, organization.id):

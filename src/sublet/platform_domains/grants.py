@@ -1,4 +1,4 @@
-"""Which organizations see a platform domain: the rule, and the operator's `sublet domain grant` and `sublet domain revoke`."""
+"""The visibility of platform domains: hidden and restricted ones, and `sublet domain grant` and `sublet domain revoke`."""
 
 from collections.abc import Collection
 from dataclasses import dataclass
@@ -15,9 +15,9 @@ from sublet.platform_domains.model import PlatformDomain
 
 
 def is_visible(platform_domain: PlatformDomain, granted_ids: Collection[int]) -> bool:
-    """True if an organization with these grants sees a platform domain (spec, part 1, rule 5).
+    """True if an organization with these grants sees a platform domain in the list and may register under it (spec, part 1, rule 5).
 
-    This applies to the list and to registering. Names already held stay visible, changeable and renewable without it.
+    Names that it already holds there stay visible, changeable and renewable.
     """
     return not platform_domain.hidden and (
         not platform_domain.restricted or platform_domain.id in granted_ids
@@ -26,7 +26,7 @@ def is_visible(platform_domain: PlatformDomain, granted_ids: Collection[int]) ->
 
 @dataclass(frozen=True, slots=True)
 class PlatformDomainGrant:
-    """Whether a platform domain is granted to an organization now; `changed` is False if that was so before."""
+    """The result of a grant or its end. `changed` is False if `granted` was the same before."""
 
     platform_domain: PlatformDomain
     organization: Organization
@@ -35,9 +35,9 @@ class PlatformDomainGrant:
 
 
 def grant_platform_domain(tx: Tx, actor: Actor, identifier: str, organization: str) -> PlatformDomainGrant:
-    """Grant a platform domain to an organization (name, slug or id). Granting it again changes nothing.
+    """Grant a platform domain to an organization (name, slug or id). A second grant changes nothing.
 
-    A grant has an effect only while the platform domain is restricted; it may be given before.
+    A grant has an effect only while the platform domain is restricted.
 
     Raises, in this order:
         NotFound: no such platform domain; no such organization.

@@ -1,7 +1,7 @@
-"""Patterns of labels that are blocked: the rule, and the operator's `sublet label block` and `unblock`.
+"""Patterns of blocked labels: the rule, and the operator's `sublet label block` and `unblock`.
 
-`*` stands for any number of characters, `?` for exactly one, every other character for itself. There are no regular
-expressions: matching takes at most the product of both lengths in steps, whatever the pattern and the label are.
+`*` stands for any number of characters, `?` for one character, each other character for itself. Patterns are not regular expressions:
+a comparison takes at most as many steps as the product of the two lengths.
 """
 
 import re
@@ -19,20 +19,20 @@ from sublet.platform_domains.find import find_platform_domain
 from sublet.platform_domains.model import PATTERN_CHARACTERS_MAX, LabelPattern
 
 PATTERNS_MAX = 1000
-"""Most patterns of one platform domain, and most of those for all: each registration is compared with these."""
+"""The maximum of patterns for a platform domain, and for all of them: each registration is compared with both."""
 
 _WILD = re.compile(r"([*?])")
 
 
 def block_labels(tx: Tx, actor: Actor, text: str, identifier: str | None = None) -> LabelPattern:
-    """Block the labels of a pattern under one platform domain, or under all. Names that are held stay.
+    """Block the labels that match a pattern, under one platform domain or under all. Held names stay.
 
-    A label that the operator listed keeps its listed class.
+    Listed labels keep their listed class.
 
     Raises, in this order:
         NotFound: no such platform domain.
         ValidationFailed: the text is not a pattern.
-        Conflict: it is blocked already; there are as many patterns as allowed.
+        Conflict: the pattern is blocked already; there are `PATTERNS_MAX` patterns.
     """
     platform_domain_id = find_platform_domain(tx, identifier).id if identifier is not None else None
     pattern, errors = parse_pattern(text)
@@ -41,9 +41,7 @@ def block_labels(tx: Tx, actor: Actor, text: str, identifier: str | None = None)
     if store.find_pattern(tx, platform_domain_id, pattern) is not None:
         raise Conflict(f"The pattern {pattern} is blocked already. No action needed.")
     if store.count_patterns(tx, platform_domain_id) >= PATTERNS_MAX:
-        raise Conflict(
-            f"There are {PATTERNS_MAX} patterns already, and each registration is compared with all. Unblock one first."
-        )
+        raise Conflict(f"There are {PATTERNS_MAX} patterns already, the maximum. Unblock one first.")
     added = store.insert_pattern(tx, platform_domain_id, pattern)
     audit.record(tx, actor, "label_pattern.block", added.id, after=_describe(added))
     return added
@@ -71,9 +69,9 @@ def _describe(pattern: LabelPattern) -> dict[str, object]:
 
 
 def parse_pattern(text: str) -> tuple[str, list[FieldError]]:
-    """Return a pattern as it is stored, mapped as labels are (lower case, full-width forms …), with its errors.
+    """Return a pattern in its stored form, mapped like labels (lower case, full-width forms …), and its errors.
 
-    `value_invalid`: too long; a character that no label has; no character except wildcards, which would block every label.
+    `value_invalid`: the pattern is too long, has a character that no label has, or only wildcards.
     """
     if len(text) > PATTERN_CHARACTERS_MAX:
         return _refuse(text, f"The pattern is too long. Give at most {PATTERN_CHARACTERS_MAX} characters.")
@@ -93,38 +91,40 @@ def _refuse(text: str, problem: str) -> tuple[str, list[FieldError]]:
 
 
 def is_blocked(label: str, patterns: Collection[str]) -> bool:
-    """True if one of these patterns matches a canonical label: as A-label, in its Unicode form, or as it looks (UTS 39)."""
+    """True if a pattern matches a canonical label: its A-label, its Unicode form, or its skeleton (UTS 39)."""
     if not patterns:
         return False
     forms = {label, to_unicode(label)}
-    looks = skeleton(label)
-    return any(_matches_any_form(pattern, forms, looks) for pattern in patterns)
+    label_skeleton = skeleton(label)
+    return any(_matches_any_form(pattern, forms, label_skeleton) for pattern in patterns)
 
 
-def _matches_any_form(pattern: str, forms: Collection[str], looks: str) -> bool:
-    needle, look, look_needle = _parts(pattern)
-    # Fast: nearly every label lacks the pattern's longest text.
-    return (look_needle in looks and matches(look, looks)) or any(
-        needle in form and matches(pattern, form) for form in forms
+def _matches_any_form(pattern: str, forms: Collection[str], label_skeleton: str) -> bool:
+    longest, pattern_skeleton, longest_in_skeleton = _parts(pattern)
+    # A fast test first: nearly all labels lack the pattern's longest text.
+    return (longest_in_skeleton in label_skeleton and matches(pattern_skeleton, label_skeleton)) or any(
+        longest in form and matches(pattern, form) for form in forms
     )
 
 
 @lru_cache(maxsize=2 * PATTERNS_MAX)
 def _parts(pattern: str) -> tuple[str, str, str]:
-    """Return the longest text between a pattern's wildcards, the pattern as it looks (UTS 39), and the longest text of that."""
-    look = skeleton(pattern)
-    needle, look_needle = (max(re.split(r"[*?]", each), key=len) for each in (pattern, look))
-    return needle, look, look_needle
+    """Return the longest text between a pattern's wildcards, the pattern's skeleton (UTS 39), and the longest text in the skeleton."""
+    pattern_skeleton = skeleton(pattern)
+    longest, longest_in_skeleton = (
+        max(re.split(r"[*?]", each), key=len) for each in (pattern, pattern_skeleton)
+    )
+    return longest, pattern_skeleton, longest_in_skeleton
 
 
 def matches(pattern: str, text: str) -> bool:
     """True if a stored pattern matches the whole text."""
     first, *others = pattern.split("*")
     if not others:
-        return len(first) == len(text) and _stands_at(first, text, 0)
+        return len(first) == len(text) and _matches_at(first, text, 0)
     *middle, last = others
     end = len(text) - len(last)
-    if end < len(first) or not _stands_at(first, text, 0) or not _stands_at(last, text, end):
+    if end < len(first) or not _matches_at(first, text, 0) or not _matches_at(last, text, end):
         return False
     start = len(first)
     for piece in middle:
@@ -137,15 +137,15 @@ def matches(pattern: str, text: str) -> bool:
 
 
 def _find(piece: str, text: str, start: int, end: int) -> int | None:
-    """Return the first place of a piece without `*` within `text[start:end]`, or None."""
+    """Return the first index of a piece (which has no `*`) in `text[start:end]`, or None."""
     if "?" not in piece:
         found = text.find(piece, start, end)
         return found if found >= 0 else None
     places = range(start, end - len(piece) + 1)
-    return next((place for place in places if _stands_at(piece, text, place)), None)
+    return next((place for place in places if _matches_at(piece, text, place)), None)
 
 
-def _stands_at(piece: str, text: str, place: int) -> bool:
+def _matches_at(piece: str, text: str, place: int) -> bool:
     if "?" not in piece:
         return text.startswith(piece, place)
     part = text[place : place + len(piece)]

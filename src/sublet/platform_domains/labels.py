@@ -20,7 +20,7 @@ MODES_BY_CLASS: dict[str, tuple[str, ...]] = {
     "reserved": (),
     "blocked": (),
 }
-"""The registration modes of each class, in the order in which they are tried if the request names none."""
+"""The registration modes of each class. Without a mode in the request, the first one that is offered applies."""
 
 
 def classify(
@@ -32,8 +32,8 @@ def classify(
 ) -> str:
     """Return the class of a label (canonical A-label): standard, premium, special, reserved or blocked.
 
-    The operator's list comes first, then the blocked patterns, then the labels reserved everywhere, then the length. A
-    special label is reserved for all organizations that it is not granted to.
+    The first of these decides: the operator's list, the blocked patterns, the labels reserved everywhere, the length. For an organization
+    without a grant a special label is reserved.
     """
     if listed is not None:
         if listed.label_class == "special" and organization_id not in listed.organization_ids:
@@ -59,9 +59,9 @@ def set_label(
     renewal_price_credits: int | None = None,
     organizations: Sequence[str] = (),
 ) -> Label:
-    """List a label in a class, with its own prices if given, and for a special one the organizations that may register it.
+    """Set the class of a label, its prices, and the organizations that may register a special label.
 
-    This replaces an earlier entry of the label, with its grants and prices. A name that is held already stays.
+    This replaces an earlier entry of the label, with its grants and prices. Held names stay.
 
     Raises, in this order:
         NotFound: no such platform domain.
@@ -103,7 +103,7 @@ def set_label(
 
 
 def unset_label(tx: Tx, actor: Actor, identifier: str, label: str) -> Label:
-    """Remove a label from the list, so that the rules decide its class again. Return the removed entry.
+    """Remove a label from the list, and return the removed entry. Its class follows from the rules again.
 
     Raises, in this order:
         NotFound: no such platform domain; the label is not listed.

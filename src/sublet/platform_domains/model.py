@@ -1,4 +1,4 @@
-"""The types of platform domains, and the one table of their settings: name, type, default, limits and help."""
+"""The types of platform domains, and the table of their settings: name, type, default, limits and help."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ import msgspec
 from sublet.dns.types import Secondary
 
 MODES = ("free", "plus", "premium", "special")
-"""The registration modes of the API, in the spec's order."""
+"""The registration modes of the API, in the order of the spec."""
 
 ADMIN = "admin"
 """The mode of names that the operator registers and renews. It is never offered, and the API refuses it."""
@@ -19,24 +19,24 @@ DELEGATION_CHECKS = ("off", "warn", "require")
 AUTOMATIC_DS = ("off", "rollover", "bootstrap", "all")
 LABEL_CLASSES = ("standard", "premium", "special", "reserved", "blocked")
 CREDITS_MAX = 10**12
-"""The highest price of an offer or a label, in credits."""
+"""The maximum price of an offer or a label, in credits."""
 PATTERN_CHARACTERS_MAX = 100
 
 _DAYS_MAX = 3650
 _NAMESERVERS_MAX = 13
 _LABEL_MAX = 63
-"""Characters of a label (RFC 1035, section 2.3.4)."""
+"""The maximum length of a label, in characters (RFC 1035, section 2.3.4)."""
 _SECONDS_MAX = 2**31 - 1
-"""The longest TTL (RFC 2181, section 8). The times of the SOA stay within it too."""
+"""The maximum TTL (RFC 2181, section 8), also for the times of the SOA record."""
 
 
 @dataclass(frozen=True, slots=True)
 class Setting:
     """A field of a platform domain that the operator sets.
 
-    `default` is the value on adding; None if it follows from the domain's name (`default_settings`). `limits` are the lowest
-    and highest number. `option` is the option of `sublet domain add` and `edit` if it is not the field's name. `in_apex` is
-    true if the apex records contain the value, so that a change of it needs a new serial.
+    `default` is the value of a new platform domain; None if it follows from the domain (`default_settings`). `limits` are the minimum and
+    maximum of a number. `option` is the option of `sublet domain add` and `edit`, if its name isn't the field's. `in_apex` is True if the
+    apex records contain the value, so that its change needs a new serial.
     """
 
     help: str
@@ -54,10 +54,10 @@ def _number(help_text: str, default: int, least: int, most: int, *, in_apex: boo
 class PlatformDomain(msgspec.Struct, frozen=True):
     """A platform domain. `domain` is a lower-case A-label name without the final dot.
 
-    `names_until` is set while it closes: until then its names are kept, and then they go to the trash.
+    `names_until` is set while the platform domain closes: at that time its names go to the trash.
 
-    To add a setting, add an annotated field here and a migration with its column: the options of the command line, the
-    checks and the store follow. Not a dataclass, because the built-in name server creates one for each query.
+    To add a setting, add an annotated field here and a migration with its column. The options of the command line, the checks and the
+    store follow. This is no dataclass, because the built-in name server creates one for each query.
     """
 
     id: int
@@ -65,7 +65,7 @@ class PlatformDomain(msgspec.Struct, frozen=True):
     public_name: Annotated[str, Setting("The name that people read; default: the domain.", metavar="NAME")]
     description: Annotated[str, Setting("A sentence for registrants.", "", "TEXT")]
     hidden: Annotated[
-        bool, Setting("Treat it as if it did not exist, for everyone.", default=False, option="hidden/shown")
+        bool, Setting("Hide it from everyone, as if it did not exist.", default=False, option="hidden/shown")
     ]
     restricted: Annotated[
         bool,
@@ -98,7 +98,7 @@ class PlatformDomain(msgspec.Struct, frozen=True):
     delegation_check: Annotated[
         str,
         Setting(
-            "Look at the nameservers before a name is registered or changed: off; warn of what is broken; require that they work.",
+            "Check the nameservers before a name is registered or changed: off; warn of problems; require that they work.",
             "off",
             "off|warn|require",
         ),
@@ -106,16 +106,18 @@ class PlatformDomain(msgspec.Struct, frozen=True):
     automatic_ds: Annotated[
         str,
         Setting(
-            "Follow CDS and CDNSKEY records of names: off; rollover, to change DS records; bootstrap, to find the first ones (RFC 9615); all.",
+            "Follow CDS and CDNSKEY records of names: off; rollover, to change DS records; bootstrap, to add the first ones (RFC 9615); all.",
             "off",
             "off|rollover|bootstrap|all",
         ),
     ]
     nameservers_min: Annotated[
-        int, _number("Fewest nameservers of a list that is not empty.", 1, 1, _NAMESERVERS_MAX)
+        int, _number("The minimum of nameservers, unless a name has none.", 1, 1, _NAMESERVERS_MAX)
     ]
-    nameservers_max: Annotated[int, _number("Most nameservers.", 13, 1, _NAMESERVERS_MAX)]
-    label_length_min: Annotated[int, _number("Shortest label in characters.", 1, 1, _LABEL_MAX)]
+    nameservers_max: Annotated[int, _number("The maximum of nameservers.", 13, 1, _NAMESERVERS_MAX)]
+    label_length_min: Annotated[
+        int, _number("The minimum length of a label, in characters.", 1, 1, _LABEL_MAX)
+    ]
     premium_length_max: Annotated[
         int, _number("Labels up to this length are premium; 0 for none.", 0, 0, _LABEL_MAX)
     ]
@@ -152,7 +154,7 @@ class PlatformDomain(msgspec.Struct, frozen=True):
             in_apex=True,
         ),
     ]
-    serial: Annotated[int, _number("The zone's serial; must not go back.", 1, 1, 2**32 - 1)]
+    serial: Annotated[int, _number("The zone's serial; a new one must be newer (RFC 1982).", 1, 1, 2**32 - 1)]
     refresh_seconds: Annotated[int, _number("SOA refresh.", 3600, 1, _SECONDS_MAX, in_apex=True)]
     retry_seconds: Annotated[int, _number("SOA retry.", 900, 1, _SECONDS_MAX, in_apex=True)]
     expire_seconds: Annotated[int, _number("SOA expire.", 1_209_600, 1, _SECONDS_MAX, in_apex=True)]
@@ -179,7 +181,7 @@ class PlatformDomain(msgspec.Struct, frozen=True):
     secondaries: Annotated[
         tuple[Secondary, ...],
         Setting(
-            "Repeated: a secondary server to watch; none: watch no more.",
+            "Repeated: a secondary server to watch; none: watch no secondary.",
             (),
             "HOST=ADDRESS[:PORT]",
             option="secondary",
@@ -191,7 +193,7 @@ class PlatformDomain(msgspec.Struct, frozen=True):
 
     @property
     def takes_registrations(self) -> bool:
-        """True if it is open to new registrations and does not close."""
+        """True if it accepts new registrations and isn't closing."""
         return self.registration_open and self.names_until is None
 
 
@@ -199,12 +201,12 @@ _HINTS = get_type_hints(PlatformDomain, include_extras=True)
 SETTINGS: dict[str, Setting] = {
     name: hint.__metadata__[0] for name, hint in _HINTS.items() if hasattr(hint, "__metadata__")
 }
-"""Every setting by the name of its field."""
+"""All settings, by the names of their fields."""
 SETTING_TYPES: dict[str, Any] = {name: _HINTS[name].__origin__ for name in SETTINGS}
 
 
 def default_settings(domain: str, apex_nameservers: Sequence[str] | None = None) -> dict[str, Any]:
-    """Return the settings of a new platform domain of this canonical name (docs/spec-choices.md, "Modes and prices", "Subdomain states")."""
+    """Return the default settings of a platform domain (docs/spec-choices.md, "Modes and prices", "Subdomain states")."""
     nameservers = tuple(apex_nameservers or (f"ns1.{domain}",))
     by_name = {
         "public_name": domain,
@@ -219,7 +221,7 @@ def default_settings(domain: str, apex_nameservers: Sequence[str] | None = None)
 class Offer:
     """A mode that a platform domain offers: prices in credits, the term in days.
 
-    A withdrawn offer accepts no new registration. Names held in it are still renewed at its renewal price.
+    A withdrawn offer accepts no new registrations. Names held in its mode are still renewed at its renewal price.
     """
 
     platform_domain_id: int
@@ -232,7 +234,7 @@ class Offer:
 
 @dataclass(frozen=True, slots=True)
 class Label:
-    """A label that the operator listed: its class, its own prices in credits if any, and the organizations granted it (special)."""
+    """A label that the operator listed: its class, its prices in credits, and the organizations that may register a special label."""
 
     platform_domain_id: int
     label: str

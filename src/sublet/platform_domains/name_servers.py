@@ -1,4 +1,4 @@
-"""List the name servers of a platform domain's zone that the settings know: its primary, and the secondaries to watch."""
+"""List the known name servers of a platform domain's zone: its primary, and the secondaries to watch."""
 
 from collections.abc import Sequence
 
@@ -12,9 +12,8 @@ def name_servers(
 ) -> tuple[ParentServer, ...]:
     """Return the servers of a platform domain's zone: its primary or the built-in name servers, then the secondaries.
 
-    `built_in` has the addresses of the built-in name servers, `primaries` those of the settings. The zone's `soa_mname` is the public
-    name of the primary, because its name and address in the settings are only for the operator. A primary that is missing from the
-    settings has no address.
+    `built_in` has the addresses of the built-in name servers, `primaries` the primaries in the settings. The result names the primary by
+    the zone's `soa_mname`, because its name in the settings is only for the operator. A primary that is missing there has no address.
     """
     if platform_domain.primary:
         found = next((each for each in primaries if each.name == platform_domain.primary), None)

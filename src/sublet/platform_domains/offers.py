@@ -25,9 +25,9 @@ def offer_mode(
     renewal_price_credits: int | None = None,
     period_days: int | None = None,
 ) -> Offer:
-    """Offer a mode, change its offer, or offer a withdrawn one again. It applies from the next request.
+    """Offer a mode, change its offer, or offer a withdrawn mode again. The offer applies from the next request.
 
-    Terms that are not given stay as they were. In a first offer a renewal costs as much as a registration, for 365 days.
+    Omitted terms stay the same. In a first offer a renewal costs as much as a registration, and the term is 365 days.
 
     Raises, in this order:
         NotFound: no such platform domain.
@@ -53,11 +53,11 @@ def offer_mode(
 
 
 def withdraw_offer(tx: Tx, actor: Actor, identifier: str, mode: str) -> Offer:
-    """End new registrations in a mode. Names held in it are still renewed at its renewal price.
+    """End new registrations in a mode. Names in this mode are still renewed at its renewal price.
 
     Raises, in this order:
         NotFound: no such platform domain; the mode was never offered.
-        Conflict: it is withdrawn already.
+        Conflict: the offer is withdrawn already.
     """
     platform_domain = find_platform_domain(tx, identifier)
     offer = _find_offer(tx, platform_domain.id, mode)
@@ -101,7 +101,7 @@ def _check_terms(
 
 
 def period_errors(field: str, period_days: int) -> list[FieldError]:
-    """Return the error in the length of a term: it is below 1 or above `PERIOD_DAYS_MAX` days."""
+    """Return an error if the length of a term is below 1 or above `PERIOD_DAYS_MAX` days."""
     if 1 <= period_days <= PERIOD_DAYS_MAX:
         return []
     return [FieldError(field, "value_invalid", f"Give a term of 1 to {PERIOD_DAYS_MAX} days.")]

@@ -23,7 +23,7 @@ FIRST_OFFER = ("free", 0, 0, 365)
 
 @dataclass(frozen=True, slots=True)
 class PlatformDomainAdded:
-    """A new platform domain, and how many records were adopted from its zone file."""
+    """A new platform domain, and the number of records that were adopted from its zone file."""
 
     platform_domain: PlatformDomain
     adopted_records: int
@@ -39,19 +39,20 @@ def add_platform_domain(
     zone_file: str | None = None,
     force: bool = False,
 ) -> PlatformDomainAdded:
-    """Add a platform domain that is open and offers `free`. A setting that is not given gets its default.
+    """Add a platform domain that is open and offers `free`. Omitted settings get their defaults.
 
-    The SOA and apex NS of a zone file become settings, unless these are given. Its other records are adopted into the zone,
-    and the names that own them can't be registered. A domain that was removed keeps its id and its history. `names_held` returns
-    which of some names registrants hold, in the trash and cooling off too: subdomains are a layer above this one.
+    The SOA and apex NS records of a zone file become settings, unless these are given. Its other records are adopted into the zone, and
+    the names at or above them can't be registered. A removed platform domain that is added again keeps its id and its history.
+    `names_held` returns which of these names registrants hold, also in the trash or cooling off. It is a parameter because imports of
+    `subdomains` would go up.
 
     Raises, in this order:
         ValidationFailed: the domain is not a name, or the zone file can't be adopted.
         ValidationFailed: any wrong settings.
-        Conflict: it is a platform domain already.
+        Conflict: the domain is a platform domain already.
         Conflict: the name, or one above it, is a registered subdomain: its holder has all names below it.
-        Conflict: the zone above is on a primary and has no delegation of it, and `force` is not given; or it is on a primary, and the
-            same is true of a platform domain below it.
+        Conflict: the zone above, on a primary, has no delegation of the domain; or the domain is on a primary, and lacks the delegation of
+            a platform domain below it; and `force` is not given.
     """
     canonical, adopted = _parse(domain, zone_file)
     given = {**(adopted.settings if adopted else {}), **settings}
@@ -63,7 +64,7 @@ def add_platform_domain(
     held = names_held(tx, (canonical, *ancestors(canonical)))
     if held:
         raise Conflict(
-            f"{held[0]} is registered, or was until a short while ago; a platform domain can't lie at or below it. Take another name."
+            f"{held[0]} is registered, or was recently. A platform domain can't lie at or below it. Choose another name."
         )
     platform_domain_id, action = _insert(tx, canonical, values)
     mode, price, renewal_price, period_days = FIRST_OFFER
@@ -80,7 +81,7 @@ def add_platform_domain(
 
 
 def _insert(tx: Tx, domain: str, values: dict[str, Any]) -> tuple[int, str]:
-    """Store a platform domain; return its id and the action of the audit event. The serial of a removed one doesn't go back."""
+    """Store a platform domain, and return its id and the action of the audit event. The serial doesn't go back if it was removed before."""
     removed = store.find_removed(tx, domain)
     if removed is None:
         return store.insert_platform_domain(tx, domain, **storable(values)), "platform_domain.add"
@@ -106,9 +107,9 @@ def _parse(domain: str, zone_file: str | None) -> tuple[str, ZoneFile | None]:
 def edit_platform_domain(
     tx: Tx, actor: Actor, identifier: str, settings: Mapping[str, Any]
 ) -> PlatformDomain:
-    """Change the given settings of a platform domain. Settings that stay the same leave no event in the audit.
+    """Change settings of a platform domain. Unchanged settings leave no event in the audit.
 
-    Hiding, closing or restricting ends listing and new registrations; names held stay visible, changeable and renewable.
+    Hiding, closing or restricting ends listing and new registrations. Held names stay visible, changeable and renewable.
     A change of the apex records gives the zone a new serial. A new TTL of delegations applies to each name from its next
     publication.
 
@@ -119,7 +120,7 @@ def edit_platform_domain(
     zone_store.lock_zone(tx, find_platform_domain(tx, identifier).id)
     found = find_platform_domain(tx, identifier)  # another edit may have ended before the lock
     if not settings:
-        raise ValidationFailed("Give what to change; `sublet domain edit --help` lists what can be changed.")
+        raise ValidationFailed("Give a setting to change. `sublet domain edit --help` lists them.")
     before = {name: getattr(found, name) for name in SETTINGS}
     values, errors = check_settings({**before, **settings})
     if went_back(values["serial"], before=found.serial):

@@ -1,4 +1,4 @@
-"""The checks of a platform domain's settings (rules; no SQL). The settings themselves are the table in `model.py`."""
+"""Check the settings of a platform domain (rules; no SQL). `model.py` defines the settings."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -11,11 +11,11 @@ from sublet.errors import FieldError, check_one_of
 from sublet.platform_domains.model import AUTOMATIC_DS, DELEGATION_CHECKS, SETTINGS
 
 HOSTS_MAX = 13
-"""Most apex nameservers, and most secondaries."""
+"""The maximum of apex nameservers, and of secondaries."""
 
 
 def storable(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return settings as they are stored and audited: lists instead of tuples, a secondary as its host, address and port."""
+    """Return settings in their stored form: lists instead of tuples, a secondary as its host, address and port."""
     return {name: _storable(value) for name, value in values.items()}
 
 
@@ -26,7 +26,7 @@ def _storable(value: Any) -> Any:
 
 
 def check_settings(values: Mapping[str, Any]) -> tuple[dict[str, Any], list[FieldError]]:
-    """Return all settings in canonical form (names, texts), with every wrong field."""
+    """Return the settings with names and texts in canonical form, and the errors of all wrong fields."""
     checked = dict(values)
     checked["public_name"], errors = check_text("public_name", values["public_name"])
     if values["description"]:
@@ -39,7 +39,7 @@ def check_settings(values: Mapping[str, Any]) -> tuple[dict[str, Any], list[Fiel
     errors += check_one_of("delegation_check", values["delegation_check"], DELEGATION_CHECKS)
     errors += check_one_of("automatic_ds", values["automatic_ds"], AUTOMATIC_DS)
     if values["nameservers_min"] > values["nameservers_max"]:
-        sentence = "It is above nameservers_max. Give a smaller nameservers_min, or a larger nameservers_max."
+        sentence = "The minimum is above nameservers_max. Give a smaller nameservers_min, or a larger nameservers_max."
         errors.append(FieldError("nameservers_min", "value_invalid", sentence))
     checked["apex_nameservers"] = _check_apex_nameservers(values["apex_nameservers"], errors)
     checked["soa_mname"] = _check_host("soa_mname", values["soa_mname"], errors)
@@ -56,7 +56,7 @@ def _check_apex_nameservers(texts: Sequence[str], errors: list[FieldError]) -> t
         for index, text in enumerate(texts[:HOSTS_MAX])
     )
     if len(set(hosts)) < len(hosts):
-        sentence = "A nameserver is there twice. Leave one out."
+        sentence = "A nameserver is given twice. Leave one out."
         errors.append(FieldError("apex_nameservers", "nameserver_duplicate", sentence))
     return hosts
 
@@ -69,15 +69,15 @@ def _check_secondaries(given: Sequence[Secondary], errors: list[FieldError]) -> 
         for index, each in enumerate(given[:HOSTS_MAX])
     )
     if len({each.host for each in checked}) < len(checked):
-        sentence = "A secondary is there twice. Leave one out."
+        sentence = "A secondary is given twice. Leave one out."
         errors.append(FieldError("secondaries", "nameserver_duplicate", sentence))
     return checked
 
 
 def _mailbox_name(text: str) -> str:
-    """Return the name that stands for a mailbox in an SOA record (RFC 1035, section 8): the @ becomes a dot."""
+    """Return the name of a mailbox in an SOA record (RFC 1035, section 8): the @ becomes a dot."""
     local, at, domain = text.partition("@")
-    # A dot before the @ would need an escape, which no name here has: the text stays, and `_check_host` refuses the @.
+    # A dot in the local part needs an escape, which host names can't have. Keep the @, so that `_check_host` refuses it.
     return f"{local}.{domain}" if at and "." not in local else text
 
 

@@ -46,7 +46,7 @@ from sublet.platform_domains.model import (
 from sublet.schema import BIG_ID, OWNER_KEY, Instant, metadata, violates
 
 _TYPES: dict[object, TypeEngine[Any]] = {bool: Boolean(), int: Integer(), str: String()}
-"""The column types of settings by the type of the field; all others are JSON."""
+"""The column types of settings, by the types of their fields. All others are JSON."""
 _OWN_TYPES: dict[str, TypeEngine[Any]] = {
     "description": Text(),
     "soa_mname": String(253),
@@ -59,7 +59,7 @@ _SERVER_DEFAULTS: dict[str, str | ColumnElement[Any]] = {
     "delegation_check": "off",
     "automatic_ds": "off",
 }
-"""The defaults of settings that a later migration added, for the rows that existed."""
+"""The values of later settings in rows that are older."""
 
 
 def _setting_column(name: str) -> Column[Any]:
@@ -79,7 +79,7 @@ platform_domains = Table(
     Column("names_until", Instant),
     # The row of a removed platform domain stays, because its names and the audit refer to it.
     Column("removed_at", Instant),
-    # Set while the dates of its names are recomputed after a change of its days: names up to this id are done.
+    # Set while the sweep recomputes the dates of its names, after a change of days. Names up to this id are done.
     Column("redate_after_id", BIG_ID),
     Index("ix_platform_domains_owner_key", "owner_key"),
     sqlite_autoincrement=True,
@@ -195,7 +195,7 @@ def find_platform_domains_among(tx: Tx, names: Iterable[str]) -> list[PlatformDo
 
 
 def lock_across_zones(tx: Tx) -> None:
-    """Serialize changes that must see each other across all zones, until the transaction ends.
+    """Serialize changes that must see each other across zones, until the transaction ends.
 
     This locks the row of the oldest platform domain; without platform domains there are no zones.
     """
@@ -225,9 +225,9 @@ _VISIBLE = Pages(
 def list_visible(
     tx: Tx, actor: Actor, organization_id: int, limit: int, after: Position | None
 ) -> list[PlatformDomain]:
-    """Return a page of the platform domains that an organization sees and that the actor's token is for, newest first.
+    """Return a page of the platform domains that an organization sees and the actor's token may use, newest first.
 
-    The condition is `grants.is_visible` in SQL; a test compares the two.
+    The SQL condition equals `grants.is_visible`; a test compares the two.
     """
     found: list[PlatformDomain] = []
     while len(found) < limit:
@@ -262,7 +262,7 @@ _NEXT_KEYS = Prepared(
 
 
 def next_owner_keys(tx: Tx, fqdn: str) -> list[str]:
-    """Return the owner keys of platform domains right before and after the place where the names below this one begin.
+    """Return the owner keys of the two platform domains around the position where the names below this one begin.
 
     `zone_store.next_owner_keys` explains their use.
     """
@@ -271,7 +271,7 @@ def next_owner_keys(tx: Tx, fqdn: str) -> list[str]:
 
 
 def insert_platform_domain(tx: Tx, domain: str, **values: object) -> int:
-    """Insert a platform domain and return its id. The database holds names unique (`uq_platform_domains_domain`)."""
+    """Insert a platform domain and return its id. Its name must be new (`uq_platform_domains_domain`)."""
     return int(
         tx.connection.execute(
             insert(platform_domains)
@@ -293,7 +293,7 @@ def update_platform_domain(tx: Tx, platform_domain_id: int, **values: object) ->
 
 
 def lock_against_registrations(tx: Tx, platform_domain_id: int) -> None:
-    """Lock a platform domain until the transaction ends, also against registrations that add a name."""
+    """Lock a platform domain until the transaction ends, also against new registrations."""
     query = select(platform_domains.c.id).where(platform_domains.c.id == platform_domain_id)
     tx.connection.execute(query.with_for_update()).one()
 
@@ -346,7 +346,7 @@ def insert_grant(tx: Tx, platform_domain_id: int, organization_id: int) -> None:
 
 
 def delete_grant(tx: Tx, platform_domain_id: int, organization_id: int) -> bool:
-    """Delete a grant. True if there was one."""
+    """Delete a grant. Return True if it existed."""
     return (
         tx.connection.execute(
             delete(platform_domain_grants).where(
@@ -379,7 +379,7 @@ def list_offers_of(tx: Tx, platform_domain_ids: Sequence[int]) -> dict[int, list
 
 
 def replace_offer(tx: Tx, offer: Offer) -> None:
-    """Store an offer, replacing the one of the same mode."""
+    """Store an offer. It replaces an offer of the same mode."""
     same = (offers.c.platform_domain_id == offer.platform_domain_id) & (offers.c.mode == offer.mode)
     tx.connection.execute(delete(offers).where(same))
     tx.connection.execute(insert(offers).values({name: getattr(offer, name) for name in Offer.__slots__}))
@@ -420,14 +420,14 @@ def list_labels(tx: Tx, platform_domain_id: int) -> list[Label]:
 
 
 def list_guarded_labels(tx: Tx, platform_domain_id: int) -> list[str]:
-    """Return the listed labels that only some or no users may register: reserved, blocked, special."""
+    """Return the listed labels that not all users may register: reserved, blocked and special ones."""
     guarded = labels.c.label_class.in_(("reserved", "blocked", "special"))
     query = select(labels.c.label).where((labels.c.platform_domain_id == platform_domain_id) & guarded)
     return [row[0] for row in tx.connection.execute(query)]
 
 
 def replace_label(tx: Tx, label: Label) -> None:
-    """Store a listed label with its grants, replacing an earlier entry."""
+    """Store a listed label with its grants. It replaces an earlier entry."""
     delete_label(tx, label.platform_domain_id, label.label)
     tx.connection.execute(
         insert(labels).values(
@@ -449,7 +449,7 @@ def replace_label(tx: Tx, label: Label) -> None:
 
 
 def delete_label(tx: Tx, platform_domain_id: int, label: str) -> bool:
-    """Delete a label from the list with its grants. True if it was listed."""
+    """Delete a label from the list, with its grants. Return True if it was listed."""
     for table in (label_grants, labels):
         removed = tx.connection.execute(
             delete(table).where((table.c.platform_domain_id == platform_domain_id) & (table.c.label == label))
@@ -457,7 +457,7 @@ def delete_label(tx: Tx, platform_domain_id: int, label: str) -> bool:
     return removed > 0
 
 
-# Runs at every registration.
+# Built once, because it runs at each registration.
 _FOR = Prepared(
     select(label_patterns.c.pattern).where(
         _EVERYWHERE | (label_patterns.c.platform_domain_id == bindparam("of"))
@@ -466,12 +466,12 @@ _FOR = Prepared(
 
 
 def list_patterns_for(tx: Tx, platform_domain_id: int) -> list[str]:
-    """Return the patterns that block labels of a platform domain: its own, and those for all."""
+    """Return the patterns that block labels of a platform domain: its own, and the patterns for all platform domains."""
     return [row[0] for row in _FOR.all(tx, of=platform_domain_id)]
 
 
 def list_patterns(tx: Tx) -> list[LabelPattern]:
-    """Return all patterns: those for all platform domains first, then in alphabetical order."""
+    """Return all patterns in alphabetical order, first the patterns for all platform domains."""
     query = select(*_PATTERN).order_by(
         label_patterns.c.platform_domain_id.is_not(None),
         label_patterns.c.platform_domain_id,
@@ -481,13 +481,13 @@ def list_patterns(tx: Tx) -> list[LabelPattern]:
 
 
 def count_patterns(tx: Tx, platform_domain_id: int | None) -> int:
-    """Return the number of patterns of a platform domain, or (None) of those for all."""
+    """Return the number of patterns of a platform domain. With None, count the patterns for all platform domains."""
     query = select(func.count()).select_from(label_patterns).where(_of(platform_domain_id))
     return int(tx.connection.execute(query).scalar_one())
 
 
 def find_pattern(tx: Tx, platform_domain_id: int | None, pattern: str) -> LabelPattern | None:
-    """Return a pattern of a platform domain, or (None) one for all; None if there is none."""
+    """Return a pattern of a platform domain, or None. With None as the id, find a pattern for all platform domains."""
     query = select(*_PATTERN).where(_of(platform_domain_id) & (label_patterns.c.pattern == pattern))
     row = tx.connection.execute(query).one_or_none()
     return LabelPattern(*row) if row is not None else None
@@ -497,7 +497,7 @@ def insert_pattern(tx: Tx, platform_domain_id: int | None, pattern: str) -> Labe
     """Insert a pattern.
 
     Raises:
-        Conflict: another process has just inserted the same; the database holds patterns unique.
+        Conflict: another process has just inserted the same pattern.
     """
     added = insert(label_patterns).values(
         platform_domain_id=platform_domain_id, pattern=pattern, created_at=tx.now

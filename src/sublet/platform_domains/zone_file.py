@@ -13,11 +13,11 @@ import dns.zonefile
 
 from sublet.dns.types import Record
 
-_OF_SIGNING = ("RRSIG", "NSEC", "NSEC3", "NSEC3PARAM", "DNSKEY")
+_SIGNER_TYPES = ("RRSIG", "NSEC", "NSEC3", "NSEC3PARAM", "DNSKEY")
 
 
 class InvalidZoneFile(ValueError):  # noqa: N818 - named like the refusals
-    """The text is not a zone file that can be adopted; `str()` is a message for users."""
+    """A zone file can't be adopted; `str()` is the reason, for the operator."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ def parse_zone_file(text: str, domain: str) -> ZoneFile:
     """Return the settings and records of a zone file. `domain` is the zone's canonical name and the initial `$ORIGIN`.
 
     SOA and apex NS may be missing. Owners are in lower case without the final dot, rdata in presentation form with absolute names.
-    Not checked: whether the records make sense together.
+    Not checked: contradictions between records.
 
     Raises:
         InvalidZoneFile: not a zone file, an `$INCLUDE`, a record outside the zone, an owner with an escaped character, a DNAME, or
@@ -68,16 +68,16 @@ def _records(zone: dns.zone.Zone) -> list[Record]:
     for name, rdataset in zone.iterate_rdatasets():
         type_name = dns.rdatatype.to_text(rdataset.rdtype)
         owner = name.to_text(omit_final_dot=True).lower()
-        if type_name in _OF_SIGNING:
+        if type_name in _SIGNER_TYPES:
             raise InvalidZoneFile(
-                f"the zone file has {type_name} records, which changes of the zone would invalidate; give the unsigned zone"
+                f"the zone file has {type_name} records, which changes of the zone would invalidate. Give the unsigned zone"
             )
         if type_name == "DNAME":
             raise InvalidZoneFile(
                 "the zone file has a DNAME record, which the built-in name server does not support"
             )
         if "\\" in owner:
-            raise InvalidZoneFile(f"the owner {owner} has an escaped character; such names can't be adopted")
+            raise InvalidZoneFile(f"the owner {owner} has an escaped character, which names here can't have")
         records += [Record(owner, type_name, rdataset.ttl, rdata.to_text()) for rdata in rdataset]
     return records
 
@@ -88,7 +88,7 @@ def _settings(zone: dns.zone.Zone, origin: dns.name.Name) -> dict[str, Any]:
     ns_set = zone.get_rdataset(origin, "NS")
     if soa_set:
         soa = next(iter(soa_set))
-        assert isinstance(soa, dns.rdtypes.ANY.SOA.SOA)  # noqa: S101 - it was asked for by this type
+        assert isinstance(soa, dns.rdtypes.ANY.SOA.SOA)  # noqa: S101 - `soa_set` has only SOA records
         settings = {
             "soa_mname": _plain(soa.mname),
             "soa_rname": _plain(soa.rname),

@@ -25,13 +25,13 @@ from sublet.platform_domains.zone_store import find_apex_keys, lock_zone
 from sublet.schema import BIG_ID, Instant, metadata
 
 STALE_AFTER = timedelta(days=7)
-"""How long an update with unknown outcome is kept. No server that hangs keeps one longer in its queue.
+"""How long an update with an unknown outcome is kept. A server that hangs may still apply an update from its queue.
 
-There are few of them: a server that hangs soon accepts no more connections, and updates that weren't sent are deleted at once.
+There are few such updates: a server that hangs soon accepts no connections, and unsent updates are deleted at once.
 """
 
-REST_MAX = timedelta(minutes=1)
-"""The longest back-off. An attempt that is due later was scheduled while the clock was wrong."""
+BACK_OFF_MAX = timedelta(minutes=1)
+"""The maximum back-off. An attempt that is scheduled later was scheduled while the clock was wrong."""
 
 zone_states = Table(
     "zone_states",
@@ -66,21 +66,21 @@ zone_updates = Table(
     Column("sent_at", Instant, nullable=False),
     Index("ix_zone_updates_platform_domain_id", "platform_domain_id"),
 )
-"""Updates that the server may have applied or may still apply, by the fence that they set; `owners` are those that they use first."""
+"""Updates that the server may have applied or may still apply, by the fence that they set. `owners` are new in the zone."""
 
 Owners = tuple[tuple[int, str], ...]
-"""Owner names, each after the id of its subdomain."""
+"""Pairs of a subdomain's id and an owner name."""
 
 
 @dataclass(frozen=True, slots=True)
 class ZoneState:
     """The state of a zone on a primary.
 
-    `fence` is the last known value of its fence; None if it has none of ours. `rebuilt_at` is set when something else replaced the zone,
-    until the next whole check. `problem` (one of `primaries.primary.CAUSES`) is why the zone can't be changed since `problem_at`, after
-    `attempts` failed attempts. The counts are of the last whole check, at `checked_serial`; None allows another check at the same serial.
-    `repair_stopped_at` is set while the repair waits for the operator. `seen_at` is when the server last answered for the serial, to
-    about a minute. `watch_problem` (one of `CAUSES`, or `check`) is why the zone can't be queried or checked.
+    `fence` is its last known fence; None if it has no fence of ours. `rebuilt_at` is set from a rebuild by another program until the next
+    complete check. `problem` (one of `primaries.primary.CAUSES`) is why the zone can't be changed since `problem_at`, after `attempts`
+    failed attempts. The counts are the results of the last check, at `checked_serial`; if that is None, the next check may be at the same
+    serial. `repair_stopped_at` is set while the repair waits for the operator. `seen_at` is when the server last answered with its
+    serial, to about a minute. `watch_problem` (one of `CAUSES`, or `check`) is why the zone can't be queried or checked.
     """
 
     platform_domain_id: int
@@ -104,19 +104,19 @@ class ZoneState:
     watch_problem_detail: str | None = None
 
 
-# Statements for each batch, or for several times a second, are built once: building one takes longer than running it.
+# Statements that run often are built once, because building a statement takes longer than running it.
 _STATE = select(*(zone_states.c[name] for name in ZoneState.__slots__))
 _STATE_OF = Prepared(_STATE.where(zone_states.c.platform_domain_id == bindparam("of")))
 
 
 def find_zone_state(tx: Tx, platform_domain_id: int) -> ZoneState:
-    """Return the state of a zone; that of a new zone if nothing is stored."""
+    """Return the state of a zone. Without a stored state, return the state of a new zone."""
     row = _STATE_OF.one_or_none(tx, of=platform_domain_id)
     return ZoneState(platform_domain_id) if row is None else ZoneState(*row)
 
 
 def update_zone_state(tx: Tx, platform_domain_id: int, **values: object) -> None:
-    """Update columns of a zone's state. Insert its row first if it is missing, with the zone locked."""
+    """Update columns of a zone's state. If its row is missing, lock the zone and insert the row first."""
     change = (
         update(zone_states).where(zone_states.c.platform_domain_id == platform_domain_id).values(**values)
     )
@@ -137,7 +137,7 @@ def forget_zone_state(tx: Tx, platform_domain_id: int) -> None:
 
 
 def is_zone_signed(tx: Tx, platform_domain_id: int) -> bool | None:
-    """Return whether a zone is signed; None if the registry doesn't know. This asks no server.
+    """Return True if a zone is signed, None if the registry doesn't know. This asks no server.
 
     The built-in name server never signs. A zone on a primary is signed if the operator set `--dnssec-signed` (another server may sign
     behind the primary), or if the last check found a DNSKEY at the apex.
@@ -157,15 +157,15 @@ def list_zone_states(tx: Tx) -> dict[int, ZoneState]:
     return {row[0]: ZoneState(*row) for row in tx.connection.execute(_STATE)}
 
 
-RESTING = select(zone_states.c.platform_domain_id).where(
+IN_BACK_OFF = select(zone_states.c.platform_domain_id).where(
     (zone_states.c.next_attempt_at > bindparam("now"))
     & (zone_states.c.next_attempt_at <= bindparam("now_and_longest"))
 )
-"""A query of the zones in back-off after a problem, for the stores of other tables. `now_and_longest` is `now` + `REST_MAX`."""
+"""A query of the zones in back-off after a problem, for the stores of other tables. `now_and_longest` is `now` + `BACK_OFF_MAX`."""
 
 
-def try_zone_now(tx: Tx, platform_domain_id: int) -> None:
-    """End the back-off of a zone with a problem."""
+def end_zone_back_off(tx: Tx, platform_domain_id: int) -> None:
+    """End the back-off of a zone, so that the publisher tries it at once."""
     tx.connection.execute(
         update(zone_states)
         .where(
@@ -186,7 +186,7 @@ _ADDED = Prepared(insert(zone_updates))
 
 
 def insert_zone_update(tx: Tx, platform_domain_id: int, fence: str, owners: Owners) -> None:
-    """Write ahead that an update that sets this fence may be sent. Delete those older than `STALE_AFTER`."""
+    """Write ahead an update that sets this fence. Delete updates older than `STALE_AFTER`."""
     _STALE.run(tx, of=platform_domain_id, long_ago=tx.now - STALE_AFTER)
     _ADDED.run(
         tx,
@@ -211,7 +211,7 @@ def find_zone_update(tx: Tx, platform_domain_id: int, fence: str) -> Owners | No
 
 
 def list_possible_fences(tx: Tx, platform_domain_id: int) -> frozenset[str | None]:
-    """Return the values that the registry may have given the fence of a zone: the last known one, and those of updates in progress."""
+    """Return the values that the fence of a zone may have by our updates: the last known value, and the values of updates in progress."""
     rows = tx.connection.execute(
         select(zone_updates.c.fence).where(zone_updates.c.platform_domain_id == platform_domain_id)
     )
@@ -227,7 +227,7 @@ _OF_ZONE = Prepared(delete(zone_updates).where(zone_updates.c.platform_domain_id
 
 
 def delete_zone_updates(tx: Tx, platform_domain_id: int) -> None:
-    """Delete the updates of a zone: the fence has changed, so the server can't apply them any more."""
+    """Delete the updates of a zone after its fence has changed, because the server can't apply them any more."""
     _OF_ZONE.run(tx, of=platform_domain_id)
 
 

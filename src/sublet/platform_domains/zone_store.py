@@ -1,7 +1,7 @@
-"""All SQL of a zone's records that are not the registry's (`zone_records`): names at or above them can't be registered.
+"""All SQL of `zone_records`: a zone's records that the registry didn't write. Names at or above them can't be registered.
 
-Of a zone on the built-in name server these are the adopted records. Of a zone on a primary these are the records that the last check
-found there, and the DNSKEY records of the apex, which show that the zone is signed.
+For a zone on the built-in name server these are the adopted records. For a zone on a primary they are the foreign records of the last
+check, and the DNSKEY records at the apex, which show that the zone is signed.
 """
 
 from collections import defaultdict
@@ -53,7 +53,7 @@ _RECORDS = Prepared(
 
 
 def find_records(tx: Tx, platform_domain_id: int, owners: Collection[str]) -> dict[str, tuple[Record, ...]]:
-    """Return the records at these owners, by owner; owners without any are left out."""
+    """Return the records at these owners, by owner, without owners that have no records."""
     keys = [owner_key(owner) for owner in owners]
     rows = _RECORDS.all(tx, of=platform_domain_id, keys=keys)
     found: dict[str, list[Record]] = defaultdict(list)
@@ -62,7 +62,7 @@ def find_records(tx: Tx, platform_domain_id: int, owners: Collection[str]) -> di
     return {owner: tuple(records) for owner, records in found.items()}
 
 
-# One range of the index. `-` sorts before `.`, so the sibling "name-2" is in the range; the last line excludes it.
+# This is one range of the index. `-` sorts before `.`, so the sibling "name-2" is in the range. The last line excludes it.
 _AT_OR_BELOW = (
     _OF_ZONE
     & (zone_records.c.owner_key >= bindparam("at"))
@@ -75,7 +75,7 @@ _ANY_AT_OR_BELOW = Prepared(AT_OR_BELOW.limit(1))
 
 
 def has_names_at_or_below(tx: Tx, platform_domain_id: int, name: str) -> bool:
-    """True if there is a record at this name or below it."""
+    """True if the zone has a record at this name or below it."""
     key = owner_key(name)
     found = _ANY_AT_OR_BELOW.one_or_none(tx, of=platform_domain_id, at=key, end=key + "/", below=key + ".")
     return found is not None
@@ -88,7 +88,7 @@ def find_apex_keys(tx: Tx, platform_domain_id: int, zone: str) -> tuple[Record, 
 
 
 def replace_apex_keys(tx: Tx, platform_domain_id: int, zone: str, keys: Collection[Record]) -> None:
-    """Store which DNSKEY records a check found at the apex of a zone on a primary."""
+    """Store the DNSKEY records that a check found at the apex of a zone on a primary."""
     before = find_apex_keys(tx, platform_domain_id, zone)
     delete_these_records(tx, platform_domain_id, set(before) - set(keys))
     insert_records(tx, platform_domain_id, sorted(set(keys) - set(before)))
@@ -104,17 +104,17 @@ _NEXT_KEYS = Prepared(
 
 
 def next_owner_keys(tx: Tx, platform_domain_id: int, name: str) -> list[str]:
-    """Return the owner keys right before and right after the place where the names below this name begin.
+    """Return the owner keys directly before and after the position where the names below this name begin.
 
-    The names below a name are one range of keys, and this place is in the range of each name above it (`owner_key`). So if any record
-    is below one of these, one of the two keys is in its range.
+    The names below a name are one range of keys, and the ranges of this name and all names above contain the position (`owner_key`). So if
+    such a name has a record below it, one of the two keys is in its range.
     """
     row = _NEXT_KEYS.one_or_none(tx, of=platform_domain_id, below=owner_key(name) + ".")
     return [key for key in row or () if key is not None]
 
 
 def stream_zone_records(tx: Tx, platform_domain_id: int) -> Iterator[list[Record]]:
-    """Yield all stored records of a zone in small batches; SOA and NS of the apex are not stored."""
+    """Yield all stored records of a zone in small batches. SOA and NS of the apex are not stored."""
     rows = tx.connection.execute(
         select(zone_records.c.owner, zone_records.c.type, zone_records.c.ttl_seconds, zone_records.c.rdata)
         .where(zone_records.c.platform_domain_id == platform_domain_id)

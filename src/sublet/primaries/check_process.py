@@ -1,7 +1,7 @@
 """Transfer a zone from its primary and compare it with the registry. Nothing is changed.
 
-As a program (`python -m sublet.primaries.check_process`) this reads a `Task` from stdin and writes a `Report` to stdout. The worker runs
-it as a child process, because a large zone takes a minute of processor time.
+As a program (`python -m sublet.primaries.check_process`) this reads a `CheckRequest` from stdin and writes a `Report` to stdout. The
+worker runs it as a child process, because a large zone takes a minute of processor time.
 """
 
 import asyncio
@@ -31,8 +31,8 @@ MOVED = "moved"
 
 
 @dataclass(frozen=True, slots=True)
-class Task:
-    """The zone to check: its platform domain in a database, its primary, and the start of the check by the worker's clock."""
+class CheckRequest:
+    """A zone to check: its platform domain in a database, its primary, and the start of the check by the worker's clock."""
 
     database_url: str
     platform_domain_id: int
@@ -44,8 +44,8 @@ class Task:
 class Outcome:
     """The result of a check, for the repair.
 
-    `serial` is the zone's. `rebuilt_at` is that of `ZoneState` when the check began. `foreign_new` are foreign records that aren't
-    stored yet, and `foreign_gone` stored ones that have left the zone.
+    `serial` is the zone's serial, `rebuilt_at` is `ZoneState.rebuilt_at` at the start of the check. `foreign_new` has the foreign
+    records that aren't stored yet, `foreign_gone` the stored records that have left the zone.
     """
 
     serial: int
@@ -112,21 +112,23 @@ def _compare(
         tx, platform_domain, transfer.take_records(), transfer_began_at=began_at, rebuilt=rebuilt
     )
     foreign = set(check.differences.foreign)
-    apex = platform_domain.domain  # its stored records are the DNSKEYs, which `replace_apex_keys` stores
+    apex = platform_domain.domain  # `replace_apex_keys` stores the records there
     stored = {each for each in zone_store.list_zone_records(tx, platform_domain_id) if each.owner != apex}
     waiting = set(check.waiting)
-    # The check skips waiting names, so it doesn't know whether records at or below them are gone.
+    # The check skips waiting names, so records at or below them may still be there.
     gone = {
         record for record in stored - foreign if waiting.isdisjoint((record.owner, *ancestors(record.owner)))
     }
     return check, tuple(sorted(foreign - stored)), tuple(sorted(gone))
 
 
-async def _run(task: Task) -> Outcome | Failure:
+async def _run(request: CheckRequest) -> Outcome | Failure:
     # This process only reads, so it doesn't need the check for lost writes that the service makes when it starts.
-    db = open_database(task.database_url, may_lose_writes=True)
+    db = open_database(request.database_url, may_lose_writes=True)
     try:
-        _, outcome = await check_on_primary(db, task.platform_domain_id, task.primary, began_at=task.began_at)
+        _, outcome = await check_on_primary(
+            db, request.platform_domain_id, request.primary, began_at=request.began_at
+        )
     except Conflict as conflict:
         return Failure(MOVED, str(conflict))
     except PrimaryFault as fault:
@@ -137,11 +139,11 @@ async def _run(task: Task) -> Outcome | Failure:
 
 
 def main() -> None:
-    """Check the zone of the `Task` on stdin, and write the `Report` to stdout."""
+    """Check the zone of the `CheckRequest` on stdin, and write the `Report` to stdout."""
     with suppress(OSError):  # a system call filter may forbid it
-        os.nice(10)  # the API needs the processor more
-    task = msgspec.json.decode(sys.stdin.buffer.read(), type=Task, dec_hook=hide_from_parent)
-    found = asyncio.run(_run(task))
+        os.nice(10)  # API requests come first
+    request = msgspec.json.decode(sys.stdin.buffer.read(), type=CheckRequest, dec_hook=hide_from_parent)
+    found = asyncio.run(_run(request))
     kind = "failure" if isinstance(found, Failure) else "outcome"
     sys.stdout.buffer.write(msgspec.json.encode({kind: found}))
 

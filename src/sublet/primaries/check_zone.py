@@ -22,7 +22,7 @@ CLOCK_MARGIN = timedelta(seconds=5)
 
 @dataclass(frozen=True, slots=True)
 class Leftover:
-    """An owner with records of ours that should not be there, and the name and row whose publication removes them."""
+    """An owner whose records are ours and must go, with the name and the row whose publication removes them."""
 
     owner: str
     fqdn: str
@@ -31,7 +31,7 @@ class Leftover:
 
 @dataclass(frozen=True, slots=True)
 class Repairs:
-    """The results of a check that a repair needs. `names` is the number of our names in the zone.
+    """The input of a repair. `names` is the number of our names in the zone.
 
     `wrong_ids` are the rows of the missing and different names. `leftovers` are the owners of orphaned records, and `reclaimed` the
     owners at or below waiting names of a rebuilt zone. `apex_keys` are the DNSKEY records at the apex; a signed zone has some.
@@ -51,7 +51,7 @@ class Repairs:
 
 @dataclass(frozen=True, slots=True)
 class ZoneCheck:
-    """The result of a check; `waiting` are the names that wait for publication, which the check skipped."""
+    """The result of a check. It skipped the names in `waiting`, which wait for publication."""
 
     zone: str
     differences: ZoneDifferences
@@ -67,13 +67,13 @@ def check_zone(
     transfer_began_at: datetime,
     rebuilt: bool,
 ) -> ZoneCheck:
-    """Compare a transferred zone with what the registry has published in it; nothing is changed.
+    """Compare a transferred zone with what the registry has published in it.
 
     `live` was transferred before this transaction began. The check skips names that were published since `transfer_began_at` (by the
-    registry's clock) or wait for publication, and everything below them. But records at a waiting name are foreign if no owner was
-    written ahead for it.
+    registry's clock) or wait for publication, and everything below them. If no owner was written ahead for a waiting
+    name, all records there are foreign.
 
-    Our records are those at owners that the registry published or may have published. With `rebuilt` the zone may come from an old
+    Our records are the records at owners that the registry published or may have published. With `rebuilt` the zone may come from an old
     file. Then all records at or below names that were ever published are ours too; otherwise the delegation of a former holder would
     work again. Records that an earlier check stored as foreign are not ours.
     """
@@ -101,7 +101,7 @@ def check_zone(
         live = list(live)
         sent = published_owner_store.list_published_owners_of_zone(tx, platform_domain.id, only_sent=True)
         former = _former_owners(tx, platform_domain, live, sent)
-    # Each owner is written ahead before it is sent. So without one, a waiting name has no records of ours, and any there are foreign.
+    # Owners are written ahead before they are sent. A waiting name without such an owner has no records of ours.
     skipped = just_published | waiting.intersection(name_above(each, zone) for each in {**former, **owners})
     differences = compare_zone(
         live, desired, {**former, **owners}.keys(), ignored={fence_name(zone)}, skipped=skipped
@@ -134,8 +134,8 @@ def _former_owners(
 ) -> dict[str, int]:
     """Return the owners of a rebuilt zone that may be ours from earlier, each with the id of its name's newest row.
 
-    These are at or below a name that was ever published, and not `known`. Not those that an earlier check stored as foreign: a name
-    whose publication was given up also counts as published.
+    They are at or below a name that was ever published. Owners in `known` are left out, and owners that an earlier check stored as
+    foreign: a name whose publication was given up counts as published, too.
     """
     zone = platform_domain.domain
     foreign = {record.owner for record in zone_store.list_zone_records(tx, platform_domain.id)}
@@ -145,7 +145,7 @@ def _former_owners(
         if record.type in DELEGATION_TYPES
         and record.owner not in known
         and record.owner not in foreign
-        # Otherwise it was never ours, and an update could not remove it.
+        # Any other owner was never ours, and no update could remove it.
         and is_publishable(record.owner, zone)
     }
     newest = publish_store.find_ever_published(

@@ -49,12 +49,12 @@ def compare_zone(
     """Compare a whole transferred zone with the desired records.
 
     `desired` maps each name to the records of its delegation (NS and DS at the name, A and AAAA at or below it). `ours` are the owners
-    that we published or may have published. `ignored` are owners that are neither (the fence's). `skipped` are names that are being
+    that we published or may have published. `ignored` are owners that don't count (the fence's). `skipped` are names that are being
     changed: the comparison leaves out all records at or below them.
 
     A live record of a type in `DELEGATION_TYPES` belongs to the desired names that have a record at its owner. If it belongs to none,
     it is orphaned if its owner is in `ours` (also below a desired name: glue of a former nameserver), otherwise foreign. All records of
-    other types are foreign, except at the apex and those that a signing server creates (RRSIG, NSEC, NSEC3).
+    other types are foreign, except at the apex, and except the types of a signing server (RRSIG, NSEC, NSEC3).
 
     Raises:
         ValueError: `live` has no SOA record, so it isn't a whole zone.

@@ -1,4 +1,4 @@
-"""Compare what a primary serves with what was sent, and the sentences that users read about failures (rules)."""
+"""Compare the served records with the sent ones, and define the sentences about failures for users (rules)."""
 
 from collections.abc import Mapping, Sequence
 
@@ -28,11 +28,11 @@ SENTENCES = {
     "too_large": f"{_ZONE}: its name server sends too much. {_OPERATOR}",
     "settings": f"{_ZONE}: its name server is not set up. {_OPERATOR}",
 }
-"""The user's sentence for each cause that concerns the whole zone (docs/operating/trouble.md has what the operator can do)."""
+"""The user's sentence for each cause that concerns the whole zone (for the operator: docs/operating/trouble.md)."""
 
 
 def absent_owners(zone: str, items: Sequence[Item]) -> list[str]:
-    """Return the owners that should be empty, sorted. If there are any, the zone's wildcard too: an answer may have its records instead."""
+    """Return the owners that should be empty and, if any, the zone's wildcard: an answer for them may have the wildcard's records."""
     absent = {owner for item in items for owner in unwanted_owners(item)}
     return sorted({*absent, f"*.{zone}"} if absent else absent)
 
@@ -40,9 +40,9 @@ def absent_owners(zone: str, items: Sequence[Item]) -> list[str]:
 def without_wildcard(
     zone: str, items: Sequence[Item], served: Mapping[str, tuple[Record, ...]]
 ) -> dict[str, tuple[Record, ...]]:
-    """Return the served records without those that the zone's wildcard creates at owners that should be empty (RFC 4592, section 3.3.1).
+    """Return the served records without the records of the zone's wildcard at owners that should be empty (RFC 4592, section 3.3.1).
 
-    The wildcard is the operator's. Without this the registry could never remove a name from a zone that has one.
+    The wildcard is the operator's. With its records, no name would ever count as removed.
     """
     wildcard = {(each.type, each.ttl_seconds, each.rdata) for each in served.get(f"*.{zone}", ())}
     absent = {owner for item in items for owner in unwanted_owners(item)}
@@ -62,7 +62,7 @@ def unwanted_owners(item: Item) -> frozenset[str]:
 
 
 def judge(item: Item, served: Mapping[str, tuple[Record, ...]], serial: int) -> Result:
-    """Return a success only if the server answers with exactly the desired records, and no older ones are left."""
+    """Return a success if the server answers with exactly the desired records and no older ones; otherwise a failure."""
     left_over = [owner for owner in unwanted_owners(item) if served[owner]]
     if left_over or not matches(item.desired, served[item.fqdn]):
         return Result(item, error=PARTIAL, cause="partial")

@@ -1,4 +1,4 @@
-"""Plan the changes of one zone from what may be published and what is desired, and refuse implausible ones (rules)."""
+"""Plan the changes of a zone from the possible owners and the desired records, and refuse implausible changes (rules)."""
 
 import re
 from collections.abc import Iterable
@@ -21,8 +21,8 @@ class ImplausiblePlan(Exception):  # noqa: N818 - a fault: the registry or the c
 class ZoneChanges:
     """The changes of one zone; both parts are sorted.
 
-    At each of `delete_owners` every type of `DELEGATION_TYPES` is deleted. A deletion of "ANY" might be refused, or delete too much. Then
-    `adds` are added.
+    The update deletes each of `DELEGATION_TYPES` at each of `delete_owners`, because a server may refuse "ANY", or delete too much. Then
+    it adds `adds`.
     """
 
     zone: str
@@ -67,5 +67,5 @@ def is_publishable(owner: str, zone: str) -> bool:
 
 
 def implausible_deletions(deleting: int, total: int) -> bool:
-    """True if a run that deletes `deleting` of `total` names must stop and ask the operator: more than 20, and more than 1 %."""
+    """True if deleting this many of `total` names needs the operator's confirmation: more than 20, and more than 1 %."""
     return deleting > DELETIONS_ALWAYS_PLAUSIBLE and deleting * 100 > total

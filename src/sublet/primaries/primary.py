@@ -64,7 +64,7 @@ _BY_RCODE = {
 class PrimaryFault(Exception):  # noqa: N818 - named for whose fault it is
     """A request to a primary failed: `cause` is one of `CAUSES`, `str()` has details for the operator.
 
-    `certain` is True if a signed answer says so. Otherwise the primary may have done what was asked, or may still do it.
+    If `certain`, a signed answer says so. Otherwise the primary may have carried out the request, or may still do so.
     """
 
     def __init__(self, cause: str, detail: str, *, certain: bool = False) -> None:
@@ -97,7 +97,7 @@ _FUDGE_MAX_SECONDS = 65535
 async def send_update(primary: Primary, message: dns.update.UpdateMessage, *, timeout_seconds: float) -> None:
     """Send an UPDATE and return when a signed NOERROR has confirmed it.
 
-    Not checked: what the server serves after it (see `read_back`).
+    Not checked: that the server serves the changes (see `read_back`).
 
     Raises:
         PrimaryFault: unreachable, no_answer, key, clock, unsigned; or, by a signed answer, refused, zone, failure,
@@ -152,7 +152,7 @@ async def _read_fence(primary: Primary, zone: str, timeout_seconds: float) -> Fe
         questions = [(fence_name(zone), "TXT"), (zone, "SOA"), (f"*.{zone}", "TXT")]
         for name, rdtype in questions:
             if len(answers) == 2 and all(map(_is_fence, answers[0])):
-                break  # the fence is ours, so no wildcard made it
+                break  # a value of ours doesn't come from a wildcard
             query = dns.message.make_query(name, rdtype, flags=0)
             _sign(primary, query)
             response = await _ask(primary, query, reader, writer)

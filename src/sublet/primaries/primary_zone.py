@@ -20,12 +20,12 @@ from sublet.primaries.update import build_update
 from sublet.processes.leased import under
 
 TIMEOUT_SECONDS = 5.0
-"""The timeout of one message to a primary, and of reading back a batch."""
+"""The timeout of a message to a primary, and of reading back a batch."""
 
-OF_THE_BATCH = frozenset({"in_use", "refused", "failure", "not_understood"})
-"""Causes that the content of a message may have; the others concern the whole zone."""
+_BATCH_CAUSES = frozenset({"in_use", "refused", "failure", "not_understood"})
+"""Causes that may lie in the content of a message. All others concern the whole zone."""
 
-_ASK_AGAIN = frozenset({"no_answer", "key", "unsigned"})
+_READ_FENCE_AFTER = frozenset({"no_answer", "key", "unsigned"})
 """Causes after which the fence is read: the message may have been applied, or the answer shows the real cause."""
 
 FindPrimary = Callable[[str], Primary]
@@ -33,10 +33,10 @@ log = structlog.get_logger()
 
 
 class BatchRefused(Exception):  # noqa: N818 - the name server's answer, not an error of ours
-    """The server refused a whole batch for this cause, and nothing of it is in the zone.
+    """A batch was refused because of `cause`, and the server applied no part of it.
 
-    The answer may be unsigned ("refused", by Knot). Then this becomes certain when a later update has replaced the fence.
-    `was_sent` is False if the batch was refused here, before it was sent.
+    If the answer is unsigned ("refused", by Knot), only a later update of the fence makes this certain. `was_sent` is False if the batch
+    was refused before it was sent.
     """
 
     def __init__(self, cause: str, detail: str, *, was_sent: bool = True) -> None:
@@ -46,18 +46,18 @@ class BatchRefused(Exception):  # noqa: N818 - the name server's answer, not an 
 
 
 class BatchStale(Exception):  # noqa: N818 - as above
-    """The zone has changed since the batch was begun, so the server applied nothing of it. Begin the batch again."""
+    """The fence has changed since the batch was begun, so the server applied no part of the batch. Begin it again."""
 
 
 ReadBack = Callable[[], Coroutine[Any, Any, list[Result]]]
-"""Reads back the changed names, and returns the result of each. Raises `PrimaryFault` if the server can't be read back."""
+"""Reads back the changed names, and returns the result of each. Raises `PrimaryFault` if the server doesn't answer."""
 
 
 class PrimaryZone:
-    """One zone on a primary; `find_primary` returns a primary with its key by its name.
+    """A zone on a primary. `find_primary` returns a primary with its key by its name.
 
-    The fence is uncertain at first, after another worker had the zone, and after an uncertain answer. Then the primary is asked for
-    it before the next update.
+    The fence is uncertain at first, after another worker had the zone, and after an uncertain answer. Then it is read before the next
+    update.
     """
 
     def __init__(self, db: Database, find_primary: FindPrimary) -> None:
@@ -70,26 +70,26 @@ class PrimaryZone:
         """Change the zone by a batch, and return the function that reads it back. The next batch may be sent before that.
 
         Raises:
-            BatchRefused: nothing was applied. Smaller batches may succeed.
-            BatchStale: nothing was applied. Begin the batch again.
-            PrimaryFault: no change can be published in this zone now. The batch may have been applied.
+            BatchRefused: the server applied nothing. Smaller batches may succeed.
+            BatchStale: the server applied nothing. Begin the batch again.
+            PrimaryFault: the server accepts no changes of the zone now. It may have applied the batch.
             Unavailable: the database can't be used.
         """
         try:
             primary, message = await self._prepare(batch)
         except (PrimaryFault, BatchRefused, BatchStale):
-            await self._forget(batch)
+            await self._delete_update(batch)
             raise
         self._is_certain = False
         try:
             await send_update(primary, message, timeout_seconds=TIMEOUT_SECONDS)
         except dns.exception.TooBig as error:
             self._is_certain = True
-            await self._forget(batch)
+            await self._delete_update(batch)
             raise BatchRefused("not_understood", "the message would be too long", was_sent=False) from error
         except PrimaryFault as fault:
             if fault.cause == "unreachable":
-                await self._forget(batch)
+                await self._delete_update(batch)
             await self._interpret(primary, batch, fault)
         # The next message expects the fence that this one has set.
         await self._db.write(
@@ -120,8 +120,8 @@ class PrimaryZone:
             log.exception("zone_change_refused", zone=batch.zone)
             raise BatchRefused("refused", str(error), was_sent=False) from error
 
-    async def _forget(self, batch: Batch) -> None:
-        """Delete the note of a message that was not sent, and so can't be applied later."""
+    async def _delete_update(self, batch: Batch) -> None:
+        """Delete the stored update of a batch that was not sent."""
         await self._db.write(zone_state_store.delete_zone_update, batch.next_fence)
 
     async def _settle(self, primary: Primary, batch: Batch) -> None:
@@ -137,11 +137,11 @@ class PrimaryZone:
             raise BatchStale
 
     async def _interpret(self, primary: Primary, batch: Batch, fault: PrimaryFault) -> None:
-        """Return if the message was applied in spite of the fault; otherwise raise what the fault means.
+        """Return if the server applied the message in spite of the fault. Otherwise raise the real fault.
 
-        Most faults of keys are unsigned, so a signed answer about the fence is more reliable.
+        Most faults of keys are unsigned, so the signed answer with the fence is more reliable.
         """
-        if not fault.certain and fault.cause not in _ASK_AGAIN:
+        if not fault.certain and fault.cause not in _READ_FENCE_AFTER:
             raise fault
         try:
             found = await read_fence(primary, batch.zone, timeout_seconds=TIMEOUT_SECONDS)
@@ -164,7 +164,7 @@ class PrimaryZone:
             )
         elif not fault.certain:
             raise fault
-        if fault.cause in OF_THE_BATCH and batch.items:
+        if fault.cause in _BATCH_CAUSES and batch.items:
             raise BatchRefused(fault.cause, str(fault)) from fault
         if fault.cause == "refused" and not await takes_updates(
             primary, batch.zone, timeout_seconds=TIMEOUT_SECONDS

@@ -1,12 +1,11 @@
-"""The publisher: sends what the registry wants to the zones on primaries, and records as published only what it reads back.
+"""The publisher: send the desired records to zones on primaries, read them back, and record what is published.
 
-It is level-triggered: it finds the names whose generation is not the published one, and publishes them, one batch of a zone at a
-time. Each zone has its own task, so that a name server that is away delays no other zone; changes that are committed while a message
-is under way go with the next one. A commit of this process wakes it at once; those of other processes (the operator's commands) are
-found within `POLL_SECONDS`.
+It is level-triggered: it publishes the names whose generation differs from the published generation. Each zone has its own task, so an
+unreachable name server delays no other zone. A commit of this process wakes the publisher at once; it finds commits of other processes
+(the operator's commands) within `POLL_SECONDS`.
 
-Of several workers one publishes a zone: it holds the zone's lease, and each of its writes holds it too (`processes/leased.py`). With
-other workers it gives the lease back when nothing waits; after a worker has died another takes over when the lease has run out.
+One of several workers publishes a zone, under the zone's lease (`processes/leased.py`). It gives the lease back when no name waits. If it
+is killed, another worker takes over after the lease has expired.
 """
 
 import asyncio
@@ -51,11 +50,11 @@ from sublet.processes.repeat import FAULT_PAUSE_SECONDS, repeat
 POLL_SECONDS = 0.25
 STALE_PAUSE_SECONDS = 0.05
 STALE_MAX = 20
-"""How often in a row a zone may be found changed by someone else before it rests: two servers may answer at its address."""
-LOOK_PAUSE_SECONDS = 0.02
-"""The pause between two looks for waiting names: most commits concern no zone on a primary."""
+"""After this many stale batches in a row the zone backs off. Two servers behind one address can cause them."""
+QUERY_PAUSE_SECONDS = 0.02
+"""The pause between two queries for waiting names: most commits concern no zone on a primary."""
 STAND_BACK_SECONDS = 0.02
-"""How long a worker lets other workers go first, for each zone that it is publishing already."""
+"""How long a worker lets other workers take a zone first, for each zone that it publishes already."""
 STAND_BACK_ZONES_MAX = 10
 log = structlog.get_logger()
 Begin = Callable[..., Batch | None]
@@ -72,9 +71,9 @@ def _no_primary(name: str) -> Primary:
 class Publisher:
     """Publishes zones on the primaries that `find_primary` returns.
 
-    `batch_max` has the most names of a message by primary, as for `begin_publication`. `on_published` is called with the time that each
-    name took from its change to its publication. `holder` identifies this process as a holder of leases; `is_alone` returns True while
-    no other worker is known. `outcomes` counts names ("published", "failed"), `causes` the failed ones by `primaries.primary.CAUSES`.
+    `batch_max` is as for `begin_publication`. `on_published` is called with the time from the change of a name to its publication.
+    `holder` identifies this process as a holder of leases. `is_alone` returns True while no other worker runs. `outcomes` counts names
+    ("published", "failed"), `causes` counts failed names by `primaries.primary.CAUSES`.
     """
 
     def __init__(
@@ -115,10 +114,10 @@ class Publisher:
     async def _step(self) -> float:
         await self.publish_waiting()
         await self._db.changed(POLL_SECONDS)
-        return LOOK_PAUSE_SECONDS
+        return QUERY_PAUSE_SECONDS
 
     async def _renew(self) -> None:
-        """Renew the leases of the zones that are being published: a name server may take longer to answer than a lease lasts."""
+        """Renew the leases of this publisher: a name server may take longer to answer than a lease lasts."""
         while True:
             await asyncio.sleep(PUBLISH_FOR.total_seconds() / RENEWALS)
             try:
@@ -129,7 +128,7 @@ class Publisher:
                 log.exception("publisher_fault")
 
     async def publish_waiting(self) -> None:
-        """Start a task for every zone in which names wait and that has none yet, except those that another worker publishes."""
+        """Start a task for each zone with waiting names, unless it has a task, or another worker publishes it."""
         is_alone = self._is_alone()
         waiting = await (
             self._db.read(publish_store.list_waiting_platform_domain_ids)
@@ -137,7 +136,7 @@ class Publisher:
             else self._db.read(_list_waiting_for, self._holder)
         )
         if not is_alone:
-            random.shuffle(waiting)  # else all begin with the same
+            random.shuffle(waiting)  # Otherwise all workers compete for the same zone first.
         for platform_domain_id in waiting:
             if platform_domain_id not in self._tasks:
                 seconds = 0.0 if is_alone else self._stand_back_seconds(platform_domain_id)
@@ -146,7 +145,7 @@ class Publisher:
                 task.add_done_callback(lambda _, of=platform_domain_id: self._tasks.pop(of, None))  # type: ignore[misc]
 
     def _stand_back_seconds(self, platform_domain_id: int) -> float:
-        """Return how long other workers may go first in a zone: they may have fewer zones, or may reach its name server."""
+        """Return how long other workers may take a zone first. They may have fewer zones, or may reach its name server."""
         zones = STAND_BACK_ZONES_MAX if platform_domain_id in self._faulty else len(self._tasks)
         self._faulty.discard(platform_domain_id)
         return STAND_BACK_SECONDS * min(zones, STAND_BACK_ZONES_MAX)
@@ -158,7 +157,7 @@ class Publisher:
                 await asyncio.sleep(stand_back_seconds)
             await self._publish_batches(platform_domain_id)
         except LeaseLost as lost:
-            if platform_domain_id in self._leases:  # else another worker had it before this one began
+            if platform_domain_id in self._leases:  # False if another worker took the zone first
                 log.warning("zone_taken_over", lease=str(lost))
         except Unavailable:
             await asyncio.sleep(FAULT_PAUSE_SECONDS)
@@ -199,10 +198,10 @@ class Publisher:
     async def _begin(
         self, platform_domain_id: int, among: Collection[int] | None = None, besides: Collection[int] = ()
     ) -> Batch | None:
-        """Begin a batch under the zone's lease; give the lease back when nothing waits and there are other workers.
+        """Begin a batch under the zone's lease. If nothing waits and there are other workers, give the lease back.
 
         Raises:
-            LeaseLost: another worker has the zone.
+            LeaseLost: another worker has the lease.
         """
         is_alone = self._is_alone()
         if is_alone and among is None and platform_domain_id in self._leases:
@@ -212,7 +211,7 @@ class Publisher:
                 return None
         gives_back = among is None and not besides and not is_alone
         if gives_back:
-            self._leases.pop(platform_domain_id, None)  # so that it isn't renewed after it is given back
+            self._leases.pop(platform_domain_id, None)  # `_renew` must not renew it afterwards
         batch = await self._db.write(
             _begin_under_lease,
             begin_publication,
@@ -228,7 +227,7 @@ class Publisher:
         return batch
 
     async def _give_back(self, platform_domain_id: int) -> None:
-        """Let other workers try a zone that can't be published here."""
+        """Give back the lease of a zone that this worker can't publish, so that another worker may try."""
         lease = self._leases.pop(platform_domain_id, None)
         if lease is not None and not self._is_alone():
             self._faulty.add(platform_domain_id)
@@ -306,17 +305,17 @@ class Publisher:
         """Record that the only name of a batch was refused."""
         (item,) = batch.items
         sentence = IN_USE if refusal.cause == "in_use" else NOT_APPLIED
-        result = Result(item, error=sentence, cause=refusal.cause, nothing_sent=True)
+        result = Result(item, error=sentence, cause=refusal.cause, nothing_applied=True)
         await self._db.write(under, batch.lease, record_refusal, batch.platform_domain_id, result)
         self._count(batch.zone, [result])
         log.warning("name_fault", zone=batch.zone, name=item.fqdn, cause=refusal.cause, detail=str(refusal))
 
     async def _probe(self, batch: Batch) -> None:
-        """Send an update without names: return if the zone takes it. After that the batch can't be applied any more.
+        """Send an update without names. It replaces the fence, so the server can't apply the batch any more.
 
         Raises:
-            PrimaryFault: why the zone takes none.
-            BatchStale: the zone has changed since.
+            PrimaryFault: why the zone accepts no updates.
+            BatchStale: the zone has changed meanwhile.
         """
         probe = await self._db.write(under, batch.lease, begin_probe, batch.platform_domain_id)
         if probe is None:
@@ -354,7 +353,7 @@ class Publisher:
 
 
 def _list_waiting_for(tx: Tx, holder: str) -> list[int]:
-    """Return the zones in which names wait, except those that another holder publishes."""
+    """Return the zones with waiting names, except zones that another holder publishes."""
     waiting = publish_store.list_waiting_platform_domain_ids(tx)
     if not waiting:
         return []
@@ -365,7 +364,7 @@ def _list_waiting_for(tx: Tx, holder: str) -> list[int]:
 def _begin_under_lease(
     tx: Tx, begin: Begin, holder: str, platform_domain_id: int, *args: object, gives_back: bool
 ) -> Batch | None:
-    """Take or renew a zone's lease and begin a batch; with nothing to begin, give the lease back if `gives_back`."""
+    """Take or renew a zone's lease, and begin a batch. If nothing waits and `gives_back`, give the lease back."""
     lease = take_lease(tx, publish_lease(platform_domain_id), holder, PUBLISH_FOR)
     if lease is None:
         raise LeaseLost(publish_lease(platform_domain_id))

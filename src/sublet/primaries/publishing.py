@@ -1,12 +1,12 @@
-"""From rows to a zone on a primary: the publisher's transactions, between which it sends and reads back.
+"""The publisher's transactions, before and after it changes a zone on a primary.
 
-First `begin_publication` reads what is desired now, and writes ahead which owner names may get into the zone and which fence the
-message sets. Then the zone is changed and read back. Last `record_publication` records the outcome for exactly the generation that
-was sent. The queue is a level, not a log: every step may be repeated, and after a crash it is. Without writing ahead, a crash after
-sending would leave records in the zone that no later change removes.
+1. `begin_publication` reads the desired records. It writes ahead which owner names the message may add, and which fence it sets.
+2. The publisher changes the zone and reads it back, outside a transaction.
+3. `record_publication` records the outcome for exactly the generation that was sent.
 
-On PostgreSQL each transaction locks the zone first, then its row in `zone_states`, then names, then their owners; a worker locks
-its lease before all of them (`processes/leased.py`).
+Each step may be repeated, for example after a crash. Without writing ahead, a crash after step 2 would leave records in the zone that no
+later change removes. On PostgreSQL each transaction locks the worker's lease (`processes/leased.py`), the zone, its row in
+`zone_states`, names, and their owners, in this order.
 """
 
 import random
@@ -29,19 +29,18 @@ from sublet.subdomains import published_owner_store, store
 from sublet.subdomains.lifecycle import desired_records
 
 BATCH_MAX = 100
-"""How many names one batch has at most, where the settings of the zone's primary don't say it."""
+"""The maximum of names in a batch, unless the settings of the primary have another."""
 BACK_OFF_MAX_SECONDS = 60.0
 ZONE_BACK_OFF_MAX_SECONDS = 10.0
-"""How long a zone with a problem rests at most: all that waits goes on within this time of its return."""
+"""The maximum back-off of a zone. Publication resumes within this time after a problem ends."""
 
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """One name of a batch: the generation that is sent, the desired records, the owners that are or may be in the zone.
+    """One name of a batch: the generation that is sent, the desired records, and the owners that are or may be in the zone.
 
-    `new_owners` are those at which the registry never put a record, as far as it knows: they must not be in use.
-    `never_sent` were written ahead and are no longer wanted. Records there are not ours: no change of the zone had these owners,
-    and after this one no earlier change can be applied.
+    `new_owners` are owners at which the registry has added no record so far: they must not be in use. `never_sent` are owners that were
+    written ahead, never sent, and are no longer desired. Records there are not ours, and no earlier message can add any after this one.
     """
 
     subdomain_id: int
@@ -57,9 +56,9 @@ class Item:
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """One UPDATE message of a zone on `primary`, which replaces its `fence` (None: it has none) by `next_fence`.
+    """One UPDATE message for a zone on `primary`. It replaces the zone's `fence` (None: there is none) by `next_fence`.
 
-    `lease` is the worker's; None: the batch was begun without one.
+    `lease` is the lease of the worker that began the batch, if any.
     """
 
     platform_domain_id: int
@@ -73,16 +72,16 @@ class Batch:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """The outcome of one item: published with the zone's serial, or the sentence that says why not.
+    """The outcome of one item: the zone's serial if it is published, otherwise the sentence that says why not.
 
-    `cause` is one of `primaries.primary.CAUSES`. `nothing_sent`: the name was refused before any record of it could get into the zone.
+    `cause` is one of `primaries.primary.CAUSES`. `nothing_applied`: the server applied no record of the name.
     """
 
     item: Item
     serial: int | None = None
     error: str | None = None
     cause: str | None = None
-    nothing_sent: bool = False
+    nothing_applied: bool = False
 
 
 def begin_publication(
@@ -92,16 +91,16 @@ def begin_publication(
     among: Collection[int] | None = None,
     besides: Collection[int] = (),
 ) -> Batch | None:
-    """Return the names that wait in a zone, written ahead; None when none does.
+    """Write ahead the names that wait in a zone, and return them as a batch; None if no name waits.
 
-    `batch_max` has the most names of a batch by primary, `BATCH_MAX` where it has none: which primary has the zone is certain only
-    after the zone is locked. `among` limits it to these ids (None: all), `besides` leaves out those that are under way.
+    `batch_max` has the maximum of names in a batch for each primary; the default is `BATCH_MAX`. `among` limits the batch to these ids.
+    `besides` excludes the ids of names in progress.
     """
     platform_domain = _lock_platform_domain(tx, platform_domain_id)
     if platform_domain is None:
         return None
     if not platform_domain.primary:
-        # Changed while the zone was moved to the built-in name server, which serves what is committed.
+        # The names changed while the zone moved to the built-in name server, which serves committed rows.
         store.republish(tx, store.list_waiting_ids(tx, platform_domain_id))
         return None
     limit = batch_max.get(platform_domain.primary, BATCH_MAX)
@@ -137,7 +136,7 @@ def begin_publication(
 
 
 def begin_probe(tx: Tx, platform_domain_id: int) -> Batch | None:
-    """Return an update without names, which shows whether the zone takes any; None when the zone is not on a primary any more."""
+    """Return an update without names, to test if the zone accepts updates; None if the zone has left its primary."""
     platform_domain = _lock_platform_domain(tx, platform_domain_id)
     if platform_domain is None or not platform_domain.primary:
         return None
@@ -145,7 +144,7 @@ def begin_probe(tx: Tx, platform_domain_id: int) -> Batch | None:
 
 
 def _lock_platform_domain(tx: Tx, platform_domain_id: int) -> PlatformDomain | None:
-    """Lock a zone, then read it: no second publisher writes ahead the same, and the zone isn't moved meanwhile."""
+    """Lock a zone, then read its platform domain, so that the zone can't move, and no other publisher writes ahead the same."""
     zone_store.lock_zone(tx, platform_domain_id)
     return platform_domain_store.find_platform_domain(tx, platform_domain_id)
 
@@ -161,14 +160,14 @@ def _fenced(tx: Tx, platform_domain: PlatformDomain, items: tuple[Item, ...]) ->
 
 
 def settle_fence(tx: Tx, platform_domain_id: int, expected: str | None, found: str | None) -> str:
-    """Derive from the fence that was `found` in a zone which of our updates was applied.
+    """Store what the fence `found` in a zone says about our updates, and return it.
 
-    `expected` is the fence that was known when the question was sent.
+    `expected` is the fence that was stored when the query was sent.
 
-    - "moved": another fence is known by now, so another publisher was faster, and the answer may be older: it is ignored.
-    - "same": the fence is the expected one. An update that was sent may still be applied.
-    - "applied": one of our updates set it: that one was applied, and none of the others can be any more.
-    - "rebuilt": neither, so the zone is not as we left it. The fence is stored, and the whole zone has to be checked.
+    - "moved": another fence is stored by now, so another publisher was faster. The answer may be older, and is ignored.
+    - "same": the fence is the expected one. The server may still apply an update that was sent.
+    - "applied": one of our updates set the fence. The server can't apply the others any more.
+    - "rebuilt": another program set the fence, or an old zone is back. The fence is stored, and the whole zone must be checked.
     """
     zone_store.lock_zone(tx, platform_domain_id)
     state = zone_state_store.find_zone_state(tx, platform_domain_id)
@@ -192,9 +191,9 @@ def settle_fence(tx: Tx, platform_domain_id: int, expected: str | None, found: s
 
 
 def record_publication(tx: Tx, results: Mapping[int, Result], batch: Batch) -> list[timedelta]:
-    """Record the outcomes of an applied batch, by subdomain id; return how long each newly published name took from its change.
+    """Record the outcomes of an applied batch by subdomain id. Return the time from change to publication of each newly published name.
 
-    Writes one audit event for each name whose outcome is new.
+    Each newly published name gets an audit event.
     """
     zone_store.lock_zone(tx, batch.platform_domain_id)
     settle_fence(tx, batch.platform_domain_id, batch.fence, batch.next_fence)
@@ -234,7 +233,7 @@ NO_PROBLEM: dict[str, object] = {
 
 
 def record_refusal(tx: Tx, platform_domain_id: int, result: Result) -> None:
-    """Record that one name was refused alone, while the zone takes others."""
+    """Record that one name was refused, although the zone accepts others."""
     zone_store.lock_zone(tx, platform_domain_id)
     _record_failure(tx, result, tx.now + back_off(result.item.attempts))
 
@@ -242,7 +241,7 @@ def record_refusal(tx: Tx, platform_domain_id: int, result: Result) -> None:
 def record_zone_fault(
     tx: Tx, platform_domain_id: int, items: Sequence[Item], cause: str, detail: str, sentence: str
 ) -> None:
-    """Record that nothing can be published in a zone now, and when it is tried again; the items get the sentence as their error."""
+    """Record that nothing can be published in a zone now, and the time of the next attempt. The items get the sentence as their error."""
     zone_store.lock_zone(tx, platform_domain_id)
     state = zone_state_store.find_zone_state(tx, platform_domain_id)
     next_attempt_at = tx.now + back_off(state.attempts, ZONE_BACK_OFF_MAX_SECONDS)
@@ -264,7 +263,7 @@ def _record_failure(tx: Tx, result: Result, next_attempt_at: datetime) -> None:
     item = result.item
     sentence = result.error or "The name server did not answer as asked."
     counts = publish_store.record_failure(tx, item.subdomain_id, item.generation, sentence, next_attempt_at)
-    if result.nothing_sent:
+    if result.nothing_applied:
         # The records at these owners are not ours, so no later change may delete them.
         published_owner_store.delete_unsent_owners(tx, item.subdomain_id)
     if counts and item.attempts == 0:
@@ -273,6 +272,6 @@ def _record_failure(tx: Tx, result: Result, next_attempt_at: datetime) -> None:
 
 
 def back_off(attempts: int, seconds_max: float = BACK_OFF_MAX_SECONDS) -> timedelta:
-    """Return how long to wait after this many failures: doubled from 1 s up to the maximum, with jitter."""
+    """Return the pause after this many failures: doubled from 1 s up to the maximum, with jitter."""
     seconds = min(seconds_max, 2.0 ** min(attempts, 10))
     return timedelta(seconds=seconds * random.uniform(0.5, 1.0))  # noqa: S311 - jitter, no secret

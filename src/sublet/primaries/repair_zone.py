@@ -26,7 +26,7 @@ from sublet.subdomains import published_owner_store, store
 
 T = TypeVar("T")
 STEP_MAX = 500
-"""The most rows in one transaction of a repair."""
+"""The maximum of rows in one transaction of a repair."""
 
 
 async def repair(
@@ -41,7 +41,7 @@ async def repair(
 ) -> str | None:
     """Store the results of a check and repair the zone. Return why removals were stopped, or None if they were not.
 
-    If a crash interrupts it, the next check finds the rest. `lease` is the worker's; the operator needs none.
+    After a crash the next check finds the remaining differences. `lease` is the worker's lease; the operator needs none.
 
     Raises, in this order:
         LeaseLost: another worker has taken the lease.
@@ -71,13 +71,13 @@ def _steps(rows: Sequence[T]) -> Iterator[Sequence[T]]:
 
 
 def stop_reason(found: Repairs) -> str | None:
-    """Return why a repair must ask the operator before it removes records, or None if it need not."""
+    """Return why the operator must confirm the removals of a repair; None if no confirmation is needed."""
     count = len({each.fqdn for each in found.leftovers})  # a name with glue has several owners
     if not implausible_deletions(count, found.names):
         return None
     return (
-        f"{counted(count, 'name')} would lose their records, which is implausible. Look at `sublet zone check`, "
-        "then run `sublet zone repair --force` if the registry is right."
+        f"{counted(count, 'name')} would lose their records, which is implausible. Run `sublet zone check`. If the registry is "
+        "right, run `sublet zone repair --force`."
     )
 
 
@@ -108,7 +108,7 @@ def begin_repair(
         repair_stopped_reason=reason,
     )
     zone_store.replace_apex_keys(tx, platform_domain_id, platform_domain.domain, found.apex_keys)
-    _record_repair(tx, actor, platform_domain_id, found, stopped=reason is not None)
+    _audit_repair(tx, actor, platform_domain_id, found, stopped=reason is not None)
     if reason is not None and before.repair_stopped_at is None:
         after = {"reason": reason}
         audit.record(
@@ -126,8 +126,8 @@ def republish(tx: Tx, platform_domain_id: int, subdomain_ids: Collection[int]) -
 def reclaim(tx: Tx, platform_domain_id: int, leftovers: Collection[Leftover]) -> None:
     """Assign leftover owners to the row that holds their name, or to the last holder's row, and publish these rows again.
 
-    The update of such a row removes the leftover records and adds the holder's own. `hand_over` handles a name that is being registered
-    at the same time.
+    The update of a row removes the leftover records, and adds the records of the holder. `hand_over` handles names that are registered at
+    the same time.
     """
     zone_store.lock_zone(tx, platform_domain_id)
     holders = publish_store.find_holders(tx, {each.fqdn for each in leftovers})
@@ -152,10 +152,10 @@ def store_foreign(
 
 
 def end_repair(tx: Tx, platform_domain_id: int, serial: int | None, rebuilt_at: datetime | None) -> None:
-    """Store that a check is over; `rebuilt_at` is that of the zone's state when the check began.
+    """Record that a check is complete. `rebuilt_at` is `ZoneState.rebuilt_at` at the start of the check.
 
-    The zone isn't checked again at `serial`; None if another check may find something else. While the repair is stopped the zone stays
-    marked as rebuilt, because the registry hasn't stored yet which of its records are ours.
+    The next check skips the zone while its serial is `serial`; None skips nothing. While the repair is stopped the zone stays marked as
+    rebuilt, because the registry hasn't stored yet which of its records are ours.
     """
     # Without the lock, a rebuild that the publisher finds at the same time would be lost.
     zone_store.lock_zone(tx, platform_domain_id)
@@ -166,7 +166,7 @@ def end_repair(tx: Tx, platform_domain_id: int, serial: int | None, rebuilt_at: 
     zone_state_store.update_zone_state(tx, platform_domain_id, **values)
 
 
-def _record_repair(tx: Tx, actor: Actor, platform_domain_id: int, found: Repairs, *, stopped: bool) -> None:
+def _audit_repair(tx: Tx, actor: Actor, platform_domain_id: int, found: Repairs, *, stopped: bool) -> None:
     leftovers = () if stopped else (*found.leftovers, *found.reclaimed)
     again = {*found.wrong_ids, *(each.subdomain_id for each in leftovers)}
     if again:

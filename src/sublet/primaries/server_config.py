@@ -13,7 +13,7 @@ import jinja2
 from sublet.dns.types import Apex, Secondary, TsigKey
 
 REFRESH_SECONDS = 5
-"""The longest interval at which a secondary asks its primary for the serial, in case a NOTIFY is lost."""
+"""The maximum interval at which a secondary asks its primary for the serial, in case a NOTIFY is lost."""
 _POWERDNS_SCHEMA = "/usr/share/pdns-backend-sqlite3/schema/schema.sqlite3.sql"
 
 
@@ -74,7 +74,7 @@ class SecondarySite:
 
 @dataclass(frozen=True, slots=True)
 class ConfigFile:
-    """A file: its path, its text, its owner ("user:group"), and whether the text has a secret."""
+    """A file: its path, its text, its owner ("user:group"). `is_secret` is True if the text has a secret."""
 
     path: str
     text: str
@@ -96,8 +96,8 @@ class ConfigFile:
 class Step:
     """A command, and the reason for it.
 
-    `user` runs it; empty for root. `of_machine` is True for packages, files and services of the machine. A server that is started in
-    another way, as in a container, needs other commands instead.
+    `user` runs it; empty for root. `of_machine` is True for packages, files and services of the machine. A server in a container needs
+    other commands instead.
     """
 
     command: str
@@ -113,7 +113,7 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class ServerConfig:
-    """The files of a server, and the commands, in order, that make a fresh machine serve."""
+    """The files of a server, and the commands that set up a new machine, in order."""
 
     files: tuple[ConfigFile, ...]
     steps: tuple[Step, ...]
@@ -154,8 +154,8 @@ def knot_primary(site: Site) -> ServerConfig:
 def powerdns_primary(site: Site) -> ServerConfig:
     """Return PowerDNS's configuration as primary of a zone that it signs as it answers.
 
-    An update may only change names below the apex, with the types of a delegation, and TXT at the fence's name. A Lua script has this
-    policy, because the settings can only name the key. The database has the keys and rights of the zone.
+    An update may only change names below the apex, with the types of a delegation, and TXT at the fence's name. A Lua script
+    enforces this, because PowerDNS's own settings can only restrict updates by key. The database has the keys and rights of the zone.
     """
     places = site.places
     database = f"{places.state}/pdns.sqlite3"
@@ -224,7 +224,7 @@ def _powerdns_zone_commands(site: Site, zone_path: str) -> list[tuple[str, str]]
 
 
 def knot_secondary(site: SecondarySite) -> ServerConfig:
-    """Return Knot's configuration as secondary: notified by the primary, with the primary's signatures."""
+    """Return Knot's configuration as a secondary, which gets NOTIFY and serves the primary's signatures."""
     configuration = f"{site.places.configuration}/knot.conf"
     return _with_install_steps(
         "knot",
@@ -246,7 +246,7 @@ def nsd_secondary(site: SecondarySite) -> ServerConfig:
 
 
 def sublet_of(site: Site) -> ServerConfig:
-    """Return what Sublet needs to publish on a primary: the key's file, a section of the settings, the commands."""
+    """Return Sublet's own configuration for a primary: the key's file, a section of the settings, the commands."""
     name = site.zone.replace(".", "-")
     key_path = f"/etc/sublet/{site.key.name}.key"
     watched = "".join(f" --secondary {each.host}={_address_and_port(each)}" for each in site.secondaries)

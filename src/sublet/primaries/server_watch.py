@@ -1,7 +1,7 @@
 """Monitor the name servers of zones on primaries: the serial of each, and since when a secondary is behind.
 
-The questions need no key (`dns.serial`). The answers stay in memory, for the metrics and the log. Zones on the built-in name server
-aren't monitored: it gives no transfers, so they have no secondaries.
+Queries need no key (`dns.serial`). The results stay in memory, for the metrics and the log. Zones on the built-in name server have no
+secondaries, because it allows no transfers.
 """
 
 import asyncio
@@ -21,11 +21,11 @@ from sublet.subdomains.sweep.runner import Monotonic, monotonic_seconds
 
 POLL_SECONDS = 5.0
 TIMEOUT_SECONDS = 2.0
-"""The timeout of a question for a serial."""
+"""The timeout of a query for a serial."""
 FOLLOW_SECONDS = 10.0
-"""How long a secondary may be behind before its standing says so."""
+"""How long a secondary may be behind and still count as current."""
 HISTORY_MAX = 1000
-"""The most serials of a primary that are kept; beyond that every other one is dropped."""
+"""The maximum of serials in a primary's history. Above it every second serial is dropped."""
 
 PRIMARY, SECONDARY = "primary", "secondary"
 HEALTHY = frozenset({"current", "unjudged"})
@@ -38,13 +38,13 @@ class Standing:
 
     `standing` is one of:
 
-    - "current": it answers; a secondary has the primary's zone, or has been behind for at most `FOLLOW_SECONDS`.
-    - "behind": it has been behind for longer.
-    - "ahead": its serial is newer than the primary's, so it doesn't follow until the primary's is newer again.
-    - "away": it gives no serial; `cause` and `detail` say why.
-    - "unjudged": a secondary answers, and the primary is away.
+    - "current": it answers. A secondary has the primary's serial, or has been behind for at most `FOLLOW_SECONDS`.
+    - "behind": a secondary has been behind for longer.
+    - "ahead": a secondary has a newer serial than the primary. It doesn't follow until the primary's serial is newer.
+    - "away": the server gives no serial; `cause` and `detail` say why.
+    - "unjudged": a secondary answers, but the primary is away.
 
-    `lag_seconds` is how long a secondary has been behind; None if that isn't known.
+    `lag_seconds` is how long a secondary has been behind, or ahead; None if unknown.
     """
 
     zone: str
@@ -59,18 +59,18 @@ class Standing:
 
 @dataclass(slots=True)
 class _Watched:
-    """The state of a zone between looks; instants are by the monotonic clock."""
+    """What is remembered of a zone between two checks. Times are by the monotonic clock."""
 
     primary: str
     history: list[tuple[int, float]] = field(default_factory=list)
-    """The primary's serials that a secondary may lack, each with the instant at which it was first seen."""
+    """The primary's serials that a secondary may lack, each with the time at which it was first seen."""
     last_serials: dict[str, int] = field(default_factory=dict)
-    """The serial of each secondary when it last answered."""
+    """The serial in the last answer of each secondary."""
     ahead_since: dict[str, float] = field(default_factory=dict)
 
 
 class ServerWatch:
-    """Asks all name servers; `standings` has the last results, by platform domain: the primary, then its secondaries."""
+    """Asks all name servers. `standings` has the last results: for each zone the primary, then its secondaries."""
 
     def __init__(
         self, db: Database, find_primary: FindPrimary, monotonic: Monotonic = monotonic_seconds
@@ -87,21 +87,21 @@ class ServerWatch:
         """Ask until cancelled."""
 
         async def step() -> float:
-            await self.look()
+            await self.poll()
             return POLL_SECONDS
 
         await repeat(step, "server_watch_fault")
 
-    async def look(self) -> None:
-        """Ask every server of every zone on a primary once, all at the same time."""
+    async def poll(self) -> None:
+        """Ask all servers of all zones on primaries once, concurrently."""
         zones = await self._db.read(_list_zones)
-        found = await asyncio.gather(*(self._look_at(zone) for zone in zones))
+        found = await asyncio.gather(*(self._poll_zone(zone) for zone in zones))
         self.standings = tuple(standing for of_zone in found for standing in of_zone)
         here = {zone.domain for zone in zones}
         self._watched = {zone: watched for zone, watched in self._watched.items() if zone in here}
         self._log_changes(self.standings)
 
-    async def _look_at(self, zone: PlatformDomain) -> list[Standing]:
+    async def _poll_zone(self, zone: PlatformDomain) -> list[Standing]:
         primary, answers = await self._questions.ask_servers(zone, self._find_primary)
         now = self._monotonic()
         watched = self._watched.setdefault(zone.domain, _Watched(zone.primary))
@@ -133,12 +133,12 @@ class ServerWatch:
         return [first, *rest]
 
     def _log_changes(self, standings: Iterable[Standing]) -> None:
-        """Log changed standings; a new server counts as having been current."""
+        """Log changed standings. A new server counts as current before."""
         logged = {}
         for each in standings:
             key = (each.zone, each.role, each.server)
             before = self._logged.get(key, "current")
-            # Not logged: the log line of its primary says what is wrong.
+            # "unjudged" isn't logged, because the log line of the primary says what is wrong.
             logged[key] = before if each.standing == "unjudged" and before != "away" else each.standing
             if logged[key] != before:
                 write = log.info if each.standing in HEALTHY else log.warning
@@ -159,7 +159,7 @@ def _list_zones(tx: Tx) -> list[PlatformDomain]:
 
 
 def _add_serial(watched: _Watched, serial: int, now: float) -> None:
-    """Append the primary's serial to its history, if it is new. Drop serials that all secondaries have; beyond `HISTORY_MAX`, every other one."""
+    """Append a new serial of the primary to its history. Drop serials that all secondaries have; above `HISTORY_MAX` every second one."""
     history = watched.history
     if history and went_back(serial, before=history[-1][0]):
         history.clear()  # the primary was rebuilt from an older zone
@@ -174,7 +174,7 @@ def _add_serial(watched: _Watched, serial: int, now: float) -> None:
 def _judge(
     watched: _Watched, zone: str, host: str, answer: SerialAnswer, primary_serial: int | None, now: float
 ) -> Standing:
-    """Return the standing of a secondary, from its answer and the primary's."""
+    """Return the state of a secondary, from its serial, the primary's, and the primary's history."""
     if answer.serial is None:
         return Standing(zone, SECONDARY, host, "away", cause=answer.cause, detail=answer.detail)
     if primary_serial is None:

@@ -16,20 +16,20 @@ from sqlalchemy import (
 )
 
 from sublet.db import Prepared, Tx
-from sublet.platform_domains.zone_state_store import REST_MAX, RESTING
+from sublet.platform_domains.zone_state_store import BACK_OFF_MAX, IN_BACK_OFF
 from sublet.schema import STREAMED
 from sublet.subdomains import published_owner_store
 from sublet.subdomains.model import Subdomain
 from sublet.subdomains.store import UNPUBLISHED, in_pieces, read_subdomains, select_subdomains, subdomains
 
-# An attempt that is due later than the longest back-off was scheduled while the clock was wrong.
+# An attempt that is scheduled after the longest back-off was scheduled while the clock was wrong, so it is due now.
 _DUE = or_(
     subdomains.c.next_attempt_at.is_(None),
     subdomains.c.next_attempt_at <= bindparam("now"),
     subdomains.c.next_attempt_at > bindparam("now_and_longest"),
 )
-# A recursive query that steps by index from one platform domain with waiting names to the next, and so reads no rows of the others.
-# With the ORDER BY PostgreSQL uses the index; it estimates that nearly all names are unpublished, and would scan the table without it.
+# A recursive query: by index it steps from one platform domain with waiting names to the next, and reads no rows of others. Without the
+# ORDER BY, PostgreSQL would scan the table, because it estimates that nearly all names are unpublished.
 _OF = subdomains.c.platform_domain_id
 _FIRST = (
     select(_OF).where(UNPUBLISHED & _DUE).order_by(_OF, subdomains.c.generation_at, subdomains.c.id).limit(1)
@@ -38,7 +38,7 @@ _STEPS = select(_FIRST.scalar_subquery().label("id")).cte("waiting", recursive=T
 _NEXT = _FIRST.where(_STEPS.c.id < _OF).scalar_subquery()
 _STEPS = _STEPS.union_all(select(_NEXT).where(_STEPS.c.id.is_not(None)))
 _WAITING_PLATFORM_DOMAINS = Prepared(
-    select(_STEPS.c.id).where(_STEPS.c.id.is_not(None) & _STEPS.c.id.not_in(RESTING))
+    select(_STEPS.c.id).where(_STEPS.c.id.is_not(None) & _STEPS.c.id.not_in(IN_BACK_OFF))
 )
 _WAITING = (
     select_subdomains()
@@ -52,16 +52,16 @@ _WAITING_AMONG = Prepared(_WAITING.where(subdomains.c.id.in_(_THESE)))
 _WAITING_BESIDES = Prepared(_WAITING.where(subdomains.c.id.not_in(_THESE)))
 
 
-def _due(tx: Tx) -> dict[str, object]:
-    return {"now": tx.now, "now_and_longest": tx.now + REST_MAX}
+def _due_parameters(tx: Tx) -> dict[str, object]:
+    return {"now": tx.now, "now_and_longest": tx.now + BACK_OFF_MAX}
 
 
 def list_waiting_platform_domain_ids(tx: Tx) -> list[int]:
-    """Return the ids of the platform domains, sorted, that have a name due for an attempt, and whose zone isn't backing off.
+    """Return the sorted ids of the platform domains with a name that is due for publication, unless the zone is in back-off.
 
     The publisher calls this several times a second, so it reads only one waiting name of each platform domain.
     """
-    return sorted(row[0] for row in _WAITING_PLATFORM_DOMAINS.all(tx, **_due(tx)))
+    return sorted(row[0] for row in _WAITING_PLATFORM_DOMAINS.all(tx, **_due_parameters(tx)))
 
 
 def list_waiting(
@@ -71,11 +71,11 @@ def list_waiting(
     among: Collection[int] | None = None,
     besides: Collection[int] = (),
 ) -> list[Subdomain]:
-    """Return names of this platform domain that wait for publication and are due, those that wait longest first.
+    """Return names of a platform domain that are due for publication, oldest change first.
 
     `among` limits the result to these ids. `besides` excludes ids, and is ignored with `among`.
     """
-    asked = {**_due(tx), "of": platform_domain_id, "at_most": limit}
+    asked = {**_due_parameters(tx), "of": platform_domain_id, "at_most": limit}
     if among is not None:
         return read_subdomains(Subdomain, _WAITING_AMONG.all(tx, **asked, ids=list(among)))
     if besides:
@@ -84,20 +84,20 @@ def list_waiting(
 
 
 def is_any_waiting(tx: Tx, platform_domain_id: int, besides: Collection[int]) -> bool:
-    """True if a name of this platform domain waits for publication and is due, except those with these ids."""
+    """True if a name of the platform domain is due for publication. `besides` excludes ids."""
     return bool(list_waiting(tx, platform_domain_id, 1, besides=besides))
 
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """The number of names that wait for publication, and since when the oldest waits; None if none does."""
+    """The number of names that wait for publication, and the time of the oldest change; None if no name waits."""
 
     names: int = 0
     oldest_at: datetime | None = None
 
 
 def count_waiting(tx: Tx) -> dict[int, Waiting]:
-    """Return what waits for publication by platform domain, without those where nothing waits."""
+    """Return the waiting names of each platform domain that has any."""
     rows = tx.connection.execute(
         select(subdomains.c.platform_domain_id, func.count(), func.min(subdomains.c.generation_at))
         .where(UNPUBLISHED)
@@ -108,7 +108,7 @@ def count_waiting(tx: Tx) -> dict[int, Waiting]:
 
 @dataclass(frozen=True, slots=True)
 class Published:
-    """A generation of a subdomain that is in the zone at this serial. The owners in `gone` have left the zone."""
+    """A generation of a subdomain that the zone has since this serial. The owners in `gone` have left the zone."""
 
     subdomain_id: int
     generation: int
@@ -117,9 +117,9 @@ class Published:
 
 
 def record_successes(tx: Tx, published: Iterable[Published]) -> frozenset[int]:
-    """Record published generations. Return the ids of the subdomains that weren't recorded with the same or a newer generation before.
+    """Record published generations. Return the ids of the subdomains whose recorded generation was older.
 
-    The owners in `gone` are deleted only if the generation is still the current one: a newer one may have added them again.
+    The owners in `gone` are deleted only if the generation is still current: a newer generation may have added them again.
     """
     by_id = {each.subdomain_id: each for each in published}
     rows = _GENERATIONS.all(tx, ids=list(by_id))
@@ -162,7 +162,7 @@ _PUBLISHED_WITHOUT_ERROR = Prepared(_OF_ONE.values({**_PUBLISHED_VALUES, **_NO_E
 def record_failure(
     tx: Tx, subdomain_id: int, generation: int, sentence: str, next_attempt_at: datetime
 ) -> bool:
-    """Record why this generation could not be published. False if there is a newer one, or it was published; then nothing changes."""
+    """Record why a generation can't be published, and return True. If it is outdated or published, change nothing and return False."""
     recorded = tx.connection.execute(
         update(subdomains)
         .where((subdomains.c.id == subdomain_id) & (subdomains.c.generation == generation) & UNPUBLISHED)
@@ -172,7 +172,7 @@ def record_failure(
 
 
 def find_ever_published(tx: Tx, platform_domain_id: int, fqdns: Container[str]) -> dict[str, int]:
-    """Return those of these names that any row ever published in the zone, each with the id of its newest row."""
+    """Return which of these names were ever published in the zone, each with the id of its newest row."""
     rows = tx.connection.execute(
         select(subdomains.c.id, subdomains.c.fqdn, subdomains.c.published_generation)
         .where(subdomains.c.platform_domain_id == platform_domain_id)
@@ -190,7 +190,7 @@ def find_ever_published(tx: Tx, platform_domain_id: int, fqdns: Container[str]) 
 
 
 def find_holders(tx: Tx, fqdns: Collection[str]) -> dict[str, int]:
-    """Return those of these names that are held, each with the id of its row."""
+    """Return which of these names are held, each with the id of its row."""
     found: dict[str, int] = {}
     for some in in_pieces(sorted(fqdns)):
         held = subdomains.c.fqdn.in_(some) & subdomains.c.released_at.is_(None)

@@ -1,6 +1,6 @@
 """Transfer a whole zone from its primary by AXFR (RFC 5936) with TSIG (RFC 8945, section 5.3.1).
 
-Messages are only verified while they arrive, and parsed later, because servers disconnect slow clients (Knot after half a second).
+Messages are verified when they arrive, and parsed later, because servers disconnect slow clients (Knot after half a second).
 """
 
 import asyncio
@@ -35,23 +35,23 @@ STALL_SECONDS = 30.0
 """The timeout of the next message of a transfer."""
 
 BYTES_MAX = 4 * 1024**3
-"""The most memory of a zone in transfer. A signed delegation takes 350 to 750 bytes, so over five million of them fit.
+"""The maximum memory of a transfer. A signed delegation takes 350 to 750 bytes, so over five million of them fit.
 
-Without a bound, a broken or hostile server could fill the memory of the host.
+Without a limit, a broken or hostile server could fill the memory of the host.
 """
 
 _UNSIGNED_IN_A_ROW_MAX = 99
 
 
 class ZoneTransfer:
-    """A transferred zone and its `serial`; the messages are parsed in `take_records`."""
+    """A transferred zone and its `serial`. `take_records` parses the messages."""
 
     def __init__(self, serial: int, messages: list[bytes]) -> None:
         self.serial = serial
         self._messages = deque(messages)
 
     def take_records(self) -> Iterator[Record]:
-        """Yield all records except RRSIG, NSEC and NSEC3, with the SOA once. This frees the messages, so it works only once.
+        """Yield all records except RRSIG, NSEC and NSEC3, and the SOA once. Call it once: it frees the messages.
 
         Owners are in lower case without the final dot. Hosts and digests in the rdata of delegations are in lower case too.
         """
@@ -66,7 +66,7 @@ class ZoneTransfer:
 async def transfer_zone(
     primary: Primary, zone: str, clock: Callable[[], datetime], *, timeout_seconds: float
 ) -> ZoneTransfer:
-    """Return the whole zone. `clock` returns the real time, to verify the time of the signatures.
+    """Return the whole zone. `clock` returns the real time, to verify the times of signatures.
 
     Raises:
         PrimaryFault: unreachable, no_answer, key, clock, unsigned, not_understood, too_large; or, by a signed answer, refused, zone,
@@ -83,7 +83,7 @@ async def transfer_zone(
                     wire = await read_message(reader)
             except TimeoutError:
                 raise PrimaryFault("no_answer", f"{primary.name} stalls in the transfer of {zone}") from None
-            incoming.take(wire)
+            incoming.add_message(wire)
     return ZoneTransfer(incoming.serials[0], incoming.messages)
 
 
@@ -109,16 +109,16 @@ class _Incoming:
         """True if the SOA record that ends the zone has arrived."""
         return len(self.serials) == 2
 
-    def take(self, wire: bytes) -> None:
-        """Verify and store the next message. It may be used only when the transfer is whole, because then all of it is signed."""
-        self._size_bytes += sys.getsizeof(wire)  # with Python's overhead, which many small messages add up
+    def add_message(self, wire: bytes) -> None:
+        """Verify and store the next message. Use `messages` only if `is_whole`, because only then all are signed."""
+        self._size_bytes += sys.getsizeof(wire)  # counts Python's overhead, which is large for small messages
         if self._size_bytes > BYTES_MAX:
             raise PrimaryFault(
                 "too_large",
                 f"{self._primary.name} sends more than {BYTES_MAX} bytes in the transfer of {self._zone}",
             )
         if not self.messages and (len(wire) < 12 or wire[3] & 0x0F):
-            # A refusal, or not a DNS message. `read_signed` raises what its signature says.
+            # A refusal, or not a DNS message. `read_signed` raises if its signature is wrong.
             raise_for_rcode(self._primary, read_signed(self._primary, wire, self._query))
         try:
             tsig_start = self._scan(wire)

@@ -1,8 +1,8 @@
 """Build the UPDATE messages (RFC 2136) that change a zone on a primary, each with a fence.
 
-The fence is a TXT record at a reserved name of the zone. Every message requires that the fence has the value A, and sets it to a new
-value B. So the server applies only one of two messages that require A. An update that timed out, and that the server processes after a
-newer one (as a frozen server may), changes nothing.
+The fence is a TXT record at a reserved name of the zone. Each message requires that the fence has the value A, and sets it to a new value
+B. So the server applies only one of two messages that require A. If it processes an old message after a newer one (as a frozen server
+may), the old message changes nothing.
 """
 
 import re
@@ -24,7 +24,7 @@ _FENCE = re.compile(r"[0-9a-f]{32}", re.ASCII)
 
 
 def fence_name(zone: str) -> str:
-    """Return the name of a zone's fence. Users can't register it, because no label may have an underscore."""
+    """Return the name of a zone's fence. Users can't register it, because labels have no underscore."""
     return f"{FENCE_LABEL}.{zone}"
 
 
@@ -34,7 +34,7 @@ def new_fence() -> str:
 
 
 def is_fence(text: str) -> bool:
-    """True if a text has the form of `new_fence`, so a registry may have written it."""
+    """True if a text has the form of `new_fence`, so that it may be a registry's fence."""
     return _FENCE.fullmatch(text) is not None
 
 
@@ -43,9 +43,9 @@ def build_update(
 ) -> dns.update.UpdateMessage:
     """Return the unsigned message that applies `changes` if the zone's fence is `fence` (None: the zone must have none).
 
-    `unused` are owners that must have no records (RFC 2136, section 2.4.5), because we never added any. The server answers YXDOMAIN if
-    one has, NXRRSET if the fence differs, and YXRRSET if there is a fence and should be none. The message first deletes each type at
-    each owner, then adds records (section 2.5), then replaces the fence.
+    `unused` are owners that must have no records (RFC 2136, section 2.4.5), because we never added any. The server answers YXDOMAIN if an
+    owner is in use, NXRRSET if the fence differs, and YXRRSET if there is a fence and should be none. The message deletes each type at each
+    owner, adds records (section 2.5), and replaces the fence, in this order.
     """
     zone = dns.name.from_text(changes.zone)
     message = dns.update.UpdateMessage(zone)

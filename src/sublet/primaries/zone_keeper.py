@@ -1,10 +1,10 @@
 """Find changes of zones on primaries that the registry didn't make, and repair them.
 
-Every few seconds the keeper asks for each zone's serial and fence. If the serial differs from the last checked one, it checks the whole
-zone, in a child process and one zone at a time. Checks take only a small share of the time, because our own updates change the serial
-too. A zone with an unknown fence was rebuilt, and is checked at once.
+Every few seconds the keeper asks for the serial and the fence of each zone. If the serial differs from the last checked serial, it checks
+the whole zone, in a child process and one zone at a time. A pause follows each check, because our own updates change the serial too. A
+zone with an unknown fence was rebuilt, and is checked at once.
 
-Of several workers one holds the lease of a zone and keeps it, so that the others don't transfer the zone too.
+One of several workers keeps the lease of a zone, so that the others don't transfer the zone too.
 """
 
 import asyncio
@@ -25,7 +25,7 @@ from sublet.db import Database, Tx
 from sublet.errors import Conflict, Unavailable
 from sublet.platform_domains import zone_state_store
 from sublet.platform_domains.zone_state_store import ZoneState
-from sublet.primaries.check_process import MOVED, Failure, Outcome, Report, Task
+from sublet.primaries.check_process import MOVED, CheckRequest, Failure, Outcome, Report
 from sublet.primaries.primary import PrimaryFault, read_fence
 from sublet.primaries.primary_zone import FindPrimary
 from sublet.primaries.publishing import settle_fence
@@ -41,10 +41,10 @@ TIMEOUT_SECONDS = 5.0
 PAUSE_MIN_SECONDS = 10.0
 PAUSE_MAX_SECONDS = 180.0
 PAUSE_FACTOR = 5.0
-"""The pause before the next check of a zone, as a multiple of the last check's duration, within the two bounds."""
+"""The pause before the next check of a zone, as a multiple of the last check's duration, between the minimum and the maximum."""
 CHECK_SECONDS_MAX = 900.0
 RECHECK_AFTER = timedelta(hours=6)
-"""After this time a zone is checked even if its serial is the same: an edit of a zone file may not have raised it."""
+"""After this time a zone is checked even if its serial is the same: a person may edit a zone file and keep the serial."""
 SEEN_EVERY = timedelta(minutes=1)
 log = structlog.get_logger()
 
@@ -57,7 +57,7 @@ class CheckFailed(Exception):  # noqa: N818 - named for what the caller sees
 class _Watched:
     """The state of a zone while this process keeps it.
 
-    `next_check_at` is by the monotonic clock. `rebuilt_at` is the last rebuild that started a check. While `check_failed`, an answer for
+    `next_check_at` is by the monotonic clock. `rebuilt_at` is the last rebuild that started a check. While `check_failed`, an answer with
     serial and fence doesn't clear the stored problem.
     """
 
@@ -88,31 +88,31 @@ class ZoneKeeper:
     async def run(self) -> None:
         """Check zones until cancelled."""
         try:
-            await repeat(self._look_at_all, "zone_keeper_fault")
+            await repeat(self._start_tasks, "zone_keeper_fault")
         finally:
             for task in self._tasks.values():
                 task.cancel()
             await asyncio.gather(*self._tasks.values(), return_exceptions=True)
 
-    async def _look_at_all(self) -> float:
+    async def _start_tasks(self) -> float:
         for platform_domain_id, zone, primary in await self._db.read(
             zone_state_store.list_zones_on_primaries
         ):
             if platform_domain_id not in self._tasks:
-                task = asyncio.create_task(self._look(platform_domain_id, zone, primary))
+                task = asyncio.create_task(self._watch(platform_domain_id, zone, primary))
                 self._tasks[platform_domain_id] = task
                 task.add_done_callback(lambda _, of=platform_domain_id: self._tasks.pop(of, None))  # type: ignore[misc]
         return POLL_SECONDS
 
-    async def _look(self, platform_domain_id: int, zone: str, primary: str) -> None:
-        """Look at a zone, and check it if that is due, unless another worker has its lease."""
+    async def _watch(self, platform_domain_id: int, zone: str, primary: str) -> None:
+        """Ask for a zone's serial and fence, and check the zone if necessary, unless another worker has its lease."""
         try:
             lease = await take(self._db, check_lease(platform_domain_id), self._holder, WATCH_FOR)
             if lease is None:
                 self._watched.pop(platform_domain_id, None)
                 return
             async with kept(self._db, lease, WATCH_FOR):
-                await self._look_under(lease, platform_domain_id, zone, primary)
+                await self._watch_under(lease, platform_domain_id, zone, primary)
         except LeaseLost:
             log.warning("zone_taken_over", zone=zone)
         except Unavailable:
@@ -120,7 +120,7 @@ class ZoneKeeper:
         except Exception:
             log.exception("zone_keeper_fault", zone=zone)
 
-    async def _look_under(self, lease: Lease, platform_domain_id: int, zone: str, primary: str) -> None:
+    async def _watch_under(self, lease: Lease, platform_domain_id: int, zone: str, primary: str) -> None:
         watched = self._watched.setdefault(platform_domain_id, _Watched())
         try:
             if await self._is_due(lease, watched, platform_domain_id, zone, primary):
@@ -163,8 +163,8 @@ class ZoneKeeper:
         outcome = "failed"
         try:
             now = await self._db.read(lambda tx: tx.now)
-            task = Task(self._database_url, platform_domain_id, self._find_primary(primary), now)
-            found = await self._run(task)
+            request = CheckRequest(self._database_url, platform_domain_id, self._find_primary(primary), now)
+            found = await self._run(request)
             await self._note_found(lease, platform_domain_id, zone, primary, found)
             outcome = "done"
         except Conflict as conflict:
@@ -176,8 +176,8 @@ class ZoneKeeper:
             pause = min(max(PAUSE_MIN_SECONDS, PAUSE_FACTOR * took), PAUSE_MAX_SECONDS)
             watched.next_check_at = time.monotonic() + pause
 
-    async def _run(self, task: Task) -> Outcome:
-        """Run the check in a child process, which is killed if this is cancelled, also while it starts.
+    async def _run(self, request: CheckRequest) -> Outcome:
+        """Run the check in a child process. A cancellation kills the process, even while it starts.
 
         Raises:
             Conflict, PrimaryFault: as `check_on_primary`.
@@ -192,10 +192,11 @@ class ZoneKeeper:
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
             )
-            started.append(process)  # before the test of the event, which is set before `started` is read
+            # Before the test of the event, because `finally` sets the event before it reads `started`.
+            started.append(process)
             if is_cancelled.is_set():
                 process.kill()
-            return _run_check(process, task)
+            return _run_check(process, request)
 
         try:
             found = await asyncio.to_thread(check)
@@ -234,11 +235,11 @@ class ZoneKeeper:
             log.warning("zone_not_checked", zone=zone, cause=cause, detail=detail)
 
 
-def _run_check(process: "subprocess.Popen[bytes]", task: Task) -> Outcome | Failure:
-    """Send a task to a process and return its report; the process ends in any case."""
+def _run_check(process: "subprocess.Popen[bytes]", request: CheckRequest) -> Outcome | Failure:
+    """Send a request to a process, return its report, and end the process."""
     try:
         output, _ = process.communicate(
-            msgspec.json.encode(task, enc_hook=reveal_to_child), CHECK_SECONDS_MAX
+            msgspec.json.encode(request, enc_hook=reveal_to_child), CHECK_SECONDS_MAX
         )
     except subprocess.TimeoutExpired:
         raise CheckFailed(f"the check did not end within {CHECK_SECONDS_MAX:g} s") from None
@@ -263,7 +264,7 @@ def _note_seen(tx: Tx, platform_domain_id: int, *, is_well: bool = True) -> None
 
 
 def _note_problem(tx: Tx, platform_domain_id: int, cause: str, detail: str) -> bool:
-    """Store why a zone can't be watched. False if the cause was stored already."""
+    """Store why a zone can't be checked. Return False if the cause was stored already."""
     before = zone_state_store.find_zone_state(tx, platform_domain_id)
     if before.watch_problem == cause:
         return False

@@ -1,4 +1,4 @@
-"""Ask name servers for the serials of zones, several at the same time."""
+"""Ask name servers for the serials of zones, several concurrently."""
 
 import asyncio
 from collections.abc import Sequence
@@ -10,7 +10,7 @@ from sublet.primaries.primary import PrimaryFault
 from sublet.primaries.primary_zone import FindPrimary
 
 QUESTIONS_MAX = 50
-"""The most questions that wait for an answer at the same time."""
+"""The maximum of concurrent queries."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +27,7 @@ class SerialAnswer:
 
 
 class SerialQuestions:
-    """Asks name servers without a key, each with the timeout `timeout_seconds`; `slots` limits concurrent questions."""
+    """Asks name servers without a key, with a timeout for each query. `slots` limits concurrent queries."""
 
     def __init__(self, timeout_seconds: float) -> None:
         self._timeout_seconds = timeout_seconds

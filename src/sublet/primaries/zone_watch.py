@@ -1,4 +1,4 @@
-"""Monitor the zones: read what waits in each, and its state, every few seconds for the metrics."""
+"""Monitor the zones for the metrics: every few seconds read the waiting names and the state of each."""
 
 import time
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ from sublet.processes.repeat import repeat
 
 POLL_SECONDS = 5.0
 SHARE_MAX = 0.02
-"""The share of the time that the queries may take: with very many waiting names they become rarer."""
+"""The maximum share of the time that the queries take. With very many waiting names they become rarer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,12 +28,12 @@ class ZoneSeen:
 
     @property
     def oldest_seconds(self) -> float:
-        """How long the oldest change has waited; 0 if none waits."""
+        """The age of the oldest waiting change; 0 if no change waits."""
         return seconds_since(self.waiting.oldest_at, self.seen_at) or 0.0
 
     @property
     def checked_seconds(self) -> float | None:
-        """The age of the last whole check; None if there was none."""
+        """The age of the last complete check; None if there was no check."""
         return None if self.state is None else seconds_since(self.state.checked_at, self.seen_at)
 
 
@@ -49,12 +49,12 @@ class ZoneWatch:
 
         async def step() -> float:
             began = time.monotonic()
-            await self.look()
+            await self.poll()
             return max(POLL_SECONDS, (time.monotonic() - began) / SHARE_MAX)
 
         await repeat(step, "zone_watch_fault")
 
-    async def look(self) -> None:
+    async def poll(self) -> None:
         """Read the state of all zones."""
         self.zones = await self._db.read(see_zones)
 

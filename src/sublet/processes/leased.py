@@ -1,7 +1,7 @@
 """Work under a lease: each write locks the lease first in its transaction, and long work renews the lease.
 
-The order of locks is: the lease, then what the verb locks. Verbs don't know leases, so the operator's commands run while a worker holds
-one.
+A transaction locks the lease first, then the rows of its verb. Verbs don't know leases, so the operator's commands run while a worker
+holds one.
 """
 
 import asyncio
@@ -21,7 +21,7 @@ from sublet.processes.model import Lease, LeaseLost
 P = ParamSpec("P")
 R = TypeVar("R")
 RENEWALS = 3
-"""How often a lease is renewed before it expires; two renewals may fail."""
+"""The number of renewals before a lease expires. All but one may fail."""
 log = structlog.get_logger()
 
 
@@ -39,7 +39,7 @@ def under(
 
 
 async def take(db: Database, name: str, holder: str, lasts: timedelta) -> Lease | None:
-    """Return the lease for this holder, or None while another process holds it. Writes only if it is new, expired or half over."""
+    """Return the lease for this holder, or None if another process holds it. Write only if the lease is new, expired or half over."""
     found, now = await db.read(store.find_lease, name)
     if found is not None:
         if found.holder != holder and not is_over(found, now):
@@ -59,7 +59,7 @@ async def renew(db: Database, lease: Lease, lasts: timedelta) -> None:
 
 @asynccontextmanager
 async def kept(db: Database, lease: Lease, lasts: timedelta) -> AsyncIterator[None]:
-    """Keep renewing a lease during the block, which may take longer than the lease lasts."""
+    """Renew a lease during the block, which may take longer than the lease lasts."""
 
     async def keep_renewing() -> None:
         while True:

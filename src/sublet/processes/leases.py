@@ -1,4 +1,4 @@
-"""Leases: exclusive rights of one process, such as publishing a zone. How they are named, taken, held, renewed and given back.
+"""Leases: the exclusive right of one process to do something, for example to publish a zone.
 
 Why epochs and not clocks: docs/decisions/0013-leases-by-epoch.md.
 """
@@ -15,11 +15,11 @@ from sublet.processes.model import Lease, LeaseLost
 PUBLISH_FOR = timedelta(seconds=10)
 """How long a worker may publish a zone without renewing. If the worker is killed, the zone waits this long for the next worker."""
 SWEEP_FOR = timedelta(seconds=15)
-"""The same for the sweep."""
+"""How long a worker may run the sweep without renewing."""
 WATCH_FOR = timedelta(minutes=1)
-"""The same for checks of a zone, which can wait longer. Each renewal is a write, so a long lease is cheaper."""
+"""How long a worker may check a zone without renewing. Each renewal is a write, and checks can wait longer."""
 FOR_MAX = timedelta(minutes=1)
-"""The longest lease. One that expires later was taken while the clock was wrong."""
+"""The maximum duration of a lease. A lease that expires later was taken while the clock was wrong."""
 SWEEP = "sweep"
 PUBLISH = "publish:"
 
@@ -47,8 +47,8 @@ def is_fresh(lease: Lease, now: datetime, lasts: timedelta) -> bool:
 def take_lease(tx: Tx, name: str, holder: str, lasts: timedelta) -> Lease | None:
     """Return the lease of this name for this holder, valid for `lasts` from now; None if another process holds it.
 
-    The previous holder gets it back in the same epoch, because no other process wrote in between. A fresh lease is not changed, so
-    most calls write nothing. The lease's row stays locked until the transaction ends.
+    The last holder gets the lease back in the same epoch, because no other process wrote in between. A fresh lease is not changed, so most
+    calls write nothing. The row of the lease stays locked until the transaction ends.
     """
     found = store.lock_lease(tx, name)
     now = store.find_clock(tx)
@@ -104,7 +104,7 @@ def _lock(tx: Tx, lease: Lease) -> Lease:
 
 
 def list_held_by_others(tx: Tx, names: Collection[str], holder: str) -> frozenset[str]:
-    """Return the names of those leases that processes other than `holder` hold now."""
+    """Return which of these leases are held by processes other than `holder`."""
     others = [each for each in store.find_leases(tx, names) if each.holder != holder]
     if not others:
         return frozenset()

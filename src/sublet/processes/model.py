@@ -28,10 +28,10 @@ class Process:
 
 @dataclass(frozen=True, slots=True)
 class Lease:
-    """The exclusive right of the process `holder` to do what `name` stands for, until `expires_at` by the shared clock.
+    """The exclusive right `name` of the process `holder`, until `expires_at` by the shared clock.
 
-    `epoch` counts the holders. A process finds out that it lost a lease by comparing the epoch inside its writing transaction, not by
-    a clock. The clock only decides when another process may take the lease.
+    `epoch` counts the holders. A process compares it in each writing transaction, and so notices that it lost the lease. The clock only
+    decides when another process may take the lease.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""Processes that share a registry: each announces itself, sends heartbeats, and leaves."""
+"""The processes that share a registry: announce a process, record its heartbeats, delete it."""
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -12,9 +12,9 @@ HEARTBEAT_SECONDS = 10.0
 GONE_AFTER = timedelta(seconds=35)
 """A process that missed three heartbeats counts as gone."""
 FORGOTTEN_AFTER = timedelta(hours=1)
-"""How long a process that is gone is still listed."""
+"""How long a process that is gone stays in the table."""
 CLOCKS_APART_MAX = timedelta(minutes=1)
-"""How far a host's clock may differ from the shared clock before an error is logged."""
+"""The maximum difference of a host's clock from the shared clock without an error in the log."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,7 @@ class Announce:
 class Heartbeat:
     """The result of a heartbeat: the other running processes, and how far this host's clock is ahead of the shared clock.
 
-    `is_known` is False if this process was silent for so long that its row was deleted. It must announce itself again.
+    `is_known` is False if the row of this process was deleted after a long silence. It must announce itself again.
     """
 
     others: tuple[Process, ...]
@@ -42,28 +42,28 @@ class Heartbeat:
 
 
 def is_running(process: Process, now: datetime) -> bool:
-    """True if a heartbeat is recent. `seen_at` is in the future if the clock was set back since."""
+    """True if the last heartbeat is recent. `seen_at` is in the future after the clock was set back."""
     return abs(now - process.seen_at) <= GONE_AFTER
 
 
 def announce(tx: Tx, command: Announce, *, alone: bool = False) -> None:
-    """Store that a process runs from now on.
+    """Store that a process runs.
 
-    With `alone` a lock keeps all other processes away, so the rows and leases that a killed process left behind end here.
+    With `alone` the caller holds a lock that excludes other processes. So all rows and leases are from killed processes, and end here.
     """
     now = store.find_clock(tx)
     if alone:
         for each in store.list_processes(tx):
             store.delete_process(tx, each.id)
         store.end_leases(tx, now)
-    # Host and version are only shown to people. A long host name must not be an error.
+    # Host and version are only for people, so a long host name must not be an error.
     host, version = command.host[:255], command.version[:32]
     process = Process(command.id, command.role, host, command.pid, version, command.revision, now, now)
     store.insert_process(tx, process)
 
 
 def list_running(tx: Tx) -> list[Process]:
-    """Return the running processes in the order of their start; none if the schema is older than the table of processes."""
+    """Return the running processes in the order of their start. An older schema without the table gives none."""
     if not store.has_processes(tx):
         return []
     now = store.find_clock(tx)

@@ -12,7 +12,7 @@ log = structlog.get_logger()
 
 
 async def repeat(step: Callable[[], Awaitable[float]], fault: str) -> None:
-    """Call `step` again and again, each time after as many seconds as it returned, or `FAULT_PAUSE_SECONDS` after an exception.
+    """Call `step` until cancelled. It returns the seconds until the next call; after an exception these are `FAULT_PAUSE_SECONDS`.
 
     Exceptions are logged as the event `fault`, except `Unavailable`, which the database has logged.
     """

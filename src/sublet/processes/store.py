@@ -1,6 +1,7 @@
 """All SQL of processes and their leases.
 
-Instants are by the shared clock: the database's on PostgreSQL, the transaction's on SQLite, where all processes run on one host.
+Times are by the shared clock. It is the clock of the database on PostgreSQL, and of the transaction on SQLite, where all processes run on
+one host.
 """
 
 from collections.abc import Collection
@@ -38,7 +39,7 @@ processes = Table(
     Column("started_at", Instant, nullable=False),
     Column("seen_at", Instant, nullable=False),
 )
-"""The processes of the service that run or ran lately; `revision` is the revision of the schema that a process needs."""
+"""The processes of the service that run or ran lately. `revision` is the schema that a process needs."""
 
 leases = Table(
     "leases",
@@ -48,10 +49,10 @@ leases = Table(
     Column("epoch", BIG_ID, nullable=False),
     Column("expires_at", Instant, nullable=False),
 )
-"""Exclusive rights of one process until `expires_at`; `epoch` counts the holders, so that a former holder isn't taken for the current one."""
+"""Exclusive rights of one process until `expires_at`. `epoch` counts the holders, so that former holders are recognized."""
 
 
-# `now()` would be the transaction's start, and the transaction may have waited for a lock since.
+# `now()` is the start of the transaction, which may have waited for a lock since then.
 _DATABASE_CLOCK = func.clock_timestamp(type_=Instant)
 _LEASES = select(*(leases.c[name] for name in Lease.__slots__))
 _LOCKED = Prepared(_LEASES.where(leases.c.name == bindparam("called")).with_for_update(key_share=True))
@@ -65,7 +66,7 @@ def find_clock(tx: Tx) -> datetime:
 
 
 def find_lease(tx: Tx, name: str) -> tuple[Lease | None, datetime]:
-    """Return a lease with its current or last holder (None if it was never taken), and the time by the shared clock."""
+    """Return a lease with its current or last holder, and the time by the shared clock. The lease is None if it was never taken."""
     row = tx.connection.execute(_LEASES.where(leases.c.name == name)).one_or_none()
     return None if row is None else Lease(*row), find_clock(tx)
 
@@ -77,19 +78,19 @@ def lock_lease(tx: Tx, name: str) -> Lease | None:
 
 
 def insert_lease(tx: Tx, lease: Lease) -> bool:
-    """Store a new lease; False if another process was faster."""
+    """Store a new lease. Return False if another process was faster."""
     insert_into = postgresql.insert if tx.connection.dialect.name == "postgresql" else sqlite.insert
     added = insert_into(leases).values(**asdict(lease)).on_conflict_do_nothing().returning(leases.c.name)
     return tx.connection.execute(added).first() is not None
 
 
 def update_lease(tx: Tx, lease: Lease) -> None:
-    """Store a changed lease, whose row the caller has locked."""
+    """Store a changed lease. The caller must have locked its row."""
     tx.connection.execute(update(leases).where(leases.c.name == lease.name).values(**asdict(lease)))
 
 
 def end_leases(tx: Tx, now: datetime, *, holder: str | None = None) -> None:
-    """End the leases of a holder now; of all holders if it is None."""
+    """End the leases of a holder now, or of all holders for None."""
     change = update(leases).where(leases.c.expires_at > now).values(expires_at=now)
     # No other transaction locks two leases, so the order doesn't matter.
     tx.connection.execute(change if holder is None else change.where(leases.c.holder == holder))
@@ -109,7 +110,7 @@ _PROCESS = tuple(processes.c[name] for name in Process.__slots__)
 
 
 def has_processes(tx: Tx) -> bool:
-    """True if the schema has the table of processes, which older schemas lack."""
+    """True if the schema has the table of processes. Older schemas lack it."""
     return inspect(tx.connection).has_table(processes.name)
 
 
@@ -125,7 +126,7 @@ def insert_process(tx: Tx, process: Process) -> None:
 
 
 def update_seen_at(tx: Tx, process_id: str, now: datetime) -> bool:
-    """Store a heartbeat; False if the process is not in the table."""
+    """Store a heartbeat. Return False if the process isn't in the table."""
     change = update(processes).where(processes.c.id == process_id).values(seen_at=now)
     return tx.connection.execute(change).rowcount > 0
 
@@ -136,6 +137,6 @@ def delete_process(tx: Tx, process_id: str) -> None:
 
 
 def delete_processes(tx: Tx, *, before: datetime, after: datetime) -> None:
-    """Delete the processes last seen before one instant or after another."""
+    """Delete the processes whose last heartbeat is earlier than `before` or later than `after`."""
     silent = (processes.c.seen_at < before) | (processes.c.seen_at > after)
     tx.connection.execute(delete(processes).where(silent))

@@ -80,7 +80,7 @@ def delete_user(
             f"This erases {user.email} (id {user.id}) for good: {counted(len(live), 'live name')} would go to the trash, "
             f"{counted(balance, 'credit')} be forfeited. Give --yes to do it."
         )
-    # From here on it must succeed.
+    # All checks are done; only writes follow.
     for membership in list_of_user(tx, user.id):
         leave_by_operator(tx, actor, user.id, membership.organization.id)
     _give_up_names(tx, actor, held)

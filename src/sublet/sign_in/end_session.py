@@ -1,7 +1,7 @@
-"""End a session of one's own, which signs a browser out (DELETE /sessions/{id})."""
+"""End sessions, which signs browsers out (DELETE /sessions/{id}, DELETE /sessions, `sublet user end-sessions`)."""
 
-from sublet.accounts.find import lock_requesting_user
-from sublet.accounts.model import Session
+from sublet.accounts.find import lock_requesting_user, lock_user
+from sublet.accounts.model import Session, User
 from sublet.audit import Actor
 from sublet.db import Tx
 from sublet.errors import SessionNotFound
@@ -26,3 +26,29 @@ def end_session(tx: Tx, actor: Actor, identifier: str) -> Session:
         raise SessionNotFound("You have no such session. Check the id; GET /sessions lists yours.")
     end(tx, actor, session)
     return session
+
+
+def end_other_sessions(tx: Tx, actor: Actor) -> int:
+    """End all sessions of the user but that of the request, and return how many there were, also as a suspended user.
+
+    Those that were idle for too long count: they are stored until they expire.
+    """
+    user = lock_requesting_user(tx, actor)
+    return _end_all(tx, actor, user)
+
+
+def end_all_sessions(tx: Tx, actor: Actor, identifier: str) -> tuple[User, int]:
+    """End all sessions of a user, as the operator. Return the user, and how many there were, as `end_other_sessions` counts.
+
+    Raises:
+        NotFound: there is no such user, or it is deleted.
+    """
+    user = lock_user(tx, identifier)
+    return user, _end_all(tx, actor, user)
+
+
+def _end_all(tx: Tx, actor: Actor, user: User) -> int:
+    ended = [each for each in store.list_sessions(tx, user.id) if each.id != actor.session_id]
+    for session in ended:
+        end(tx, actor, session)
+    return len(ended)

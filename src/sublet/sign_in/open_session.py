@@ -65,8 +65,8 @@ def _present_session(tx: Tx, browser: Browser) -> Session | None:
 
 def end(tx: Tx, actor: Actor, session: Session) -> None:
     """End a session, from the next request on."""
-    store.delete_session(tx, session.id)
     audit.record(tx, actor, "session.end", session.id, after={"user_id": session.user_id})
+    store.delete_session(tx, session.id)
 
 
 def _one_line(text: str) -> str:

@@ -1,4 +1,4 @@
-"""What happened in a user's account, as the user sees it (GET /activity; docs/spec-choices.md, "Activity")."""
+"""The activity of a user's account, as the user sees it (GET /activity; docs/spec-choices.md, "Activity")."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -39,14 +39,14 @@ SHOWN: Mapping[str, frozenset[str]] = {
     "transfer": frozenset({"kind", "credits", "amount", "currency", "description"}),
     "name_transfer": frozenset({"subdomain", "to", "expires_at"}),
 }
-"""The members of `before` and `after` that a user sees, by the type of the object. All others are the operator's or another user's."""
+"""The members of `before` and `after` that a user sees, by the type of the object. Other members concern the operator or other users."""
 
 
 @dataclass(frozen=True, slots=True)
 class Activity:
-    """An event as the user sees it whose account it is about: without an operator's name and reason, and another user's identity.
+    """An audit event as the account's user sees it: without the operator's name and reason, and without the identity of other users.
 
-    `by` is one of `BY`. Token and address are those of the user's own request, also of one before it was signed in; the address is null
+    `by` is one of `BY`. Token and address are set for the user's own requests. The address is also set for sign-ins and sign-ups, and is null
     after 90 days.
     """
 
@@ -73,9 +73,10 @@ def list_activity(
     *,
     account_id: int | None = None,
 ) -> list[Activity]:
-    """Return what a user did, and what others did to the user's account, names, tokens and tickets, the newest first.
+    """Return a user's actions, and the actions of others on the user's account, names, tokens and tickets, newest first.
 
-    With `account_id`, return what was done to the names, credits and tickets of that organization, by any of its members too. `before_id` is the id of the last event of the page before.
+    With `account_id`, return the actions of all users on the names, credits and tickets of that organization. `before_id` is the id of
+    the last event on the previous page.
     """
     events = audit.list_activity(tx, account_id or user_id, wanted, limit, before_id)
     tokens = {each.id: each.name for each in list_tokens(tx, user_id)}

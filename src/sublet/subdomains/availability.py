@@ -1,7 +1,8 @@
-"""The name that a registration asks for, and whether it can be registered now (docs/spec-choices.md, "Look-alikes")."""
+"""The availability of a name for registration: its label's class, offers and quota, its holder, look-alikes (docs/spec-choices.md, "Look-alikes")."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import datetime
 
 from sublet.accounts.model import User
 from sublet.db import Tx
@@ -16,7 +17,7 @@ from sublet.subdomains import delegation_store, store
 from sublet.subdomains.charge import registration_price
 from sublet.subdomains.lifecycle import is_restorable
 from sublet.subdomains.model import OperatorPermission
-from sublet.subdomains.modes import choose_mode, operator_offer
+from sublet.subdomains.modes import NOTHING_WITHHELD, choose_mode, operator_offer
 from sublet.subdomains.naming import name_above
 from sublet.subdomains.quota import Quota, find_quota
 
@@ -25,8 +26,8 @@ from sublet.subdomains.quota import Quota, find_quota
 class Wanted:
     """A name that a user wants to register, as the platform domain offers it.
 
-    `listed` is the label's row in the operator's list. `offers` are those not withdrawn, by mode. `offer` is the one for the requested mode,
-    or the refusal if there is none. `by_operator` is true if the operator registers it for the user.
+    `listed` is the label's row in the operator's list. `offers` are the current offers that the user can use, by mode. `offer` is the offer
+    for the requested mode, or the refusal. `by_operator` is true if the operator registers the name for the user.
     """
 
     platform_domain: PlatformDomain
@@ -64,10 +65,12 @@ def find_wanted(
     registration_mode: str | None,
     free_quota: int,
     permission: OperatorPermission | None = None,
+    withheld: Mapping[str, datetime] = NOTHING_WITHHELD,
 ) -> Wanted | None:
-    """Return what a platform domain offers for a label, or None without either.
+    """Return the platform domain's offers for a label. None without a platform domain or a label.
 
-    `free_quota` is the setting, for users without their own quota. `permission` is the operator's, which has its own mode.
+    `free_quota` applies to users without their own quota. The operator's `permission` has its own mode. `withheld` are the modes that the
+    user can't use yet (`quota.withheld_modes`).
     """
     if platform_domain is None or label is None:
         return None
@@ -81,27 +84,30 @@ def find_wanted(
     }
     quota = find_quota(tx, user, free_quota)
     if permission is None:
-        offer = choose_mode(registration_mode, label_class, offers, quota=quota)
+        offer = choose_mode(registration_mode, label_class, offers, quota=quota, withheld=withheld)
     else:
         offer = operator_offer(platform_domain.id, permission.mode, offers, permission.days)
+    usable = {mode: each for mode, each in offers.items() if mode not in withheld}
     return Wanted(
-        platform_domain, label, listed, label_class, offers, quota, offer, by_operator=permission is not None
+        platform_domain, label, listed, label_class, usable, quota, offer, by_operator=permission is not None
     )
 
 
 def refuse_closed(platform_domain: PlatformDomain) -> None:
-    """Raise `RegistrationClosed` if a platform domain takes no new registrations, or closes."""
+    """Raise `RegistrationClosed` if a platform domain takes no registrations, for example because it closes."""
     if not platform_domain.takes_registrations:
-        raise RegistrationClosed("This platform domain takes no new registrations now. Take another one.")
+        raise RegistrationClosed(
+            "This platform domain takes no registrations now. Choose another platform domain."
+        )
 
 
 def refuse_unavailable(tx: Tx, user: User, wanted: Wanted) -> None:
     """Raise `SubdomainUnavailable` unless a name is free for this user.
 
-    The reasons, in this order: reserved (the class of its label; a nameserver of the zone or a platform domain at or below it); cooling off;
-    in the trash; taken (in the registry, or in the zone by records that the registry didn't write); reserved (other users' names have
-    nameservers at or below it; an IDN that looks like another name). An IDN that mixes scripts is reserved too, which is checked after the
-    class. To register the name then, call `lock_zones_for_look_alikes` before. The operator may register a name whose label's class is reserved.
+    The reasons, in this order: reserved (the class of its label; a nameserver of the zone at or below it; an IDN that mixes scripts; a
+    platform domain at or below it); cooling off; in the trash; taken (in the registry, or in the zone by records that the registry didn't
+    write); reserved (other users' names have nameservers at or below it; an IDN that looks like another name). The operator may register
+    labels of the class reserved. Before a registration, call `lock_zones_for_look_alikes` first.
     """
     platform_domain, fqdn = wanted.platform_domain, wanted.fqdn
     is_reserved = wanted.label_class in ("reserved", "blocked") and not wanted.by_operator
@@ -109,17 +115,17 @@ def refuse_unavailable(tx: Tx, user: User, wanted: Wanted) -> None:
         raise unavailable("reserved", owned=False)
     if wanted.needs_look_alike_check and mixes_scripts(wanted.label):
         raise unavailable("mixed_scripts", owned=False)
-    # One query for all reasons. The reasons are checked one by one only if there is any.
+    # One query for all reasons, because most names are free. The single reasons are checked only if the name isn't free.
     is_free = delegation_store.is_free(tx, platform_domain.id, fqdn, user.id)
     if not is_free:
         _refuse_held(tx, user, wanted)
     if _may_have_former_delegation(tx, platform_domain, fqdn):
         raise unavailable("cooling_off", owned=False)
     if not is_free and zone_store.has_names_at_or_below(tx, platform_domain.id, fqdn):
-        # The zone was adopted or edited by hand: the name is in use outside the registry.
+        # The zone was adopted or edited by hand, and has records at the name.
         raise unavailable("taken", owned=False)
     if not is_free and delegation_store.has_dependents(tx, fqdn, besides_user_id=user.id):
-        # Its holder could answer queries for the names that depend on it.
+        # The new holder could answer queries for the names that depend on this name.
         raise unavailable("depended_on", owned=False)
     if wanted.needs_look_alike_check and _looks_alike(tx, user, platform_domain, wanted.label):
         raise unavailable("look_alike", owned=False)
@@ -132,7 +138,7 @@ def _refuse_held(tx: Tx, user: User, wanted: Wanted) -> None:
         raise unavailable("reserved", owned=False)
     holder = store.find_unreleased(tx, fqdn)
     if holder is not None:
-        # The operator is not told what only the name's user can do.
+        # The messages for owners advise requests that only the user can send.
         owned = holder.user_id == user.id and holder.purged_at is None and not wanted.by_operator
         if holder.purged_at is not None:
             raise unavailable("cooling_off", owned=False)
@@ -141,12 +147,12 @@ def _refuse_held(tx: Tx, user: User, wanted: Wanted) -> None:
             raise unavailable("in_trash", owned=owned, restorable=restorable)
         raise unavailable("taken", owned=owned)
     if store.is_waiting(tx, platform_domain.id, fqdn):
-        # A former delegation came back with an old zone file, and is being removed.
+        # An old zone file brought back a former delegation, and its removal is not published yet.
         raise unavailable("cooling_off", owned=False)
 
 
 def _may_have_former_delegation(tx: Tx, platform_domain: PlatformDomain, fqdn: str) -> bool:
-    """True if the zone may still have a former holder's delegation: it was rebuilt and not checked yet, or its repair stopped."""
+    """True if the zone may still have a former holder's delegation, because the rebuilt zone isn't checked yet or its repair stopped."""
     if not platform_domain.primary:
         return False
     state = zone_state_store.find_zone_state(tx, platform_domain.id)
@@ -155,42 +161,41 @@ def _may_have_former_delegation(tx: Tx, platform_domain: PlatformDomain, fqdn: s
 
 
 def carries_the_zone(platform_domain: PlatformDomain, fqdn: str) -> bool:
-    """True if a nameserver of the zone is at or below a name. The name's holder could answer for the whole zone."""
+    """True if a nameserver of the zone is at or below a name. The name's holder could answer queries for the whole zone."""
     hosts = (*platform_domain.apex_nameservers, platform_domain.soa_mname)
     return any(is_at_or_below(host, fqdn) for host in hosts)
 
 
 def unavailable(reason: str, *, owned: bool, restorable: bool = False) -> SubdomainUnavailable:
-    """Return the refusal for a reason. `owned` and `restorable` are true if the user holds the name, and if a restore would bring it back."""
+    """Return the refusal for a reason. `owned` is true if the user holds the name, `restorable` if the user can restore it."""
     messages = {
-        "reserved": "This name is reserved. Take another one.",
-        "mixed_scripts": "This name mixes letters of several scripts, so it could be mistaken for another. Use letters of one script.",
-        "look_alike": "This name is too easily mistaken for another one here, which is registered or reserved. Take another one.",
-        "depended_on": "Names of other users have nameservers at or below this name, so it is reserved. Take another one.",
+        "reserved": "This name is reserved. Choose another name.",
+        "mixed_scripts": "This name mixes letters of several scripts, so it could be mistaken for another name. Use letters of one script.",
+        "look_alike": "This name looks too similar to a registered or reserved name here. Choose another name.",
+        "depended_on": "Names of other users have nameservers at or below this name, so it is reserved. Choose another name.",
         "taken": "You hold this name already. Change it with PUT …/nameservers."
         if owned
-        else "This name is taken. Take another one.",
+        else "This name is taken. Choose another name.",
         "in_trash": "This name is in your trash. Send POST …/restore to bring it back."
         if restorable
-        else "This name is in the trash and not free yet. Take another one, or try again later.",
-        "cooling_off": "This name was held until a short while ago and is not free yet. Take another one, or try again later.",
+        else "This name is in the trash and not free yet. Choose another name, or try again later.",
+        "cooling_off": "This name was purged recently and is not free yet. Choose another name, or try again later.",
     }
-    # For the client these are reserved too: only another name helps.
+    # The API reports these as `reserved`: in each case the client must choose another name.
     shown_reason = "reserved" if reason in ("mixed_scripts", "look_alike", "depended_on") else reason
     return SubdomainUnavailable(messages[reason], details={"reason": shown_reason, "owned": owned})
 
 
 def lock_zones_for_look_alikes(tx: Tx, wanted: Wanted) -> None:
-    """Take a lock across zones if the name needs a look-alike check: two concurrent registrations would not see each other."""
+    """Take the lock across zones if the name needs a look-alike check. Without it, concurrent registrations would not see each other."""
     if wanted.needs_look_alike_check:
         platform_domain_store.lock_across_zones(tx)
 
 
 def _looks_alike(tx: Tx, user: User, platform_domain: PlatformDomain, label: str) -> bool:
-    """True if a label looks like a reserved one, or like the label of a name that another user holds or held until recently.
+    """True if a label looks like a reserved label, or like the label of an unreleased name of another user.
 
-    Reserved labels: those reserved everywhere, those the operator listed as reserved, blocked or special, and those at which a nameserver of
-    the zone is.
+    Labels are reserved everywhere, by the operator's list (reserved, blocked or special), or because a nameserver of the zone is there.
     """
     looks, domain = skeleton(label), platform_domain.domain
     if looks_reserved(looks):

@@ -24,7 +24,7 @@ def registration_price(offer: Offer, listed: Label | None) -> int:
 
 
 def renewal_price(offer: Offer, listed: Label | None) -> int:
-    """Return the list price of a renewal in credits: the label's own renewal price, or the offer's, even if it is withdrawn."""
+    """Return the list price of a renewal in credits: the label's own renewal price, or the offer's. The offer may be withdrawn."""
     if offer.mode != "free" and listed is not None and listed.renewal_price_credits is not None:
         return listed.renewal_price_credits
     return offer.renewal_price_credits
@@ -44,10 +44,10 @@ def check_payable(
     registration_mode: str | None,
     list_price: int,
 ) -> tuple[Coupon | None, list[FieldError]]:
-    """Return the coupon of a request, locked, and the errors in the paid part of the request.
+    """Lock and return the coupon of a request, and return the errors in the paid part of the request.
 
-    Codes: `value_invalid` (max_credits), `coupon_invalid`, `coupon_not_applicable`. The last is checked only if there is a mode, and thus a
-    price to apply the coupon to.
+    Codes: `value_invalid` (max_credits), `coupon_invalid`, `coupon_not_applicable`. The last is reported only with a mode, because without
+    it there is no price.
     """
     errors = []
     if payable.max_credits is not None and payable.max_credits < 0:
@@ -83,7 +83,7 @@ def quote_and_check(
     list_price: int,
     new_expires_at: datetime,
 ) -> Quote:
-    """Return the quote of an operation if it may be completed.
+    """Return the quote of an operation, or raise if the operation may not be completed.
 
     Raises, in this order:
         PaymentConfirmationRequired, InsufficientScope, PriceChanged, InsufficientCredits: as `quote.check_payment`.
@@ -96,9 +96,8 @@ def quote_and_check(
         period_days=period_days,
         list_price=list_price,
         coupon=apply_coupon(coupon, list_price) if coupon else None,
-        balance=credit_store.lock_balance(tx, user.id)
-        if list_price > 0
-        else 0,  # a free operation gets no quote
+        # The client never sees the quote of a free operation, so don't lock the balance.
+        balance=credit_store.lock_balance(tx, user.id) if list_price > 0 else 0,
         new_expires_at=new_expires_at,
     )
     check_payment(quote, payable)
@@ -109,7 +108,7 @@ def quote_and_check(
 def refuse_over_daily_credits(tx: Tx, actor: Actor, price: int) -> None:
     """Raise `TokenRestricted` if a charge would exceed the token's `daily_credits` within 24 hours.
 
-    Charges of tokens that share its budget count too; refunds don't. Two charges of a user run one after the other.
+    Charges of tokens that share its budget count too. Refunds don't count. The lock of the user serializes charges.
     """
     limit = actor.restrictions.daily_credits
     if limit is None or price == 0 or actor.token_id is None:
@@ -134,9 +133,9 @@ def charge(
     starts_at: datetime,
     automatic: bool = False,
 ) -> Outcome:
-    """Charge the quoted price, count the coupon's use and add the term. Return the verb's outcome.
+    """Charge the quoted price, store the coupon's use and the term. Return the verb's outcome.
 
-    The transfer's reference names the term, so that a term can't be charged twice.
+    The reference of the charge names the term, so that a term can't be charged twice.
     """
     transfer_id = None
     word = f"Automatic {_WORDS[quote.action].lower()}" if automatic else _WORDS[quote.action]

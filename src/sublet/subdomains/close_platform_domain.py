@@ -1,7 +1,7 @@
-"""Close a platform domain at a date, or keep it open after all (`sublet domain remove --names-until`, `--withdraw`).
+"""Close a platform domain at a date, or withdraw the date (`sublet domain remove --names-until`, `--withdraw`).
 
-Until the date its names are kept, also those that expire before; none is registered or renewed. On the date the sweep moves them to the
-trash (docs/spec-choices.md, "A platform domain that closes").
+Until the date, names are kept even after their expiry, but can't be registered or renewed. On the date the sweep moves them to the trash
+(docs/spec-choices.md, "A platform domain that closes").
 """
 
 from datetime import datetime, timedelta
@@ -24,19 +24,19 @@ from sublet.subdomains.sweep import store as sweep_store
 from sublet.subdomains.sweep.mail import closing_mail
 
 NOTICE = timedelta(days=30)
-"""How long before the date the holders must be told at least."""
+"""The minimum time between the mail to the holders and the date."""
 
 
 def close_platform_domain(
     tx: Tx, actor: Actor, identifier: str, names_until: datetime, *, force: bool = False
 ) -> tuple[PlatformDomain, int]:
-    """Set or move the date until which a platform domain's names are kept, and mail each holder. Return it, and the number of mails.
+    """Set or change the date until which a platform domain's names are kept, and mail each holder.
 
-    The sweep recomputes the dates of the names, in batches.
+    Return the platform domain and the number of mails. The sweep recomputes the dates of the names, in batches.
 
     Raises, in this order:
-        NotFound: no such platform domain.
-        Conflict: the date that is set has passed; it is this date already.
+        NotFound: there is no such platform domain.
+        Conflict: the stored date has passed; the stored date is the same.
         ValidationFailed: the date is less than `NOTICE` ahead.
         Conflict: names are paid for beyond the date, and `force` is not given.
     """
@@ -52,8 +52,8 @@ def close_platform_domain(
     paid, last = store.count_paid_beyond(tx, found.id, names_until)
     if paid and not force:
         raise Conflict(
-            f"{counted(paid, 'name')} under {found.domain} cost credits and end later, the last on {last:%Y-%m-%d}. Give a later date; "
-            "or give --force, and refund the rest of the terms with `sublet credits refund`."
+            f"{counted(paid, 'name')} under {found.domain} cost credits and expire later, the last on {last:%Y-%m-%d}. Give a later date; "
+            "or give --force, and refund the remaining terms with `sublet credits refund`."
         )
     return _store(tx, actor, found, names_until)
 
@@ -61,11 +61,11 @@ def close_platform_domain(
 def keep_platform_domain(
     tx: Tx, actor: Actor, identifier: str, *, force: bool = False
 ) -> tuple[PlatformDomain, int]:
-    """Withdraw the date at which a platform domain closes, and mail each holder. Return it, and the number of mails.
+    """Withdraw the date at which a platform domain closes, and mail each holder. Return the platform domain and the number of mails.
 
     Raises, in this order:
-        NotFound: no such platform domain.
-        Conflict: the date has passed; it has none; names would go to the trash at once, because their grace is over, and `force` is
+        NotFound: there is no such platform domain.
+        Conflict: the date has passed; no date is set; names would move to the trash at once, because their grace is over, and `force` is
             not given.
     """
     found = _lock_open(tx, identifier)

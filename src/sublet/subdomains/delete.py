@@ -1,4 +1,4 @@
-"""Delete a subdomain, which moves it to the trash: its user's verb (spec, part 3, rule 1) and the operator's."""
+"""Delete a subdomain, that is, move it to the trash: the user's verb (spec, part 3, rule 1) and the operator's."""
 
 from sublet import audit
 from sublet.accounts.find import lock_holder
@@ -19,12 +19,12 @@ from sublet.subdomains.transfers.end import end_of_names
 
 
 def delete(tx: Tx, actor: Actor, identifier: str) -> Outcome:
-    """Move a name to the trash: it leaves the account and the zone, and can be restored for a while.
+    """Move a name to the trash. The name leaves the account and the zone, and can be restored until the purge.
 
     Raises, in this order:
         AccountSuspended: the user is suspended.
-        SubdomainNotFound: the user has no such name, the token is not for it, or it is in the trash already.
-        SubdomainSuspended: the operator suspended it.
+        SubdomainNotFound: the user has no such name, the token is not for the name, or the name is in the trash already.
+        SubdomainSuspended: the operator suspended the name.
     """
     lock_holder(tx, actor)
     subdomain = find_in_account(tx, actor, identifier)
@@ -34,11 +34,11 @@ def delete(tx: Tx, actor: Actor, identifier: str) -> Outcome:
 
 
 def operator_delete(tx: Tx, actor: Actor, identifier: str) -> Subdomain:
-    """Move a name to the trash, even a suspended one, which stays suspended there (`sublet subdomain delete`).
+    """Move a name to the trash (`sublet subdomain delete`). A suspended name stays suspended there.
 
     Raises, in this order:
         NotFound: there is no such name.
-        Conflict: it was purged; it is in the trash already.
+        Conflict: the name was purged; it is in the trash already.
     """
     subdomain = lock_for_operator(tx, identifier)
     refuse_gone(subdomain)

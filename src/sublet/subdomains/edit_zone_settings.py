@@ -1,4 +1,4 @@
-"""Edit a platform domain and let the DNS of its names follow (the operator's `sublet domain edit`)."""
+"""Edit a platform domain, and republish or redate its names where needed (the operator's `sublet domain edit`)."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -25,18 +25,17 @@ DAYS = ("renewal_window_days", "grace_days", "trash_days", "cooling_off_days")
 def edit_zone_settings(
     tx: Tx, actor: Actor, identifier: str, settings: Mapping[str, Any], *, force: bool = False
 ) -> PlatformDomain:
-    """Change a platform domain, and have its delegated names published again after a change of their TTL or of the zone's server.
+    """Change a platform domain. Publish its delegated names again after a change of their TTL or of the zone's server.
 
-    On a new primary, a name counts as published when that primary serves it; on the built-in name server it does at once. A primary that
-    the zone leaves keeps it unchanged. After a change of days the sweep recomputes the dates of the names, in batches.
+    On a new primary, a name counts as published when the primary serves the name; on the built-in name server at once. The former primary
+    keeps its copy of the zone. After a change of days the sweep recomputes the dates of the names, in batches.
 
     Raises, in this order:
         NotFound, ValidationFailed: as `edit_platform_domain`.
-        Conflict: a nameserver of the zone would stand at or below a name that a registrant holds.
-        Conflict: names would go to the trash or be purged at once by other days, and `force` is not given.
-        Conflict: the zone would leave the built-in name server, which has adopted records of it, and `force` is not given.
-        Conflict: the zone would be on a primary, and a platform domain below it isn't delegated there as far as the registry knows, and
-            `force` is not given.
+        Conflict: a nameserver of the zone would be at or below a registrant's name.
+        Conflict: the new days would trash or purge names at once, and `force` is not given.
+        Conflict: the zone would leave the built-in name server and lose its adopted records, and `force` is not given.
+        Conflict: the zone would be on a primary without a known delegation of a platform domain below it, and `force` is not given.
     """
     before = find_platform_domain(tx, identifier)
     losses_before = (
@@ -63,16 +62,16 @@ def _delegated(tx: Tx, platform_domain: PlatformDomain) -> list[Subdomain]:
 
 
 def _change_server(tx: Tx, before: PlatformDomain, edited: PlatformDomain, *, force: bool) -> None:
-    """Delete what is stored about the zone on the server that it leaves, and have its names published on the new one.
+    """Delete the stored state of the zone on its former server, and have its names published on the new server.
 
-    A zone that leaves the built-in name server keeps its adopted records until the first check of the new server, so that their
-    names can't be registered meanwhile. The owners of its delegations count as sent: the new server may have a copy of the zone.
+    After a move from the built-in name server, the adopted records stay stored until the first check of the new server, so that their
+    names can't be registered meanwhile. The owners of the delegations are stored as sent, because the new server may have a copy of the zone.
     """
     adopted = [] if before.primary else zone_store.list_zone_records(tx, before.id)
     if adopted and not force:
         raise Conflict(
             f"The built-in name server has {counted(len(adopted), 'adopted record')} of {before.domain} "
-            f"(`sublet zone check {before.domain}` lists them), and this would lose them. Put them into the zone on the new "
+            f"(`sublet zone check {before.domain}` lists them), which the move would lose. Add them to the zone on the new "
             "server first, then give --force."
         )
     delegated = _delegated(tx, edited)
@@ -102,15 +101,15 @@ def _refuse_held_nameservers(tx: Tx, edited: PlatformDomain) -> None:
     for each in published_owner_store.list_published(tx, edited.id):
         if carries_the_zone(edited, each.fqdn):
             raise Conflict(
-                f"{each.fqdn} is held by a registrant, who would then answer for the whole zone; take another host name."
+                f"A registrant holds {each.fqdn}, and could answer for the whole zone. Choose another host name."
             )
 
 
 def refuse_losses(before: tuple[int, int], after: tuple[int, int]) -> None:
-    """Raise `Conflict` if a change makes more names go to the trash or be purged at once (`sweep_store.count_losses_by_rule`)."""
+    """Raise `Conflict` if a change would trash or purge more names at once (`sweep_store.count_losses_by_rule`)."""
     to_trash, to_purge = (max(0, now - then) for then, now in zip(before, after, strict=True))
     if to_trash or to_purge:
         raise Conflict(
-            f"By this change {counted(to_trash, 'name')} would go to the trash at once, and {to_purge} in the trash would be purged, "
-            "which nothing brings back. Give --force if that is meant."
+            f"This change would move {counted(to_trash, 'name')} to the trash at once, and purge {to_purge} in the trash permanently. "
+            "Give --force to apply it."
         )

@@ -1,4 +1,4 @@
-"""The whole content of a zone on the built-in name server, record by record (`sublet zone export`)."""
+"""Export all records of a zone on the built-in name server (`sublet zone export`)."""
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
@@ -16,9 +16,9 @@ from sublet.subdomains.view_zone import apex_of, dsync_records, serial_of
 
 
 def export_zone(tx: Tx, platform_domain: PlatformDomain, addresses: Sequence[str] = ()) -> Iterator[Record]:
-    """Yield the records that the built-in name server answers with: SOA first, then apex, zone cuts, adopted records, delegations.
+    """Yield the records that the built-in name server serves: SOA first, then apex, zone cuts, adopted records, delegations.
 
-    `addresses` are as in `view_zones`. Left out are adopted records that a delegation hides. Not all records are in memory at once.
+    `addresses` are as in `view_zones`. Adopted records that a delegation hides are left out. Large zones are streamed.
     """
     apex = apex_of(platform_domain, serial_of(tx, platform_domain), addresses)
     children = _children(tx, platform_domain)
@@ -40,7 +40,7 @@ def export_zone(tx: Tx, platform_domain: PlatformDomain, addresses: Sequence[str
 
 
 def apex_records(apex: Apex) -> Iterator[Record]:
-    """Yield SOA and NS of an apex as records."""
+    """Yield the SOA and NS records of an apex."""
     numbers = (
         apex.serial,
         apex.refresh_seconds,
@@ -55,7 +55,7 @@ def apex_records(apex: Apex) -> Iterator[Record]:
 
 
 def _children(tx: Tx, platform_domain: PlatformDomain) -> list[PlatformDomain]:
-    """Return the platform domains right below a zone, without those below another one of them."""
+    """Return the platform domains below a zone that have no other platform domain between."""
     zone = platform_domain.domain
     below = [each for each in platform_domain_store.list_platform_domains(tx) if is_below(each.domain, zone)]
     names = {each.domain for each in below}
@@ -69,9 +69,9 @@ def _cuts_and_addresses(
     hosts: Collection[str],
     addresses: Sequence[str],
 ) -> list[Record]:
-    """Return the delegations of the platform domains below a zone, and the addresses of its and their nameservers inside it.
+    """Return the delegations of the platform domains below a zone, and the addresses inside the zone of its and their nameservers.
 
-    An address set has one TTL, the lowest (RFC 2181, section 5.2), as in the responses of the built-in name server.
+    All addresses of a host get the lowest TTL (RFC 2181, section 5.2), as in the responses of the built-in name server.
     """
     found = {each for child in children for records in zone_cut(child).values() for each in records}
     for zone in (platform_domain, *(child for child in children if not child.primary)):
@@ -92,7 +92,7 @@ def _is_address_of(record: Record, hosts: Collection[str]) -> bool:
 
 
 def _delegated(tx: Tx, platform_domain: PlatformDomain, owners: Collection[str]) -> set[str]:
-    """Return those of these owners that are at or below a delegation of the registry."""
+    """Return the given owners that are at or below a delegation of the registry."""
     above = {owner: (owner, *ancestors(owner)) for owner in owners}
     found = store.find_delegations(
         tx, platform_domain.id, {each for names in above.values() for each in names}

@@ -1,4 +1,4 @@
-"""Find the subdomain that a path names by id or by fqdn in any form (spec, part 4)."""
+"""Find a subdomain by the id or fqdn in a path (spec, part 4)."""
 
 from collections.abc import Collection
 from datetime import datetime
@@ -21,23 +21,24 @@ S = TypeVar("S", bound=ShownSubdomain)
 def not_found() -> SubdomainNotFound:
     """Return the refusal for a missing or purged name.
 
-    Another user's name, and one outside the token's restrictions, get the same one, so that the answers can't be told apart.
+    Names of other users, and names outside the token's restrictions, get the same refusal, so that clients can't tell that they exist.
     """
     return SubdomainNotFound("You have no such subdomain. Check the name; GET /subdomains lists yours.")
 
 
 def find_in_account(tx: Tx, actor: Actor, identifier: str) -> Subdomain:
-    """Return the user's subdomain with this id or name (in any case, with or without the final dot, in U-labels or A-labels).
+    """Return the user's live subdomain with this id or name (in any case, with or without the final dot, in U-labels or A-labels).
 
     Raises:
-        SubdomainNotFound: the user has no such name, or the token is not for it. If it is in the user's trash, `details` has `in_trash` and `restorable_until` (None
-            while it is suspended, because its dates don't advance then), and the message says how to restore it.
+        SubdomainNotFound: the user has no such name, the token is not for the name, or the name is in the trash. In the trash, `details`
+            has `in_trash` and `restorable_until` (None while the name is suspended, because its dates don't advance), and the message says
+            how to restore the name.
     """
     return _require_live(_lookup(tx, actor, identifier), tx.now)
 
 
 async def fetch_in_account(db: Database, actor: Actor, identifier: str) -> ShownSubdomain:
-    """Return the subdomain that `find_in_account` would return, as it is shown, or raise the same. Runs on the event loop."""
+    """Return the subdomain of `find_in_account` as a `ShownSubdomain`, or raise the same errors. Runs on the event loop."""
     subdomain_id, fqdn = parse_id(identifier), canonical_domain(identifier)
     found = None
     if subdomain_id is not None:
@@ -53,7 +54,7 @@ def _require_live(subdomain: S | None, now: datetime) -> S:
     if subdomain.trashed_at is not None:
         is_suspended = subdomain.suspended_at is not None
         raise SubdomainNotFound(
-            "This subdomain is in the trash, and suspended. Open a ticket to have it looked at."
+            "This subdomain is in the trash, and suspended. Open a ticket to ask for a review."
             if is_suspended
             else "This subdomain is in the trash. Send POST …/restore to bring it back.",
             details={"in_trash": True, "restorable_until": restorable_until(subdomain)},
@@ -65,7 +66,7 @@ def find_in_account_or_trash(tx: Tx, actor: Actor, identifier: str) -> Subdomain
     """Return the user's subdomain, live or in the trash.
 
     Raises:
-        SubdomainNotFound: the user has no such name, the token is not for it, or its time in the trash is over.
+        SubdomainNotFound: the user has no such name, the token is not for the name, or its time in the trash is over.
     """
     subdomain = _lookup(tx, actor, identifier)
     if subdomain is None or is_gone(subdomain, tx.now):
@@ -77,15 +78,15 @@ def refuse_unless_allowed(subdomain: Subdomain, verb: str, now: datetime) -> Non
     """Raise unless the name's state allows a verb (`lifecycle.is_allowed`).
 
     Raises:
-        SubdomainSuspended: the operator suspended it, live or in the trash; the message gives the reason.
-        Conflict: the verb is for another state.
+        SubdomainSuspended: the operator suspended the name, live or in the trash. The message gives the reason.
+        Conflict: the state doesn't allow the verb.
     """
     if is_allowed(subdomain, verb, now):
         return
     if subdomain.suspended_at is not None:
         reason = subdomain.suspended_reason or "no reason was given"
         raise SubdomainSuspended(
-            f"This subdomain is suspended ({reason}). Open a ticket to have it looked at."
+            f"This subdomain is suspended ({reason}). Open a ticket to ask for a review."
         )
     raise Conflict(
         f"This subdomain is {derive_status(subdomain, now)}; {verb} is not possible in that state. See `allowed_actions` of GET …/timeline."
@@ -107,9 +108,9 @@ def _if_allowed(actor: Actor, found: S | None) -> S | None:
 
 
 def lock_for_operator(tx: Tx, identifier: str, other_users: Collection[int] = ()) -> Subdomain:
-    """Return a subdomain as `find_for_operator` does, and lock its user, so that changes of one user run one after the other.
+    """Lock a subdomain's user and `other_users`, in order of id, and return the subdomain as `find_for_operator` does.
 
-    `other_users` are ids of users to lock too, all in order of id.
+    The lock serializes the changes of a user.
 
     Raises:
         NotFound: there is no such name.
@@ -117,14 +118,14 @@ def lock_for_operator(tx: Tx, identifier: str, other_users: Collection[int] = ()
     subdomain = find_for_operator(tx, identifier)
     while True:
         locked = account_store.lock_users(tx, {subdomain.user_id, *other_users})
-        # Read again: the transaction that held the lock before may have changed it, or moved it to another user.
+        # Read again: the transaction that held the lock before may have changed the name, or moved it to another user.
         subdomain = find_for_operator(tx, identifier)
         if subdomain.user_id in locked:
             return subdomain
 
 
 def find_for_operator(tx: Tx, identifier: str) -> Subdomain:
-    """Return any user's subdomain: by id in any state, even purged; by name the row that holds the name.
+    """Return any user's subdomain: by id in any state, by name the unreleased row.
 
     Raises:
         NotFound: there is no such name.
@@ -142,13 +143,13 @@ def find_for_operator(tx: Tx, identifier: str) -> Subdomain:
 
 
 def refuse_gone(subdomain: Subdomain) -> None:
-    """Raise `Conflict` if a name was purged: its row is history, and only reserves the name for a while."""
+    """Raise `Conflict` if a name was purged. Its row only keeps the name reserved until the release."""
     if subdomain.purged_at is not None:
-        raise Conflict(f"{subdomain.fqdn} was purged and has no holder. Give a name that is held.")
+        raise Conflict(f"{subdomain.fqdn} was purged and has no holder. Give a name that has a holder.")
 
 
 def reread(tx: Tx, subdomain: Subdomain) -> Subdomain:
-    """Return a subdomain as it is stored now."""
+    """Read a subdomain again and return it."""
     found = store.find_subdomain(tx, subdomain.id)
     assert found is not None  # noqa: S101 - rows are never deleted
     return found

@@ -1,7 +1,7 @@
-"""The life of a name: its states, and the verbs that each allows. States are derived from facts, not stored.
+"""The life of a name: its states, and the verbs that each state allows. States are derived from the row and the clock, not stored.
 
-The first that applies (docs/spec-choices.md, "Subdomain states"): trashed, suspended, expired, failed, provisioning, inactive, active.
-`expired` follows from the date. Trashed, purged and released are facts of the row.
+The state is the first that applies (docs/spec-choices.md, "Subdomain states"): trashed, suspended, expired, failed, provisioning,
+inactive, active. Purged and released names are history and have no state.
 """
 
 from datetime import datetime, timedelta
@@ -22,10 +22,10 @@ STATUS_LABELS: dict[str, str] = {
 }
 
 RENEWAL_REST = timedelta(days=1)
-"""The minimum time between two renewals: a request that is repeated after a lost answer must not pay twice."""
+"""The minimum time between two renewals, so that a request that is repeated after a lost answer isn't charged twice."""
 
 AUTO_RENEW_REST = timedelta(days=1)
-"""The pause between two attempts of automatic renewal, in which the user may buy credits."""
+"""The pause between two attempts of automatic renewal. The user may buy credits meanwhile."""
 
 ACTIONS = ("update_nameservers", "retry", "renew", "set_auto_renew", "delete", "restore")
 """The registrant's verbs on a name, in the order of the contract."""
@@ -39,10 +39,7 @@ ALLOWED: dict[str, frozenset[str]] = {
     "suspended": frozenset(),
     "trashed": frozenset({"restore"}),
 }
-"""The registrant's verbs that each state allows. Some have further conditions: renewal has its window (`renewal_available`), a retry needs a
-nameserver and a failure (`provisioning_failed`), a restore its time (`is_restorable`) and the quota (`fits_quota`). A name that the operator
-renews is never renewed by its user (`is_renewed_by_operator`). `allowed_actions` checks them all.
-"""
+"""The registrant's verbs by state. State isn't the only condition; `allowed_actions` checks the rest."""
 
 
 def derive_status(subdomain: ShownSubdomain, now: datetime) -> str:
@@ -61,14 +58,14 @@ def derive_status(subdomain: ShownSubdomain, now: datetime) -> str:
 
 
 def is_allowed(subdomain: ShownSubdomain, action: str, now: datetime) -> bool:
-    """True if the name's state allows a verb. A suspended name allows none, in the trash neither."""
+    """True if the name's state allows a verb. A suspended name allows no verbs, live or in the trash."""
     return subdomain.suspended_at is None and action in ALLOWED[derive_status(subdomain, now)]
 
 
 def allowed_actions(
     subdomain: ShownSubdomain, now: datetime, *, user_suspended: bool, quota_left: bool
 ) -> tuple[str, ...]:
-    """Return the `ACTIONS` that the current state allows. A paid one counts, even if its first answer is only a quote.
+    """Return the `ACTIONS` that would not be refused now. Paid actions are included, even if the first response is only a quote.
 
     Not checked: the balance, the token's scopes, and the request's body.
     """
@@ -88,12 +85,12 @@ def allowed_actions(
 
 
 def has_nameserver(subdomain: Placed) -> bool:
-    """True if nameserver 1 is set. A retry needs it; the publisher retries the removal of an old delegation on its own."""
+    """True if nameserver 1 is set. A retry needs it, because the publisher retries the removal of an old delegation automatically."""
     return bool(subdomain.delegation.nameservers)
 
 
 def fits_quota(subdomain: ShownSubdomain, *, quota_left: bool) -> bool:
-    """True if a name may leave the trash under its user's free quota. Names that cost credits always may."""
+    """True if the free quota allows a name to leave the trash. The quota applies to free names only."""
     return quota_left or subdomain.registration_type != "free"
 
 
@@ -112,9 +109,9 @@ def provisioning_failed(subdomain: ShownSubdomain) -> bool:
 
 
 def is_delegated(subdomain: Placed) -> bool:
-    """True if the parent zone should have the name: it has nameservers, and is neither in the trash nor suspended.
+    """True if the parent zone should delegate the name: it has nameservers, and is neither in the trash nor suspended.
 
-    An expired name is still delegated until it moves to the trash.
+    An expired name is delegated until it moves to the trash.
     """
     return (
         has_nameserver(subdomain)
@@ -125,22 +122,21 @@ def is_delegated(subdomain: Placed) -> bool:
 
 
 def desired_records(subdomain: Placed, ttl_seconds: int) -> tuple[Record, ...]:
-    """Return the records that the parent zone is to have for a name: none when it is not delegated."""
+    """Return the records that the parent zone should have for a name. They are empty if the name is not delegated."""
     if not is_delegated(subdomain):
         return ()
     return delegation_records(subdomain.fqdn, subdomain.delegation, ttl_seconds)
 
 
 def is_renewed_by_operator(subdomain: ShownSubdomain) -> bool:
-    """True if only the operator renews the name, so that its user neither renews it nor restores it after its expiry."""
+    """True if only the operator can renew the name, and restore it after its expiry."""
     return subdomain.registration_type == ADMIN
 
 
 def renewal_opens_at(subdomain: ShownSubdomain) -> datetime | None:
-    """Return when renewal opens: `renewal_window_days` before the expiry, or one term if that is shorter, and a day after the last renewal.
+    """Return when renewal opens: `renewal_window_days` (at most a term) before the expiry, but not within a day of the last renewal.
 
-    Without these two limits renewal could be open right after a renewal, and a repeated request would be charged again. None if only the
-    operator renews the name.
+    Without these limits a repeated request could be charged again. None if only the operator renews the name.
     """
     if is_renewed_by_operator(subdomain):
         return None
@@ -157,16 +153,16 @@ def renewal_available(subdomain: ShownSubdomain, now: datetime, *, user_suspende
 
 
 def is_renewal_open(subdomain: ShownSubdomain, now: datetime) -> bool:
-    """True if the renewal window is open, and the platform domain doesn't close. Not checked: whether the name's state allows renewal."""
+    """True if the renewal window is open, and the platform domain doesn't close. Not checked: the name's state."""
     opens_at = renewal_opens_at(subdomain)
     return subdomain.names_until is None and opens_at is not None and opens_at <= now
 
 
 def auto_renew_at(subdomain: Subdomain) -> datetime | None:
-    """Return when automatic renewal is next attempted: when renewal opens, or a day after the last attempt since then.
+    """Return the time of the next automatic renewal: when renewal opens, or a day after the last attempt since then.
 
-    The last attempt is at the end of grace, before the name moves to the trash. None if it is off, the name is in the trash or suspended, or
-    the platform domain closes. An instant in the past means now.
+    The last attempt is at the end of grace, before the name moves to the trash. None if automatic renewal is off, the name is in the trash
+    or suspended, or the platform domain closes. A time in the past means now.
     """
     if subdomain.auto_renew_max_credits is None or subdomain.names_until is not None:
         return None
@@ -181,7 +177,7 @@ def auto_renew_at(subdomain: Subdomain) -> datetime | None:
 
 
 def is_restorable(subdomain: ShownSubdomain, now: datetime) -> bool:
-    """True if a name is in the trash and can be restored. The time of a suspended name does not run out."""
+    """True if a name is in the trash and not lost yet. A suspended name in the trash isn't lost. Not checked: the other conditions of `restore`."""
     if subdomain.trashed_at is None or subdomain.purged_at is not None:
         return False
     until = restorable_until(subdomain)
@@ -189,63 +185,63 @@ def is_restorable(subdomain: ShownSubdomain, now: datetime) -> bool:
 
 
 def closing_allows_restore(subdomain: ShownSubdomain, now: datetime) -> bool:
-    """True unless the platform domain closes: until that date, only names whose paid time is not over leave the trash."""
+    """True if a closing date of the platform domain doesn't prevent a restore. Before the date, only names that have not expired can be restored."""
     until = subdomain.names_until
     return until is None or now < min(until, subdomain.expires_at)
 
 
 def is_gone(subdomain: ShownSubdomain, now: datetime) -> bool:
-    """True if the user has lost the name: it was purged, or its time in the trash is over."""
+    """True if the user has lost the name: the name was purged, or its time in the trash is over."""
     return subdomain.trashed_at is not None and not is_restorable(subdomain, now)
 
 
 def restorable_until(subdomain: ShownSubdomain) -> datetime | None:
-    """Return when a name in the trash is purged unless it is restored. None if it is not in the trash, or suspended."""
+    """Return when a name in the trash will be purged. None if the name is suspended or not in the trash."""
     if subdomain.trashed_at is None or subdomain.purged_at is not None or subdomain.suspended_at is not None:
         return None
     return free_since(subdomain, subdomain.trashed_at) + timedelta(days=subdomain.trash_days)
 
 
 def grace_ends_at(subdomain: Subdomain) -> datetime | None:
-    """Return when a name moves to the trash unless it is renewed. None if it is in the trash already, or suspended."""
+    """Return when a name will move to the trash. None if the name is suspended or in the trash already."""
     if subdomain.trashed_at is not None or subdomain.suspended_at is not None:
         return None
     return _end_of_grace(subdomain)
 
 
 def is_grace_over(subdomain: Subdomain, now: datetime) -> bool:
-    """True if a live name would move to the trash at once, so that only a renewal keeps it."""
+    """True if the grace of a name is over. A live name then moves to the trash at once, unless it is renewed."""
     return subdomain.suspended_at is None and _end_of_grace(subdomain) <= now
 
 
 def _end_of_grace(subdomain: Subdomain) -> datetime:
-    """Return the end of grace. While the platform domain closes it is that date, because no name can be renewed meanwhile."""
+    """Return the end of grace. If the platform domain is closing, return its closing date: no name can be renewed."""
     if subdomain.names_until is not None:
         return subdomain.names_until
     return free_since(subdomain, subdomain.expires_at) + timedelta(days=subdomain.grace_days)
 
 
 def cooling_off_ends_at(subdomain: Subdomain) -> datetime | None:
-    """Return when a purged name can be registered again. None if it was not purged, or is released already."""
+    """Return when a purged name can be registered again. None if the name was not purged, or is released already."""
     if subdomain.purged_at is None or subdomain.released_at is not None:
         return None
     return subdomain.purged_at + timedelta(days=subdomain.cooling_off_days)
 
 
 def lost_at(subdomain: Subdomain) -> datetime | None:
-    """Return when the user loses the name, to the trash or permanently: the end of grace, or of its time in the trash."""
+    """Return when the user loses the name: at the end of grace to the trash, or at the end of its time in the trash permanently."""
     return grace_ends_at(subdomain) or restorable_until(subdomain)
 
 
 def free_since(subdomain: ShownSubdomain, start: datetime) -> datetime:
-    """Return the start of grace or trash, but not before the end of a suspension, because the user can't act during one."""
+    """Return the start of grace or trash, or the end of the last suspension if that is later. Users can't act during a suspension."""
     return start if subdomain.unsuspended_at is None else max(start, subdomain.unsuspended_at)
 
 
 def next_term_start(subdomain: ShownSubdomain, now: datetime, period_days: int) -> datetime:
-    """Return when a renewal's term starts: at the old expiry, so that renewing early or in grace loses no days.
+    """Return the start of a renewal's term: the old expiry, so that early renewals and renewals in grace lose no days.
 
-    If that term would be over already, it starts now, so that no past term is paid for.
+    If the term would already be over, it starts now, so that the user doesn't pay for the past.
     """
     return subdomain.expires_at if term_end(subdomain.expires_at, period_days) > now else now
 

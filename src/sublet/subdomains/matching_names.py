@@ -1,4 +1,4 @@
-"""List the held names that match patterns of blocked labels (`sublet label matches`)."""
+"""List the registered names that match patterns of blocked labels (`sublet label matches`)."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ from sublet.subdomains.store import stream_held
 
 @dataclass(frozen=True, slots=True)
 class MatchingName:
-    """A held name, its Unicode form, its user's address, and the patterns that match its label."""
+    """A name that is live or in the trash, its Unicode form, its user's address, and the patterns that match its label."""
 
     id: int
     fqdn: str
@@ -25,9 +25,9 @@ class MatchingName:
 def list_matching(
     tx: Tx, patterns: Sequence[str] | None = None, identifier: str | None = None
 ) -> list[MatchingName]:
-    """Return the names, live or in the trash, that match these patterns; without patterns those that the stored patterns now block.
+    """Return the names, live or in the trash, that match the given patterns, by default the stored patterns.
 
-    `identifier` limits it to a platform domain. Scans all names.
+    `identifier` limits the result to a platform domain. Scans all names.
 
     Raises:
         NotFound: there is no such platform domain.

@@ -1,7 +1,7 @@
-"""The milestones of a name: dated steps that are mailed or recorded, and the dates at which the sweep works on the name (rules).
+"""The milestones of a name, such as reminders, and the dates at which the sweep processes the name (rules).
 
-All dates follow from the row and its platform domain's days. `sweep/store.py` stores which milestones are reached, each once for
-the date that it is about. `lifecycle.lost_at` says when a user loses a name.
+All dates are computed from the row and its platform domain's days. `sweep/store.py` stores the milestones that were reached, once for each
+date that they are about. `lifecycle.lost_at` returns when a user loses a name.
 """
 
 from collections.abc import Collection
@@ -19,18 +19,18 @@ from sublet.subdomains.lifecycle import (
 from sublet.subdomains.model import Subdomain
 
 REMINDER_DAYS = {"expires_in_30_days": 30, "expires_in_7_days": 7, "expires_in_1_day": 1}
-"""How many days before the expiry each reminder is sent."""
+"""The number of days before the expiry at which each reminder is sent."""
 TRASH_REMINDER = timedelta(days=7)
-"""How long before the purge the last reminder is sent, but at most half of the time in the trash."""
+"""The time between the last reminder and the purge, if it is less than half of the time in the trash."""
 SHORT_TRASH = timedelta(days=2)
-"""A shorter time in the trash has no reminder: the mail that the name went to the trash is recent enough."""
+"""The minimum time in the trash for a reminder. In a shorter time, the mail about the move to the trash is recent enough."""
 
 
 @dataclass(frozen=True, slots=True)
 class Milestone:
-    """A step that is reached `at` an instant. `about` is the date that it belongs to: the expiry, or the move to the trash.
+    """A milestone that is reached `at` an instant. `about` is the date that it belongs to: the expiry, or the move to the trash.
 
-    `told` is True if the user gets a mail about it.
+    `told` is True if the user gets a mail about the milestone.
     """
 
     kind: str
@@ -40,9 +40,9 @@ class Milestone:
 
 
 def planned_milestones(subdomain: Subdomain) -> tuple[Milestone, ...]:
-    """Return the milestones of a name's present state, oldest first. A suspended name has none, and none under a platform domain that closes.
+    """Return the milestones of a name's current state, oldest first. Suspended names, and names under a closing platform domain, have no milestones.
 
-    Reminders from before the term began are left out.
+    Reminders with a date before the start of the term are left out.
     """
     if subdomain.purged_at is not None or subdomain.suspended_at is not None:
         return ()
@@ -62,7 +62,7 @@ def planned_milestones(subdomain: Subdomain) -> tuple[Milestone, ...]:
 
 
 def trash_reminder_at(subdomain: Subdomain) -> datetime | None:
-    """Return when the user is reminded that the name will be purged; None if it isn't in the trash, or is there too briefly."""
+    """Return when the user is reminded of the purge. None if the name isn't in the trash, or its time there is shorter than `SHORT_TRASH`."""
     if subdomain.trashed_at is None:
         return None
     until, since = restorable_until(subdomain), free_since(subdomain, subdomain.trashed_at)
@@ -81,8 +81,8 @@ def reached(
 ) -> tuple[Milestone, ...]:
     """Return the milestones that are reached and not `done` (pairs of kind and about), oldest first.
 
-    If several are reached at once, after an outage, only the last one is mailed. None is mailed if the name is lost now: a reminder
-    would come too late, and the mail about the loss follows.
+    If several are reached at once, after an outage, only the last one is mailed. No reminder is mailed if the user loses the name now,
+    because the mail about the loss follows.
     """
     found = [
         each
@@ -97,23 +97,23 @@ def reached(
 
 
 def next_milestone_at(subdomain: Subdomain, now: datetime) -> datetime | None:
-    """Return when the next milestone is reached, or None if there are no more in the present state."""
+    """Return when the next milestone of the current state is reached, or None."""
     return min((each.at for each in planned_milestones(subdomain) if each.at > now), default=None)
 
 
 @dataclass(frozen=True, slots=True)
 class SweepDates:
-    """The two stored dates of a name: when the sweep next looks at it, and when its user loses it."""
+    """The two stored dates of a name: when the sweep next processes it, and when its user loses it."""
 
     due_at: datetime | None
     loss_at: datetime | None
 
 
 def dates_of(subdomain: Subdomain, now: datetime) -> SweepDates:
-    """Return the dates to store with a name whose row, or whose platform domain's days, have just changed.
+    """Return the dates to store after a change of a name's row or of its platform domain's days.
 
-    A name is due at once in two cases, which the sweep then checks: a milestone is reached (it may be recorded already), or the name
-    is in the trash (others may depend on it).
+    The name is due now if a milestone is reached, because the milestone may not be stored yet, or if the name is in the trash, because
+    other names may depend on it.
     """
     in_trash = subdomain.trashed_at is not None and subdomain.released_at is None
     if in_trash or reached(subdomain, (), now):
@@ -122,6 +122,6 @@ def dates_of(subdomain: Subdomain, now: datetime) -> SweepDates:
 
 
 def dates_after(subdomain: Subdomain, now: datetime, *others: datetime | None) -> SweepDates:
-    """Return the dates to store after a look at a name: it is due at its next milestone, or at the first of the `others`."""
+    """Return the dates to store after the sweep has processed a name. It is due at its next milestone or at the first of the `others`."""
     due = (next_milestone_at(subdomain, now), *others)
     return SweepDates(min((each for each in due if each is not None), default=None), lost_at(subdomain))

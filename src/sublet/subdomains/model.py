@@ -14,7 +14,7 @@ STATUSES = ("inactive", "provisioning", "active", "failed", "expired", "suspende
 
 
 class Placed(Protocol):
-    """The fields that decide whether and how a name is in its parent zone."""
+    """The fields that determine the records of a name in its parent zone."""
 
     @property
     def fqdn(self) -> str: ...  # noqa: D102 - as in Subdomain
@@ -30,7 +30,7 @@ class Placed(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class PlacedName:
-    """The fields of a subdomain for a check of its zone: a third of a `Subdomain`, because a zone may have very many."""
+    """The fields of a subdomain that a check of its zone needs. It is a third of the size of a `Subdomain`, for zones with many names."""
 
     id: int
     fqdn: str
@@ -44,13 +44,13 @@ class PlacedName:
 
 
 class ShownSubdomain(msgspec.Struct, frozen=True):
-    """The fields of a name that its registrant sees, and those that they are derived from.
+    """The fields of a name that its registrant sees, and the fields that these are derived from.
 
-    `generation` counts the changes that the DNS has to follow. `published_generation` is the last one that was read back from the name server
-    as intended. `provision_error` is about the last attempt to publish the current generation. `unsuspended_at` is the end of the last
-    suspension. The days of windows and of the trash, and `names_until`, come from the platform domain.
+    `generation` counts the changes that must be published. `published_generation` is the last generation that the read-back confirmed.
+    `provision_error` is the error of the last attempt to publish the current generation. `unsuspended_at` is the end of the last suspension.
+    `renewal_window_days`, `trash_days` and `names_until` come from the platform domain.
 
-    A struct, not a dataclass: a frozen dataclass of this size takes 20 times as long to create, and lists have hundreds.
+    A struct, because a frozen dataclass of this size takes 20 times as long to create, and lists have hundreds.
     """
 
     id: int
@@ -80,10 +80,10 @@ class ShownSubdomain(msgspec.Struct, frozen=True):
 
 
 class Subdomain(ShownSubdomain, frozen=True):
-    """A registered name with all fields that the rules need, of the row and of its platform domain.
+    """A row with all fields that the rules need, of the name and of its platform domain.
 
-    `purged_at` and `released_at` are set on rows that are only history. `auto_renew_max_credits` is the ceiling of an automatic renewal (None:
-    off), `auto_renew_tried_at` the time of its last attempt.
+    Rows with `released_at` are history. `auto_renew_max_credits` is the ceiling of an automatic renewal (None: off), `auto_renew_tried_at`
+    the time of its last attempt.
     """
 
     user_id: int
@@ -115,10 +115,10 @@ class Term:
 
 @dataclass(frozen=True, slots=True)
 class TimelineEvent:
-    """A dated event in the past or future of a name; `event` is one of `timeline.EVENTS`.
+    """A dated event in the past or future of a name. `event` is one of `timeline.EVENTS`.
 
-    `by` is the kind of actor (user, operator, system), or None for an event without an actor. `expires_at` and `charged_credits` are set if a
-    term was added: the expiry after it, and its price.
+    `by` is the kind of actor (user, operator, system), or None for an event without an actor. If the event added a term, `expires_at` is
+    the new expiry and `charged_credits` the price.
     """
 
     event: str
@@ -132,7 +132,7 @@ class TimelineEvent:
 
 @dataclass(frozen=True, slots=True)
 class AutoRenewAttempt:
-    """An attempt of automatic renewal: `outcome` is renewed or failed, `detail` a sentence."""
+    """An attempt of automatic renewal. `outcome` is renewed or failed, `detail` a sentence."""
 
     at: datetime
     outcome: str
@@ -142,7 +142,7 @@ class AutoRenewAttempt:
 
 @dataclass(frozen=True, slots=True)
 class Register:
-    """POST /subdomains (spec, part 4), typed but not checked. None means that the member was not sent."""
+    """The unchecked body of POST /subdomains (spec, part 4). None means that the member was not sent."""
 
     platform_domain_id: int | None = None
     domain: str | None = None
@@ -157,10 +157,10 @@ class Register:
 
 @dataclass(frozen=True, slots=True)
 class OperatorPermission:
-    """The operator's permission for a registration: no price, no quota, also reserved labels and closed or hidden platform domains.
+    """Lets the operator register without price or quota, and use reserved labels and closed or hidden platform domains.
 
-    `user` is the address or id of the user who gets the name. `mode` is admin or one that the platform domain offers. `days` is the length of
-    the first term; None: the mode's.
+    `user`: address or id of the name's user. `mode`: admin, or a mode that the platform domain offers. `days`: first term; None for the
+    mode's term.
     """
 
     user: str
@@ -170,7 +170,7 @@ class OperatorPermission:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Registered(Outcome):
-    """The outcome of a registration, with the name and its `registry_warnings`, so that the HTTP edge doesn't query them again."""
+    """The outcome of a registration with the name and its `registry_warnings`, so that the HTTP edge needs no further query."""
 
     subdomain: Subdomain
     warnings: tuple[str, ...]
@@ -187,9 +187,9 @@ class UpdateNameservers:
 
 @dataclass(frozen=True, slots=True)
 class SubdomainFilter:
-    """The filters of GET /subdomains; None means any. Without `status`, names in the trash are left out.
+    """The filters of GET /subdomains. None means any. Without `status`, names in the trash are left out.
 
-    `user_suspended` is true if the asking user is suspended, and so can't renew.
+    `user_suspended` is true if the user is suspended, and so can't renew names.
     """
 
     status: str | None = None

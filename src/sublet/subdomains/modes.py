@@ -1,6 +1,7 @@
 """The modes of a registration (spec, part 2; docs/spec-choices.md, "Modes and prices")."""
 
 from collections.abc import Mapping
+from datetime import datetime
 
 from sublet.dns.names import shown
 from sublet.errors import FieldError, Refusal, RegistrationModeNotAllowed
@@ -9,9 +10,11 @@ from sublet.platform_domains.model import ADMIN, MODES, Offer
 from sublet.platform_domains.offers import PERIOD_DAYS
 from sublet.subdomains.quota import Quota
 
+NOTHING_WITHHELD: Mapping[str, datetime] = {}
+
 
 def mode_errors(requested: str | None) -> list[FieldError]:
-    """Return the error in a requested mode: `registration_mode_invalid` if it is unknown."""
+    """Return the errors in a requested mode: `registration_mode_invalid` if the mode is unknown."""
     # `admin` is a known mode; `choose_mode` refuses it.
     if requested in (None, ADMIN, *MODES):
         return []
@@ -21,32 +24,40 @@ def mode_errors(requested: str | None) -> list[FieldError]:
 
 def _takes(label_class: str) -> str:
     modes = " or ".join(MODES_BY_CLASS[label_class])
-    return f"Send {modes}, or no mode." if modes else "No mode takes it. Take another label."
+    return f"Send {modes}, or no mode." if modes else "No mode takes this label. Choose another label."
 
 
 def choose_mode(
-    requested: str | None, label_class: str, offers: Mapping[str, Offer], *, quota: Quota
+    requested: str | None,
+    label_class: str,
+    offers: Mapping[str, Offer],
+    *,
+    quota: Quota,
+    withheld: Mapping[str, datetime] = NOTHING_WITHHELD,
 ) -> Offer | Refusal:
-    """Return the offer for a registration, or the refusal, which the verb raises at its place in the order of errors.
+    """Return the offer for a registration, or the refusal. The verb raises the refusal later, in the order of its checks.
 
-    `offers` are those not withdrawn, by mode. Without a requested mode: free while the quota lasts, then plus; premium or special for a label
-    of that class. The refusals, in this order: RegistrationModeNotAllowed (admin; a mode that doesn't fit the label's class, or is not
-    offered), FreeQuotaExceeded.
+    `offers` are the current offers by mode. Without a requested mode: free while the quota lasts, then plus; premium or special for labels
+    of that class. `withheld` are the modes that the user can't use yet, with the instant from which it can. The refusals, in this order:
+    RegistrationModeNotAllowed (admin; a mode that doesn't fit the label's class, is not offered, or is withheld), FreeQuotaExceeded.
     """
     fitting = MODES_BY_CLASS[label_class]
     if requested is None:
-        candidates = [offers[mode] for mode in fitting if mode in offers]
+        offered = [mode for mode in fitting if mode in offers]
+        candidates = [offers[mode] for mode in offered if mode not in withheld]
         affordable = [offer for offer in candidates if offer.mode != "free" or quota.left]
         if affordable:
             return affordable[0]
         if candidates:
             return quota.refusal()
+        if offered:
+            return _withheld_refusal(offered[0], withheld[offered[0]])
         return RegistrationModeNotAllowed(
-            "This platform domain offers no mode for this label at present. Take another label."
+            "This platform domain offers no mode for this label now. Choose another label."
         )
     if requested == ADMIN:
         return RegistrationModeNotAllowed(
-            "The mode admin is not available through the API. Send another mode, or none."
+            "The mode admin is not available through the API. Send another mode, or no mode."
         )
     if requested not in fitting:
         return RegistrationModeNotAllowed(
@@ -54,19 +65,28 @@ def choose_mode(
         )
     if requested not in offers:
         return RegistrationModeNotAllowed(
-            f"This platform domain does not offer the mode {requested}. Send one of its `modes`, or none."
+            f"This platform domain does not offer the mode {requested}. Send one of its `modes`, or no mode."
         )
+    if requested in withheld:
+        return _withheld_refusal(requested, withheld[requested])
     if requested == "free" and not quota.left:
         return quota.refusal()
     return offers[requested]
 
 
+def _withheld_refusal(mode: str, until: datetime) -> RegistrationModeNotAllowed:
+    return RegistrationModeNotAllowed(
+        f"A new account may not use the mode {mode} before {until:%Y-%m-%d %H:%M} UTC. Send another mode, or wait until then.",
+        details={"available_at": until},
+    )
+
+
 def operator_offer(
     platform_domain_id: int, mode: str, offers: Mapping[str, Offer], days: int | None
 ) -> Offer | Refusal:
-    """Return the offer for a name that the operator registers, in admin or an offered mode, whatever the label's class; or the refusal.
+    """Return an offer with prices of 0 for a registration by the operator, or the refusal. The label's class isn't checked.
 
-    Its prices are 0. `days` replaces the length of its term.
+    `mode` is admin or a mode that the platform domain offers. `days` replaces the length of the mode's term.
     """
     if mode != ADMIN and mode not in offers:
         return RegistrationModeNotAllowed(

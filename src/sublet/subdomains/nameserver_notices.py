@@ -69,8 +69,8 @@ def notice_mail(
                 f"{enclosing.fqdn} is in the trash and no longer in the DNS."
             ),
             (
-                f"Unless its holder restores it, {_listed(hosts)} will be removed from {fqdn} {when}: "
-                f"the next holder of {enclosing.fqdn} could otherwise take over {fqdn}."
+                f"If its holder doesn't restore {enclosing.fqdn}, {_listed(hosts)} will be removed from {fqdn} {when}. "
+                f"Otherwise the next holder of {enclosing.fqdn} could take over {fqdn}."
             ),
             _what_to_do(fqdn),
         ],
@@ -85,15 +85,15 @@ def removal_mail(
     still = (
         f"{fqdn} has {left} nameserver{'' if left == 1 else 's'} left."
         if left
-        else f"{fqdn} has no nameserver left, so it leaves the DNS; its DS records were removed too. You still hold the name."
+        else f"{fqdn} has no nameservers left and leaves the DNS. Its DS records were removed too. You still hold the name."
     )
     return _mail(
         f"Nameservers of {fqdn} were removed",
         user_name,
         [
             (
-                f"{_listed(hosts)} {'was' if len(hosts) == 1 else 'were'} removed from your name {fqdn}: {enclosing} was purged from the "
-                f"trash, and its next holder could otherwise take over {fqdn}."
+                f"{_listed(hosts)} {'was' if len(hosts) == 1 else 'were'} removed from your name {fqdn}, because {enclosing} was purged "
+                f"from the trash. Otherwise the next holder of {enclosing} could take over {fqdn}."
             ),
             still,
             _what_to_do(fqdn),

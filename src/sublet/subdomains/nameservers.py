@@ -1,8 +1,8 @@
-"""What the registry knows about the nameservers of a name: cycles, hosts below other names, and warnings.
+"""Check the nameservers of a name against the registry: cycles, nameservers at or below other names, and warnings.
 
-The holder of a name controls the nameservers below it. A nameserver belongs to the name directly under the deepest platform domain above it.
-Some nameservers belong to no user's name: those at or below the own name, which have glue, and the operator's: at a platform domain itself,
-at a label that can't be registered, and at records that the registry didn't write.
+The holder of a name controls the nameservers below the name. A nameserver is below the name directly under the deepest platform domain above
+the nameserver. Exceptions: nameservers at or below the name that uses them, which have glue; and the operator's nameservers, which are at a
+platform domain, at a label that can't be registered, or at records that the registry didn't write.
 """
 
 from collections.abc import Collection, Iterable, Sequence
@@ -28,7 +28,7 @@ from sublet.subdomains.model import Subdomain
 from sublet.subdomains.nameserver_notices import CHANGES, REMOVAL, moment, removed_hosts
 
 CHAIN_MAX = 1000
-"""The maximum number of steps along names that serve each other. Each step is one query; a longer chain counts as no cycle."""
+"""The maximum number of steps in the search for a cycle. Each step is one query. Longer chains count as no cycle."""
 
 
 def platform_domains_above(tx: Tx, owner: str, nameservers: Iterable[str]) -> list[PlatformDomain]:
@@ -44,10 +44,10 @@ def platform_domains_above(tx: Tx, owner: str, nameservers: Iterable[str]) -> li
 def cycle_errors(
     tx: Tx, owner: str, delegation: Delegation, above: Iterable[PlatformDomain]
 ) -> list[FieldError]:
-    """Return an error if the nameservers can be found only through the name itself.
+    """Return an error if resolvers can find the nameservers only through the name itself.
 
-    `above` are the `platform_domains_above` of its nameservers. If a cycle is possible at all, this takes a lock for such changes: two
-    concurrent ones that close a cycle together would not see each other.
+    `above` are the `platform_domains_above` of its nameservers. If a cycle is possible, this takes the lock across zones, because two
+    concurrent changes that close a cycle would not see each other.
     """
     if not _leads_inside(owner, delegation, above):
         return []
@@ -68,14 +68,14 @@ def cycle_errors(
         FieldError(
             "nameservers",
             "nameserver_cycle",
-            f"These nameservers can only be found through the name itself ({' → '.join(chain)}); "
-            "use one outside, or one below the name with glue.",
+            f"Resolvers can find these nameservers only through the name itself ({' → '.join(chain)}). "
+            "Use a nameserver outside this chain, or a nameserver below the name with glue.",
         )
     ]
 
 
 def _leads_inside(owner: str, delegation: Delegation, above: Iterable[PlatformDomain]) -> bool:
-    """True if every nameserver is below a platform domain and none is below the name itself. Any other one can be found."""
+    """True if all nameservers are below platform domains and none is below the name itself. Only then a cycle is possible."""
     hosts = delegation.nameservers
     if not hosts or any(is_at_or_below(host, owner) for host in hosts):
         return False
@@ -84,7 +84,7 @@ def _leads_inside(owner: str, delegation: Delegation, above: Iterable[PlatformDo
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A nameserver, the name that it is at or below, and the row that holds that name (None if there is none)."""
+    """A nameserver, the registrable name that encloses it, and that name's unreleased row (None if the name is free)."""
 
     host: str
     name: str
@@ -93,22 +93,22 @@ class Place:
 
     @property
     def is_held(self) -> bool:
-        """True if a user holds the name, live or in the trash. A name that cools off has no holder."""
+        """True if a user holds the name, live or in the trash. A name that is cooling off has no holder."""
         return self.holder is not None and self.holder.purged_at is None
 
     @property
     def is_in_trash(self) -> bool:
-        """True if the name is in the trash, and not purged yet."""
+        """True if the name is in the trash, but not purged."""
         return self.is_held and self.holder is not None and self.holder.trashed_at is not None
 
     @property
     def is_purged(self) -> bool:
-        """True if the name was purged and is not released yet. The sweep then removes the nameserver."""
+        """True if the name is purged, but not released. The sweep then removes the nameserver."""
         return self.holder is not None and self.holder.purged_at is not None
 
     @property
     def removed_at(self) -> datetime | None:
-        """The time at which the name is purged and the nameserver removed, unless the name is restored. None if it is not in the trash, or suspended."""
+        """When the name will be purged and the nameserver removed. None if the name is suspended or not in the trash."""
         return restorable_until(self.holder) if self.holder is not None else None
 
     @property
@@ -123,7 +123,7 @@ class Place:
 
 
 def places_of(tx: Tx, owner: str, nameservers: Iterable[str], above: Sequence[PlatformDomain]) -> list[Place]:
-    """Return the places of those nameservers of `owner` that are below another name of the registry.
+    """Return the places of the nameservers of `owner` that are at or below another name of the registry.
 
     `above` are the `platform_domains_above` of the nameservers, the longest name first.
     """
@@ -136,7 +136,7 @@ def places_of(tx: Tx, owner: str, nameservers: Iterable[str], above: Sequence[Pl
 
 
 def place_of(tx: Tx, host: str, platform_domain: PlatformDomain) -> Place | None:
-    """Return the place of a nameserver below the deepest platform domain above it, or None if it belongs to the operator."""
+    """Return the place of a nameserver, or None if the nameserver is the operator's. `platform_domain` is the deepest one above it."""
     label = host.removesuffix("." + platform_domain.domain).rpartition(".")[2]
     name = f"{label}.{platform_domain.domain}"
     place = Place(host, name, platform_domain, store.find_unreleased(tx, name))
@@ -144,7 +144,7 @@ def place_of(tx: Tx, host: str, platform_domain: PlatformDomain) -> Place | None
 
 
 def enclosing_names_of_subdomain(tx: Tx, subdomain: Subdomain) -> list[Place]:
-    """Return the places of the stored nameservers of a subdomain."""
+    """Return the names of the registry that enclose the stored nameservers of a subdomain, as places."""
     nameservers = subdomain.delegation.nameservers
     above = platform_domains_above(tx, subdomain.fqdn, nameservers)
     return places_of(tx, subdomain.fqdn, nameservers, above)
@@ -152,7 +152,7 @@ def enclosing_names_of_subdomain(tx: Tx, subdomain: Subdomain) -> list[Place]:
 
 def _is_operators(tx: Tx, place: Place, label: str) -> bool:
     platform_domain = place.platform_domain
-    # If not every user can see the platform domain, the answer must not reveal its list of labels.
+    # Under a hidden or restricted platform domain, the answer must not reveal its list of labels.
     listed = platform_domain_store.find_label(tx, platform_domain.id, label) if place.is_public else None
     is_reserved = (
         reserved_reason(label) is not None
@@ -169,10 +169,10 @@ def _is_operators(tx: Tx, place: Place, label: str) -> bool:
 def unregistered_errors(
     places: Iterable[Place], nameservers: Sequence[str], kept: Collection[str], actor: Actor, user_id: int
 ) -> list[FieldError]:
-    """Return an error for each nameserver below a name without a holder: the next holder could take over the owner's name.
+    """Return an error for each nameserver below a name without a holder. The next holder could take over the owner's name.
 
-    The user's own names that the token is for are accepted, except while they cool off. Under a platform domain that not every user can see, another user's name
-    has to be in the DNS, because that is all that may be revealed of it. Nameservers in `kept`, which were stored already, are accepted.
+    Under a hidden or restricted platform domain, names must also be in the DNS, because the answer must not reveal more about them. Exceptions
+    are the user's own names that the token is for. Nameservers in `kept`, which were stored already, are accepted.
     """
     return [
         FieldError(
@@ -194,10 +194,10 @@ def _is_safe(place: Place, actor: Actor, user_id: int) -> bool:
 def _unregistered_message(place: Place) -> str:
     if place.is_public:
         return (
-            f"`{place.host}` lies at or below `{place.name}`, which is not registered, so its next holder could take over this "
+            f"`{place.host}` is at or below `{place.name}`, which is not registered. Its next holder could take over this "
             f"name. Register `{place.name}` first, or use another nameserver."
         )
-    return f"`{place.host}` can't be found: `{place.name}` is not in the DNS. Check the spelling, or use another nameserver."
+    return f"`{place.host}` doesn't resolve: `{place.name}` is not in the DNS. Check the spelling, or use another nameserver."
 
 
 def refuse_unregistered(
@@ -211,13 +211,13 @@ def refuse_unregistered(
     kept: Collection[str] = (),
     owner_id: int | None = None,
 ) -> None:
-    """Lock the names that the new nameservers are below, so that none is purged before the transaction ends.
+    """Lock the names that enclose the new nameservers, so that they can't be purged before the transaction ends. Check them again.
 
-    Call it last before the write: names are locked after users and zones. `owner_id` is the changed row, which is locked with them in order of
-    id; None for a new one.
+    Call it directly before the writes, because names are locked after users and zones. `owner_id` is the changed row, which is locked
+    together with them in order of id; None for a new name.
 
     Raises:
-        ValidationFailed: one of these names has no holder; it may have been purged since the first check.
+        ValidationFailed: an enclosing name has no holder. It may have been purged since the first check.
     """
     new = [host for host in nameservers if host not in kept]
     held = [each.holder.id for each in places_of(tx, owner, new, above) if each.holder is not None]
@@ -232,11 +232,10 @@ def refuse_unregistered(
 def nameserver_warnings(
     tx: Tx, subdomain: Subdomain, above: Sequence[PlatformDomain] | None = None
 ) -> tuple[str, ...]:
-    """Return a warning for each nameserver below another name that is not in the DNS, and for those removed since the last change.
+    """Return a warning about nameservers that the sweep removed last, and one for each nameserver below a name that isn't in the DNS.
 
-    `above` are the `platform_domains_above` of its nameservers, given for a name that was just registered, of which none was removed. Warnings
-    reveal only what every user can learn, and when a name in the trash is purged. Not checked: whether the nameservers of the other
-    name know the host.
+    `above` are the `platform_domains_above` of the nameservers, for a name that was just registered. Warnings reveal only public facts, and
+    when a name in the trash will be purged. Not checked: that the other name's nameservers know the host.
     """
     if above is not None:
         removed: tuple[str, ...] = ()
@@ -253,39 +252,39 @@ def _removed(tx: Tx, subdomain: Subdomain) -> tuple[str, ...]:
     event = audit.list_events(tx, "subdomain", [subdomain.id], [REMOVAL])[-1]
     hosts = ", ".join(removed_hosts(event))
     return (
-        f"Removed on {moment(event.at)}: {hosts}. The name that it was below is no longer registered. Set other nameservers.",
+        f"Removed on {moment(event.at)}: {hosts}. The name above is no longer registered. Set other nameservers.",
     )
 
 
 def _warning(place: Place) -> str:
     if place.is_in_trash:
         at = place.removed_at
-        when = f"on {moment(at)}" if at is not None else "at the end of its time there"
+        when = f"on {moment(at)}" if at is not None else "at the purge"
         return (
-            f"The nameserver {place.host} can't be found: {place.name} is in the trash. Unless it is restored, {place.host} is "
-            f"removed {when}. Use another nameserver."
+            f"The nameserver {place.host} doesn't resolve: {place.name} is in the trash. If {place.name} isn't restored, {place.host} "
+            f"will be removed {when}. Use another nameserver."
         )
     if place.is_public and not place.is_held:
-        return f"The nameserver {place.host} can't be found: {place.name} is not registered. Use another nameserver."
-    return f"The nameserver {place.host} can't be found: {place.name} is not in the DNS."
+        return f"The nameserver {place.host} doesn't resolve: {place.name} is not registered. Use another nameserver."
+    return f"The nameserver {place.host} doesn't resolve: {place.name} is not in the DNS."
 
 
 def registry_warnings(
     tx: Tx, subdomain: Subdomain, above: Sequence[PlatformDomain] | None = None
 ) -> tuple[str, ...]:
-    """Return the warnings about a name's nameservers (`above` as in `nameserver_warnings`), then the one about its parent zone."""
+    """Return the warnings about a name's nameservers, then about its parent zone. `above` is as in `nameserver_warnings`."""
     return (*nameserver_warnings(tx, subdomain, above), *_parent_warnings(tx, subdomain))
 
 
 def _parent_warnings(tx: Tx, subdomain: Subdomain) -> tuple[str, ...]:
-    """Return `parent_not_signed` for DS records in a zone that is known to be unsigned.
+    """Return `parent_not_signed` if a name has DS records in a zone that is known to be unsigned.
 
-    Validators don't use them (RFC 4035, section 5.2).
+    Validators ignore such DS records (RFC 4035, section 5.2).
     """
     if not subdomain.delegation.ds_records or is_zone_signed(tx, subdomain.platform_domain_id) is not False:
         return ()
     warning = (
-        f"parent_not_signed: The zone {subdomain.domain} is not signed, so the DS records have no effect and resolvers take "
-        f"{subdomain.fqdn} for unsigned. Ask the operator whether the zone will be signed."
+        f"parent_not_signed: The zone {subdomain.domain} is not signed, so the DS records have no effect and resolvers treat "
+        f"{subdomain.fqdn} as unsigned. Ask the operator to sign the zone."
     )
     return (warning,)

@@ -1,4 +1,4 @@
-"""Names in requests: the platform domain and label of a registration, and search text (spec, part 4)."""
+"""Parse names in requests: the platform domain and label of a registration, and search text (spec, part 4)."""
 
 import difflib
 from collections.abc import Iterable
@@ -28,15 +28,15 @@ from sublet.subdomains.model import Register
 
 NAMES_CACHED: Final = 4096
 COMPARED_MAX: Final = 200
-"""How many visible platform domains, the newest first, are compared with a wrong one. A comparison takes about 50 µs."""
+"""The maximum number of platform domains, newest first, that are compared with an unknown domain. A comparison takes about 50 µs."""
 RESEMBLANCE_MIN: Final = 0.7
-"""The `difflib` ratio for a suggestion: one wrong letter or top-level domain reaches it, a common top-level domain alone doesn't."""
-_LIST: Final = "GET /platform-domains lists those that you can use."
+"""The minimum `difflib` ratio for a suggestion. A domain with one wrong letter or top-level domain reaches it; a shared top-level domain alone doesn't."""
+_LIST: Final = "GET /platform-domains lists the platform domains that you can use."
 
 
 def canonical_domain(text: str) -> str | None:
     """Return a domain name as it is stored (lower case, A-labels, no final dot), or None if it is invalid."""
-    # Longer texts stay out of the cache: 4,096 texts of 64 KiB would take 256 MiB.
+    # Don't cache longer texts: 4,096 texts of 64 KiB would take 256 MiB.
     return _canonical_domain(text) if len(text) <= INPUT_CHARACTERS_MAX else None
 
 
@@ -51,14 +51,14 @@ def _canonical_domain(text: str) -> str | None:
 def resolve_name(
     tx: Tx, actor: Actor, user: User, command: Register
 ) -> tuple[PlatformDomain | None, str | None, list[FieldError]]:
-    """Return the platform domain and the canonical label that a registration asks for, and all errors in their fields.
+    """Return the platform domain, canonical label and field errors of a registration.
 
     The platform domain comes from `platform_domain_id`, `domain`, or the longest suffix of `fqdn` that the user can see. The label comes
-    from `label` or `fqdn`. Field codes: `platform_domain_required`, `fqdn_mismatch`, then those of `label_of`.
+    from `label` or `fqdn`. Field codes: `platform_domain_required`, `fqdn_mismatch`, then the codes of `label_of`.
 
     Raises, in this order:
-        PlatformDomainNotFound: the user can't see such a platform domain with this token. A hidden, a restricted and a missing one give
-            the same answer. The message names a similar one that the user can see.
+        PlatformDomainNotFound: the user can't see such a platform domain with this token. The answer is the same for hidden, restricted
+            and missing platform domains. The message suggests a similar platform domain that the user can see.
         TokenRestricted: the token is for other names.
     """
     fqdn = canonical_domain(command.fqdn) if command.fqdn is not None else None
@@ -72,7 +72,9 @@ def resolve_name(
 def resolve_for_operator(
     tx: Tx, command: Register
 ) -> tuple[PlatformDomain | None, str | None, list[FieldError]]:
-    """Return the same for a registration of `command.fqdn` by the operator, who sees every platform domain.
+    """Return the platform domain, label and field errors for the operator's `command.fqdn`.
+
+    Hidden and restricted platform domains are included.
 
     Raises:
         PlatformDomainNotFound: the name is not below a platform domain.
@@ -83,17 +85,17 @@ def resolve_for_operator(
     above = platform_domain_store.find_platform_domains_among(tx, (name, *ancestors(name))) if name else []
     if not above:
         raise PlatformDomainNotFound(
-            f"`{shown(sent)}` lies under no platform domain. See `sublet domain list`."
+            f"`{shown(sent)}` is not below a platform domain. See `sublet domain list`."
         )
     label, errors = label_of(command, fqdn, above[0])
     return above[0], label, errors
 
 
 def _refuse_other_name(actor: Actor, fqdn: str) -> None:
-    """Raise `TokenRestricted` if the token is for other names. Nothing that is stored is looked at."""
+    """Raise `TokenRestricted` if the token is for other names. The answer depends on the token and the name only."""
     if not actor.restrictions.allows_name(fqdn):
         raise TokenRestricted(
-            f"This token is for other names than {fqdn}. Use another token.", details={"restriction": "names"}
+            f"This token may not be used for {fqdn}. Use another token.", details={"restriction": "names"}
         )
 
 
@@ -116,12 +118,12 @@ def _select_platform_domain(
             raise PlatformDomainNotFound(f"{sentence} {_advice(tx, actor, user, command.domain)}")
         found.append(by_name)
     if not found and command.fqdn is not None:
-        # Only the domain part has to be valid here. `label_of` reports an invalid label before it.
+        # Only the domain part must be valid here. `label_of` reports an invalid label.
         by_suffix = _longest_visible_suffix(
             tx, actor, user, fqdn or canonical_domain(command.fqdn.partition(".")[2])
         )
         if by_suffix is None:
-            sentence = f"`{shown(command.fqdn)}` lies under no platform domain."
+            sentence = f"`{shown(command.fqdn)}` is not below a platform domain."
             raise PlatformDomainNotFound(f"{sentence} {_advice(tx, actor, user, command.fqdn, is_fqdn=True)}")
         found.append(by_suffix)
     if not found:
@@ -161,17 +163,17 @@ def _longest_visible_suffix(tx: Tx, actor: Actor, user: User, name: str | None) 
 
 
 def closest_domain(sent: str, domains: Iterable[str]) -> str | None:
-    """Return the domain that is most similar to the sent one, or None if none is similar."""
+    """Return the domain that is most similar to `sent`, or None if the similarity is below `RESEMBLANCE_MIN`."""
     close = difflib.get_close_matches(sent, list(domains), n=1, cutoff=RESEMBLANCE_MIN)
     return close[0] if close else None
 
 
 def _advice(tx: Tx, actor: Actor, user: User, sent: str, *, is_fqdn: bool = False) -> str:
-    """Return what to do about an unknown domain. Depends only on the text and on what the user can see with this token."""
+    """Return advice about an unknown domain. It depends only on the text and the platform domains that the user can see with this token."""
     stripped = sent.strip()
     sentences = []
     if stripped != sent:
-        sentences.append("It begins or ends with a space; remove that.")
+        sentences.append("Remove the space at the beginning or end.")
     name = canonical_domain(stripped) or stripped.lower()
     visible = platform_domain_store.list_visible(tx, actor, user.organization_id, COMPARED_MAX, None)
     closest = closest_domain(name.partition(".")[2] if is_fqdn else name, (each.domain for each in visible))
@@ -186,7 +188,7 @@ def label_of(
     """Return the canonical label of a registration, and all errors in it. `fqdn` is the canonical `command.fqdn`, None if invalid.
 
     Codes, in the order they are checked: `label_required`, `label_invalid` (also for an IDN that the platform domain doesn't take),
-    `fqdn_mismatch`, `label_too_short`. Without a platform domain only the label alone is checked.
+    `fqdn_mismatch`, `label_too_short`. Without a platform domain only the syntax of `label` is checked.
     """
     errors: list[FieldError] = []
     label = _parse(command.label, "label", errors) if command.label is not None else None
@@ -195,7 +197,7 @@ def label_of(
         if from_fqdn is not None and label is not None and from_fqdn != label:
             errors.append(
                 FieldError(
-                    "fqdn", "fqdn_mismatch", "`fqdn` and `label` name different labels; send one of them."
+                    "fqdn", "fqdn_mismatch", "`fqdn` and `label` have different labels. Send one of the two."
                 )
             )
         label = label if command.label is not None else from_fqdn
@@ -208,7 +210,7 @@ def label_of(
                 FieldError(
                     field,
                     "label_invalid",
-                    "This platform domain takes ASCII labels only. Take another label.",
+                    "This platform domain takes ASCII labels only. Choose another label.",
                 )
             )
         if len(to_unicode(label)) < platform_domain.label_length_min:
@@ -217,7 +219,7 @@ def label_of(
                 FieldError(
                     field,
                     "label_too_short",
-                    f"Labels here have at least {counted(shortest, 'character')}. Take a longer one.",
+                    f"Labels here have at least {counted(shortest, 'character')}. Choose a longer label.",
                 )
             )
     return label, errors
@@ -248,19 +250,19 @@ def _label_from_fqdn(
             FieldError(
                 "fqdn",
                 "fqdn_mismatch",
-                "`fqdn` does not lie under the platform domain that is selected. Send one of the two.",
+                "`fqdn` is not below the selected platform domain. Send `fqdn`, or the platform domain and `label`.",
             )
         )
     return None
 
 
 def name_above(owner: str, zone: str) -> str:
-    """Return the name at or above an owner that can be registered in a zone: one label and the zone."""
+    """Return the registrable name at or above an owner in a zone: one label and the zone."""
     return f"{owner.removesuffix(f'.{zone}').rpartition('.')[2]}.{zone}"
 
 
 def search_text(typed: str) -> str:
-    """Return a search text as names are stored: mapped by UTS 46, or in lower case if no name can contain it."""
+    """Return a search text mapped by UTS 46, as names are stored, or in lower case if the mapping fails."""
     try:
         return map_text(typed)
     except InvalidName:
@@ -270,7 +272,7 @@ def search_text(typed: str) -> str:
 def needs_unicode(text: str) -> bool:
     """True if a search text may occur in the Unicode form of a name only.
 
-    Punycode keeps the ASCII characters of a label together and in order, so ASCII text within a label occurs in both forms.
+    Punycode keeps the ASCII characters of a label together and in order, so ASCII text within a label occurs in both forms of a name.
     """
     return "." in text or not text.isascii()
 

@@ -1,10 +1,10 @@
-"""The free quota: the number of free names that a user holds and may hold (spec, part 8)."""
+"""The free quota: the maximum number of free names of a user (spec, part 8). What new users can't do yet."""
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from sublet.accounts.model import User
-from sublet.config import Settings
+from sublet.config import Settings, split_list
 from sublet.db import Tx
 from sublet.errors import FreeQuotaExceeded
 from sublet.subdomains import store
@@ -12,7 +12,7 @@ from sublet.subdomains import store
 
 @dataclass(frozen=True, slots=True)
 class Quota:
-    """A user's free names: `used` are held (names in the trash don't count), `limit` are allowed."""
+    """A user's free names: `used` is the number without names in the trash, `limit` the maximum."""
 
     used: int
     limit: int
@@ -24,13 +24,13 @@ class Quota:
 
     @property
     def remaining(self) -> int:
-        """The number of further free names that the user may hold; 0 if a lowered quota is exceeded."""
+        """The number of free names that the user may add; 0 if `used` exceeds a lowered limit."""
         return max(0, self.limit - self.used)
 
     def refusal(self) -> FreeQuotaExceeded:
-        """Return the refusal of one more free name, with both numbers in `details`."""
+        """Return the refusal of one more free name, with `limit` and `used` in `details`."""
         return FreeQuotaExceeded(
-            f"All {self.limit} free names of your quota are in use; delete one first, or register in another mode.",
+            f"All {self.limit} free names of your quota are in use. Delete one first, or register in another mode.",
             details={"limit": self.limit, "used": self.used},
         )
 
@@ -41,13 +41,25 @@ def find_quota(tx: Tx, user: User, default: int) -> Quota:
 
 
 def quota_limit(own: int | None, default: int) -> int:
-    """Return the number of free names that a user may hold: the user's own quota, or the setting `free_quota`."""
+    """Return the maximum of free names of a user: the user's own quota, or `default`."""
     return default if own is None else own
 
 
 def default_quota(settings: Settings, user: User, now: datetime) -> int:
-    """Return the free quota of a user without an own one: `new_user_free_quota` for `new_user_days` after signing up, then `free_quota`."""
-    is_new = user.signed_up_at is not None and now < user.signed_up_at + timedelta(
-        days=settings.new_user_days
-    )
+    """Return the quota of users without their own: `new_user_free_quota` for `new_user_days` after sign-up, then `free_quota`."""
+    is_new = _new_until(settings, user, now) is not None
     return min(settings.new_user_free_quota, settings.free_quota) if is_new else settings.free_quota
+
+
+def withheld_modes(settings: Settings, user: User, now: datetime) -> dict[str, datetime]:
+    """Return the modes in which a user can't register names yet (`new_user_withheld_modes`), with the instant from which it can."""
+    until = _new_until(settings, user, now)
+    return {} if until is None else dict.fromkeys(split_list(settings.new_user_withheld_modes), until)
+
+
+def _new_until(settings: Settings, user: User, now: datetime) -> datetime | None:
+    """Return when a user stops being new; None if the user isn't new."""
+    if user.signed_up_at is None:
+        return None
+    until = user.signed_up_at + timedelta(days=settings.new_user_days)
+    return until if now < until else None

@@ -1,5 +1,8 @@
 """Register a subdomain: its user's verb (spec, part 4, POST /subdomains) and the operator's (`sublet subdomain register`)."""
 
+from collections.abc import Mapping
+from datetime import datetime
+
 from sublet import audit
 from sublet.accounts.find import lock_holder, lock_user, refuse_suspended_holder
 from sublet.accounts.model import User
@@ -23,7 +26,7 @@ from sublet.subdomains.availability import (
 from sublet.subdomains.charge import charge, check_payable, quote_and_check
 from sublet.subdomains.lifecycle import term_end
 from sublet.subdomains.model import OperatorPermission, Register, Registered, Subdomain
-from sublet.subdomains.modes import mode_errors
+from sublet.subdomains.modes import NOTHING_WITHHELD, mode_errors
 from sublet.subdomains.nameservers import (
     cycle_errors,
     places_of,
@@ -43,26 +46,29 @@ def register(
     *,
     free_quota: int,
     permission: OperatorPermission | None = None,
+    withheld: Mapping[str, datetime] = NOTHING_WITHHELD,
 ) -> Registered:
-    """Register a name for the acting user, or with the operator's `permission` for the user named there.
+    """Register a name for the actor's account, or with the operator's `permission` for the permission's user.
 
-    `free_quota` is the setting, for users without their own quota.
+    `free_quota` applies to users without their own quota. `withheld` are the modes that the user can't use yet (`quota.withheld_modes`).
 
     Raises, in this order:
-        AccountSuspended, ClockImplausible: the user is suspended; the name's dates could be wrong. With a permission NotFound or Conflict
-            if there is no such user, or the user is suspended.
+        AccountSuspended, ClockImplausible: the user is suspended; the name's dates could be wrong. With a permission: NotFound if there is
+            no such user, Conflict if the user is suspended.
         PlatformDomainNotFound, TokenRestricted: the user can't see such a platform domain with this token; the token is for other names.
-        RegistrationClosed: the platform domain takes no new registrations.
-        ValidationFailed: all invalid fields. Raised again at the end if a name above a nameserver was purged meanwhile.
-        SubdomainUnavailable: reserved, taken (here or in the zone), in the trash, cooling off; an IDN that looks like another name.
-        RegistrationModeNotAllowed, FreeQuotaExceeded: there is no offer for it.
+        RegistrationClosed: the platform domain takes no registrations.
+        ValidationFailed: all invalid fields. Checked again at the end, because a name above a nameserver may have been purged meanwhile.
+        SubdomainUnavailable: the name is reserved, taken, in the trash or cooling off; an IDN looks like another name.
+        RegistrationModeNotAllowed, FreeQuotaExceeded: the mode doesn't fit or isn't offered; the quota is used up.
         PaymentConfirmationRequired, InsufficientScope, PriceChanged, InsufficientCredits, TokenRestricted: the price.
     """
     user = lock_holder(tx, actor) if permission is None else _lock_holder(tx, permission)
     refuse_implausible_clock(tx)
     platform_domain, label, errors = _resolve(tx, actor, user, command, permission)
     delegation, above, delegation_errors = _check_delegation(tx, actor, user, command, platform_domain, label)
-    wanted = find_wanted(tx, user, platform_domain, label, command.registration_mode, free_quota, permission)
+    wanted = find_wanted(
+        tx, user, platform_domain, label, command.registration_mode, free_quota, permission, withheld
+    )
     held = wanted.offer if wanted and isinstance(wanted.offer, Offer) else None
     coupon, payable_errors = check_payable(
         tx,
@@ -95,11 +101,11 @@ def register(
         new_expires_at=term_end(tx.now, offer.period_days),
     )
     refuse_unregistered(tx, actor, user, wanted.fqdn, delegation.nameservers, above)
-    # From here on it must succeed, unless another process registered the same name first.
+    # All checks are done; only writes follow. Only a concurrent registration can still fail it.
     subdomain = _insert(tx, user, wanted, offer, delegation)
     outcome = charge(tx, actor, user, quote, coupon, subdomain_id=subdomain.id, starts_at=tx.now)
     after = {"fqdn": wanted.fqdn, "registration_type": offer.mode, "charged_credits": quote.price}
-    after |= {"user_id": user.id} if user.id != actor.user_id else {}  # otherwise it is the actor
+    after |= {"user_id": user.id} if user.id != actor.user_id else {}  # the actor is recorded anyway
     after |= store.delegation_columns(delegation)
     audit.record(tx, actor, "subdomain.register", subdomain.id, after=after)
     warnings = registry_warnings(tx, subdomain, above)
@@ -139,8 +145,8 @@ def _check_delegation(
     platform_domain: PlatformDomain | None,
     label: str | None,
 ) -> tuple[Delegation, list[PlatformDomain], list[FieldError]]:
-    """Return the delegation, the platform domains above its nameservers, and the errors in it."""
-    # Without a valid label the own name is unknown; no host is at or below this placeholder.
+    """Return the delegation, the platform domains above its nameservers, and the delegation's errors."""
+    # Without a valid label the name is unknown. No nameserver is at or below this placeholder.
     owner = f"{label}.{platform_domain.domain}" if label and platform_domain else "unknown.invalid"
     delegation, errors = check_delegation(
         owner,

@@ -1,4 +1,4 @@
-"""Remove a platform domain that has no names (`sublet domain remove`). Its row stays: its names and the audit refer to it."""
+"""Remove a platform domain that has no names (`sublet domain remove`). Its row stays, because released names and the audit refer to it."""
 
 from collections.abc import Iterator
 
@@ -18,21 +18,21 @@ from sublet.subdomains import delegation_store, published_owner_store, store
 
 
 def remove_platform_domain(tx: Tx, actor: Actor, identifier: str, *, force: bool = False) -> PlatformDomain:
-    """Remove a platform domain with its offers, grants, labels, patterns, adopted records and zone state. Its coupons are retired.
+    """Remove a platform domain with its offers, grants, labels, patterns, adopted records and zone state. Retire its coupons.
 
-    The audit, the ledger and the rows of its released names stay. The same domain can be added again.
+    The audit, the ledger and the rows of released names stay. The same domain can be added again.
 
     Raises, in this order:
-        NotFound: no such platform domain.
-        Conflict: it takes registrations.
-        Conflict: it has names that are not released, or platform domains below it; nameservers of another zone are inside it; or names
+        NotFound: there is no such platform domain.
+        Conflict: the platform domain takes registrations.
+        Conflict: the platform domain has unreleased names, or platform domains below it; nameservers of another zone are inside it; names
             elsewhere have nameservers at or below it, and `force` is not given.
 
-    Not checked: what its server serves, if that is a primary, and the delegation in the parent zone.
+    Not checked: the zone on a primary, and the delegation in the parent zone.
     """
     found = find_platform_domain(tx, identifier)
     if found.takes_registrations:
-        # A registration that began before would not be seen here.
+        # This transaction would not see a concurrent registration.
         raise Conflict(
             f"{found.domain} takes registrations. Run `sublet domain edit {found.domain} --closed` first."
         )
@@ -40,7 +40,7 @@ def remove_platform_domain(tx: Tx, actor: Actor, identifier: str, *, force: bool
     holds = list(_holds(tx, found, force=force))
     if holds:
         raise Conflict(f"{found.domain} can't be removed. {' '.join(holds)}")
-    # From here on it must succeed.
+    # All checks are done; only writes follow.
     for coupon in list_coupons(tx):
         if coupon.platform_domain_id == found.id and coupon.retired_at is None:
             retire_coupon(tx, actor, coupon.code)
@@ -54,12 +54,12 @@ def remove_platform_domain(tx: Tx, actor: Actor, identifier: str, *, force: bool
 
 
 def _holds(tx: Tx, found: PlatformDomain, *, force: bool) -> Iterator[str]:
-    """Yield a sentence for each reason why a platform domain can't be removed: what holds it, then what to do."""
+    """Yield a sentence for each reason why a platform domain can't be removed, with what to do."""
     domain = found.domain
     live, in_trash, cooling_off = store.count_held(tx, found.id)
     if live:
         yield (
-            f"It has {counted(live, 'live name')}: give `--names-until DATE` to close it at a date, or have them deleted. "
+            f"It has {counted(live, 'live name')}: close it at a date with `--names-until DATE`, or ask the holders to delete their names. "
             "A suspended name stays until it is unsuspended."
         )
     if in_trash or cooling_off:
@@ -70,13 +70,13 @@ def _holds(tx: Tx, found: PlatformDomain, *, force: bool) -> Iterator[str]:
     others = [each for each in platform_domain_store.list_platform_domains(tx) if each.id != found.id]
     nested = sorted(each.domain for each in others if is_at_or_below(each.domain, domain))
     if nested:
-        yield f"Below it lie the platform domains {', '.join(nested)}: remove these first."
+        yield f"The platform domains {', '.join(nested)} are below it: remove them first."
     served = sorted(each.domain for each in others if each.domain not in nested and _needs(each, domain))
     if served:
-        yield f"Nameservers of {', '.join(served)} have names inside it: give these zones other nameservers first."
+        yield f"Nameservers of {', '.join(served)} are inside it: give these zones other nameservers first."
     if not force and delegation_store.has_dependents(tx, domain):
         yield (
-            "Names under other platform domains have nameservers at or below it: ask their holders to change them, or give --force."
+            "Names under other platform domains have nameservers at or below it: ask the holders to change the nameservers, or give --force."
         )
 
 

@@ -31,15 +31,15 @@ from sublet.subdomains.sweep.plausible_clock import refuse_implausible_clock
 
 
 def renew(tx: Tx, actor: Actor, identifier: str, payable: Payable) -> Outcome:
-    """Renew a name for one more term, counted from its old expiry.
+    """Renew a name for one more term from its old expiry.
 
     Raises, in this order:
         AccountSuspended: the user is suspended.
         ClockImplausible: the new expiry could be wrong.
-        SubdomainNotFound: the user has no such name, the token is not for it, or it is in the trash.
-        SubdomainSuspended: the operator suspended it.
+        SubdomainNotFound: the user has no such name, the token is not for the name, or the name is in the trash.
+        SubdomainSuspended: the operator suspended the name.
         RegistrationClosed: the platform domain closes.
-        RenewalNotAvailable: only the operator renews it; the renewal window is not open, and `details.opens_at` says when it opens.
+        RenewalNotAvailable: only the operator renews the name; the renewal window is not open, and `details.opens_at` says when it opens.
         ValidationFailed: the coupon can't be used.
         PaymentConfirmationRequired, InsufficientScope, PriceChanged, InsufficientCredits, TokenRestricted: the price.
     """
@@ -55,11 +55,11 @@ def renew(tx: Tx, actor: Actor, identifier: str, payable: Payable) -> Outcome:
 
 
 def refuse_closing(subdomain: Subdomain) -> None:
-    """Raise `RegistrationClosed` if the platform domain of a name closes, so that the name can't be renewed or, later, restored."""
+    """Raise `RegistrationClosed` if the platform domain of a name closes. The name then can't be renewed, or restored after its expiry."""
     if subdomain.names_until is not None:
         raise RegistrationClosed(
             f"{subdomain.domain} closes on {subdomain.names_until:%Y-%m-%d}, so its names can't be renewed, "
-            "or restored after their paid time. Choose a name under another platform domain before."
+            "or restored after their expiry. Choose a name under another platform domain."
         )
 
 
@@ -83,15 +83,15 @@ def _not_available(subdomain: Subdomain, message: str) -> RenewalNotAvailable:
 
 
 def operator_renew(tx: Tx, actor: Actor, identifier: str, days: int | None = None) -> Subdomain:
-    """Add a term to a name in any mode, without a charge and whether or not renewal is open (`sublet subdomain renew`).
+    """Add a term to a name in any mode, without a charge and outside the renewal window too (`sublet subdomain renew`).
 
-    The term is as long as the present one, or of these days. In the trash it makes a restore free again; the name stays there.
+    The term has `days`, or the length of the current term. A name in the trash stays there, but its restore becomes free.
 
     Raises, in this order:
         NotFound: there is no such name.
         ClockImplausible: the new expiry could be wrong.
         ValidationFailed: the days are out of range.
-        Conflict: it was purged.
+        Conflict: the name was purged.
     """
     subdomain = lock_for_operator(tx, identifier)
     refuse_implausible_clock(tx)
@@ -115,12 +115,12 @@ def extend(
     automatic: bool = False,
     given_days: int | None = None,
 ) -> Outcome:
-    """Add a term to a name for its renewal price. Renewal, automatic renewal and paid restores share this.
+    """Add a term to a name for its renewal price: for renewals, automatic renewals and paid restores.
 
-    `automatic` is recorded in the payment history. `given_days` is the length of a term that the operator gives, at no price.
+    `automatic` changes the description of the charge. `given_days` is the length of a free term from the operator.
 
     Raises, in this order:
-        RenewalNotAvailable: only the operator renews it.
+        RenewalNotAvailable: only the operator renews the name.
         ValidationFailed: the coupon can't be used.
         PaymentConfirmationRequired, InsufficientScope, PriceChanged, InsufficientCredits, TokenRestricted: the price.
     """
@@ -156,7 +156,7 @@ def extend(
         list_price=list_price,
         new_expires_at=expires_at,
     )
-    # From here on it must succeed.
+    # All checks are done; only writes follow.
     store.update_subdomain(
         tx, subdomain.id, expires_at=expires_at, last_renewed_at=tx.now, period_days=period_days
     )
@@ -175,9 +175,9 @@ def extend(
 
 
 def list_price_of_renewal(tx: Tx, subdomain: Subdomain) -> int:
-    """Return the current price of a renewal in credits, before coupons; 0 if the operator renews the name.
+    """Return the current price of a renewal in credits, before coupons. It is 0 if only the operator renews the name.
 
-    Not checked: whether the name may be renewed now.
+    Not checked: the renewal window and the name's state.
     """
     return 0 if is_renewed_by_operator(subdomain) else _find_offer_and_price(tx, subdomain)[1]
 
@@ -189,10 +189,10 @@ def _find_offer_and_price(tx: Tx, subdomain: Subdomain) -> tuple[Offer, int]:
 
 
 def _offer_of(tx: Tx, subdomain: Subdomain) -> Offer:
-    """Return the offer under which a name is renewed: the one of its mode, even if it is withdrawn."""
+    """Return the offer of a name's mode, even if the offer is withdrawn."""
     for offer in platform_domain_store.list_offers(tx, subdomain.platform_domain_id):
         if offer.mode == subdomain.registration_type:
             return offer
     raise LookupError(
-        f"the offer {subdomain.registration_type} of {subdomain.domain} is gone; offers are only withdrawn"
+        f"the offer {subdomain.registration_type} of {subdomain.domain} is missing, but offers are never deleted"
     )

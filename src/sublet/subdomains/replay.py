@@ -1,10 +1,10 @@
-"""Replay a name's life from its audit events: the step of each event, and the row that results.
+"""Replay a name's life from its audit events, and compare the result with its row.
 
     unborn ──register──▶ live ◀──restore── trashed ──purge──▶ purged ──release──▶ released
                           └───delete, trash───▲
 
-Independently, a name is suspended or not. An event that is not a step from the state before it is a fault, and so is a row that differs
-from the result of its events.
+Independently, a name is suspended or not. It is a fault if a state doesn't allow the next event, or if the row differs from the result of
+the events.
 """
 
 from collections.abc import Mapping, Sequence
@@ -47,14 +47,14 @@ EDGES: dict[str, dict[str, str]] = {
     "purged": {"release": "released"},
     "released": {},
 }
-"""The steps from each state, and the state after each. `extend` is the paid part of a restore."""
+"""The state after each step, by the state before it. `extend` is the paid part of a restore."""
 
 WHILE_SUSPENDED = {
     "operator": frozenset({"renew", "delete", "unsuspend", "restore", "purge", "release"}),
     "system": frozenset({"release", "nameserver_notice", "remove_nameservers"}),
     "user": frozenset[str](),
 }
-"""The steps that each kind of actor may do to a suspended name."""
+"""The steps of a suspended name that each kind of actor may take."""
 
 NOTHING: dict[str, list[object]] = {"nameservers": [], "glue": [], "ds_records": []}
 _CHANGES = ("update_nameservers", "remove_nameservers", "follow_child")
@@ -63,7 +63,7 @@ _TERM_STEPS = {"register": "register", "renew": "renew", "extend": "restore"}
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """One audit event of a name; `action` is without its noun, `before` and `after` are as stored."""
+    """An audit event of a name. `action` is without the prefix `subdomain.`; `before` and `after` are as stored."""
 
     id: int
     at: datetime
@@ -72,17 +72,17 @@ class Event:
     before: Mapping[str, Any]
     after: Mapping[str, Any]
     user_id: int | None = None
-    """The user who acted; None if it was another kind of actor."""
+    """The user who acted; None for other kinds of actors."""
 
     @property
     def step(self) -> str:
-        """The event's step in the table. A paid restore has two events, and the first is the one of its term."""
+        """The event's step in `EDGES`. A paid restore has two events, and the first adds the term."""
         return "extend" if self.action == "restore" and "expires_at" in self.after else self.action
 
 
 @dataclass(frozen=True, slots=True)
 class PastTerm:
-    """One term of a name, as it is stored."""
+    """A stored term of a name."""
 
     id: int
     action: str
@@ -93,7 +93,7 @@ class PastTerm:
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """The fields of a row that result from its events and terms. `delegation` has its three columns."""
+    """The fields of a row that follow from its events and terms. `delegation` has the three columns of the delegation."""
 
     fqdn: str = ""
     registration_type: str = ""
@@ -117,9 +117,9 @@ class Fault:
 
 
 def replay(events: Sequence[Event], terms: Sequence[PastTerm], row: Facts) -> list[Fault]:
-    """Return the faults of a name's row, events and terms, each oldest first.
+    """Return the faults of a name's row, events and terms. Events and terms are given oldest first.
 
-    `edges_only`: an event is not a step from the state before it. `term_is_audited`: an event that adds a term and the term don't match.
+    `edges_only`: the state before an event doesn't allow it. `term_is_audited`: a term and the event that adds it don't match.
     `row_is_replayed`: the row differs from the result of the events.
     """
     if not events:
@@ -146,15 +146,15 @@ def replay(events: Sequence[Event], terms: Sequence[PastTerm], row: Facts) -> li
 def _refusal(state: str, facts: Facts, event: Event) -> str | None:
     suspended = facts.suspended_at is not None
     if event.step not in EDGES[state]:
-        return f"{event.action} is not a step of a name that is {state}"
+        return f"{event.action} is not allowed for a name that is {state}"
     if event.step == "unsuspend" and not suspended:
-        return "it was unsuspended, and was not suspended"
+        return "it was unsuspended, but was not suspended"
     if suspended and event.step not in WHILE_SUSPENDED.get(event.actor_kind, frozenset()):
-        return f"{event.action} by the {event.actor_kind} is not a step of a suspended name"
+        return f"{event.action} by the {event.actor_kind} is not allowed for a suspended name"
     if event.step == "transfer" and event.before.get("user_id") != facts.user_id:
-        return "it was transferred from a user who did not hold it"
+        return "it was transferred from a user who didn't hold it"
     if event.step in _CHANGES and dict(event.before) != facts.delegation:
-        return "the delegation that was changed is not the one before it"
+        return "its delegation before the change differs from the result of the earlier events"
     return None
 
 
@@ -163,12 +163,12 @@ def _term_faults(facts: Facts, event: Event, term: PastTerm | None) -> list[Faul
         return [Fault("term_is_audited", f"event {event.id}: {event.action} added no term")]
     found = []
     if (term.action, term.created_at) != (_TERM_STEPS[event.step], event.at):
-        found.append(f"the term {term.id} is not the one of this {event.action}")
+        found.append(f"the term {term.id} doesn't belong to this {event.action}")
     elif event.after.get("charged_credits") != term.charged_credits:
         found.append(f"the term {term.id} has another price than this {event.action}")
     elif event.step != "register":
         if not _is_instant(event.after.get("expires_at"), term.ends_at):
-            found.append(f"the term {term.id} does not end when this {event.action} says")
+            found.append(f"the term {term.id} does not end at the expiry of this {event.action}")
         if facts.expires_at is not None and not _is_instant(event.before.get("expires_at"), facts.expires_at):
             found.append(f"this {event.action} did not start from the expiry before it")
         if facts.expires_at is not None and term.ends_at <= facts.expires_at:

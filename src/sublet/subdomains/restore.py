@@ -1,4 +1,7 @@
-"""Restore a subdomain from the trash: its user's verb and the operator's (docs/spec-choices.md, "Subdomain states")."""
+"""Restore a subdomain from the trash: the user's verb and the operator's (docs/spec-choices.md, "Subdomain states").
+
+A name whose time in the trash is over isn't found any more (`find.find_in_account_or_trash`, `lifecycle.is_restorable`).
+"""
 
 from sublet import audit
 from sublet.accounts.find import find_member, lock_holder, refuse_deleted
@@ -23,18 +26,18 @@ from sublet.subdomains.sweep.plausible_clock import refuse_implausible_clock
 
 
 def restore(tx: Tx, actor: Actor, identifier: str, payable: Payable, *, free_quota: int) -> Outcome:
-    """Restore a name from the trash as it was: free within its paid time, with a renewal (by quote) after it.
+    """Restore a name from the trash as it was. Before its expiry this is free; after it the restore includes a renewal (by quote).
 
     Raises, in this order:
         AccountSuspended: the user is suspended.
-        ClockImplausible: with a wrong clock the name could be lost, or wrongly be renewed or not.
-        SubdomainNotFound: the user has no such name, the token is not for it, or its time in the trash is over.
-        SubdomainSuspended: the operator suspended it.
-        Conflict: it is not in the trash.
-        RegistrationClosed: the platform domain has closed; or it closes, and the paid time is over.
-        FreeQuotaExceeded: it is a free name, and the quota is used up.
+        ClockImplausible: the end of the time in the trash, or the expiry, could be misjudged.
+        SubdomainNotFound: the user has no such name, the token is not for the name, or its time in the trash is over.
+        SubdomainSuspended: the operator suspended the name.
+        Conflict: the name is not in the trash.
+        RegistrationClosed: the platform domain has closed; or it will close, and the name has expired.
+        FreeQuotaExceeded: the name is free, and the quota is used up.
         RenewalNotAvailable, ValidationFailed, PaymentConfirmationRequired, InsufficientScope, PriceChanged, InsufficientCredits,
-            TokenRestricted: as `extend`, if its paid time is over.
+            TokenRestricted: as `extend`, if the name has expired.
     """
     user = lock_holder(tx, actor)
     refuse_implausible_clock(tx)
@@ -70,12 +73,13 @@ def _refuse_beyond_quota(tx: Tx, user: User, subdomain: Subdomain, free_quota: i
 
 
 def operator_restore(tx: Tx, actor: Actor, identifier: str) -> Subdomain:
-    """Restore a name from the trash for its user. The term, the price and the quota are not touched (`sublet subdomain restore`).
+    """Restore a name from the trash for its user, without a new term, a charge or a check of the quota (`sublet subdomain restore`).
 
     Raises, in this order:
         NotFound: there is no such name, or its user is deleted.
+        Conflict: the name was purged; it is not in the trash.
         RegistrationClosed: the platform domain has closed.
-        Conflict: it was purged; it is not in the trash; its grace is over, so that only a renewal can keep it.
+        Conflict: the grace is over, so that the name needs a renewal first.
     """
     subdomain = lock_for_operator(tx, identifier)
     refuse_deleted(find_member(tx, subdomain.user_id).user)
@@ -87,7 +91,7 @@ def operator_restore(tx: Tx, actor: Actor, identifier: str) -> Subdomain:
     if is_grace_over(subdomain, tx.now):
         raise Conflict(
             f"{subdomain.fqdn} expired on {subdomain.expires_at:%Y-%m-%d} and its grace is over. "
-            "Renew it first with `sublet subdomain renew`, or ask its user to restore it, which renews it."
+            "Renew it first with `sublet subdomain renew`, or ask its user to restore and renew it."
         )
     bring_back(tx, actor, subdomain)
     return reread(tx, subdomain)

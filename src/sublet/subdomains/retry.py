@@ -6,19 +6,19 @@ from sublet.audit import Actor
 from sublet.credits.model import Outcome
 from sublet.db import Tx
 from sublet.errors import NameserverRequired, RetryNotAvailable
-from sublet.platform_domains.zone_state_store import try_zone_now
+from sublet.platform_domains.zone_state_store import end_zone_back_off
 from sublet.subdomains import store
 from sublet.subdomains.find import find_in_account, refuse_unless_allowed
 from sublet.subdomains.lifecycle import has_nameserver, provisioning_failed
 
 
 def retry(tx: Tx, actor: Actor, identifier: str) -> Outcome:
-    """Have the publisher retry now, instead of after its back-off.
+    """Have the publisher retry now, before the end of its back-off.
 
     Raises, in this order:
         AccountSuspended: the user is suspended.
-        SubdomainNotFound: the user has no such name, the token is not for it, or it is in the trash.
-        SubdomainSuspended: the operator suspended it.
+        SubdomainNotFound: the user has no such name, the token is not for the name, or the name is in the trash.
+        SubdomainSuspended: the operator suspended the name.
         NameserverRequired: nameserver 1 is not set (spec, part 3, rule 2).
         RetryNotAvailable: provisioning did not fail (spec, part 3, rule 2).
     """
@@ -27,14 +27,15 @@ def retry(tx: Tx, actor: Actor, identifier: str) -> Outcome:
     refuse_unless_allowed(subdomain, "retry", tx.now)
     if not has_nameserver(subdomain):
         raise NameserverRequired(
-            "This subdomain has no nameserver to publish. Set one first, with PUT …/nameservers. The removal of an old delegation is "
-            "retried automatically."
+            "This subdomain has no nameservers to publish. Set nameservers first with PUT …/nameservers. The registry retries the "
+            "removal of an old delegation automatically."
         )
     if not provisioning_failed(subdomain):
         raise RetryNotAvailable(
-            "Provisioning has not failed, so there is nothing to retry. See `status` of the subdomain."
+            "Provisioning has not failed, so it can't be retried. See `status` of the subdomain."
         )
-    try_zone_now(tx, subdomain.platform_domain_id)  # before the name, as the publisher locks them
+    # Lock order, as in the publisher: zone, then name.
+    end_zone_back_off(tx, subdomain.platform_domain_id)
     store.update_subdomain(tx, subdomain.id, provision_error=None, attempts=0, next_attempt_at=None)
     audit.record(
         tx,

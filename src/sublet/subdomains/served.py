@@ -1,6 +1,6 @@
 """Compare the answers of the parent zone's name servers for a name with its stored delegation, and advise its user (rules).
 
-An extension (docs/spec-choices.md, "Delegation"). Users read the sentences, so these have no addresses and settings of the operator.
+An extension (docs/spec-choices.md, "Delegation"). Users read the sentences, so these contain no addresses or settings of the operator.
 """
 
 from collections.abc import Sequence
@@ -14,10 +14,10 @@ from sublet.subdomains.lifecycle import is_delegated, provisioning_failed
 from sublet.subdomains.model import Subdomain
 
 FAILURES = {
-    "not_set_up": "The registry has no address for it. The operator has to set one.",
-    "unreachable": "It can't be reached.",
-    "no_answer": "It did not answer in time.",
-    "bad_response": "Its answers are not those of a name server of this zone.",
+    "not_set_up": "The operator has not configured an address for this name server. Open a ticket.",
+    "unreachable": "The name server can't be reached.",
+    "no_answer": "The name server did not answer in time.",
+    "bad_response": "The name server's answers are not those of a name server of this zone.",
 }
 """The sentence for each `ServerAnswer.failure`."""
 
@@ -26,10 +26,10 @@ _OPEN_A_TICKET = "open a ticket if it doesn't change"
 
 @dataclass(frozen=True, slots=True)
 class ServerVerdict:
-    """The verdict on a server's answer: `matches` is None if there is no answer, and `error` says why.
+    """The verdict on a server's answer. `matches` is None without an answer, and `error` then says why.
 
-    `difference` is a sentence. `explained` is set if a change in progress explains, or may explain, the difference: "pending" (not
-    published yet) or "behind" (published, but the secondary has an older serial).
+    `difference` is a sentence. `explained` is set if a change in progress may explain the difference: "pending" (not published yet) or
+    "behind" (published, but the secondary has an older serial).
     """
 
     answer: ServerAnswer
@@ -41,7 +41,7 @@ class ServerVerdict:
 
 @dataclass(frozen=True, slots=True)
 class ServedReport:
-    """The verdicts on all servers; `in_agreement` is True if all answered with exactly the stored delegation; a summary with advice."""
+    """The verdicts on all servers, and a summary with advice. `in_agreement` is True if all servers answered with exactly the stored delegation."""
 
     servers: tuple[ServerVerdict, ...]
     in_agreement: bool
@@ -55,14 +55,14 @@ def report_served(
     *,
     changed_meanwhile: bool = False,
 ) -> ServedReport:
-    """Return the report on a name with the records `desired`.
+    """Return the report on the servers' answers for a name with the records `desired`.
 
-    The first of `answers` is that of the primary or built-in name server. `changed_meanwhile` is True if the name was changed or
-    published while the servers were asked.
+    The first of `answers` is from the primary or built-in name server. `changed_meanwhile` is True if the name was changed or published
+    during the queries.
     """
     pending = ""
     if changed_meanwhile:
-        pending = "the name was changed while the servers were asked"
+        pending = "the name was changed during the queries"
     elif provisioning_failed(subdomain):
         pending = "the last change of the name could not be published yet"
     elif subdomain.generation != subdomain.published_generation:
@@ -85,7 +85,7 @@ def _verdict(
     published_serial: int | None,
     first: ServerAnswer | None,
 ) -> ServerVerdict:
-    """Return the verdict on one answer; `first` is the primary's answer if it matches the stored delegation."""
+    """Return the verdict on one answer. `first` is the primary's answer if it matches the stored delegation."""
     if answer.failure is not None or answer.serial is None:
         return ServerVerdict(answer, None, error=FAILURES[answer.failure or "bad_response"])
     if difference is None:
@@ -94,24 +94,24 @@ def _verdict(
     older = f": its zone has the serial {answer.serial}, older than the"
     secondary = answer.server.role == "secondary"
     if published_serial is not None and is_newer(published_serial, than=answer.serial):
-        why = f"{older} {published_serial} with which the name was published, so "
-        why += (
-            "the change is still on its way to it" if secondary else "an older state of the zone may be back"
-        )
+        why = f"{older} {published_serial} of the last change, so "
+        why += "the change has not reached it yet" if secondary else "an old copy of the zone may be restored"
         explained = "behind" if secondary else None
     elif secondary and first is not None and is_newer(first.serial or 0, than=answer.serial):
-        # By its serial it has the published change, so the primary may have had wrong records for a time.
-        why = f"{older} {first.serial} of {first.server.server}, so a later change may be on its way to it"
+        # By its serial the secondary has the published change, so the primary may have had wrong records for a time.
+        why = (
+            f"{older} {first.serial} of {first.server.server}, so a later change may not have reached it yet"
+        )
         explained = "behind"
     elif pending:
-        explained, why = "pending", f"; {pending}, which may be why"
+        explained, why = "pending", f"; the reason may be that {pending}"
     return ServerVerdict(answer, matches=False, difference=_sentence(difference + why), explained=explained)
 
 
 def _summary(subdomain: Subdomain, verdicts: Sequence[ServerVerdict], pending: str) -> str:
-    """Return what the servers answer, the reason, and what to do."""
+    """Return a summary of the servers' answers, with the reason and what to do."""
     if not verdicts:
-        return "The registry knows no name server of the zone. The operator has to correct this."
+        return "The operator has not configured a name server of the zone. Open a ticket."
     agreeing = all(each.matches for each in verdicts)
     answers = _agreeing(subdomain, len(verdicts)) if agreeing else _differing(subdomain, verdicts)
     if provisioning_failed(subdomain):
@@ -138,14 +138,14 @@ def _agreed_advice(subdomain: Subdomain) -> str:
     if is_delegated(subdomain):
         return "no action is needed"
     if subdomain.suspended_at is not None:
-        return "open a ticket to have it looked at"
+        return "open a ticket to ask for a review"
     if subdomain.trashed_at is not None:
-        return "POST …/restore brings it back"
-    return "PUT …/nameservers gives it one"
+        return "send POST …/restore to restore it"
+    return "send PUT …/nameservers to set nameservers"
 
 
 def _differing(subdomain: Subdomain, verdicts: Sequence[ServerVerdict]) -> str:
-    """Return what each server answers; hosts with the same answer are grouped, the primary's group first."""
+    """Return a summary of each server's answer. Hosts with the same answer are grouped, the primary's group first."""
     parts: dict[tuple[str, str], list[str]] = {}
     for each in verdicts:
         parts.setdefault(_answer(subdomain, each), []).append(each.answer.server.server)
@@ -155,9 +155,9 @@ def _differing(subdomain: Subdomain, verdicts: Sequence[ServerVerdict]) -> str:
 
 
 def _answer(subdomain: Subdomain, verdict: ServerVerdict) -> tuple[str, str]:
-    """Return the predicate for one server with this verdict, and the one for several servers."""
+    """Return the predicate for one server with this verdict, and the predicate for several servers."""
     if verdict.error is not None:
-        why = _lowered(verdict.error)[:-1]
+        why = _lowered(verdict.error).partition(".")[0]  # without the advice
         return f"gives no answer ({why})", f"give no answer ({why})"
     if verdict.matches and is_delegated(subdomain):
         return "answers with what is stored", "answer with what is stored"
@@ -165,14 +165,14 @@ def _answer(subdomain: Subdomain, verdict: ServerVerdict) -> tuple[str, str]:
         return "has no delegation of it, as intended", "have no delegation of it, as intended"
     if verdict.explained == "behind":
         return "does not have the last change yet", "do not have the last change yet"
-    return "answers with something else", "answer with something else"
+    return "answers with other records", "answer with other records"
 
 
 def _advice(verdicts: Sequence[ServerVerdict]) -> str:
-    """Return why the servers differ although the last change is published, and what to do."""
+    """Return advice for servers that differ although the last change is published."""
     primary = verdicts[0]
     if primary.matches is False:
-        return f"something other than the registry changed the zone; {_OPEN_A_TICKET}"
+        return f"another program changed the zone; {_OPEN_A_TICKET}"
     behind = any(each.explained == "behind" for each in verdicts)
     different = any(each.matches is False and each.explained is None for each in verdicts)
     wait = "minute" if behind and not different and primary.error is None else "while"
@@ -180,7 +180,7 @@ def _advice(verdicts: Sequence[ServerVerdict]) -> str:
 
 
 def _sentence(text: str) -> str:
-    """Return a text as a sentence; a domain name at its start stays in lower case."""
+    """Return a text as a sentence. A domain name at its start stays in lower case."""
     first = text.partition(" ")[0]
     return (text if "." in first else text[:1].upper() + text[1:]) + "."
 

@@ -15,18 +15,18 @@ from sublet.subdomains.renew import refuse_renewed_by_operator
 def set_auto_renew(
     tx: Tx, actor: Actor, identifier: str, max_credits: int | None, *, may_spend: bool
 ) -> Outcome:
-    """Turn on automatic renewal for at most `max_credits` a term (0: only while it is free); None turns it off.
+    """Turn on automatic renewal for at most `max_credits` a term (0: only free renewals). None turns it off.
 
-    The ceiling is the user's confirmation in advance, so that automatic renewal needs no `confirm`. A changed ceiling is tried as soon as
-    renewal is open; the same one again changes nothing.
+    The ceiling is the user's confirmation in advance, so automatic renewal needs no `confirm`. After a change of the ceiling, the sweep tries
+    again at once if renewal is open. The same ceiling again changes nothing.
 
     Raises, in this order:
         AccountSuspended: the user is suspended.
-        SubdomainNotFound: the user has no such name, the token is not for it, or it is in the trash.
-        SubdomainSuspended: the operator suspended it.
-        RenewalNotAvailable: only the operator renews it.
-        ValidationFailed: the ceiling is below 0, or above the most credits of one movement.
-        InsufficientScope, TokenRestricted: the ceiling is above 0, and the token may not spend credits, or only some a day.
+        SubdomainNotFound: the user has no such name, the token is not for the name, or the name is in the trash.
+        SubdomainSuspended: the operator suspended the name.
+        RenewalNotAvailable: only the operator renews the name.
+        ValidationFailed: the ceiling is below 0, or above the maximum of credits in one movement.
+        InsufficientScope, TokenRestricted: the ceiling is above 0, and the token lacks credits:spend, or has `daily_credits`.
     """
     lock_holder(tx, actor)
     subdomain = find_in_account(tx, actor, identifier)
@@ -37,11 +37,11 @@ def set_auto_renew(
         raise validation_failed(errors)
     if max_credits and not may_spend:
         raise InsufficientScope(
-            "This token may not spend credits: it lacks the scope credits:spend. Use a token that has it.",
+            "This token may not spend credits. Use a token with the scope credits:spend.",
             details={"required_scope": "credits:spend"},
         )
     if max_credits and actor.restrictions.daily_credits is not None:
-        # The renewal will not be charged with this token, so it would not be counted.
+        # The sweep charges the renewal without this token, so the charge would not count against `daily_credits`.
         raise TokenRestricted(
             "This token has `daily_credits`, so it can't confirm paid renewals in advance. Send `max_credits`: 0, or use another token.",
             details={"restriction": "daily_credits"},

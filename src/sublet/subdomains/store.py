@@ -100,7 +100,7 @@ Index(
     postgresql_where=subdomains.c.released_at.is_(None),
 )
 _EVER_CHANGED = subdomains.c.generation_at.is_not(None)
-# Only for `find_newest_change`: for other queries the index of a whole platform domain would be a bad choice.
+# Partial, so that only `find_newest_change` uses the index. For other queries it would be a bad choice.
 Index(
     "ix_subdomains_platform_domain_id_generation_at",
     subdomains.c.platform_domain_id,
@@ -369,12 +369,12 @@ _IDS_OF_NAME = Prepared(
 
 
 def list_ids_of_name(tx: Tx, fqdn: str) -> list[int]:
-    """Return the ids of all rows of a name, of former holders too."""
+    """Return the ids of all rows of a name, including released ones."""
     return [row[0] for row in _IDS_OF_NAME.all(tx, name=fqdn)]
 
 
 def list_names_held(tx: Tx, fqdns: Collection[str]) -> list[str]:
-    """Return those names that are registered, in the trash or cooling off."""
+    """Return the given names that are live, in the trash or cooling off."""
     query = select(subdomains.c.fqdn).where(subdomains.c.fqdn.in_(list(fqdns)) & _NOT_RELEASED)
     return [row[0] for row in tx.connection.execute(query.order_by(subdomains.c.fqdn))]
 
@@ -648,7 +648,7 @@ def list_settled(tx: Tx, subdomain_ids: Collection[int]) -> list[int]:
 
 
 def list_waiting_ids(tx: Tx, platform_domain_id: int) -> list[int]:
-    """Return the ids of this platform domain's names that wait for publication, also of those that are not due."""
+    """Return the ids of this platform domain's names that wait for publication, due or not."""
     query = select(subdomains.c.id).where(
         (subdomains.c.platform_domain_id == platform_domain_id) & UNPUBLISHED
     )

@@ -1,4 +1,4 @@
-"""Suspend and unsuspend a name, or a user with all names (`sublet subdomain suspend`, `sublet user suspend --with-names`)."""
+"""Suspend and unsuspend a name, or a user with all their names (`sublet subdomain suspend`, `sublet user suspend --with-names`)."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -21,14 +21,14 @@ from sublet.subdomains.transfers.end import end_of_names, end_of_sender
 
 
 def suspend(tx: Tx, actor: Actor, identifier: str, reason: str | None = None) -> Subdomain:
-    """Suspend a name: it leaves the zone, and its user can only read it. In the trash it can't be restored meanwhile.
+    """Suspend a name. The name leaves the zone, and its user can't change it. In the trash it can't be restored.
 
-    The audit keeps the published state at that time.
+    The audit event records the published state.
 
     Raises, in this order:
         NotFound: there is no such name.
         ValidationFailed: the reason is too long or has unprintable characters.
-        Conflict: it was purged; it is suspended already.
+        Conflict: the name was purged; it is suspended already.
     """
     subdomain = lock_for_operator(tx, identifier)
     reason, errors = check_reason(reason)
@@ -52,13 +52,13 @@ def suspend(tx: Tx, actor: Actor, identifier: str, reason: str | None = None) ->
 
 
 def unsuspend(tx: Tx, actor: Actor, identifier: str) -> Subdomain:
-    """Lift a name's suspension: it returns to the zone as it is stored. Its term continued meanwhile.
+    """Lift a name's suspension. The name returns to the zone with its stored delegation. Its term continued meanwhile.
 
-    Its grace or time in the trash counts from now if it would end sooner, because the user could not act until now.
+    A grace or time in the trash that began before starts again now, because the user could not act during the suspension.
 
     Raises, in this order:
         NotFound: there is no such name.
-        Conflict: it was purged; it is not suspended.
+        Conflict: the name was purged; it is not suspended.
     """
     subdomain = lock_for_operator(tx, identifier)
     refuse_gone(subdomain)
@@ -89,10 +89,10 @@ def unsuspend(tx: Tx, actor: Actor, identifier: str) -> Subdomain:
 
 
 def evidence_of(subdomain: Subdomain, now: datetime) -> dict[str, Any]:
-    """Return a name's state before a suspension, for the audit: its user, its status, its delegation and what is published of it.
+    """Return a name's state before a suspension, for the audit: its user, status, delegation and published generation.
 
-    `provisioning_status` published means that the zone has exactly this delegation. Pending or failed means that it may have an older one:
-    that of `published_generation`, read back at `published_at` under the zone's `published_serial`.
+    With the `provisioning_status` published, the zone has exactly this delegation. With pending or failed, it may have an older delegation:
+    that of `published_generation`, which was read back at `published_at` with the zone's `published_serial`.
     """
     return {
         "fqdn": subdomain.fqdn,
@@ -115,22 +115,22 @@ def _text(at: datetime | None) -> str | None:
 
 
 REASON = "its account was suspended"
-"""The reason that the names' user sees. The reason for the user's own suspension is for the operator, and may name a complainant."""
+"""The reason that the user sees at each name. The reason for the user's suspension is for the operator only; it may name a complainant."""
 
 
 @dataclass(frozen=True, slots=True)
 class SuspendedTogether:
-    """A user, and the names that were suspended or unsuspended with the user."""
+    """A user, and the names that were suspended or unsuspended together with the user."""
 
     member: Member
     names: tuple[str, ...]
 
 
 def suspend_with_names(tx: Tx, actor: Actor, identifier: str, reason: str | None = None) -> SuspendedTogether:
-    """Suspend a user and all the user's names, live and in the trash, in one transaction. The names leave the zone.
+    """Suspend a user and all their names, live and in the trash, in one transaction. The names leave the zone.
 
-    Names that are suspended already stay suspended on their own: `unsuspend_with_names` leaves them so. If the user is already suspended
-    without names, the names are suspended now. The audit keeps the published state of each name.
+    `unsuspend_with_names` will not unsuspend names that are suspended already. If the user is already suspended without names, the names are
+    suspended now. The audit events record the published state of each name.
 
     Raises, in this order:
         NotFound: there is no such user.
@@ -146,7 +146,7 @@ def suspend_with_names(tx: Tx, actor: Actor, identifier: str, reason: str | None
         suspend_user(tx, actor, str(user.id), reason)
     elif not held:
         raise Conflict(f"{user.email} is suspended already, and so are all its names. No action needed.")
-    # From here on it must succeed.
+    # All checks are done; only writes follow.
     end_of_sender(tx, actor, user.id)
     suspension_store.suspend_all(tx, user.id, REASON)
     said = {"suspended_at": tx.now.isoformat(), "suspended_reason": REASON, "with_user": True}
@@ -164,10 +164,10 @@ def suspend_with_names(tx: Tx, actor: Actor, identifier: str, reason: str | None
 def unsuspend_with_names(
     tx: Tx, actor: Actor, identifier: str, *, keep_names: bool = False
 ) -> SuspendedTogether:
-    """Lift a user's suspension, and that of the names that were suspended with the user. The names return to the zone as they are stored.
+    """Lift a user's suspension and the suspensions of the names that were suspended with the user.
 
-    Names that were suspended on their own stay suspended. With `keep_names` all do, and can be unsuspended one by one. Grace and time in the
-    trash start again, as in `unsuspend`.
+    The names return to the zone with their stored delegation. Names that were suspended separately stay suspended. With `keep_names` all
+    names stay suspended, and can be unsuspended one by one. Grace and time in the trash start again, as in `unsuspend`.
 
     Raises, in this order:
         NotFound: there is no such user.

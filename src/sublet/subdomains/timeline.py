@@ -1,6 +1,6 @@
 """The timeline of a name: its past and future events, by the rules of the verbs and the sweep.
 
-An extension (docs/spec-choices.md, "Timeline"). A past and a future event of one kind have the same word.
+An extension (docs/spec-choices.md, "Timeline"). Past and future events use the same words.
 """
 
 from collections.abc import Iterator, Sequence
@@ -47,7 +47,7 @@ EVENTS = (
     "released",
     "reminded",
 )
-"""All events, in the order of those at the same instant. `deleted` is the move to the trash by the user, `trashed` the one by the sweep."""
+"""All events, in the order for events at the same instant. The user or the operator causes `deleted`, the sweep `trashed`."""
 
 CHANGES = {
     "subdomain.register": "registered",
@@ -62,17 +62,17 @@ CHANGES = {
     "subdomain.unsuspend": "unsuspended",
     "subdomain.delete": "deleted",
 }
-"""The past events that come from the audit, by its actions. The others are past dates and milestones."""
+"""The events that come from the audit, by the audit's action. Other past events come from dates and milestones."""
 
 BEHIND_MAX = 500
-"""The maximum number of past events; the oldest are left out."""
+"""The maximum number of past events. The oldest are left out."""
 
 _REMINDERS = {
     "expires_in_30_days": "Mail: it expires within 30 days.",
     "expires_in_7_days": "Mail: it expires within 7 days.",
     "expires_in_1_day": "Mail: it expires within a day.",
     "expired": "Mail: it has expired.",
-    "trashed": "Mail: it has gone to the trash.",
+    "trashed": "Mail: it was moved to the trash.",
     "trash_ends": "Mail: its time in the trash ends soon.",
     "auto_renewed": "Mail: it was renewed automatically.",
     "auto_renew_failed": "Mail: it could not be renewed automatically.",
@@ -90,11 +90,11 @@ def timeline(
     nameserver_events: Sequence[AuditEvent] = (),
     places: Sequence[Place] = (),
 ) -> list[TimelineEvent]:
-    """Return the events of a name, live or in the trash: the past ones, then the future ones, each oldest first.
+    """Return the past events of a name, live or in the trash, then its future events, each oldest first.
 
-    Future events are those that happen unless a user or the operator acts. A date in the past on which the sweep has not acted yet counts as
-    future, at `now`. A suspended name has no dates of loss. `nameserver_events` are the notices and removals of nameservers below names that
-    lapse (`nameserver_notices`); `places` are those of the current nameservers.
+    Future events happen if neither a user nor the operator acts. A due date that the sweep has not processed yet is a future event at `now`.
+    A suspended name has no trash or purge date. `nameserver_events`: past warnings and removals of its nameservers below names in the trash.
+    `places`: the registry names that its current nameservers are below.
     """
     behind = [
         *_changes(subdomain, terms, changes),
@@ -124,7 +124,7 @@ def _in_order(events: list[TimelineEvent]) -> list[TimelineEvent]:
 
 
 def _term(terms: Sequence[Term], action: str, at: datetime) -> Term | None:
-    """Return the term that a verb added at an instant, which is that of the verb's transaction."""
+    """Return the term that an action added at the instant of its transaction, or None."""
     return next((each for each in terms if (each.action, each.created_at) == (action, at)), None)
 
 
@@ -154,12 +154,12 @@ def _changes(
 
 
 def _suspension_detail(change: Change, *, is_present: bool) -> str | None:
-    """Return the operator's reason for the user (`suspended_reason`), and what a current suspension means."""
+    """Return the reason of a suspension (`suspended_reason`), and for a current suspension its effect."""
     reason = (change.after or {}).get("suspended_reason")
     sentences = [f"Reason: {str(reason).rstrip('.')}."] if reason else []
     if is_present:
         sentences.append(
-            "While it is suspended it is neither renewed nor lost. Open a ticket to have it looked at."
+            "A suspended name can't be renewed, and isn't deleted. Open a ticket to ask for a review."
         )
     return " ".join(sentences) or None
 
@@ -188,7 +188,7 @@ def _dates(
 def _milestones(milestones: Sequence[PastMilestone]) -> Iterator[TimelineEvent]:
     for each in milestones:
         if each.kind == "trashed":
-            detail = each.detail or "It had not been renewed by the end of its grace."
+            detail = each.detail or "It was not renewed before the end of its grace."
             yield TimelineEvent("trashed", each.created_at, past=True, detail=detail, by="system")
         elif each.kind == "auto_renew_failed":
             yield TimelineEvent("auto_renew_failed", each.about, past=True, detail=each.detail, by="system")
@@ -201,7 +201,7 @@ def _nameserver_events(events: Sequence[AuditEvent]) -> Iterator[TimelineEvent]:
     for event in events:
         if event.action == REMOVAL:
             hosts = ", ".join(removed_hosts(event))
-            detail = f"{hosts}: the name that it was below was purged from the trash."
+            detail = f"{hosts}: the name above was purged from the trash."
             yield TimelineEvent("nameservers_removed", event.at, past=True, detail=detail, by="system")
         elif event.after is not None and event.after.get("mail_id") is not None:
             detail = notice_detail(event.after["stage"])
@@ -215,12 +215,12 @@ def _removals_ahead(places: Sequence[Place], now: datetime) -> Iterator[Timeline
                 "nameservers_removed", now, past=False, detail=f"{place.host}: {place.name} was purged."
             )
         elif place.removed_at is not None:
-            detail = f"{place.host}: {place.name} is in the trash. Unless it is restored, the nameserver is removed."
+            detail = f"{place.host}: {place.name} is in the trash. If it isn't restored, the nameserver is removed."
             yield TimelineEvent("nameservers_removed", max(place.removed_at, now), past=False, detail=detail)
 
 
 def events_ahead(subdomain: Subdomain, now: datetime) -> Iterator[TimelineEvent]:
-    """Yield the future events of a name, if neither a user nor the operator acts. Not those about its nameservers."""
+    """Yield the events of a name that will happen if neither a user nor the operator acts, without events of its nameservers."""
 
     def ahead(event: str, at: datetime, detail: str) -> TimelineEvent:
         return TimelineEvent(event, max(at, now), past=False, detail=detail)
@@ -232,12 +232,12 @@ def events_ahead(subdomain: Subdomain, now: datetime) -> Iterator[TimelineEvent]
     attempt_at = auto_renew_at(subdomain)
     if attempt_at is not None:
         ceiling = subdomain.auto_renew_max_credits
-        detail = f"For at most {counted(ceiling, 'credit')}." if ceiling else "Only while it costs nothing."
+        detail = f"For at most {counted(ceiling, 'credit')}." if ceiling else "Only if the renewal is free."
         yield ahead("auto_renew", attempt_at, detail)
     until = restorable_until(subdomain)
     if now < subdomain.expires_at and (until is None or subdomain.expires_at < until):
         yield ahead("expires", subdomain.expires_at, _expiry_detail(subdomain))
-    # Each step of the loss is computed from the name as the step before leaves it.
+    # Trash, purge and release: each date depends on the one before.
     name = subdomain
     grace_end = grace_ends_at(name)
     if grace_end is not None:
@@ -259,17 +259,17 @@ def events_ahead(subdomain: Subdomain, now: datetime) -> Iterator[TimelineEvent]
 
 def _loss_detail(subdomain: Subdomain) -> str:
     if subdomain.names_until is not None:
-        return "The platform domain closes: it leaves the account and the DNS."
-    return "Unless it is renewed before: it leaves the account and the DNS."
+        return "The platform domain closes, so the name leaves the account and the DNS."
+    return "If it isn't renewed before, it leaves the account and the DNS."
 
 
 def _expiry_detail(subdomain: Subdomain) -> str:
     if subdomain.names_until is not None and subdomain.trashed_at is None:
-        return "The platform domain closes, so it can't be renewed. The name is kept until the platform domain closes."
+        return "The platform domain closes, so the name can't be renewed. It is kept until then."
     if subdomain.trashed_at is not None and is_renewed_by_operator(subdomain):
-        return "After it only the operator can bring it back, with a renewal."
+        return "After the expiry only the operator can restore the name, and must renew it."
     if subdomain.trashed_at is not None:
-        return "After it a restore renews the name too, by quote."
+        return "After the expiry a restore includes a renewal, by quote."
     if subdomain.suspended_at is not None:
-        return "Its term runs on while it is suspended, but its grace counts from the suspension's end at the earliest."
-    return "After it the name stays in the DNS, and renewable, until its grace is over."
+        return "The term continues during the suspension, but the grace starts after it."
+    return "After the expiry the name stays in the DNS and can be renewed until the end of its grace."

@@ -14,11 +14,11 @@ from sublet.subdomains.transfers.end import end_of_names
 
 
 def transfer(tx: Tx, actor: Actor, identifier: str, to: str) -> Subdomain:
-    """Move a live name to another user at once, whatever that user's free quota.
+    """Move a live name to another user at once, without a check of that user's free quota.
 
     Raises, in this order:
         NotFound: there is no such user; there is no such name.
-        Conflict: the name was purged, is in the trash, or is suspended; the user has it already.
+        Conflict: the name was purged, is in the trash, or is suspended; the user holds the name already.
         NotFound: the user is deleted.
         Conflict: the user is suspended.
     """
@@ -29,10 +29,10 @@ def transfer(tx: Tx, actor: Actor, identifier: str, to: str) -> Subdomain:
     if subdomain.trashed_at is not None:
         raise Conflict(f"{fqdn} is in the trash. Restore it first with `sublet subdomain restore {fqdn}`.")
     if subdomain.suspended_at is not None:
-        raise Conflict(f"{fqdn} is suspended. End that first with `sublet subdomain unsuspend {fqdn}`.")
+        raise Conflict(f"{fqdn} is suspended. Unsuspend it first with `sublet subdomain unsuspend {fqdn}`.")
     former, receiver = find_member(tx, subdomain.user_id).user, find_member(tx, receiver_id).user
     if former.id == receiver.id:
-        raise Conflict(f"{receiver.email} has {fqdn} already. No action needed.")
+        raise Conflict(f"{receiver.email} holds {fqdn} already. No action needed.")
     refuse_deleted(receiver)
     refuse_suspended_holder(receiver)
     move_to_user(tx, actor, subdomain, former, receiver)
@@ -40,13 +40,13 @@ def transfer(tx: Tx, actor: Actor, identifier: str, to: str) -> Subdomain:
 
 
 def move_to_user(tx: Tx, actor: Actor, subdomain: Subdomain, former: User, receiver: User) -> None:
-    """Move a name with its term, mode, delegation and history, and mail both users. Automatic renewal ends. Both users are locked.
+    """Move a name with its term, mode, delegation and history, and mail both users. The caller has locked both users.
 
-    Tickets, payments and mails stay with the former user. A pending transfer of the name ends. Not checked: the name's state, the free
-    quota, look-alikes.
+    Automatic renewal and a pending transfer of the name end. Tickets, payments and mails stay with the former user. Not checked: the name's
+    state, the free quota, look-alikes.
     """
     end_of_names(tx, actor, [subdomain.id])
-    # The event comes first, so that it is in the activity of the user who loses the name.
+    # Record the event before the change, so that the former user sees it in their activity.
     audit.record(
         tx,
         actor,
@@ -60,12 +60,12 @@ def move_to_user(tx: Tx, actor: Actor, subdomain: Subdomain, former: User, recei
     )
     fqdn, at = subdomain.fqdn, subdomain.expires_at
     sentences = {
-        former: f"The name {fqdn} was moved from your account to another one.",
-        receiver: f"The name {fqdn} was moved to your account; it expires on {at.day} {at:%B %Y}.",
+        former: f"The name {fqdn} was moved from your account to another account.",
+        receiver: f"The name {fqdn} was moved to your account. It expires on {at.day} {at:%B %Y}.",
     }
     for user, sentence in sentences.items():
-        # Users without reminders get it too: it is about who holds the name.
+        # Users without reminders get this mail too, because the holder of the name changes.
         moment = f"{tx.now:%Y%m%dT%H%M%S.%fZ}"
         reference = f"transfer:{subdomain.id}:{former.id}:{receiver.id}:{moment}:{user.id}"
-        text = f"Hello {user.name},\n\n{sentence}\n\nIf that surprises you, open a ticket: POST /support/tickets.\n"
+        text = f"Hello {user.name},\n\n{sentence}\n\nIf you did not expect this, open a ticket: POST /support/tickets.\n"
         enqueue(tx, user, reference=reference, subject=f"{fqdn} was transferred", text=text)

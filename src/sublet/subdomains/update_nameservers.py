@@ -30,15 +30,15 @@ DAY = timedelta(days=1)
 def update_nameservers(
     tx: Tx, actor: Actor, identifier: str, command: UpdateNameservers, *, changes_per_day: int = 0
 ) -> Outcome:
-    """Change a name's delegation. Fields that the command leaves out keep their value, but glue of removed hosts is dropped.
+    """Change a name's delegation. Omitted fields keep their value, but glue of removed hosts is dropped.
 
-    The same delegation again changes nothing, unless the last attempt to publish it failed: then it is published again.
-    `changes_per_day` is the setting: the number of changes of a name within 24 hours; 0 means no limit.
+    The same delegation again changes nothing, but is published again if the last attempt to publish it failed. `changes_per_day` is the
+    maximum number of changes of a name within 24 hours; 0 means no limit.
 
     Raises, in this order:
         AccountSuspended: the user is suspended.
-        SubdomainNotFound: the user has no such name, the token is not for it, or it is in the trash.
-        SubdomainSuspended: the operator suspended it.
+        SubdomainNotFound: the user has no such name, the token is not for the name, or the name is in the trash.
+        SubdomainSuspended: the operator suspended the name.
         ValidationFailed: all invalid fields of the resulting delegation.
         RateLimited: the name was changed too often.
     """
@@ -83,7 +83,7 @@ def update_nameservers(
 def changed_delegation(
     subdomain: Subdomain, command: UpdateNameservers
 ) -> tuple[Delegation, tuple[FieldError, ...]]:
-    """Return the delegation of a name after a change, and all its errors, as `check_delegation`."""
+    """Return the delegation of a name after a change, and all errors of `check_delegation`."""
     stored = subdomain.delegation
     nameservers = stored.nameservers if command.nameservers is None else command.nameservers
     kept_glue = tuple(GlueInput(each.host, each.ipv4, each.ipv6) for each in stored.glue)
@@ -97,27 +97,27 @@ def changed_delegation(
         nameservers,
         kept_glue if command.glue is None else command.glue,
         kept_ds if command.ds_records is None else command.ds_records,
-        # A list that is kept may be older than the platform domain's bounds.
+        # An unchanged list may be older than the platform domain's limits.
         nameservers_min=1 if command.nameservers is None else subdomain.nameservers_min,
         nameservers_max=13 if command.nameservers is None else subdomain.nameservers_max,
     )
 
 
 def _stop_bootstrapping(tx: Tx, subdomain_id: int) -> None:
-    """Find no first DS records for a name whose user removed them, until the user turns that on again."""
+    """Turn off bootstrapping of a name's DS records after its user has removed them. The user can turn it on again."""
     known = automatic_ds_store.find_automatic_ds(tx, subdomain_id)
     automatic_ds_store.save_automatic_ds(tx, known, replace(known, bootstrap=False))
 
 
 def _refuse_too_many(tx: Tx, subdomain_id: int, changes_per_day: int) -> None:
-    """Raise `RateLimited` if a name reached its limit of changes. Counts the audit in this transaction, so concurrent changes are counted too."""
+    """Raise `RateLimited` if a name has reached its limit of changes. The lock of the user serializes changes, so none is missed."""
     if changes_per_day == 0:
         return
     oldest_at = audit.nth_newest_at(tx, "subdomain", subdomain_id, CHANGE, changes_per_day)
     if oldest_at is None or oldest_at + DAY <= tx.now:
         return
     raise RateLimited(
-        f"The nameservers of this name were changed {changes_per_day} times within 24 hours, which is the limit. Wait for `Retry-After` seconds.",
-        # If the clock was set back, the wait is still at most a day.
+        f"The nameservers of this name can be changed {changes_per_day} times within 24 hours. Wait for `Retry-After` seconds.",
+        # After the clock was set back, wait a day at most.
         retry_after_seconds=min(ceil((oldest_at + DAY - tx.now).total_seconds()), int(DAY.total_seconds())),
     )

@@ -1,5 +1,6 @@
-"""Whether a user could register a name now (GET /availability, an extension; docs/spec-choices.md, "Availability")."""
+"""Check if a user could register a name now (GET /availability, an extension; docs/spec-choices.md, "Availability")."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 
@@ -14,10 +15,16 @@ from sublet.errors import Refusal, validation_failed
 from sublet.platform_domains.labels import MODES_BY_CLASS
 from sublet.platform_domains.model import Offer
 from sublet.subdomains import store
-from sublet.subdomains.availability import Wanted, find_wanted, refuse_closed, refuse_unavailable
+from sublet.subdomains.availability import (
+    Wanted,
+    find_wanted,
+    refuse_closed,
+    refuse_unavailable,
+)
 from sublet.subdomains.charge import refuse_over_daily_credits, registration_price, renewal_price
 from sublet.subdomains.lifecycle import term_end
 from sublet.subdomains.model import Register
+from sublet.subdomains.modes import NOTHING_WITHHELD
 from sublet.subdomains.naming import resolve_name
 from sublet.subdomains.sweep.plausible_clock import refuse_implausible_clock
 from sublet.subdomains.timeline import events_ahead
@@ -25,10 +32,10 @@ from sublet.subdomains.timeline import events_ahead
 
 @dataclass(frozen=True, slots=True)
 class Availability:
-    """The answer about a name: `refusal` is that of a registration now, None if it would succeed.
+    """The availability of a name. `refusal` is what a registration would raise now, None if it would succeed.
 
-    `available_at` is when a name that the user holds or held is free again if nothing changes. `modes` are the offers for the name, with its
-    own prices; none if it is refused for another reason than its price.
+    `available_at` is the release date of a name that the user holds or held, if neither the user nor the operator acts. `modes` are the
+    offers with the name's prices. They are empty if the registration is refused for another reason than the price.
     """
 
     fqdn: str
@@ -38,18 +45,26 @@ class Availability:
 
 
 def view_availability(
-    tx: Tx, actor: Actor, user: User, command: Register, *, free_quota: int, may_spend: bool
+    tx: Tx,
+    actor: Actor,
+    user: User,
+    command: Register,
+    *,
+    free_quota: int,
+    may_spend: bool,
+    withheld: Mapping[str, datetime] = NOTHING_WITHHELD,
 ) -> Availability:
-    """Return whether a confirmed registration of the user would succeed now, without a mode and a coupon, with valid nameservers.
+    """Return the availability of a name for a registration with `confirm` and valid nameservers, without a mode and a coupon.
 
-    The checks are those of `register`, without its locks. `may_spend` is true if the token has the scope credits:spend.
+    Makes the checks of `register` without its locks. `withheld` is as there. `may_spend` is true if the token has the scope
+    credits:spend.
 
     Raises, in this order:
         PlatformDomainNotFound, TokenRestricted: the user can't see such a platform domain with this token; the token is for other names.
         ValidationFailed: all errors in the name.
     """
     platform_domain, label, errors = resolve_name(tx, actor, user, command)
-    wanted = find_wanted(tx, user, platform_domain, label, None, free_quota)
+    wanted = find_wanted(tx, user, platform_domain, label, None, free_quota, withheld=withheld)
     if errors or wanted is None:
         raise validation_failed(errors)
     modes: tuple[Offer, ...] = ()

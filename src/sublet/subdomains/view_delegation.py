@@ -1,4 +1,4 @@
-"""What a name's delegation is to be by the registry: what the name servers' answers are held against."""
+"""The expected records of a name's delegation, which are compared with the answers of the name servers."""
 
 from dataclasses import dataclass
 
@@ -16,12 +16,12 @@ from sublet.subdomains.model import Subdomain
 from sublet.subdomains.nameservers import registry_warnings
 
 ABSENT_OWNERS_MAX = 30
-"""At how many owners is looked for what was left over: each is four questions to each server."""
+"""The maximum number of owners to check for leftover records. Each owner takes four queries per server."""
 
 
 @dataclass(frozen=True, slots=True)
 class DelegationView:
-    """A name with its platform domain, the records that are to stand in the zone, owners at which nothing is to be, and warnings."""
+    """A name, its platform domain, the expected records, the owner names that must have no records, and warnings."""
 
     subdomain: Subdomain
     platform_domain: PlatformDomain
@@ -31,16 +31,16 @@ class DelegationView:
 
 
 def view_delegation(tx: Tx, actor: Actor, identifier: str) -> DelegationView:
-    """Return what is to be in the DNS for a user's name, live or in the trash, and at which owners something may be left over.
+    """Return the expected records of a user's name, live or in the trash, and the owner names that must have no records.
 
-    Those are the owners of glue that was published, or is stored and not to be published.
+    These are owners of glue that was published before, or that is stored but should not be published.
 
     Raises:
-        SubdomainNotFound: the user has none such, the token is not for it, or its time in the trash is over.
+        SubdomainNotFound: the user has no such name, the token is not for the name, or its time in the trash is over.
     """
     subdomain = find_in_account_or_trash(tx, actor, identifier)
     platform_domain = platform_domain_store.find_platform_domain(tx, subdomain.platform_domain_id)
-    assert platform_domain is not None  # noqa: S101 - a foreign key of the row
+    assert platform_domain is not None  # noqa: S101 - the foreign key ensures it
     desired = desired_records(subdomain, platform_domain.delegation_ttl_seconds)
     ever = published_owner_store.list_published_owners(tx, subdomain.id) | owners_of(
         subdomain.fqdn, subdomain.delegation

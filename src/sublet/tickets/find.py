@@ -1,4 +1,4 @@
-"""Find the ticket that a path names by id or number, `T-000123` in any case (spec, part 4)."""
+"""Find a ticket by the id or number in a path, such as `T-000123` in any case (spec, part 4)."""
 
 from dataclasses import replace
 
@@ -15,8 +15,8 @@ def find_own(tx: Tx, actor: Actor, identifier: str) -> Ticket:
     """Return a user's ticket by id or number, without its messages.
 
     Raises:
-        TicketNotFound: the user has no such ticket, or the token is not for what it is about. Another user's ticket and a missing one give
-            the same answer.
+        TicketNotFound: the user has no such ticket, or the token is not for the ticket's name. The answer is the same for another user's
+            ticket.
     """
     ticket = _find(tx, identifier, actor.holder_id)
     if ticket is None or not _is_allowed(actor, ticket):
@@ -25,7 +25,7 @@ def find_own(tx: Tx, actor: Actor, identifier: str) -> Ticket:
 
 
 def _is_allowed(actor: Actor, ticket: Ticket) -> bool:
-    """True if the token is for the name that a ticket is about. Only a token for all names sees tickets about no name."""
+    """True if the token is for the ticket's name. Tickets without a name need a token for all names."""
     restrictions = actor.restrictions
     if ticket.subdomain is None:
         return restrictions.allows_all_names
@@ -33,7 +33,7 @@ def _is_allowed(actor: Actor, ticket: Ticket) -> bool:
 
 
 def find_for_staff(tx: Tx, identifier: str) -> Ticket:
-    """Return any user's ticket by id or number, without its messages; for staff only.
+    """Return any user's ticket by id or number, without its messages. For staff only.
 
     Raises:
         TicketNotFound: there is no such ticket.
@@ -45,18 +45,18 @@ def find_for_staff(tx: Tx, identifier: str) -> Ticket:
 
 
 def lock_for_staff(tx: Tx, identifier: str) -> Ticket:
-    """Return a ticket as `find_for_staff` does, and lock its user, so that changes of one user run one after the other.
+    """Lock a ticket's user, and return the ticket as `find_for_staff` does. The lock serializes the changes of a user.
 
     Raises:
         TicketNotFound: there is no such ticket.
     """
     account_store.lock_user(tx, find_for_staff(tx, identifier).user_id)
-    # Read again: the transaction that held the lock before may have closed it.
+    # Read again: the transaction that held the lock before may have closed the ticket.
     return find_for_staff(tx, identifier)
 
 
 def find_own_with_messages(tx: Tx, actor: Actor, identifier: str) -> Ticket:
-    """Return a ticket as `find_own` does, with its messages, the oldest first.
+    """Return a ticket as `find_own` does, with its messages, oldest first.
 
     Raises:
         TicketNotFound: the user has no such ticket.
@@ -65,7 +65,7 @@ def find_own_with_messages(tx: Tx, actor: Actor, identifier: str) -> Ticket:
 
 
 def find_for_staff_with_messages(tx: Tx, identifier: str) -> Ticket:
-    """Return a ticket as `find_for_staff` does, with its messages, the oldest first.
+    """Return a ticket as `find_for_staff` does, with its messages, oldest first.
 
     Raises:
         TicketNotFound: there is no such ticket.

@@ -16,7 +16,7 @@ MESSAGE_FORMATS = ("text", "markdown")
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """One message of a ticket. `author_type` is user, staff or system; `message_format` is text or markdown."""
+    """A message of a ticket. `author_type` is user, staff or system; `message_format` is text or markdown."""
 
     id: int
     author_type: str
@@ -28,7 +28,7 @@ class Message:
 
 @dataclass(frozen=True, slots=True)
 class NewMessage:
-    """A checked message that is to be added: what its author determines of a `Message`."""
+    """A checked message that isn't stored yet."""
 
     author_type: str
     author_name: str
@@ -38,7 +38,7 @@ class NewMessage:
 
 @dataclass(frozen=True, slots=True)
 class Ticket:
-    """A ticket (spec, part 2). `subdomain` is the fqdn that it is about. `messages` is empty in lists and after changes.
+    """A ticket (spec, part 2). `subdomain` is the fqdn of the ticket's name. `messages` is empty in lists and after changes.
 
     `requester_email` is the user's address when the ticket was opened.
     """
@@ -58,18 +58,18 @@ class Ticket:
 
     @property
     def ticket_number(self) -> str:
-        """The number that people use: `T-000123` for 123."""
+        """The ticket's number for users: `T-000123` for the id 123."""
         return ticket_number(self.id)
 
     @property
     def archived(self) -> bool:
-        """True if the ticket is closed: it stays readable, and takes no more messages."""
+        """True if the ticket is closed. It stays readable, but takes no more messages."""
         return self.status == "closed"
 
 
 @dataclass(frozen=True, slots=True)
 class OpenTicket:
-    """POST /support/tickets, typed but not checked. None means that the member was not sent."""
+    """The unchecked body of POST /support/tickets. None means that the member was not sent."""
 
     subject: str | None = None
     message: str | None = None
@@ -82,7 +82,7 @@ class OpenTicket:
 
 @dataclass(frozen=True, slots=True)
 class TicketFilter:
-    """The filters of GET /support/tickets; None means any. `subdomain` is a name that tickets are about, for staff's list."""
+    """The filters of GET /support/tickets. None means any. `subdomain` is the fqdn of the ticket's name, for the list of staff only."""
 
     status: str | None = None
     type: str | None = None

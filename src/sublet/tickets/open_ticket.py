@@ -29,15 +29,15 @@ from sublet.tickets.model import (
 
 
 def open_ticket(tx: Tx, actor: Actor, command: OpenTicket) -> Outcome:
-    """Open a ticket with its first message, and return the ticket's id. A suspended user may do so too.
+    """Open a ticket with its first message, and return the ticket's id. Suspended users can open tickets too.
 
-    The request may name the subdomain by id, by name, or by both. It may be in the user's trash.
+    The request may give the subdomain by id, by name, or by both. The subdomain may be in the user's trash.
 
     Raises, in this order:
         NotFound: the actor is not a user.
         ValidationFailed: all invalid fields: subject, message, type, message_format, and the subdomain
-            (`ticket_subdomain_invalid`: not one of the user's own that the token is for, or the fields name different ones; spec, part 7,
-            rule 5; `required` for a token that is not for all names).
+            (`ticket_subdomain_invalid`: not a name of the user that the token is for, or the fields differ; spec, part 7, rule 5;
+            `required` for a token that is not for all names).
     """
     user, holder = lock_requesting_holder(tx, actor)
     errors = [
@@ -49,7 +49,7 @@ def open_ticket(tx: Tx, actor: Actor, command: OpenTicket) -> Outcome:
     subdomain = _find_subdomain(tx, actor, command, errors)
     if errors or command.subject is None or command.message is None:
         raise validation_failed(errors)
-    # From here on it must succeed.
+    # All checks are done; only writes follow.
     ticket_id, _ = add_ticket(
         tx,
         actor,
@@ -67,29 +67,31 @@ def open_ticket(tx: Tx, actor: Actor, command: OpenTicket) -> Outcome:
 
 
 def _find_subdomain(tx: Tx, actor: Actor, command: OpenTicket, errors: list[FieldError]) -> Subdomain | None:
-    """Return the subdomain on which all sent fields agree. Appends their errors to `errors`."""
+    """Return the subdomain in the sent fields, and append their errors to `errors`. The fields must agree."""
     identifiers: dict[str, str | None] = {}
     if command.subdomain_id is not None:
         identifiers["subdomain_id"] = (
             str(command.subdomain_id) if 0 < command.subdomain_id <= MAX_ID else None
         )
-    if command.subdomain is not None:  # as in a path: a name, or an id as text (spec, part 4)
+    if (
+        command.subdomain is not None
+    ):  # accepts a name or an id, like the `{fqdn}` path parameter (spec, part 4)
         identifiers["subdomain"] = command.subdomain
     if command.fqdn is not None:
         identifiers["fqdn"] = canonical_domain(command.fqdn)
     if not identifiers and not actor.restrictions.allows_all_names:
-        sentence = "This token is for some names only. Say which of them the ticket is about."
+        sentence = "This token is for some names only. Send the name that the ticket is about."
         errors.append(FieldError("fqdn", "required", sentence))
     first: tuple[str, Subdomain] | None = None
     for field, identifier in identifiers.items():
         found = _find_own(tx, actor, identifier)
         if found is None:
-            sentence = "This is not one of your subdomains. Check the name, or leave it out."
+            sentence = "You have no such subdomain. Check the name, or omit it."
             errors.append(FieldError(field, "ticket_subdomain_invalid", sentence))
         elif first is None:
             first = (field, found)
         elif found.id != first[1].id:
-            sentence = f"`{field}` and `{first[0]}` name different subdomains. Send one of them."
+            sentence = f"`{field}` and `{first[0]}` are different subdomains. Send one of the two."
             errors.append(FieldError(field, "ticket_subdomain_invalid", sentence))
     return first[1] if first is not None else None
 
@@ -116,9 +118,9 @@ def add_ticket(
     message: NewMessage,
     priority: str | None = None,
 ) -> tuple[int, int]:
-    """Add a ticket with its first message, both checked by the caller. Return the ids of the ticket and the message.
+    """Store a ticket with its first message. Return the ids of the ticket and the message. The caller has checked both.
 
-    Without `priority` it gets the priority of its type.
+    Without `priority` the ticket gets the priority of its type.
     """
     priority = priority or first_priority(ticket_type)
     ticket_id = store.insert_ticket(

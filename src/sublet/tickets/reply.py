@@ -1,4 +1,4 @@
-"""Reply to a ticket as its user (spec, part 4, POST /support/tickets/{id}/reply)."""
+"""Reply to a ticket: the user's verb (spec, part 4, POST /support/tickets/{id}/reply)."""
 
 from sublet import audit
 from sublet.accounts.find import lock_requesting_holder, refuse_suspended
@@ -15,13 +15,13 @@ from sublet.tickets.model import MESSAGE_FORMAT_DEFAULT, MESSAGE_FORMATS, NewMes
 def reply(
     tx: Tx, actor: Actor, identifier: str, message: str | None, message_format: str | None = None
 ) -> Outcome:
-    """Add the user's message to the user's own ticket, which is then open. Return the ticket's id.
+    """Add a message of the user to one of their tickets. The ticket's status becomes open. Return the ticket's id.
 
     Raises, in this order:
-        AccountSuspended: the user is suspended. A suspended user may open a ticket instead.
-        TicketNotFound: the user has no such ticket, or the token is not for what it is about.
-        TicketClosed: it is closed (spec, part 3, rule 3).
-        Conflict: it has the maximum number of messages.
+        AccountSuspended: the user is suspended. Suspended users can open a new ticket.
+        TicketNotFound: the user has no such ticket, or the token is not for the ticket's name.
+        TicketClosed: the ticket is closed (spec, part 3, rule 3).
+        Conflict: the ticket has the maximum number of messages.
         ValidationFailed: all invalid fields: message, message_format.
     """
     user, holder = lock_requesting_holder(tx, actor)
@@ -33,14 +33,14 @@ def reply(
     errors = [*check_message(message), *check_one_of("message_format", message_format, MESSAGE_FORMATS)]
     if errors or message is None:
         raise validation_failed(errors)
-    # From here on it must succeed.
+    # All checks are done; only writes follow.
     added = NewMessage("user", user.name, message, message_format or MESSAGE_FORMAT_DEFAULT)
     add_message(tx, actor, ticket, "ticket.reply", added)
     return Outcome(ticket.id)
 
 
 def add_message(tx: Tx, actor: Actor, ticket: Ticket, action: str, message: NewMessage) -> int:
-    """Add a checked message of a user or of staff to a ticket that is not closed, and return the message's id."""
+    """Add a checked message of the user or of staff to a ticket, and return the message's id. Raises `TicketClosed` if it is closed."""
     status = status_after_message(ticket.status, message.author_type)
     message_id = store.insert_message(tx, ticket.id, message)
     store.update_status(tx, ticket.id, status)

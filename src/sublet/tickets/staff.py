@@ -1,4 +1,4 @@
-"""What staff does with tickets: open, reply, set the priority, close, and mail the requester (docs/spec-choices.md, "Tickets")."""
+"""The staff's verbs on tickets: open, reply, set the priority, close. Mail the requester (docs/spec-choices.md, "Tickets")."""
 
 from dataclasses import replace
 
@@ -46,14 +46,14 @@ def staff_open(
     message_format: str | None = None,
     priority: str | None = None,
 ) -> Outcome:
-    """Open a ticket about a name (live or in the trash) with the user who holds it. Return the ticket's id.
+    """Open a ticket for a name's user. The name is live or in the trash. Return the ticket's id.
 
-    The ticket is answered, and its message is sent to the user by mail. The user can read all of it, so confidential details belong
-    in the actor's reason, which only the audit shows.
+    The ticket's status is answered, and the user gets the message by mail. The user can read the whole ticket, so confidential details
+    belong in the actor's reason, which only the audit shows.
 
     Raises, in this order:
         NotFound: there is no such name, or its user is deleted.
-        Conflict: the name was purged, and has no holder.
+        Conflict: the name was purged.
         ValidationFailed: all invalid fields: subject, author_name, message, type, message_format, priority.
     """
     subdomain = lock_for_operator(tx, identifier)
@@ -70,7 +70,7 @@ def staff_open(
     ]
     if errors or subject is None or message is None:
         raise validation_failed(errors)
-    # From here on it must succeed.
+    # All checks are done; only writes follow.
     added = NewMessage("staff", author_name, message, message_format or MESSAGE_FORMAT_DEFAULT)
     ticket_id, message_id = add_ticket(
         tx,
@@ -97,14 +97,14 @@ def staff_reply(
     *,
     message_format: str | None = None,
 ) -> Outcome:
-    """Add a message of staff to any user's ticket, which is then answered. Return the ticket's id.
+    """Add a message of staff to any user's ticket. The ticket's status becomes answered. Return the ticket's id.
 
-    The user sees `author_name` as the author, and gets the message by mail too. A suspended user's ticket can be answered. Not
-    checked: that the actor is staff; only the operator's commands call this.
+    The user sees `author_name` as the author, and gets the message by mail too, even if suspended. Not checked: that the actor is staff;
+    only the operator's commands call this.
 
     Raises, in this order:
         TicketNotFound: there is no such ticket.
-        TicketClosed: it is closed.
+        TicketClosed: the ticket is closed.
         ValidationFailed: all invalid fields: author_name, message, message_format.
     """
     ticket = lock_for_staff(tx, identifier)
@@ -116,7 +116,7 @@ def staff_reply(
     ]
     if errors or message is None:
         raise validation_failed(errors)
-    # From here on it must succeed.
+    # All checks are done; only writes follow.
     added = NewMessage("staff", author_name, message, message_format or MESSAGE_FORMAT_DEFAULT)
     message_id = add_message(tx, actor, ticket, "ticket.staff_reply", added)
     mail_requester(tx, ticket, message_id, added)
@@ -130,14 +130,14 @@ def set_priority(tx: Tx, actor: Actor, identifier: str, priority: str) -> Outcom
 
     Raises, in this order:
         TicketNotFound: there is no such ticket.
-        TicketClosed: it is closed, which is final.
+        TicketClosed: the ticket is closed.
         ValidationFailed: the priority is invalid.
     """
     ticket = lock_for_staff(tx, identifier)
     refuse_closed(ticket.status)
     if errors := check_one_of("priority", priority, PRIORITIES):
         raise validation_failed(errors)
-    # From here on it must succeed.
+    # All checks are done; only writes follow.
     if priority != ticket.priority:
         store.update_priority(tx, ticket.id, priority)
         before, after = {"priority": ticket.priority}, {"priority": priority}
@@ -148,19 +148,19 @@ def set_priority(tx: Tx, actor: Actor, identifier: str, priority: str) -> Outcom
 CLOSING = NewMessage(
     "system",
     "System",
-    "This ticket was closed. To go on, open a new one; it may refer to this one by its number.",
+    "This ticket was closed. If you need more help, open a new ticket, and mention the number of this ticket in it.",
 )
 
 
 def close(tx: Tx, actor: Actor, identifier: str) -> Outcome:
-    """Close any user's ticket, which is then archived too. Return the ticket's id.
+    """Close any user's ticket, which archives it too. Return the ticket's id.
 
-    A message of the system says so in the ticket and by mail. Only the audit shows the actor's reason. Not checked: that the actor
+    The system adds the message `CLOSING` to the ticket and mails it. Only the audit shows the actor's reason. Not checked: that the actor
     is staff.
 
     Raises, in this order:
         TicketNotFound: there is no such ticket.
-        TicketClosed: it is closed already.
+        TicketClosed: the ticket is closed already.
     """
     ticket = lock_for_staff(tx, identifier)
     refuse_closed(ticket.status)
@@ -170,7 +170,7 @@ def close(tx: Tx, actor: Actor, identifier: str) -> Outcome:
 
 
 def close_silently(tx: Tx, actor: Actor, ticket: Ticket) -> int:
-    """Close a ticket that is not closed, without mail. Return the id of the system's message."""
+    """Close a ticket without mail. Return the id of the system's message. Not checked: that the ticket isn't closed."""
     message_id = store.insert_message(tx, ticket.id, CLOSING)
     store.update_status(tx, ticket.id, "closed")
     before, after = {"status": ticket.status}, {"status": "closed"}
@@ -184,12 +184,12 @@ def mail_reference(ticket_id: int, message_id: int) -> str:
 
 
 def mail_requester(tx: Tx, ticket: Ticket, message_id: int, message: NewMessage) -> None:
-    """Enqueue a mail with a message of staff or the system, to the address that the ticket was opened from.
+    """Enqueue a mail with a message of staff or the system to the ticket's `requester_email`.
 
-    The requester asked for this answer, so suspended users and users without reminders get it too.
+    Suspended users and users without reminders get it too, because it belongs to their ticket.
     """
     user = account_store.find_user(tx, ticket.user_id)
-    assert user is not None  # noqa: S101 - the foreign key holds it
+    assert user is not None  # noqa: S101 - the foreign key ensures it
     enqueue(
         tx,
         user,
@@ -201,18 +201,18 @@ def mail_requester(tx: Tx, ticket: Ticket, message_id: int, message: NewMessage)
 
 
 def mail_subject(ticket: Ticket) -> str:
-    """Return the subject of a mail about a ticket. It stays the same until the ticket is closed, so that mail programs group the mails."""
+    """Return the subject of a mail about a ticket. It is the same until the ticket is closed, so that mail programs group the mails."""
     word = "Closed" if ticket.status == "closed" else "Re"
     return f"{word}: [{ticket_number(ticket.id)}] {ticket.subject}"
 
 
 def mail_text(ticket: Ticket, message: NewMessage) -> str:
-    """Return the text of the mail with a message of staff or the system: the message as written, then how to reply."""
+    """Return the text of the mail with a message of staff or the system: the unchanged message, then how to reply."""
     number = ticket_number(ticket.id)
-    if ticket.status == "closed":  # which takes no replies
-        go_on = "To go on, open a new ticket: POST /support/tickets."
+    if ticket.status == "closed":
+        advice = "If you need more help, open a new ticket: POST /support/tickets."
     else:
-        go_on = f"Reply with POST /support/tickets/{number}/reply instead."
+        advice = f"Reply with POST /support/tickets/{number}/reply instead."
     about = f", about {ticket.subdomain}" if ticket.subdomain else ""
     return (
         f"{message.author_name} wrote in your ticket {number}{about}:\n"
@@ -221,5 +221,5 @@ def mail_text(ticket: Ticket, message: NewMessage) -> str:
         "\n"
         "-- \n"
         f'Your ticket {number}, "{ticket.subject}", was opened on {ticket.created_at:%Y-%m-%d}.\n'
-        f"Answers to this mail are not read. {go_on}\n"
+        f"Answers to this mail are not read. {advice}\n"
     )

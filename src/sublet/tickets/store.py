@@ -1,4 +1,4 @@
-"""All SQL of tickets and their messages."""
+"""The SQL of tickets and their messages."""
 
 from dataclasses import asdict
 from typing import Any
@@ -76,7 +76,7 @@ _OWN_BY_ID = Prepared(_BY_ID.where(tickets.c.user_id == bindparam("owner_id")))
 
 
 def find_ticket(tx: Tx, ticket_id: int, *, user_id: int | None = None) -> Ticket | None:
-    """Return the ticket with this id, or None; with `user_id` only if it belongs to that user. Without messages."""
+    """Return the ticket with this id, or None, without its messages. With `user_id` it must be a ticket of that user."""
     if user_id is None:
         row = _ANY_BY_ID.one_or_none(tx, ticket_id=ticket_id)
     else:
@@ -90,7 +90,7 @@ _COUNT = Prepared(select(func.count()).select_from(messages).where(_OF_TICKET))
 
 
 def list_messages(tx: Tx, ticket_id: int) -> tuple[Message, ...]:
-    """Return the messages of a ticket, the oldest first."""
+    """Return the messages of a ticket, oldest first."""
     return tuple(Message(*row) for row in _MESSAGES.all(tx, of=ticket_id))
 
 
@@ -108,10 +108,7 @@ _OWN = Pages(
 
 
 def list_own(tx: Tx, actor: Actor, wanted: TicketFilter, limit: int, after: Position | None) -> list[Ticket]:
-    """Return the user's tickets that match the filters, those with the newest message first; without messages.
-
-    Of a token for some names, only those about these names.
-    """
+    """Return the user's tickets that match the filters and the token's restrictions, newest message first, without their messages."""
     is_for_all = actor.restrictions.allows_all_names
     if wanted == TicketFilter() and is_for_all:
         return _OWN.read(tx, limit, after, owner_id=actor.holder_id)
@@ -125,7 +122,7 @@ def list_own(tx: Tx, actor: Actor, wanted: TicketFilter, limit: int, after: Posi
 def list_tickets(
     tx: Tx, wanted: TicketFilter, limit: int = 100, after: Position | None = None
 ) -> list[Ticket]:
-    """Return all users' tickets that match the filters, those with the newest message first; without messages. For staff."""
+    """Return the tickets of all users that match the filters, newest message first, without their messages. For staff only."""
     return [Ticket(*row) for row in tx.connection.execute(_page(_TICKETS, wanted, limit, after))]
 
 
@@ -154,18 +151,18 @@ _STATUS_CHANGED = Prepared(
 
 
 def insert_ticket(tx: Tx, **values: object) -> int:
-    """Add a ticket without messages, and return its id."""
+    """Store a ticket without messages, and return its id."""
     at = {"created_at": tx.now, "last_message_at": tx.now, "updated_at": tx.now}
     return int(_TICKET_ADDED.value(tx, **at, **values))
 
 
 def insert_message(tx: Tx, ticket_id: int, message: NewMessage) -> int:
-    """Add a message to a ticket, and return its id. Columns of the ticket are not changed."""
+    """Store a message of a ticket, and return its id. The ticket's row is not changed."""
     return int(_MESSAGE_ADDED.value(tx, ticket_id=ticket_id, created_at=tx.now, **asdict(message)))
 
 
 def update_status(tx: Tx, ticket_id: int, status: str) -> None:
-    """Store a ticket's status after a message that was added now."""
+    """Store a ticket's status, and the current time as that of its last message."""
     _STATUS_CHANGED.run(tx, ticket_id=ticket_id, to=status, at=tx.now)
 
 

@@ -12,6 +12,7 @@ from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 from structlog.contextvars import bind_contextvars
 
+from sublet.accounts.membership_store import list_of_user
 from sublet.errors import Refusal, SessionInvalid, TokenMissing
 from sublet.http.calls import Calls
 from sublet.http.client import Clients
@@ -36,6 +37,8 @@ PAGE_HEADERS = {
     "referrer-policy": "same-origin",
 }
 """The headers of pages that differ from those of all answers. Browsers send `Origin` with a form only with this referrer policy."""
+SWITCHER_MAX = 20
+"""The most organizations in the head of a page; the page of organizations has all."""
 _NOT_SIGNED_IN = (TokenMissing, SessionInvalid)
 
 
@@ -138,6 +141,10 @@ class Console:
         except _NOT_SIGNED_IN:
             if not page.is_open:
                 raise
+        if call.registrant is not None:
+            call.memberships = await self._context.db.read(
+                list_of_user, call.registrant.user.id, SWITCHER_MAX, None, None
+            )
         if request.method != "POST":
             assert page.get is not None  # noqa: S101 - the route has no other method
             return await page.get(call)

@@ -23,6 +23,11 @@ STATES = {
     "degraded": "warn",
     "broken": "bad",
     "unknown": "idle",
+    "pending": "busy",
+    "accepted": "good",
+    "open": "busy",
+    "answered": "good",
+    "closed": "idle",
 }
 """The look of a state's chip, which always has the state's words too."""
 

@@ -1,7 +1,7 @@
 """The types of the console's pages: an entry of the page table, and one request for a page."""
 
 import hashlib
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 from urllib.parse import quote, urlencode
@@ -11,7 +11,7 @@ from starlette.datastructures import Headers
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
-from sublet.accounts.model import Registrant
+from sublet.accounts.model import Membership, Registrant
 from sublet.errors import NotFound, OriginRefused, Refusal
 from sublet.http.calls import Calls, Failing, Sent
 from sublet.http.client import Client, is_from_site, origin_refused
@@ -65,6 +65,8 @@ class PageCall:
     failing: Failing
     registrant: Registrant | None = None
     organization_id: int | None = None
+    memberships: Sequence[Membership] = ()
+    """The organizations for which the user may act, for the switcher in the head of the page."""
     form: Form = field(default_factory=Form)
     headers: dict[str, str] = field(default_factory=dict)
     """The header `Set-Cookie` of the answer, and those of the API's rate limits."""

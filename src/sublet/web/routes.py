@@ -1,11 +1,24 @@
 """The page table. Each entry names the operations of the API that its handlers call; docs/console.md is made from it."""
 
 from sublet.web import name, names, register, register_many, sign_in, sign_up, start
+from sublet.web.account_routes import ACCOUNT_PAGES
 from sublet.web.page import Page
 
-NAVIGATION = (("/names", "Names"),)
+NAVIGATION = (
+    ("/names", "Names"),
+    ("/transfers", "Transfers"),
+    ("/credits", "Credits"),
+    ("/tickets", "Tickets"),
+    ("/tokens", "Tokens"),
+    ("/activity", "Activity"),
+)
 """The pages in the head of each page: path and label."""
-ACCOUNT_NAVIGATION: tuple[tuple[str, str], ...] = ()
+ACCOUNT_NAVIGATION: tuple[tuple[str, str], ...] = (
+    ("/account", "Account"),
+    ("/organizations", "Organizations"),
+    ("/passkeys", "Passkeys"),
+    ("/sessions", "Sessions"),
+)
 """Those in the menu of the user. They are about the person, not about an organization."""
 _NAME = "/names/{fqdn}"
 _OVERVIEW = (*name.OPERATIONS, "get_auto_renew", "get_health", "get_automatic_ds", "list_transfers")
@@ -64,4 +77,5 @@ PAGES: tuple[Page, ...] = (
     Page(f"{_NAME}/auto-renew", post=name.set_auto_renew, operations=(*_OVERVIEW, "set_auto_renew")),
     Page(f"{_NAME}/automatic-ds", post=name.set_automatic_ds, operations=(*_OVERVIEW, "set_automatic_ds")),
     Page(f"{_NAME}/health", post=name.check_health, operations=(*_OVERVIEW, "check_health")),
+    *ACCOUNT_PAGES,
 )

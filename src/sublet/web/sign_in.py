@@ -10,8 +10,8 @@ START = "/names"
 
 
 async def show(call: PageCall) -> Response:
-    """Show the form for the address."""
-    if call.registrant is not None:
+    """Show the form for the address. `again` is for what needs a recent sign-in."""
+    if call.registrant is not None and not call.request.query_params.get("again"):
         return call.redirect(target(call))
     return call.render("sign_in", next=target(call))
 

@@ -23,7 +23,7 @@ class Writing:
     refused: set[str] = field(default_factory=set)
     """Answered 503 and not stored."""
     unknown: set[str] = field(default_factory=set)
-    """Answered 503 with a message that it isn't known whether the name is stored."""
+    """Answered 503 with a message that the outcome is unknown."""
     _sent: int = 0
 
     def write(self) -> bool:
@@ -38,7 +38,7 @@ class Writing:
         assert answer.status_code == 503, answer.text
         assert int(answer.headers["retry-after"]) >= 1
         assert answer.json()["error"] == "unavailable", answer.text
-        (self.unknown if "isn't known" in answer.text else self.refused).add(fqdn)
+        (self.unknown if "is unknown" in answer.text else self.refused).add(fqdn)
         return False
 
     def write_until(self, *, acknowledged: bool, times: int) -> None:

@@ -4,27 +4,27 @@ from sublet_client.exceptions import ApiError
 
 
 class AccountSuspended(ApiError):
-    """A suspended user may read and open tickets, nothing else."""
+    """The user is suspended, and can only read, and open tickets."""
 
 
 class ClockImplausible(ApiError):
-    """The clock is more than 400 days ahead of the newest stored instant, or a day behind it, so it gives
-    no dates.
+    """The clock is more than 400 days ahead of the last sweep, or more than a day behind, so dates could
+    be wrong.
     """
 
 
 class Conflict(ApiError):
-    """The state of the object does not allow this; the message names the state."""
+    """The state of the object does not allow this. The message names the state."""
 
 
 class DelegationBroken(ApiError):
-    """The platform domain requires delegations that work, and no nameserver works; `details.findings` has
+    """The platform domain requires working delegations, and no nameserver works. `details.findings` has
     the codes.
     """
 
 
 class FreeQuotaExceeded(ApiError):
-    """All free names of the user's quota are in use; `details` has `limit` and `used`."""
+    """The user's free quota is used up. `details` has `limit` and `used`."""
 
 
 class IdempotencyInProgress(ApiError):
@@ -36,17 +36,15 @@ class IdempotencyKeyReused(ApiError):
 
 
 class InsufficientCredits(ApiError):
-    """Confirmed, but the balance is short; `quote` says by how much."""
+    """The operation is confirmed, but the balance is too low. `quote.shortfall` is the difference."""
 
 
 class InsufficientRole(ApiError):
-    """The user's role in the organization doesn't allow this; `details.role` is the role,
-    `details.required_scope` the scope that it lacks.
-    """
+    """The user's role in the organization, `details.role`, lacks the scope `details.required_scope`."""
 
 
 class InsufficientScope(ApiError):
-    """The token lacks a scope; `details.required_scope` names it."""
+    """The token lacks the scope `details.required_scope`."""
 
 
 class InternalError(ApiError):
@@ -58,11 +56,11 @@ class InvalidCursor(ApiError):
 
 
 class InvalidJson(ApiError):
-    """The body is not one JSON object in UTF-8 within the limits of depth and numbers."""
+    """The body is not a JSON object in UTF-8 within the limits of depth and numbers."""
 
 
 class InvalidRequest(ApiError):
-    """A member or query parameter is unknown, duplicate or of the wrong type; or a header is malformed."""
+    """A member or query parameter is unknown, duplicate or has the wrong type, or a header is malformed."""
 
 
 class MethodNotAllowed(ApiError):
@@ -70,19 +68,19 @@ class MethodNotAllowed(ApiError):
 
 
 class NameserverRequired(ApiError):
-    """A retry needs nameserver 1 (spec, part 3, rule 2), and a check too."""
+    """A retry or check needs nameserver 1 (spec, part 3, rule 2)."""
 
 
 class NotFound(ApiError):
-    """No object of the command line, or no path of the API, has this name."""
+    """There is no such object (command line), or no such path (API)."""
 
 
 class OrganizationNotFound(ApiError):
-    """No such organization of this user, or no such member or invitation in it."""
+    """The user has no such organization, or the organization has no such member or invitation."""
 
 
 class OriginRefused(ApiError):
-    """A browser sent the request from a page of another site, or didn't say from where."""
+    """A browser sent the request from a page of another site, or without its origin."""
 
 
 class PayloadTooLarge(ApiError):
@@ -90,11 +88,11 @@ class PayloadTooLarge(ApiError):
 
 
 class PaymentConfirmationRequired(ApiError):
-    """Credits are needed and `confirm` is not true; `quote` says what it costs (spec, part 3, rule 4)."""
+    """The operation costs credits and `confirm` is not true. `quote` has the price (spec, part 3, rule 4)."""
 
 
 class PlatformDomainNotFound(ApiError):
-    """No such platform domain that this user can see."""
+    """The user can see no such platform domain."""
 
 
 class PreconditionFailed(ApiError):
@@ -104,67 +102,69 @@ class PreconditionFailed(ApiError):
 
 
 class PriceChanged(ApiError):
-    """The price is above `max_credits`; `quote` is a fresh one. Nothing was charged."""
+    """The price is above `max_credits`. `quote` has the new price. Nothing was charged."""
 
 
 class RateLimited(ApiError):
-    """Too many requests of this class, changes of this name, or requests of this kind at once; `Retry-
-    After` says when to ask again.
+    """Too many requests of a class, changes of a name, or concurrent requests. `Retry-After` says when to
+    try again.
     """
 
 
 class RegistrationClosed(ApiError):
-    """The platform domain takes no new registrations."""
+    """The platform domain takes no registrations, or closes."""
 
 
 class RegistrationModeNotAllowed(ApiError):
-    """The mode is `admin`, is not offered here, or does not fit the label's class."""
+    """The mode is `admin`, is not offered here, does not fit the label's class, or is one that a new
+    account may not use yet.
+    """
 
 
 class RenewalNotAvailable(ApiError):
-    """The renewal window is not open, or only the operator renews the name; `details` has `opens_at` (null
-    then), `expires_at`, `last_renewed_at`.
+    """The renewal window is not open, or only the operator renews the name. `details` has `opens_at` (null
+    if only the operator renews the name), `expires_at` and `last_renewed_at`.
     """
 
 
 class RetryNotAvailable(ApiError):
-    """A retry is only possible after a provisioning failure (spec, part 3, rule 2)."""
+    """Provisioning has not failed, so it can't be retried (spec, part 3, rule 2)."""
 
 
 class SessionInvalid(ApiError):
-    """The session in the cookie has ended or expired; the answer deletes the cookie."""
+    """The session in the cookie has ended or expired. The response deletes the cookie."""
 
 
 class SignInRequired(ApiError):
-    """This needs a sign-in within the last ten minutes; `details` has `limit_seconds` and `how`, the ways
-    that count.
+    """This needs a sign-in within the last ten minutes. `details` has `limit_seconds` and `how`, the
+    accepted ways to sign in.
     """
 
 
 class SignupClosed(ApiError):
-    """This registry takes no sign-ups: its operator invites users, or adds them."""
+    """The registry takes no sign-ups. The operator invites or adds users."""
 
 
 class SubdomainNotFound(ApiError):
-    """No such subdomain of this user; for its former owner `details` describes the name in the trash."""
+    """The user has no such subdomain. If it is in the user's trash, `details` describes it."""
 
 
 class SubdomainSuspended(ApiError):
-    """The operator suspended the name, for the reason in the message."""
+    """The operator suspended the name. The message has the reason."""
 
 
 class SubdomainUnavailable(ApiError):
-    """The name can't be registered now. `details.reason` is taken, reserved, in_trash or cooling_off;
-    `details.owned` tells whether the asking user holds it.
+    """The name can't be registered now. `details.reason` is taken, reserved, in_trash or cooling_off.
+    `details.owned` is true if the user holds the name.
     """
 
 
 class TicketClosed(ApiError):
-    """A closed ticket cannot be replied to (spec, part 3, rule 3)."""
+    """The ticket is closed and takes no replies (spec, part 3, rule 3)."""
 
 
 class TicketNotFound(ApiError):
-    """No such ticket of this user."""
+    """The user has no such ticket."""
 
 
 class TokenExpired(ApiError):
@@ -180,12 +180,12 @@ class TokenMissing(ApiError):
 
 
 class TokenNotFound(ApiError):
-    """No such token of this user, or one that may do more than the token of the request."""
+    """The user has no such token, or it may do more than the token of the request."""
 
 
 class TokenRestricted(ApiError):
-    """The token is restricted to other networks or names, or would spend more than its `daily_credits`;
-    `details.restriction` says which.
+    """The token is restricted to other networks or names, or would exceed its `daily_credits`.
+    `details.restriction` names the restriction.
     """
 
 
@@ -194,15 +194,15 @@ class TokenRevoked(ApiError):
 
 
 class TransferNotFound(ApiError):
-    """No such transfer of a name that this user sent, or that is addressed to it."""
+    """No such transfer was sent by the user or is addressed to the user."""
 
 
 class TransferPending(ApiError):
-    """The name is offered to another person already; `details.transfer_id` says by which transfer."""
+    """The name is offered already, by the transfer `details.transfer_id`."""
 
 
 class Unavailable(ApiError):
-    """The database can't be reached or written, or too many requests query the name servers, now; nothing
+    """The database can't be reached or written now, or too many requests query the name servers. Nothing
     was changed.
     """
 
@@ -212,7 +212,7 @@ class UnsupportedMediaType(ApiError):
 
 
 class ValidationFailed(ApiError):
-    """Fields are missing or have invalid values of the right type; `errors` lists them."""
+    """Fields are missing or have invalid values of the right type. `errors` lists them."""
 
 
 BY_CODE: dict[str, type[ApiError]] = {

@@ -23,7 +23,7 @@ FORECAST_AGE = timedelta(days=1)
 """The minimum age of the forecast that losses are compared with. The brake detects changes since then."""
 FORECAST_EVERY = timedelta(hours=1)
 FORECAST_SPAN = FORECAST_AGE + 2 * FORECAST_EVERY
-"""The period of a forecast: it is used when it is `FORECAST_AGE` to an hour more old, and its names are then due within an hour."""
+"""The period that a forecast covers. A forecast is used at an age of `FORECAST_AGE` to an hour more."""
 LOSSES_MIN = 20
 LOSSES_DIVISOR = 100
 """Allowed losses within a day beyond the forecast: 20 names, or 1 % of all names if that is more."""

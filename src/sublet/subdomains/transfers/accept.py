@@ -1,4 +1,4 @@
-"""Accept a name that is offered (POST /transfers/{id}/accept; docs/spec-choices.md, "Transfers of names")."""
+"""Accept the transfer of a name (POST /transfers/{id}/accept; docs/spec-choices.md, "Transfers of names")."""
 
 from sublet import audit
 from sublet.accounts.model import User
@@ -24,35 +24,36 @@ from sublet.subdomains.transfers.model import ACCEPTED
 
 
 def accept(tx: Tx, actor: Actor, identifier: str, *, free_quota: int) -> Outcome:
-    """Move the name of a pending transfer to the acting user, or to the organization that the token is for, as it is.
+    """Move the name of a pending transfer to the user, or to the organization that the token is for, with its delegation and term.
 
-    Automatic renewal ends, and both sides get a mail.
-
-    `free_quota` is the setting, for users without their own quota.
+    Automatic renewal ends, and both sides get a mail. `free_quota` applies to users without their own quota.
 
     Raises, in this order:
         AccountSuspended: the user is suspended.
         TransferNotFound: no such transfer is addressed to the user, or the token is not for its name.
-        Conflict: it is not pending; the receiver holds the name already; the sender is suspended.
+        Conflict: the transfer is not pending; the receiver holds the name already; the sender is suspended.
         PlatformDomainNotFound: the user can't see the platform domain.
-        SubdomainUnavailable: the label is reserved for the user; the name looks like one of another user.
-        FreeQuotaExceeded: the name is free, and all free names of the user's quota are in use.
+        SubdomainUnavailable: the label is reserved for the user; the name looks like another user's name.
+        FreeQuotaExceeded: the name is free, and the user's free quota is used up.
         SessionInvalid, SignInRequired: the session of the request was not signed in within the last ten minutes.
 
-    Not checked: whether the platform domain is open to registrations, and names that depend on this one.
+    Not checked: if the platform domain takes registrations, and names that depend on this name.
     """
     side, sender = lock_both(tx, actor, identifier)
     receiver = side.holder
     transfer = find_received(tx, actor, side, identifier)
-    if sender is None:  # it was added after the locks
+    if sender is None:
+        # The transfer was inserted after `lock_both` looked for it, so its sender isn't locked.
         raise not_found()
     refuse_ended(tx, transfer)
     if sender.id == receiver.id:
         raise Conflict(
-            "You hold this name already. Use a token for the organization that should get it, or leave it as it is."
+            "You hold this name already. To move it to an organization, use a token for the organization."
         )
     if sender.suspended_at is not None:
-        raise Conflict("The sender's account is suspended, so this name can't be moved now. Ask the sender.")
+        raise Conflict(
+            "The sender's account is suspended, so the name can't be moved. Try again after the suspension ends."
+        )
     subdomain = subdomain_store.find_subdomain(tx, transfer.subdomain_id)
     assert subdomain is not None  # noqa: S101 - rows are never deleted
     _refuse_to_hold(tx, receiver, subdomain)
@@ -69,7 +70,7 @@ def accept(tx: Tx, actor: Actor, identifier: str, *, free_quota: int) -> Outcome
 
 
 def _refuse_to_hold(tx: Tx, user: User, subdomain: Subdomain) -> None:
-    """Raise unless the user may hold this name, as at a registration."""
+    """Raise unless the user could register this name: it is visible, not reserved, and no look-alike."""
     platform_domain = platform_domain_store.find_platform_domain(tx, subdomain.platform_domain_id)
     assert platform_domain is not None  # noqa: S101 - the foreign key ensures it
     granted = platform_domain_store.granted_platform_domain_ids(tx, user.organization_id)
@@ -87,7 +88,7 @@ def _refuse_to_hold(tx: Tx, user: User, subdomain: Subdomain) -> None:
 
 
 def _refuse_look_alike(tx: Tx, user: User, platform_domain: PlatformDomain, subdomain: Subdomain) -> None:
-    """Raise if another user, such as the sender, holds a name that looks like this one, and one of the two is an IDN."""
+    """Raise if another user, such as the sender, holds a name that looks like this name, and one of the two is an IDN."""
     looks = skeleton(subdomain.label)
     others = subdomain_store.list_look_alikes(tx, platform_domain, looks, user.id, subdomain.id)
     if others and (is_idn(subdomain.label) or any(is_idn(label) for label in others)):

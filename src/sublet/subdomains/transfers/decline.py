@@ -1,4 +1,4 @@
-"""Decline a name that is offered (POST /transfers/{id}/decline; docs/spec-choices.md, "Transfers of names")."""
+"""Decline the transfer of a name (POST /transfers/{id}/decline; docs/spec-choices.md, "Transfers of names")."""
 
 from sublet.audit import Actor
 from sublet.credits.model import Outcome
@@ -14,7 +14,7 @@ def decline(tx: Tx, actor: Actor, identifier: str) -> Outcome:
     Raises, in this order:
         AccountSuspended: the user is suspended.
         TransferNotFound: no such transfer is addressed to the user, or the token is not for its name.
-        Conflict: it is not pending.
+        Conflict: the transfer is not pending.
     """
     side = lock_side(tx, actor)
     transfer = find_received(tx, actor, side, identifier)

@@ -1,4 +1,4 @@
-"""End transfers that are not accepted: declined, withdrawn, expired, or their name is no longer the sender's to give."""
+"""End transfers without moving the name: the transfer is declined, withdrawn or expired, or its name is moved, deleted or suspended."""
 
 from collections.abc import Collection, Iterable
 
@@ -20,14 +20,14 @@ _ACTIONS = {
 
 
 def end(tx: Tx, actor: Actor, transfer: NameTransfer, state: str, answering: User | None = None) -> bool:
-    """End a pending transfer; False if another transaction ended it first. The sender gets a mail if it is declined or has expired."""
+    """End a pending transfer. The sender gets a mail if it is declined or expired. Return False if another transaction ended it first."""
     if not store.end(tx, transfer.id, state, answering.id if answering is not None else None):
         return False
     audit.record(tx, actor, _ACTIONS[state], transfer.id, after={"subdomain": transfer.subdomain})
     if state == WITHDRAWN:
         return True
     sender = find_user(tx, transfer.from_user_id)
-    assert sender is not None  # noqa: S101 - rows of users stay
+    assert sender is not None  # noqa: S101 - user rows are never deleted
     message = render(
         "transfer_ended",
         name=sender.name,
@@ -41,17 +41,17 @@ def end(tx: Tx, actor: Actor, transfer: NameTransfer, state: str, answering: Use
 
 
 def end_of_names(tx: Tx, actor: Actor, subdomain_ids: Collection[int]) -> None:
-    """End the pending transfers of names that are moved, deleted or suspended. The names' users are locked."""
+    """End the pending transfers of names that are moved, deleted or suspended. The caller has locked the names' users."""
     _withdraw_all(tx, actor, store.list_pending(tx, subdomain_ids))
 
 
 def end_of_sender(tx: Tx, actor: Actor, user_id: int) -> None:
-    """End the pending transfers that a user started, when all names of the user are suspended."""
+    """End the pending transfers from a user whose names are all suspended."""
     _withdraw_all(tx, actor, store.list_pending_of_sender(tx, user_id))
 
 
 def end_of_recipient(tx: Tx, actor: Actor, user: User, emails: Collection[str]) -> None:
-    """Decline the pending transfers to the addresses of a user who is deleted."""
+    """Decline the pending transfers to the addresses of a user who is being deleted."""
     for each in store.list_pending_to(tx, emails):
         if each.expires_at <= tx.now:
             end(tx, actor, each, EXPIRED)
@@ -65,7 +65,7 @@ def _withdraw_all(tx: Tx, actor: Actor, transfers: Iterable[NameTransfer]) -> No
 
 
 def end_overdue(tx: Tx, limit: int) -> int:
-    """End transfers that have expired, at most `limit`, and return how many there were."""
+    """End up to `limit` expired transfers, and return their number."""
     overdue = store.list_overdue(tx, limit)
     for each in overdue:
         end(tx, SYSTEM, each, EXPIRED)

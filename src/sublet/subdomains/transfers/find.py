@@ -1,4 +1,4 @@
-"""Find the transfer that a path names by its id, for the user who sent or received it."""
+"""Find a transfer by the id in a path, for its sender or recipient."""
 
 from dataclasses import dataclass
 
@@ -14,13 +14,13 @@ from sublet.subdomains.transfers.model import PENDING, NameTransfer
 
 
 def not_found() -> TransferNotFound:
-    """Return the refusal for a missing transfer. Another user's, and one outside the token's restrictions, get the same one."""
+    """Return the refusal for a missing transfer. It is the same for transfers of other users or outside the token's restrictions."""
     return TransferNotFound("You have no such transfer. Check the id; GET /transfers lists yours.")
 
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """The person who sends a request about a transfer, and its holder: the person, or the account of an organization."""
+    """The person who sends a request about a transfer, and the holder whose names it concerns: the person or an organization's account."""
 
     person: User
     holder: User
@@ -30,7 +30,7 @@ def find_own_transfer(tx: Tx, actor: Actor, side: Side, identifier: str) -> Name
     """Return the transfer that the holder sent, or that is addressed to the person.
 
     Raises:
-        TransferNotFound: there is none, or the token is not for its name.
+        TransferNotFound: there is no such transfer, or the token is not for its name.
     """
     found = _find(tx, actor, identifier)
     if found is None or not (is_sender(found, side) or is_receiver(found, side)):
@@ -42,7 +42,7 @@ def find_sent(tx: Tx, actor: Actor, side: Side, identifier: str) -> NameTransfer
     """Return the transfer that the holder sent.
 
     Raises:
-        TransferNotFound: there is none, or the token is not for its name.
+        TransferNotFound: there is no such transfer, or the token is not for its name.
     """
     found = find_own_transfer(tx, actor, side, identifier)
     if not is_sender(found, side):
@@ -54,7 +54,7 @@ def find_received(tx: Tx, actor: Actor, side: Side, identifier: str) -> NameTran
     """Return the transfer that is addressed to the person.
 
     Raises:
-        TransferNotFound: there is none, or the token is not for its name.
+        TransferNotFound: there is no such transfer, or the token is not for its name.
     """
     found = find_own_transfer(tx, actor, side, identifier)
     if not is_receiver(found, side):
@@ -63,12 +63,12 @@ def find_received(tx: Tx, actor: Actor, side: Side, identifier: str) -> NameTran
 
 
 def is_sender(transfer: NameTransfer, side: Side) -> bool:
-    """True if the holder gives the name away."""
+    """True if the holder sent the transfer."""
     return transfer.from_user_id == side.holder.id
 
 
 def is_receiver(transfer: NameTransfer, side: Side) -> bool:
-    """True if the transfer is addressed to the person, or the holder answered it under an earlier address."""
+    """True if the transfer is addressed to the person's current address, or the holder has answered it."""
     if transfer.to_user_id is not None:
         return transfer.to_user_id == side.holder.id
     return transfer.recipient_email == side.person.email
@@ -81,7 +81,7 @@ def _find(tx: Tx, actor: Actor, identifier: str) -> NameTransfer | None:
 
 
 def lock_side(tx: Tx, actor: Actor) -> Side:
-    """Return who sent the request, and lock the rows.
+    """Lock and return the person and the holder of a request.
 
     Raises, in this order:
         NotFound: the actor is not a user.
@@ -95,7 +95,7 @@ def lock_side(tx: Tx, actor: Actor) -> Side:
 
 
 def lock_both(tx: Tx, actor: Actor, identifier: str) -> tuple[Side, User | None]:
-    """Return who sent the request, and the holder who sent the transfer (None without such a transfer). All are locked in order of id.
+    """Lock, in order of id, and return the `Side` of the request and the sender of the transfer (None without such a transfer).
 
     Raises:
         NotFound, TokenRevoked, AccountSuspended: as `lock_side`.
@@ -107,7 +107,7 @@ def lock_both(tx: Tx, actor: Actor, identifier: str) -> tuple[Side, User | None]
 
 
 def just_ended() -> Conflict:
-    """Return the refusal of an answer that comes a moment too late."""
+    """Return the refusal if another transaction has just ended the transfer."""
     return Conflict("This transfer has just ended. See GET /transfers.")
 
 
@@ -116,5 +116,5 @@ def refuse_ended(tx: Tx, transfer: NameTransfer) -> None:
     state = transfer.state_at(tx.now)
     if state != PENDING:
         raise Conflict(
-            f"This transfer is {state}. Only a pending one can be answered or withdrawn; see GET /transfers."
+            f"This transfer is {state}. You can answer or withdraw pending transfers only. See GET /transfers."
         )

@@ -1,4 +1,4 @@
-"""The type of a name's transfer between users, its states and its limits (no SQL)."""
+"""The type of transfers of names between users, their states and limits."""
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -9,16 +9,17 @@ DIRECTIONS = ("sent", "received")
 VALID_FOR = timedelta(days=7)
 DAY, HOUR = timedelta(days=1), timedelta(hours=1)
 PUSHES_PER_DAY = 50
-"""Most transfers that a user starts within 24 hours."""
+"""The maximum number of transfers that a user can start within 24 hours."""
 MAILS_PER_DAY = 5
-"""Most offers that are mailed to one address within 24 hours, from all users."""
+"""The maximum number of mails with offers to one address within 24 hours, from all users."""
 
 
 @dataclass(frozen=True, slots=True)
 class NameTransfer:
-    """A name that a user offers to an address. `to_user_id` is the user who accepted or declined.
+    """The offer of a name to an address. `to_user_id` is the user or organization that accepted or declined.
 
-    `stored_state` stays pending until the sweep comes by; `state_at` says when it is expired. `is_mailed` is true if the address got a mail.
+    `stored_state` stays pending until the sweep ends an expired transfer; `state_at` returns expired at once. `is_mailed` is true if the
+    address got a mail.
     """
 
     id: int
@@ -41,7 +42,7 @@ class NameTransfer:
 
 @dataclass(frozen=True, slots=True)
 class TransferFilter:
-    """The filters of a user's transfers; None means any."""
+    """The filters of a user's transfers. None means any."""
 
     state: str | None = None
     direction: str | None = None

@@ -29,24 +29,24 @@ from sublet.subdomains.transfers.model import (
 
 
 def push(tx: Tx, actor: Actor, identifier: str, to: str | None, public_url: str) -> Outcome:
-    """Offer a name to an address for seven days, and mail both sides. The name stays as it is until the offer is accepted.
+    """Offer a name to an address for seven days, and mail both sides. The name doesn't change until the recipient accepts.
 
-    Whether the address has an account is not looked at, so that neither the answer nor its time can tell.
+    The code doesn't read if the address has an account, so that neither the response nor its time can reveal it.
 
     Raises, in this order:
         AccountSuspended: the user is suspended.
-        SubdomainNotFound: the user has no such name, the token is not for it, or it is in the trash.
-        SubdomainSuspended: the operator suspended it.
-        Conflict: only the operator moves it (mode `admin`).
-        ValidationFailed: `to` is missing, no address, or the user's own, though the user is in no organization that could get the name.
+        SubdomainNotFound: the user has no such name, the token is not for the name, or the name is in the trash.
+        SubdomainSuspended: the operator suspended the name.
+        Conflict: only the operator moves the name (mode `admin`).
+        ValidationFailed: `to` is missing, not an address, or the user's own address (without an organization that could get the name).
         SessionInvalid, SignInRequired: the session of the request was not signed in within the last ten minutes.
-        TransferPending: the name is offered already.
+        TransferPending: the name has a pending transfer.
         RateLimited: the user started too many transfers within 24 hours.
     """
     side = lock_side(tx, actor)
     holder = side.holder
     subdomain = find_in_account(tx, actor, identifier)
-    refuse_unless_allowed(subdomain, "delete", tx.now)  # a name that can be given up can be given away
+    refuse_unless_allowed(subdomain, "delete", tx.now)  # the states that allow a transfer are the same
     if is_renewed_by_operator(subdomain):
         raise Conflict("Only the operator moves this name. Open a ticket to ask for it.")
     email = _check_recipient(tx, side, to)
@@ -85,16 +85,16 @@ def push(tx: Tx, actor: Actor, identifier: str, to: str | None, public_url: str)
 
 def _check_recipient(tx: Tx, side: Side, to: str | None) -> str:
     if to is None:
-        sentence = "Say to whom the name goes: send an e-mail address."
+        sentence = "Send the e-mail address of the recipient."
         raise validation_failed([FieldError("to", "required", sentence)])
     email, errors = check_email(to)
     if errors:
         raise validation_failed([FieldError("to", each.code, each.message) for each in errors])
-    # A member of organizations moves names between them and the own account in this way.
+    # A member of organizations uses this to move names between the organizations and their own account.
     is_own = email == side.person.email and not side.holder.is_organization
     if is_own and len(list_of_user(tx, side.person.id, limit=2)) == 1:
         raise validation_failed(
-            [FieldError("to", "value_invalid", "This is your own address. Send another one.")]
+            [FieldError("to", "value_invalid", "This is your own address. Send another address.")]
         )
     return email
 
@@ -103,7 +103,7 @@ def _refuse_pending(tx: Tx, subdomain: Subdomain) -> None:
     for each in store.list_pending(tx, [subdomain.id]):
         if each.state_at(tx.now) == PENDING:
             raise TransferPending(
-                f"This name is offered to {each.recipient_email} already. Wait, or withdraw that with DELETE /transfers/{each.id}.",
+                f"This name is offered to {each.recipient_email} already. Wait, or withdraw the offer with DELETE /transfers/{each.id}.",
                 details={"transfer_id": each.id},
             )
         end(tx, audit.SYSTEM, each, EXPIRED)
@@ -114,13 +114,13 @@ def _limit(tx: Tx, user: User) -> None:
     if len(times) >= PUSHES_PER_DAY:
         wait = times[PUSHES_PER_DAY - 1] + DAY - tx.now
         raise RateLimited(
-            f"You started {PUSHES_PER_DAY} transfers within 24 hours. Wait until the oldest of them is that old.",
+            f"You started {PUSHES_PER_DAY} transfers within 24 hours. Wait for `Retry-After` seconds.",
             retry_after_seconds=max(1, int(wait.total_seconds()) + 1),
         )
 
 
 def _may_mail(tx: Tx, user: User, email: str) -> bool:
-    """True if the address may get a mail. Without one the transfer waits in its list, and nothing tells the sender."""
+    """True if the address may get a mail. Otherwise the recipient finds the transfer with GET /transfers only. The sender isn't told."""
     if store.count_mailed(tx, email, tx.now - HOUR, from_user_id=user.id):
         return False
     return store.count_mailed(tx, email, tx.now - DAY) < MAILS_PER_DAY

@@ -1,4 +1,4 @@
-"""All SQL of transfers of names between users."""
+"""The SQL of transfers of names between users."""
 
 from collections.abc import Collection, Sequence
 from datetime import datetime
@@ -55,7 +55,7 @@ name_transfers = Table(
 )
 IS_PENDING = name_transfers.c.state == PENDING
 _PENDING_TEXT = name_transfers.c.ended_at.is_(None)
-"""The same, as the partial indexes say it."""
+"""The same condition as `IS_PENDING`, in the form of the partial indexes."""
 Index(
     "uq_name_transfers_subdomain_id_pending",
     name_transfers.c.subdomain_id,
@@ -78,7 +78,7 @@ _ELSEWHERE = {
 _COLUMNS = tuple(
     _ELSEWHERE[name] if name in _ELSEWHERE else name_transfers.c[name] for name in NameTransfer.__slots__
 )
-# Outer joins, because SQLite then begins with the transfers, which are few, whatever it knows of the tables.
+# With outer joins, SQLite always starts with the transfers, which are few.
 _TRANSFERS = select(*_COLUMNS).select_from(
     name_transfers.outerjoin(subdomains, subdomains.c.id == name_transfers.c.subdomain_id).outerjoin(
         users, users.c.id == name_transfers.c.from_user_id
@@ -87,7 +87,7 @@ _TRANSFERS = select(*_COLUMNS).select_from(
 
 
 def insert_transfer(tx: Tx, **values: object) -> int:
-    """Add a pending transfer, and return its id. The database keeps one pending transfer of a name."""
+    """Store a pending transfer, and return its id. An index allows one pending transfer of a name."""
     added = insert(name_transfers).values(state=PENDING, created_at=tx.now, **values)
     return int(tx.connection.execute(added.returning(name_transfers.c.id)).scalar_one())
 
@@ -99,23 +99,23 @@ def find_transfer(tx: Tx, transfer_id: int) -> NameTransfer | None:
 
 
 def list_pending(tx: Tx, subdomain_ids: Collection[int]) -> list[NameTransfer]:
-    """Return the pending transfers of these names, expired ones too."""
+    """Return the stored pending transfers of these names, including expired transfers."""
     query = _TRANSFERS.where(_PENDING_TEXT & name_transfers.c.subdomain_id.in_(list(subdomain_ids)))
     return _read(tx, query)
 
 
 def list_pending_of_sender(tx: Tx, user_id: int) -> list[NameTransfer]:
-    """Return a user's pending transfers of names, expired ones too."""
+    """Return the stored pending transfers from a user, including expired transfers."""
     return _read(tx, _TRANSFERS.where(_PENDING_TEXT & (name_transfers.c.from_user_id == user_id)))
 
 
 def list_pending_to(tx: Tx, emails: Collection[str]) -> list[NameTransfer]:
-    """Return the pending transfers to these addresses, expired ones too."""
+    """Return the stored pending transfers to these addresses, including expired transfers."""
     return _read(tx, _TRANSFERS.where(_PENDING_TEXT & name_transfers.c.recipient_email.in_(list(emails))))
 
 
 def list_overdue(tx: Tx, limit: int) -> list[NameTransfer]:
-    """Return the transfers that are stored as pending and have expired, the oldest first."""
+    """Return up to `limit` transfers that are stored as pending but have expired, oldest first."""
     overdue = _PENDING_TEXT & (name_transfers.c.expires_at <= tx.now)
     return _read(tx, _TRANSFERS.where(overdue).order_by(name_transfers.c.expires_at).limit(limit))
 
@@ -125,14 +125,17 @@ def _read(tx: Tx, query: Any) -> list[NameTransfer]:
 
 
 def end(tx: Tx, transfer_id: int, state: str, to_user_id: int | None = None) -> bool:
-    """Store that a pending transfer has ended; False if another transaction ended it first."""
+    """Store that a pending transfer has ended. Return False if another transaction ended it first."""
     this = (name_transfers.c.id == transfer_id) & IS_PENDING
     values = {"state": state, "to_user_id": to_user_id, "ended_at": tx.now}
     return tx.connection.execute(update(name_transfers).where(this).values(**values)).rowcount == 1
 
 
 def is_of_user(user: User, holder: User | None = None) -> ColumnElement[bool]:
-    """Return the condition that a transfer was sent by a holder, by default the user, or received by the two."""
+    """Return the SQL condition for transfers that `holder` sent, or that `user` received or answered for `holder`.
+
+    `holder` defaults to `user`.
+    """
     return or_(name_transfers.c.from_user_id == (holder or user).id, _received(user, holder or user))
 
 
@@ -150,7 +153,7 @@ def list_own(
     limit: int,
     after: Position | None,
 ) -> list[NameTransfer]:
-    """Return the transfers that a holder sent, or that a user received or answered for it, that match the filters and that the token is for, the newest first."""
+    """Return the transfers of `is_of_user` that match the filters and the token's restrictions, newest first."""
     columns = name_transfers.c
     sides = {"sent": columns.from_user_id == holder.id, "received": _received(user, holder)}
     query = _TRANSFERS.where(sides[wanted.direction] if wanted.direction else is_of_user(user, holder))
@@ -173,14 +176,14 @@ def _in_state(state: str, now: datetime) -> ColumnElement[bool]:
 
 
 def list_transfer_start_times(tx: Tx, user_id: int, since: datetime) -> Sequence[datetime]:
-    """Return when a user started transfers since an instant, the newest first."""
+    """Return the times at which a user started transfers since an instant, newest first."""
     at = name_transfers.c.created_at
     query = select(at).where((name_transfers.c.from_user_id == user_id) & (at > since)).order_by(at.desc())
     return tx.connection.execute(query).scalars().all()
 
 
 def count_mailed(tx: Tx, email: str, since: datetime, from_user_id: int | None = None) -> int:
-    """Return how many offers were mailed to an address since an instant, by one user or by all."""
+    """Return the number of offers that were mailed to an address since an instant, from one user or from all users."""
     columns = name_transfers.c
     query = select(func.count()).where(
         (columns.recipient_email == email) & (columns.created_at > since) & columns.is_mailed

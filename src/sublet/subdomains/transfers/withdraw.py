@@ -1,4 +1,4 @@
-"""Withdraw a name that was offered (DELETE /transfers/{id}; docs/spec-choices.md, "Transfers of names")."""
+"""Withdraw the transfer of a name (DELETE /transfers/{id}; docs/spec-choices.md, "Transfers of names")."""
 
 from sublet.audit import Actor
 from sublet.credits.model import Outcome
@@ -9,12 +9,12 @@ from sublet.subdomains.transfers.model import WITHDRAWN
 
 
 def withdraw(tx: Tx, actor: Actor, identifier: str) -> Outcome:
-    """Withdraw a pending transfer. The other side gets no mail.
+    """Withdraw a pending transfer. The recipient gets no mail.
 
     Raises, in this order:
         AccountSuspended: the user is suspended.
         TransferNotFound: the user sent no such transfer, or the token is not for its name.
-        Conflict: it is not pending.
+        Conflict: the transfer is not pending.
     """
     side = lock_side(tx, actor)
     transfer = find_sent(tx, actor, side, identifier)

@@ -1,0 +1,185 @@
+#!/usr/bin/python
+"""Register, delegate and delete a name."""
+
+DOCUMENTATION = """
+module: subdomain
+short_description: Register, delegate and delete a name
+description:
+  - Registers a name, or brings it back from the trash, and sets its delegation and automatic renewal.
+  - Options that are left out stay as they are.
+  - Nothing is paid beyond O(max_credits).
+extends_documentation_fragment: sublet.registry.registry
+options:
+  fqdn:
+    description: The name.
+    type: str
+    required: true
+  state:
+    description: With V(absent) the name is in the trash, and not in the DNS.
+    type: str
+    choices: [present, absent]
+    default: present
+  nameservers:
+    description: The nameservers, in any order.
+    type: list
+    elements: str
+  glue:
+    description: The addresses of nameservers at or below the name, a list for each nameserver.
+    type: dict
+  ds_records:
+    description: DS records in zone-file text.
+    type: list
+    elements: str
+  registration_mode:
+    description: The mode of a registration. By default that of the platform domain.
+    type: str
+    choices: [free, plus, premium, special]
+  max_credits:
+    description: The most that one payment for the name may cost - registration, way back from the trash, automatic renewal.
+    type: int
+    default: 0
+  auto_renew:
+    description: Whether the name is renewed automatically, for at most O(max_credits).
+    type: bool
+"""
+
+EXAMPLES = """
+- sublet.registry.subdomain:
+    fqdn: blog.example.net
+    nameservers: [ns1.provider.example, ns2.provider.example]
+"""
+
+RETURN = """
+subdomain:
+  description: The name after the change, as the API shows it. Not in check mode.
+  type: dict
+  returned: success
+price_credits:
+  description: What the registration or the way back from the trash costs.
+  type: int
+  returned: if the name was not there
+"""
+
+from datetime import UTC, datetime
+
+from ansible_collections.sublet.registry.plugins.module_utils import registry
+
+
+def act(module, client):
+    """Bring the name into the wanted state."""
+    held = registry.find(client, module.params["fqdn"])
+    if module.params["state"] == "absent":
+        return remove(module, client, held)
+    if held is None:
+        return create(module, client)
+    return change(module, client, held)
+
+
+def remove(module, client, held):
+    """Move the name to the trash."""
+    if held is None:
+        return {"changed": False}
+    if not module.check_mode:
+        client.subdomains.delete(held.fqdn)
+    return {"changed": True, "diff": {"before": shown(held), "after": {}}}
+
+
+def create(module, client):
+    """Register the name, or bring it back from the trash."""
+    fqdn, most = module.params["fqdn"], module.params["max_credits"]
+    wanted = registry.normal_delegation(module.params)
+    trashed = registry.find_trashed(client, fqdn)
+    if trashed is None:
+        quote = client.subdomains.quote(
+            fqdn,
+            registration_mode=module.params["registration_mode"],
+            **registry.arguments_of(wanted),
+        )
+        price = quote.price
+    else:
+        price = 0 if trashed.expires_at > datetime.now(UTC) else None
+    if price is not None and price > most:
+        module.fail_json(
+            msg=f"{fqdn} costs {price} credits, and max_credits is {most}. Set max_credits to {price} to pay that.",
+            price_credits=price,
+        )
+    told = {
+        "changed": True,
+        "price_credits": price,
+        "diff": {"before": {}, "after": {"fqdn": fqdn, **wanted}},
+    }
+    if module.check_mode:
+        return told
+    if trashed is None:
+        quote.confirm(max_credits=price)
+    else:
+        client.subdomains.restore(fqdn, confirm=True, max_credits=most)
+        if wanted:
+            client.subdomains.update_nameservers(fqdn, **registry.arguments_of(wanted))
+    if module.params["auto_renew"] is not None:
+        set_auto_renew(module, client)
+    return {**told, "subdomain": registry.plain(client.subdomains.wait(fqdn))}
+
+
+def change(module, client, held):
+    """Change the delegation and the automatic renewal of a name."""
+    before, given = registry.delegation_of(held), registry.normal_delegation(module.params)
+    wanted = {**before, **given}
+    delegation_changes, renewal_changes = wanted != before, changes_renewal(module, client, held.fqdn)
+    mode = module.params["registration_mode"]
+    if mode not in (None, held.registration_type):
+        module.fail_json(
+            msg=f"The mode of {held.fqdn} is {held.registration_type} and can't be changed. Write that mode, or leave it out."
+        )
+    told = {"changed": delegation_changes or renewal_changes, "subdomain": registry.plain(held)}
+    told["diff"] = {"before": shown(held), "after": {"fqdn": held.fqdn, **wanted}}
+    if renewal_changes:
+        told["diff"]["before"]["auto_renew"] = "differs"
+        told["diff"]["after"]["auto_renew"] = module.params["auto_renew"]
+    if module.check_mode or not told["changed"]:
+        return told
+    if delegation_changes:
+        client.subdomains.update_nameservers(held.fqdn, **registry.arguments_of(wanted))
+    if renewal_changes:
+        set_auto_renew(module, client)
+    return {**told, "subdomain": registry.plain(client.subdomains.wait(held.fqdn))}
+
+
+def changes_renewal(module, client, fqdn):
+    """True if the automatic renewal isn't as wanted."""
+    wanted = module.params["auto_renew"]
+    if wanted is None:
+        return False
+    found = client.subdomains.get_auto_renew(fqdn)
+    return (found.enabled, found.max_credits) != (wanted, module.params["max_credits"] if wanted else None)
+
+
+def set_auto_renew(module, client):
+    """Turn the automatic renewal on or off."""
+    wanted = module.params["auto_renew"]
+    most = module.params["max_credits"] if wanted else None
+    client.subdomains.set_auto_renew(module.params["fqdn"], wanted, max_credits=most)
+
+
+def shown(name):
+    """Return what a diff shows of a name."""
+    return {"fqdn": name.fqdn, **registry.delegation_of(name)}
+
+
+def main():
+    """Run the module."""
+    options = {
+        "fqdn": {"type": "str", "required": True},
+        "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
+        "nameservers": {"type": "list", "elements": "str"},
+        "glue": {"type": "dict"},
+        "ds_records": {"type": "list", "elements": "str"},
+        "registration_mode": {"type": "str", "choices": ["free", "plus", "premium", "special"]},
+        "max_credits": {"type": "int", "default": 0},
+        "auto_renew": {"type": "bool"},
+    }
+    registry.run(options, act)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""A Terraform and OpenTofu provider for registries that run Sublet."""

@@ -1,0 +1,126 @@
+"""The provider: its configuration, resources and data sources, and its process that Terraform starts."""
+
+import os
+from typing import Any
+
+import tf.provider
+from tf.gen import tfplugin_pb2 as messages
+from tf.iface import DataSource, PlanContext, Provider, Resource
+from tf.runner import run_provider
+from tf.schema import Attribute, Schema
+from tf.types import String, Unknown
+from tf.utils import Diagnostics, read_dynamic_value, to_dynamic_value
+
+from sublet_client import Client
+from sublet_terraform import data_sources
+from sublet_terraform.resource import State
+from sublet_terraform.subdomain import SubdomainResource
+from sublet_terraform.token import TokenResource
+from sublet_terraform.transfer import TransferResource
+
+SOURCE = "registry.terraform.io/sublet/sublet"
+ENVIRONMENT = {"url": "SUBLET_URL", "token": "SUBLET_TOKEN"}
+
+
+class SubletProvider(Provider):
+    """The provider `sublet`."""
+
+    client: Client | None = None
+
+    def full_name(self) -> str:
+        """Return the address of the provider."""
+        return SOURCE
+
+    def get_model_prefix(self) -> str:
+        """Return what the names of resources begin with."""
+        return "sublet_"
+
+    def get_provider_schema(self, diags: Diagnostics) -> Schema:  # noqa: ARG002 - the interface's
+        """Return the attributes of a `provider` block."""
+        return Schema(
+            attributes=[
+                Attribute(
+                    "url",
+                    String(),
+                    "The address of the API, such as `https://names.example.net/api/v1`; by default `SUBLET_URL`.",
+                    optional=True,
+                ),
+                Attribute(
+                    "token", String(), "The token; by default `SUBLET_TOKEN`.", optional=True, sensitive=True
+                ),
+            ]
+        )
+
+    def validate_config(self, diags: Diagnostics, config: State) -> None:
+        """Accept every configuration: what is missing may be in the environment of a later command."""
+
+    def configure_provider(self, diags: Diagnostics, config: State) -> None:
+        """Make the client."""
+        given = {each: config[each] or os.environ.get(name) for each, name in ENVIRONMENT.items()}
+        for each, name in ENVIRONMENT.items():
+            if given[each] is None or given[each] is Unknown:
+                diags.add_error(
+                    f"The provider has no {each}. Set it, or {name} in the environment.", path=[each]
+                )
+        if diags.has_errors():
+            return
+        try:
+            self.client = Client(str(given["url"]), given["token"])
+        except ValueError as error:
+            diags.add_error(str(error), path=["url"])
+
+    def get_resources(self) -> list[type[Resource]]:
+        """Return the resources."""
+        return [SubdomainResource, TokenResource, TransferResource]
+
+    def get_data_sources(self) -> list[type[DataSource]]:
+        """Return the data sources."""
+        return [
+            data_sources.SubdomainData,
+            data_sources.PlatformDomainData,
+            data_sources.AvailabilityData,
+            data_sources.AccountData,
+        ]
+
+
+class PlanningServicer(tf.provider.ProviderServicer):
+    """The services of the provider, with two things that `tf` doesn't do.
+
+    A resource is asked for plans of new objects too, and a value that is only spelled differently is no change.
+    """
+
+    def PlanResourceChange(self, request: Any, context: Any) -> Any:  # noqa: N802 - the protocol's name
+        """Return the plan of a change, or of a new object."""
+        answer = super().PlanResourceChange(request, context)
+        prior, planned = read_dynamic_value(request.prior_state), read_dynamic_value(answer.planned_state)
+        if answer.diagnostics or planned is None:
+            return answer
+        kinds = {self.app.get_model_prefix() + each.get_name(): each for each in self.app.get_resources()}
+        resource = self.app.new_resource(kinds[request.type_name])
+        diagnostics = Diagnostics()
+        if prior is None:
+            planned = resource.plan(PlanContext(diagnostics, request.type_name, set()), None, planned)
+        else:
+            planned = keep_spelling(resource.get_schema(), prior, planned)
+        return messages.PlanResourceChange.Response(
+            planned_state=to_dynamic_value(planned),
+            requires_replace=answer.requires_replace,
+            diagnostics=diagnostics.to_pb(),
+        )
+
+
+def keep_spelling(schema: Schema, prior: State, planned: State) -> State:
+    """Return a plan in which values that mean the same as before are spelled as before. Terraform wants null if nothing is configured."""
+    same = {
+        each.name
+        for each in schema.attributes
+        if planned[each.name] is not None
+        and each.type.semantically_equal(prior[each.name], planned[each.name])
+    }
+    return {name: prior[name] if name in same else value for name, value in planned.items()}
+
+
+def main() -> None:
+    """Run the provider for the Terraform or OpenTofu that started this process."""
+    tf.provider.ProviderServicer = PlanningServicer  # run_provider takes no other
+    run_provider(SubletProvider())

@@ -1,0 +1,144 @@
+"""What all resources share."""
+
+from abc import abstractmethod
+from typing import Any, ClassVar, Protocol
+
+from tf.iface import (
+    CreateContext,
+    DeleteContext,
+    ImportContext,
+    PlanContext,
+    ReadContext,
+    Resource,
+    UpdateContext,
+)
+from tf.schema import Attribute, Schema
+from tf.types import Unknown
+
+from sublet_client import Client
+from sublet_terraform.reporting import Reporting
+
+State = dict[str, Any]
+"""Values of attributes by name: null is None, and what is not known before the apply is `Unknown`."""
+
+
+class HasClient(Protocol):
+    """What a resource needs of the provider."""
+
+    client: Client | None
+
+
+class SubletResource(Resource):
+    """A resource whose methods may raise errors of the API: they become diagnostics.
+
+    After an error Terraform keeps what it is told here: of a failed creation nothing, else the former state.
+    """
+
+    name: ClassVar[str]
+    description: ClassVar[str]
+    attributes: ClassVar[tuple[Attribute, ...]]
+
+    def __init__(self, provider: HasClient) -> None:
+        self._provider = provider
+
+    @property
+    def client(self) -> Client:
+        """The client of the provider, which Terraform has configured before."""
+        assert self._provider.client is not None  # noqa: S101 - Terraform configures first
+        return self._provider.client
+
+    @classmethod
+    def get_name(cls) -> str:
+        """Return the name without the provider's prefix."""
+        return cls.name
+
+    @classmethod
+    def get_schema(cls) -> Schema:
+        """Return the attributes."""
+        return Schema(attributes=list(cls.attributes), description=cls.description, version=0)
+
+    @classmethod
+    def _names(cls) -> set[str]:
+        return {each.name for each in cls.attributes}
+
+    @classmethod
+    def is_changed(cls, current: State, planned: State, *names: str) -> bool:
+        """True if one of these attributes means something else."""
+        types = {each.name: each.type for each in cls.attributes}
+        return any(not types[each].semantically_equal(current[each], planned[each]) for each in names)
+
+    def plan(self, ctx: PlanContext, current: State | None, planned: State) -> State:
+        """Return the plan; `current` is None for a new object."""
+        with Reporting(ctx.diagnostics, self._names()):
+            if current is None:
+                return self.plan_new(ctx, planned)
+            return self.plan_change(ctx, current, planned)
+        return planned
+
+    def create(self, ctx: CreateContext, planned: State) -> State | None:
+        """Create the object and return its state; None if that failed."""
+        with Reporting(ctx.diagnostics, self._names()):
+            return self.create_new(ctx, planned)
+        return None
+
+    def read(self, ctx: ReadContext, current: State) -> State | None:
+        """Return the present state; None if the object is gone."""
+        with Reporting(ctx.diagnostics, self._names()):
+            return self.find(current)
+        return current
+
+    def update(self, ctx: UpdateContext, current: State, planned: State) -> State:
+        """Change the object and return its state; the former state if that failed."""
+        with Reporting(ctx.diagnostics, self._names()):
+            return self.change(ctx, current, planned)
+        return current
+
+    def delete(self, ctx: DeleteContext, current: State) -> State | None:
+        """Remove the object; return its state if that failed."""
+        with Reporting(ctx.diagnostics, self._names()):
+            self.remove(current)
+            return None
+        return current
+
+    def import_(self, ctx: ImportContext, id: str) -> State | None:  # noqa: A002 - the name is the interface's
+        """Return the state of an object that exists."""
+        with Reporting(ctx.diagnostics, self._names()):
+            found = self.find({**dict.fromkeys(self._names()), **self.identify(id)})
+            if found is None:
+                ctx.diagnostics.add_error(f"There is no sublet_{self.name} {id}. Check it, and the token.")
+            return found
+        return None
+
+    def plan_new(self, ctx: PlanContext, planned: State) -> State:  # noqa: ARG002 - for those that override it
+        """Return the plan of a new object."""
+        return planned
+
+    def plan_change(self, ctx: PlanContext, current: State, planned: State) -> State:  # noqa: ARG002
+        """Return the plan of a change."""
+        return planned
+
+    @abstractmethod
+    def create_new(self, ctx: CreateContext, planned: State) -> State:
+        """Create the object and return its state."""
+
+    @abstractmethod
+    def find(self, current: State) -> State | None:
+        """Return the present state of an object; None if it is gone."""
+
+    @abstractmethod
+    def change(self, ctx: UpdateContext, current: State, planned: State) -> State:
+        """Change the object and return its state."""
+
+    @abstractmethod
+    def remove(self, current: State) -> None:
+        """Remove the object; it may be gone already."""
+
+    @abstractmethod
+    def identify(self, text: str) -> State:
+        """Return the attributes that identify the object of an import."""
+
+
+def known(planned: State, name: str, default: Any = None) -> Any:
+    """Return the value of an attribute; the default if it is null or not known yet."""
+    value = planned[name]
+    return default if value is None or value is Unknown else value

@@ -1,0 +1,258 @@
+"""`sublet_subdomain`: a name with its delegation."""
+
+from datetime import UTC, datetime
+from itertools import zip_longest
+from typing import Any
+
+from tf.iface import CreateContext, PlanContext, UpdateContext
+from tf.schema import Attribute
+from tf.types import Bool, Number, String, Unknown
+from tf.utils import Diagnostics
+
+from sublet_client import GlueEntry, NotInTime, Subdomain, SubdomainNotFound, SubdomainUnavailable
+from sublet_client.spelling import ds_record, hostname
+from sublet_terraform.reporting import Reporting
+from sublet_terraform.resource import State, SubletResource, known
+from sublet_terraform.values import Glue, Text, Texts
+
+DELEGATION = ("nameservers", "glue", "ds_records")
+
+
+class SubdomainResource(SubletResource):
+    """A name: registered or brought back from the own trash, delegated, renewed automatically; destroyed into the trash."""
+
+    name = "subdomain"
+    description = "A name with its delegation. Destroying it moves it to the trash; creating it again brings it back from there."
+    attributes = (
+        Attribute("fqdn", Text(hostname), "The name.", required=True, requires_replace=True),
+        Attribute("nameservers", Texts(hostname), "The nameservers.", optional=True),
+        Attribute(
+            "glue",
+            Glue(),
+            'The addresses of nameservers at or below the name: `{ "ns1.blog.example.net" = ["192.0.2.1"] }`.',
+            optional=True,
+        ),
+        Attribute("ds_records", Texts(ds_record), "DS records in zone-file text.", optional=True),
+        Attribute(
+            "registration_mode",
+            String(),
+            "`free`, `plus`, `premium` or `special`; by default that of the platform domain. It can't be changed.",
+            optional=True,
+            computed=True,
+        ),
+        Attribute(
+            "max_credits",
+            Number(),
+            "The most that one payment for the name may cost: registration, way back from the trash, automatic renewal. By default 0.",
+            optional=True,
+        ),
+        Attribute(
+            "auto_renew",
+            Bool(),
+            "Whether the name is renewed automatically, for at most `max_credits`. Left out: as it is.",
+            optional=True,
+        ),
+        Attribute("price_credits", Number(), "What the creation costs.", computed=True),
+        Attribute("id", String(), "The id.", computed=True),
+        Attribute("status", String(), "`active`: the DNS has the delegation.", computed=True),
+        Attribute("expires_at", String(), "When the term ends.", computed=True),
+    )
+
+    def plan_new(self, ctx: PlanContext, planned: State) -> State:
+        """Return the plan with the price. A name that can't be had, or for more than `max_credits`, fails here."""
+        fqdn, mode = planned["fqdn"], planned["registration_mode"]
+        if fqdn is Unknown:
+            return planned
+        trashed = self._find_trashed(fqdn)
+        if trashed is not None:
+            self._plan_return(ctx.diagnostics, planned, trashed)
+        elif not self._is_own(fqdn):  # an own name is one that this apply destroys first
+            found = self.client.subdomains.availability(fqdn)
+            wanted = [
+                each for each in found.modes if known(planned, "registration_mode") in (None, each.mode)
+            ]
+            if wanted and mode is not Unknown:
+                planned["price_credits"] = wanted[0].price_credits
+            elif wanted:
+                planned["registration_mode"], planned["price_credits"] = (
+                    wanted[0].mode,
+                    wanted[0].price_credits,
+                )
+            elif found.modes:
+                offered = ", ".join(each.mode for each in found.modes)
+                ctx.diagnostics.add_error(
+                    f"{fqdn} is not offered in this mode. Use one of: {offered}.", path=["registration_mode"]
+                )
+            else:
+                ctx.diagnostics.add_error(
+                    f"{fqdn} can't be registered: {found.reason}. Choose another name.", path=["fqdn"]
+                )
+        self._check_price(ctx.diagnostics, planned)
+        return planned
+
+    def plan_change(self, ctx: PlanContext, current: State, planned: State) -> State:
+        """Return the plan; the state in the DNS is not known before."""
+        if not self.is_changed(current, planned, "fqdn") and self.is_changed(
+            current, planned, "registration_mode"
+        ):
+            ctx.diagnostics.add_error(
+                f"The mode of {current['fqdn']} is {current['registration_mode']} and can't be changed. Write that mode, or leave it out.",
+                path=["registration_mode"],
+            )
+        if self.is_changed(current, planned, *DELEGATION):
+            planned["status"] = Unknown
+        return planned
+
+    def create_new(self, ctx: CreateContext, planned: State) -> State:
+        """Register the name, or bring it back from the trash, for at most the price of the plan."""
+        fqdn = planned["fqdn"]
+        limit = min(
+            known(planned, "max_credits", 0),
+            known(planned, "price_credits", known(planned, "max_credits", 0)),
+        )
+        mode = known(planned, "registration_mode")
+        restored = False
+        try:
+            done = self.client.subdomains.register(
+                fqdn, **_delegation(planned), registration_mode=mode, confirm=True, max_credits=limit
+            )
+        except SubdomainUnavailable as refusal:
+            if not refusal.details.get("owned"):
+                raise
+            if refusal.details.get("reason") != "in_trash":
+                ctx.diagnostics.add_error(
+                    f"You hold {fqdn} already. Import it: terraform import ADDRESS {fqdn}"
+                )
+                raise
+            done = self.client.subdomains.restore(fqdn, confirm=True, max_credits=limit)
+            restored = True
+        if planned["price_credits"] is Unknown:
+            planned["price_credits"] = done.charged_credits
+        with Reporting(
+            ctx.diagnostics, self._names()
+        ):  # the name is there: Terraform has to keep it, whatever fails
+            if restored:
+                self.client.subdomains.update_nameservers(fqdn, **_delegation(planned))
+            self._set_auto_renew(planned)
+            return self._settle(ctx.diagnostics, planned)
+        return planned | _state(done.subdomain)
+
+    def find(self, current: State) -> State | None:
+        """Return the name as it is; None if it is in the trash or another's."""
+        try:
+            found = self.client.subdomains.get(current["fqdn"])
+        except SubdomainNotFound:
+            return None
+        if current["auto_renew"]:
+            renewal = self.client.subdomains.get_auto_renew(found.fqdn)
+            current["auto_renew"] = renewal.enabled and renewal.max_credits == (current["max_credits"] or 0)
+        return current | _state(found)
+
+    def change(self, ctx: UpdateContext, current: State, planned: State) -> State:
+        """Change delegation and automatic renewal."""
+        if self.is_changed(current, planned, *DELEGATION):
+            self.client.subdomains.update_nameservers(planned["fqdn"], **_delegation(planned))
+        if self.is_changed(current, planned, "auto_renew", "max_credits"):
+            self._set_auto_renew(planned)
+        return self._settle(ctx.diagnostics, planned)
+
+    def remove(self, current: State) -> None:
+        """Move the name to the trash."""
+        try:
+            self.client.subdomains.delete(current["fqdn"])
+        except SubdomainNotFound:
+            return
+
+    def identify(self, text: str) -> State:
+        """Return the name."""
+        return {"fqdn": text}
+
+    def _is_own(self, fqdn: str) -> bool:
+        try:
+            self.client.subdomains.get(fqdn)
+        except SubdomainNotFound:
+            return False
+        return True
+
+    def _find_trashed(self, fqdn: str) -> Subdomain | None:
+        wanted = hostname(fqdn)
+        trash = self.client.subdomains.list(status="trashed", q=wanted)
+        return next((each for each in trash if each.fqdn == wanted), None)
+
+    def _plan_return(self, diagnostics: Diagnostics, planned: State, trashed: Subdomain) -> None:
+        """Plan the way back from the trash, in the mode that the name has. It costs nothing within the paid term."""
+        mode = known(planned, "registration_mode", trashed.registration_type)
+        if mode != trashed.registration_type:
+            diagnostics.add_error(
+                f"{trashed.fqdn} is in your trash with the mode {trashed.registration_type}, and comes back with it. Write that mode.",
+                path=["registration_mode"],
+            )
+        planned["registration_mode"] = trashed.registration_type
+        if trashed.expires_at > datetime.now(UTC):
+            planned["price_credits"] = 0
+
+    def _check_price(self, diagnostics: Diagnostics, planned: State) -> None:
+        price, limit = known(planned, "price_credits", 0), planned["max_credits"]
+        if limit is not Unknown and price > (limit or 0):
+            diagnostics.add_error(
+                f"{planned['fqdn']} costs {price} credits, and max_credits is {limit or 0}. Set max_credits to {price} to pay that.",
+                path=["max_credits"],
+            )
+
+    def _set_auto_renew(self, planned: State) -> None:
+        if planned["auto_renew"] is not None:
+            most = known(planned, "max_credits", 0) if planned["auto_renew"] else None
+            self.client.subdomains.set_auto_renew(planned["fqdn"], planned["auto_renew"], max_credits=most)
+
+    def _settle(self, diagnostics: Diagnostics, planned: State) -> State:
+        """Wait for the DNS and return the state. A name that isn't there in time is a warning: Terraform would replace it after an error."""
+        try:
+            found = self.client.subdomains.wait(planned["fqdn"])
+        except NotInTime as error:
+            diagnostics.add_warning(str(error))
+            found = self.client.subdomains.get(planned["fqdn"])
+        if found.provision_error:
+            diagnostics.add_warning(
+                f"{found.fqdn} is not in the DNS: {found.provision_error}", path=["nameservers"]
+            )
+        return planned | _state(found)
+
+
+def _delegation(planned: State) -> dict[str, Any]:
+    """Return the delegation as the arguments of the client."""
+    glue = []
+    for host, addresses in (planned["glue"] or {}).items():
+        v4 = [each for each in addresses if ":" not in each]
+        v6 = [each for each in addresses if ":" in each]
+        glue += [GlueEntry(host=host, ipv4=a, ipv6=b) for a, b in zip_longest(v4, v6)]
+    return {
+        "nameservers": sorted(planned["nameservers"] or ()),
+        "glue": glue,
+        "ds_records": sorted(planned["ds_records"] or ()),
+    }
+
+
+def glue_of(found: Subdomain) -> dict[str, list[str]]:
+    """Return the glue of a name as addresses by host."""
+    glue: dict[str, list[str]] = {}
+    for each in found.glue:
+        glue.setdefault(each.host, []).extend(a for a in (each.ipv4, each.ipv6) if a is not None)
+    return glue
+
+
+def ds_of(found: Subdomain) -> list[str]:
+    """Return the DS records of a name in zone-file text."""
+    return [f"{each.key_tag} {each.algorithm} {each.digest_type} {each.digest}" for each in found.ds_records]
+
+
+def _state(found: Subdomain) -> State:
+    """Return what the service knows; nothing is null, as if it were not configured."""
+    return {
+        "id": str(found.id),
+        "nameservers": list(found.nameservers) or None,
+        "glue": glue_of(found) or None,
+        "ds_records": ds_of(found) or None,
+        "registration_mode": found.registration_type,
+        "status": found.status,
+        "expires_at": found.expires_at.isoformat(),
+    }

@@ -1,0 +1,86 @@
+"""The part of the page table that is about no single name: tokens, sign-in, account."""
+
+from sublet.web import account, activity, organizations, payments, sessions, tickets, tokens, transfers
+from sublet.web.page import Handler, Page
+
+
+def _personal(path: str, get: Handler | None, post: Handler | None, *operations: str) -> Page:
+    return Page(path, get, post, operations=operations, is_personal=True)
+
+
+def _shared(path: str, post: Handler | None, *operations: str) -> Page:
+    """Return a page of an organization that its path names; a person has none like it."""
+    shown = ("get_organization", "list_members", "list_invitations")
+    return _personal(f"/o/{{organization:int}}{path}", organizations.show, post, *shown, *operations)
+
+
+# Each path of a form has a GET too: a browser loads it after a new sign-in, or after a reload of a refused form.
+ACCOUNT_PAGES: tuple[Page, ...] = (
+    Page("/tokens", tokens.show_list, operations=("list_tokens",)),
+    Page("/tokens/new", tokens.show_new, tokens.create, operations=("create_token",)),
+    Page("/tokens/{id:int}", tokens.show_one, tokens.change, operations=("get_token", "change_token")),
+    Page("/tokens/{id:int}/rotate", tokens.show_one, tokens.rotate, operations=("get_token", "rotate_token")),
+    Page("/tokens/{id:int}/revoke", tokens.show_one, tokens.revoke, operations=("get_token", "revoke_token")),
+    Page("/credits", payments.show, operations=("credits", "payments", "free_subdomains")),
+    Page("/tickets", tickets.show_list, operations=("list_tickets",)),
+    Page("/tickets/new", tickets.show_new, tickets.open_ticket, operations=("open_ticket",)),
+    Page("/tickets/{id}", tickets.show_one, tickets.reply, operations=("get_ticket", "reply")),
+    Page("/transfers", transfers.show, operations=("list_transfers",)),
+    Page("/transfers/{id:int}/accept", transfers.show, transfers.accept, ("list_transfers", "accept")),
+    Page("/transfers/{id:int}/decline", transfers.show, transfers.decline, ("list_transfers", "decline")),
+    Page("/transfers/{id:int}/withdraw", transfers.show, transfers.withdraw, ("list_transfers", "withdraw")),
+    Page("/activity", activity.show, operations=("activity",)),
+    _personal("/sessions", sessions.show_sessions, None, "list_sessions"),
+    _personal(
+        "/sessions/end-others",
+        sessions.show_sessions,
+        sessions.end_others,
+        "list_sessions",
+        "end_other_sessions",
+    ),
+    _personal(
+        "/sessions/{id:int}/end", sessions.show_sessions, sessions.end_session, "list_sessions", "end_session"
+    ),
+    # A script of this page adds passkeys.
+    _personal("/passkeys", sessions.show_passkeys, None, "list_passkeys", "offer_passkey", "add_passkey"),
+    _personal(
+        "/passkeys/{id:int}/remove",
+        sessions.show_passkeys,
+        sessions.remove_passkey,
+        "list_passkeys",
+        "remove_passkey",
+    ),
+    _personal(
+        "/passkeys/recovery",
+        sessions.show_passkeys,
+        sessions.start_recovery,
+        "list_passkeys",
+        "start_recovery",
+    ),
+    _personal(
+        "/passkeys/recovery/stop",
+        sessions.show_passkeys,
+        sessions.stop_recovery,
+        "list_passkeys",
+        "stop_recovery",
+    ),
+    # The page links to the export, which a browser stores as a file.
+    _personal("/account", account.show, account.change, "me", "change_account", "export"),
+    _personal("/account/reminders", account.show, account.change_reminders, "me", "set_reminders"),
+    _personal("/account/email", account.show, account.send_email_code, "me", "change_account"),
+    _personal("/account/email/code", account.show_code, account.confirm_email, "confirm_email"),
+    _personal("/account/delete", account.show_deletion, account.delete, "delete_me"),
+    _personal(
+        "/organizations",
+        organizations.show_list,
+        organizations.create,
+        "list_organizations",
+        "create_organization",
+    ),
+    _shared("/members", None),
+    _shared("/rename", organizations.rename, "change_organization"),
+    _shared("/invitations", organizations.invite, "invite_member"),
+    _shared("/invitations/{invitation_id:int}/revoke", organizations.revoke_invitation, "revoke_invitation"),
+    _shared("/members/{user_id:int}/role", organizations.change_role, "change_member"),
+    _shared("/members/{user_id:int}/remove", organizations.remove, "remove_member"),
+)

@@ -1,0 +1,33 @@
+// Adds a passkey by the endpoints of the API, with the session's cookie.
+const form = document.getElementById("add-passkey")
+const error = document.getElementById("passkey-error")
+
+async function send(path, members) {
+    const answer = await fetch("/api/v1" + path, {
+        method: "POST", headers: { "content-type": "application/json" }, body: JSON.stringify(members),
+    })
+    const found = await answer.json()
+    if (answer.ok) return found
+    document.getElementById("passkey-again").hidden = found.error !== "sign_in_required"
+    throw new Error(found.errors?.[0]?.message ?? found.message)
+}
+
+form.hidden = !window.PublicKeyCredential?.parseCreationOptionsFromJSON
+document.getElementById("no-passkeys").hidden = !form.hidden
+form.addEventListener("submit", async (event) => {
+    event.preventDefault()
+    const button = form.querySelector("button")
+    button.disabled = true
+    error.textContent = ""
+    try {
+        const { public_key: options } = await send("/passkeys/challenge", {})
+        const publicKey = PublicKeyCredential.parseCreationOptionsFromJSON(options)
+        const credential = (await navigator.credentials.create({ publicKey })).toJSON()
+        await send("/passkeys", { name: form.elements.name.value, credential })
+        location.assign("/passkeys")
+    } catch (refused) {
+        // NotAllowedError: the person cancelled, or the time is over.
+        error.textContent = refused.name === "NotAllowedError" ? "No passkey was added. Try again." : refused.message
+        button.disabled = false
+    }
+})

@@ -1,0 +1,109 @@
+"""Organizations: mine, and the members of one, with their roles and the open invitations."""
+
+from typing import Any
+
+from starlette.responses import Response
+
+from sublet.accounts.roles import OWNER, ROLES
+from sublet.errors import Refusal
+from sublet.web.page import PageCall
+
+LISTED_MAX = 500
+
+
+async def show_list(call: PageCall) -> Response:
+    """Show my organizations, and the form of a new one."""
+    return await _list(call)
+
+
+async def create(call: PageCall) -> Response:
+    """Create an organization, and lead to its members."""
+    try:
+        created = await call.api("create_organization", {"name": call.form.text("name")})
+    except Refusal as refusal:
+        return await _list(call, refusal)
+    return call.redirect(f"/o/{created.organization.id}/members", "The organization is created.")
+
+
+async def show(call: PageCall) -> Response:
+    """Show an organization."""
+    return await _one(call)
+
+
+async def rename(call: PageCall) -> Response:
+    """Rename an organization."""
+    return await _changed(
+        call, "change_organization", "The organization is renamed.", {"name": call.form.get("name", "")}
+    )
+
+
+async def invite(call: PageCall) -> Response:
+    """Invite a person."""
+    members = {name: call.form.text(name) for name in ("email", "role")}
+    return await _changed(call, "invite_member", "The invitation is on its way.", members)
+
+
+async def revoke_invitation(call: PageCall) -> Response:
+    """Revoke an invitation."""
+    return await _changed(call, "revoke_invitation", "The invitation is void.")
+
+
+async def change_role(call: PageCall) -> Response:
+    """Give a member another role."""
+    return await _changed(call, "change_member", "The role is changed.", {"role": call.form.text("role")})
+
+
+async def remove(call: PageCall) -> Response:
+    """Remove a member. A person who leaves gets to the list: the organization is out of reach."""
+    assert call.registrant is not None  # noqa: S101 - the page isn't open
+    if call.parameters["user_id"] != call.registrant.user.id:
+        return await _changed(call, "remove_member", "The member is removed.")
+    try:
+        await call.api("remove_member", id=_id(call), user_id=str(call.registrant.user.id))
+    except Refusal as refusal:
+        return await _one(call, refusal)
+    call.organization_id = None
+    return call.redirect("/organizations", "You have left the organization.")
+
+
+async def _changed(
+    call: PageCall, operation: str, message: str, members: dict[str, str | None] | None = None
+) -> Response:
+    more: dict[str, Any] = {
+        name: str(value) for name, value in call.parameters.items() if name != "organization"
+    }
+    try:
+        await call.api(operation, members, id=_id(call), **more)
+    except Refusal as refusal:
+        return await _one(call, refusal)
+    return call.redirect("/members", message)
+
+
+async def _list(call: PageCall, refusal: Refusal | None = None) -> Response:
+    found = await call.api("list_organizations", query={"limit": LISTED_MAX})
+    return call.render("organizations", refusal=refusal, organizations=found.organizations)
+
+
+async def _one(call: PageCall, refusal: Refusal | None = None) -> Response:
+    assert call.registrant is not None  # noqa: S101 - the page isn't open
+    organization = (await call.api("get_organization", id=_id(call))).organization
+    members = (await call.api("list_members", id=_id(call), query={"limit": LISTED_MAX})).members
+    # The members of a user's own organization are the operator's to change.
+    is_managed = organization.role == OWNER and organization.id != call.registrant.user.organization_id
+    invitations = []
+    if is_managed:
+        found = await call.api("list_invitations", id=_id(call), query={"limit": LISTED_MAX})
+        invitations = found.invitations
+    return call.render(
+        "members",
+        refusal=refusal,
+        organization=organization,
+        members=members,
+        invitations=invitations,
+        is_managed=is_managed,
+        roles=[(each, each) for each in ROLES],
+    )
+
+
+def _id(call: PageCall) -> str:
+    return str(call.parameters["organization"])

@@ -1,0 +1,73 @@
+"""Support tickets: the list, a new one, and one with its messages."""
+
+from typing import Any
+
+from starlette.responses import Response
+
+from sublet.errors import Refusal
+from sublet.tickets.model import TICKET_STATUSES, TICKET_TYPES, TYPE_DEFAULT
+from sublet.web.page import PageCall
+
+PAGE_LIMIT = 50
+FILTERS = ("status", "type", "cursor")
+TYPE_WORDS = {"support": "Support", "contact": "A question", "abuse": "Abuse"}
+
+
+async def show_list(call: PageCall) -> Response:
+    """Show the tickets."""
+    asked = {name: call.request.query_params.get(name, "") for name in FILTERS}
+    shown: dict[str, Any] = {
+        "asked": asked,
+        "statuses": [(each, each) for each in TICKET_STATUSES],
+        "types": _types(),
+    }
+    try:
+        found = await call.api("list_tickets", query={**asked, "limit": PAGE_LIMIT})
+    except Refusal as refusal:
+        return call.render("tickets", refusal=refusal, tickets=[], page=None, **shown)
+    return call.render("tickets", tickets=found.tickets, page=found.page, **shown)
+
+
+async def show_new(call: PageCall) -> Response:
+    """Show the form of a new ticket."""
+    return _new(call)
+
+
+async def open_ticket(call: PageCall) -> Response:
+    """Open a ticket."""
+    members = {name: call.form.text(name) for name in ("subject", "message", "type", "fqdn")}
+    try:
+        opened = await call.api("open_ticket", members)
+    except Refusal as refusal:
+        return _new(call, refusal)
+    number = opened.ticket.ticket_number
+    return call.redirect(f"/tickets/{number}", f"Your ticket {number} is open. The answer comes by mail too.")
+
+
+async def show_one(call: PageCall) -> Response:
+    """Show a ticket."""
+    return await _one(call)
+
+
+async def reply(call: PageCall) -> Response:
+    """Reply to a ticket."""
+    number = call.parameters["id"]
+    try:
+        await call.api("reply", {"message": call.form.text("message")}, id=number)
+    except Refusal as refusal:
+        return await _one(call, refusal)
+    return call.redirect(f"/tickets/{number}", "Your reply is sent.")
+
+
+def _new(call: PageCall, refusal: Refusal | None = None) -> Response:
+    fqdn = call.request.query_params.get("fqdn", "")
+    return call.render("ticket_new", refusal=refusal, types=_types(), default=TYPE_DEFAULT, fqdn=fqdn)
+
+
+async def _one(call: PageCall, refusal: Refusal | None = None) -> Response:
+    ticket = (await call.api("get_ticket", id=call.parameters["id"])).ticket
+    return call.render("ticket", refusal=refusal, ticket=ticket, type_words=TYPE_WORDS)
+
+
+def _types() -> list[tuple[str, str]]:
+    return [(each, TYPE_WORDS[each]) for each in TICKET_TYPES]

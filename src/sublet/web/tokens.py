@@ -1,0 +1,139 @@
+"""Tokens: the list, a new one with its secret, and the changes of one."""
+
+from datetime import UTC, datetime
+from typing import Any
+
+from starlette.responses import Response
+
+from sublet.accounts.create_token import LIFE_DEFAULT
+from sublet.errors import Refusal
+from sublet.restrictions import SCOPES
+from sublet.web.form import Form
+from sublet.web.page import PageCall
+
+PAGE_LIMIT = 50
+SCOPE_WORDS = {
+    "account:read": "See the account, its credits and payments",
+    "subdomains:read": "See names",
+    "subdomains:write": "Register and change names",
+    "credits:spend": "Spend credits",
+    "tickets:read": "Read tickets",
+    "tickets:write": "Open tickets and reply",
+    "tokens:write": "Create and revoke tokens",
+    "organization:write": "Manage organizations and their members",
+}
+TICKED_AT_FIRST = ("account:read", "subdomains:read", "subdomains:write")
+OVERLAPS = (("3600", "One hour"), ("86400", "One day"), ("604800", "One week"), ("0", "End it now"))
+"""How long the former secret of a rotated token stays valid, in seconds."""
+
+
+async def show_list(call: PageCall) -> Response:
+    """Show the tokens."""
+    asked = {"cursor": call.request.query_params.get("cursor", "")}
+    try:
+        found = await call.api("list_tokens", query={**asked, "limit": PAGE_LIMIT})
+    except Refusal as refusal:
+        return call.render("tokens", refusal=refusal, asked=asked, tokens=[], page=None, now=_now())
+    return call.render("tokens", asked=asked, tokens=found.tokens, page=found.page, now=_now())
+
+
+async def show_new(call: PageCall) -> Response:
+    """Show the form of a new token."""
+    return _new(call, list(TICKED_AT_FIRST))
+
+
+async def create(call: PageCall) -> Response:
+    """Create a token, and show its secret.
+
+    The answer is no redirect: the secret is stored nowhere that the next page could read.
+    """
+    try:
+        created = await call.api("create_token", _members(call.form))
+    except Refusal as refusal:
+        return _new(call, call.form.lists.get("scopes", []), refusal)
+    return call.render("token_secret", token=created.token, secret=created.secret, is_new=True)
+
+
+async def show_one(call: PageCall) -> Response:
+    """Show a token with the forms that change it."""
+    return await _one(call)
+
+
+async def change(call: PageCall) -> Response:
+    """Change what differs from the token as it is stored."""
+    try:
+        token = (await call.api("get_token", id=str(call.parameters["id"]))).token
+        sent = _members(call.form)
+        if token.expires_at is not None and call.form.text("expires_at") == _day(token.expires_at):
+            del sent["expires_at"]
+        changed = {name: value for name, value in sent.items() if value != getattr(token, name)}
+        await call.api("change_token", changed, id=str(call.parameters["id"]))
+    except Refusal as refusal:
+        return await _one(call, refusal)
+    return call.redirect(f"/tokens/{token.id}", "The token is changed.")
+
+
+async def rotate(call: PageCall) -> Response:
+    """Give a token a new secret, and show it."""
+    members = {"overlap_seconds": call.form.number("overlap_seconds")}
+    try:
+        rotated = await call.api("rotate_token", members, id=str(call.parameters["id"]))
+    except Refusal as refusal:
+        return await _one(call, refusal)
+    return call.render("token_secret", token=rotated.token, secret=rotated.secret, is_new=False)
+
+
+async def revoke(call: PageCall) -> Response:
+    """Revoke a token."""
+    try:
+        revoked = await call.api("revoke_token", id=str(call.parameters["id"]))
+    except Refusal as refusal:
+        return await _one(call, refusal)
+    return call.redirect("/tokens", f"The token {revoked.token.name} is revoked.")
+
+
+def _new(call: PageCall, ticked: list[str], refusal: Refusal | None = None) -> Response:
+    return call.render(
+        "token_new", refusal=refusal, scopes=_scopes(), ticked=ticked, until=_day(_now() + LIFE_DEFAULT)
+    )
+
+
+async def _one(call: PageCall, refusal: Refusal | None = None) -> Response:
+    token = (await call.api("get_token", id=str(call.parameters["id"]))).token
+    is_live = token.revoked_at is None and (token.expires_at is None or token.expires_at > _now())
+    return call.render(
+        "token",
+        refusal=refusal,
+        token=token,
+        is_live=is_live,
+        scopes=_scopes(),
+        ticked=call.form.lists.get("scopes", token.scopes),
+        until=_day(token.expires_at),
+        overlaps=OVERLAPS,
+    )
+
+
+def _scopes() -> list[tuple[str, str]]:
+    return [(scope, SCOPE_WORDS[scope]) for scope in SCOPES]
+
+
+def _members(form: Form) -> dict[str, Any]:
+    """Return the members of the API. An empty field is no restriction; a day is its last second in UTC."""
+    until = form.text("expires_at")
+    return {
+        "name": form.text("name"),
+        "scopes": form.lists.get("scopes", []),
+        "names": form.lines("names") or None,
+        "domains": form.lines("domains") or None,
+        "networks": form.lines("networks") or None,
+        "daily_credits": form.number("daily_credits"),
+        "expires_at": f"{until}T23:59:59Z" if until else None,
+    }
+
+
+def _day(value: datetime | None) -> str:
+    return "" if value is None else value.strftime("%Y-%m-%d")
+
+
+def _now() -> datetime:
+    return datetime.now(UTC)

@@ -1,0 +1,50 @@
+"""Offers of names between people: those sent, those received."""
+
+from starlette.responses import Response
+
+from sublet.errors import Refusal
+from sublet.subdomains.transfers.model import STATES
+from sublet.web.page import PageCall
+
+PAGE_LIMIT = 50
+FILTERS = ("state", "direction", "cursor")
+
+
+async def show(call: PageCall) -> Response:
+    """Show the offers."""
+    return await _list(call)
+
+
+async def accept(call: PageCall) -> Response:
+    """Take a name over."""
+    return await _answered(call, "accept", "{} is yours now.")
+
+
+async def decline(call: PageCall) -> Response:
+    """Decline a name."""
+    return await _answered(call, "decline", "{} stays with its holder.")
+
+
+async def withdraw(call: PageCall) -> Response:
+    """Withdraw an offer of one's own."""
+    return await _answered(call, "withdraw", "The offer of {} is withdrawn.")
+
+
+async def _answered(call: PageCall, operation: str, message: str) -> Response:
+    try:
+        answered = await call.api(operation, id=str(call.parameters["id"]))
+    except Refusal as refusal:
+        return await _list(call, refusal)
+    return call.redirect("/transfers", message.format(answered.transfer.subdomain))
+
+
+async def _list(call: PageCall, refusal: Refusal | None = None) -> Response:
+    asked = {name: call.request.query_params.get(name, "") for name in FILTERS}
+    states = [(each, each) for each in STATES]
+    try:
+        found = await call.api("list_transfers", query={**asked, "limit": PAGE_LIMIT})
+    except Refusal as of_list:
+        return call.render("transfers", refusal=of_list, asked=asked, states=states, transfers=[], page=None)
+    return call.render(
+        "transfers", refusal=refusal, asked=asked, states=states, transfers=found.transfers, page=found.page
+    )

@@ -1,0 +1,97 @@
+"""The Ansible collection under real ansible-playbook, against the real service and its DNS."""
+
+from pathlib import Path
+
+import pytest
+
+from support.ansible import Ansible
+from support.running_service import DS, Registrant, RunningService
+
+NS = {"ns1.provider.example", "ns1.blog.example.test"}
+PLAY = """
+- hosts: localhost
+  gather_facts: false
+  tasks:
+"""
+NAME = f"""
+    - sublet.registry.subdomain:
+        fqdn: Blog.example.test.
+        nameservers: [NS1.provider.example., ns1.blog.example.test]
+        glue: {{"ns1.blog.example.test": ["8.8.4.4", "2001:4860:4860::0:8844"]}}
+        ds_records: ["{DS.upper()}"]
+        auto_renew: true
+    - sublet.registry.token:
+        name: ci
+        scopes: [subdomains:read]
+        names: ["*.Example.test"]
+    - sublet.registry.ticket:
+        subject: Friday
+        message: We move.
+    - sublet.registry.subdomain_info:
+"""
+ABSENT = """
+    - sublet.registry.subdomain: {fqdn: blog.example.test, state: absent}
+    - sublet.registry.token: {name: ci, state: absent}
+"""
+SHOP = """
+    - sublet.registry.subdomain: {fqdn: shop.example.test, registration_mode: plus, max_credits: LIMIT}
+"""
+
+
+@pytest.fixture
+def who(service: RunningService) -> Registrant:
+    service.add_domain()
+    return service.add_user(credit_count=25)
+
+
+@pytest.fixture
+def ansible(service: RunningService, who: Registrant, tmp_path: Path) -> Ansible:
+    return Ansible(tmp_path, service.base_url, who.token)
+
+
+def test_check_then_change_then_no_change(service: RunningService, who: Registrant, ansible: Ansible) -> None:
+    checked = ansible.play(PLAY + NAME, "--check", "--diff")
+    assert checked.code == 0, checked.text
+    assert checked.changes == [True, True, True, False]
+    assert '+        "ns1.blog.example.test",' in checked.text
+    assert service.call(who, "GET", "/subdomains").json()["subdomains"] == []
+
+    done = ansible.play(PLAY + NAME)
+    assert done.changes == [True, True, True, False], done.text
+    assert service.delegation("blog.example.test") == NS
+    assert done.results[0]["subdomain"]["status"] == "active"
+    assert service.call(done.results[1]["secret"], "GET", "/subdomains").status_code == 200
+    assert [each["fqdn"] for each in done.results[3]["subdomains"]] == ["blog.example.test"]
+
+    again = ansible.play(PLAY + NAME)
+    assert again.changes == [False, False, False, False], again.text
+
+
+def test_nothing_is_paid_without_max_credits(
+    service: RunningService, who: Registrant, ansible: Ansible
+) -> None:
+    refused = ansible.play(PLAY + SHOP.replace("LIMIT", "9"))
+    assert refused.code != 0
+    assert "shop.example.test costs 10 credits, and max_credits is 9. Set max_credits to 10" in refused.text
+    assert service.call(who, "GET", "/credits").json()["credit_balance"] == 25
+    assert ansible.play(PLAY + SHOP.replace("LIMIT", "10")).changes == [True]
+    assert service.call(who, "GET", "/credits").json()["credit_balance"] == 15
+
+
+@pytest.mark.whole
+def test_drift_is_repaired_and_what_is_absent_comes_back(
+    service: RunningService, who: Registrant, ansible: Ansible
+) -> None:
+    ansible.play(PLAY + NAME)
+    drift = {"nameservers": ["ns9.provider.example"], "glue": [], "ds_records": []}
+    service.call(who, "PUT", "/subdomains/blog.example.test/nameservers", drift)
+    assert ansible.play(PLAY + NAME).changes == [True, False, False, False]
+    assert service.delegation("blog.example.test") == NS
+    assert ansible.play(PLAY + ABSENT, "--check").changes == [True, True]
+    assert ansible.play(PLAY + ABSENT).changes == [True, True]
+    assert service.delegation("blog.example.test") == set()
+    assert ansible.play(PLAY + ABSENT).changes == [False, False]
+    assert ansible.play(PLAY + NAME).changes == [True, True, False, False]
+    assert service.delegation("blog.example.test") == NS
+    wrong = ansible.play(PLAY + NAME.replace("NS1.provider.example.", "'-'"))
+    assert '"code": "validation_failed"' in wrong.text

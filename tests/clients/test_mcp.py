@@ -1,0 +1,121 @@
+"""The MCP server under the MCP SDK's own client over stdio, against the real service."""
+
+import asyncio
+import json
+import re
+import shutil
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+from mcp import Client, StdioServerParameters
+
+from support.running_service import Registrant, RunningService
+
+NS = ["ns1.provider.example", "ns2.provider.example"]
+README = Path(__file__).resolve().parents[2] / "clients/mcp/README.md"
+KINDS = {
+    (True, None, None): "reads",
+    (False, False, False): "adds",
+    (False, True, True): "overwrites",
+    (False, True, False): "removes",
+}
+
+
+@asynccontextmanager
+async def _session(service: RunningService, who: Registrant) -> AsyncIterator[Client]:
+    command = shutil.which("sublet-mcp", path=str(Path(sys.executable).parent))
+    assert command is not None, "The MCP server is not installed. Run `make .venv/dev.stamp`."
+    (printed,) = re.findall(r"```json\n(.*?)```", README.read_text(encoding="utf-8"), re.DOTALL)
+    (settings,) = json.loads(printed)["mcpServers"].values()
+    assert settings["command"] == "sublet-mcp"
+    environment = dict(zip(settings["env"], (service.base_url, who.token), strict=True))
+    async with Client(StdioServerParameters(command=command, env=environment)) as client:
+        yield client
+
+
+async def _call(client: Client, tool: str, **arguments: Any) -> dict[str, Any]:
+    """Call a tool, which must succeed."""
+    result = await client.call_tool(tool, arguments)
+    assert not result.is_error, result.content
+    assert result.structured_content is not None
+    return dict(result.structured_content)
+
+
+async def _refusal(client: Client, tool: str, **arguments: Any) -> str:
+    """Call a tool, which must fail, and return its sentences."""
+    result = await client.call_tool(tool, arguments)
+    assert result.is_error, result.structured_content
+    return " ".join(each.text for each in result.content if each.type == "text")
+
+
+def test_an_agent_looks_after_a_name(service: RunningService) -> None:
+    service.add_domain()
+    who = service.add_user(credit_count=25)
+
+    async def story() -> None:
+        async with _session(service, who) as client:
+            tools = (await client.list_tools()).tools
+            _compare_with_readme({each.name: each.annotations for each in tools})
+            shown = await _call(client, "quote", fqdn="blog.example.test")
+            assert {each["mode"]: each["price_credits"] for each in shown["modes"]} == {"free": 0, "plus": 10}
+            done = await _call(client, "register_name", fqdn="blog.example.test", nameservers=NS)
+            assert (done["subdomain"]["status"], done["charged_credits"]) == ("active", 0)
+            glue = {"ns1.blog.example.test": ["8.8.4.4", "2001:4860:4860::8844"]}
+            await _call(
+                client,
+                "set_delegation",
+                fqdn="blog.example.test",
+                nameservers=["ns1.blog.example.test"],
+                ds_records=[],
+                glue=glue,
+            )
+            assert service.delegation("blog.example.test") == {"ns1.blog.example.test"}
+            await _call(client, "set_auto_renew", fqdn="blog.example.test", enabled=True)
+            assert (await _call(client, "get_name", fqdn="blog.example.test"))["auto_renew"]["enabled"]
+            assert (await _call(client, "quote", fqdn="blog.example.test"))["renewal_price_credits"] == 0
+            await _call(client, "trash_name", fqdn="blog.example.test")
+            assert (await _call(client, "list_names"))["names"] == []
+            (trashed,) = (await _call(client, "list_names", in_trash=True))["names"]
+            await _call(client, "restore_name", fqdn=trashed["fqdn"])
+            await _call(client, "open_ticket", subject="Thanks", message="All is well.", fqdn=trashed["fqdn"])
+            (ours,) = (await _call(client, "platform_domains"))["platform_domains"]
+            assert ours["domain"] == "example.test"
+
+    asyncio.run(story())
+
+
+def test_nothing_is_paid_without_max_credits(service: RunningService) -> None:
+    service.add_domain()
+    who = service.add_user(credit_count=25)
+
+    async def story() -> None:
+        async with _session(service, who) as client:
+            shop = {"fqdn": "shop.example.test", "registration_mode": "plus"}
+            sentence = await _refusal(client, "register_name", **shop)
+            assert "It costs 10 credits, and the balance is 25. Nothing was paid." in sentence
+            assert "call again with max_credits=10" in sentence
+            assert "price_changed" in await _refusal(client, "register_name", **shop, max_credits=9)
+            assert (await _call(client, "account"))["credits"]["credit_balance"] == 25
+            assert (await _call(client, "register_name", **shop, max_credits=10))["charged_credits"] == 10
+            assert (await _call(client, "account"))["credits"]["credit_balance"] == 15
+            assert "renewal_not_available" in await _refusal(client, "renew_name", fqdn="shop.example.test")
+            wrong = await _refusal(
+                client, "set_delegation", fqdn="shop.example.test", nameservers=["-"], ds_records=[]
+            )
+            assert "nameservers" in wrong
+            assert "subdomain_not_found" in await _refusal(client, "trash_name", fqdn="nobody.example.test")
+
+    asyncio.run(story())
+
+
+def _compare_with_readme(annotations: dict[str, Any]) -> None:
+    """Compare the tools and their annotations with the table of the README."""
+    rows = re.findall(r"^\| `(\w+)` \|.*\| ([a-z ]+) \|$", README.read_text(encoding="utf-8"), re.MULTILINE)
+    kinds = {
+        name: KINDS[each.read_only_hint, each.destructive_hint, each.idempotent_hint]
+        for name, each in annotations.items()
+    }
+    assert kinds == {name: kind.replace("may pay", "adds") for name, kind in rows}

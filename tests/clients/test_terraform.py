@@ -1,0 +1,165 @@
+"""The Terraform provider under real Terraform, against the real service and its DNS."""
+
+from pathlib import Path
+
+import pytest
+
+from support.running_service import DS, Registrant, RunningService
+from support.terraform import Terraform
+
+NS = {"ns1.provider.example", "ns2.provider.example"}
+BLOG = """
+resource "sublet_subdomain" "blog" {
+  fqdn        = "Blog.Example.Test."
+  nameservers = ["NS2.provider.example.", "ns1.provider.example"]
+}
+"""
+SIGNED = f"""
+resource "sublet_subdomain" "blog" {{
+  fqdn        = "blog.example.test"
+  nameservers = ["NS2.provider.example.", "ns1.blog.example.test"]
+  glue        = {{ "NS1.blog.example.test" = ["8.8.4.4", "2001:4860:4860::0:8844"] }}
+  ds_records  = ["{DS.upper()}"]
+  auto_renew  = true
+}}
+"""
+SIGNED_NS = {"ns2.provider.example", "ns1.blog.example.test"}
+SHOP = """
+resource "sublet_subdomain" "shop" {
+  fqdn              = "shop.example.test"
+  registration_mode = "plus"
+  max_credits       = LIMIT
+}
+"""
+OTHERS = """
+resource "sublet_token" "ci" {
+  name     = "ci"
+  scopes   = ["subdomains:write", "subdomains:read"]
+  names    = ["*.Example.test"]
+  rotation = "ROTATION"
+}
+resource "sublet_transfer" "gift" {
+  fqdn = sublet_subdomain.blog.fqdn
+  to   = "Grace@example.org"
+}
+import {
+  to = sublet_subdomain.old
+  id = "OLD.example.test"
+}
+resource "sublet_subdomain" "old" {
+  fqdn        = "old.example.test"
+  nameservers = ["ns1.provider.example"]
+}
+data "sublet_subdomain" "blog" {
+  fqdn = sublet_subdomain.blog.fqdn
+}
+data "sublet_platform_domain" "ours" {
+  domain = "example.test"
+}
+data "sublet_availability" "taken" {
+  fqdn = "old.example.test"
+}
+data "sublet_account" "me" {}
+"""
+
+
+@pytest.fixture
+def who(service: RunningService) -> Registrant:
+    service.add_domain()
+    return service.add_user(credit_count=25)
+
+
+@pytest.fixture
+def terraform(service: RunningService, who: Registrant, tmp_path: Path) -> Terraform:
+    folder = tmp_path / "terraform"
+    folder.mkdir()
+    return Terraform(folder, service.base_url, who.token)
+
+
+def test_a_name_from_apply_to_destroy(service: RunningService, who: Registrant, terraform: Terraform) -> None:
+    terraform.write(BLOG)
+    terraform.apply()
+    assert service.delegation("blog.example.test") == NS
+    assert terraform.planned() == {}
+
+    terraform.write(SIGNED)
+    assert "1 changed" in terraform.apply()
+    assert service.delegation("blog.example.test") == SIGNED_NS
+    assert "8.8.4.4" in service.dig("blog.example.test")
+    renewal = service.call(who, "GET", "/subdomains/blog.example.test/auto-renew").json()["auto_renew"]
+    assert (renewal["enabled"], renewal["max_credits"]) == (True, 0)
+    assert terraform.planned() == {}
+
+    drift = {"nameservers": ["ns9.provider.example"], "glue": [], "ds_records": []}
+    service.call(who, "PUT", "/subdomains/blog.example.test/nameservers", drift)
+    assert terraform.planned() == {"sublet_subdomain.blog": "updated in-place"}
+    terraform.apply()
+    assert service.delegation("blog.example.test") == SIGNED_NS
+
+    terraform.apply("-destroy")
+    assert service.delegation("blog.example.test") == set()
+    trashed = service.list_all(who, "/subdomains?status=trashed", "subdomains")
+    assert [each["fqdn"] for each in trashed] == ["blog.example.test"]
+    terraform.write(BLOG)
+    terraform.apply()  # back from the trash
+    assert service.delegation("blog.example.test") == NS
+
+
+def test_nothing_is_paid_without_max_credits(
+    service: RunningService, who: Registrant, terraform: Terraform
+) -> None:
+    terraform.write(SHOP.replace("LIMIT", "9"))
+    sentences = terraform.refused("apply")
+    assert "shop.example.test costs 10 credits, and max_credits is 9. Set max_credits to 10" in sentences
+    assert "max_credits = 9" in sentences
+    assert service.call(who, "GET", "/credits").json()["credit_balance"] == 25
+    terraform.write(SHOP.replace("LIMIT", "20"))
+    assert "+ price_credits     = 10\n" in terraform.apply()
+    assert service.call(who, "GET", "/credits").json()["credit_balance"] == 15
+
+
+@pytest.mark.whole
+def test_a_price_that_rose_after_the_plan_is_not_paid(
+    service: RunningService, who: Registrant, terraform: Terraform
+) -> None:
+    terraform.write(SHOP.replace("LIMIT", "20"))
+    terraform.run("plan", "-out=plan.bin")
+    options = ("--mode", "plus", "--price", "11", "--renewal-price", "10", "--period-days", "365")
+    service.operator("domain", "offer", "example.test", *options)
+    result = terraform.run("apply", "-no-color", "plan.bin")
+    assert result.code == 1
+    assert "was cty.NumberIntVal(10), but now cty.NumberIntVal(11)" in " ".join(result.text.split())
+    assert service.call(who, "GET", "/credits").json()["credit_balance"] == 25
+
+
+def test_tokens_transfers_imports_and_data_sources(
+    service: RunningService, who: Registrant, terraform: Terraform
+) -> None:
+    service.register(who, "old.example.test", nameservers=["ns1.provider.example"])
+    terraform.write(BLOG + OTHERS.replace("ROTATION", "1"))
+    printed = terraform.apply()
+    assert "1 imported, 3 added, 0 changed" in printed
+    secret = terraform.state("sublet_token.ci")["secret"]
+    assert secret not in printed
+    assert service.call(secret, "GET", "/subdomains").status_code == 200
+    assert terraform.state("sublet_transfer.gift")["state"] == "pending"
+    assert set(terraform.state("data.sublet_subdomain.blog")["nameservers"]) == NS
+    assert terraform.state("data.sublet_platform_domain.ours")["prices"] == {"free": 0, "plus": 10}
+    assert terraform.state("data.sublet_availability.taken")["reason"] == "subdomain_unavailable"
+    assert terraform.state("data.sublet_account.me")["credit_balance"] == 25
+    assert terraform.planned() == {}
+
+    terraform.write(BLOG + OTHERS.replace("ROTATION", "2"))
+    terraform.apply()
+    assert terraform.state("sublet_token.ci")["secret"] != secret
+    terraform.apply("-destroy")
+    assert service.call(who, "GET", "/tokens").json()["tokens"][0]["revoked_at"] is not None
+    assert service.call(who, "GET", "/transfers").json()["transfers"][0]["state"] == "withdrawn"
+
+
+def test_wrong_values_are_named_where_they_are(terraform: Terraform) -> None:
+    terraform.write(BLOG.replace('"NS2.provider.example."', '"not a host"'))
+    sentences = terraform.refused("apply")
+    assert "on main.tf line 12, in resource" in sentences
+    assert "nameservers = [" in sentences
+    assert "(validation_failed, request " in sentences

@@ -1,0 +1,119 @@
+"""The clients on top of the Python client: what they use, what their pages print, and their packages."""
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import client_coverage
+import pytest
+import supply_chain
+
+from sublet_terraform.provider import SubletProvider
+from support.ansible import Ansible
+from support.running_service import RunningService
+from support.terraform import Terraform
+
+ROOT = Path(__file__).resolve().parents[2]
+THIN = ("terraform", "mcp")
+PERMISSIVE = {"Apache-2.0", "BSD-2-Clause", "BSD-3-Clause", "ISC", "MIT", "MIT-0", "PSF-2.0"}
+
+ELSEWHERE = {"httpx2-jsfetch", "pywin32"}
+"""Packages for browsers and for Windows alone, so they aren't installed."""
+
+
+def _readme(client: str) -> str:
+    return (ROOT / "clients" / client / "README.md").read_text(encoding="utf-8")
+
+
+def _blocks(client: str, language: str) -> list[str]:
+    """Return the blocks of a README in a language."""
+    return re.findall(rf"^```{language}\n(.*?)^```$", _readme(client), re.DOTALL | re.MULTILINE)
+
+
+def test_the_table_of_operations_is_that_of_the_sources() -> None:
+    """Run `make client` after a change of a client."""
+    assert client_coverage.DATA.read_text(encoding="utf-8") == client_coverage.data()
+    text = client_coverage.PAGE.read_text(encoding="utf-8")
+    assert text == client_coverage.page(text)
+    used = json.loads(client_coverage.data())
+    for operation in ("register", "delete", "update_nameservers", "restore", "set_auto_renew"):
+        assert all(used[operation].values()), operation
+
+
+@pytest.mark.parametrize("client", THIN)
+def test_locks_have_hashes_and_licences_that_let_everybody_use_them(client: str) -> None:
+    path = ROOT / "clients" / client / "requirements.lock"
+    assert "://" not in path.read_text(encoding="utf-8")
+    for each in supply_chain.read_lock(path):
+        assert each.hashes
+        if each.name not in ELSEWHERE:
+            assert set(re.split(r" (?:OR|AND) ", supply_chain.licence_of(each))) <= PERMISSIVE, each.name
+
+
+def test_the_readme_of_terraform_names_all_attributes() -> None:
+    provider = SubletProvider()
+    kinds = [*provider.get_resources(), *provider.get_data_sources()]
+    rows = re.findall(r"^\| `(sublet_\w+)` (\|.*)$", _readme("terraform"), re.MULTILINE)
+    assert [name for name, _ in rows] == [f"sublet_{each.get_name()}" for each in kinds]
+    for kind, (_, row) in zip(kinds, rows, strict=True):
+        assert re.findall(r"`(\w+)`", row) == [each.name for each in kind.get_schema().attributes]
+
+
+def test_the_quick_start_of_terraform_works(service: RunningService, tmp_path: Path) -> None:
+    service.add_domain("example.net")
+    who = service.add_user(credit_count=10)
+    settings, configuration = _blocks("terraform", "hcl")
+    terraform = Terraform(tmp_path, service.base_url, who.token)
+    found = re.search(r'"sublet/sublet" = "(.*)"', settings)
+    assert found is not None
+    (tmp_path / "terraform.rc").write_text(settings.replace(found[1], str(Path(sys.executable).parent)))
+    (tmp_path / "main.tf").write_text(configuration)
+    assert "2 added" in terraform.apply()
+    assert service.delegation("blog.example.net") == {"ns1.provider.example", "ns2.provider.example"}
+
+
+@pytest.mark.whole
+def test_the_quick_start_of_ansible_works(service: RunningService, tmp_path: Path) -> None:
+    service.add_domain("example.net")
+    who = service.add_user()
+    ansible = Ansible(tmp_path, service.base_url, who.token)
+    (play,) = _blocks("ansible", "yaml")
+    (tmp_path / "names.yml").write_text(play)
+    (tmp_path / "clients").symlink_to(ROOT / "clients")
+    (commands,) = _blocks("ansible", "sh")
+    for line in commands.splitlines():
+        if line.startswith("ansible"):
+            words = line.split()
+            done = ansible.run(words[0], *words[1:], ANSIBLE_COLLECTIONS_PATH=str(tmp_path / "installed"))
+            assert done.returncode == 0, done.stdout + done.stderr
+    assert service.delegation("blog.example.net") == {"ns1.provider.example", "ns2.provider.example"}
+
+
+@pytest.mark.whole
+def test_the_documentation_of_the_modules_is_whole(tmp_path: Path) -> None:
+    ansible = Ansible(tmp_path, "https://names.example.net/api/v1", "token")
+    modules = sorted(each.stem for each in (ROOT / "clients/ansible/plugins/modules").glob("*.py"))
+    done = ansible.run("ansible-doc", "--json", *(f"sublet.registry.{each}" for each in modules))
+    shown = json.loads(done.stdout)
+    for module in modules:
+        options = shown[f"sublet.registry.{module}"]["doc"]["options"]
+        source = (ROOT / f"clients/ansible/plugins/modules/{module}.py").read_text(encoding="utf-8")
+        taken = set(re.findall(r'^        "(\w+)": \{"type"', source, re.MULTILINE))
+        taken |= set(re.findall(r'registry\.run\(\{"(\w+)"', source))
+        assert set(options) == taken | {"url", "token"}, module
+
+
+@pytest.mark.parametrize("client", THIN)
+def test_the_wheel_has_its_types(client: str, tmp_path: Path) -> None:
+    words = [
+        sys.executable,
+        "-m",
+        "flit_core.wheel",
+        "--outdir",
+        str(tmp_path),
+        str(ROOT / "clients" / client),
+    ]
+    subprocess.run(words, check=True, capture_output=True)
+    assert list(tmp_path.glob(f"sublet_{client}-*.whl"))

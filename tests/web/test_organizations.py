@@ -1,0 +1,61 @@
+"""Organizations at the console."""
+
+import re
+
+import pytest
+from sqlalchemy import select
+
+from sublet.mail.store import mails
+from support.console_client import console
+from support.running_service import RunningService
+
+ADA, BEN = "ada@example.org", "ben@example.org"
+
+
+def newest_link(service: RunningService, email: str) -> str:
+    query = select(mails.c.text).where(mails.c.recipient == email).order_by(mails.c.id.desc()).limit(1)
+    text = service.read(lambda tx: str(tx.connection.execute(query).scalar_one()))
+    return str(re.findall(r"(/signup/confirm\?token=\S+)", text)[0])
+
+
+@pytest.mark.operations(
+    *("list_organizations", "create_organization", "get_organization", "change_organization"),
+    *("list_members", "change_member", "remove_member"),
+    *("list_invitations", "invite_member", "revoke_invitation", "accept_invitation"),
+)
+def test_an_organization_from_its_beginning_to_the_last_owner(service: RunningService) -> None:
+    service.environment["SUBLET_PUBLIC_URL"] = "https://names.example.net"
+    ada_id = service.add_user(ADA).id
+    ben_id = service.add_user(BEN).id
+    ada, ben = console(service, ADA), console(service, BEN)
+    mine = ada.get("/organizations")
+    assert ("(your own)" in mine.text, ada.submit(mine, "/organizations", name=" ").status) == (True, 422)
+    page = ada.submit(mine, "/organizations", name="Ada & Co <b>")
+    assert ("The organization is created." in page.text, "<b>" in page.response.text) == (True, False)
+    root = page.path.removesuffix("/members")
+    assert f'href="{root}/names"' in ada.get("/names").response.text, "the switcher"
+    assert "The organization is renamed." in ada.submit(page, f"{root}/rename", name="Ada & Co").text
+    wrong = ada.submit(page, f"{root}/invitations", email="nowhere")
+    assert (wrong.status, 'id="email-error"' in wrong.response.text) == (422, True)
+
+    page = ada.submit(wrong, f"{root}/invitations", email="carl@example.org", role="viewer")
+    (revoking,) = [each.action for each in page.forms if each.action.endswith("/revoke")]
+    assert "The invitation is void." in ada.submit(page, revoking).text
+    page = ada.submit(ada.get(page.path), f"{root}/invitations", email=BEN, role="viewer")
+    assert "The invitation is on its way." in page.text
+    assert ben.get(f"{root}/members").status == 404
+    link = newest_link(service, BEN)
+    assert "You are in Ada & Co" in ben.submit(ben.get(link), "/signup/confirm").text
+    seen = ben.get(f"{root}/members")
+    assert (ADA in seen.text, f"{root}/rename" in seen.response.text) == (True, False)
+    stolen = ben.post(f"{root}/rename", seen.form("/signout").fields | {"name": "Ben's"})
+    assert (stolen.status, "Ben's" in ben.get("/organizations").text) == (403, False)
+
+    page = ada.get(page.path)
+    raised = ada.submit(page, f"{root}/members/{ben_id}/role", role="owner")
+    assert "The role is changed." in raised.text
+    left = ada.submit(raised, f"{root}/members/{ada_id}/remove")
+    assert (left.path, "You have left the organization." in left.text) == ("/organizations", True)
+    last = ben.get(f"{root}/members")
+    kept = ben.submit(last, f"{root}/members/{ben_id}/remove")
+    assert (kept.status, "owner" in kept.text) == (409, True)

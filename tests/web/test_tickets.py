@@ -1,0 +1,74 @@
+"""Tickets and credits at the console."""
+
+import pytest
+
+from support.console_client import console
+from support.running_service import RunningService
+
+HOSTILE = "<script>alert(1)</script>\n\"'><img src=x onerror=alert(1)> {{ 7*7 }}"
+
+
+@pytest.mark.operations("list_tickets", "open_ticket", "get_ticket", "reply")
+def test_a_ticket_from_the_question_to_its_end(service: RunningService) -> None:
+    service.add_domain()
+    ada = service.add_user()
+    service.register(ada, "a.example.test")
+    browser = console(service, ada.email)
+    assert "You have no tickets" in browser.get("/tickets").text
+    form = browser.get("/tickets/new?fqdn=a.example.test")
+    empty = browser.submit(form, "/tickets/new", subject="", message="")
+    assert (
+        empty.status,
+        'id="subject-error"' in empty.response.text,
+        'id="message-error"' in empty.response.text,
+    ) == (
+        422,
+        True,
+        True,
+    )
+    foreign = browser.submit(form, "/tickets/new", subject="Help", message="x", fqdn="b.example.test")
+    assert (foreign.status, 'id="fqdn-error"' in foreign.response.text) == (422, True)
+    ticket = browser.submit(
+        foreign, "/tickets/new", subject=HOSTILE.partition("\n")[2], message=HOSTILE, fqdn="a.example.test"
+    )
+    path = ticket.path
+    assert (path.startswith("/tickets/T-"), "is open. The answer" in ticket.text) == (True, True)
+    assert ("<script>alert" in ticket.response.text, "<img src=x" in ticket.response.text) == (False, False)
+    assert "alert(1)" in browser.get("/tickets?status=open&type=support").text
+    assert "No ticket matches" in browser.get("/tickets?status=closed").text
+    assert browser.get("/tickets?status=wrong").status == 400
+
+    service.operator("ticket", "reply", path.removeprefix("/tickets/"), "--message", HOSTILE)
+    answered = browser.get(path)
+    assert ("staff" in answered.text, "<img src=x" in answered.response.text) == (True, False)
+    nothing = browser.submit(answered, path, message="  ")
+    assert (nothing.status, 'id="message-error"' in nothing.response.text) == (422, True)
+    replied = browser.submit(nothing, path, message="Thank you")
+    assert ("Your reply is sent." in replied.text, "Thank you" in replied.text) == (True, True)
+    service.operator("ticket", "close", path.removeprefix("/tickets/"))
+    closed = browser.submit(replied, path, message="One more")
+    assert (closed.status, "This ticket is closed" in closed.text, "One more" in closed.text) == (
+        409,
+        True,
+        False,
+    )
+    assert console(service, service.add_user("ben@example.org").email).get(path).status == 404
+
+
+@pytest.mark.operations("credits", "payments", "free_subdomains")
+def test_credits_with_packages_and_history(service: RunningService) -> None:
+    service.add_domain()
+    service.operator("package", "add", "Small", "--credits", "100", "--price", "9.90", "--currency", "EUR")
+    ada = service.add_user(credit_count=1200, free_quota="3")
+    service.register(ada, "a.example.test")
+    for number in range(51):
+        service.operator("credits", "grant", ada.email, "1", "--reason", f"gift {number}")
+    service.register(ada, "b.example.test", registration_mode="plus", confirm=True)
+    browser = console(service, ada.email)
+    page = browser.get("/credits")
+    for expected in ("1,241 credits", "1 of 3", "9.90 EUR", "\N{MINUS SIGN}10", "b.example.test", "gift 50"):
+        assert expected in page.text, expected
+    assert "gift 0" not in page.text
+    older = page.response.text.partition('<a class="button quiet" href="')[2].partition('"')[0]
+    assert "+1,200" in browser.get(f"/credits{older.replace('&amp;', '&')}").text
+    assert browser.get("/credits?cursor=wrong").status == 400

@@ -1,0 +1,85 @@
+"""Tokens at the console."""
+
+from typing import Any
+
+import pytest
+
+from support.console_client import console
+from support.running_service import RunningService
+
+
+@pytest.mark.operations(
+    "list_tokens", "create_token", "get_token", "change_token", "rotate_token", "revoke_token"
+)
+def test_a_token_from_its_creation_to_its_end(service: RunningService) -> None:
+    ada = service.add_user()
+    browser = console(service, ada.email)
+    form = browser.get("/tokens/new")
+    wrong = browser.submit(form, "/tokens/new", name="laptop", networks="here", daily_credits="many")
+    assert (wrong.status, "here" in wrong.text) == (400, True)
+    wrong = browser.submit(form, "/tokens/new", name="laptop", networks="here")
+    assert (wrong.status, "`here` is not a network" in wrong.text) == (422, True)
+    assert (
+        wrong.form("/tokens/new").fields["networks"].strip(),
+        'id="networks-error"' in wrong.response.text,
+    ) == ("here", True)
+    fields: dict[str, Any] = wrong.form("/tokens/new").fields | {
+        "networks": "127.0.0.0/8\n\n",
+        "names": "a.example.test\n*.b.test",
+    }
+    fields |= {
+        "scopes": ["account:read", "subdomains:read"],
+        "expires_at": "2031-02-03",
+        "daily_credits": "5",
+    }
+    created = browser.post("/tokens/new", fields)
+    (secret,) = [word for word in created.text.split() if len(word) > 30]
+    stored = service.call(secret, "GET", "/me").json()["token"]
+    assert (stored["name"], stored["scopes"], stored["expires_at"]) == (
+        "laptop",
+        ["account:read", "subdomains:read"],
+        "2031-02-03T23:59:59Z",
+    )
+    again = browser.post("/tokens/new", fields)
+    assert (again.status, secret in again.response.text, "was shown once" in again.text) == (200, False, True)
+    (token,) = [each for each in service.list_all(ada, "/tokens", "tokens") if each["name"] == "laptop"]
+    restrictions = {name: token[name] for name in ("names", "networks", "daily_credits")}
+    assert restrictions == {
+        "names": ["a.example.test", "*.b.test"],
+        "networks": ["127.0.0.0/8"],
+        "daily_credits": 5,
+    }
+
+    path = f"/tokens/{token['id']}"
+    assert "laptop" in browser.get("/tokens").text
+    page = browser.get(path)
+    fields = page.form(path).fields | {"name": "<b>desk</b>", "names": "", "scopes": token["scopes"]}
+    changed = browser.post(path, fields)
+    assert (changed.path, "The token is changed." in changed.text, "<b>desk" in changed.response.text) == (
+        path,
+        True,
+        False,
+    )
+    now = service.call(ada, "GET", path).json()["token"]
+    assert (now["name"], now["names"], now["expires_at"]) == ("<b>desk</b>", None, token["expires_at"])
+    fields = {name: value for name, value in changed.form(path).fields.items() if name != "scopes"}
+    no_scope = browser.post(path, fields)
+    assert (no_scope.status, "A token needs a scope" in no_scope.text) == (422, True)
+
+    rotated = browser.submit(changed, f"{path}/rotate", overlap_seconds="0")
+    (fresh,) = [word for word in rotated.text.split() if len(word) > 30]
+    assert [service.call(each, "GET", "/me").status_code for each in (secret, fresh)] == [401, 200]
+    revoked = browser.submit(browser.get(path), f"{path}/revoke")
+    assert (revoked.path, "is revoked" in revoked.text) == ("/tokens", True)
+    assert service.call(fresh, "GET", "/me").status_code == 401
+    assert browser.get("/tokens/9999").status == 404
+
+
+def test_a_token_that_spends_needs_a_recent_sign_in(service: RunningService) -> None:
+    service.add_user()
+    browser = console(service, "ada@example.org")
+    form = browser.get("/tokens/new")
+    service.clock.advance(minutes=11)
+    refused = browser.submit(form, "/tokens/new", name="spender", scopes="credits:spend")
+    assert (refused.status, "/signin?again=yes&amp;next=/tokens/new" in refused.response.text) == (403, True)
+    assert browser.get("/signin?again=yes&next=/tokens/new").form("/signin").fields["next"] == "/tokens/new"

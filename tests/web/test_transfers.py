@@ -1,0 +1,48 @@
+"""Transfers and the activity at the console."""
+
+import pytest
+
+from support.console_client import console
+from support.running_service import RunningService
+
+ADA, BEN = "ada@example.org", "ben@example.org"
+
+
+@pytest.mark.operations("list_transfers", "accept", "decline", "withdraw", "activity")
+def test_offers_are_withdrawn_declined_and_accepted(service: RunningService) -> None:
+    service.add_domain()
+    user = service.add_user(ADA)
+    service.add_user(BEN)
+    names = [service.register(user, f"{each}.example.test")["subdomain"]["fqdn"] for each in "abc"]
+    ids = [
+        service.call(user, "POST", f"/subdomains/{each}/transfer", {"to": BEN}).json()["transfer"]["id"]
+        for each in names
+    ]
+    ada, ben = console(service, ADA), console(service, BEN)
+    sent = ada.get("/transfers")
+    assert (
+        "The offer of a.example.test is withdrawn." in ada.submit(sent, f"/transfers/{ids[0]}/withdraw").text
+    )
+    received = ben.get("/transfers?direction=received&state=pending")
+    assert ("a.example.test" in received.text, "b.example.test" in received.text) == (False, True)
+    declined = ben.submit(received, f"/transfers/{ids[1]}/decline")
+    assert "b.example.test stays with its holder." in declined.text
+    service.clock.advance(minutes=11)
+    old = ben.submit(received, f"/transfers/{ids[2]}/accept")
+    assert (old.status, "Sign in again" in old.text) == (403, True)
+    service.clock.advance(minutes=-11)
+    assert "c.example.test is yours now." in ben.submit(old, f"/transfers/{ids[2]}/accept").text
+    over = ada.post(f"/transfers/{ids[1]}/withdraw", sent.form(f"/transfers/{ids[1]}/withdraw").fields)
+    assert (over.status, "Nothing is changed" in over.text) == (409, True)
+    assert ben.get("/transfers?state=wrong").status == 400
+    assert "No transfer matches" in ben.get("/transfers?state=expired").text
+
+    page = ada.get("/activity?action=subdomain.register")
+    assert (page.text.count("subdomain.register"), "3 changes" in page.text or "changes" in page.text) == (
+        3,
+        True,
+    )
+    today = f"{service.clock():%Y-%m-%d}"
+    assert "c.example.test" in ada.get(f"/activity?since={today}&until={today}").text
+    assert "Nothing matches" in ada.get("/activity?until=2001-01-01").text
+    assert ada.get("/activity?since=yesterday").status == 400
