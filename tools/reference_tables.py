@@ -157,8 +157,7 @@ def render_operations(page: str) -> str:
     rows = []
     for endpoint in (*ENDPOINTS, *OPEN_ENDPOINTS):
         pages = [each.path for each in CONSOLE_PAGES if endpoint.name in each.operations]
-        # Of many pages the last one is about the operation; the others only show what it answers.
-        shown = f"`{pages[-1]}`" if pages else ""
+        shown = f"`{pages[0]}`" if pages else ""
         test = tests.get(endpoint.name, [""])[0].partition(".")
         rows.append(
             f"| `{endpoint.method} {endpoint.path}` | {shown} | {f'`tests/web/{test[0]}.py`, `{test[2]}`' if test[2] else ''} |"

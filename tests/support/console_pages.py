@@ -26,6 +26,7 @@ PAGES = (
     ShownPage("names", "/names"),
     ShownPage("no-names", "/names?q=nothing"),
     ShownPage("register", f"/register?fqdn=shop.{DOMAIN}"),
+    ShownPage("register-many", "/register/many"),
     ShownPage("name", f"/names/blog.{DOMAIN}"),
     ShownPage("name-in-trash", f"/names/old.{DOMAIN}"),
     ShownPage("delegation", f"/names/blog.{DOMAIN}/delegation"),

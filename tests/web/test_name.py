@@ -97,3 +97,10 @@ def test_a_form_of_an_old_page_undoes_no_later_change(
     refused = browser.submit(changed, f"{PATH}/nameservers", confirm="yes")
     assert (refused.status, "This has changed" in refused.text) == (412, True)
     assert service.delegation(FQDN) == {"ns3.provider.example"}
+
+
+def test_hidden_fields_that_were_tampered_with_are_refused(browser: ConsoleClient) -> None:
+    form = browser.get(f"{PATH}/nameservers").form(f"{PATH}/nameservers").fields | {"confirm": "yes"}
+    assert browser.post(f"{PATH}/nameservers", form | {"etag": "€"}).status == 412
+    done = browser.post(f"{PATH}/nameservers", form | {"idempotency_key": "ключ " * 100})
+    assert (done.status, done.path) == (200, PATH)

@@ -1,7 +1,7 @@
 """How pages show values: dates, states, prices."""
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
 from urllib.parse import urlencode
 
@@ -149,7 +149,13 @@ def balance(count: int) -> str:
     return plural(count, "credit")
 
 
+def pairs(words: Iterable[str]) -> list[tuple[str, str]]:
+    """Return words as the options of a choice."""
+    return [(each, each) for each in words]
+
+
 FILTERS: dict[str, Callable[..., object]] = {
+    "pairs": pairs,
     "reason": reason,
     "state_sentence": state_sentence,
     "event": event,

@@ -1,5 +1,6 @@
 """The types of the console's pages: an entry of the page table, and one request for a page."""
 
+import hashlib
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
@@ -86,20 +87,22 @@ class PageCall:
         *,
         query: Mapping[str, Any] | None = None,
         if_match: str = "",
+        key: str = "",
         **parameters: str,
     ) -> Any:
         """Return the answer's Struct of an endpoint of the API, called with the members of its body. None and False aren't sent.
 
-        A change uses the form's key, so that a form that is sent twice acts once.
+        A change uses the form's key, so that a form that is sent twice acts once. A form that changes several things gives each a `key` too.
 
         Raises:
             Refusal: any of the endpoint.
         """
         assert name in self.page.operations, f"{self.page.path} doesn't list {name}"  # noqa: S101
         endpoint = self.shared.endpoints[name]
-        fields = {"if-match": if_match} if if_match else {}
-        if key := self.form.get(KEY_FIELD):
-            fields["idempotency-key"] = f"{key}-{name}"[:255]
+        # A header has ASCII alone; what a form has that isn't, matches nothing.
+        fields = {"if-match": if_match if if_match.isascii() else "-"} if if_match else {}
+        if form_key := self.form.get(KEY_FIELD):
+            fields["idempotency-key"] = hashlib.sha256(f"{form_key}\n{name}\n{key}".encode()).hexdigest()
         sent = Sent(
             fields=Headers(fields),
             client=self.client,

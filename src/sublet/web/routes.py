@@ -1,6 +1,6 @@
 """The page table. Each entry names the operations of the API that its handlers call; docs/console.md is made from it."""
 
-from sublet.web import name, names, register, sign_in, sign_up, start
+from sublet.web import name, names, register, register_many, sign_in, sign_up, start
 from sublet.web.account_routes import ACCOUNT_PAGES
 from sublet.web.page import Page
 
@@ -53,6 +53,13 @@ PAGES: tuple[Page, ...] = (
         register.send,
         operations=("platform_domains", "availability", "free_subdomains", "check_delegation", "register"),
     ),
+    Page(
+        "/register/many",
+        register_many.show,
+        register_many.send,
+        operations=("platform_domains", "availability", "register"),
+    ),
+    Page("/register/many/download", post=register_many.download),
     Page(_NAME, name.show, operations=_OVERVIEW),
     Page(f"{_NAME}/delegation", name.show_delegation, operations=("delegation",)),
     Page(

@@ -1,0 +1,113 @@
+"""Register many names at once: paste them, see what each costs, confirm once, download what became of them."""
+
+import asyncio
+import csv
+import io
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+
+from starlette.responses import Response
+
+from sublet.errors import Refusal
+from sublet.web.filters import reason
+from sublet.web.page import PageCall
+from sublet.web.start import DOMAINS_MAX, find_availability
+
+NAMES_MAX = 50
+AT_ONCE = 5
+"""Registrations under way at a time: each may wait for its publication."""
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A name with its price, None if it can't be registered; `words` say why, or what became of it."""
+
+    fqdn: str
+    price: int | None = None
+    words: str = ""
+
+
+async def show(call: PageCall) -> Response:
+    """Show the form."""
+    return await _page(call)
+
+
+async def send(call: PageCall) -> Response:
+    """Show what each name costs; once that is confirmed, register them."""
+    if call.form.is_on("confirm"):
+        rows = await _each(call, [line.split() for line in call.form.lines("order")[:NAMES_MAX]], _register)
+        return await _page(call, done=rows)
+    names = list(dict.fromkeys(line.lower() for line in call.form.lines("names")))
+    if len(names) > NAMES_MAX:
+        return await _page(call, problem=f"These are {len(names)} names. Send {NAMES_MAX} at most at once.")
+    domain = call.form.get("domain", "")
+    rows = await _each(call, [[each if "." in each else f"{each}.{domain}"] for each in names], _quote)
+    return await _page(call, rows=rows)
+
+
+async def download(call: PageCall) -> Response:
+    """Return the result as a file."""
+    written = io.StringIO()
+    writer = csv.writer(written)
+    writer.writerow(("name", "result"))
+    for line in call.form.lines("result"):
+        fqdn, _, words = line.partition(" ")
+        # A spreadsheet would take a cell with one of these for a formula.
+        writer.writerow((fqdn, "'" + words if words.startswith(("=", "+", "-", "@")) else words))
+    headers = {"content-disposition": 'attachment; filename="names.csv"'}
+    return Response(written.getvalue(), headers=headers, media_type="text/csv")
+
+
+async def _each(call: PageCall, orders: list[list[str]], do: Callable[..., Awaitable[Row]]) -> list[Row]:
+    places = asyncio.Semaphore(AT_ONCE)
+
+    async def one(order: list[str]) -> Row:
+        async with places:
+            return await do(call, *order)
+
+    return await asyncio.gather(*(one(each) for each in orders))
+
+
+async def _quote(call: PageCall, fqdn: str, *_: str) -> Row:
+    try:
+        found = await find_availability(call, fqdn)
+    except Refusal as refusal:
+        return Row(fqdn, words=refusal.message)
+    wanted = call.form.get("registration_mode")
+    offer = next((each for each in found.modes if each.mode == wanted or not wanted), None)
+    if offer is None:
+        return Row(found.fqdn, words=reason(found) if not found.modes else "Not on offer in this mode")
+    return Row(found.fqdn, offer.price_credits)
+
+
+async def _register(call: PageCall, fqdn: str, price: str = "0", *_: str) -> Row:
+    members = {
+        "fqdn": fqdn,
+        "registration_mode": call.form.text("registration_mode"),
+        "nameservers": call.form.lines("nameservers"),
+        "confirm": True,
+        "max_credits": int(price) if price.isascii() and price.isdigit() and len(price) < 10 else 0,
+    }
+    try:
+        done = await call.api("register", members, key=fqdn)
+    except Refusal as refusal:
+        return Row(fqdn, words=refusal.message)
+    return Row(fqdn, done.charged_credits, done.subdomain.status_label)
+
+
+async def _page(
+    call: PageCall, *, rows: list[Row] | None = None, done: list[Row] | None = None, problem: str = ""
+) -> Response:
+    domains = (await call.api("platform_domains", query={"limit": DOMAINS_MAX})).platform_domains
+    good = [each for each in rows or [] if each.price is not None]
+    return call.render(
+        "register_many",
+        status=422 if problem else 200,
+        domains=domains,
+        modes=list(dict.fromkeys(mode.mode for each in domains for mode in each.modes)),
+        rows=rows,
+        good=good,
+        total=sum(each.price or 0 for each in good),
+        done=done,
+        problem=problem,
+    )
