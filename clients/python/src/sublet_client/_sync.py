@@ -1339,7 +1339,8 @@ class SignUpMethods:
 
         Send `email` and `code`, or the `token` of the link. Creates the user, an organization of its own
         and a first token: it has all scopes but `credits:spend`, and is valid for 30 days. Its secret is
-        shown only here. Invitations are accepted here too.
+        shown only here. Invitations are accepted here too. A page of the service also gets the cookie of a
+        session.
 
         Args:
             code: Six digits.
@@ -1354,8 +1355,9 @@ class SignUpMethods:
         """Accept an invitation to an organization.
 
         The code is that of the link in the mail. It proves the address, so no token is needed. An address
-        without an account gets one, with a first token as a sign-up does, whose secret is shown only here;
-        `name` is that of the new user. Otherwise `token` and `secret` are null.
+        without an account gets one, with a first token as a sign-up does, whose secret is shown only here,
+        and with a page of the service a session; `name` is that of the new user. Otherwise `token` and
+        `secret` are null.
 
         Args:
             code: The code of the link in the mail.
