@@ -147,7 +147,14 @@ def operations_tested() -> dict[str, list[str]]:
             for mark in node.decorator_list:
                 if isinstance(mark, ast.Call) and ast.unparse(mark.func) == "pytest.mark.operations":
                     for each in mark.args:
-                        found.setdefault(ast.literal_eval(each), []).append(f"{path.stem}.{node.name}")
+                        # `*("one", "two")` breaks a long list into lines.
+                        names = (
+                            ast.literal_eval(each.value)
+                            if isinstance(each, ast.Starred)
+                            else [ast.literal_eval(each)]
+                        )
+                        for name in names:
+                            found.setdefault(name, []).append(f"{path.stem}.{node.name}")
     return found
 
 

@@ -10,16 +10,7 @@ from sublet.web.routes import PAGES
 
 NAMES = [each.name for each in (*ENDPOINTS, *OPEN_ENDPOINTS)]
 PICTURES_MAX_BYTES = 1_500_000
-PENDING = frozenset(
-    {
-        "accept", "activity", "add_passkey", "change_account", "change_member", "change_organization", "change_token",
-        "confirm_email", "create_organization", "create_token", "credits", "decline", "delete_me", "export",
-        "get_organization", "get_ticket", "get_token", "get_transfer", "invite_member", "list_invitations",
-        "list_members", "list_organizations", "list_passkeys", "list_sessions", "list_tickets", "list_tokens", "me",
-        "offer_passkey", "open_ticket", "payments", "remove_member", "remove_passkey", "reply", "revoke_invitation",
-        "revoke_token", "rotate_token", "set_reminders", "start_recovery", "stop_recovery",
-    }
-)  # fmt: skip
+PENDING = frozenset({"get_transfer"})
 """Operations whose pages are being built."""
 
 

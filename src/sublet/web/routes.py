@@ -72,10 +72,12 @@ PAGES: tuple[Page, ...] = (
     Page(f"{_NAME}/restore", name.show_restore, name.restore, operations=(*name.OPERATIONS, "restore")),
     Page(f"{_NAME}/delete", name.show_delete, name.delete, operations=(*name.OPERATIONS, "delete")),
     Page(f"{_NAME}/transfer", name.show_transfer, name.transfer, operations=(*name.OPERATIONS, "push")),
-    Page(f"{_NAME}/withdraw", post=name.withdraw, operations=(*_OVERVIEW, "withdraw")),
-    Page(f"{_NAME}/retry", post=name.retry, operations=(*_OVERVIEW, "retry")),
-    Page(f"{_NAME}/auto-renew", post=name.set_auto_renew, operations=(*_OVERVIEW, "set_auto_renew")),
-    Page(f"{_NAME}/automatic-ds", post=name.set_automatic_ds, operations=(*_OVERVIEW, "set_automatic_ds")),
-    Page(f"{_NAME}/health", post=name.check_health, operations=(*_OVERVIEW, "check_health")),
+    Page(f"{_NAME}/withdraw", name.show, name.withdraw, operations=(*_OVERVIEW, "withdraw")),
+    Page(f"{_NAME}/retry", name.show, name.retry, operations=(*_OVERVIEW, "retry")),
+    Page(f"{_NAME}/auto-renew", name.show, name.set_auto_renew, operations=(*_OVERVIEW, "set_auto_renew")),
+    Page(
+        f"{_NAME}/automatic-ds", name.show, name.set_automatic_ds, operations=(*_OVERVIEW, "set_automatic_ds")
+    ),
+    Page(f"{_NAME}/health", name.show, name.check_health, operations=(*_OVERVIEW, "check_health")),
     *ACCOUNT_PAGES,
 )
