@@ -15,7 +15,8 @@ from sublet.health import store
 from sublet.health.checker import Checker, Looked
 from sublet.health.claims import forget_addresses
 from sublet.health.looks import list_all_names, list_changed_names, put_off, record_look, take_due
-from sublet.health.model import DueLook, Question
+from sublet.health.model import BROKEN, DueLook, Question
+from sublet.health.undelegate import undelegate
 from sublet.processes.leased import take, under
 from sublet.processes.leases import WATCH_FOR
 from sublet.processes.model import Lease, LeaseLost
@@ -125,7 +126,14 @@ class HealthKeeper:
                 await self._db.write(put_off, due.subdomain_id, looked.busy_until)
                 return
             self.looks[looked.report.state] += 1
-            await self._db.write(record_look, due.subdomain_id, due.generation, looked.report)
+            health = await self._db.write(record_look, due.subdomain_id, due.generation, looked.report)
+            if (
+                looked.report.state == BROKEN
+                and health is not None
+                and health.warned_at is not None
+                and await self._db.write(undelegate, due.subdomain_id, due.generation)
+            ):
+                return
             for follower, questions in asking:
                 if questions:
                     await follower.follow(due, looked)

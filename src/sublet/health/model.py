@@ -147,7 +147,7 @@ class Health:
 
     `generation` is the one that was looked at last. `next_state` is a state that one look saw, since `next_since`, and that a second one has
     to confirm. `failures` counts the last looks in a row that didn't find it working. `mailed_at` is set while its user knows by mail
-    that it is broken. `due_at` is the time of the next look.
+    that it is broken, and `warned_at` since its user was told that it leaves the DNS. `due_at` is the time of the next look.
     """
 
     subdomain_id: int
@@ -161,6 +161,7 @@ class Health:
     failures: int
     mailed_at: datetime | None
     due_at: datetime
+    warned_at: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -47,6 +47,7 @@ delegation_health = Table(
     Column("failures", Integer, nullable=False),
     Column("mailed_at", Instant),
     Column("due_at", Instant, nullable=False),
+    Column("warned_at", Instant),
     Index("ix_delegation_health_due_at", "due_at"),
     Index("ix_delegation_health_state", "state", "subdomain_id"),
 )
