@@ -111,6 +111,8 @@ def _check_attacks(service: RunningService, who: Registrant, child: KnotChild) -
         assert _check(service) == ("refused", code)
         assert _show(service, who)["refusal"]["code"] == code
         assert _nameservers(service, who) == HOSTS
+        health = service.call(who, "GET", f"/subdomains/{CHILD}/health").json()["health"]
+        assert "csync_refused" in {each["code"] for each in health["findings"]}
     if "replayed" in SHARE:
         _check_change_by_hand(service, who, child)
 

@@ -1,6 +1,7 @@
 """The worker's part that follows what children ask for: after each look of the health keeper."""
 
 import asyncio
+from collections import Counter
 from collections.abc import Sequence
 
 from sublet.automatic_ds.child import asks_for_ds, decide_together, questions_about
@@ -16,9 +17,12 @@ from sublet.health.model import DueLook, Question, Target
 
 
 class ChildFollower:
-    """Follows children."""
+    """Follows children. `decisions` counts those that were followed."""
+
+    name = "ds"
 
     def __init__(self, db: Database, health_resolver: str = "") -> None:
+        self.decisions: Counter[str] = Counter()
         self._db = db
         self._signalling = (
             Signalling(Asker(), *parse_listen("health_resolver", health_resolver))
@@ -45,7 +49,10 @@ class ChildFollower:
         decision = await asyncio.to_thread(
             decide_together, due.target, looked.seen, proof, rules, self._db.now()
         )
-        return await self._db.write(follow_child, due.subdomain_id, due.generation, decision, rules)
+        done = await self._db.write(follow_child, due.subdomain_id, due.generation, decision, rules)
+        if done is not None:
+            self.decisions[type(done).__name__.lower()] += 1
+        return done
 
     async def check(self, checker: Checker, identifier: str) -> tuple[str, Decision]:
         """Look at one name now, follow it, and return its name with the decision (`sublet subdomain check-ds`).

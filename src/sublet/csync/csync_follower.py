@@ -1,6 +1,7 @@
 """The worker's part that follows CSYNC records: after a look of the health keeper that found a difference."""
 
 import asyncio
+from collections import Counter
 from collections.abc import Sequence
 
 from sublet.csync.decide import decide_together, has_csync, is_different, questions_about
@@ -13,9 +14,12 @@ from sublet.health.model import DueLook, Question, Target
 
 
 class CsyncFollower:
-    """Follows CSYNC records."""
+    """Follows CSYNC records. `decisions` counts those that were followed."""
+
+    name = "csync"
 
     def __init__(self, db: Database, checker: Checker) -> None:
+        self.decisions: Counter[str] = Counter()
         self._db = db
         self._checker = checker
 
@@ -38,7 +42,10 @@ class CsyncFollower:
             decision = await self._decide(due, looked, rules)
         if decision is None:
             return None
-        return await self._db.write(follow_csync, due.subdomain_id, due.generation, decision, rules)
+        done = await self._db.write(follow_csync, due.subdomain_id, due.generation, decision, rules)
+        if done is not None:
+            self.decisions[type(done).__name__.lower()] += 1
+        return done
 
     async def check(self, identifier: str) -> tuple[str, Decision]:
         """Look at one name now, follow it, and return its name with the decision (`sublet subdomain check-csync`).

@@ -33,7 +33,10 @@ log = structlog.get_logger()
 
 
 class Follower(Protocol):
-    """Acts on what a look saw, beyond the health of the name."""
+    """Acts on what a look saw, beyond the health of the name. The metrics show its `decisions` by their kind, under its `name`."""
+
+    name: str
+    decisions: Counter[str]
 
     async def questions(self, due: DueLook) -> Sequence[Question]:
         """Return what the look also has to ask."""
@@ -49,7 +52,7 @@ class HealthKeeper:
         self, db: Database, checker: Checker | None, *, holder: str = "", followers: Sequence[Follower] = ()
     ) -> None:
         self._db = db
-        self._followers = followers
+        self.followers = followers
         self._checker = checker
         self._holder = holder or str(uuid.uuid4())
         self._running: set[asyncio.Task[None]] = set()
@@ -118,7 +121,7 @@ class HealthKeeper:
     async def _look(self, due: DueLook) -> None:
         assert self._checker is not None  # noqa: S101 - `run` starts none without
         try:
-            asking = [(each, await each.questions(due)) for each in self._followers]
+            asking = [(each, await each.questions(due)) for each in self.followers]
             extra = [question for _, questions in asking for question in questions]
             looked = await self._checker.look(due.target, extra=extra)
             if looked.busy_until is not None:

@@ -41,10 +41,13 @@ def undelegation_mail(
     fqdn: str, user_name: str, health: Health, nameservers: Sequence[str]
 ) -> tuple[str, str]:
     """Return subject and text of the mail about a name that left the DNS because it was broken. It has no line about reminders: all get it."""
+    happened = (
+        f"Resolvers haven't found your name {fqdn} since {moment(health.since)}. So its nameservers ({', '.join(nameservers)}), glue and DS "
+        "records were removed, and it left the DNS. You still hold the name."
+    )
     paragraphs = [
         f"Hello {user_name},",
-        f"Resolvers haven't found your name {fqdn} since {moment(health.since)}. So its nameservers ({', '.join(nameservers)}), glue and DS "
-        "records were removed, and it left the DNS. You still hold the name.",
+        happened,
         f"To put it back, set nameservers that work: PUT /subdomains/{fqdn}/nameservers.",
     ]
     return f"{fqdn} left the DNS", "\n\n".join(paragraphs) + "\n"

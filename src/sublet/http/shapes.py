@@ -13,6 +13,7 @@ from sublet.credits.coupons import COUPON_ACTIONS
 from sublet.credits.ledger import KINDS
 from sublet.csync.model import REFUSALS as CSYNC_REFUSALS
 from sublet.health.findings import CODES as FINDING_CODES
+from sublet.health.findings import REFUSED_CODES
 from sublet.health.model import STATES as HEALTH_STATES
 from sublet.health.model import Level
 from sublet.platform_domains.model import ADMIN, AUTOMATIC_DS, MODES
@@ -684,7 +685,7 @@ class AvailabilityAnswer(Success, kw_only=True, frozen=True):
 class FindingShape(Shape, kw_only=True, frozen=True):
     """A fault of a delegation: with an error resolvers fail, with a warning some fail, or all soon; a notice is advice."""
 
-    code: Annotated[str, _one_of(tuple(FINDING_CODES))]
+    code: Annotated[str, _one_of((*FINDING_CODES, *REFUSED_CODES))]
     level: Annotated[str, _one_of(tuple(each.value for each in Level))]
     subject: str
     message: str
