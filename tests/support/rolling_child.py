@@ -142,7 +142,8 @@ class BindChild(Child):
             "dnssec-policy fast { keys { ksk lifetime unlimited algorithm 13; zsk lifetime unlimited algorithm 13; };",
             "  dnskey-ttl 1; publish-safety PT1S; retire-safety PT1S; zone-propagation-delay PT1S; max-zone-ttl PT1S;",
             "  parent-ds-ttl PT1S; parent-propagation-delay PT1S; signatures-validity P10D; signatures-refresh P5D; };",
-            f'zone "{self.zone}" {{ type primary; file "zone"; inline-signing yes; dnssec-policy fast;',
+            f'zone "{self.zone}" {{ type primary; file "zone"; inline-signing yes;',
+            f"  dnssec-policy {self.policy.get('dnssec-policy', 'fast')};",
             f"  parental-agents {{ {host} port {port}; }}; }};",
         ]
         (self.folder / "conf").write_text("\n".join(lines) + "\n", encoding="utf-8")
@@ -158,6 +159,12 @@ class BindChild(Child):
         """Begin to roll the key-signing key."""
         (tag,) = self.key_tags("ksk")
         self.control("dnssec", "-rollover", "-key", str(tag), self.zone)
+
+    def ask_to_delete(self) -> None:
+        """Publish CDS and CDNSKEY records that ask to delete the DS records, with the policy `insecure`."""
+        self.policy["dnssec-policy"] = "insecure"
+        self.configure()
+        self.control("reconfig")
 
     def look(self) -> None:
         """Have BIND look after its keys now; it does so every hour, and asks the parental agents then."""
@@ -201,6 +208,11 @@ class PowerDnsChild(Child):
     def control(self, *words: str) -> str:
         """Run pdnsutil."""
         return run_tool(["pdnsutil", f"--config-dir={self.folder}", *words], None, self.folder)
+
+    def ask_to_delete(self) -> None:
+        """Publish CDS and CDNSKEY records that ask to delete the DS records."""
+        self.control("set-publish-cds", self.zone, "0")
+        self.control("set-publish-cdnskey", self.zone, "delete")
 
     def key_ids(self) -> list[str]:
         """Return PowerDNS's ids of the key-signing keys, the oldest first."""
