@@ -142,8 +142,7 @@ class BindChild(Child):
             "dnssec-policy fast { keys { ksk lifetime unlimited algorithm 13; zsk lifetime unlimited algorithm 13; };",
             "  dnskey-ttl 1; publish-safety PT1S; retire-safety PT1S; zone-propagation-delay PT1S; max-zone-ttl PT1S;",
             "  parent-ds-ttl PT1S; parent-propagation-delay PT1S; signatures-validity P10D; signatures-refresh P5D; };",
-            f'zone "{self.zone}" {{ type primary; file "zone"; inline-signing yes;',
-            f"  dnssec-policy {self.policy.get('dnssec-policy', 'fast')};",
+            f'zone "{self.zone}" {{ type primary; file "zone"; inline-signing yes; dnssec-policy fast;',
             f"  parental-agents {{ {host} port {port}; }}; }};",
         ]
         (self.folder / "conf").write_text("\n".join(lines) + "\n", encoding="utf-8")
@@ -162,8 +161,9 @@ class BindChild(Child):
 
     def ask_to_delete(self) -> None:
         """Publish CDS and CDNSKEY records that ask to delete the DS records, with the policy `insecure`."""
-        self.policy["dnssec-policy"] = "insecure"
-        self.configure()
+        conf = self.folder / "conf"
+        text = conf.read_text(encoding="utf-8")
+        conf.write_text(text.replace("dnssec-policy fast;", "dnssec-policy insecure;"), encoding="utf-8")
         self.control("reconfig")
 
     def look(self) -> None:
