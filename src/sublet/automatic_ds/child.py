@@ -74,7 +74,7 @@ def published_by(name: dns.name.Name, server: Server) -> Published | None:
         "SOA": server.soa_tcp,
         **{rdtype: server.extra.get((text_of(name), rdtype)) for rdtype in TYPES},
     }
-    messages = {rdtype: _message(reply) for rdtype, reply in replies.items()}
+    messages = {rdtype: usable(reply) for rdtype, reply in replies.items()}
     found = Published()
     for rdtype, message in messages.items():
         if message is None:
@@ -93,7 +93,7 @@ def published_by(name: dns.name.Name, server: Server) -> Published | None:
     return found
 
 
-def _message(reply: Reply | None) -> dns.message.Message | None:
+def usable(reply: Reply | None) -> dns.message.Message | None:
     """Return an authoritative answer, also one without records; else None."""
     if reply is None or reply.message is None:
         return None

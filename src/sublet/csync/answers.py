@@ -5,19 +5,16 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 import dns.dnssec
-import dns.flags
 import dns.message
 import dns.name
-import dns.rcode
 import dns.rdatatype
-import dns.rdtypes.util
 import dns.rrset
 from dns.rdtypes.ANY.DNSKEY import DNSKEY
 from dns.rdtypes.ANY.RRSIG import RRSIG
 
 from sublet.dns.types import DsRecord
 from sublet.health.chain import matching_keys, valid_signatures
-from sublet.health.model import Question, Reply, name_of, text_of
+from sublet.health.model import Question, name_of, text_of
 
 ITERATIONS_MAX = 50
 """The most iterations of NSEC3 that are computed (RFC 9276 asks for none)."""
@@ -37,15 +34,6 @@ class NotAuthentic(Exception):  # noqa: N818 - a verdict, not an error
     def __init__(self, question: Question) -> None:
         super().__init__(question)
         self.question = question
-
-
-def usable(reply: Reply | None) -> dns.message.Message | None:
-    """Return an authoritative answer, also one without records; else None."""
-    if reply is None or reply.message is None:
-        return None
-    message = reply.message
-    is_usable = message.rcode() == dns.rcode.NOERROR and message.flags & dns.flags.AA
-    return message if is_usable and not message.flags & dns.flags.TC else None
 
 
 def zone_keys(

@@ -10,7 +10,8 @@ import dns.rdatatype
 import dns.serial
 from dns.rdtypes.ANY.CSYNC import CSYNC
 
-from sublet.csync.answers import NotAuthentic, Signed, signed_answers, types_in, usable, zone_keys
+from sublet.automatic_ds.child import usable
+from sublet.csync.answers import NotAuthentic, Signed, signed_answers, types_in, zone_keys
 from sublet.csync.model import Change, Decision, Keep, Refuse, Rules
 from sublet.dns.names import is_at_or_below
 from sublet.dns.types import Delegation, GlueInput
