@@ -79,9 +79,9 @@ def test_two_people_share_a_name(browser: Browser, service: RunningService, way:
         opened.fill("Name", f"shared-{mark}")
         opened.page.get_by_label("Name").first.press("Enter")
         opened.press(f"Register {fqdn}")
-        assert f"{fqdn} is yours." in opened.text or fqdn in opened.text
+        assert f"{fqdn} is yours." in opened.text
         opened.open("/names")
-        assert fqdn not in opened.text
+        assert fqdn not in opened.text, "it is the organization's"
     with tab(browser, service, secret=ben, **way) as opened:
         opened.open(link_to(service, f"ben-{mark}@example.org"))
         opened.press("Confirm")
@@ -134,8 +134,9 @@ def test_a_passkey_is_added_and_removed(browser: Browser, service: RunningServic
         assert "A recovery is under way" in opened.text
         opened.press("Stop the recovery")
         assert "The recovery is stopped." in opened.text
+        service.clock.advance(minutes=11)
         opened.press("Remove phone")
-        assert "This needs a sign-in with a passkey" in opened.text, "the session is of a mail"
+        assert "This needs a sign-in" in opened.text
         opened.press("Sign in again")
         opened.press("Sign in with a passkey")
         opened.open("/passkeys")

@@ -77,6 +77,13 @@ ACCOUNT_PAGES: tuple[Page, ...] = (
         "list_organizations",
         "create_organization",
     ),
+    _personal(
+        "/organizations/{id:int}/leave",
+        organizations.show_list,
+        organizations.leave,
+        "list_organizations",
+        "remove_member",
+    ),
     _shared("/members", None),
     _shared("/rename", organizations.rename, "change_organization"),
     _shared("/invitations", organizations.invite, "invite_member"),
