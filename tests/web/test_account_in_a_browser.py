@@ -154,3 +154,45 @@ def test_a_token_and_its_secret_are_copied(browser: Browser, service: RunningSer
         opened.page.get_by_role("button", name="Copy").click()
         copied = opened.page.evaluate("navigator.clipboard.readText()")
     assert service.call(copied, "GET", "/me").json()["token"]["name"] == "laptop"
+
+
+HOSTILE = (
+    "<script>window.hit=1</script><img src=x onerror=window.hit=1>",
+    "\"'><svg onload=window.hit=1>{{7*7}}{% raw %}",
+    "javascript:window.hit=1//</textarea></title><iframe srcdoc='<script>top.hit=1</script>'>",
+)
+PAGES = (
+    *("/account", "/organizations", "/names", "/credits", "/transfers", "/tokens", "/sessions"),
+    *("/activity", "/tickets"),
+)
+
+
+def test_hostile_text_is_text(browser: Browser, service: RunningService) -> None:
+    """What users and the operator type is shown as they typed it on every page that shows it; nothing of it runs."""
+
+    def fill() -> str:
+        ada = service.add_user("hostile@example.org", credit_count=1)
+        service.operator("package", "add", HOSTILE[0], "--credits", "1", "--price", "1", "--currency", "EUR")
+        service.operator("credits", "grant", ada.email, "1", "--reason", HOSTILE[1])
+        for text in HOSTILE:
+            for path, body in (
+                ("/tokens", {"name": text, "scopes": ["account:read"]}),
+                ("/organizations", {"name": text}),
+                ("/support/tickets", {"subject": text, "message": text}),
+            ):
+                assert service.call(ada, "POST", path, body).status_code == 201
+        found = signed_in(service, ada.email)
+        assert found.call("PATCH", "/me", {"name": HOSTILE[0]}).status_code == 200
+        return found.secret
+
+    secret = outside(fill)
+    with tab(browser, service, secret=secret) as opened:
+        for path in PAGES:
+            opened.open(path)
+            assert opened.page.evaluate("window.hit") is None, path
+            assert HOSTILE[0] in (opened.page.locator("body").text_content() or ""), path
+            for part in ("/tickets/T-", "/tokens/", "/o/"):
+                inner = opened.page.locator(f"main a[href^='{part}']").first
+                if inner.count():
+                    opened.open(str(inner.get_attribute("href")))
+                    assert opened.page.evaluate("window.hit") is None, path
