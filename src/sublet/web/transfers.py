@@ -3,10 +3,10 @@
 from starlette.responses import Response
 
 from sublet.errors import Refusal
-from sublet.subdomains.transfers.model import STATES
 from sublet.web.page import PageCall
 
 PAGE_LIMIT = 50
+STATES = ("pending", "accepted", "declined", "withdrawn", "expired")
 FILTERS = ("state", "direction", "cursor")
 
 
