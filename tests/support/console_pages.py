@@ -43,6 +43,7 @@ PAGES = (
     ShownPage("token", "/tokens/1"),
     ShownPage("transfers", "/transfers"),
     ShownPage("offer", "/transfers/2"),
+    ShownPage("try-api", "/try#list_tickets"),
     ShownPage("activity", "/activity"),
     ShownPage("account", "/account"),
     ShownPage("account-delete", "/account/delete"),

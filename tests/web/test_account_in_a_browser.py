@@ -196,3 +196,23 @@ def test_hostile_text_is_text(browser: Browser, service: RunningService) -> None
                 if inner.count():
                     opened.open(str(inner.get_attribute("href")))
                     assert opened.page.evaluate("window.hit") is None, path
+
+
+def test_the_api_is_tried_with_the_session(browser: Browser, service: RunningService) -> None:
+    _, secret = add_user(service, "trier@example.org")
+    with tab(browser, service, secret=secret) as opened:
+        page = opened.page
+        opened.open("/try#list_tickets")
+        page.get_by_label("Path and query").fill("/api/v1/support/tickets?limit=1")
+        page.get_by_role("button", name="Send").click()
+        page.locator("#answer", has_text='"tickets": []').wait_for()
+        page.get_by_label("Operation").select_option("open_ticket")
+        page.wait_for_function("document.getElementById('path').value === '/api/v1/support/tickets'")
+        page.get_by_label("Body, as JSON").fill(
+            '{"subject": "<img src=x onerror=alert(1)>", "message": "Hello"}'
+        )
+        page.get_by_role("button", name="Send").click()
+        page.locator("#answer", has_text='"ticket_number": "T-').wait_for()
+        assert page.locator("#answer img").count() == 0
+        opened.open("/tickets")
+        assert "<img src=x onerror=alert(1)>" in opened.text

@@ -1,6 +1,16 @@
 """The part of the page table that is about no single name: tokens, sign-in, account."""
 
-from sublet.web import account, activity, organizations, payments, sessions, tickets, tokens, transfers
+from sublet.web import (
+    account,
+    activity,
+    organizations,
+    payments,
+    sessions,
+    tickets,
+    tokens,
+    transfers,
+    try_api,
+)
 from sublet.web.page import Handler, Page
 
 
@@ -32,6 +42,7 @@ ACCOUNT_PAGES: tuple[Page, ...] = (
     Page(
         "/transfers/{id:int}/withdraw", transfers.show_one, transfers.withdraw, ("get_transfer", "withdraw")
     ),
+    Page("/try", try_api.show),
     Page("/activity", activity.show, operations=("activity",)),
     _personal("/sessions", sessions.show_sessions, None, "list_sessions"),
     _personal(
