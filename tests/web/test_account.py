@@ -26,7 +26,7 @@ def browser(service: RunningService) -> ConsoleClient:
     return console(service, ADA)
 
 
-@pytest.mark.operations("list_sessions", "end_session")
+@pytest.mark.operations("list_sessions", "end_session", )
 def test_other_browsers_are_signed_out(service: RunningService, browser: ConsoleClient) -> None:
     others = [console(service, ADA) for _ in range(3)]
     page = browser.get("/sessions")
