@@ -94,6 +94,8 @@ PLACES: dict[str, tuple[str, str]] = {
     "sign_up": ("sign_up", "start"),
     "confirm_sign_up": ("sign_up", "confirm"),
     "accept_invitation": ("sign_up", "accept_invitation"),
+    "start_device": ("devices", "start"),
+    "poll_device": ("devices", "poll"),
 }
 """The group and the method of each operation. A new operation needs a place here."""
 GROUPS = {
@@ -106,6 +108,7 @@ GROUPS = {
     "transfers": "Names offered to another person, and taken.",
     "tickets": "Support tickets.",
     "sign_up": "Opening an account. These calls need no token.",
+    "devices": "Getting a token that a person allows in a browser (RFC 8628). These calls need no token.",
 }
 COMMON = frozenset(
     {
@@ -365,7 +368,7 @@ def _models(schemas: Schema) -> str:
         lines.append(_docstring(schema.get("description") or schema.get("title", name), 4))
         required = schema.get("required", [])
         for key, value in members.items():
-            is_secret = key == "secret"
+            is_secret = key in ("secret", "device_code")
             kind = "Secret" if is_secret else _kind(value, is_result=True)
             if is_secret and any(each.get("type") == "null" for each in value.get("anyOf", [])):
                 kind += " | None"
@@ -392,16 +395,36 @@ def _codes(document: Schema) -> dict[str, str]:
 
 
 def _package(schemas: Schema, document: Schema) -> str:
+    """Return the package's module. It imports what is used, because `subletctl --help` uses nothing."""
     modules = {
         **OURS,
         "_errors": tuple(map(_class, _codes(document))),
         "models": tuple(map(_named, _results(schemas))),
     }
     about = "A client for registries that run Sublet: `Client`, and `AsyncClient` with the same methods as coroutines"
-    lines = [HEAD.format(about)]
-    lines += [f"from sublet_client.{module} import {', '.join(names)}" for module, names in modules.items()]
+    lines = [
+        HEAD.format(about),
+        "from importlib import import_module\nfrom typing import TYPE_CHECKING, Any\n",
+        "if TYPE_CHECKING:",
+        *(f"    from sublet_client.{module} import {', '.join(names)}" for module, names in modules.items()),
+    ]
     everything = sorted(name for names in modules.values() for name in names)
-    return "\n".join([*lines, "\n__all__ = (", *(f'    "{name}",' for name in everything), ")\n"])
+    lines += ["\n__all__ = (", *(f'    "{name}",' for name in everything), ")\n"]
+    lines += [
+        "_MODULES = {",
+        *(f"    {name!r}: {module!r}," for module, names in modules.items() for name in names),
+    ]
+    lines.append(
+        "}\n\n\ndef __getattr__(name: str) -> Any:\n"
+        '    """Import a name when it is used first: `subletctl --help` uses none."""\n'
+        "    if name not in _MODULES:\n"
+        '        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")\n'
+        '    return getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)\n\n\n'
+        "def __dir__() -> list[str]:\n"
+        '    """Return the names of the package."""\n'
+        "    return sorted(__all__)\n"
+    )
+    return "\n".join(lines)
 
 
 def _errors(document: Schema) -> str:

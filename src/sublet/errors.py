@@ -151,6 +151,22 @@ class InvalidCursor(Refusal, code="invalid_cursor", category=Category.MALFORMED)
     """The cursor is not from this list."""
 
 
+class AuthorizationPending(Refusal, code="authorization_pending", category=Category.MALFORMED):
+    """No person has decided about the program yet (RFC 8628, section 3.5)."""
+
+
+class SlowDown(Refusal, code="slow_down", category=Category.MALFORMED):
+    """The program asks too often whether it was allowed (RFC 8628, section 3.5)."""
+
+
+class ExpiredToken(Refusal, code="expired_token", category=Category.MALFORMED):
+    """The code of the program is wrong, used or too old (RFC 8628, section 3.5)."""
+
+
+class AccessDenied(Refusal, code="access_denied", category=Category.MALFORMED):
+    """The person refused the program (RFC 8628, section 3.5)."""
+
+
 class TokenMissing(Refusal, code="token_missing", category=Category.UNAUTHENTICATED):
     """No `Authorization: Bearer …` header."""
 

@@ -26,6 +26,7 @@ ENVELOPE = ["ok", "error", "message", "errors", "details", "request_id"]
 WITH_QUOTE = ["ok", "error", "message", "quote", "errors", "details", "request_id"]
 STATUS_IN_THE_SPEC = {
     "invalid_json": 400, "invalid_request": 400, "invalid_cursor": 400,
+    "authorization_pending": 400, "slow_down": 400, "expired_token": 400, "access_denied": 400,
     "token_missing": 401, "token_invalid": 401, "token_expired": 401, "token_revoked": 401,
     "session_invalid": 401,
     "payment_confirmation_required": 402, "insufficient_credits": 402,

@@ -31,6 +31,8 @@ def write_config(document: dict[str, Any], path: Path) -> None:
             cursor = {400} if "invalid_cursor" in operation["x-refusals"] else set()
             # Nor that a credential, which browsers make, has no number beyond 64 bits anywhere.
             cursor |= {400} if url == "/auth/passkeys/confirm" else set()
+            # Nor which codes of programs there are.
+            cursor |= {400} if url == "/auth/device/token" else set()
             accepted = sorted(declared & ({200, 201, 202, 304} | REFUSALS_OF_GOOD_DATA | cursor))
             lines += [
                 "[[operations]]",

@@ -322,6 +322,42 @@ def registration_closed(service: RunningService) -> Iterator[Send]:
     yield lambda: service.call(user, "POST", "/subdomains", {"fqdn": fresh("closed.test")})
 
 
+def _device_code(service: RunningService) -> dict[str, str]:
+    origin = service.base_url.removesuffix("/api/v1")
+    started: dict[str, str] = service.client.post(f"{origin}/auth/device", json={}).json()
+    return started
+
+
+def _poll(service: RunningService, device_code: str) -> httpx.Response:
+    origin = service.base_url.removesuffix("/api/v1")
+    return service.client.post(f"{origin}/auth/device/token", json={"device_code": device_code})
+
+
+@_refused
+def authorization_pending(service: RunningService) -> Iterator[Send]:
+    started = _device_code(service)
+    yield lambda: _poll(service, started["device_code"])
+
+
+@_refused
+def slow_down(service: RunningService) -> Iterator[Send]:
+    started = _device_code(service)
+    _poll(service, started["device_code"])
+    yield lambda: _poll(service, started["device_code"])
+
+
+@_refused
+def expired_token(service: RunningService) -> Iterator[Send]:
+    yield lambda: _poll(service, "unknown")
+
+
+@_refused
+def access_denied(service: RunningService) -> Iterator[Send]:
+    started, browser = _device_code(service), signed_in(service, newcomer(service).email)
+    browser.open("POST", "/device", {"code": started["user_code"], "do": "refuse"})
+    yield lambda: _poll(service, started["device_code"])
+
+
 # Not there
 
 

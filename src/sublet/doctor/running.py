@@ -16,6 +16,8 @@ from sublet.platform_domains.store import platform_domains
 from sublet.platform_domains.zone_state_store import ZoneState
 from sublet.primaries.primary import CAUSES
 from sublet.schema import STREAMED
+from sublet.sign_in import device_store
+from sublet.sign_in.device_store import device_requests
 from sublet.sign_up.store import KEPT_FOR, mailed_codes
 from sublet.subdomains.lifecycle import auto_renew_at, cooling_off_ends_at
 from sublet.subdomains.milestones import dates_after
@@ -24,7 +26,11 @@ from sublet.subdomains.sweep import store as sweep_store
 
 LATE_MAX = timedelta(minutes=5)
 MAIL_WAITING_MAX = timedelta(days=1)
-_EXPIRING = ((mailed_codes, "code", KEPT_FOR), (sessions, "session", timedelta()))
+_EXPIRING = (
+    (mailed_codes, "code", KEPT_FOR),
+    (sessions, "session", timedelta()),
+    (device_requests, "request of a program", device_store.KEPT_FOR),
+)
 UNSEEN_MAX = timedelta(minutes=10)
 """The maximum age of `ZoneState.seen_at`, the last answer of a primary."""
 

@@ -134,6 +134,28 @@ class ConfirmSignUpBody(Struct, kw_only=True, forbid_unknown_fields=True):
     )
 
 
+class DeviceBody(Struct, kw_only=True, forbid_unknown_fields=True):
+    """A program that asks for a token."""
+
+    name: (
+        Annotated[
+            str,
+            Meta(
+                min_length=1,
+                max_length=200,
+                description="What the token is called, such as the name of the computer.",
+            ),
+        ]
+        | None
+    ) = None
+
+
+class DeviceTokenBody(Struct, kw_only=True, forbid_unknown_fields=True):
+    """The code of a program that waits for its token."""
+
+    device_code: Annotated[str, Meta(max_length=100)] | None = None
+
+
 Role = Annotated[str, Meta(extra_json_schema={"enum": list(ROLES)})]
 
 

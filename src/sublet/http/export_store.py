@@ -133,6 +133,7 @@ SECTIONS: dict[str, Section] = {
 
 NOT_EXPORTED = {
     "mailed_codes": "codes are secrets, and are deleted a day after they expire",
+    "device_requests": "codes are secrets, and are deleted an hour after they expire; the activity has the decisions",
     "users": "the account is its first member",
     "ledger_accounts": "the balance is a member of the account",
     "audit_events": "the activity is its last list",

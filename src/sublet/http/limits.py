@@ -38,6 +38,9 @@ ADDRESS, NETWORK = "address", "network"
 COUNTED_HERE = (ADDRESS, NETWORK)
 """Policies that each process counts for itself. They come before the token, and a flood must not reach the database."""
 FAILED_AUTHENTICATION, FAILED_OF_NETWORK = "failed-authentication", "failed-authentication-network"
+USER_CODE = "user-code"
+"""The policy of codes that people type on the page of programs, right or wrong, of an address or a network."""
+USER_CODES_PER_MINUTE = 10
 NETWORK_BITS = {4: 24, 6: 48}
 """The prefix length of one network; RFC 6177 gives IPv6 sites a /48 to a /64."""
 Borrow = Callable[[str, str, int, int], Awaitable[Loan]]
@@ -111,6 +114,7 @@ class Limits:
             HEALTH: settings.rate_limit_health_per_minute,
             ADDRESS: settings.rate_limit_address_per_minute,
             NETWORK: settings.rate_limit_network_per_minute,
+            USER_CODE: USER_CODES_PER_MINUTE,
             FAILED_AUTHENTICATION: settings.rate_limit_failed_auth_per_minute,
             FAILED_OF_NETWORK: settings.rate_limit_failed_auth_network_per_minute,
         }

@@ -10,10 +10,13 @@ import typing
 import msgspec
 
 from sublet.errors import (
+    AccessDenied,
     AccountSuspended,
+    AuthorizationPending,
     ClockImplausible,
     Conflict,
     DelegationBroken,
+    ExpiredToken,
     FreeQuotaExceeded,
     InsufficientCredits,
     InsufficientRole,
@@ -36,6 +39,7 @@ from sublet.errors import (
     SessionNotFound,
     SignInRequired,
     SignUpClosed,
+    SlowDown,
     SubdomainNotFound,
     SubdomainSuspended,
     SubdomainUnavailable,
@@ -52,6 +56,7 @@ from sublet.http import (
     accounts,
     auth,
     automatic_ds,
+    devices,
     health,
     me,
     organizations,
@@ -212,6 +217,20 @@ OPEN_ENDPOINTS: tuple[Endpoint, ...] = (
         shapes.SignedInAnswer,
         (OriginRefused, ValidationFailed),
         status=201,
+    ),
+    _open_endpoint(
+        "POST",
+        "/auth/device",
+        devices.start_device_,
+        shapes.DeviceAnswer,
+        (ValidationFailed, RateLimited),
+    ),
+    _open_endpoint(
+        "POST",
+        "/auth/device/token",
+        devices.poll_device_,
+        shapes.SecretAnswer,
+        (ExpiredToken, AccessDenied, SlowDown, AuthorizationPending),
     ),
 )
 """The endpoints that need no token. They are not under the base path, because all endpoints there need one (spec, part 1)."""

@@ -334,6 +334,17 @@ class CodeSentAnswer(Success, kw_only=True, frozen=True):
     expires_in_seconds: Annotated[int, Meta(ge=1, description="How long the code is valid.")]
 
 
+class DeviceAnswer(Success, kw_only=True, frozen=True):
+    """The codes of a program that asks for a token, and the page that the person opens (RFC 8628, section 3.2)."""
+
+    device_code: str
+    user_code: str
+    verification_uri: str
+    verification_uri_complete: str
+    expires_in: Annotated[int, Meta(ge=1, description="How many seconds the codes are valid.")]
+    interval: Annotated[int, Meta(ge=1, description="How many seconds to wait between two polls.")]
+
+
 class SignedUpAnswer(Success, kw_only=True, frozen=True):
     """A new user with its organization and first token. The secret can't be shown again."""
 

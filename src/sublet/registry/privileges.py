@@ -106,6 +106,7 @@ API = Role(
         "tokens": _ADD | _update(*_OF_A_TOKEN),
         "mailed_codes": _ADD | _DELETE | _update("tries", "used_at"),
         "solved_challenges": _ADD | _DELETE,
+        "device_requests": _ADD | _DELETE | _update("state", "user_id", "may_spend", "polled_at"),
         # UPDATE to lock it.
         "signing_keys": _READ | _update("name"),
         # Codes are mailed; the texts in the outbox stay unread.
@@ -150,6 +151,7 @@ WORKER = Role(
         # The sweep deletes what has expired.
         "mailed_codes": _EXPIRED,
         "solved_challenges": _EXPIRED,
+        "device_requests": _EXPIRED,
         "sessions": _EXPIRED,
         "recoveries": {"SELECT": ("ends_at",), "DELETE": WHOLE},
         "users": _READ | _update("reminders"),
@@ -197,6 +199,7 @@ OPERATOR = Role(
         **_OF_THE_LEDGER,
         "mailed_codes": _ADD | _update("used_at") | _DELETE,
         "solved_challenges": _READ,
+        "device_requests": _READ | _DELETE,
         "signing_keys": _READ,
         "sessions": _READ | _DELETE,
         "passkeys": _READ | _DELETE,

@@ -11,6 +11,7 @@ from sublet.accounts.sessions import Recovery
 from sublet.db import Tx
 from sublet.ids import Position
 from sublet.schema import older, violates
+from sublet.sign_in import device_store
 from sublet.sign_in.model import Passkey
 
 _SESSION = tuple(sessions.c[name] for name in Session.__slots__)
@@ -137,12 +138,14 @@ def delete_recovery(tx: Tx, user_id: int) -> bool:
 
 
 def delete_of_user(tx: Tx, user_id: int) -> None:
-    """Delete all sessions, passkeys and recoveries of a user who is being deleted."""
+    """Delete all sessions, passkeys, recoveries and requests of programs of a user who is being deleted."""
     for table in (sessions, passkeys, recoveries):
         tx.connection.execute(delete(table).where(table.c.user_id == user_id))
+    device_store.delete_of_user(tx, user_id)
 
 
 def delete_expired(tx: Tx) -> None:
-    """Delete the sessions that have expired, and the recoveries that have ended."""
+    """Delete the sessions and requests of programs that have expired, and the recoveries that have ended."""
     tx.connection.execute(delete(sessions).where(sessions.c.expires_at < tx.now))
     tx.connection.execute(delete(recoveries).where(recoveries.c.ends_at < tx.now))
+    device_store.delete_expired(tx)

@@ -22,6 +22,7 @@ from sublet_client.models import (
     DelegationCheck,
     Deleted,
     DeletedUser,
+    DeviceAnswer,
     Dnskey,
     DsRecord,
     ExportAnswer,
@@ -1065,5 +1066,24 @@ def accept_invitation(*, code: str, name: str | None = None) -> Call[AcceptedAns
         path_of("/auth/invitations/{code}/accept", code=code),
         whole(AcceptedAnswer),
         body=given(name=name),
+        is_open=True,
+    )
+
+
+def start_device(*, name: str | None = None) -> Call[DeviceAnswer]:
+    """Return the call of POST /auth/device."""
+    return Call(
+        "start_device", "POST", "/auth/device", whole(DeviceAnswer), body=given(name=name), is_open=True
+    )
+
+
+def poll_device(*, device_code: str | None = None) -> Call[SecretAnswer]:
+    """Return the call of POST /auth/device/token."""
+    return Call(
+        "poll_device",
+        "POST",
+        "/auth/device/token",
+        whole(SecretAnswer),
+        body=given(device_code=device_code),
         is_open=True,
     )

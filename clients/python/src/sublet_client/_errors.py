@@ -3,8 +3,16 @@
 from sublet_client.exceptions import ApiError
 
 
+class AccessDenied(ApiError):
+    """The person refused the program (RFC 8628, section 3.5)."""
+
+
 class AccountSuspended(ApiError):
     """The user is suspended, and can only read, and open tickets."""
+
+
+class AuthorizationPending(ApiError):
+    """No person has decided about the program yet (RFC 8628, section 3.5)."""
 
 
 class ClockImplausible(ApiError):
@@ -21,6 +29,10 @@ class DelegationBroken(ApiError):
     """The platform domain requires working delegations, and no nameserver works. `details.findings` has
     the codes.
     """
+
+
+class ExpiredToken(ApiError):
+    """The code of the program is wrong, used or too old (RFC 8628, section 3.5)."""
 
 
 class FreeQuotaExceeded(ApiError):
@@ -145,6 +157,10 @@ class SignupClosed(ApiError):
     """The registry takes no sign-ups. The operator invites or adds users."""
 
 
+class SlowDown(ApiError):
+    """The program asks too often whether it was allowed (RFC 8628, section 3.5)."""
+
+
 class SubdomainNotFound(ApiError):
     """The user has no such subdomain. If it is in the user's trash, `details` describes it."""
 
@@ -216,10 +232,13 @@ class ValidationFailed(ApiError):
 
 
 BY_CODE: dict[str, type[ApiError]] = {
+    "access_denied": AccessDenied,
     "account_suspended": AccountSuspended,
+    "authorization_pending": AuthorizationPending,
     "clock_implausible": ClockImplausible,
     "conflict": Conflict,
     "delegation_broken": DelegationBroken,
+    "expired_token": ExpiredToken,
     "free_quota_exceeded": FreeQuotaExceeded,
     "idempotency_in_progress": IdempotencyInProgress,
     "idempotency_key_reused": IdempotencyKeyReused,
@@ -248,6 +267,7 @@ BY_CODE: dict[str, type[ApiError]] = {
     "session_invalid": SessionInvalid,
     "sign_in_required": SignInRequired,
     "signup_closed": SignupClosed,
+    "slow_down": SlowDown,
     "subdomain_not_found": SubdomainNotFound,
     "subdomain_suspended": SubdomainSuspended,
     "subdomain_unavailable": SubdomainUnavailable,

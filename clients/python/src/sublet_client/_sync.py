@@ -22,6 +22,7 @@ from sublet_client.models import (
     DelegationCheck,
     Deleted,
     DeletedUser,
+    DeviceAnswer,
     Dnskey,
     DsRecord,
     ExportAnswer,
@@ -1367,3 +1368,36 @@ class SignUpMethods:
             SignupClosed, NotFound, ValidationFailed: and what every call raises.
         """
         return self._transport.run(_calls.accept_invitation(code=code, name=name))
+
+
+class DevicesMethods:
+    """Getting a token that a person allows in a browser (RFC 8628). These calls need no token."""
+
+    def __init__(self, transport: SyncTransport) -> None:
+        self._transport = transport
+
+    def start(self, *, name: str | None = None) -> DeviceAnswer:
+        """Ask for a token in the name of a person (RFC 8628).
+
+        Show the person `verification_uri` and `user_code`, then send `device_code` to POST
+        /auth/device/token every `interval` seconds. The codes are valid for ten minutes.
+
+        Args:
+            name: What the token is called, such as the name of the computer.
+
+        Raises:
+            ValidationFailed: and what every call raises.
+        """
+        return self._transport.run(_calls.start_device(name=name))
+
+    def poll(self, *, device_code: str | None = None) -> SecretAnswer:
+        """Get the token that a person has allowed.
+
+        Its name is that of the program. It has all scopes, but `credits:spend` only if the person chose so,
+        and is valid for 90 days. Its secret is shown only here, once. Until the person has decided, the
+        answer is 400 `authorization_pending`.
+
+        Raises:
+            ExpiredToken, AccessDenied, SlowDown, AuthorizationPending: and what every call raises.
+        """
+        return self._transport.run(_calls.poll_device(device_code=device_code))

@@ -50,6 +50,7 @@ class AsyncClient:
         self.organizations = _async.AsyncOrganizationsMethods(self._transport)
         self.tickets = _async.AsyncTicketsMethods(self._transport)
         self.sign_up = _async.AsyncSignUpMethods(self._transport)
+        self.devices = _async.AsyncDevicesMethods(self._transport)
 
     @classmethod
     def from_environment(cls) -> Self:

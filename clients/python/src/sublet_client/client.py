@@ -49,6 +49,7 @@ class Client:
         self.organizations = _sync.OrganizationsMethods(self._transport)
         self.tickets = _sync.TicketsMethods(self._transport)
         self.sign_up = _sync.SignUpMethods(self._transport)
+        self.devices = _sync.DevicesMethods(self._transport)
 
     @classmethod
     def from_environment(cls) -> Self:

@@ -706,6 +706,19 @@ class AcceptedAnswer(msgspec.Struct, frozen=True, kw_only=True):
     secret: Secret | None
 
 
+class DeviceAnswer(msgspec.Struct, frozen=True, kw_only=True):
+    """The codes of a program that asks for a token, and the page that the person opens (RFC 8628, section
+    3.2).
+    """
+
+    device_code: Secret
+    user_code: str
+    verification_uri: str
+    verification_uri_complete: str
+    expires_in: int
+    interval: int
+
+
 class QuoteDetails(msgspec.Struct, frozen=True, kw_only=True):
     """The price of a paid operation; `new_expires_at` is when the name will expire after it. `confirm:
     true` completes it.

@@ -1,0 +1,53 @@
+"""Give a program its token once a person has allowed it (POST /auth/device/token; RFC 8628, sections 3.4 and 3.5)."""
+
+from sublet.accounts.model import User
+from sublet.accounts.store import lock_user
+from sublet.accounts.tokens import IssuedToken, add_token, digest
+from sublet.audit import Actor
+from sublet.db import Tx
+from sublet.errors import AccessDenied, AuthorizationPending, ExpiredToken, Refusal, SlowDown
+from sublet.restrictions import SCOPES, Restrictions
+from sublet.sign_in import device_store
+from sublet.sign_in.devices import ALLOWED, INTERVAL, PENDING, REFUSED, TOKEN_LIFE, USED, DeviceRequest
+
+
+def poll_device(tx: Tx, actor: Actor, device_code: str) -> IssuedToken | Refusal:
+    """Issue the token that a person has allowed, once; otherwise note the poll, and return the refusal, which the caller raises.
+
+    The refusals, in this order:
+        ExpiredToken: the code is wrong, used or expired.
+        AccessDenied: the person refused, or is suspended or deleted since.
+        SlowDown: the program asked less than five seconds ago.
+        AuthorizationPending: nothing is decided yet.
+    """
+    code_digest = digest(device_code)
+    seen = device_store.find_by_device_code(tx, code_digest)
+    # Users are locked before requests. A decision that is committed in between counts at the next poll.
+    user = lock_user(tx, seen.user_id) if seen is not None and seen.user_id is not None else None
+    found = device_store.lock_by_device_code(tx, code_digest)
+    if found is None or found.state == USED or found.expires_at <= tx.now:
+        return ExpiredToken("This code is wrong, used or too old. Begin again with POST /auth/device.")
+    if found.state == REFUSED:
+        return AccessDenied("The person refused. Begin again with POST /auth/device if that was a mistake.")
+    if found.state == ALLOWED and user is not None:
+        if user.deleted_at is not None or user.suspended_at is not None:
+            return AccessDenied("The account that allowed this is suspended. Ask its operator.")
+        return _issue(tx, actor, found, user)
+    return _wait(tx, found)
+
+
+def _issue(tx: Tx, actor: Actor, found: DeviceRequest, user: User) -> IssuedToken:
+    device_store.update_request(tx, found.id, state=USED)
+    scopes = tuple(each for each in SCOPES if each in found.scopes)
+    return add_token(tx, actor, user, found.name, Restrictions(scopes, expires_at=tx.now + TOKEN_LIFE))
+
+
+def _wait(tx: Tx, found: DeviceRequest) -> Refusal:
+    last = found.polled_at
+    device_store.update_request(tx, found.id, polled_at=tx.now)
+    seconds = int(INTERVAL.total_seconds())
+    if last is not None and last + INTERVAL > tx.now and found.state == PENDING:
+        return SlowDown(f"This program asks too often. Ask every {seconds} seconds, or less often.")
+    return AuthorizationPending(
+        f"The person has not decided yet. Ask again in {seconds} seconds.", details={"interval": seconds}
+    )

@@ -1,0 +1,66 @@
+"""Let a program ask for a token (POST /auth/device; RFC 8628, section 3.1)."""
+
+from dataclasses import dataclass
+from datetime import timedelta
+
+from sublet.accounts.fields import check_text
+from sublet.accounts.tokens import digest
+from sublet.db import Tx
+from sublet.errors import RateLimited, validation_failed
+from sublet.secret import Secret
+from sublet.sign_in import device_store
+from sublet.sign_in.devices import (
+    VALID_FOR,
+    DeviceRequest,
+    new_device_code,
+    new_user_code,
+    user_code_digest,
+)
+from sublet.sign_up.store import lock_sign_ups
+
+NETWORK_PER_HOUR = 30
+"""Most programs that ask from one network in an hour."""
+HOUR = timedelta(hours=1)
+
+
+@dataclass(frozen=True, slots=True)
+class StartedDevice:
+    """A request with its two codes, of which only digests are stored."""
+
+    request: DeviceRequest
+    device_code: Secret
+    user_code: Secret
+
+
+def start_device(tx: Tx, name: str, address: str, network: str) -> StartedDevice:
+    """Add the request of a program for a token called `name`, valid for ten minutes. It needs no user yet.
+
+    `network` is that of the client; empty means no limit.
+
+    Raises, in this order:
+        ValidationFailed: the name is invalid.
+        RateLimited: too many programs asked from this network.
+    """
+    name, errors = check_text("name", name)
+    if errors:
+        raise validation_failed(errors)
+    lock_sign_ups(tx)
+    if network and device_store.count_of_network(tx, network, tx.now - HOUR) >= NETWORK_PER_HOUR:
+        raise RateLimited(
+            f"More than {NETWORK_PER_HOUR} programs asked for a token from your network within an hour. Wait an hour, or create a "
+            "token on another way.",
+            retry_after_seconds=int(HOUR.total_seconds()),
+        )
+    device_code, user_code = new_device_code(), new_user_code()
+    while device_store.has_user_code(tx, user_code_digest(user_code.reveal())):
+        user_code = new_user_code()
+    request = device_store.insert_request(
+        tx,
+        name=name,
+        address=address,
+        network=network,
+        device_code_digest=digest(device_code.reveal()),
+        user_code_digest=user_code_digest(user_code.reveal()),
+        expires_at=tx.now + VALID_FOR,
+    )
+    return StartedDevice(request, device_code, user_code)
