@@ -1,0 +1,174 @@
+"""`set`, `ds`, `health`: the delegation of a name."""
+
+from collections.abc import Callable, Iterable, Sequence
+from ipaddress import ip_address
+
+import click
+
+from sublet_client.cli.names import waited
+from sublet_client.cli.output import ds_text
+from sublet_client.cli.session import Ctl, Stop, command, group
+from sublet_client.models import AutomaticDs, Ds, Finding, GlueEntry, Subdomain
+
+DELEGATION = ("fqdn", "status", "nameservers", "glue", "ds_records")
+FINDINGS = ("level", "code", "subject", "message", "hint")
+RECORDS = ("key_tag", "algorithm", "digest_type", "digest")
+
+
+def parse_glue(texts: Iterable[str]) -> list[GlueEntry]:
+    """Return glue of HOST=ADDRESS, one entry for each host.
+
+    Raises:
+        ValueError: a text isn't of this form.
+    """
+    found: dict[str, dict[str, str]] = {}
+    for text in texts:
+        host, equals, address = text.partition("=")
+        if not equals:
+            raise ValueError(f"{text} is no glue. Give HOST=ADDRESS, such as ns1.blog.example.net=192.0.2.1.")
+        found.setdefault(host, {})[f"ipv{ip_address(address).version}"] = address
+    return [GlueEntry(host=host, **addresses) for host, addresses in found.items()]
+
+
+@command(None, "set", uses=("update_nameservers", "get_subdomain"), columns=DELEGATION)
+@click.argument("name")
+@click.option(
+    "--nameserver", "-n", "nameservers", multiple=True, metavar="HOST", help="A nameserver; repeat it."
+)
+@click.option(
+    "--glue", multiple=True, metavar="HOST=ADDRESS", help="An address of a nameserver below the name."
+)
+@click.option("--no-nameservers", is_flag=True, help="Remove all: the name leaves the DNS.")
+@click.option("--no-glue", is_flag=True, help="Remove all glue.")
+@click.option("--wait", "waits", is_flag=True, help="Wait until the change is in the DNS.")
+def set_(
+    ctl: Ctl,
+    name: str,
+    nameservers: tuple[str, ...],
+    glue: tuple[str, ...],
+    no_nameservers: bool,
+    no_glue: bool,
+    waits: bool,
+) -> Subdomain:
+    """Set the nameservers of a name, and their glue. What isn't given stays; see `subletctl ds` for DS records."""
+    if not (nameservers or glue or no_nameservers or no_glue):
+        raise click.UsageError("Nothing to set. Give --nameserver, --glue, --no-nameservers or --no-glue.")
+    entries = parse_glue(glue)
+    with ctl.client() as client:
+        done = client.subdomains.update_nameservers(
+            name,
+            nameservers=nameservers or ([] if no_nameservers else None),
+            glue=entries or ([] if no_glue or no_nameservers else None),
+            ds_records=[] if no_nameservers else None,
+        )
+        return waited(ctl, client, done.subdomain, waits=waits)
+
+
+@group()
+def ds() -> None:
+    """Show and change DS records."""
+
+
+@command(ds, "list", uses=("get_subdomain",), columns=RECORDS)
+@click.argument("name")
+def list_(ctl: Ctl, name: str) -> tuple[Ds, ...]:
+    """List the DS records of a name."""
+    with ctl.client() as client:
+        return client.subdomains.get(name).ds_records
+
+
+@command(ds, "set", uses=("update_nameservers", "get_subdomain"), columns=RECORDS)
+@click.argument("name")
+@click.argument("records", nargs=-1)
+def set_ds(ctl: Ctl, name: str, records: tuple[str, ...]) -> tuple[Ds, ...]:
+    """Make RECORDS the DS records of a name. Each is one argument, such as '2371 13 2 1F98…'; none removes all."""
+    return _change(ctl, name, lambda _: list(records))
+
+
+@command(ds, "add", uses=("update_nameservers", "get_subdomain"), columns=RECORDS)
+@click.argument("name")
+@click.argument("records", nargs=-1, required=True)
+def add(ctl: Ctl, name: str, records: tuple[str, ...]) -> tuple[Ds, ...]:
+    """Add DS records: the first step of a rollover."""
+    return _change(ctl, name, lambda present: [*present, *(each for each in records if each not in present)])
+
+
+@command(ds, "remove", uses=("update_nameservers", "get_subdomain"), columns=RECORDS)
+@click.argument("name")
+@click.argument("key_tags", nargs=-1, required=True, type=int)
+def remove(ctl: Ctl, name: str, key_tags: tuple[int, ...]) -> tuple[Ds, ...]:
+    """Remove the DS records with these key tags: the last step of a rollover."""
+
+    def without(present: Sequence[str]) -> list[str]:
+        kept = [each for each in present if int(each.split()[0]) not in key_tags]
+        if len(kept) == len(present):
+            raise Stop(f"{name} has no DS record with such a key tag.", f"subletctl ds list {name}")
+        return kept
+
+    return _change(ctl, name, without)
+
+
+def _change(ctl: Ctl, name: str, change: Callable[[Sequence[str]], list[str]]) -> tuple[Ds, ...]:
+    """Change the DS records of a name as it was read: a change in between is refused."""
+    with ctl.client() as client:
+        seen = client.subdomains.get_tagged(name)
+        present = list(map(ds_text, seen.value.ds_records))
+        done = client.subdomains.update_nameservers(name, ds_records=change(present), if_match=seen.etag)
+        return done.subdomain.ds_records
+
+
+@command(
+    ds,
+    "auto",
+    uses=("get_automatic_ds", "set_automatic_ds"),
+    columns=("policy", "enabled", "bootstrap", "ds_records", "refusal"),
+)
+@click.argument("name")
+@click.argument("state", type=click.Choice(["on", "off"]), required=False)
+@click.option(
+    "--bootstrap/--no-bootstrap", default=None, help="Whether the first DS records come from the zone too."
+)
+def auto(ctl: Ctl, name: str, state: str | None, bootstrap: bool | None) -> AutomaticDs:
+    """Show whether the DS records of a name follow its zone, or turn that on or off."""
+    with ctl.client() as client:
+        if state is None and bootstrap is None:
+            return client.subdomains.get_automatic_ds(name)
+        enabled = None if state is None else state == "on"
+        return client.subdomains.set_automatic_ds(name, enabled=enabled, bootstrap=bootstrap)
+
+
+@command(None, "health", uses=("get_health", "check_health", "check_delegation"), columns=FINDINGS)
+@click.argument("name")
+@click.option("--now", is_flag=True, help="Look now, instead of showing the last check.")
+@click.option(
+    "--plan", is_flag=True, help="Check a delegation before it is set: with --nameserver, --glue and --ds."
+)
+@click.option(
+    "--nameserver", "-n", "nameservers", multiple=True, metavar="HOST", help="A planned nameserver."
+)
+@click.option("--glue", multiple=True, metavar="HOST=ADDRESS", help="Planned glue.")
+@click.option("--ds", "ds_records", multiple=True, metavar="DS", help="A planned DS record.")
+def health(
+    ctl: Ctl,
+    name: str,
+    now: bool,
+    plan: bool,
+    nameservers: tuple[str, ...],
+    glue: tuple[str, ...],
+    ds_records: tuple[str, ...],
+) -> tuple[Finding, ...]:
+    """Show what is wrong with a delegation."""
+    with ctl.client() as client:
+        if plan:
+            checked = client.subdomains.check_delegation(
+                name,
+                nameservers=nameservers or None,
+                glue=parse_glue(glue) or None,
+                ds_records=ds_records or None,
+            )
+            click.echo(f"{checked.fqdn} would be {checked.state}.", err=True)
+            return checked.findings
+        found = client.subdomains.check_health(name) if now else client.subdomains.get_health(name)
+        checked_at = f"{found.checked_at:%Y-%m-%d %H:%M} UTC" if found.checked_at else "never"
+        click.echo(f"{found.fqdn} is {found.state}; checked: {checked_at}.", err=True)
+        return found.findings

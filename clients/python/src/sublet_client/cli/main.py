@@ -1,0 +1,88 @@
+"""The console script `subletctl`. It imports only the module of the command that is called."""
+
+import sys
+from importlib import import_module, metadata
+from typing import Any
+
+import click
+
+from sublet_client.cli.advice import EXIT_CODES
+
+COMMANDS = {
+    "login": ("login:login", "Sign in with a browser, or store a token."),
+    "logout": ("login:logout", "Forget a stored token."),
+    "whoami": ("login:whoami", "Show the account and the token."),
+    "profiles": ("login:profiles", "List the stored accounts."),
+    "signup": ("login:signup", "Open an account."),
+    "names": ("names:names", "List, show and search names, and look for free ones."),
+    "register": ("register:register", "Register a name."),
+    "set": ("delegation:set_", "Set nameservers and glue of a name."),
+    "ds": ("delegation:ds", "Show and change DS records."),
+    "health": ("delegation:health", "Check whether a delegation works."),
+    "renew": ("register:renew", "Renew a name."),
+    "auto-renew": ("register:auto_renew", "Show or set automatic renewal."),
+    "trash": ("register:trash", "Move a name to the trash."),
+    "restore": ("register:restore", "Get a name back from the trash."),
+    "transfer": ("transfers:transfer", "Give names to other people, and take them."),
+    "export": ("many:export", "Write many names as YAML."),
+    "apply": ("many:apply", "Make names what a YAML file says: plan, confirm, apply."),
+    "watch": ("watch:watch", "Show changes of names when they happen."),
+    "domains": ("account:domains", "List the platform domains with their prices."),
+    "credits": ("account:credits_", "Balance, history and packages of credits."),
+    "tickets": ("tickets:tickets", "Ask for support."),
+    "tokens": ("tokens:tokens", "Create, rotate and revoke tokens."),
+    "organizations": ("organizations:organizations", "Organizations and their members."),
+    "activity": ("account:activity", "Show what happened in the account."),
+    "account": ("account:account", "Quota, reminders, export and deletion of the account."),
+}
+"""The commands in the order of `subletctl --help`, each with its module in this folder and its line of help."""
+
+
+class Commands(click.Group):
+    """The commands, each imported when it is called."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - the signature is click's
+        """Return the names of all commands."""
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002 - as above
+        """Return the command with this name, or None."""
+        if cmd_name not in COMMANDS:
+            return None
+        module, _, name = COMMANDS[cmd_name][0].partition(":")
+        found: click.Command = getattr(import_module(f"sublet_client.cli.{module}"), name)
+        return found
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002 - as above
+        """List the commands without importing them."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, help_line) for name, (_, help_line) in COMMANDS.items()])
+
+
+def _exit_codes() -> str:
+    return "Exit codes: " + "; ".join(f"{code} {meaning}" for code, meaning in EXIT_CODES.items()) + "."
+
+
+@click.command(
+    cls=Commands,
+    context_settings={"help_option_names": ["--help", "-h"]},
+    help="The names, credits and tickets of an account at a registry that runs Sublet.\n\nEach command takes --profile, and "
+    "--json FIELDS, --template or --quiet for other programs. SUBLET_URL and SUBLET_TOKEN come before what is stored. Nothing is paid without a "
+    "question, or --yes --max-credits N.",
+    epilog=_exit_codes(),
+)
+@click.version_option(metadata.version("sublet-client"), prog_name="subletctl")
+def root() -> None:
+    """Hold the commands."""
+
+
+def main(arguments: list[str] | None = None) -> Any:
+    """Run the command line, and exit."""
+    try:
+        return root.main(arguments, prog_name="subletctl")
+    except KeyboardInterrupt:
+        sys.exit(130)
+
+
+if __name__ == "__main__":
+    main()

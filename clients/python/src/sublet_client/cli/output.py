@@ -1,0 +1,153 @@
+"""The output of commands: tables for people, JSON, a template, or the keys alone."""
+
+import json
+import os
+import string
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+import click
+import msgspec
+
+from sublet_client._secret import Secret
+
+ALL = "all"
+BAD = frozenset({"failed", "broken", "error", "suspended"})
+GOOD = frozenset({"active", "healthy", "ok"})
+Row = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Format:
+    """How a command prints: members as JSON, a template for each row, or only the key of each row. At most one is set."""
+
+    json_fields: str | None = None
+    template: str | None = None
+    quiet: bool = False
+
+
+def show(value: Any, columns: Sequence[str], wanted: Format) -> None:
+    """Print the result of a command: a text, one object, or several. `columns` are for people; the first one is the key."""
+    if value is None or isinstance(value, str):
+        if value and not wanted.quiet:
+            click.echo(value)
+        return
+    is_one = isinstance(value, (msgspec.Struct, Mapping))
+    rows = [_row(each) for each in ([value] if is_one else value)]
+    if wanted.json_fields is not None:
+        chosen = [_chosen(row, wanted.json_fields) for row in rows]
+        click.echo(json.dumps(_plain(chosen[0] if is_one else chosen), ensure_ascii=False, indent=2))
+    elif wanted.template is not None:
+        for row in rows:
+            click.echo(_filled(wanted.template, row))
+    elif wanted.quiet:
+        for row in rows:
+            click.echo(_text(row[columns[0]]))
+    elif is_one:
+        _show_members(rows[0], columns)
+    else:
+        _show_table(rows, columns)
+
+
+def is_colored() -> bool:
+    """True if output may have colours: on a terminal, without NO_COLOR (no-color.org)."""
+    return sys.stdout.isatty() and not os.environ.get("NO_COLOR")
+
+
+def ds_text(each: Any) -> str:
+    """Return a DS record as a zone file has it."""
+    return f"{each.key_tag} {each.algorithm} {each.digest_type} {each.digest}"
+
+
+def _row(value: Any) -> Row:
+    plain = msgspec.to_builtins(value, builtin_types=(datetime,), enc_hook=_encode)
+    return dict(plain)
+
+
+def _encode(value: Any) -> Any:
+    if isinstance(value, Secret):
+        return value.reveal()  # the user asked for it, and it is shown once
+    raise NotImplementedError(type(value))
+
+
+def _plain(value: Any) -> Any:
+    return msgspec.to_builtins(value)
+
+
+def _chosen(row: Row, fields: str) -> Row:
+    if fields == ALL:
+        return row
+    names = [each.strip() for each in fields.split(",")]
+    _refuse_unknown((each for each in names if each not in row), row)
+    return {each: row[each] for each in names}
+
+
+def _filled(template: str, row: Row) -> str:
+    names = [name.partition(".")[0].partition("[")[0] for _, name, _, _ in _parsed(template) if name]
+    _refuse_unknown((each for each in names if each not in row), row)
+    texts = {name: value if isinstance(value, int) else _text(value) for name, value in row.items()}
+    return template.replace("\\n", "\n").replace("\\t", "\t").format_map(texts)
+
+
+def _parsed(template: str) -> list[tuple[str, str | None, str | None, str | None]]:
+    try:
+        return list(string.Formatter().parse(template))
+    except ValueError as error:
+        raise click.UsageError(f"The template is wrong: {error}. Write '{{fqdn}} {{status}}'.") from None
+
+
+def _refuse_unknown(unknown: Iterable[str], row: Row) -> None:
+    for name in unknown:
+        raise click.UsageError(f"There is no member {name}. Choose from {', '.join(row)}, or {ALL}.")
+
+
+def _text(value: Any) -> str:
+    if value is None:
+        return "-"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, datetime):
+        return f"{value.astimezone(UTC):%Y-%m-%d %H:%M}"
+    if isinstance(value, dict):
+        return " ".join(_text(each) for each in value.values() if each is not None)
+    if isinstance(value, (list, tuple)):
+        return ", ".join(map(_text, value)) or "-"
+    return _printable(str(value))
+
+
+def _printable(text: str) -> str:
+    """Return a text without control characters, which a terminal would obey: some texts are of other people."""
+    return "".join(
+        each if each.isprintable() or each == "\n" else "\N{REPLACEMENT CHARACTER}" for each in text
+    )
+
+
+def _colored(text: str) -> str:
+    color = "red" if text in BAD else "green" if text in GOOD else None
+    return click.style(text, fg=color) if color and is_colored() else text
+
+
+def _heading(column: str) -> str:
+    return column.removesuffix("_at").removesuffix("_credits").replace("_", " ")
+
+
+def _show_members(row: Row, columns: Sequence[str]) -> None:
+    width = max(len(_heading(each)) for each in columns)
+    for each in columns:
+        click.echo(f"{_heading(each):{width}}  {_colored(_text(row[each]))}")
+
+
+def _show_table(rows: Sequence[Row], columns: Sequence[str]) -> None:
+    if not rows:
+        click.echo("None.", err=True)
+        return
+    cells = [[_text(row[each]) for each in columns] for row in rows]
+    widths = [max(map(len, column)) for column in zip(*cells, map(_heading, columns), strict=True)]
+    lines = [[_heading(each).upper() for each in columns], *cells]
+    for line in lines:
+        padded = [cell.ljust(width) for cell, width in zip(line, widths, strict=True)]
+        shown = [_colored(cell.rstrip()) + cell[len(cell.rstrip()) :] for cell in padded]
+        click.echo("  ".join(shown).rstrip())

@@ -1,0 +1,162 @@
+"""From a file of names and the names of an account to the steps between them (no network)."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from ipaddress import ip_address
+from typing import Any
+
+from sublet_client.cli.output import ds_text
+from sublet_client.models import GlueEntry, Subdomain
+
+MEMBERS = frozenset({"nameservers", "glue", "ds_records", "mode"})
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What a file says about a name. None: the file leaves it as it is. `mode` counts for a registration only."""
+
+    fqdn: str
+    nameservers: tuple[str, ...] | None = None
+    glue: tuple[tuple[str, str], ...] | None = None
+    ds_records: tuple[str, ...] | None = None
+    mode: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A change of one name: `register` or `set`. `changes` has the lines that a person reads."""
+
+    action: str
+    wanted: Wanted
+    changes: tuple[str, ...]
+    price: int = 0
+    arguments: Mapping[str, Any] = field(default_factory=dict)
+
+
+def parse_names(document: object) -> list[Wanted]:
+    """Return the names of a file.
+
+    Raises:
+        ValueError: it isn't `names:` with a mapping of names; or an entry is wrong. The sentence says where.
+    """
+    if (
+        not isinstance(document, dict)
+        or set(document) != {"names"}
+        or not isinstance(document["names"], dict)
+    ):
+        raise ValueError(
+            "The file has to begin with `names:`, and below it a line for each name, such as `blog.example.net:`."
+        )
+    return [_parse(str(fqdn), {} if entry is None else entry) for fqdn, entry in document["names"].items()]
+
+
+def _parse(fqdn: str, entry: object) -> Wanted:
+    if not isinstance(entry, dict):
+        raise ValueError(f"{fqdn}: below a name are members: {', '.join(sorted(MEMBERS))}.")
+    unknown = [str(each) for each in entry if each not in MEMBERS]
+    if unknown:
+        raise ValueError(f"{fqdn}: there is no member {unknown[0]}. Use {', '.join(sorted(MEMBERS))}.")
+    nameservers, records = _texts(fqdn, entry, "nameservers"), _texts(fqdn, entry, "ds_records")
+    return Wanted(
+        fqdn.lower().rstrip("."),
+        None if nameservers is None else tuple(_host(each) for each in nameservers),
+        _glue(fqdn, entry.get("glue")),
+        None if records is None else tuple(map(_record, records)),
+        None if entry.get("mode") is None else str(entry["mode"]),
+    )
+
+
+def _texts(fqdn: str, entry: Mapping[str, object], member: str) -> list[str] | None:
+    found = entry.get(member)
+    if found is None:
+        return None
+    if not isinstance(found, list) or not all(isinstance(each, str) for each in found):
+        raise ValueError(f"{fqdn}: {member} is a list of texts.")
+    return found
+
+
+def _glue(fqdn: str, found: object) -> tuple[tuple[str, str], ...] | None:
+    if found is None:
+        return None
+    if not isinstance(found, dict) or not all(isinstance(each, (str, list)) for each in found.values()):
+        raise ValueError(f"{fqdn}: glue has a line for each host, with an address or a list of addresses.")
+    pairs = [
+        (_host(str(host)), str(ip_address(str(address))))
+        for host, addresses in found.items()
+        for address in ([addresses] if isinstance(addresses, str) else addresses)
+    ]
+    return tuple(sorted(pairs))
+
+
+def _host(text: str) -> str:
+    return text.lower().rstrip(".")
+
+
+def _record(text: str) -> str:
+    """Return a DS record in the one form that is compared: its digest in small letters without spaces."""
+    tag, algorithm, digest_type, *digest = text.split()
+    return f"{int(tag)} {int(algorithm)} {int(digest_type)} {''.join(digest).lower()}"
+
+
+def stored(name: Subdomain) -> Wanted:
+    """Return a name as a file would say it."""
+    pairs = [
+        (_host(each.host), str(ip_address(address)))
+        for each in name.glue
+        for address in (each.ipv4, each.ipv6)
+        if address is not None
+    ]
+    return Wanted(
+        name.fqdn,
+        tuple(_host(each) for each in name.nameservers),
+        tuple(sorted(pairs)),
+        tuple(_record(ds_text(each)) for each in name.ds_records),
+    )
+
+
+def as_document(names: Sequence[Subdomain]) -> dict[str, Any]:
+    """Return names as a file has them: applied to the same account, it changes nothing."""
+    document: dict[str, Any] = {}
+    for each in sorted(names, key=lambda name: name.fqdn):
+        found = stored(each)
+        entry: dict[str, Any] = {"nameservers": list(found.nameservers or ())}
+        if found.glue:
+            hosts = dict.fromkeys(host for host, _ in found.glue)
+            entry["glue"] = {
+                host: [address for name, address in found.glue if name == host] for host in hosts
+            }
+        if found.ds_records:
+            entry["ds_records"] = list(found.ds_records)
+        document[each.fqdn] = entry
+    return {"names": document}
+
+
+def step_to(wanted: Wanted, present: Subdomain | None, price: int = 0) -> Step | None:
+    """Return the step that makes a name what is wanted; None if it is that already. `price` is that of a registration."""
+    before = stored(present) if present is not None else Wanted(wanted.fqdn, (), (), ())
+    changes = [
+        f"{member}: {_shown(was)} -> {_shown(will)}"
+        for member in ("nameservers", "glue", "ds_records")
+        if (will := getattr(wanted, member)) is not None
+        and sorted(was := getattr(before, member)) != sorted(will)
+    ]
+    if present is not None and not changes:
+        return None
+    action = "register" if present is None else "set"
+    return Step(action, wanted, tuple(changes), price, _arguments(wanted))
+
+
+def _shown(items: Sequence[object]) -> str:
+    texts = [" ".join(each) if isinstance(each, tuple) else str(each) for each in items]
+    return ", ".join(texts) or "none"
+
+
+def _arguments(wanted: Wanted) -> dict[str, Any]:
+    """Return what the client's `register` and `update_nameservers` take: what the file leaves as it is isn't sent."""
+    found = {"nameservers": wanted.nameservers, "glue": None, "ds_records": wanted.ds_records}
+    if wanted.glue is not None:
+        entries: dict[str, dict[str, str]] = {}
+        for host, address in wanted.glue:
+            entries.setdefault(host, {})[f"ipv{ip_address(address).version}"] = address
+        found["glue"] = [GlueEntry(host=host, **each) for host, each in entries.items()]  # type: ignore[assignment] # of another type than the texts
+    return {name: value for name, value in found.items() if value is not None}

@@ -1,0 +1,100 @@
+"""Where addresses and tokens are kept: a profile for each registry or account.
+
+Addresses are in `profiles.json` in the user's configuration folder. A token is in the keyring if the package `keyring` is installed and works, and
+otherwise in that file too, which only its owner can read.
+"""
+
+import json
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import click
+
+SERVICE = "subletctl"
+DEFAULT = "default"
+
+
+def path_of_profiles() -> Path:
+    """Return the path of the file, also if it doesn't exist."""
+    return Path(click.get_app_dir("subletctl")) / "profiles.json"
+
+
+def read_profiles() -> dict[str, dict[str, Any]]:
+    """Return all profiles by name, without the tokens in the keyring.
+
+    Raises:
+        ValueError: the file isn't one of profiles.
+    """
+    try:
+        text = path_of_profiles().read_text(encoding="utf-8")
+    except FileNotFoundError:
+        return {}
+    found = json.loads(text)
+    if not isinstance(found, dict) or not all(isinstance(each, dict) for each in found.values()):
+        raise ValueError(f"{path_of_profiles()} has no profiles. Delete it, and run subletctl login.")
+    return found
+
+
+def find_profile(name: str, environment: Mapping[str, str] = os.environ) -> tuple[str | None, str | None]:
+    """Return address and token of a profile. `SUBLET_URL` and `SUBLET_TOKEN` come first; a foreign address gets no stored token."""
+    stored = read_profiles().get(name, {})
+    url = environment.get("SUBLET_URL") or stored.get("url")
+    token = environment.get("SUBLET_TOKEN")
+    if not token and url is not None and url == stored.get("url"):
+        token = stored.get("token") or _in_keyring(name)
+    return url, token or None
+
+
+def save_profile(name: str, url: str, token: str) -> str:
+    """Store a profile, and return where its token is: `keyring`, or the path of the file."""
+    in_keyring = _put_in_keyring(name, token)
+    with _changed() as profiles:
+        profiles[name] = {"url": url} if in_keyring else {"url": url, "token": token}
+    return "the keyring" if in_keyring else str(path_of_profiles())
+
+
+def delete_profile(name: str) -> bool:
+    """Delete a profile with its token; False if there is none."""
+    with _changed() as profiles:
+        was_there = profiles.pop(name, None) is not None
+    if _in_keyring(name) is not None:
+        import keyring  # noqa: PLC0415 - installed, as the line before shows
+
+        keyring.delete_password(SERVICE, name)
+    return was_there
+
+
+@contextmanager
+def _changed() -> Iterator[dict[str, dict[str, Any]]]:
+    """Give the profiles, and replace the file with what became of them. The file is never readable by others."""
+    profiles = read_profiles()
+    yield profiles
+    path = path_of_profiles()
+    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    new = path.with_name(f"{path.name}.{os.getpid()}")
+    with os.fdopen(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as file:
+        json.dump(profiles, file, indent=2)
+    new.replace(path)
+
+
+def _in_keyring(name: str) -> str | None:
+    try:
+        import keyring  # noqa: PLC0415 - optional
+
+        found: str | None = keyring.get_password(SERVICE, name)
+    except Exception:  # noqa: BLE001 - not installed, or no backend; each backend has errors of its own
+        return None
+    return found
+
+
+def _put_in_keyring(name: str, token: str) -> bool:
+    try:
+        import keyring  # noqa: PLC0415 - optional
+
+        keyring.set_password(SERVICE, name, token)
+    except Exception:  # noqa: BLE001 - as above
+        return False
+    return _in_keyring(name) == token

@@ -1,0 +1,197 @@
+"""One run of a command: its client, its questions, its payments."""
+
+import os
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
+from typing import Any, TypeVar
+
+import click
+
+from sublet_client import Client
+from sublet_client._quotes import Quote
+from sublet_client._settings import DEADLINE_SECONDS
+from sublet_client.cli.advice import (
+    NEXT,
+    NOT_REACHED,
+    REFUSED,
+    SIGNED_OUT,
+    UNPAID,
+    UNREACHED,
+    USAGE,
+    exit_code_of,
+)
+from sublet_client.cli.output import Format, show
+from sublet_client.cli.profiles import DEFAULT, find_profile
+from sublet_client.exceptions import ApiError, NotInTime, SubletError
+
+T = TypeVar("T")
+Function = Callable[..., Any]
+
+
+def deadline_seconds() -> float:
+    """Return how long a command waits for each answer: `SUBLET_DEADLINE_SECONDS`, by default a minute."""
+    return float(os.environ.get("SUBLET_DEADLINE_SECONDS") or DEADLINE_SECONDS)
+
+
+class Stop(click.ClickException):
+    """The end of a command that failed: what is wrong, the next command, the exit code."""
+
+    def __init__(self, message: str, next_command: str, exit_code: int = REFUSED) -> None:
+        super().__init__(message)
+        self.next_command = next_command
+        self.exit_code = exit_code  # type: ignore[misc] # click reads it from the instance, as its own errors do
+
+    def show(self, file: Any = None) -> None:
+        """Print it."""
+        click.echo(f"Error: {self.message}\nNext: {self.next_command}", file=file or sys.stderr)
+
+
+class Ctl:
+    """A run of a command for a profile."""
+
+    def __init__(self, profile: str) -> None:
+        self.profile = profile
+
+    @contextmanager
+    def client(self) -> Iterator[Client]:
+        """Give the client of the profile.
+
+        Raises:
+            Stop: there is no address or no token.
+        """
+        url, token = find_profile(self.profile)
+        if url is None or token is None:
+            what = "address" if url is None else "token"
+            sentence = f"There is no {what} for the profile {self.profile}."
+            raise Stop(
+                sentence, "subletctl login https://HOST, or set SUBLET_URL and SUBLET_TOKEN", SIGNED_OUT
+            )
+        with Client(url, token, deadline_seconds=deadline_seconds()) as client:
+            yield client
+
+    @property
+    def is_interactive(self) -> bool:
+        """True if a person can be asked: both ends are a terminal."""
+        return sys.stdin.isatty() and sys.stderr.isatty()
+
+    def ask(self, question: str, next_command: str, *, yes: bool, exit_code: int = REFUSED) -> None:
+        """Ask for consent, unless it was given by --yes.
+
+        Raises:
+            Stop: it was denied, or nobody can be asked.
+        """
+        if yes:
+            return
+        if not self.is_interactive:
+            raise Stop(f"{question} There is no terminal to ask on.", next_command, exit_code)
+        if not click.confirm(question, err=True):
+            raise Stop("Nothing was done.", next_command, exit_code)
+
+    def pay(self, quote: Quote[T], what: str, *, yes: bool, max_credits: int | None) -> T:
+        """Confirm a quote. If it costs credits, ask first, or take `max_credits` with --yes for consent.
+
+        Raises:
+            Stop: it costs more than `max_credits`, the balance is too low, or there is no consent.
+        """
+        if quote.price == 0:
+            return quote.confirm()
+        price = f"{what} costs {quote.price} credits"
+        if quote.details is not None and not quote.details.sufficient:
+            raise Stop(
+                f"{price}, {quote.details.shortfall} more than you have.",
+                "subletctl credits packages",
+                UNPAID,
+            )
+        consent = f"the same command with --yes --max-credits {quote.price}"
+        if max_credits is not None and quote.price > max_credits:
+            raise Stop(f"{price}, more than --max-credits {max_credits}.", consent, UNPAID)
+        if yes and max_credits is None:
+            raise Stop(f"{price}, and --yes pays only up to --max-credits.", consent, UNPAID)
+        left = "" if quote.details is None else f"; {quote.details.balance_after} are left then"
+        self.ask(f"{price}{left}. Pay?", consent, yes=yes, exit_code=UNPAID)
+        return quote.confirm(max_credits=quote.price if max_credits is None else max_credits)
+
+    def progress(self, text: str) -> None:
+        """Show on a terminal what is being done, on one line; an empty text clears it."""
+        if sys.stderr.isatty():
+            click.echo(f"\r\x1b[K{text}", nl=False, err=True)
+
+
+def command(
+    group: click.Group | None, name: str, *, uses: Sequence[str] = (), columns: Sequence[str] = ()
+) -> Callable[[Function], click.Command]:
+    """Make a command of a function that takes a `Ctl` and the parameters, and returns what is printed.
+
+    `uses` are the operations of the API that it calls, `columns` those of its table for people.
+    """
+
+    def decorate(function: Function) -> click.Command:
+        def run(
+            *, profile: str, json_fields: str | None, template: str | None, quiet: bool, **given: Any
+        ) -> None:
+            ctl = Ctl(profile)
+            try:
+                with _explained():
+                    show(function(ctl, **given), columns, Format(json_fields, template, quiet))
+            finally:
+                ctl.progress("")
+
+        run.__doc__ = function.__doc__
+        options = [option(run) for option in _OPTIONS] and run.__click_params__  # type: ignore[attr-defined] # click adds it
+        run.__click_params__ = [*options, *getattr(function, "__click_params__", [])]  # type: ignore[attr-defined] # as above
+        made = click.command(name, no_args_is_help=False)(run)
+        made.uses = tuple(uses)  # type: ignore[attr-defined] # for the table of operations
+        if group is not None:
+            group.add_command(made)
+        return made
+
+    return decorate
+
+
+_OPTIONS = (
+    click.option("--quiet", "-q", is_flag=True, help="Print only the key of each row."),
+    click.option("--template", metavar="TEXT", help="Print this for each row, such as '{fqdn} {status}'."),
+    click.option(
+        "--json", "json_fields", metavar="FIELDS", help="Print these members as JSON, or `all`: fqdn,status."
+    ),
+    click.option(
+        "--profile",
+        envvar="SUBLET_PROFILE",
+        default=DEFAULT,
+        metavar="NAME",
+        help="The stored account to use.",
+    ),
+)
+
+
+def with_consent(function: Function) -> Function:
+    """Add the options of commands that may spend credits."""
+    most = click.option("--max-credits", type=click.IntRange(min=0), metavar="N", help="Pay at most this.")
+    coupon = click.option("--coupon", metavar="CODE", help="A coupon.")
+    return with_yes(most(coupon(function)))
+
+
+def with_yes(function: Function) -> Function:
+    """Add the option of commands that ask."""
+    return click.option("--yes", "-y", is_flag=True, help="Don't ask.")(function)
+
+
+@contextmanager
+def _explained() -> Iterator[None]:
+    """Turn the errors of the client into ends of the command with a next command."""
+    try:
+        yield
+    except ApiError as error:
+        next_command = NEXT.get(error.code, "subletctl --help")
+        raise Stop(str(error), next_command, exit_code_of(error.code, error.status)) from error
+    except NotInTime as error:
+        raise Stop(str(error), "subletctl watch --settled NAME", UNREACHED) from error
+    except SubletError as error:
+        raise Stop(str(error), NOT_REACHED, UNREACHED) from error
+    except (ValueError, OSError) as error:
+        raise Stop(str(error), "subletctl COMMAND --help", USAGE) from error
+
+
+group = partial(click.group, context_settings={"help_option_names": ["--help", "-h"]})

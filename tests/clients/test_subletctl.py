@@ -1,0 +1,328 @@
+"""`subletctl` against the real service: names, payments, many names, tokens, tickets, output, exit codes, and what it stores."""
+
+import json
+import os
+import pty
+import resource
+import stat
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import click
+import httpx2
+import pytest
+from click.testing import CliRunner, Result
+
+from sublet_client._errors import BY_CODE
+from sublet_client.cli.advice import NEXT
+from sublet_client.cli.main import COMMANDS, root
+from support.browsers import signed_in
+from support.http_clients import NO_TLS
+from support.running_service import Registrant, RunningService
+
+Run = Callable[..., Result]
+DS = "2371 13 2 1f987cc6583e92df0890718c42a1d3b1a1f4b4a6b2d8a1dd09a4c1d7f4d3e5a6"
+NS = ("-n", "ns1.provider.example", "-n", "ns2.provider.example")
+HELP_SECONDS_MAX = 0.25
+PROGRAM = [sys.executable, "-m", "sublet_client.cli.main"]
+
+
+@pytest.fixture
+def who(service: RunningService) -> Registrant:
+    service.add_domain()
+    return service.add_user(credit_count=25, free_quota="20")
+
+
+@pytest.fixture
+def bob(service: RunningService) -> Registrant:
+    return service.add_user("bob@example.org")
+
+
+@pytest.fixture
+def run(
+    service: RunningService, who: Registrant, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Run]:
+    """Run a command without a terminal, for the user `who`, and check its exit code."""
+    monkeypatch.setenv("SUBLET_URL", service.base_url)
+    monkeypatch.setenv("SUBLET_TOKEN", who.token)
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    # Connections of this machine need no certificates, and to load those of the system takes long.
+    defaults: dict[str, object] = {**(httpx2.Client.__init__.__kwdefaults__ or {}), "verify": NO_TLS}
+    monkeypatch.setattr(httpx2.Client.__init__, "__kwdefaults__", defaults)
+
+    def do(*arguments: str, exit_code: int = 0, text: str | None = None) -> Result:
+        done = CliRunner().invoke(root, list(arguments), input=text)
+        assert done.exit_code == exit_code, (arguments, done.output, done.exception)
+        if exit_code not in (0, 2):
+            assert "Next: " in done.stderr
+        return done
+
+    yield do
+    assert service.doctor() == []
+
+
+def as_json(done: Result) -> Any:
+    return json.loads(done.stdout)
+
+
+def test_a_name_from_registration_to_the_trash(run: Run, service: RunningService) -> None:
+    found = as_json(run("names", "availability", "blog.example.test", "--json", "fqdn,available"))
+    assert found == [{"fqdn": "blog.example.test", "available": True}]
+    glue = ("-n", "ns1.blog.example.test", "--glue", "ns1.blog.example.test=8.8.4.4")
+    done = run("register", "blog.example.test", *NS, *glue, "--ds", DS, "--wait", "--json", "all")
+    assert (as_json(done)["status"], as_json(done)["charged_credits"]) == ("active", 0)
+    assert service.delegation("blog.example.test") >= {"ns1.provider.example"}
+    assert "blog.example.test" in run("names", "list").stdout
+    assert "EXPIRES" in run("names", "search", "blog").stdout
+    assert run("names", "list", "-q", "--renewable").stdout == ""
+    run("set", "blog.example.test", *NS, "--no-glue", "--wait")
+    assert as_json(run("names", "show", "blog.example.test", "--json", "glue,nameservers")) == {
+        "glue": [],
+        "nameservers": ["ns1.provider.example", "ns2.provider.example"],
+    }
+    other = DS.replace("2371", "2372")
+    run("ds", "add", "blog.example.test", other)
+    assert run("ds", "list", "blog.example.test", "-q").stdout.split() == ["2371", "2372"]
+    run("ds", "remove", "blog.example.test", "2371")
+    run("ds", "remove", "blog.example.test", "2371", exit_code=1)
+    assert as_json(run("ds", "auto", "blog.example.test", "--json", "policy")) == {"policy": "off"}
+    run("ds", "set", "blog.example.test")
+    assert "subdomain.register" in run("activity", "--action", "subdomain.register").stdout
+    for each in ("delegation", "timeline"):
+        run("names", each, "blog.example.test")
+    assert as_json(run("auto-renew", "blog.example.test", "on", "--json", "enabled")) == {"enabled": True}
+    run("auto-renew", "blog.example.test", "off")
+    run("renew", "blog.example.test", exit_code=1)
+    run("names", "retry", "blog.example.test", exit_code=1)
+    run("trash", "blog.example.test", exit_code=1)
+    run("trash", "blog.example.test", "--yes")
+    assert "names list" in run("set", "blog.example.test", *NS, exit_code=1).stderr
+    run("restore", "blog.example.test")
+    assert run("watch", "--settled").stdout.startswith("blog.example.test  ")
+
+
+def test_nothing_is_paid_without_consent(run: Run) -> None:
+    plus = ("register", "shop.example.test", "--mode", "plus")
+    assert "--max-credits 10" in run(*plus, exit_code=5).stderr
+    assert "--max-credits 10" in run(*plus, "--yes", exit_code=5).stderr
+    assert "more than --max-credits 9" in run(*plus, "--yes", "--max-credits", "9", exit_code=5).stderr
+    assert as_json(run("credits", "balance", "--json", "credit_balance")) == {"credit_balance": 25}
+    assert as_json(run(*plus, "--yes", "--max-credits", "12", "--json", "all"))["charged_credits"] == 10
+    assert run("credits", "history", "--template", "{credits}").stdout.split()[0] == "-10"
+    run("register", "two.example.test", "--mode", "plus", "--yes", "--max-credits", "10")
+    poor = run(
+        "register", "three.example.test", "--mode", "plus", "--yes", "--max-credits", "10", exit_code=5
+    )
+    assert "5 more than you have" in poor.stderr
+    assert "credits packages" in poor.stderr
+    run("credits", "packages")
+    assert as_json(run("account", "quota", "--json", "used")) == {"used": 0}
+    assert "example.test" in run("domains").stdout
+
+
+def test_many_names_become_what_a_file_says(run: Run, tmp_path: Path, service: RunningService) -> None:
+    run("register", "one.example.test", *NS)
+    file = tmp_path / "names.yaml"
+    file.write_text(
+        f"""\
+names:
+  one.example.test:
+    nameservers: [ns3.provider.example., NS2.provider.example]
+    ds_records: ["{DS.upper()}"]
+  two.example.test:
+    nameservers: [ns1.two.example.test, ns1.provider.example]
+    glue:
+      ns1.two.example.test: [8.8.4.4, "2001:4860:4860:0:0:0:0:8844"]
+  paid.example.test:
+    mode: plus
+""",
+        encoding="utf-8",
+    )
+    plan = run("apply", "-f", str(file), "--plan").stderr
+    assert "2 to register for 10 credits, 1 to change" in plan
+    assert "nameservers: ns1.provider.example, ns2.provider.example -> ns3.provider.example" in plan
+    run("apply", "-f", str(file), exit_code=5)
+    run("apply", "-f", str(file), "--yes", exit_code=5)
+    assert as_json(run("credits", "balance", "--json", "credit_balance")) == {"credit_balance": 25}
+    done = as_json(run("apply", "-f", str(file), "--yes", "--max-credits", "10", "--wait", "--json", "all"))
+    assert [(each["fqdn"], each["action"], each["charged_credits"]) for each in done] == [
+        ("one.example.test", "set", 0),
+        ("two.example.test", "register", 0),
+        ("paid.example.test", "register", 10),
+    ]
+    assert service.delegation("one.example.test") == {"ns3.provider.example", "ns2.provider.example"}
+    assert "Nothing to do" in run("apply", "-f", str(file), "--yes").stderr
+    exported = run("export").stdout
+    assert "ns1.two.example.test" in exported
+    assert "Nothing to do" in run("apply", "-f", "-", text=exported).stderr
+    run("export", "missing.example.test", exit_code=1)
+    for wrong in ("names: [", "names: 1", "names: {a.example.test: {ns: []}}", "names: {a: {glue: {b: x}}}"):
+        assert "Error" in run("apply", "-f", "-", text=wrong, exit_code=2).stderr
+
+
+def test_tokens_tickets_and_the_rest(bob: Registrant, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert "test" in run("whoami").stdout
+    secret = run(
+        "tokens", "create", "ci", "--scope", "subdomains:read", "--only-name", "*.example.test", "-q"
+    ).stdout.strip()
+    token_id = run("tokens", "list", "--template", "{id} {name}").stdout.splitlines()[0].split()[0]
+    run("tokens", "change", token_id, "--daily-credits", "0", "--expires-in-days", "3")
+    assert as_json(run("tokens", "show", token_id, "--json", "daily_credits")) == {"daily_credits": 0}
+    assert run("tokens", "rotate", token_id, "-q").stdout.strip() != secret
+    run("tokens", "revoke", token_id, "--yes")
+    number = run("tickets", "open", "A question", "-", "-q", text="What is glue?").stdout.strip()
+    run("tickets", "reply", number, "Found it.")
+    assert "What is glue?" in run("tickets", "show", number).stdout
+    assert number in run("tickets", "list").stdout
+    group = run("organizations", "create", "Collective", "-q").stdout.strip()
+    run("organizations", "rename", group, "Cooperative")
+    assert "Cooperative" in run("organizations", "list").stdout
+    run("organizations", "show", group)
+    owner = run("organizations", "members", group, "-q").stdout.strip()
+    invited = run("organizations", "invite", group, "bob@example.org", "member", "-q").stdout.strip()
+    assert invited in run("organizations", "invitations", group, "-q").stdout
+    run("organizations", "revoke-invitation", group, invited)
+    run("organizations", "set-role", group, owner, "member", exit_code=1)
+    run("organizations", "remove-member", group, owner, "--yes", exit_code=1)
+    run("organizations", "join", "unknown", exit_code=1)
+    run("register", "gift.example.test")
+    sent = [run("transfer", "send", "gift.example.test", bob.email, "--yes", "-q").stdout.strip()]
+    run("transfer", "withdraw", sent[0])
+    sent.append(run("transfer", "send", "gift.example.test", bob.email, "--yes", "-q").stdout.strip())
+    assert sent[1] in run("transfer", "list", "--state", "pending", "-q").stdout
+    run("transfer", "accept", sent[1], exit_code=1)
+    monkeypatch.setenv("SUBLET_TOKEN", bob.token)
+    run("transfer", "decline", sent[1])
+    run("transfer", "show", sent[1])
+    run("account", "reminders", "off")
+    assert json.loads(run("account", "export").stdout)["account"]["email"] == bob.email
+    run("account", "delete", exit_code=1)
+    run("account", "delete", "--confirm", bob.email, "--yes")
+    assert "subletctl login" in run("whoami", exit_code=4).stderr
+
+
+def test_a_login_in_a_browser_is_stored_for_the_owner_alone(
+    run: Run, who: Registrant, service: RunningService, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("SUBLET_TOKEN")
+    monkeypatch.delenv("SUBLET_URL")
+    assert "There is no address" in run("whoami", exit_code=4).stderr
+    program = subprocess.Popen(
+        [*PROGRAM, "login", service.base_url, "--name", "laptop", "--no-browser", "--json", "token"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert program.stderr is not None
+    line = program.stderr.readline()
+    code = line.split()[-1]
+    allowed = signed_in(service, who.email).open("POST", "/device", {"code": code, "do": "allow"})
+    assert allowed.status_code == 200, line
+    out, _ = program.communicate(timeout=60)
+    assert json.loads(out) == {"token": "laptop"}
+    (file,) = (tmp_path / "subletctl").iterdir()
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    assert who.email in run("whoami").stdout
+    run("login", service.base_url, "--token", "--profile", "ci", text=who.token)
+    assert run("profiles", "-q").stdout.split() == ["default", "ci"]
+    monkeypatch.setenv("SUBLET_URL", "http://127.0.0.1:9/api/v1")
+    assert "There is no token" in run("whoami", exit_code=4).stderr, "no token goes to a foreign address"
+    monkeypatch.delenv("SUBLET_URL")
+    run("logout", "--revoke")
+    run("logout", exit_code=1)
+    assert run("profiles", "-q").stdout.split() == ["ci"]
+
+
+def test_output_is_for_people_or_for_programs(run: Run) -> None:
+    run("register", "blog.example.test")
+    assert run("names", "list", "--template", "{fqdn}\\t{status}").stdout.startswith("blog.example.test\t")
+    assert run("names", "list", "-q").stdout == "blog.example.test\n"
+    assert "\x1b" not in run("names", "list").stdout
+    assert "Choose from id, fqdn" in run("names", "list", "--json", "name", exit_code=2).stderr
+    run("names", "list", "--template", "{", exit_code=2)
+    run("names", "list", "--template", "{x}", exit_code=2)
+    assert "register" in run("--help").stdout
+    run("unknown", exit_code=2)
+
+
+def test_an_unreachable_registry_has_an_exit_code(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SUBLET_URL", "http://127.0.0.1:9/api/v1")
+    monkeypatch.setenv("SUBLET_DEADLINE_SECONDS", "0.1")
+    assert "whoami" in run("names", "list", exit_code=3).stderr
+
+
+def test_help_is_quick_and_imports_no_client() -> None:
+    code = "import sys; sys.argv[1:] = ['--help']\nfrom sublet_client.cli.main import main\ntry: main()\nexcept SystemExit: pass\n"
+    code += "print([each for each in ('httpx2', 'yaml', 'msgspec') if each in sys.modules])"
+    seconds = []
+    for _ in range(3):
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        # Its own seconds: those of the clock depend on what else the machine does.
+        seconds.append(after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime)
+    assert done.stdout.endswith("[]\n")
+    assert min(seconds) <= HELP_SECONDS_MAX
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_shells_complete_commands(shell: str) -> None:
+    environment = {**os.environ, "_SUBLETCTL_COMPLETE": f"{shell}_source"}
+    script = subprocess.run(PROGRAM, env=environment, capture_output=True, text=True, check=True).stdout
+    assert "subletctl" in script
+    word = "" if shell == "fish" else "2"
+    environment |= {
+        "_SUBLETCTL_COMPLETE": f"{shell}_complete",
+        "COMP_WORDS": "subletctl names ",
+        "COMP_CWORD": word,
+    }
+    found = subprocess.run(PROGRAM, env=environment, capture_output=True, text=True, check=True).stdout
+    assert "availability" in found
+
+
+def test_every_code_has_a_next_command() -> None:
+    assert NEXT.keys() == BY_CODE.keys()
+
+
+def test_every_listed_command_is_there() -> None:
+    context = click.Context(root)
+    for name in COMMANDS.items():
+        command = root.get_command(context, name)
+        assert command is not None
+        assert command.name == name
+
+
+def test_a_person_is_asked_on_a_terminal(service: RunningService, who: Registrant, tmp_path: Path) -> None:
+    for answer, exit_code in (("n", 5), ("y", 0)):
+        main_end, end = pty.openpty()
+        environment = {
+            **os.environ,
+            "SUBLET_URL": service.base_url,
+            "SUBLET_TOKEN": who.token,
+            "XDG_CONFIG_HOME": str(tmp_path),
+        }
+        command = [*PROGRAM, "register", "shop.example.test", "--mode", "plus"]
+        program = subprocess.Popen(
+            command, env=environment, stdin=end, stdout=end, stderr=end, close_fds=True
+        )
+        os.close(end)
+        shown: list[bytes] = []
+
+        def read(main_end: int = main_end, shown: list[bytes] = shown) -> None:
+            try:
+                while piece := os.read(main_end, 1000):
+                    shown.append(piece)
+            except OSError:
+                pass  # the other end is closed
+
+        reader = threading.Thread(target=read)
+        reader.start()
+        os.write(main_end, f"{answer}\n".encode())
+        assert program.wait(60) == exit_code
+        reader.join(60)
+        os.close(main_end)
+        assert b"costs 10 credits; 15 are left then. Pay?" in b"".join(shown)
