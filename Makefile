@@ -105,6 +105,7 @@ reference: $(VENV)/dev.stamp ## Write the tables of the reference pages that the
 client: $(VENV)/dev.stamp ## Write the part of the Python client that the API determines, and the table of the other clients
 	@$(BIN)/python tools/generate_client.py
 	@$(BIN)/python tools/client_coverage.py
+	@$(BIN)/python tools/generate_subletctl.py
 
 screenshots: $(VENV)/dev.stamp ## Write pictures of the console's pages to docs/console/
 	@tools/install-system-packages chromium:chromium
@@ -128,7 +129,7 @@ lock: $(BIN)/python ## Resolve the dependencies again, with hashes and without i
 	$(BIN)/uv pip compile pyproject.toml --universal --python-version 3.11 --generate-hashes --no-header --upgrade -q -o requirements.lock
 	$(BIN)/uv pip compile pyproject.toml --group dev --universal --python-version 3.11 --generate-hashes --no-header --upgrade -q -c requirements.lock -o requirements-dev.lock
 	for client in $(CLIENTS); do \
-		$(BIN)/uv pip compile $$client/pyproject.toml --universal --python-version 3.11 --generate-hashes --no-header --upgrade -q \
+		$(BIN)/uv pip compile $$client/pyproject.toml --all-extras --universal --python-version 3.11 --generate-hashes --no-header --upgrade -q \
 			--no-emit-package sublet-client -c requirements-dev.lock -o $$client/requirements.lock || exit 1; \
 	done
 	$(INSTALL_LOCK) requirements.lock

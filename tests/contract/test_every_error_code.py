@@ -111,6 +111,7 @@ DETAILS: dict[str, Any] = {
     "sign_in_required": lambda details: exactly(
         details, {"limit_seconds": 600, "how": ["mail", "passkey", "operator"]}
     ),
+    "authorization_pending": lambda details: exactly(details, {"interval": 5}),
     "delegation_broken": lambda details: exactly(details, {"findings": ["nameserver_not_found"]}),
     "method_not_allowed": lambda details: exactly(details, {"allow": ["GET", "HEAD", "POST"]}),
     "payload_too_large": lambda details: exactly(details, {"limit_bytes": 65536}),

@@ -105,6 +105,8 @@ def _has_failed_often(tx: Tx) -> bool:
 
 CODE = "123456"
 """The code in the example of a confirmation."""
+DEVICE_CODE = "GmRhmhcxhwAzkoEqiMEg_DnyEysNkuNhszIySk9eS2A"
+"""The code of a program in its example."""
 
 
 def newest_code(service: RunningService) -> str:
@@ -131,6 +133,8 @@ def send(service: RunningService, token: str, command: str) -> Any:
         CODE: newest_code(service),
         "$CODE": newest_code(service),
     }
+    if DEVICE_CODE in command:
+        named[DEVICE_CODE] = service.client.post(f"{origin}/auth/device", json={}).json()["device_code"]
     for name, value in named.items():
         command = command.replace(name, value)
     words = shlex.split(command)

@@ -13,6 +13,7 @@ from long.faults.attacks import ATTACKS_THROUGH_PROXY
 from long.faults.clock import CLOCK
 from long.faults.disk import DISK_FULL, EIO
 from long.faults.files_changed import FILES
+from long.faults.killed_client import KILLED_CLIENT
 from long.faults.old_backup import OLD_BACKUP
 from long.faults.postgresql_killed import POSTGRESQL_KILLED
 from long.faults.races import PROCESSES, RACES
@@ -35,6 +36,7 @@ from long.scenario import POSTGRESQL, NotPossibleError, Scenario, Trial
 
 SCENARIOS = (
     SIGKILL,
+    KILLED_CLIENT,
     SYNCED,
     DISK_FULL,
     EIO,

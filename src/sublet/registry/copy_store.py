@@ -27,6 +27,7 @@ import sublet.platform_domains.store
 import sublet.platform_domains.zone_state_store
 import sublet.platform_domains.zone_store
 import sublet.processes.store
+import sublet.sign_in.device_store
 import sublet.sign_up.store
 import sublet.subdomains.automatic_ds_store
 import sublet.subdomains.csync_store

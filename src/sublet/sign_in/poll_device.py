@@ -26,9 +26,9 @@ def poll_device(tx: Tx, actor: Actor, device_code: str) -> IssuedToken | Refusal
     user = lock_user(tx, seen.user_id) if seen is not None and seen.user_id is not None else None
     found = device_store.lock_by_device_code(tx, code_digest)
     if found is None or found.state == USED or found.expires_at <= tx.now:
-        return ExpiredToken("This code is wrong, used or too old. Begin again with POST /auth/device.")
+        return ExpiredToken("This code is wrong, used or too old. Send POST /auth/device to begin again.")
     if found.state == REFUSED:
-        return AccessDenied("The person refused. Begin again with POST /auth/device if that was a mistake.")
+        return AccessDenied("The person refused. If that was a mistake, send POST /auth/device to begin again.")
     if found.state == ALLOWED and user is not None:
         if user.deleted_at is not None or user.suspended_at is not None:
             return AccessDenied("The account that allowed this is suspended. Ask its operator.")

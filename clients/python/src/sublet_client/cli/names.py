@@ -71,7 +71,12 @@ def availability(ctl: Ctl, names: tuple[str, ...]) -> Iterator[Availability]:
             yield client.subdomains.availability(each)
 
 
-@command(names, "delegation", uses=("delegation",), columns=("summary", "in_agreement", "stored", "published", "servers"))
+@command(
+    names,
+    "delegation",
+    uses=("delegation",),
+    columns=("summary", "in_agreement", "stored", "published", "servers"),
+)
 @click.argument("name")
 def delegation(ctl: Ctl, name: str) -> Delegation:
     """Show what is stored for a name, and what each name server answers."""

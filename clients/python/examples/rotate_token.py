@@ -1,0 +1,26 @@
+"""Give a token a new secret, and write it to a file: python rotate_token.py TOKEN_ID FILE
+
+The former secret stays valid for an hour, so that programs can be restarted with the new one.
+"""
+
+import os
+import sys
+from pathlib import Path
+
+from sublet_client import Client
+
+
+def main(token_id: str, file: str) -> None:
+    """Rotate, and store the secret where only its owner can read it."""
+    with Client.from_environment() as client:
+        done = client.tokens.rotate(token_id, overlap_seconds=3600)
+    if done.secret is None:
+        sys.exit("The registry answered without a secret.")
+    path = Path(file)
+    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as opened:
+        opened.write(done.secret.reveal())
+    print(f"{done.token.name} has a new secret, in {path}")
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
