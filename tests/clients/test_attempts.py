@@ -58,6 +58,15 @@ def _refusal(status: int, code: str, headers: Mapping[str, str] | None = None, *
     return Reply(status, headers or {}, msgspec.json.encode({**body, **members}))
 
 
+def test_an_answer_to_another_request_of_this_client_does_not_count() -> None:
+    stale = Reply(200, {"x-request-id": f"{CONFIG.request_prefix}.1"}, DELETED)
+    good = Reply(200, {"x-request-id": "of-a-proxy"}, DELETED)
+    result, sent, _ = _run(_calls.delete(fqdn="a.example.net"), stale, good)
+    assert result.fqdn == "a.example.net"
+    assert [each.headers.get("connection") for each in sent] == [None, "close"]
+    assert len({each.headers["idempotency-key"] for each in sent}) == 1
+
+
 def test_a_change_is_sent_again_with_the_same_key_until_it_is_answered() -> None:
     lost = ConnectionError("reset")
     done, sent, waited = _run(_calls.delete(fqdn="a.example.net"), lost, lost, Reply(200, {}, DELETED))

@@ -36,9 +36,9 @@ class Call(Generic[T]):
     method: str
     path: str
     read: Callable[["Reply"], T]
-    query: Mapping[str, Any] = field(default_factory=dict)
+    query: Mapping[str, Any] = field(default_factory=dict[str, Any])
     body: Mapping[str, Any] | None = None
-    headers: Mapping[str, str] = field(default_factory=dict)
+    headers: Mapping[str, str] = field(default_factory=dict[str, str])
     is_open: bool = False
 
     @property
@@ -87,6 +87,8 @@ class Config:
     deadline_seconds: float
     timeout_seconds: float
     user_agent: str
+    request_prefix: str = field(default_factory=lambda: secrets.token_hex(8))
+    """The beginning of the request ids of this client. The service answers with the id of the request."""
 
     @property
     def root(self) -> str:
@@ -116,8 +118,16 @@ def attempts(
     number = 0
     while True:
         left = until - clock()
-        reply = yield Send(**{**request, "timeout_seconds": max(0.001, min(config.timeout_seconds, left))})
+        request_id = f"{config.request_prefix}.{secrets.token_hex(8)}"
+        request["headers"] = {**request["headers"], "x-request-id": request_id}
+        reply = yield Send(**request, timeout_seconds=max(0.001, min(config.timeout_seconds, left)))
         assert reply is not None  # noqa: S101 - the drivers answer each Send
+        if isinstance(reply, Reply) and _is_of_another(reply, request_id, config):
+            reply = ConnectionError("the answer is that of another request")
+            request["headers"] = {
+                **request["headers"],
+                "connection": "close",
+            }  # what else is left on it must not be read either
         failure = _failure(call, reply)
         if failure is None:
             assert isinstance(reply, Reply)  # noqa: S101 - else there is a failure
@@ -179,6 +189,12 @@ def _request(call: Call[T], config: Config) -> dict[str, Any]:
         "headers": headers,
         "content": content,
     }
+
+
+def _is_of_another(reply: Reply, request_id: str, config: Config) -> bool:
+    """True if an answer is that of another request of this client: a proxy has sent one twice. Ids that a proxy made don't count."""
+    answered = reply.headers.get("x-request-id", request_id)
+    return answered != request_id and answered.startswith(f"{config.request_prefix}.")
 
 
 def _text(value: object) -> str:

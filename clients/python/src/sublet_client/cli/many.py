@@ -83,7 +83,7 @@ def _load(file: IO[str]) -> object:
 
 def _plan(ctl: Ctl, client: Client, wanted: Sequence[Wanted]) -> list[Step]:
     present = {each.fqdn: each for each in client.subdomains.list()}
-    steps = []
+    steps: list[Step] = []
     for number, each in enumerate(wanted, 1):
         ctl.progress(f"Planning {number}/{len(wanted)} …")
         found = present.get(each.fqdn) or (None if each.fqdn.isascii() else _find(client, each.fqdn))
@@ -107,14 +107,8 @@ def _price(client: Client, wanted: Wanted) -> int:
     """Return the price of a registration: of the wanted mode, or of the cheapest one, which the registry chooses by default."""
     found = client.subdomains.availability(wanted.fqdn)
     if not found.available:
-        reason = (
-            found.reason
-            if isinstance(found.reason, str)
-            else (found.reason or {}).get("message", "it is taken")
-        )
-        raise Stop(
-            f"{wanted.fqdn} can't be registered: {reason}", f"subletctl names availability {wanted.fqdn}"
-        )
+        sentence = f"{wanted.fqdn} can't be registered: {found.reason}."
+        raise Stop(sentence, f"subletctl names availability {wanted.fqdn}")
     prices = [each.price_credits for each in found.modes if wanted.mode in (None, each.mode)]
     return min(prices, default=0)
 

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, cast
 
 import click
 import msgspec
@@ -36,7 +36,8 @@ def show(value: Any, columns: Sequence[str], wanted: Format) -> None:
             click.echo(value)
         return
     is_one = isinstance(value, (msgspec.Struct, Mapping))
-    rows = [_row(each) for each in ([value] if is_one else value)]
+    values: Iterable[Any] = [value] if is_one else value
+    rows = list(map(_row, values))
     if wanted.json_fields is not None:
         chosen = [_chosen(row, wanted.json_fields) for row in rows]
         click.echo(json.dumps(_plain(chosen[0] if is_one else chosen), ensure_ascii=False, indent=2))
@@ -70,7 +71,7 @@ def _row(value: Any) -> Row:
 def _encode(value: Any) -> Any:
     if isinstance(value, Secret):
         return value.reveal()  # the user asked for it, and it is shown once
-    raise NotImplementedError(type(value))
+    raise NotImplementedError(f"{value!r} has no form in JSON")
 
 
 def _plain(value: Any) -> Any:
@@ -112,9 +113,10 @@ def _text(value: Any) -> str:
     if isinstance(value, datetime):
         return f"{value.astimezone(UTC):%Y-%m-%d %H:%M}"
     if isinstance(value, dict):
-        return " ".join(_text(each) for each in value.values() if each is not None)
+        members = cast("dict[str, Any]", value)
+        return " ".join(_text(each) for each in members.values() if each is not None)
     if isinstance(value, (list, tuple)):
-        return ", ".join(map(_text, value)) or "-"
+        return ", ".join(map(_text, cast("Sequence[Any]", value))) or "-"
     return _printable(str(value))
 
 

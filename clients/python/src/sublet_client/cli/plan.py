@@ -5,10 +5,25 @@ from dataclasses import dataclass, field
 from ipaddress import ip_address
 from typing import Any
 
+import msgspec
+
 from sublet_client.cli.output import ds_text
 from sublet_client.models import GlueEntry, Subdomain
 
-MEMBERS = frozenset({"nameservers", "glue", "ds_records", "mode"})
+
+class _Entry(msgspec.Struct, forbid_unknown_fields=True):
+    """A name in a file."""
+
+    nameservers: list[str] | None = None
+    glue: dict[str, str | list[str]] | None = None
+    ds_records: list[str] | None = None
+    mode: str | None = None
+
+
+class _File(msgspec.Struct, forbid_unknown_fields=True):
+    """A file of names."""
+
+    names: dict[str, _Entry | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +45,7 @@ class Step:
     wanted: Wanted
     changes: tuple[str, ...]
     price: int = 0
-    arguments: Mapping[str, Any] = field(default_factory=dict)
+    arguments: Mapping[str, Any] = field(default_factory=dict[str, Any])
 
 
 def parse_names(document: object) -> list[Wanted]:
@@ -39,49 +54,28 @@ def parse_names(document: object) -> list[Wanted]:
     Raises:
         ValueError: it isn't `names:` with a mapping of names; or an entry is wrong. The sentence says where.
     """
-    if (
-        not isinstance(document, dict)
-        or set(document) != {"names"}
-        or not isinstance(document["names"], dict)
-    ):
+    try:
+        entries = msgspec.convert(document, _File).names
+    except msgspec.ValidationError as error:
         raise ValueError(
-            "The file has to begin with `names:`, and below it a line for each name, such as `blog.example.net:`."
-        )
-    return [_parse(str(fqdn), {} if entry is None else entry) for fqdn, entry in document["names"].items()]
+            f"The file is wrong: {error}. Begin it with `names:`, and give each name its members."
+        ) from error
+    return [_parse(fqdn, entry or _Entry()) for fqdn, entry in entries.items()]
 
 
-def _parse(fqdn: str, entry: object) -> Wanted:
-    if not isinstance(entry, dict):
-        raise ValueError(f"{fqdn}: below a name are members: {', '.join(sorted(MEMBERS))}.")
-    unknown = [str(each) for each in entry if each not in MEMBERS]
-    if unknown:
-        raise ValueError(f"{fqdn}: there is no member {unknown[0]}. Use {', '.join(sorted(MEMBERS))}.")
-    nameservers, records = _texts(fqdn, entry, "nameservers"), _texts(fqdn, entry, "ds_records")
+def _parse(fqdn: str, entry: _Entry) -> Wanted:
     return Wanted(
-        fqdn.lower().rstrip("."),
-        None if nameservers is None else tuple(_host(each) for each in nameservers),
-        _glue(fqdn, entry.get("glue")),
-        None if records is None else tuple(map(_record, records)),
-        None if entry.get("mode") is None else str(entry["mode"]),
+        _host(fqdn),
+        None if entry.nameservers is None else tuple(map(_host, entry.nameservers)),
+        None if entry.glue is None else _glue(entry.glue),
+        None if entry.ds_records is None else tuple(map(_record, entry.ds_records)),
+        entry.mode,
     )
 
 
-def _texts(fqdn: str, entry: Mapping[str, object], member: str) -> list[str] | None:
-    found = entry.get(member)
-    if found is None:
-        return None
-    if not isinstance(found, list) or not all(isinstance(each, str) for each in found):
-        raise ValueError(f"{fqdn}: {member} is a list of texts.")
-    return found
-
-
-def _glue(fqdn: str, found: object) -> tuple[tuple[str, str], ...] | None:
-    if found is None:
-        return None
-    if not isinstance(found, dict) or not all(isinstance(each, (str, list)) for each in found.values()):
-        raise ValueError(f"{fqdn}: glue has a line for each host, with an address or a list of addresses.")
+def _glue(found: Mapping[str, str | list[str]]) -> tuple[tuple[str, str], ...]:
     pairs = [
-        (_host(str(host)), str(ip_address(str(address))))
+        (_host(host), str(ip_address(address)))
         for host, addresses in found.items()
         for address in ([addresses] if isinstance(addresses, str) else addresses)
     ]
@@ -146,17 +140,17 @@ def step_to(wanted: Wanted, present: Subdomain | None, price: int = 0) -> Step |
     return Step(action, wanted, tuple(changes), price, _arguments(wanted))
 
 
-def _shown(items: Sequence[object]) -> str:
-    texts = [" ".join(each) if isinstance(each, tuple) else str(each) for each in items]
+def _shown(items: Sequence[str | tuple[str, str]]) -> str:
+    texts = [each if isinstance(each, str) else " ".join(each) for each in items]
     return ", ".join(texts) or "none"
 
 
 def _arguments(wanted: Wanted) -> dict[str, Any]:
     """Return what the client's `register` and `update_nameservers` take: what the file leaves as it is isn't sent."""
-    found = {"nameservers": wanted.nameservers, "glue": None, "ds_records": wanted.ds_records}
+    found: dict[str, Any] = {"nameservers": wanted.nameservers, "glue": None, "ds_records": wanted.ds_records}
     if wanted.glue is not None:
         entries: dict[str, dict[str, str]] = {}
         for host, address in wanted.glue:
             entries.setdefault(host, {})[f"ipv{ip_address(address).version}"] = address
-        found["glue"] = [GlueEntry(host=host, **each) for host, each in entries.items()]  # type: ignore[assignment] # of another type than the texts
+        found["glue"] = [GlueEntry(host=host, **each) for host, each in entries.items()]
     return {name: value for name, value in found.items() if value is not None}

@@ -6,15 +6,19 @@ otherwise in that file too, which only its owner can read.
 
 import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Mapping
 from contextlib import contextmanager
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import click
+import msgspec
 
 SERVICE = "subletctl"
 DEFAULT = "default"
+Profiles = dict[str, dict[str, str]]
+"""Address and token by the name of the profile."""
 
 
 def path_of_profiles() -> Path:
@@ -22,7 +26,7 @@ def path_of_profiles() -> Path:
     return Path(click.get_app_dir("subletctl")) / "profiles.json"
 
 
-def read_profiles() -> dict[str, dict[str, Any]]:
+def read_profiles() -> Profiles:
     """Return all profiles by name, without the tokens in the keyring.
 
     Raises:
@@ -32,10 +36,11 @@ def read_profiles() -> dict[str, dict[str, Any]]:
         text = path_of_profiles().read_text(encoding="utf-8")
     except FileNotFoundError:
         return {}
-    found = json.loads(text)
-    if not isinstance(found, dict) or not all(isinstance(each, dict) for each in found.values()):
-        raise ValueError(f"{path_of_profiles()} has no profiles. Delete it, and run subletctl login.")
-    return found
+    try:
+        return msgspec.json.decode(text, type=Profiles)
+    except msgspec.DecodeError as error:
+        sentence = f"{path_of_profiles()} has no profiles. Delete it, and run subletctl login."
+        raise ValueError(sentence) from error
 
 
 def find_profile(name: str, environment: Mapping[str, str] = os.environ) -> tuple[str | None, str | None]:
@@ -61,14 +66,12 @@ def delete_profile(name: str) -> bool:
     with _changed() as profiles:
         was_there = profiles.pop(name, None) is not None
     if _in_keyring(name) is not None:
-        import keyring  # noqa: PLC0415 - installed, as the line before shows
-
-        keyring.delete_password(SERVICE, name)
+        _keyring().delete_password(SERVICE, name)
     return was_there
 
 
 @contextmanager
-def _changed() -> Iterator[dict[str, dict[str, Any]]]:
+def _changed() -> Generator[Profiles, None, None]:
     """Give the profiles, and replace the file with what became of them. The file is never readable by others."""
     profiles = read_profiles()
     yield profiles
@@ -80,11 +83,13 @@ def _changed() -> Iterator[dict[str, dict[str, Any]]]:
     new.replace(path)
 
 
+def _keyring() -> Any:
+    return import_module("keyring")
+
+
 def _in_keyring(name: str) -> str | None:
     try:
-        import keyring  # noqa: PLC0415 - optional
-
-        found: str | None = keyring.get_password(SERVICE, name)
+        found: str | None = _keyring().get_password(SERVICE, name)
     except Exception:  # noqa: BLE001 - not installed, or no backend; each backend has errors of its own
         return None
     return found
@@ -92,9 +97,7 @@ def _in_keyring(name: str) -> str | None:
 
 def _put_in_keyring(name: str, token: str) -> bool:
     try:
-        import keyring  # noqa: PLC0415 - optional
-
-        keyring.set_password(SERVICE, name, token)
+        _keyring().set_password(SERVICE, name, token)
     except Exception:  # noqa: BLE001 - as above
         return False
     return _in_keyring(name) == token

@@ -2,7 +2,7 @@
 
 import os
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from typing import Any, TypeVar
@@ -55,7 +55,7 @@ class Ctl:
         self.profile = profile
 
     @contextmanager
-    def client(self) -> Iterator[Client]:
+    def client(self) -> Generator[Client, None, None]:
         """Give the client of the profile.
 
         Raises:
@@ -179,7 +179,7 @@ def with_yes(function: Function) -> Function:
 
 
 @contextmanager
-def _explained() -> Iterator[None]:
+def _explained() -> Generator[None, None, None]:
     """Turn the errors of the client into ends of the command with a next command."""
     try:
         yield
