@@ -275,6 +275,10 @@ class PasskeyNotFound(Refusal, code="passkey_not_found", category=Category.MISSI
     """The user has no such passkey."""
 
 
+class DeviceNotFound(Refusal, code="device_not_found", category=Category.MISSING):
+    """No program waits with this code."""
+
+
 class NotFound(Refusal, code="not_found", category=Category.MISSING):
     """There is no such object (command line), or no such path (API)."""
 

@@ -222,7 +222,7 @@ def test_a_login_in_a_browser_is_stored_for_the_owner_alone(
     assert program.stderr is not None
     line = program.stderr.readline()
     code = line.split()[-1]
-    allowed = signed_in(service, who.email).open("POST", "/device", {"code": code, "do": "allow"})
+    allowed = signed_in(service, who.email).call("POST", f"/devices/{code}/allow", {})
     assert allowed.status_code == 200, line
     out, _ = program.communicate(timeout=60)
     assert json.loads(out) == {"token": "laptop"}

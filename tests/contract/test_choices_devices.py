@@ -40,7 +40,7 @@ def test_many_polls_and_approvals_at_once_give_one_token(fresh: RunningService) 
 
     def act(number: int) -> httpx.Response:
         if number % 2:
-            return browser.open("POST", "/device", {"code": started["user_code"], "do": "allow"})
+            return browser.call("POST", f"/devices/{started['user_code']}/allow", {})
         return post(fresh, "/auth/device/token", {"device_code": started["device_code"]})
 
     with ThreadPoolExecutor(THREADS) as pool:
@@ -58,38 +58,27 @@ def test_many_polls_and_approvals_at_once_give_one_token(fresh: RunningService) 
     assert done.count("device.allow") == 1
 
 
-def test_the_page_asks_before_anything_is_allowed(service: RunningService) -> None:
-    service.add_user("ada@example.org")
-    started = start(service, name="<b>laptop</b>")
-    origin = service.base_url.removesuffix("/api/v1")
-    assert started["verification_uri"].endswith("/device")
-    path = started["verification_uri_complete"].removeprefix(started["verification_uri"])
-    unknown = service.client.get(f"{origin}/device{path}")
-    assert "Sign in first" in unknown.text
-    assert "laptop" not in unknown.text
-    mailed = service.client.post(
-        f"{origin}/device", data={"do": "mail", "email": "ada@example.org"}, headers={"origin": origin}
-    )
-    assert "Look into your mail" in mailed.text
-    browser = signed_in(service, "ada@example.org")
-    assert "Enter the code" in browser.open("GET", "/device").text
-    shown = browser.open("GET", f"/device{path}")
-    assert "Allow &lt;b&gt;laptop&lt;/b&gt;?" in shown.text
-    assert "ada@example.org" in shown.text
-    assert "script" not in shown.headers["content-security-policy"]
-    form = {"code": started["user_code"], "do": "allow"}
-    for forged in ({"origin": "https://evil.example"}, {"origin": ""}, {"sec_fetch_site": "cross-site"}):
-        assert browser.open("POST", "/device", form, **forged).status_code == 403
-    assert service.client.post(f"{origin}/device", data=form, headers={"origin": origin}).status_code == 401
+def test_only_a_person_at_a_page_of_ours_allows(service: RunningService) -> None:
+    ada = service.add_user("ada@example.org")
+    started, browser = start(service, name="laptop"), signed_in(service, ada.email)
+    path = f"/devices/{started['user_code']}"
+    shown = browser.call("GET", path).json()["device"]
+    assert (shown["name"], shown["state"], "credits:spend" in shown["scopes"]) == ("laptop", "pending", False)
+    assert service.call(ada, "GET", path).json()["error"] == "session_required"
+    for forged in (
+        {"origin": "https://evil.example"},
+        {"origin": ""},
+        {"origin": "", "sec_fetch_site": "cross-site"},
+    ):
+        refused = browser.call("POST", f"{path}/allow", {}, **forged)
+        assert (refused.status_code, refused.json()["error"]) == (403, "origin_refused")
     poll = post(service, "/auth/device/token", {"device_code": started["device_code"]})
     assert (poll.status_code, poll.json()["error"]) == (400, "authorization_pending")
-    assert poll.json()["details"] == {"interval": 5}
-    done = browser.open("POST", "/device", {**form, "spend": "yes"})
-    assert done.status_code == 200
-    assert "is allowed" in done.text
+    allowed = browser.call("POST", f"{path}/allow", {"may_spend": True})
+    assert allowed.json()["device"]["state"] == "allowed"
     given = post(service, "/auth/device/token", {"device_code": started["device_code"]}).json()
     assert "credits:spend" in given["token"]["scopes"]
-    assert browser.open("POST", "/device", form).status_code == 422
+    assert browser.call("POST", f"{path}/allow", {}).status_code == 404
 
 
 def test_codes_of_people_cannot_be_guessed(tmp_path: Any) -> None:
@@ -97,9 +86,9 @@ def test_codes_of_people_cannot_be_guessed(tmp_path: Any) -> None:
         service.add_user("ada@example.org")
         browser, started = signed_in(service, "ada@example.org"), start(service)
         statuses = [
-            browser.open("GET", f"/device?code=BBBB-BBB{letter}").status_code
+            browser.call("GET", f"/devices/BBBB-BBB{letter}").status_code
             for letter in "BCDFGHJKLM"[:USER_CODES_PER_MINUTE]
         ]
-        assert set(statuses) == {422}
-        form = {"code": started["user_code"], "do": "allow"}
-        assert browser.open("POST", "/device", form).status_code == 429, "also the right one"
+        assert set(statuses) == {404}
+        refused = browser.call("POST", f"/devices/{started['user_code']}/allow", {})
+        assert refused.status_code == 429, "also the right one"

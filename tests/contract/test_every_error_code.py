@@ -35,7 +35,7 @@ STATUS_IN_THE_SPEC = {
     "session_required": 403, "sign_in_required": 403, "origin_refused": 403,
     "subdomain_not_found": 404, "platform_domain_not_found": 404, "ticket_not_found": 404, "token_not_found": 404,
     "transfer_not_found": 404, "organization_not_found": 404,
-    "session_not_found": 404, "passkey_not_found": 404, "not_found": 404,
+    "session_not_found": 404, "passkey_not_found": 404, "device_not_found": 404, "not_found": 404,
     "method_not_allowed": 405,
     "delegation_broken": 422, "subdomain_unavailable": 409, "ticket_closed": 409, "retry_not_available": 409, "nameserver_required": 409,
     "renewal_not_available": 409, "subdomain_suspended": 409, "price_changed": 409, "conflict": 409,

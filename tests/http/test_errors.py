@@ -47,6 +47,7 @@ STATUS = {
     "transfer_pending": 409,
     "session_not_found": 404,
     "passkey_not_found": 404,
+    "device_not_found": 404,
     "not_found": 404,
     "method_not_allowed": 405,
     "subdomain_unavailable": 409,

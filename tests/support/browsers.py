@@ -1,6 +1,5 @@
 """A browser that is signed in at a running service: it sends the cookie of its session, and its `Origin` with changes."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
@@ -31,15 +30,6 @@ class Browser:
         sent = {"cookie": f"a=b; {COOKIE}={self.secret}"} | more | headers
         sent = {name: value for name, value in sent.items() if value}
         return self.service.call(None, method, path, body, **sent)
-
-    def open(
-        self, method: str, page: str, form: Mapping[str, str] | None = None, **headers: str
-    ) -> httpx.Response:
-        """Open a page of the service, or send its form."""
-        origin = self.service.base_url.removesuffix("/api/v1")
-        sent = {"cookie": f"{COOKIE}={self.secret}", "origin": "" if method == "GET" else origin} | headers
-        sent = {name.replace("_", "-"): value for name, value in sent.items() if value}
-        return self.service.client.request(method, origin + page, data=form, headers=sent)
 
 
 def signed_in(service: RunningService, email: str, former: Browser | None = None) -> Browser:

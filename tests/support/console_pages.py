@@ -49,6 +49,7 @@ PAGES = (
     ShownPage("account-delete", "/account/delete"),
     ShownPage("sessions", "/sessions"),
     ShownPage("passkeys", "/passkeys"),
+    ShownPage("device", "/device"),
     ShownPage("organizations", "/organizations"),
     ShownPage("members", "/o/3/members"),
     ShownPage("names-of-organization", "/o/3/names"),

@@ -310,6 +310,12 @@ def passkey_not_found(service: RunningService) -> Iterator[Send]:
 
 
 @_refused
+def device_not_found(service: RunningService) -> Iterator[Send]:
+    browser = signed_in(service, newcomer(service).email)
+    yield lambda: browser.call("GET", "/devices/BBBB-BBBB")
+
+
+@_refused
 def signup_closed(service: RunningService) -> Iterator[Send]:
     origin = service.base_url.removesuffix("/api/v1")
     body = {"email": "eve@example.org", "name": "Eve"}
@@ -354,7 +360,7 @@ def expired_token(service: RunningService) -> Iterator[Send]:
 @_refused
 def access_denied(service: RunningService) -> Iterator[Send]:
     started, browser = _device_code(service), signed_in(service, newcomer(service).email)
-    browser.open("POST", "/device", {"code": started["user_code"], "do": "refuse"})
+    assert browser.call("POST", f"/devices/{started['user_code']}/refuse", {}).status_code == 200
     yield lambda: _poll(service, started["device_code"])
 
 

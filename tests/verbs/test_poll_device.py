@@ -10,6 +10,7 @@ from sublet.audit import Actor
 from sublet.errors import (
     AccessDenied,
     AuthorizationPending,
+    DeviceNotFound,
     ExpiredToken,
     RateLimited,
     Refusal,
@@ -47,10 +48,10 @@ def test_a_program_gets_the_token_once_it_is_allowed(registry: Registry) -> None
     assert isinstance(poll(registry, started), AuthorizationPending)
     assert isinstance(poll(registry, started), SlowDown)
     found = registry.read(find_device, f" {started.user_code.reveal().lower().replace('-', ' ')} ")
-    assert found is not None
     assert (found.name, found.address) == ("laptop", "192.0.2.7")
-    assert allow(registry, ann, started) is not None
-    assert allow(registry, ann, started) is None, "decided already"
+    allow(registry, ann, started)
+    with pytest.raises(DeviceNotFound):  # decided already
+        allow(registry, ann, started)
     done = poll(registry, started)
     assert isinstance(done, IssuedToken)
     assert (done.user.id, done.token.name) == (registry.users["ann"], "laptop")
@@ -70,7 +71,7 @@ def test_only_a_recent_sign_in_lets_it_spend(registry: Registry) -> None:
     with pytest.raises(SignInRequired):
         allow(registry, ann, started, may_spend=True)
     assert isinstance(poll(registry, started), AuthorizationPending)
-    assert allow(registry, session_actor(sign_in(registry)), started, may_spend=True) is not None
+    allow(registry, session_actor(sign_in(registry)), started, may_spend=True)
     done = poll(registry, started)
     assert isinstance(done, IssuedToken)
     assert "credits:spend" in done.token.scopes
@@ -80,12 +81,14 @@ def test_only_a_recent_sign_in_lets_it_spend(registry: Registry) -> None:
 def test_refused_expired_and_unknown_codes_give_nothing(registry: Registry) -> None:
     ann = session_actor(sign_in(registry))
     started = start(registry)
-    assert registry.write(refuse_device, ann, started.user_code.reveal()) is not None
+    registry.write(refuse_device, ann, started.user_code.reveal())
     assert isinstance(poll(registry, started), AccessDenied)
-    assert allow(registry, ann, started) is None
+    with pytest.raises(DeviceNotFound):
+        allow(registry, ann, started)
     late = start(registry)
     registry.advance(minutes=10)
-    assert allow(registry, ann, late) is None
+    with pytest.raises(DeviceNotFound):
+        allow(registry, ann, late)
     assert isinstance(poll(registry, late), ExpiredToken)
     assert isinstance(registry.write(poll_device, PROGRAM, "unknown"), ExpiredToken)
 

@@ -150,6 +150,12 @@ class DeviceBody(Struct, kw_only=True, forbid_unknown_fields=True):
     ) = None
 
 
+class AllowDeviceBody(Struct, kw_only=True, forbid_unknown_fields=True):
+    """What a program may do that a person allows."""
+
+    may_spend: Annotated[bool, Meta(description="True if the token may spend credits.")] | None = None
+
+
 class DeviceTokenBody(Struct, kw_only=True, forbid_unknown_fields=True):
     """The code of a program that waits for its token."""
 

@@ -1,12 +1,20 @@
-"""Handlers of programs that ask for a token, which need none (docs/api.md, "Sign in a program"; RFC 8628)."""
+"""Handlers of programs that ask for a token, and of the person who decides (docs/api.md, "Sign in a program"; RFC 8628)."""
+
+from typing import Any
 
 from sublet.audit import Actor
-from sublet.errors import Refusal
+from sublet.credits.model import Outcome
+from sublet.db import Tx
+from sublet.errors import DeviceNotFound, RateLimited, Refusal
 from sublet.http import shapes
-from sublet.http.bodies import DeviceBody, DeviceTokenBody
-from sublet.http.endpoints import Answer, Visit
+from sublet.http.bodies import AllowDeviceBody, DeviceBody, DeviceTokenBody, NoBody
+from sublet.http.endpoints import Answer, Call, Visit
+from sublet.http.idempotency import write_once
+from sublet.http.limits import USER_CODE, address_key
 from sublet.http.render import token_shape
-from sublet.sign_in.devices import INTERVAL, PAGE_PATH, VALID_FOR
+from sublet.sign_in import device_store
+from sublet.sign_in.decide_device import allow_device, find_device, refuse_device
+from sublet.sign_in.devices import INTERVAL, PAGE_PATH, VALID_FOR, DeviceRequest
 from sublet.sign_in.poll_device import poll_device
 from sublet.sign_in.start_device import start_device
 
@@ -48,3 +56,77 @@ async def poll_device_(visit: Visit[DeviceTokenBody]) -> Answer:
     if isinstance(done, Refusal):
         raise done
     return Answer(shapes.SecretAnswer(token=token_shape(done.token, done.user), secret=done.secret.reveal()))
+
+
+async def get_device(call: Call[None, None]) -> Answer:
+    """Get a program that asks for a token.
+
+    By the code that it shows, while it waits for a decision. Ten codes a minute may be tried from an address or network.
+    """
+    await _count_code(call)
+    return _answer(await call.context.db.read(find_device, call.path["user_code"]))
+
+
+async def allow_device_(call: Call[AllowDeviceBody, None]) -> Answer:
+    """Allow a program that asks for a token.
+
+    It gets a token of the user, with the scopes of the answer, and the user gets a mail. With `may_spend` it needs a sign-in within the last
+    ten minutes.
+    """
+    await _count_code(call)
+    may_spend, public_url = bool(call.body.may_spend), call.client.public_url
+
+    def verb(tx: Tx) -> Outcome:
+        code = call.path["user_code"]
+        return Outcome(allow_device(tx, call.actor(), code, may_spend=may_spend, public_url=public_url).id)
+
+    return await _decided(call, verb)
+
+
+async def refuse_device_(call: Call[NoBody, None]) -> Answer:
+    """Refuse a program that asks for a token. Suspended users may do this too."""
+    await _count_code(call)
+
+    def verb(tx: Tx) -> Outcome:
+        return Outcome(refuse_device(tx, call.actor(), call.path["user_code"]).id)
+
+    return await _decided(call, verb)
+
+
+async def _decided(call: Call[Any, None], verb: Any) -> Answer:
+    def read(tx: Tx) -> DeviceRequest:
+        found = device_store.find_request(tx, done.outcome.id)
+        if found is None:
+            raise DeviceNotFound("This program was decided, and is forgotten by now. No action needed.")
+        return found
+
+    done = await write_once(call, 200, verb)
+    answer = _answer(await call.context.db.read(read))
+    return Answer(answer.body, done.headers, done.status)
+
+
+def _answer(found: DeviceRequest) -> Answer:
+    shape = shapes.DeviceRequestShape(
+        name=found.name,
+        address=found.address or None,
+        state=found.state,
+        scopes=list(found.scopes),
+        created_at=found.created_at,
+        expires_at=found.expires_at,
+    )
+    return Answer(shapes.DeviceRequestAnswer(device=shape))
+
+
+async def _count_code(call: Call[Any, None]) -> None:
+    """Count a code before it is looked up, right or wrong, so that codes can't be guessed.
+
+    Raises:
+        RateLimited: too many codes came from this address or its network.
+    """
+    for key in (address_key(call.client.address), call.client.network):
+        taken = await call.context.limits.take(USER_CODE, key) if key else None
+        if taken is not None and not taken.allowed:
+            raise RateLimited(
+                f"More than {taken.limit} codes were entered from here in a minute; wait {taken.reset_seconds} s.",
+                retry_after_seconds=taken.reset_seconds,
+            )

@@ -233,6 +233,15 @@ _CHALLENGE = {
     "signature": "9b6c3d5f1a2e4b8c7d0f9e8a6b5c4d3e2f1a0b9c8d7e6f5a4b3c2d1e0f9a8b7c",
 }
 
+_DEVICE = {
+    "name": "ada's laptop",
+    "address": "192.0.2.7",
+    "state": "pending",
+    "scopes": ["account:read", "subdomains:read", "subdomains:write"],
+    "created_at": "2026-11-21T09:30:00.000000Z",
+    "expires_at": "2026-11-21T09:40:00.000000Z",
+}
+
 BODIES: dict[str, dict[str, Any]] = {
     "sign_up": {"email": "ada@example.org", "name": "Ada"},
     "confirm_sign_up": {"email": "ada@example.org", "code": "123456"},
@@ -241,6 +250,8 @@ BODIES: dict[str, dict[str, Any]] = {
     "challenge_passkey": {},
     "confirm_passkey": {"credential": _CREDENTIAL},
     "start_device": {"name": "ada's laptop"},
+    "allow_device": {"may_spend": False},
+    "refuse_device": {},
     "poll_device": {"device_code": "GmRhmhcxhwAzkoEqiMEg_DnyEysNkuNhszIySk9eS2A"},
     "change_account": {"name": "Ada L.", "email": "lovelace@example.org"},
     "confirm_email": {"code": "123456"},
@@ -355,6 +366,9 @@ ANSWERS: dict[str, dict[str, Any]] = {
         "expires_in": 600,
         "interval": 5,
     },
+    "get_device": {"device": _DEVICE},
+    "allow_device": {"device": {**_DEVICE, "state": "allowed"}},
+    "refuse_device": {"device": {**_DEVICE, "state": "refused"}},
     "poll_device": {"token": {**_TOKEN, "name": "ada's laptop"}, "secret": _SHOWN_ONCE},
     "change_account": {**_ME, "user": {**_USER, "name": "Ada L."}, "token": None},
     "confirm_email": {**_ME, "user": {**_USER, "email": "lovelace@example.org"}, "token": None},

@@ -383,6 +383,7 @@ _PATH_PARAMETERS: dict[str, dict[str, Any]] = {
     },
     "id": {"description": "The ticket's id or its number.", "example": "T-000123"},
     "user_id": {"description": "The id of the member.", "example": "8"},
+    "user_code": {"description": "The code that the program shows.", "example": "WDJB-MJHT"},
     "invitation_id": {"description": "The invitation's id.", "example": "4"},
     "code": {
         "description": "The code of the link in the mail.",

@@ -18,6 +18,7 @@ from sublet.health.model import STATES as HEALTH_STATES
 from sublet.health.model import Level
 from sublet.platform_domains.model import ADMIN, AUTOMATIC_DS, MODES
 from sublet.restrictions import SCOPES
+from sublet.sign_in.devices import ALLOWED, PENDING, REFUSED, USED
 from sublet.subdomains.activity import BY
 from sublet.subdomains.ds_sources import SOURCES as DS_SOURCES
 from sublet.subdomains.lifecycle import ACTIONS, STATUS_LABELS
@@ -343,6 +344,23 @@ class DeviceAnswer(Success, kw_only=True, frozen=True):
     verification_uri_complete: str
     expires_in: Annotated[int, Meta(ge=1, description="How many seconds the codes are valid.")]
     interval: Annotated[int, Meta(ge=1, description="How many seconds to wait between two polls.")]
+
+
+class DeviceRequestShape(Shape, kw_only=True, frozen=True):
+    """A program that asks for a token. `address` is where it asked from, `scopes` are those that the token would get."""
+
+    name: str
+    address: str | None
+    state: Annotated[str, _one_of((PENDING, ALLOWED, REFUSED, USED))]
+    scopes: list[str]
+    created_at: datetime
+    expires_at: datetime
+
+
+class DeviceRequestAnswer(Success, kw_only=True, frozen=True):
+    """A program that asks for a token."""
+
+    device: DeviceRequestShape
 
 
 class SignedUpAnswer(Success, kw_only=True, frozen=True):

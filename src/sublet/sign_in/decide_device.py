@@ -1,4 +1,4 @@
-"""Allow or refuse a program that asks for a token, as the signed-in person (the page /device; RFC 8628, section 3.3)."""
+"""Allow or refuse a program that asks for a token, as the signed-in person (RFC 8628, section 3.3)."""
 
 from sublet import audit
 from sublet.accounts.create_token import LIVE_TOKENS_MAX
@@ -8,35 +8,34 @@ from sublet.accounts.recent_sign_in import require_recent_sign_in
 from sublet.accounts.store import count_live_tokens
 from sublet.audit import Actor
 from sublet.db import Tx
-from sublet.errors import Conflict
+from sublet.errors import Conflict, DeviceNotFound
 from sublet.sign_in import device_store
 from sublet.sign_in.devices import ALLOWED, PENDING, REFUSED, DeviceRequest, user_code_digest
 from sublet.sign_in.notices import notify
 
 
-def find_device(tx: Tx, user_code: str) -> DeviceRequest | None:
-    """Return the program that waits for a decision, by the code that a person typed; None if there is none."""
+def find_device(tx: Tx, user_code: str) -> DeviceRequest:
+    """Return the program that waits for a decision, by the code that a person typed.
+
+    Raises:
+        DeviceNotFound: no program waits with this code: it is wrong, expired, or decided already.
+    """
     return _waiting(tx, device_store.find_by_user_code(tx, user_code_digest(user_code)))
 
 
-def allow_device(
-    tx: Tx, actor: Actor, user_code: str, *, may_spend: bool, public_url: str
-) -> DeviceRequest | None:
+def allow_device(tx: Tx, actor: Actor, user_code: str, *, may_spend: bool, public_url: str) -> DeviceRequest:
     """Let a program get a token of the acting user, and mail that to the user. The next poll of the program issues it.
-
-    Return None if no program waits with this code: it is wrong, expired, or decided already.
 
     Raises, in this order:
         AccountSuspended: the user is suspended.
         SessionInvalid: the session of the request has ended a moment ago.
+        DeviceNotFound: no program waits with this code.
         SignInRequired: the token may spend credits, and the session was not signed in within the last ten minutes.
         Conflict: the user has the maximum number of tokens.
     """
     user = lock_acting_user(tx, actor)
     find_acting(tx, actor)
     found = _waiting(tx, device_store.lock_by_user_code(tx, user_code_digest(user_code)))
-    if found is None:
-        return None
     if may_spend:
         require_recent_sign_in(tx, actor)
     if count_live_tokens(tx, user.id) >= LIVE_TOKENS_MAX:
@@ -48,17 +47,21 @@ def allow_device(
     return found
 
 
-def refuse_device(tx: Tx, actor: Actor, user_code: str) -> DeviceRequest | None:
+def refuse_device(tx: Tx, actor: Actor, user_code: str) -> DeviceRequest:
     """Refuse a program. Suspended users may do this too.
 
-    Return None if no program waits with this code.
+    Raises:
+        DeviceNotFound: no program waits with this code.
     """
     found = _waiting(tx, device_store.lock_by_user_code(tx, user_code_digest(user_code)))
-    if found is not None:
-        device_store.update_request(tx, found.id, state=REFUSED, user_id=actor.user_id)
-        audit.record(tx, actor, "device.refuse", found.id, after={"name": found.name})
+    device_store.update_request(tx, found.id, state=REFUSED, user_id=actor.user_id)
+    audit.record(tx, actor, "device.refuse", found.id, after={"name": found.name})
     return found
 
 
-def _waiting(tx: Tx, found: DeviceRequest | None) -> DeviceRequest | None:
-    return found if found is not None and found.state == PENDING and found.expires_at > tx.now else None
+def _waiting(tx: Tx, found: DeviceRequest | None) -> DeviceRequest:
+    if found is None or found.state != PENDING or found.expires_at <= tx.now:
+        raise DeviceNotFound(
+            "No program waits with this code: it is wrong, too old, or was decided already. Check the code that the program shows."
+        )
+    return found

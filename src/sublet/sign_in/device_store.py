@@ -79,6 +79,11 @@ def _find(tx: Tx, condition: Any, *, is_locked: bool = False) -> DeviceRequest |
     return DeviceRequest(*row) if row is not None else None
 
 
+def find_request(tx: Tx, request_id: int) -> DeviceRequest | None:
+    """Return the request with this id, or None if it was deleted since."""
+    return _find(tx, device_requests.c.id == request_id)
+
+
 def update_request(tx: Tx, request_id: int, **values: object) -> None:
     """Change a request."""
     tx.connection.execute(update(device_requests).where(device_requests.c.id == request_id).values(**values))

@@ -28,7 +28,9 @@ def poll_device(tx: Tx, actor: Actor, device_code: str) -> IssuedToken | Refusal
     if found is None or found.state == USED or found.expires_at <= tx.now:
         return ExpiredToken("This code is wrong, used or too old. Send POST /auth/device to begin again.")
     if found.state == REFUSED:
-        return AccessDenied("The person refused. If that was a mistake, send POST /auth/device to begin again.")
+        return AccessDenied(
+            "The person refused. If that was a mistake, send POST /auth/device to begin again."
+        )
     if found.state == ALLOWED and user is not None:
         if user.deleted_at is not None or user.suspended_at is not None:
             return AccessDenied("The account that allowed this is suspended. Ask its operator.")

@@ -3,6 +3,7 @@
 from sublet.web import (
     account,
     activity,
+    device,
     organizations,
     payments,
     sessions,
@@ -78,6 +79,7 @@ ACCOUNT_PAGES: tuple[Page, ...] = (
         "list_passkeys",
         "stop_recovery",
     ),
+    _personal("/device", device.show, device.decide, "get_device", "allow_device", "refuse_device"),
     # The page links to the export, which a browser stores as a file.
     _personal("/account", account.show, account.change, "me", "change_account", "export"),
     _personal("/account/reminders", account.show, account.change_reminders, "me", "set_reminders"),
