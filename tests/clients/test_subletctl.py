@@ -133,7 +133,7 @@ def test_many_names_become_what_a_file_says(run: Run, tmp_path: Path, service: R
         f"""\
 names:
   one.example.test:
-    nameservers: [ns3.provider.example., NS2.provider.example]
+    nameservers: [ns3.provider.example., NS2.Provider.example]
     ds_records: ["{DS.upper()}"]
   two.example.test:
     nameservers: [ns1.two.example.test, ns1.provider.example]

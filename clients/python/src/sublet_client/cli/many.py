@@ -8,7 +8,7 @@ import click
 import yaml
 
 from sublet_client import Client
-from sublet_client._errors import SubdomainNotFound, SubdomainUnavailable
+from sublet_client._errors import SubdomainUnavailable
 from sublet_client.cli.advice import UNPAID
 from sublet_client.cli.names import waited
 from sublet_client.cli.plan import Step, Wanted, as_document, parse_names, step_to
@@ -86,21 +86,13 @@ def _plan(ctl: Ctl, client: Client, wanted: Sequence[Wanted]) -> list[Step]:
     steps: list[Step] = []
     for number, each in enumerate(wanted, 1):
         ctl.progress(f"Planning {number}/{len(wanted)} …")
-        found = present.get(each.fqdn) or (None if each.fqdn.isascii() else _find(client, each.fqdn))
+        found = present.get(each.fqdn)
         price = 0 if found is not None else _price(client, each)
         step = step_to(each, found, price)
         if step is not None:
             steps.append(step)
     ctl.progress("")
     return steps
-
-
-def _find(client: Client, fqdn: str) -> Subdomain | None:
-    """Return a name that the file spells with letters outside of ASCII."""
-    try:
-        return client.subdomains.get(fqdn)
-    except SubdomainNotFound:
-        return None
 
 
 def _price(client: Client, wanted: Wanted) -> int:

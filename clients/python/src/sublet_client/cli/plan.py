@@ -9,6 +9,7 @@ import msgspec
 
 from sublet_client.cli.output import ds_text
 from sublet_client.models import GlueEntry, Subdomain
+from sublet_client.spelling import ds_record, hostname
 
 
 class _Entry(msgspec.Struct, forbid_unknown_fields=True):
@@ -65,46 +66,36 @@ def parse_names(document: object) -> list[Wanted]:
 
 def _parse(fqdn: str, entry: _Entry) -> Wanted:
     return Wanted(
-        _host(fqdn),
-        None if entry.nameservers is None else tuple(map(_host, entry.nameservers)),
+        hostname(fqdn),
+        None if entry.nameservers is None else tuple(map(hostname, entry.nameservers)),
         None if entry.glue is None else _glue(entry.glue),
-        None if entry.ds_records is None else tuple(map(_record, entry.ds_records)),
+        None if entry.ds_records is None else tuple(map(ds_record, entry.ds_records)),
         entry.mode,
     )
 
 
 def _glue(found: Mapping[str, str | list[str]]) -> tuple[tuple[str, str], ...]:
     pairs = [
-        (_host(host), str(ip_address(address)))
+        (hostname(host), str(ip_address(address)))
         for host, addresses in found.items()
         for address in ([addresses] if isinstance(addresses, str) else addresses)
     ]
     return tuple(sorted(pairs))
 
 
-def _host(text: str) -> str:
-    return text.lower().rstrip(".")
-
-
-def _record(text: str) -> str:
-    """Return a DS record in the one form that is compared: its digest in small letters without spaces."""
-    tag, algorithm, digest_type, *digest = text.split()
-    return f"{int(tag)} {int(algorithm)} {int(digest_type)} {''.join(digest).lower()}"
-
-
 def stored(name: Subdomain) -> Wanted:
     """Return a name as a file would say it."""
     pairs = [
-        (_host(each.host), str(ip_address(address)))
+        (hostname(each.host), str(ip_address(address)))
         for each in name.glue
         for address in (each.ipv4, each.ipv6)
         if address is not None
     ]
     return Wanted(
         name.fqdn,
-        tuple(_host(each) for each in name.nameservers),
+        tuple(hostname(each) for each in name.nameservers),
         tuple(sorted(pairs)),
-        tuple(_record(ds_text(each)) for each in name.ds_records),
+        tuple(ds_record(ds_text(each)) for each in name.ds_records),
     )
 
 
