@@ -1,7 +1,7 @@
 """CSYNC: which platform domains follow it, and what is known of each name; names that stay broken: when they leave the DNS.
 
 Revision ID: 0018
-Revises: 0016
+Revises: 0017
 """
 
 import sqlalchemy as sa
@@ -10,10 +10,10 @@ from alembic import op
 from sublet.schema import Instant
 
 revision = "0018"
-down_revision = "0016"
+down_revision = "0017"
 branch_labels = None
 depends_on = None
-compatible_with: tuple[str, ...] = ("0014", "0015", "0016")
+compatible_with: tuple[str, ...] = ("0014", "0015", "0016", "0017")
 
 
 def upgrade() -> None:
