@@ -65,7 +65,7 @@ def test_a_life_is_told_with_its_dates_and_costs_and_without_who_and_the_audit_s
     held = seen(shop, user, fqdn)
     assert held["allowed_actions"] == []
     assert words(held, past=False) == [("expires", None)]
-    assert held["timeline"][2]["detail"].startswith("Reason: Phishing, see T-000002. While it is suspended ")
+    assert held["timeline"][2]["detail"].startswith("Reason: Phishing, see T-000002. A suspended name ")
     assert "ask for a review" in held["timeline"][2]["detail"]
     shop.operator("subdomain", "unsuspend", fqdn, "--reason", "another secret reason")
     shop.call(user, "DELETE", path)

@@ -186,7 +186,7 @@ def test_each_suspension_has_the_reason_for_the_user() -> None:
     events = timeline(held, NOW + 4 * DAY, terms=[], milestones=[], changes=changes)
     before, lifted, present = (each.detail for each in events if each.past)
     assert (before, lifted) == ("Reason: Phishing, see T-000002.", None)
-    assert str(present).startswith("Reason: Serves malware. While it is suspended ")
+    assert str(present).startswith("Reason: Serves malware. A suspended name ")
 
 
 def test_the_sweep_s_trash_and_the_user_s_are_different_events() -> None:
