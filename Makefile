@@ -19,7 +19,7 @@ TEST_PACKAGES := dig:bind9-dnsutils kdig:knot-dnsutils unbound:unbound initdb:po
 	knotd:knot kzonecheck:knot-dnssecutils named:bind9 nsd:nsd pdns_server:pdns-server pdns_sqlite3:pdns-backend-sqlite3 \
 	sqlite3:sqlite3 ip:iproute2 systemd-analyze:systemd nginx:nginx-light wrk:wrk strace:strace chromium:chromium java:default-jre-headless
 # What only `make soak` needs.
-SOAK_PACKAGES := patroni:patroni etcd:etcd-server zonemaster-cli:zonemaster-cli
+SOAK_PACKAGES := patroni:patroni etcd:etcd-server zonemaster-cli:zonemaster-cli dnsviz:dnsviz
 # Programs that the benchmark needs.
 BENCH_PACKAGES := wrk:wrk initdb:postgresql knotd:knot kdig:knot-dnsutils named:bind9 pdns_server:pdns-server pdns_sqlite3:pdns-backend-sqlite3 \
 	sqlite3:sqlite3

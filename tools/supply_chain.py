@@ -35,6 +35,7 @@ FLAWS, NOT_ASKED = 1, 3
 ELSEWHERE = {"colorama": "BSD-3-Clause", "tzdata": "Apache-2.0"}
 """Licences of packages that are installed on other systems only."""
 SPDX = {
+    "3-Clause BSD License": "BSD-3-Clause",
     "License :: OSI Approved :: Apache Software License": "Apache-2.0",
     "License :: OSI Approved :: BSD License": "BSD-3-Clause",
     "BSD-2-Clause": "BSD-2-Clause",
@@ -96,7 +97,9 @@ def licence_of(package: Package) -> str:
         return str(declared)
     classifiers = distribution.metadata.get_all("Classifier") or []
     named = str(distribution.metadata.json.get("license"))
-    known = sorted({SPDX[each] for each in classifiers if each in SPDX} or {named} & {*SPDX.values()})
+    known = sorted(
+        {SPDX[each] for each in (*classifiers, named) if each in SPDX} or {named} & {*SPDX.values()}
+    )
     if not known:
         raise LookupError(f"{package.name} declares no licence that is known here")
     return " OR ".join(known)

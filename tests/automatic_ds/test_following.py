@@ -44,7 +44,7 @@ def test_children_get_the_ds_records_that_they_may_ask_for(
     request: pytest.FixtureRequest, tmp_path: Path
 ) -> None:
     world, children = asking_world()
-    if runs_outside(request, [ADDRESS, *world.addresses]):
+    if runs_outside(request, [ADDRESS, *world.addresses], 300):
         return
     health_resolver = f"{RESOLVER[0]}:{RESOLVER[1]}"
     with ExitStack() as stack:
@@ -107,6 +107,9 @@ def _check_asking(service: RunningService, ada: Registrant, child: AskingChild) 
         assert followed.ds_records() == set(child.ds)
         assert {each["source"] for each in shown["ds_records"]} <= {"registrant"}
     assert (shown["refusal"] or {"code": None})["code"] == child.refusal
+    health = service.call(ada, "GET", f"/subdomains/{child.fqdn}/health").json()["health"]
+    found = [each["message"] for each in health["findings"] if each["code"] == "ds_refused"]
+    assert [f"({child.refusal})" in each for each in found] == ([True] if child.refusal else [])
 
 
 def _remember_newer(tx: Tx, fqdn: str) -> None:

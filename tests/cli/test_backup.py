@@ -197,7 +197,7 @@ def test_restore_refuses_a_bad_backup_and_changes_nothing(tmp_path: Path) -> Non
         (broken, "is broken"),
         (torn, "is broken"),
         (text, "is broken: file is not a database"),
-        (other, "no registry"),
+        (other, "not a registry"),
         (newer, "newer version"),
         (beside, "beside.db-wal"),
         (tmp_path / "missing.db", "no file"),
@@ -290,7 +290,7 @@ def test_a_backup_of_an_older_schema_is_restored_and_then_upgraded(tmp_path: Pat
         told = answer(f"sqlite:///{old}", "backup", file, "--force")
         assert (told["schema"], told["violations"]) == (revision, None)
         url = f"sqlite:///{tmp_path}/{number}.db"
-        assert "sublet migrate: upgrades it" in run(url, "restore", file)
+        assert "sublet migrate: upgrades the registry" in run(url, "restore", file)
         run(url, "user", "list", expect=3)
         assert answer(url, "init") == {"before": revision, "after": needed_revision()}
         assert run(url, "doctor").startswith("No invariant")

@@ -88,15 +88,15 @@ def test_an_unknown_option_is_named(words: list[str], tmp_path: Path) -> None:
 
 
 SENTENCES = [
-    (["credits", "grant", ANNA, "1", "--reason", "one"], "+1 credit,"),
-    (["credits", "grant", ANNA, "2", "--reason", "two"], "+2 credits,"),
+    (["credits", "grant", ANNA, "1", "--reason", "one"], "+1 credit."),
+    (["credits", "grant", ANNA, "2", "--reason", "two"], "+2 credits."),
     (
         ["domain", "offer", "example.test", "--mode", "plus", "--price", "1", "--period-days", "1"],
         "1 credit, ",
     ),
     (["package", "add", "Mini", "--credits", "1", "--price", "1.00", "--currency", "EUR"], ": 1 credit for"),
-    (["user", "suspend", ANNA, "--with-names"], "and 2 names with the user"),
-    (["user", "suspend", BOB, "--with-names"], "and 1 name with the user"),
+    (["user", "suspend", ANNA, "--with-names"], "with 2 names."),
+    (["user", "suspend", BOB, "--with-names"], "with 1 name."),
 ]
 
 

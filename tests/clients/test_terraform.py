@@ -163,3 +163,12 @@ def test_wrong_values_are_named_where_they_are(terraform: Terraform) -> None:
     assert "on main.tf line 12, in resource" in sentences
     assert "nameservers = [" in sentences
     assert "(validation_failed, request " in sentences
+
+
+@pytest.mark.whole
+def test_a_name_that_is_held_already_is_not_adopted_silently(
+    service: RunningService, who: Registrant, terraform: Terraform
+) -> None:
+    service.register(who, "blog.example.test")
+    terraform.write(BLOG)
+    assert "You hold Blog.Example.Test. already. Import it: terraform import" in terraform.refused("apply")

@@ -144,7 +144,7 @@ def test_a_hand_edit_is_told_exactly(outage: Outage) -> None:
     found = seen(shop, user, fqdn)
     assert found["servers"][0]["difference"] == ("Nameserver ns9.other.example is there but should not be.")
     assert found["in_agreement"] is False
-    assert "other than the registry changed" in found["summary"]
+    assert "another program changed the zone" in found["summary"]
     outage.server.nsupdate([f"delete {fqdn}. NS ns9.other.example."])
     assert seen(shop, user, fqdn)["in_agreement"] is True
 

@@ -21,6 +21,7 @@ from docs.test_cli_page import REFUSED_EXAMPLES, examples, prepare
 from sublet.cli.main import app
 from sublet.db import open_database
 from sublet.db.marks import DELETE_OLD
+from sublet.health.store import find_followed
 from sublet.mail.store import mails
 from sublet.processes.processes import Announce, announce
 from sublet.registry.copy_store import list_copied, list_other
@@ -32,6 +33,7 @@ from support.authenticator import Authenticator
 from support.browsers import Browser
 from support.postgresql import fresh_database
 from support.postgresql_proxy import Proxy, run_proxy
+from support.rolling_child import notify
 from support.running_service import Registrant, RunningService, running_service
 from support.serve_process import wait_until
 from support.service_on_primary import settings_file
@@ -101,6 +103,7 @@ def test_the_service_works_with_a_login_for_each_part(found: Logins, tmp_path: P
             == 200
         )
         _use_sessions(service, member)
+        _notify(service, "own.example.test")
         # Reminders, renewals by themselves, the trash, the end. Away for a week, the sweep would stop.
         for _ in range(30):
             service.clock.pass_time(days=6)
@@ -108,6 +111,19 @@ def test_the_service_works_with_a_login_for_each_part(found: Logins, tmp_path: P
         counted = service.read(_count)
         assert all(counted[name] for name in ("milestones", "mails", "terms", "forecasts")), counted
         assert service.doctor() == []
+
+
+def _notify(service: RunningService, name: str) -> None:
+    """Send a NOTIFY message, which makes a look due. The worker adds no names, because checks are off."""
+    service.operator("domain", "edit", "example.test", "--automatic-ds", "all", "--csync")
+    notify(service.dns, name, "CSYNC")
+
+    def is_due() -> bool:
+        found = service.read(lambda tx: find_followed(tx, name))
+        return found is not None and found[2] is not None
+
+    wait_until(is_due, 60)
+    service.operator("domain", "edit", "example.test", "--automatic-ds", "off", "--no-csync")
 
 
 def _use_sessions(service: RunningService, member: Registrant) -> None:

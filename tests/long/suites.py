@@ -21,6 +21,8 @@ from long.faults.syncs import SYNCED
 from long.fuzzing.scenario import HOSTILE_INPUT
 from long.health.cost import COST
 from long.health.judges import JUDGED
+from long.health.platform_domain import PLATFORM_DOMAIN
+from long.health.proofs import PROOFS
 from long.health.zonemaster import ZONEMASTER
 from long.hosts.failover import PATRONI, PATRONI_PAUSED
 from long.hosts.trials import HOSTS
@@ -49,7 +51,9 @@ SCENARIOS = (
     OUTAGE,
     PATRONI,
     PATRONI_PAUSED,
+    PLATFORM_DOMAIN,
     PROCESSES,
+    PROOFS,
     RACES,
     ATTACKS_THROUGH_PROXY,
     HOSTILE_INPUT,

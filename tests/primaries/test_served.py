@@ -95,7 +95,7 @@ def test_what_each_server_answers_now(pair: Pair) -> None:
     digest = found["stored"]["ds_records"][0]["digest"]
     sentence = f"DS 2371 13 2 {digest} and nameserver ns1.provider.example are missing."
     assert pair.differences() == [sentence, sentence]
-    assert "other than the registry changed" in by_hand["summary"]
+    assert "another program changed the zone" in by_hand["summary"]
 
     pair.on.service.call(pair.ada, "DELETE", f"/subdomains/{NAME}")
     gone = pair.wait_for(True, True)

@@ -38,7 +38,7 @@ def server(
         return Reply(dns.message.from_wire(message.to_wire()))
 
     found = Server(HOSTS[number - 1], f"9.9.{number}.1", soa=reply("SOA"), soa_tcp=reply("SOA"))
-    found.extra = {each: reply(each) for each in TYPES}
+    found.extra = {(TARGET.fqdn, each): reply(each) for each in TYPES}
     return found
 
 
@@ -74,7 +74,7 @@ def test_a_silent_nameserver_changes_nothing(rdtype: str) -> None:
     if rdtype == "SOA":
         silent.soa_tcp = SILENT
     else:
-        silent.extra[rdtype] = SILENT
+        silent.extra[TARGET.fqdn, rdtype] = SILENT
     assert code(decided(server(1, NEW), silent)) == "servers_silent"
 
 

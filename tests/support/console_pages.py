@@ -42,6 +42,8 @@ PAGES = (
     ShownPage("token-new", "/tokens/new"),
     ShownPage("token", "/tokens/1"),
     ShownPage("transfers", "/transfers"),
+    ShownPage("offer", "/transfers/2"),
+    ShownPage("try-api", "/try#list_tickets"),
     ShownPage("activity", "/activity"),
     ShownPage("account", "/account"),
     ShownPage("account-delete", "/account/delete"),

@@ -263,6 +263,7 @@ def _powerdns(folder: Path, server: Server) -> list[str]:
     lines = [
         "launch=gsqlite3",
         f"gsqlite3-database={database}",
+        "gsqlite3-dnssec=yes",
         "gsqlite3-pragma-synchronous=0",
         f"local-address={','.join(server.addresses)}",
         "local-port=53",
@@ -278,6 +279,10 @@ def _powerdns(folder: Path, server: Server) -> list[str]:
             None,
             folder,
         )
+    # The records have their signatures; PowerDNS would otherwise answer without them.
+    signed = [zone.name.rstrip(".") for zone in server.zones if zone.key is not None]
+    presigned = "insert into domainmetadata (domain_id, kind, content) select id, 'PRESIGNED', '1' from domains where name = '{}';"
+    run_tool(["sqlite3", str(database)], "\n".join(map(presigned.format, signed)), folder)
     return ["pdns_server", f"--config-dir={folder}", "--guardian=no", "--daemon=no", "--write-pid=no"]
 
 

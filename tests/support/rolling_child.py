@@ -28,13 +28,18 @@ from support.serve_process import free_address, wait_until
 
 @dataclass(slots=True)
 class Child:
-    """A zone that signs itself, at port 53 of an address. `parent` is the server that it asks for its DS records."""
+    """A zone that signs itself, at port 53 of an address. `parent` is the server that it asks for its DS records.
+
+    `records` are further lines of its zone, and `others` further addresses of its server (Knot).
+    """
 
     folder: Path
     zone: str
     address: str
     parent: tuple[str, int]
     policy: dict[str, str] = field(default_factory=dict)
+    records: tuple[str, ...] = ()
+    others: tuple[str, ...] = ()
 
     def configure(self) -> list[str]:
         """Write the configuration and return the command that runs it."""
@@ -49,8 +54,9 @@ class Child:
             "@ NS ns1",
             f"ns1 A {self.address}",
             "www A 192.0.2.1",
+            *self.records,
         ]
-        self.folder.mkdir(parents=True)
+        self.folder.mkdir(parents=True, exist_ok=True)
         (self.folder / "zone").write_text("\n".join(lines) + "\n", encoding="utf-8")
 
     def ds_records(self) -> set[DsRecord]:
@@ -86,7 +92,7 @@ class KnotChild(Child):
             **self.policy,
         }
         lines = [
-            f"server:\n  listen: {self.address}@53",
+            f"server:\n  listen: [{', '.join(f'{each}@53' for each in (self.address, *self.others))}]",
             f'  rundir: "{self.folder}"\n  udp-workers: 1\n  tcp-workers: 1',
             f'database:\n  storage: "{self.folder}"',
             f'control:\n  listen: "{self.folder}/k"',
@@ -104,6 +110,12 @@ class KnotChild(Child):
     def control(self, *words: str) -> str:
         """Run knotc."""
         return run_tool(["knotc", "-c", str(self.folder / "conf"), *words], None, self.folder)
+
+    def change_records(self, *records: str) -> None:
+        """Change the zone of the running server, which then has a new serial."""
+        self.records = records
+        self.write_zone()
+        self.control("-b", "zone-reload", self.zone)
 
     def change_policy(self, **policy: str) -> None:
         """Change the policy of the running server."""
@@ -147,6 +159,13 @@ class BindChild(Child):
         (tag,) = self.key_tags("ksk")
         self.control("dnssec", "-rollover", "-key", str(tag), self.zone)
 
+    def ask_to_delete(self) -> None:
+        """Publish CDS and CDNSKEY records that ask to delete the DS records, with the policy `insecure`."""
+        conf = self.folder / "conf"
+        text = conf.read_text(encoding="utf-8")
+        conf.write_text(text.replace("dnssec-policy fast;", "dnssec-policy insecure;"), encoding="utf-8")
+        self.control("reconfig")
+
     def look(self) -> None:
         """Have BIND look after its keys now; it does so every hour, and asks the parental agents then."""
         self.control("loadkeys", self.zone)
@@ -189,6 +208,11 @@ class PowerDnsChild(Child):
     def control(self, *words: str) -> str:
         """Run pdnsutil."""
         return run_tool(["pdnsutil", f"--config-dir={self.folder}", *words], None, self.folder)
+
+    def ask_to_delete(self) -> None:
+        """Publish CDS and CDNSKEY records that ask to delete the DS records."""
+        self.control("set-publish-cds", self.zone, "0")
+        self.control("set-publish-cdnskey", self.zone, "delete")
 
     def key_ids(self) -> list[str]:
         """Return PowerDNS's ids of the key-signing keys, the oldest first."""
@@ -241,9 +265,9 @@ def _ds_records(message: dns.message.Message) -> set[DsRecord]:
     }
 
 
-def notify(server: tuple[str, int], name: str) -> None:
-    """Tell a name server that a child has new CDS records, as the child's primary does (RFC 9859)."""
-    message = dns.message.make_query(name, "CDS")
+def notify(server: tuple[str, int], name: str, rdtype: str = "CDS") -> None:
+    """Tell a name server that a child has new CDS or CSYNC records, as the child's primary does (RFC 9859)."""
+    message = dns.message.make_query(name, rdtype)
     message.set_opcode(dns.opcode.NOTIFY)
     assert dns.query.udp(message, server[0], 5, server[1]).rcode() == dns.rcode.NOERROR
 

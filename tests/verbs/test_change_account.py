@@ -82,7 +82,7 @@ def test_an_address_of_another_user_is_answered_alike(registry: Registry) -> Non
     actor = session_actor(sign_in(registry))
     change(registry, actor, email="ben@example.org")
     text = texts_to(registry, "ben@example.org")[-1]
-    assert "has one already" in text
+    assert "have an account with this address already" in text
     assert not re.search(r"\d{6}", text)
     with registry.refuses(ValidationFailed):
         registry.write(confirm_email, actor, "000000", URL)

@@ -22,6 +22,9 @@ from sublet.credits.packages import add_package, retire_package
 from sublet.credits.store import coupon_uses, coupons, ledger_accounts, packages, transfers
 from sublet.db import Tx
 from sublet.doctor.credits import check_coupon_uses
+from sublet.health.looks import record_look
+from sublet.health.model import BROKEN, HEALTHY, UNKNOWN, Report
+from sublet.health.store import delegation_health, health_changes, update_health
 from sublet.http.idempotency_store import claim_key, idempotency_keys, remember_outcome
 from sublet.mail.outbox import enqueue
 from sublet.mail.store import mails
@@ -30,6 +33,8 @@ from sublet.platform_domains.store import platform_domains
 from sublet.sign_in.recovery import start_recovery
 from sublet.sign_up.store import mailed_codes
 from sublet.subdomains import store
+from sublet.subdomains.automatic_ds_store import AutomaticDs, automatic_ds, save_automatic_ds
+from sublet.subdomains.csync_store import CsyncState, csync_states, save_csync_state
 from sublet.subdomains.delete import delete
 from sublet.subdomains.model import UpdateNameservers
 from sublet.subdomains.purge import end_cooling_off, end_trash, purge
@@ -749,6 +754,46 @@ def test_each_fault_of_sessions_passkeys_and_codes_is_found(registry: Registry) 
     found = found_after_each(registry, {case: spoil for case, (spoil, _) in SIGN_INS.items()})
     for case, (_, expected) in SIGN_INS.items():
         assert {f"{each.invariant} {each.object_type}" for each in found[case]} == expected, case
+
+
+HEALTH: dict[str, tuple[Spoil, str]] = {
+    "unknown state": (change(delegation_health, "true", state="ill"), "health_is_possible"),
+    "half of a next state": (change(delegation_health, "true", next_state=HEALTHY), "health_is_possible"),
+    "working, and mailed": (
+        both(change(delegation_health, "true", state=HEALTHY), _remove(health_changes, "true")),
+        "health_is_possible",
+    ),
+    "unknown, and told that it leaves": (
+        change(delegation_health, "true", state=UNKNOWN, warned_at=START),
+        "health_is_possible",
+    ),
+    "another state than in its history": (
+        change(health_changes, "true", state=HEALTHY),
+        "health_is_recorded",
+    ),
+    "half of a refusal": (change(automatic_ds, "true", message=None), "refusal_is_possible"),
+    "refused while it is off": (change(automatic_ds, "true", enabled=False), "refusal_is_possible"),
+    "unknown refusal": (change(automatic_ds, "true", refusal="no"), "refusal_is_possible"),
+    "half of a refusal of CSYNC": (change(csync_states, "true", refused_since=None), "refusal_is_possible"),
+}
+
+
+def test_each_fault_of_health_and_refusals_is_found(registry: Registry) -> None:
+    shop = registry.register(SHOP, nameservers=NS)
+
+    def look(tx: Tx) -> None:
+        health = record_look(tx, shop.id, 1, Report(BROKEN, (), tx.now))
+        assert health is not None
+        update_health(tx, replace(health, mailed_at=tx.now))
+        refused: Any = {"refusal": "servers_silent", "message": "Wait.", "refused_since": tx.now}
+        save_automatic_ds(tx, AutomaticDs(shop.id), AutomaticDs(shop.id, **refused))
+        save_csync_state(tx, CsyncState(shop.id), CsyncState(shop.id, **refused))
+
+    registry.write(look)
+    assert registry.doctor() == []
+    found = found_after_each(registry, {case: spoil for case, (spoil, _) in HEALTH.items()})
+    for case, (_, expected) in HEALTH.items():
+        assert expected in {each.invariant for each in found[case]}, (case, found[case])
 
 
 def test_a_table_without_its_guard_is_found(busy: Registry) -> None:

@@ -2,6 +2,11 @@
 
 import pytest
 
+from sublet.restrictions import SCOPES
+from sublet.subdomains.activity import BY
+from sublet.subdomains.transfers.model import STATES
+from sublet.tickets.model import TICKET_STATUSES, TICKET_TYPES
+from sublet.web import activity, tickets, tokens, transfers
 from support.console_client import console
 from support.running_service import RunningService
 
@@ -72,3 +77,11 @@ def test_credits_with_packages_and_history(service: RunningService) -> None:
     older = page.response.text.partition('<a class="button quiet" href="')[2].partition('"')[0]
     assert "+1,200" in browser.get(f"/credits{older.replace('&amp;', '&')}").text
     assert browser.get("/credits?cursor=wrong").status == 400
+
+
+def test_the_filters_have_every_state_and_type() -> None:
+    assert set(tickets.STATUSES) == set(TICKET_STATUSES)
+    assert set(tickets.TYPE_WORDS) == set(TICKET_TYPES)
+    assert set(transfers.STATES) == set(STATES)
+    assert set(tokens.SCOPE_WORDS) == set(SCOPES)
+    assert set(activity.BY_WORDS) == set(BY)

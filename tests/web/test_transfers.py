@@ -8,7 +8,7 @@ from support.running_service import RunningService
 ADA, BEN = "ada@example.org", "ben@example.org"
 
 
-@pytest.mark.operations("list_transfers", "accept", "decline", "withdraw", "activity")
+@pytest.mark.operations("list_transfers", "get_transfer", "accept", "decline", "withdraw", "activity")
 def test_offers_are_withdrawn_declined_and_accepted(service: RunningService) -> None:
     service.add_domain()
     user = service.add_user(ADA)

@@ -13,7 +13,7 @@ import dns.rdatatype
 from sublet.automatic_ds.decide import decide
 from sublet.automatic_ds.model import Decision, Keep, Proof, Published, Refuse, Remove, Replace, Rules
 from sublet.dns.types import DsRecord
-from sublet.health.model import Observation, Reply, Server, Target, name_of
+from sublet.health.model import Observation, Question, Reply, Server, Target, name_of, text_of
 
 TYPES = ("CDS", "CDNSKEY", "DNSKEY")
 """What each server is asked, over TCP, beside the SOA record."""
@@ -57,6 +57,11 @@ def decide_together(
     return _oldest(decisions)
 
 
+def questions_about(fqdn: str) -> list[Question]:
+    """Return what the nameservers are asked."""
+    return [(fqdn, each) for each in TYPES]
+
+
 def asks_for_ds(target: Target, seen: Observation) -> bool:
     """True if a nameserver publishes CDS or CDNSKEY records."""
     read = [published_by(name_of(target.fqdn), each) for each in seen.servers]
@@ -65,8 +70,11 @@ def asks_for_ds(target: Target, seen: Observation) -> bool:
 
 def published_by(name: dns.name.Name, server: Server) -> Published | None:
     """Return what one server publishes; None if it gave no usable answer to one of the questions."""
-    replies = {"SOA": server.soa_tcp, **{rdtype: server.extra.get(rdtype) for rdtype in TYPES}}
-    messages = {rdtype: _message(reply) for rdtype, reply in replies.items()}
+    replies = {
+        "SOA": server.soa_tcp,
+        **{rdtype: server.extra.get((text_of(name), rdtype)) for rdtype in TYPES},
+    }
+    messages = {rdtype: usable(reply) for rdtype, reply in replies.items()}
     found = Published()
     for rdtype, message in messages.items():
         if message is None:
@@ -85,7 +93,7 @@ def published_by(name: dns.name.Name, server: Server) -> Published | None:
     return found
 
 
-def _message(reply: Reply | None) -> dns.message.Message | None:
+def usable(reply: Reply | None) -> dns.message.Message | None:
     """Return an authoritative answer, also one without records; else None."""
     if reply is None or reply.message is None:
         return None

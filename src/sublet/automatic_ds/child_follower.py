@@ -1,9 +1,10 @@
 """The worker's part that follows what children ask for: after each look of the health keeper."""
 
 import asyncio
+from collections import Counter
 from collections.abc import Sequence
 
-from sublet.automatic_ds.child import TYPES, asks_for_ds, decide_together
+from sublet.automatic_ds.child import asks_for_ds, decide_together, questions_about
 from sublet.automatic_ds.follow_child import find_rules, follow_child, plan_check
 from sublet.automatic_ds.model import Decision, Proof
 from sublet.automatic_ds.signalling import Signalling
@@ -12,13 +13,16 @@ from sublet.db import Database
 from sublet.errors import Conflict
 from sublet.health.ask import Asker
 from sublet.health.checker import Checker, Looked
-from sublet.health.model import DueLook, Target
+from sublet.health.model import DueLook, Question, Target
 
 
 class ChildFollower:
-    """Follows children."""
+    """Follows children. `decisions` counts those that were followed."""
+
+    name = "ds"
 
     def __init__(self, db: Database, health_resolver: str = "") -> None:
+        self.decisions: Counter[str] = Counter()
         self._db = db
         self._signalling = (
             Signalling(Asker(), *parse_listen("health_resolver", health_resolver))
@@ -26,9 +30,10 @@ class ChildFollower:
             else None
         )
 
-    async def extra_types(self, due: DueLook) -> Sequence[str]:
-        """Return the types to ask for, none if the name is not followed."""
-        return TYPES if await self._db.read(find_rules, due.subdomain_id) is not None else ()
+    async def questions(self, due: DueLook) -> Sequence[Question]:
+        """Return what to ask, nothing if the name is not followed."""
+        is_followed = await self._db.read(find_rules, due.subdomain_id) is not None
+        return questions_about(due.target.fqdn) if is_followed else ()
 
     async def follow(self, due: DueLook, looked: Looked) -> Decision | None:
         """Decide from a look, change the DS records if they are to change, and return the decision.
@@ -44,7 +49,10 @@ class ChildFollower:
         decision = await asyncio.to_thread(
             decide_together, due.target, looked.seen, proof, rules, self._db.now()
         )
-        return await self._db.write(follow_child, due.subdomain_id, due.generation, decision, rules)
+        done = await self._db.write(follow_child, due.subdomain_id, due.generation, decision, rules)
+        if done is not None:
+            self.decisions[type(done).__name__.lower()] += 1
+        return done
 
     async def check(self, checker: Checker, identifier: str) -> tuple[str, Decision]:
         """Look at one name now, follow it, and return its name with the decision (`sublet subdomain check-ds`).
@@ -55,7 +63,7 @@ class ChildFollower:
                 another name; none answers; it changed meanwhile.
         """
         due = await self._db.read(plan_check, identifier)
-        looked = await checker.look(due.target, waits=True, extra_types=TYPES)
+        looked = await checker.look(due.target, waits=True, extra=questions_about(due.target.fqdn))
         fqdn = due.target.fqdn
         if looked.busy_until is not None:
             raise Conflict(

@@ -6,6 +6,7 @@ from sublet.audit import Actor, list_events
 from sublet.db import Tx
 from sublet.platform_domains.store import find_platform_domain
 from sublet.subdomains.automatic_ds_store import AutomaticDs, find_automatic_ds
+from sublet.subdomains.csync_store import CsyncState, find_csync_state
 from sublet.subdomains.ds_sources import CHANGES_OF_DS, SourcedDs, ds_sources
 from sublet.subdomains.find import find_in_account
 from sublet.subdomains.model import Subdomain
@@ -13,12 +14,14 @@ from sublet.subdomains.model import Subdomain
 
 @dataclass(frozen=True, slots=True)
 class AutomaticDsView:
-    """A name with the policy of its platform domain, what is known of it, and its DS records with their sources."""
+    """A name with the policies of its platform domain, what is known of it, and its DS records with their sources."""
 
     subdomain: Subdomain
     policy: str
     known: AutomaticDs
     ds_records: tuple[SourcedDs, ...]
+    follows_csync: bool
+    csync: CsyncState
 
 
 def view_automatic_ds(tx: Tx, actor: Actor, identifier: str) -> AutomaticDsView:
@@ -35,4 +38,6 @@ def view_automatic_ds(tx: Tx, actor: Actor, identifier: str) -> AutomaticDsView:
         platform_domain.automatic_ds if platform_domain is not None else "off",
         find_automatic_ds(tx, subdomain.id),
         tuple(ds_sources(subdomain.delegation.ds_records, events)),
+        platform_domain is not None and platform_domain.csync,
+        find_csync_state(tx, subdomain.id),
     )

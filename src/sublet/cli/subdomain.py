@@ -12,6 +12,8 @@ from sublet.automatic_ds.model import Decision, Keep, Refuse, Remove, Replace
 from sublet.cli.options import Limit, OnlyDomain, OnlyUser, ReasonForUser, SubdomainName
 from sublet.cli.output import Answer, facts, members, print_warning, table_of
 from sublet.cli.session import Session, change, new_app, question
+from sublet.csync import model as csync_model
+from sublet.csync.csync_follower import CsyncFollower
 from sublet.db import Database, Tx
 from sublet.dns.delegation import delegation_warnings
 from sublet.dns.types import DsRecord, GlueInput
@@ -190,6 +192,27 @@ def check_ds(session: Session, name: SubdomainName) -> Answer:
             "ds_records": [members(each, DsRecord.__slots__) for each in ds_records],
         },
         (line,),
+    )
+
+
+@change(app, "check-csync")
+def check_csync(session: Session, name: SubdomainName) -> Answer:
+    """Ask a name's nameservers now for a CSYNC record, and change its nameservers and glue if it asks for it."""
+    settings = session.settings
+
+    async def check(db: Database) -> tuple[str, csync_model.Decision]:
+        return await CsyncFollower(db, Checker(settings, db)).check(name)
+
+    fqdn, decision = session.use(check)
+    did, refusal, line = "kept", "", f"The nameservers and glue of {fqdn} stay as they are."
+    match decision:
+        case csync_model.Change():
+            did, line = "changed", f"{fqdn} has new nameservers or glue."
+        case csync_model.Refuse(code, message):
+            did, refusal, line = "refused", code, f"{line} {message}"
+    nameservers = session.read(find_for_operator, name).delegation.nameservers
+    return Answer(
+        {"fqdn": fqdn, "outcome": did, "refusal": refusal or None, "nameservers": list(nameservers)}, (line,)
     )
 
 

@@ -1,4 +1,4 @@
-"""NOTIFY messages about a child's CDS and CDNSKEY records (RFC 9859, section 4), which anyone may send."""
+"""NOTIFY messages about a child's CDS, CDNSKEY and CSYNC records (RFC 9859, section 4), which anyone may send."""
 
 import dns.exception
 import dns.message
@@ -11,6 +11,8 @@ from sublet.dns.response import Response
 
 NOTIFIES_PER_SECOND = 20
 """The maximum of messages that a process handles in a second. It refuses the others; the daily check finds their changes."""
+
+_TYPES = (dns.rdatatype.CDS, dns.rdatatype.CSYNC)
 
 NOTIFY_OCTETS_MAX = 512
 """The maximum length of a message, which has a name, and perhaps EDNS and a record."""
@@ -50,7 +52,7 @@ def answer_notify(wire: bytes, *, is_limited: bool) -> tuple[Response, str | Non
         (question,) = message.question
     except (dns.exception.DNSException, ValueError):
         return _refusal(wire, dns.rcode.FORMERR), None
-    if question.rdtype != dns.rdatatype.CDS or question.rdclass != dns.rdataclass.IN:
+    if question.rdtype not in _TYPES or question.rdclass != dns.rdataclass.IN:
         return _refusal(wire, dns.rcode.NOTIMP), None
     response = dns.message.make_response(message)
     return Response(response.rcode(), response.to_wire()), question.name.to_text(omit_final_dot=True).lower()

@@ -11,6 +11,7 @@ from sublet.doctor.accounts import check_accounts
 from sublet.doctor.audit import check_audit
 from sublet.doctor.belonging import check_belonging
 from sublet.doctor.credits import check_credits
+from sublet.doctor.health import check_health
 from sublet.doctor.lives import check_lives, check_milestones
 from sublet.doctor.model import Violation
 from sublet.doctor.names import check_names
@@ -33,6 +34,7 @@ def check_all(tx: Tx, *, free_quota: int) -> list[Violation]:
         *_run(tx, "names", partial(check_names, free_quota=free_quota)),
         *_run(tx, "lives", check_lives),
         *_run(tx, "milestones", check_milestones),
+        *_run(tx, "health", check_health),
         *_run(tx, "zones", check_zones),
     ]
 

@@ -124,13 +124,15 @@ def _pairs(signatures: Sequence[RRSIG], keys: Sequence[DNSKEY]) -> Iterator[tupl
                 yield signature, key
 
 
-def _is_valid(rrset: dns.rrset.RRset, signature: RRSIG, key: DNSKEY, now: float) -> bool:
-    alone = dns.rrset.from_rdata(rrset.name, rrset.ttl, key)
+def _is_valid(
+    rrset: dns.rrset.RRset, signature: RRSIG, key: DNSKEY, now: float, zone: dns.name.Name | None = None
+) -> bool:
+    alone = dns.rrset.from_rdata(signature.signer, rrset.ttl, key)
     try:
         dns.dnssec.validate_rrsig(rrset, signature, {signature.signer: alone}, now=now)
     except (dns.exception.DNSException, ValueError):
         return False
-    return bool(signature.signer == rrset.name)
+    return bool(signature.signer == (zone or rrset.name))
 
 
 def _matches(name: dns.name.Name, key: DNSKEY, ds_records: Sequence[DsRecord]) -> bool:
@@ -172,8 +174,13 @@ def matching_keys(name: dns.name.Name, keys: dns.rrset.RRset, ds_records: Sequen
 
 
 def valid_signatures(
-    rrset: dns.rrset.RRset, signatures: Sequence[RRSIG], keys: Sequence[DNSKEY], now: datetime
+    rrset: dns.rrset.RRset,
+    signatures: Sequence[RRSIG],
+    keys: Sequence[DNSKEY],
+    now: datetime,
+    zone: dns.name.Name | None = None,
 ) -> list[RRSIG]:
-    """Return the signatures of a set of records that are valid at `now`, by one of these keys."""
+    """Return the signatures of a set of records that are valid at `now`, by one of these keys of `zone` (by default its owner)."""
     covering = [each for each in signatures if each.type_covered == rrset.rdtype]
-    return [each for each, key in _pairs(covering, keys) if _is_valid(rrset, each, key, now.timestamp())]
+    seconds = now.timestamp()
+    return [each for each, key in _pairs(covering, keys) if _is_valid(rrset, each, key, seconds, zone)]

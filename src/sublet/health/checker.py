@@ -13,7 +13,7 @@ from sublet.errors import Unavailable
 from sublet.health.ask import Asker
 from sublet.health.claims import claim_addresses, release_addresses
 from sublet.health.findings import report
-from sublet.health.model import Observation, Report, Target
+from sublet.health.model import Observation, Question, Report, Target
 from sublet.health.observe import Observer
 from sublet.health.resolve import (
     ROOT_SERVERS,
@@ -55,7 +55,7 @@ class Checker:
         *,
         seconds: float = LOOK_SECONDS,
         waits: bool = False,
-        extra_types: Sequence[str] = (),
+        extra: Sequence[Question] = (),
     ) -> Looked:
         """Look at a delegation once, for at most `seconds`.
 
@@ -66,7 +66,7 @@ class Checker:
         """
         claim = partial(self._claimed, wait_seconds=seconds / 2 if waits else None)
         observer = Observer(self._asker, self._resolver, claim, self._allowed)
-        seen = await observer.observe(target, seconds=seconds, extra_types=extra_types)
+        seen = await observer.observe(target, seconds=seconds, extra=extra)
         # Signatures take time to validate, more than the event loop may be held up.
         found = await asyncio.to_thread(report, target, seen, self._db.now())
         return Looked(found, seen)

@@ -57,6 +57,11 @@ CODES: dict[str, str] = {
 }
 """Every code of a finding, with its meaning."""
 
+REFUSED_CODES: dict[str, str] = {
+    "ds_refused": "the zone asks for DS records that it doesn't get",
+    "csync_refused": "the zone asks for nameservers or glue that it doesn't get",
+}
+"""The codes of findings about requests of the zone that are refused now. They don't change the state."""
 EXPIRES_SOON = timedelta(days=3)
 EXPIRES_SOON_PART = 4
 """Signatures expire soon if less than this part of their time is left: some servers sign for two days only."""

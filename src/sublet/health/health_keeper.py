@@ -15,7 +15,8 @@ from sublet.health import store
 from sublet.health.checker import Checker, Looked
 from sublet.health.claims import forget_addresses
 from sublet.health.looks import list_all_names, list_changed_names, put_off, record_look, take_due
-from sublet.health.model import DueLook
+from sublet.health.model import BROKEN, DueLook, Question
+from sublet.health.undelegate import undelegate
 from sublet.processes.leased import take, under
 from sublet.processes.leases import WATCH_FOR
 from sublet.processes.model import Lease, LeaseLost
@@ -32,10 +33,13 @@ log = structlog.get_logger()
 
 
 class Follower(Protocol):
-    """Acts on what a look saw, beyond the health of the name."""
+    """Acts on what a look saw, beyond the health of the name. The metrics show its `decisions` by their kind, under its `name`."""
 
-    async def extra_types(self, due: DueLook) -> Sequence[str]:
-        """Return the types that the look also has to ask for."""
+    name: str
+    decisions: Counter[str]
+
+    async def questions(self, due: DueLook) -> Sequence[Question]:
+        """Return what the look also has to ask."""
 
     async def follow(self, due: DueLook, looked: Looked) -> object:
         """Act on a look that was recorded."""
@@ -45,10 +49,10 @@ class HealthKeeper:
     """Looks at names that are due. The metrics show `looks` by the state that they saw, `states`, and `overdue_seconds`."""
 
     def __init__(
-        self, db: Database, checker: Checker | None, *, holder: str = "", follower: Follower | None = None
+        self, db: Database, checker: Checker | None, *, holder: str = "", followers: Sequence[Follower] = ()
     ) -> None:
         self._db = db
-        self._follower = follower
+        self.followers = followers
         self._checker = checker
         self._holder = holder or str(uuid.uuid4())
         self._running: set[asyncio.Task[None]] = set()
@@ -117,16 +121,25 @@ class HealthKeeper:
     async def _look(self, due: DueLook) -> None:
         assert self._checker is not None  # noqa: S101 - `run` starts none without
         try:
-            extra_types = await self._follower.extra_types(due) if self._follower else ()
-            looked = await self._checker.look(due.target, extra_types=extra_types)
+            asking = [(each, await each.questions(due)) for each in self.followers]
+            extra = [question for _, questions in asking for question in questions]
+            looked = await self._checker.look(due.target, extra=extra)
             if looked.busy_until is not None:
                 self.looks["put_off"] += 1
                 await self._db.write(put_off, due.subdomain_id, looked.busy_until)
                 return
             self.looks[looked.report.state] += 1
-            await self._db.write(record_look, due.subdomain_id, due.generation, looked.report)
-            if self._follower and extra_types:
-                await self._follower.follow(due, looked)
+            health = await self._db.write(record_look, due.subdomain_id, due.generation, looked.report)
+            if (
+                looked.report.state == BROKEN
+                and health is not None
+                and health.warned_at is not None
+                and await self._db.write(undelegate, due.subdomain_id, due.generation)
+            ):
+                return
+            for follower, questions in asking:
+                if questions:
+                    await follower.follow(due, looked)
         except Unavailable:
             return  # already logged; the look is due again soon
         except Exception:

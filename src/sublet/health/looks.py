@@ -3,24 +3,27 @@
 import random
 from dataclasses import replace
 from datetime import datetime, timedelta
+from functools import partial
 
 from sublet import audit
 from sublet.accounts.store import find_user
 from sublet.audit import SYSTEM
 from sublet.db import Tx
 from sublet.health import store
-from sublet.health.mails import breakage_mail, recovery_mail
-from sublet.health.model import DueLook, Health, Report, Target
+from sublet.health.mails import breakage_mail, notice_mail, recovery_mail
+from sublet.health.model import BROKEN, DueLook, Health, Report, Target
 from sublet.health.schedule import (
     FIRST_LOOK,
     after_look,
     first_look_at,
     is_breakage_due,
+    is_notice_due,
     is_recovery_due,
+    leaves_at,
     new_health,
 )
 from sublet.mail.outbox import enqueue
-from sublet.platform_domains.store import list_platform_domains
+from sublet.platform_domains.store import find_platform_domain, list_platform_domains
 from sublet.platform_domains.zone_state_store import is_zone_signed
 from sublet.subdomains.lifecycle import is_delegated
 from sublet.subdomains.model import Subdomain
@@ -129,15 +132,26 @@ def _codes(report: Report) -> list[str]:
 
 
 def _with_mail(tx: Tx, subdomain: Subdomain, health: Health) -> Health:
-    """Mail about a breakage or its end if that is due, and return the health that remembers it."""
-    is_breakage = is_breakage_due(health, tx.now)
-    if not is_breakage and not is_recovery_due(health):
+    """Mail about a breakage, its consequence or its end if that is due, and return the health that remembers it."""
+    platform_domain = find_platform_domain(tx, subdomain.platform_domain_id)
+    broken_days = platform_domain.broken_days if platform_domain is not None else 0
+    if health.state != BROKEN:
+        health = replace(health, warned_at=None)
+    if is_breakage_due(health, tx.now):
+        kind, write = "broken", partial(breakage_mail, leaves_at=leaves_at(health, broken_days))
+        health = replace(health, mailed_at=tx.now)
+    elif is_notice_due(health, broken_days, tx.now):
+        health = replace(health, warned_at=tx.now)
+        at = leaves_at(health, broken_days) or tx.now
+        kind, write = "leaves", partial(notice_mail, leaves_at=at)
+    elif is_recovery_due(health):
+        kind, write = "works", partial(recovery_mail)
+        health = replace(health, mailed_at=None)
+    else:
         return health
     user = find_user(tx, subdomain.user_id)
     if user is not None and user.reminders:
-        write = breakage_mail if is_breakage else recovery_mail
         subject, text = write(subdomain.fqdn, user.name, health)
-        kind = "broken" if is_breakage else "works"
         reference = f"health:{subdomain.id}:{kind}:{health.since:%Y%m%dT%H%M%S}"
         enqueue(tx, user, reference=reference, subject=subject, text=text)
-    return replace(health, mailed_at=tx.now if is_breakage else None)
+    return health

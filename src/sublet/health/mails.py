@@ -1,5 +1,8 @@
 """The texts of mails about a name whose delegation doesn't work (rules)."""
 
+from collections.abc import Sequence
+from datetime import datetime
+
 from sublet.health.findings import worst_first
 from sublet.health.model import Health, Level
 from sublet.subdomains.nameserver_notices import moment
@@ -7,18 +10,58 @@ from sublet.subdomains.nameserver_notices import moment
 _LAST = "You get this mail because reminders are on for your account; PUT /me/reminders turns them off."
 
 
-def breakage_mail(fqdn: str, user_name: str, health: Health) -> tuple[str, str]:
-    """Return subject and text of the mail about a name that has been broken for a while."""
-    errors = [each for each in worst_first(health.findings) if each.level == Level.ERROR]
-    lines = [f"- {each.message} {each.hint}" for each in errors]
+def breakage_mail(
+    fqdn: str, user_name: str, health: Health, leaves_at: datetime | None = None
+) -> tuple[str, str]:
+    """Return subject and text of the mail about a name that has been broken for a while; `leaves_at` is when it leaves the DNS, if it does."""
+    paragraphs = [
+        f"Resolvers can't find your name {fqdn}, at least since {moment(health.since)}.",
+        _errors(health),
+        f"GET /subdomains/{fqdn}/health shows all findings; POST there checks again.",
+    ]
+    if leaves_at is not None:
+        paragraphs.append(_leaves(fqdn, leaves_at))
+    return _mail(f"{fqdn} doesn't work", user_name, paragraphs)
+
+
+def notice_mail(fqdn: str, user_name: str, health: Health, leaves_at: datetime) -> tuple[str, str]:
+    """Return subject and text of the mail about a broken name that is about to leave the DNS."""
     return _mail(
-        f"{fqdn} doesn't work",
+        f"{fqdn} is about to leave the DNS",
         user_name,
         [
-            f"Resolvers can't find your name {fqdn}, at least since {moment(health.since)}.",
-            "\n".join(lines),
-            f"GET /subdomains/{fqdn}/health shows all findings; POST there checks again.",
+            f"Resolvers haven't found your name {fqdn} since {moment(health.since)}.",
+            _errors(health),
+            _leaves(fqdn, leaves_at),
         ],
+    )
+
+
+def undelegation_mail(
+    fqdn: str, user_name: str, health: Health, nameservers: Sequence[str]
+) -> tuple[str, str]:
+    """Return subject and text of the mail about a name that left the DNS because it was broken. It has no line about reminders: all get it."""
+    happened = (
+        f"Resolvers haven't found your name {fqdn} since {moment(health.since)}. So its nameservers ({', '.join(nameservers)}), glue and DS "
+        "records were removed, and it left the DNS. You still hold the name."
+    )
+    paragraphs = [
+        f"Hello {user_name},",
+        happened,
+        f"To put it back, set nameservers that work: PUT /subdomains/{fqdn}/nameservers.",
+    ]
+    return f"{fqdn} left the DNS", "\n\n".join(paragraphs) + "\n"
+
+
+def _errors(health: Health) -> str:
+    errors = [each for each in worst_first(health.findings) if each.level == Level.ERROR]
+    return "\n".join(f"- {each.message} {each.hint}" for each in errors)
+
+
+def _leaves(fqdn: str, leaves_at: datetime) -> str:
+    return (
+        f"Unless {fqdn} works again, it leaves the DNS on {moment(leaves_at)}: its nameservers, glue and DS records are removed. You keep the "
+        f"name. PUT /subdomains/{fqdn}/nameservers sets other nameservers."
     )
 
 

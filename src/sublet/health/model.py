@@ -70,6 +70,9 @@ class Reply:
 
 NOT_ASKED = Reply(failure="not_asked")
 
+Question = tuple[str, str]
+"""A name without the final dot, and a record type."""
+
 
 @dataclass(slots=True)
 class Server:
@@ -77,7 +80,7 @@ class Server:
 
     `soa`, `nameservers`, `dnskey` and `recursion` are over UDP with EDNS, and again over TCP if truncated; `dnskey_truncated` then tells
     so. `soa_tcp` is over TCP, and `soa_plain` without EDNS, asked only if the first one failed. `addresses` are those of the nameservers
-    with glue, by host and type, and `extra` the replies for further types.
+    with glue, by host and type, and `extra` the replies to further questions.
     """
 
     host: str
@@ -89,8 +92,8 @@ class Server:
     dnskey: Reply = NOT_ASKED
     dnskey_udp: Reply = NOT_ASKED
     recursion: Reply = NOT_ASKED
-    addresses: dict[tuple[str, str], Reply] = field(default_factory=dict)
-    extra: dict[str, Reply] = field(default_factory=dict)
+    addresses: dict[Question, Reply] = field(default_factory=dict)
+    extra: dict[Question, Reply] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +147,7 @@ class Health:
 
     `generation` is the one that was looked at last. `next_state` is a state that one look saw, since `next_since`, and that a second one has
     to confirm. `failures` counts the last looks in a row that didn't find it working. `mailed_at` is set while its user knows by mail
-    that it is broken. `due_at` is the time of the next look.
+    that it is broken, and `warned_at` since its user was told that it leaves the DNS. `due_at` is the time of the next look.
     """
 
     subdomain_id: int
@@ -158,6 +161,7 @@ class Health:
     failures: int
     mailed_at: datetime | None
     due_at: datetime
+    warned_at: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ import dns.rcode
 from sublet.dns.names import is_at_or_below
 from sublet.dns.types import Delegation
 from sublet.health.ask import Asker
-from sublet.health.model import HostAddresses, Observation, Server, Target, name_of
+from sublet.health.model import HostAddresses, Observation, Question, Server, Target, name_of
 from sublet.health.resolve import Resolver
 from sublet.health.targets import (
     ADDRESSES_MAX,
@@ -42,11 +42,11 @@ class Observer:
         self._allowed = allowed
 
     async def observe(
-        self, target: Target, *, seconds: float = LOOK_SECONDS, extra_types: Sequence[str] = ()
+        self, target: Target, *, seconds: float = LOOK_SECONDS, extra: Sequence[Question] = ()
     ) -> Observation:
         """Return what one look at a delegation saw, after at most `seconds`. Raises nothing that servers can cause.
 
-        `extra_types` are asked of each server that answers, over TCP, such as CDS.
+        `extra` questions are asked of each server that answers, over TCP, in their order.
         """
         look = _Look(self._asker, self._resolver, target)
         with suppress(TimeoutError):
@@ -55,7 +55,7 @@ class Observer:
                 async with self._claim([each.address for each in look.servers]) as busy_until:
                     if busy_until is not None:
                         return look.observation(busy_until=busy_until)
-                    await look.ask_all(extra_types)
+                    await look.ask_all(extra)
         return look.observation()
 
 
@@ -114,7 +114,7 @@ class _Look:
             elif len(self.servers) < ADDRESSES_MAX:
                 self.servers.append(Server(host, address))
 
-    async def ask_all(self, extra_types: Sequence[str]) -> None:
+    async def ask_all(self, extra: Sequence[Question]) -> None:
         """Ask the servers: what decides comes first, so that it isn't lost if the queries or the time run out."""
         await self._for_each(self.servers, self._ask_soa)
         answered = [each for each in self.servers if each.soa.message or each.soa_plain.message]
@@ -129,8 +129,8 @@ class _Look:
         await self._for_each(answered, self._ask_recursion)
         if answered:
             await self._ask_addresses(answered[0])
-        for rdtype in extra_types:
-            await self._for_each(answered, self._asking_extra(rdtype))
+        for question in extra:
+            await self._for_each(answered, self._asking(question))
 
     async def _for_each(self, servers: Sequence[Server], ask: Callable[[Server], Awaitable[None]]) -> None:
         await asyncio.gather(*(ask(server) for server in servers))
@@ -174,10 +174,11 @@ class _Look:
                     reply = await self._asker.ask(server.address, name_of(host), family, self._budget)
                     server.addresses[host, family] = reply
 
-    def _asking_extra(self, rdtype: str) -> Callable[[Server], Awaitable[None]]:
+    def _asking(self, question: Question) -> Callable[[Server], Awaitable[None]]:
         async def ask(server: Server) -> None:
-            server.extra[rdtype] = await self._asker.ask(
-                server.address, self._name, rdtype, self._extra_budget, tcp=True
+            name, rdtype = question
+            server.extra[question] = await self._asker.ask(
+                server.address, name_of(name), rdtype, self._extra_budget, tcp=True
             )
 
         return ask

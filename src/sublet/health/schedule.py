@@ -17,6 +17,8 @@ BROKEN_FIRST = timedelta(hours=1)
 UNKNOWN_FIRST = timedelta(minutes=10)
 LASTING = timedelta(hours=3)
 """How long a name is broken before its user is mailed."""
+NOTICE = timedelta(days=7)
+"""How long before it leaves the DNS its user is told, or half of its time if that is shorter."""
 WORKING = (HEALTHY, DEGRADED)
 
 
@@ -79,6 +81,33 @@ def pause(state: str, failures: int, chance: float) -> timedelta:
 def is_breakage_due(health: Health, now: datetime) -> bool:
     """True if the user has to learn by mail that the name is broken."""
     return health.state == BROKEN and health.mailed_at is None and now - health.since >= LASTING
+
+
+def leaves_at(health: Health, broken_days: int) -> datetime | None:
+    """Return when a broken name leaves the DNS if it stays broken: after `broken_days`, and not before its user was told in time.
+
+    None if it isn't broken, or its platform domain keeps such names (0 days).
+    """
+    if health.state != BROKEN or broken_days == 0:
+        return None
+    at = health.since + timedelta(days=broken_days)
+    return at if health.warned_at is None else max(at, health.warned_at + _notice(broken_days))
+
+
+def is_notice_due(health: Health, broken_days: int, now: datetime) -> bool:
+    """True if the user has to be told that the name leaves the DNS."""
+    at = leaves_at(health, broken_days)
+    return at is not None and health.warned_at is None and now >= at - _notice(broken_days)
+
+
+def is_undelegation_due(health: Health, broken_days: int, now: datetime) -> bool:
+    """True if a broken name leaves the DNS now."""
+    at = leaves_at(health, broken_days)
+    return at is not None and health.warned_at is not None and now >= at
+
+
+def _notice(broken_days: int) -> timedelta:
+    return min(NOTICE, timedelta(days=broken_days) / 2)
 
 
 def is_recovery_due(health: Health) -> bool:

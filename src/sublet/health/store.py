@@ -47,6 +47,7 @@ delegation_health = Table(
     Column("failures", Integer, nullable=False),
     Column("mailed_at", Instant),
     Column("due_at", Instant, nullable=False),
+    Column("warned_at", Instant),
     Index("ix_delegation_health_due_at", "due_at"),
     Index("ix_delegation_health_state", "state", "subdomain_id"),
 )
@@ -178,13 +179,13 @@ _FOLLOWED = Prepared(
         (subdomains.c.fqdn == bindparam("name"))
         & (subdomains.c.nameserver_count > 0)
         & subdomains.c.trashed_at.is_(None)
-        & (platform_domains.c.automatic_ds != "off")
+        & ((platform_domains.c.automatic_ds != "off") | platform_domains.c.csync)
     )
 )
 
 
 def find_followed(tx: Tx, fqdn: str) -> tuple[int, datetime | None, datetime | None] | None:
-    """Return a name in the DNS whose platform domain follows the DS records of names, or None.
+    """Return a name in the DNS whose platform domain follows what names publish, or None.
 
     That is its id, when it was looked at last, and when it is due; None if it isn't looked at yet.
     """

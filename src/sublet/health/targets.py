@@ -9,8 +9,8 @@ from sublet.dns.addresses import not_public_reason
 
 QUERIES_MAX = 40
 """The most queries of one look, resolving the nameservers included."""
-EXTRA_QUERIES_MAX = 64
-"""The most queries of one look for further types, which some names need: four for each address."""
+EXTRA_QUERIES_MAX = 240
+"""The most queries of one look for what some names need besides: DS records 3 for each address, CSYNC records more."""
 LOOK_SECONDS = 10.0
 """The timeout of one look."""
 QUERIES_PER_SECOND = 5

@@ -9,7 +9,9 @@ from sublet.db import Tx
 from sublet.errors import Conflict, NameserverRequired
 from sublet.health import store
 from sublet.health.looks import target_of
-from sublet.health.model import DueLook, Health, HealthChange
+from sublet.health.model import DueLook, Finding, Health, HealthChange, Level
+from sublet.subdomains.automatic_ds_store import find_automatic_ds
+from sublet.subdomains.csync_store import find_csync_state
 from sublet.subdomains.find import find_in_account, refuse_unless_allowed
 from sublet.subdomains.lifecycle import has_nameserver
 from sublet.subdomains.model import Subdomain
@@ -17,11 +19,15 @@ from sublet.subdomains.model import Subdomain
 
 @dataclass(frozen=True, slots=True)
 class HealthView:
-    """A name with the health of its delegation (None if it was never to be looked at), and the changes of its state, the newest first."""
+    """A name with the health of its delegation (None if it was never to be looked at), and the changes of its state, the newest first.
+
+    `refused` are the requests of its zone that are refused now.
+    """
 
     subdomain: Subdomain
     health: Health | None
     changes: tuple[HealthChange, ...]
+    refused: tuple[Finding, ...] = ()
 
 
 def view_health(tx: Tx, actor: Actor, identifier: str) -> HealthView:
@@ -32,7 +38,20 @@ def view_health(tx: Tx, actor: Actor, identifier: str) -> HealthView:
     """
     subdomain = find_in_account(tx, actor, identifier)
     health = store.find_health(tx, subdomain.id)
-    return HealthView(subdomain, health, tuple(store.list_changes(tx, subdomain.id)))
+    refused = [
+        Finding(code, Level.NOTICE, subdomain.fqdn, f"{request} is refused ({known.refusal}).", known.message)
+        for code, request, known in (
+            ("ds_refused", "What the zone asks for with CDS records", find_automatic_ds(tx, subdomain.id)),
+            (
+                "csync_refused",
+                "What the zone asks for with its CSYNC record",
+                find_csync_state(tx, subdomain.id),
+            ),
+        )
+        if known.message is not None
+    ]
+    changes = tuple(store.list_changes(tx, subdomain.id))
+    return HealthView(subdomain, health, changes, tuple(refused))
 
 
 def plan_look(tx: Tx, actor: Actor, user: User, identifier: str) -> DueLook:

@@ -70,5 +70,18 @@ def _answer(view: AutomaticDsView) -> shapes.AutomaticDsAnswer:
             ],
             followed_signed_at=known.signed_at,
             refusal=refusal,
+            csync=_csync(view),
         )
+    )
+
+
+def _csync(view: AutomaticDsView) -> shapes.CsyncShape:
+    known = view.csync
+    refusal = None
+    if known.refusal is not None and known.message is not None and known.refused_since is not None:
+        refusal = shapes.CsyncRefusalShape(
+            code=known.refusal, message=known.message, since=known.refused_since
+        )
+    return shapes.CsyncShape(
+        followed=view.follows_csync, serial=known.serial, signed_at=known.signed_at, refusal=refusal
     )

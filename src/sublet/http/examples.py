@@ -169,6 +169,7 @@ _AUTOMATIC_DS = {
     "ds_records": [{**_DS, "source": "cds", "since": "2026-10-04T03:12:08.000000Z"}],
     "followed_signed_at": "2026-10-04T02:00:00.000000Z",
     "refusal": None,
+    "csync": {"followed": True, "serial": None, "signed_at": None, "refusal": None},
 }
 _TRANSFER: dict[str, Any] = {
     "id": 3,

@@ -11,7 +11,9 @@ from sublet.accounts.sessions import HOW
 from sublet.automatic_ds.model import REFUSALS as DS_REFUSALS
 from sublet.credits.coupons import COUPON_ACTIONS
 from sublet.credits.ledger import KINDS
+from sublet.csync.model import REFUSALS as CSYNC_REFUSALS
 from sublet.health.findings import CODES as FINDING_CODES
+from sublet.health.findings import REFUSED_CODES
 from sublet.health.model import STATES as HEALTH_STATES
 from sublet.health.model import Level
 from sublet.platform_domains.model import ADMIN, AUTOMATIC_DS, MODES
@@ -683,7 +685,7 @@ class AvailabilityAnswer(Success, kw_only=True, frozen=True):
 class FindingShape(Shape, kw_only=True, frozen=True):
     """A fault of a delegation: with an error resolvers fail, with a warning some fail, or all soon; a notice is advice."""
 
-    code: Annotated[str, _one_of(tuple(FINDING_CODES))]
+    code: Annotated[str, _one_of((*FINDING_CODES, *REFUSED_CODES))]
     level: Annotated[str, _one_of(tuple(each.value for each in Level))]
     subject: str
     message: str
@@ -944,6 +946,23 @@ class SourcedDsShape(Shape, kw_only=True, frozen=True):
     since: Moment | None
 
 
+class CsyncRefusalShape(Shape, kw_only=True, frozen=True):
+    """The CSYNC request of the zone that is refused now."""
+
+    code: Annotated[str, _one_of(CSYNC_REFUSALS)]
+    message: str
+    since: Moment
+
+
+class CsyncShape(Shape, kw_only=True, frozen=True):
+    """Whether the platform domain follows CSYNC records, the serial of the zone that was followed last, and when its changes were signed."""
+
+    followed: bool
+    serial: int | None
+    signed_at: Moment | None
+    refusal: CsyncRefusalShape | None
+
+
 class DsRefusalShape(Shape, kw_only=True, frozen=True):
     """The request of the zone that is refused now."""
 
@@ -965,6 +984,7 @@ class AutomaticDsShape(Shape, kw_only=True, frozen=True):
     ds_records: list[SourcedDsShape]
     followed_signed_at: Moment | None
     refusal: DsRefusalShape | None
+    csync: CsyncShape
 
 
 class AutomaticDsAnswer(Success, kw_only=True, frozen=True):

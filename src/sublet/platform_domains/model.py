@@ -111,6 +111,17 @@ class PlatformDomain(msgspec.Struct, frozen=True):
             "off|rollover|bootstrap|all",
         ),
     ]
+    csync: Annotated[
+        bool,
+        Setting(
+            "Follow CSYNC records of names: change their nameservers and glue (RFC 7477).",
+            default=False,
+            option="csync/no-csync",
+        ),
+    ]
+    broken_days: Annotated[
+        int, _number("After how many days a broken name leaves the DNS; 0 for never.", 0, 0, _DAYS_MAX)
+    ]
     nameservers_min: Annotated[
         int, _number("The minimum of nameservers, unless a name has none.", 1, 1, _NAMESERVERS_MAX)
     ]

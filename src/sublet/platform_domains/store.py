@@ -19,6 +19,7 @@ from sqlalchemy import (
     UniqueConstraint,
     bindparam,
     delete,
+    false,
     func,
     insert,
     select,
@@ -58,6 +59,8 @@ _SERVER_DEFAULTS: dict[str, str | ColumnElement[Any]] = {
     "look_alike_check": true(),
     "delegation_check": "off",
     "automatic_ds": "off",
+    "csync": false(),
+    "broken_days": "0",
 }
 """The values of later settings in rows that are older."""
 

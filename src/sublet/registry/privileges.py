@@ -85,6 +85,7 @@ _OF_THE_LEDGER: Grants = {
     "subdomains": _ADD | _update(*_OF_A_NAME),
     "nameserver_hosts": _ALL,
     "automatic_ds": _ADD | _update(),
+    "csync_states": _ADD | _update(),
 }
 
 API = Role(

@@ -22,6 +22,11 @@ from sublet.subdomains.sweep.runner import SweepRunner
 
 PUBLISH_BUCKETS = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0, 1800.0)
 """In seconds: from the fastest publication on a primary to a long outage."""
+DECISIONS = {
+    "ds": ("Decisions about DS records that children ask for.", ("keep", "replace", "remove", "refuse")),
+    "csync": ("Decisions about nameservers and glue that children ask for.", ("keep", "change", "refuse")),
+}
+"""The help and the kinds of decisions, by the name of the follower."""
 DRIFT = ("missing", "different", "orphaned")
 
 
@@ -99,6 +104,10 @@ class WorkerMetrics(Collector):
         yield _counter("sublet_health_checks", "Checks of delegations, by what they saw.", "state", looks)
         states = [((state,), self.health.states.get(state, 0)) for state in STATES]
         yield _gauge("sublet_health_names", "Names by the health of their delegation.", states, "state")
+        followers = {each.name: each.decisions for each in self.health.followers}
+        for name, (help_text, kinds) in DECISIONS.items():
+            made = _chosen(followers.get(name, {}), kinds)
+            yield _counter(f"sublet_{name}_decisions", help_text, "decision", made)
         overdue = self.health.overdue_seconds
         yield _gauge("sublet_health_overdue_seconds", "How late the oldest check is.", [((), overdue)])
 

@@ -8,9 +8,10 @@ from prometheus_client import Histogram
 
 from sublet.automatic_ds.child_follower import ChildFollower
 from sublet.config import Settings
+from sublet.csync.csync_follower import CsyncFollower
 from sublet.db import Database
 from sublet.health.checker import Checker
-from sublet.health.health_keeper import HealthKeeper
+from sublet.health.health_keeper import Follower, HealthKeeper
 from sublet.http.observe import Metrics
 from sublet.mail.mailer import Mailer
 from sublet.mail.smtp import SmtpTransport, smtp_server
@@ -66,12 +67,11 @@ async def worker_running(
     mailer = Mailer(db, transport)
     zone_watch, server_watch = ZoneWatch(db), ServerWatch(db, primary_of, monotonic)
     keeper = ZoneKeeper(db, settings.database_url, primary_of, holder=presence.id)
-    health = HealthKeeper(
-        db,
-        Checker(settings, db) if settings.health_checks else None,
-        holder=presence.id,
-        follower=ChildFollower(db, settings.health_resolver),
-    )
+    checker = Checker(settings, db) if settings.health_checks else None
+    followers: list[Follower] = []
+    if checker is not None:
+        followers = [ChildFollower(db, settings.health_resolver), CsyncFollower(db, checker)]
+    health = HealthKeeper(db, checker, holder=presence.id, followers=followers)
     parts = (publisher, sweep_runner, mailer, zone_watch, server_watch, keeper, health)
     metrics.registry.register(WorkerMetrics(*parts))
     async with running(*(part.run() for part in parts)) as tasks:

@@ -16,7 +16,11 @@ IN_TRASH, ENDING = 1, 2
 
 NOTICE = "subdomain.nameserver_notice"
 REMOVAL = "subdomain.remove_nameservers"
-CHANGES = ("subdomain.register", "subdomain.update_nameservers", REMOVAL)
+CSYNC = "subdomain.follow_csync"
+"""The audit action of a change that the child's CSYNC record asked for."""
+UNDELEGATION = "subdomain.undelegate"
+"""The audit action of the removal of nameservers that don't work."""
+CHANGES = ("subdomain.register", "subdomain.update_nameservers", REMOVAL, CSYNC, UNDELEGATION)
 """The audit actions that change a delegation."""
 
 

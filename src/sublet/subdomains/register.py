@@ -66,9 +66,8 @@ def register(
     refuse_implausible_clock(tx)
     platform_domain, label, errors = _resolve(tx, actor, user, command, permission)
     delegation, above, delegation_errors = _check_delegation(tx, actor, user, command, platform_domain, label)
-    wanted = find_wanted(
-        tx, user, platform_domain, label, command.registration_mode, free_quota, permission, withheld
-    )
+    mode = command.registration_mode
+    wanted = find_wanted(tx, user, platform_domain, label, mode, free_quota, permission, withheld)
     held = wanted.offer if wanted and isinstance(wanted.offer, Offer) else None
     coupon, payable_errors = check_payable(
         tx,
@@ -79,14 +78,12 @@ def register(
         registration_mode=held.mode if held else None,
         list_price=wanted.list_price if wanted else 0,
     )
-    errors += [*delegation_errors, *mode_errors(command.registration_mode), *payable_errors]
+    errors += [*delegation_errors, *mode_errors(mode), *payable_errors]
     if errors or wanted is None:
         raise validation_failed(errors)
     lock_zones_for_look_alikes(tx, wanted)
     refuse_unavailable(tx, user, wanted)
-    offer = wanted.offer
-    if isinstance(offer, Refusal):
-        raise offer
+    offer = _offered(wanted)
     quote = quote_and_check(
         tx,
         actor,
@@ -112,6 +109,13 @@ def register(
     return Registered(
         outcome.id, outcome.charged_credits, outcome.coupon, subdomain=subdomain, warnings=warnings
     )
+
+
+def _offered(wanted: Wanted) -> Offer:
+    """Return the offer, or raise the refusal that stands for it."""
+    if isinstance(wanted.offer, Refusal):
+        raise wanted.offer
+    return wanted.offer
 
 
 def _lock_holder(tx: Tx, permission: OperatorPermission) -> User:

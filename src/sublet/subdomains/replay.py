@@ -17,6 +17,8 @@ EDGES: dict[str, dict[str, str]] = {
     "live": {
         "update_nameservers": "live",
         "follow_child": "live",
+        "follow_csync": "live",
+        "undelegate": "live",
         "set_automatic_ds": "live",
         "nameserver_notice": "live",
         "remove_nameservers": "live",
@@ -57,7 +59,7 @@ WHILE_SUSPENDED = {
 """The steps of a suspended name that each kind of actor may take."""
 
 NOTHING: dict[str, list[object]] = {"nameservers": [], "glue": [], "ds_records": []}
-_CHANGES = ("update_nameservers", "remove_nameservers", "follow_child")
+_CHANGES = ("update_nameservers", "remove_nameservers", "follow_child", "follow_csync", "undelegate")
 _TERM_STEPS = {"register": "register", "renew": "renew", "extend": "restore"}
 
 
@@ -196,7 +198,7 @@ def _after(facts: Facts, event: Event, term: PastTerm | None) -> Facts:
             return replace(facts, expires_at=expires_at, last_renewed_at=event.at)
         case "transfer":
             return replace(facts, user_id=event.after.get("user_id"))
-        case "update_nameservers" | "remove_nameservers" | "follow_child":
+        case step if step in _CHANGES:
             return replace(facts, delegation=dict(event.after))
         case "delete" | "trash":
             return replace(facts, trashed_at=event.at)

@@ -6,13 +6,14 @@ from math import ceil
 
 from sublet import audit
 from sublet.accounts.find import lock_holder
+from sublet.accounts.model import User
 from sublet.audit import Actor
 from sublet.credits.model import Outcome
 from sublet.db import Tx
 from sublet.dns.delegation import check_delegation, prune_glue
 from sublet.dns.types import Delegation, DsInput, GlueInput
 from sublet.errors import FieldError, RateLimited, validation_failed
-from sublet.subdomains import automatic_ds_store, delegation_store, store
+from sublet.subdomains import automatic_ds_store, csync_store, delegation_store, store
 from sublet.subdomains.find import find_in_account, refuse_unless_allowed
 from sublet.subdomains.model import Subdomain, UpdateNameservers
 from sublet.subdomains.nameservers import (
@@ -45,6 +46,30 @@ def update_nameservers(
     user = lock_holder(tx, actor)
     subdomain = find_in_account(tx, actor, identifier)
     refuse_unless_allowed(subdomain, "update_nameservers", tx.now)
+    delegation = apply_change(tx, actor, user, subdomain, command, changes_per_day=changes_per_day)
+    if subdomain.delegation.ds_records and not delegation.ds_records:
+        _stop_bootstrapping(tx, subdomain.id)
+    if delegation != subdomain.delegation:
+        known = csync_store.find_csync_state(tx, subdomain.id)
+        csync_store.save_csync_state(tx, known, replace(known, serial=None))
+    return Outcome(subdomain.id)
+
+
+def apply_change(
+    tx: Tx,
+    actor: Actor,
+    user: User,
+    subdomain: Subdomain,
+    command: UpdateNameservers,
+    *,
+    action: str = CHANGE,
+    changes_per_day: int = 0,
+) -> Delegation:
+    """Change the delegation of a name of this user, who is locked, audited as `action`; return the new one.
+
+    Raises, in this order:
+        ValidationFailed, RateLimited: as `update_nameservers`.
+    """
     stored = subdomain.delegation
     delegation, errors = changed_delegation(subdomain, command)
     if not errors:
@@ -67,17 +92,15 @@ def update_nameservers(
             owner_id=subdomain.id,
         )
         delegation_store.update_delegation(tx, subdomain, delegation)
-        if stored.ds_records and not delegation.ds_records:
-            _stop_bootstrapping(tx, subdomain.id)
         audit.record(
             tx,
             actor,
-            CHANGE,
+            action,
             subdomain.id,
             before=store.delegation_columns(stored),
             after=store.delegation_columns(delegation),
         )
-    return Outcome(subdomain.id)
+    return delegation
 
 
 def changed_delegation(

@@ -69,7 +69,7 @@ def _view(
         owners.update(path, (f"*.{each}" for each in path[1:]))
     records = zone_store.find_records(tx, platform_domain.id, owners)
     notified = dsync_records(platform_domain)
-    records = {each.owner: (each,) for each in notified if each.owner in owners} | records
+    records = _by_owner(each for each in notified if each.owner in owners) | records
     for child in children:
         records |= zone_cut(child)
     _delegate(tx, platform_domain, {each for path in paths for each in path}, records)
@@ -175,12 +175,18 @@ def _by_owner(records: Iterable[Record]) -> dict[str, tuple[Record, ...]]:
 
 
 def dsync_records(platform_domain: PlatformDomain) -> tuple[Record, ...]:
-    """Return where children send NOTIFY messages about their CDS records (RFC 9859): to this server, if the zone follows them."""
-    if platform_domain.automatic_ds == "off" or not platform_domain.apex_nameservers:
+    """Return where children send NOTIFY messages about their CDS and CSYNC records (RFC 9859): to this server, if the zone follows them."""
+    if not platform_domain.apex_nameservers:
         return ()
+    follows = {"CDS": platform_domain.automatic_ds != "off", "CSYNC": platform_domain.csync}
     target = platform_domain.apex_nameservers[0]
     owner = f"*._dsync.{platform_domain.domain}"
-    return (Record(owner, "DSYNC", platform_domain.apex_ttl_seconds, f"CDS NOTIFY 53 {target}."),)
+    ttl_seconds = platform_domain.apex_ttl_seconds
+    return tuple(
+        Record(owner, "DSYNC", ttl_seconds, f"{rdtype} NOTIFY 53 {target}.")
+        for rdtype, is_followed in follows.items()
+        if is_followed
+    )
 
 
 def apex_of(platform_domain: PlatformDomain, serial: int, addresses: Sequence[str] = ()) -> Apex:

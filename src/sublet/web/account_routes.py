@@ -1,6 +1,16 @@
 """The part of the page table that is about no single name: tokens, sign-in, account."""
 
-from sublet.web import account, activity, organizations, payments, sessions, tickets, tokens, transfers
+from sublet.web import (
+    account,
+    activity,
+    organizations,
+    payments,
+    sessions,
+    tickets,
+    tokens,
+    transfers,
+    try_api,
+)
 from sublet.web.page import Handler, Page
 
 
@@ -25,10 +35,14 @@ ACCOUNT_PAGES: tuple[Page, ...] = (
     Page("/tickets", tickets.show_list, operations=("list_tickets",)),
     Page("/tickets/new", tickets.show_new, tickets.open_ticket, operations=("open_ticket",)),
     Page("/tickets/{id}", tickets.show_one, tickets.reply, operations=("get_ticket", "reply")),
-    Page("/transfers", transfers.show, operations=("list_transfers",)),
-    Page("/transfers/{id:int}/accept", transfers.show, transfers.accept, ("list_transfers", "accept")),
-    Page("/transfers/{id:int}/decline", transfers.show, transfers.decline, ("list_transfers", "decline")),
-    Page("/transfers/{id:int}/withdraw", transfers.show, transfers.withdraw, ("list_transfers", "withdraw")),
+    Page("/transfers", transfers.show_list, operations=("list_transfers",)),
+    Page("/transfers/{id:int}", transfers.show_one, operations=("get_transfer",)),
+    Page("/transfers/{id:int}/accept", transfers.show_one, transfers.accept, ("get_transfer", "accept")),
+    Page("/transfers/{id:int}/decline", transfers.show_one, transfers.decline, ("get_transfer", "decline")),
+    Page(
+        "/transfers/{id:int}/withdraw", transfers.show_one, transfers.withdraw, ("get_transfer", "withdraw")
+    ),
+    Page("/try", try_api.show),
     Page("/activity", activity.show, operations=("activity",)),
     _personal("/sessions", sessions.show_sessions, None, "list_sessions"),
     _personal(
@@ -76,6 +90,13 @@ ACCOUNT_PAGES: tuple[Page, ...] = (
         organizations.create,
         "list_organizations",
         "create_organization",
+    ),
+    _personal(
+        "/organizations/{id:int}/leave",
+        organizations.show_list,
+        organizations.leave,
+        "list_organizations",
+        "remove_member",
     ),
     _shared("/members", None),
     _shared("/rename", organizations.rename, "change_organization"),

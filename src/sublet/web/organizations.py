@@ -54,15 +54,17 @@ async def change_role(call: PageCall) -> Response:
 
 
 async def remove(call: PageCall) -> Response:
-    """Remove a member. A person who leaves gets to the list: the organization is out of reach."""
+    """Remove a member."""
+    return await _changed(call, "remove_member", "The member is removed.")
+
+
+async def leave(call: PageCall) -> Response:
+    """Leave an organization. The person does this, not the organization: any role may."""
     assert call.registrant is not None  # noqa: S101 - the page isn't open
-    if call.parameters["user_id"] != call.registrant.user.id:
-        return await _changed(call, "remove_member", "The member is removed.")
     try:
         await call.api("remove_member", id=_id(call), user_id=str(call.registrant.user.id))
     except Refusal as refusal:
-        return await _one(call, refusal)
-    call.organization_id = None
+        return await _list(call, refusal)
     return call.redirect("/organizations", "You have left the organization.")
 
 
@@ -106,4 +108,4 @@ async def _one(call: PageCall, refusal: Refusal | None = None) -> Response:
 
 
 def _id(call: PageCall) -> str:
-    return str(call.parameters["organization"])
+    return str(call.parameters.get("organization") or call.parameters["id"])

@@ -5,12 +5,13 @@ from typing import Any
 from starlette.responses import Response
 
 from sublet.errors import Refusal
-from sublet.tickets.model import TICKET_STATUSES, TICKET_TYPES, TYPE_DEFAULT
 from sublet.web.page import PageCall
 
 PAGE_LIMIT = 50
 FILTERS = ("status", "type", "cursor")
-TYPE_WORDS = {"support": "Support", "contact": "A question", "abuse": "Abuse"}
+STATUSES = ("open", "answered", "closed")
+TYPE_DEFAULT = "support"
+TYPE_WORDS = {TYPE_DEFAULT: "Support", "contact": "A question", "abuse": "Abuse"}
 
 
 async def show_list(call: PageCall) -> Response:
@@ -18,8 +19,8 @@ async def show_list(call: PageCall) -> Response:
     asked = {name: call.request.query_params.get(name, "") for name in FILTERS}
     shown: dict[str, Any] = {
         "asked": asked,
-        "statuses": [(each, each) for each in TICKET_STATUSES],
-        "types": _types(),
+        "statuses": [(each, each) for each in STATUSES],
+        "types": list(TYPE_WORDS.items()),
     }
     try:
         found = await call.api("list_tickets", query={**asked, "limit": PAGE_LIMIT})
@@ -61,13 +62,11 @@ async def reply(call: PageCall) -> Response:
 
 def _new(call: PageCall, refusal: Refusal | None = None) -> Response:
     fqdn = call.request.query_params.get("fqdn", "")
-    return call.render("ticket_new", refusal=refusal, types=_types(), default=TYPE_DEFAULT, fqdn=fqdn)
+    return call.render(
+        "ticket_new", refusal=refusal, types=list(TYPE_WORDS.items()), default=TYPE_DEFAULT, fqdn=fqdn
+    )
 
 
 async def _one(call: PageCall, refusal: Refusal | None = None) -> Response:
     ticket = (await call.api("get_ticket", id=call.parameters["id"])).ticket
     return call.render("ticket", refusal=refusal, ticket=ticket, type_words=TYPE_WORDS)
-
-
-def _types() -> list[tuple[str, str]]:
-    return [(each, TYPE_WORDS[each]) for each in TICKET_TYPES]

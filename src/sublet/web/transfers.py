@@ -3,16 +3,27 @@
 from starlette.responses import Response
 
 from sublet.errors import Refusal
-from sublet.subdomains.transfers.model import STATES
 from sublet.web.page import PageCall
 
 PAGE_LIMIT = 50
+STATES = ("pending", "accepted", "declined", "withdrawn", "expired")
 FILTERS = ("state", "direction", "cursor")
 
 
-async def show(call: PageCall) -> Response:
+async def show_list(call: PageCall) -> Response:
     """Show the offers."""
-    return await _list(call)
+    asked = {name: call.request.query_params.get(name, "") for name in FILTERS}
+    states = [(each, each) for each in STATES]
+    try:
+        found = await call.api("list_transfers", query={**asked, "limit": PAGE_LIMIT})
+    except Refusal as refusal:
+        return call.render("transfers", refusal=refusal, asked=asked, states=states, transfers=[], page=None)
+    return call.render("transfers", asked=asked, states=states, transfers=found.transfers, page=found.page)
+
+
+async def show_one(call: PageCall) -> Response:
+    """Show an offer."""
+    return await _one(call)
 
 
 async def accept(call: PageCall) -> Response:
@@ -34,17 +45,10 @@ async def _answered(call: PageCall, operation: str, message: str) -> Response:
     try:
         answered = await call.api(operation, id=str(call.parameters["id"]))
     except Refusal as refusal:
-        return await _list(call, refusal)
+        return await _one(call, refusal)
     return call.redirect("/transfers", message.format(answered.transfer.subdomain))
 
 
-async def _list(call: PageCall, refusal: Refusal | None = None) -> Response:
-    asked = {name: call.request.query_params.get(name, "") for name in FILTERS}
-    states = [(each, each) for each in STATES]
-    try:
-        found = await call.api("list_transfers", query={**asked, "limit": PAGE_LIMIT})
-    except Refusal as of_list:
-        return call.render("transfers", refusal=of_list, asked=asked, states=states, transfers=[], page=None)
-    return call.render(
-        "transfers", refusal=refusal, asked=asked, states=states, transfers=found.transfers, page=found.page
-    )
+async def _one(call: PageCall, refusal: Refusal | None = None) -> Response:
+    transfer = (await call.api("get_transfer", id=str(call.parameters["id"]))).transfer
+    return call.render("offer", refusal=refusal, transfer=transfer)

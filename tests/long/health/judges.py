@@ -60,7 +60,7 @@ def run_in_network(addresses: Sequence[str], module: str, trial: Trial) -> dict[
 
 JUDGED = Scenario(
     "delegations",
-    "Random delegations on Knot, BIND and NSD, good and broken: `broken` if and only if unbound and BIND both fail. Names on which only some "
+    "Random delegations on Knot, BIND, NSD and PowerDNS, good and broken: `broken` if and only if unbound and BIND both fail. Names on which only some "
     "nameservers validate are left out. Counts names.",
     run,
     {SOAK: {SQLITE: 1000}},

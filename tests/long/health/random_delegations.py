@@ -11,7 +11,7 @@ DOMAIN = "reg.test"
 TLD, PARENT = "192.5.6.30", "8.8.1.1"
 UNBOUND, BIND = "17.1.1.1", "17.1.2.1"
 ADDRESSES_EACH = 20
-KINDS = {"knot": "9.9.1", "bind": "11.1.1", "nsd": "12.1.1"}
+KINDS = {"knot": "9.9.1", "bind": "11.1.1", "nsd": "12.1.1", "powerdns": "13.1.1"}
 DEAD = tuple(f"15.1.1.{number}" for number in range(1, 4))
 EMPTY = "12.1.2.1"
 """The address of a server without zones."""

@@ -574,6 +574,25 @@ class DsRefusal(msgspec.Struct, frozen=True, kw_only=True):
     since: datetime
 
 
+class CsyncRefusal(msgspec.Struct, frozen=True, kw_only=True):
+    """The CSYNC request of the zone that is refused now."""
+
+    code: str
+    message: str
+    since: datetime
+
+
+class Csync(msgspec.Struct, frozen=True, kw_only=True):
+    """Whether the platform domain follows CSYNC records, the serial of the zone that was followed last,
+    and when its changes were signed.
+    """
+
+    followed: bool
+    serial: int | None
+    signed_at: datetime | None
+    refusal: CsyncRefusal | None
+
+
 class AutomaticDs(msgspec.Struct, frozen=True, kw_only=True):
     """Whether and how the DS records of a subdomain follow its zone.
 
@@ -588,6 +607,7 @@ class AutomaticDs(msgspec.Struct, frozen=True, kw_only=True):
     ds_records: tuple[SourcedDs, ...]
     followed_signed_at: datetime | None
     refusal: DsRefusal | None
+    csync: Csync
 
 
 class Transfer(msgspec.Struct, frozen=True, kw_only=True):

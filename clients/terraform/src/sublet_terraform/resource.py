@@ -118,8 +118,8 @@ class SubletResource(Resource):
         return planned
 
     @abstractmethod
-    def create_new(self, ctx: CreateContext, planned: State) -> State:
-        """Create the object and return its state."""
+    def create_new(self, ctx: CreateContext, planned: State) -> State | None:
+        """Create the object and return its state; None if the diagnostics say why that failed."""
 
     @abstractmethod
     def find(self, current: State) -> State | None:

@@ -103,7 +103,7 @@ class SubdomainResource(SubletResource):
             planned["status"] = Unknown
         return planned
 
-    def create_new(self, ctx: CreateContext, planned: State) -> State:
+    def create_new(self, ctx: CreateContext, planned: State) -> State | None:
         """Register the name, or bring it back from the trash, for at most the price of the plan."""
         fqdn = planned["fqdn"]
         limit = min(
@@ -120,10 +120,9 @@ class SubdomainResource(SubletResource):
             if not refusal.details.get("owned"):
                 raise
             if refusal.details.get("reason") != "in_trash":
-                ctx.diagnostics.add_error(
-                    f"You hold {fqdn} already. Import it: terraform import ADDRESS {fqdn}"
-                )
-                raise
+                sentence = f"You hold {fqdn} already. Import it: terraform import ADDRESS {fqdn}"
+                ctx.diagnostics.add_error(sentence, path=["fqdn"])
+                return None
             done = self.client.subdomains.restore(fqdn, confirm=True, max_credits=limit)
             restored = True
         if planned["price_credits"] is Unknown:

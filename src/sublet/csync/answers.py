@@ -1,0 +1,134 @@
+"""What one nameserver publishes of its zone, validated with the DS records of the parent (rules)."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+import dns.dnssec
+import dns.message
+import dns.name
+import dns.rdatatype
+import dns.rrset
+from dns.rdtypes.ANY.DNSKEY import DNSKEY
+from dns.rdtypes.ANY.RRSIG import RRSIG
+
+from sublet.dns.types import DsRecord
+from sublet.health.chain import matching_keys, valid_signatures
+from sublet.health.model import Question, name_of, text_of
+
+ITERATIONS_MAX = 50
+"""The most iterations of NSEC3 that are computed (RFC 9276 asks for none)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Signed:
+    """A set of records, perhaps empty, and when it or the proof of its absence was signed."""
+
+    records: frozenset[str]
+    at: datetime
+
+
+class NotAuthentic(Exception):  # noqa: N818 - a verdict, not an error
+    """`question` has an answer without a valid signature."""
+
+    def __init__(self, question: Question) -> None:
+        super().__init__(question)
+        self.question = question
+
+
+def zone_keys(
+    zone: str, ds_records: Sequence[DsRecord], message: dns.message.Message, now: datetime
+) -> list[DNSKEY] | None:
+    """Return the keys of a zone; None if they don't validate under its DS records."""
+    name = name_of(zone)
+    keys = _find(message, name, dns.rdatatype.DNSKEY)
+    if keys is None:
+        return None
+    entries = matching_keys(name, keys, ds_records)
+    return list(keys) if valid_signatures(keys, _signatures(message, name), entries, now) else None
+
+
+def signed_answers(
+    zone: str, messages: Mapping[Question, dns.message.Message], keys: Sequence[DNSKEY], now: datetime
+) -> dict[Question, Signed]:
+    """Return the records of each question.
+
+    Raises:
+        NotAuthentic: a set of records is not validly signed by the zone's keys, or isn't validly proven to be absent.
+    """
+    found = {}
+    for question, message in messages.items():
+        owner, rdtype = name_of(question[0]), dns.rdatatype.from_text(question[1])
+        rrset = _find(message, owner, rdtype)
+        proofs = [rrset] if rrset is not None else list(_denials(message, owner, rdtype))
+        times = [at for each in proofs if (at := _signed_at(each, message, zone, keys, now)) is not None]
+        if not times:
+            raise NotAuthentic(question)
+        found[question] = Signed(frozenset(str(each) for each in rrset or ()), max(times))
+    return found
+
+
+def _find(
+    message: dns.message.Message, owner: dns.name.Name, rdtype: dns.rdatatype.RdataType
+) -> dns.rrset.RRset | None:
+    return next((each for each in message.answer if each.name == owner and each.rdtype == rdtype), None)
+
+
+def _signatures(message: dns.message.Message, owner: dns.name.Name) -> list[RRSIG]:
+    # Records of a wildcard have fewer labels in their signature. A nameserver's addresses aren't taken from one.
+    return [
+        rdata
+        for section in (message.answer, message.authority)
+        for each in section
+        if each.name == owner and each.rdtype == dns.rdatatype.RRSIG
+        for rdata in each
+        if rdata.labels == len(owner.labels) - 1
+    ]
+
+
+def _signed_at(
+    rrset: dns.rrset.RRset,
+    message: dns.message.Message,
+    zone: str,
+    keys: Sequence[DNSKEY],
+    now: datetime,
+) -> datetime | None:
+    valid = valid_signatures(rrset, _signatures(message, rrset.name), keys, now, name_of(zone))
+    return datetime.fromtimestamp(max(each.inception for each in valid), UTC) if valid else None
+
+
+def _denials(
+    message: dns.message.Message, owner: dns.name.Name, rdtype: dns.rdatatype.RdataType
+) -> Iterator[dns.rrset.RRset]:
+    """Yield the NSEC and NSEC3 records which say that this name has no such records (RFC 4035, section 5.4; RFC 5155, section 8.5)."""
+    for each in message.authority:
+        if each.rdtype not in (dns.rdatatype.NSEC, dns.rdatatype.NSEC3) or not _is_of(each, owner):
+            continue
+        if not any(_has(record.windows, kind) for record in each for kind in (rdtype, dns.rdatatype.CNAME)):
+            yield each
+
+
+def _is_of(denial: dns.rrset.RRset, owner: dns.name.Name) -> bool:
+    if denial.rdtype == dns.rdatatype.NSEC:
+        return bool(denial.name == owner)
+    record = denial[0]
+    if record.iterations > ITERATIONS_MAX:
+        return False
+    hashed = dns.dnssec.nsec3_hash(owner, record.salt, record.iterations, record.algorithm)
+    return bool(text_of(denial.name).partition(".")[0] == hashed.lower())
+
+
+def _has(windows: Sequence[tuple[int, bytes]], rdtype: int) -> bool:
+    window, octet, bit = rdtype // 256, rdtype % 256 // 8, 0x80 >> rdtype % 8
+    return any(number == window and octet < len(bitmap) and bitmap[octet] & bit for number, bitmap in windows)
+
+
+def types_in(windows: Sequence[tuple[int, bytes]]) -> frozenset[str]:
+    """Return the record types of a bitmap."""
+    return frozenset(
+        dns.rdatatype.to_text(dns.rdatatype.RdataType(number * 256 + octet * 8 + bit))
+        for number, bitmap in windows
+        for octet, value in enumerate(bitmap)
+        for bit in range(8)
+        if value & 0x80 >> bit
+    )

@@ -1,0 +1,229 @@
+"""Decide what becomes of the nameservers and glue of a name from what all its nameservers publish (rules): RFC 7477."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+import dns.message
+import dns.rdata
+import dns.rdatatype
+import dns.serial
+from dns.rdtypes.ANY.CSYNC import CSYNC
+
+from sublet.automatic_ds.child import usable
+from sublet.csync.answers import NotAuthentic, Signed, signed_answers, types_in, zone_keys
+from sublet.csync.model import Change, Decision, Keep, Refuse, Rules
+from sublet.dns.names import is_at_or_below
+from sublet.dns.types import Delegation, GlueInput
+from sublet.health.model import Observation, Question, Server, Target, name_of
+from sublet.health.observe import glue_addresses
+
+IMMEDIATE, SOA_MINIMUM = 1, 2
+TYPES = frozenset({"NS", "A", "AAAA"})
+HOSTS_MAX = 13
+_FAMILIES = (("A", 4), ("AAAA", 6))
+_DIFFERENCES = frozenset({"ns_set_differs", "glue_differs"})
+
+
+def has_csync(target: Target, seen: Observation) -> bool:
+    """True if a nameserver publishes a CSYNC record."""
+    replies = [usable(each.extra.get((target.fqdn, "CSYNC"))) for each in seen.servers]
+    return any(_rdata(each, target.fqdn, "CSYNC") for each in replies if each is not None)
+
+
+def is_different(codes: Iterable[str]) -> bool:
+    """True if the findings of a look say that the zone has other nameservers or addresses than the registry."""
+    return not _DIFFERENCES.isdisjoint(codes)
+
+
+def questions_about(target: Target, seen: Observation) -> list[Question]:
+    """Return what all nameservers are asked before their zone is followed: the SOA record comes last, to notice a change meanwhile."""
+    fqdn = target.fqdn
+    named = [
+        str(each).rstrip(".").lower()
+        for server in seen.servers
+        if (message := usable(server.nameservers)) is not None
+        for each in _rdata(message, fqdn, "NS")
+    ]
+    hosts = [
+        each for each in dict.fromkeys(named or target.delegation.nameservers) if is_at_or_below(each, fqdn)
+    ]
+    addresses = [(host, family) for host in hosts[:HOSTS_MAX] for family, _ in _FAMILIES]
+    return [*((fqdn, each) for each in ("DNSKEY", "CSYNC", "NS")), *addresses, (fqdn, "SOA")]
+
+
+def decide_together(
+    target: Target, seen: Observation, questions: Sequence[Question], rules: Rules, now: datetime
+) -> Decision:
+    """Return what becomes of the nameservers and glue of a name after a look: only what all nameservers say, each at every address.
+
+    Addresses that this machine has no route to don't count, but each nameserver must have answered somewhere. Not checked: the registry's
+    own rules, and whether the new nameservers work.
+    """
+    servers = [each for each in seen.servers if each.soa.failure != "no_route"]
+    asked = {each.host for each in servers}
+    read = [_read(each, questions) for each in servers]
+    silent = [
+        *(each for each in target.delegation.nameservers if each not in asked),
+        *seen.not_public,
+        *(each.address for each, got in zip(servers, read, strict=True) if got is None),
+    ]
+    if silent:
+        return Refuse(
+            "servers_silent",
+            f"Not every nameserver answered over TCP about its CSYNC, NS and address records: {', '.join(silent)}. "
+            "Check the nameservers with GET …/health.",
+        )
+    versions = []
+    for each in read:
+        version = _version(target, each or {}, now)
+        if isinstance(version, Refuse):
+            return version
+        versions.append(version)
+    first = versions[0]
+    contents = {
+        frozenset((question, each.records) for question, each in version.items() if question[1] != "SOA")
+        for version in versions
+    }
+    before = {_serial(usable(each.soa_tcp), target.fqdn) for each in servers}
+    after = {_serial_of(each, target.fqdn) for each in versions}
+    if len(contents) > 1 or len(before | after) > 1:
+        return Refuse(
+            "servers_differ",
+            "The nameservers publish different versions of the zone, or it changed during the check. Wait until all have the newest one.",
+        )
+    oldest = {
+        question: Signed(each.records, min(version[question].at for version in versions))
+        for question, each in first.items()
+    }
+    return _Case(target, oldest, _serial_of(first, target.fqdn)).decide(rules)
+
+
+def _read(server: Server, questions: Sequence[Question]) -> dict[Question, dns.message.Message] | None:
+    found = {each: usable(server.extra.get(each)) for each in questions}
+    if usable(server.soa_tcp) is None or None in found.values():
+        return None
+    return {question: message for question, message in found.items() if message is not None}
+
+
+def _version(
+    target: Target, messages: Mapping[Question, dns.message.Message], now: datetime
+) -> dict[Question, Signed] | Refuse:
+    fqdn = target.fqdn
+    keys = zone_keys(fqdn, target.delegation.ds_records, messages[fqdn, "DNSKEY"], now)
+    if keys is None:
+        return Refuse(
+            "chain_broken",
+            "The zone's DNSKEY records don't validate under its DS records. Repair the chain first: see GET …/health.",
+        )
+    try:
+        return signed_answers(fqdn, messages, keys, now)
+    except NotAuthentic as error:
+        owner, rdtype = error.question
+        return Refuse(
+            "not_authentic",
+            f"The {rdtype} records of {owner}, or the proof that there are none, have no valid signature. Sign the zone again.",
+        )
+
+
+def _rdata(message: dns.message.Message, owner: str, rdtype: str) -> list[dns.rdata.Rdata]:
+    name, kind = name_of(owner), dns.rdatatype.from_text(rdtype)
+    return [rdata for each in message.answer if each.name == name and each.rdtype == kind for rdata in each]
+
+
+def _serial(message: dns.message.Message | None, fqdn: str) -> int | None:
+    found = [] if message is None else _rdata(message, fqdn, "SOA")
+    return int(found[0].serial) if found else None  # type: ignore[attr-defined] # an SOA record
+
+
+def _serial_of(version: Mapping[Question, Signed], fqdn: str) -> int:
+    (soa,) = version[fqdn, "SOA"].records or ("- - 0",)
+    return int(soa.split(" ")[2])
+
+
+def _is_lower(serial: int, other: int) -> bool:
+    """True if a serial comes before another one (RFC 1982)."""
+    return bool(dns.serial.Serial(serial) < dns.serial.Serial(other))
+
+
+@dataclass(frozen=True, slots=True)
+class _Case:
+    target: Target
+    zone: Mapping[Question, Signed]
+    serial: int
+
+    def decide(self, rules: Rules) -> Decision:
+        """Return what an authentic zone means."""
+        wanted = self.zone[self.target.fqdn, "CSYNC"].records
+        if not wanted:
+            return Keep()
+        csync = dns.rdata.from_text("IN", "CSYNC", next(iter(wanted)))
+        assert isinstance(csync, CSYNC)  # noqa: S101 - by its type
+        types = types_in(csync.windows)
+        if len(wanted) > 1 or csync.flags & ~(IMMEDIATE | SOA_MINIMUM) or not types <= TYPES:
+            return Refuse(
+                "unsupported",
+                "The zone has several CSYNC records, or one with unknown flags, or with types other than NS, A and AAAA. Publish one with these.",
+            )
+        change = self._change(types)
+        if isinstance(change, Keep):
+            return change
+        if not csync.flags & IMMEDIATE:
+            return Refuse(
+                "not_immediate",
+                "The CSYNC record doesn't have the flag `immediate`, and this registry has no other way to confirm it. "
+                "Publish it with flags 1 or 3, or send PUT …/nameservers.",
+            )
+        if csync.flags & SOA_MINIMUM and _is_lower(self.serial, csync.serial):
+            return Refuse(
+                "serial_too_low",
+                f"The zone has the serial {self.serial}, and its CSYNC record asks for at least {csync.serial}. "
+                "Wait until all nameservers have the newest version of the zone.",
+            )
+        if self._is_replayed(change, rules):
+            return Refuse(
+                "replayed",
+                "The zone's serial is lower, or what changes was signed earlier, than at the last change that was followed. "
+                "Check that every nameserver has the newest version of the zone. After a change of the serial's form send PUT …/nameservers.",
+            )
+        return change
+
+    def _is_replayed(self, change: Change, rules: Rules) -> bool:
+        is_older = rules.signed_after is not None and change.signed_at < rules.signed_after
+        return is_older or (rules.serial is not None and _is_lower(self.serial, rules.serial))
+
+    def _change(self, types: frozenset[str]) -> Keep | Change:
+        """Return the nameservers and glue that the zone has, of these types; `Keep` if the registry has the same."""
+        stored = self.target.delegation
+        changed: list[Question] = []
+        nameservers = stored.nameservers
+        if "NS" in types:
+            ns = (self.target.fqdn, "NS")
+            named = {each.rstrip(".").lower() for each in self.zone[ns].records}
+            if named != set(nameservers):
+                changed.append(ns)
+            kept = [each for each in nameservers if each in named]
+            nameservers = (*kept, *sorted(named - set(kept)))
+        glue = {}
+        for host in nameservers:
+            for family, version in _FAMILIES:
+                if is_at_or_below(host, self.target.fqdn):
+                    glue[host, version] = has = _stored(stored, host, version)
+                    question = (host, family)
+                    if family in types and question in self.zone:
+                        glue[host, version] = self.zone[question].records
+                        changed += [question] if glue[host, version] != has else []
+        if not changed:
+            return Keep()
+        entries = tuple(
+            GlueInput(host, address, None) if version == 4 else GlueInput(host, None, address)
+            for (host, version), addresses in glue.items()
+            for address in sorted(addresses)
+        )
+        signed_at = min(self.zone[each].at for each in changed)
+        return Change(nameservers, entries, self.serial, signed_at)
+
+
+def _stored(delegation: Delegation, host: str, version: int) -> frozenset[str]:
+    addresses = glue_addresses(delegation).get(host, ())
+    return frozenset(each for each in addresses if (":" in each) == (version == 6))

@@ -1,0 +1,156 @@
+"""Follow the CSYNC record of a child: the worker's verb that changes nameservers and glue, or records why not."""
+
+from dataclasses import replace
+from datetime import timedelta
+
+from msgspec.structs import replace as with_fields
+
+from sublet import audit
+from sublet.accounts.find import find_member
+from sublet.audit import SYSTEM
+from sublet.csync.mails import change_mail
+from sublet.csync.model import Change, Decision, Keep, Refuse, Rules
+from sublet.db import Tx
+from sublet.errors import Conflict, FieldError, ValidationFailed
+from sublet.health.looks import target_of
+from sublet.health.model import DueLook, Level, Report, Target
+from sublet.health.store import delay
+from sublet.mail.outbox import enqueue
+from sublet.platform_domains.store import find_platform_domain
+from sublet.subdomains import store
+from sublet.subdomains.automatic_ds_store import find_automatic_ds
+from sublet.subdomains.csync_store import CsyncState, find_csync_state, save_csync_state
+from sublet.subdomains.find import find_for_operator, lock_for_operator
+from sublet.subdomains.lifecycle import is_delegated
+from sublet.subdomains.model import Subdomain, UpdateNameservers
+from sublet.subdomains.nameserver_notices import CSYNC
+from sublet.subdomains.nameservers import places_of, platform_domains_above, unregistered_errors
+from sublet.subdomains.update_nameservers import apply_change, changed_delegation
+
+REFUSED = "csync.refuse"
+AGAIN = timedelta(minutes=5)
+SPREADS_WITHIN = timedelta(hours=1)
+"""For how long a name is looked at each `AGAIN` if its nameservers don't agree: a change spreads to secondaries meanwhile."""
+_SPREADING = frozenset({"servers_silent", "servers_differ", "serial_too_low"})
+
+
+def find_rules(tx: Tx, subdomain_id: int) -> Rules | None:
+    """Return what was followed last for a name; None if it is not followed, or has no DS records to validate its zone with."""
+    subdomain = store.find_subdomain(tx, subdomain_id)
+    if subdomain is None or not is_delegated(subdomain) or not subdomain.delegation.ds_records:
+        return None
+    platform_domain = find_platform_domain(tx, subdomain.platform_domain_id)
+    if platform_domain is None or not platform_domain.csync:
+        return None
+    if not find_automatic_ds(tx, subdomain_id).enabled:
+        return None
+    known = find_csync_state(tx, subdomain_id)
+    return Rules(known.serial, known.signed_at)
+
+
+def plan_check(tx: Tx, identifier: str) -> DueLook:
+    """Return the look that decides about a name's nameservers.
+
+    Raises, in this order:
+        NotFound: there is no such name.
+        Conflict: its CSYNC record is not followed; its last change is not published yet.
+    """
+    subdomain = find_for_operator(tx, identifier)
+    if find_rules(tx, subdomain.id) is None:
+        raise Conflict(
+            f"The CSYNC record of {subdomain.fqdn} is not followed: it is not in the DNS, has no DS records, its user turned it off, or its "
+            "platform domain doesn't follow such records. See `sublet domain show`, and `sublet domain edit --csync`."
+        )
+    if subdomain.generation != subdomain.published_generation:
+        raise Conflict(
+            f"The last change of {subdomain.fqdn} is not published yet. Try again once it is active."
+        )
+    return DueLook(subdomain.id, subdomain.generation, target_of(tx, subdomain))
+
+
+def plan_change(tx: Tx, subdomain_id: int, change: Change) -> Target | Refuse:
+    """Return the delegation that a name would have, to look at it first; or why the registry doesn't accept it."""
+    subdomain = find_for_operator(tx, str(subdomain_id))
+    delegation, errors = changed_delegation(subdomain, _command(change))
+    if not errors:
+        above = platform_domains_above(tx, subdomain.fqdn, delegation.nameservers)
+        places = places_of(tx, subdomain.fqdn, delegation.nameservers, above)
+        kept = subdomain.delegation.nameservers
+        errors = tuple(unregistered_errors(places, delegation.nameservers, kept, SYSTEM, subdomain.user_id))
+    if errors:
+        return _not_accepted(errors[0])
+    return target_of(tx, with_fields(subdomain, delegation=delegation))
+
+
+def refuse_if_worse(present: Report, planned: Report) -> Refuse | None:
+    """Return the refusal of a delegation that has an error or a warning that the present one doesn't have."""
+    known = {(each.code, each.subject) for each in present.findings}
+    worse = [
+        each
+        for each in planned.findings
+        if each.level != Level.NOTICE and (each.code, each.subject) not in known
+    ]
+    if worse:
+        sentences = " ".join(f"{each.message} {each.hint}" for each in worse)
+        return Refuse("would_break", f"The new nameservers have faults. {sentences}")
+    if planned.state == "unknown":
+        return Refuse(
+            "would_break",
+            "The registry couldn't check the new nameservers. It tries again with the next check.",
+        )
+    return None
+
+
+def follow_csync(
+    tx: Tx, subdomain_id: int, generation: int, decision: Decision, rules: Rules
+) -> Decision | None:
+    """Change a name's nameservers and glue as decided from looks at a generation, and return the decision.
+
+    The registry's rules are those of a change by the user; if they refuse it, that is the decision. A change is audited and mailed to the user,
+    even if reminders are off. A refusal is stored, and audited if it is another one than before. None if the name, or what may be followed
+    for it, changed since the look: then nothing changes. Not checked: the number of changes in a day.
+    """
+    subdomain = lock_for_operator(tx, str(subdomain_id))
+    if subdomain.generation != generation or find_rules(tx, subdomain_id) != rules:
+        return None
+    known = find_csync_state(tx, subdomain_id)
+    if isinstance(decision, Change):
+        try:
+            with tx.savepoint():
+                _change(tx, subdomain, decision)
+        except ValidationFailed as error:
+            decision = _not_accepted(error.errors[0])
+    match decision:
+        case Keep():
+            after = replace(known, refusal=None, message=None, refused_since=None)
+        case Change():
+            after = CsyncState(subdomain_id, decision.serial, decision.signed_at)
+        case Refuse(code, message):
+            since = known.refused_since if known.refusal == code else tx.now
+            after = replace(known, refusal=code, message=message, refused_since=since)
+            if known.refusal != code:
+                said = {"refusal": code, "message": message}
+                audit.record(tx, SYSTEM, REFUSED, subdomain_id, object_type="csync", after=said)
+    save_csync_state(tx, known, after)
+    if after.refusal in _SPREADING and after.refused_since and tx.now - after.refused_since < SPREADS_WITHIN:
+        delay(tx, [subdomain_id], tx.now + AGAIN)
+    return decision
+
+
+def _command(change: Change) -> UpdateNameservers:
+    return UpdateNameservers(nameservers=change.nameservers, glue=change.glue)
+
+
+def _not_accepted(error: FieldError) -> Refuse:
+    return Refuse(
+        "not_accepted", f"The registry doesn't accept what the zone asks for. {error.field}: {error.message}"
+    )
+
+
+def _change(tx: Tx, subdomain: Subdomain, change: Change) -> None:
+    user = find_member(tx, subdomain.user_id).user
+    delegation = apply_change(tx, SYSTEM, user, subdomain, _command(change), action=CSYNC)
+    subject, text = change_mail(subdomain.fqdn, user.name, subdomain.delegation, delegation)
+    # Users without reminders get it too: it is about who controls the name.
+    reference = f"csync:{subdomain.id}:{subdomain.generation + 1}"
+    enqueue(tx, user, reference=reference, subject=subject, text=text)

@@ -1,0 +1,29 @@
+"""The text of the mail about nameservers that followed the child (rules)."""
+
+from sublet.dns.types import Delegation
+from sublet.health.observe import glue_addresses
+
+
+def change_mail(fqdn: str, user_name: str, before: Delegation, after: Delegation) -> tuple[str, str]:
+    """Return subject and text of the mail about a change of nameservers and glue."""
+    old, new = _lines(before), _lines(after)
+    lines = [
+        *(f"+ {each}" for each in new if each not in old),
+        *(f"- {each}" for each in old if each not in new),
+    ]
+    ends = (
+        f"PUT /subdomains/{fqdn}/nameservers sets other nameservers; PUT /subdomains/{fqdn}/automatic-ds turns such changes off. "
+        "If this surprises you, change the keys of your zone, and open a ticket: POST /support/tickets."
+    )
+    paragraphs = [
+        f"Hello {user_name},",
+        f"The nameservers of {fqdn} have changed. Its zone asked for it with a CSYNC record, signed with its key:",
+        "\n".join(lines),
+        ends,
+    ]
+    return f"The nameservers of {fqdn} have changed", "\n\n".join(paragraphs) + "\n"
+
+
+def _lines(delegation: Delegation) -> list[str]:
+    glue = glue_addresses(delegation)
+    return [" ".join([host, *glue.get(host, ())]) for host in delegation.nameservers]

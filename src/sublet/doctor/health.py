@@ -1,0 +1,69 @@
+"""Check the tables of delegation health, automatic DS and CSYNC: the columns of a row agree with each other and with the history."""
+
+from collections.abc import Iterator
+
+from sqlalchemy import ColumnElement, Select, Table, func, or_, select
+
+from sublet.automatic_ds.model import REFUSALS as DS_REFUSALS
+from sublet.csync.model import REFUSALS as CSYNC_REFUSALS
+from sublet.db import Tx
+from sublet.doctor.model import Violation, broken
+from sublet.health.model import BROKEN, STATES, UNKNOWN
+from sublet.health.schedule import WORKING
+from sublet.health.store import delegation_health, health_changes
+from sublet.subdomains.automatic_ds_store import automatic_ds
+from sublet.subdomains.csync_store import csync_states
+
+
+def check_health(tx: Tx) -> Iterator[Violation]:
+    """Yield every row whose columns contradict each other, and every state that its last change doesn't have."""
+    health = delegation_health.c
+    wrong = or_(
+        health.state.not_in(STATES),
+        health.next_state.is_(None) != health.next_since.is_(None),
+        health.state.in_(WORKING) & health.mailed_at.is_not(None),
+        (health.state != BROKEN) & health.warned_at.is_not(None),
+        health.failures < 0,
+    )
+    query = select(health.subdomain_id.label("id"), health.state).where(wrong)
+    sentence = "its health ({state}) contradicts its other columns"
+    yield from broken(tx, "health_is_possible", "subdomain", query, sentence)
+    yield from broken(
+        tx,
+        "health_is_recorded",
+        "subdomain",
+        _unrecorded(),
+        "its health is {state}, and the last change in its history is to {changed_to}",
+    )
+    for table, codes in ((automatic_ds, DS_REFUSALS), (csync_states, CSYNC_REFUSALS)):
+        query = select(table.c.subdomain_id.label("id"), table.c.refusal).where(_is_impossible(table, codes))
+        sentence = f"the refusal in {table.name} ({{refusal}}) is unknown, or contradicts its other columns"
+        yield from broken(tx, "refusal_is_possible", "subdomain", query, sentence)
+
+
+def _unrecorded() -> Select[tuple[int, str, str]]:
+    """Return the query for the states whose last change was to another one. A row that was not looked at yet may be newer than its history."""
+    last = select(func.max(health_changes.c.id)).group_by(health_changes.c.subdomain_id)
+    return (
+        select(
+            delegation_health.c.subdomain_id.label("id"),
+            delegation_health.c.state,
+            health_changes.c.state.label("changed_to"),
+        )
+        .join(health_changes, health_changes.c.subdomain_id == delegation_health.c.subdomain_id)
+        .where(
+            health_changes.c.id.in_(last)
+            & (delegation_health.c.state != UNKNOWN)
+            & (delegation_health.c.state != health_changes.c.state)
+        )
+    )
+
+
+def _is_impossible(table: Table, codes: dict[str, str]) -> ColumnElement[bool]:
+    known = table.c
+    wrong = or_(
+        known.refusal.is_(None) != known.message.is_(None),
+        known.refusal.is_(None) != known.refused_since.is_(None),
+        known.refusal.not_in(tuple(codes)),
+    )
+    return or_(wrong, ~known.enabled & known.refusal.is_not(None)) if "enabled" in known else wrong

@@ -1,0 +1,50 @@
+"""Take a name out of the DNS that stays broken (`broken_days` of its platform domain): the worker's verb."""
+
+from sublet import audit
+from sublet.accounts.find import find_member
+from sublet.audit import SYSTEM
+from sublet.db import Tx
+from sublet.dns.types import Delegation
+from sublet.health import store
+from sublet.health.mails import undelegation_mail
+from sublet.health.schedule import is_undelegation_due
+from sublet.mail.outbox import enqueue
+from sublet.platform_domains.store import find_platform_domain
+from sublet.subdomains import delegation_store
+from sublet.subdomains.find import lock_for_operator
+from sublet.subdomains.lifecycle import is_delegated
+from sublet.subdomains.nameserver_notices import UNDELEGATION
+from sublet.subdomains.store import delegation_columns
+
+
+def undelegate(tx: Tx, subdomain_id: int, generation: int) -> bool:
+    """Remove the nameservers, glue and DS records of a name that has been broken for too long; return whether it did.
+
+    Call it after a look at this generation that found it broken. It is audited, and mailed to the user even if reminders are off. The user
+    keeps the name, and may set other nameservers at once.
+    """
+    subdomain = lock_for_operator(tx, str(subdomain_id))
+    if subdomain.generation != generation or not is_delegated(subdomain):
+        return False
+    health = store.lock_health(tx, subdomain_id)
+    platform_domain = find_platform_domain(tx, subdomain.platform_domain_id)
+    if health is None or platform_domain is None:
+        return False
+    if not is_undelegation_due(health, platform_domain.broken_days, tx.now):
+        return False
+    nothing = Delegation()
+    delegation_store.update_delegation(tx, subdomain, nothing)
+    store.delete_health(tx, [subdomain_id])
+    audit.record(
+        tx,
+        SYSTEM,
+        UNDELEGATION,
+        subdomain_id,
+        before=delegation_columns(subdomain.delegation),
+        after=delegation_columns(nothing),
+    )
+    user = find_member(tx, subdomain.user_id).user
+    subject, text = undelegation_mail(subdomain.fqdn, user.name, health, subdomain.delegation.nameservers)
+    reference = f"undelegated:{subdomain_id}:{subdomain.generation + 1}"
+    enqueue(tx, user, reference=reference, subject=subject, text=text)
+    return True
