@@ -19,18 +19,10 @@ def newest_link(service: RunningService, email: str) -> str:
 
 
 @pytest.mark.operations(
-    "list_organizations",
-    "create_organization",
-    "get_organization",
-    "change_organization",
-    "list_members",
-    "change_member",
-    "remove_member",
-    "list_invitations",
-    "invite_member",
-    "revoke_invitation",
-    "accept_invitation",
+    "list_organizations", "create_organization", "get_organization", "change_organization"
 )
+@pytest.mark.operations("list_members", "change_member", "remove_member")
+@pytest.mark.operations("list_invitations", "invite_member", "revoke_invitation", "accept_invitation")
 def test_an_organization_from_its_beginning_to_the_last_owner(service: RunningService) -> None:
     service.environment["SUBLET_PUBLIC_URL"] = "https://names.example.net"
     service.add_user(ADA)

@@ -143,7 +143,7 @@ class Console:
                 raise
         if call.registrant is not None:
             call.memberships = await self._context.db.read(
-                list_of_user, call.registrant.user.id, SWITCHER_MAX, None, None
+                list_of_user, call.registrant.user.id, SWITCHER_MAX
             )
         if request.method != "POST":
             assert page.get is not None  # noqa: S101 - the route has no other method
