@@ -140,8 +140,7 @@ def what_to_try(url: str, dns: str, token: str, link: str) -> str:
     order = f'"fqdn": "{paid}.{DOMAIN}", "registration_mode": "plus", {nameservers}, "coupon_code": "WELCOME"'
     return f"""
 Sublet is running. Open the console, signed in (the link works once, for 15 minutes):
-
-  {link}
+{link}
 
 Or paste these into another terminal:
 

@@ -71,6 +71,11 @@ EXAMPLES: dict[str | bytes, tuple[str, ...]] = {
     r"ticket:(?:T-)?([0-9]+)(?::.*)?": ("ticket:T-000123:reply",),
     r"-[0-9]+": ("-12",),
     r"nameservers(?:\[(?P<index>[0-9]+)\])?": ("nameservers[2]",),
+    r"#[0-9A-Fa-f]{6}": ("#3451d1",),
+    r"https?://[^\s/]": ("https://a",),
+    r"[^\s@:/]+@[^\s@:/]+": ("ada@example.net",),
+    r"\[[0-9]{1,4}\]": ("[12]",),
+    r"\b(?:ds|ns[1-4]|ipv4|ipv6)\b": ("ds", "ns1 ipv4"),
 }
 FOUND = expressions()
 _OLD_MEDIA_TYPE = (

@@ -49,6 +49,8 @@ from sublet.sign_in.model import Site
 from sublet.sign_in.passkeys import check_challenge
 from sublet.subdomains.naming import canonical_domain
 from sublet.tickets.lifecycle import check_line, check_message
+from sublet.web.delegation_form import delegation_members
+from sublet.web.form import Form, parse_form
 from support.in_memory_zone import RECORDS, reader_of
 from support.regular_expressions import ROOT
 from support.time_growth import FACTOR, growth, reference_seconds, seconds
@@ -100,6 +102,12 @@ def _quiet(parse: Callable[[Any], object], given: Any) -> Callable[[], object]:
             str(refused)
 
     return run
+
+
+def _glue_lines(text: str) -> object:
+    """Read a text as glue, in one line and in many."""
+    fields = [("glue", "ns1.a.example " + text), ("nameservers", text.replace("a", "a\n"))]
+    return delegation_members(Form(fields))
 
 
 def _restrictions(text: str) -> object:
@@ -280,6 +288,11 @@ PARSERS: dict[str, dict[str, tuple[Make, int]]] = {
     "read_organization": with_fields(
         ORGANIZATION_HEADER, partial(read_organization, is_of_session=True), "1", "a"
     ),
+    "parse_form": texts(lambda text: parse_form(text.encode("ascii", "replace")), BODY, "a="),
+    "parse_form of fields": texts(
+        lambda text: parse_form(text.replace("a", "a=&").encode("ascii", "replace")), BODY // 3
+    ),
+    "delegation_members": texts(_glue_lines, BODY),
     "read_cookie": with_fields("cookie", read_cookie, f"{COOKIE}=a; ", ";="),
     "is_from_site": with_fields("origin", lambda fields: is_from_site(fields, SITE)),
     "check_challenge": texts(_challenge, BODY),
@@ -343,6 +356,7 @@ PARSERS: dict[str, dict[str, tuple[Make, int]]] = {
     "read_name": built(PACKETS, lambda wire: read_name(wire, 12, {}), MESSAGE),
 }
 OF_THEIR_OWN = {
+    "read_form": "reads what arrives; parse_form reads its fields",
     "read_body": "reads what arrives, and looks at none of it",
     "read_page": "asks the database",
     "read_back": "asks name servers; what they answer is for read_record",

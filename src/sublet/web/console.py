@@ -28,7 +28,7 @@ from sublet.web.filters import REASONS
 from sublet.web.form import read_form
 from sublet.web.page import CLEARED_MESSAGE, MESSAGE_COOKIE, Page, PageCall
 from sublet.web.routes import ACCOUNT_NAVIGATION, NAVIGATION, PAGES
-from sublet.web.site import Site, read_site
+from sublet.web.site import Site, site_of
 
 log = structlog.get_logger()
 PAGE_HEADERS = {
@@ -50,7 +50,7 @@ class Console:
         self.endpoints: Mapping[str, Endpoint] = {each.name: each for each in (*ENDPOINTS, *OPEN_ENDPOINTS)}
         self._clients = Clients(context.settings, public_url)
         self._context = context
-        site = read_site(context.settings)
+        site = site_of(context.settings)
         self._assets = Assets(site.assets)
         self._templates = _templates(site, self._assets)
         self._templates.globals |= {
@@ -160,7 +160,7 @@ class Console:
         response.headers["x-request-id"] = call.request_id
         for name in ("set-cookie", "retry-after"):
             if name in call.headers:
-                response.headers.append(name, call.headers[name])
+                response.raw_headers.insert(0, (name.encode(), call.headers[name].encode("latin-1")))
         if MESSAGE_COOKIE in call.request.cookies and response.status_code != 303:
             response.headers.append("set-cookie", CLEARED_MESSAGE)
 

@@ -22,11 +22,9 @@ def delegation_members(form: Form) -> dict[str, Any]:
 
 def _glue(words: list[str]) -> dict[str, str]:
     host, *addresses = words
-    members = {"host": host}
-    for each in addresses:
-        kind = "ipv6" if ":" in each else "ipv4"
-        members[kind] = f"{members[kind]} {each}" if kind in members else each
-    return members
+    ipv6 = " ".join(each for each in addresses if ":" in each)
+    ipv4 = " ".join(each for each in addresses if ":" not in each)
+    return {"host": host} | ({"ipv4": ipv4} if ipv4 else {}) | ({"ipv6": ipv6} if ipv6 else {})
 
 
 def delegation_lines(subdomain: SubdomainShape) -> dict[str, list[str]]:

@@ -50,7 +50,7 @@ async def read_form(request: Request) -> Form:
     Raises, in this order:
         InvalidRequest: it isn't sent as a form of ours, or it doesn't arrive in time.
         PayloadTooLarge: it has more than 64 KiB.
-        InvalidRequest: it isn't percent-encoded UTF-8, or has a NUL or too many fields.
+        InvalidRequest: `parse_form` refuses it.
     """
     if request.headers.get("content-type", "").partition(";")[0].strip().lower() != FORM_TYPE:
         raise InvalidRequest("This is not sent as a form. Use the form of the page.")
@@ -64,13 +64,23 @@ async def read_form(request: Request) -> Form:
                         f"The form is too long. Send {BODY_MAX_BYTES} bytes at most.",
                         details={"limit_bytes": BODY_MAX_BYTES},
                     )
+    except TimeoutError:
+        raise InvalidRequest("The form did not arrive in time. Send it again.") from None
+    return parse_form(bytes(body))
+
+
+def parse_form(body: bytes) -> Form:
+    """Return the fields of a form as browsers send it.
+
+    Raises:
+        InvalidRequest: it isn't percent-encoded UTF-8, or has a NUL or too many fields.
+    """
+    try:
         pairs = parse_qsl(
             body.decode("ascii"), keep_blank_values=True, errors="strict", max_num_fields=FIELDS_MAX
         )
-    except TimeoutError:
-        raise InvalidRequest("The form did not arrive in time. Send it again.") from None
     except ValueError:
-        raise InvalidRequest("The form can't be read. Load the page again, and send it from there.") from None
+        raise InvalidRequest("The form can't be read. Open the page again, and send it from there.") from None
     if any("\x00" in name or "\x00" in value for name, value in pairs):
         raise InvalidRequest("The form has a NUL, which is no character of a text. Leave it out.")
     return Form([(name, value.replace("\r\n", "\n").strip()) for name, value in pairs])

@@ -130,7 +130,7 @@ class PageCall:
             OriginRefused: it doesn't.
         """
         if is_from_site(self.client.fields, self.client.site) is False:
-            raise OriginRefused("Another site sent this form. Load the page here, and send it from there.")
+            raise OriginRefused("Another site sent this form. Open the page here, and send it from there.")
         secret = self.client.session_secret()
         if self.page.is_open or secret is None:
             return

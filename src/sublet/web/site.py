@@ -24,7 +24,7 @@ class Site:
     assets: dict[str, bytes]
 
 
-def read_site(settings: Settings) -> Site:
+def site_of(settings: Settings) -> Site:
     """Return the looks of the pages.
 
     Raises:
