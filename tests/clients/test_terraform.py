@@ -149,6 +149,15 @@ def test_tokens_transfers_imports_and_data_sources(
     assert terraform.state("data.sublet_account.me")["credit_balance"] == 25
     assert terraform.planned() == {}
 
+
+@pytest.mark.whole
+def test_a_token_is_rotated_and_what_is_destroyed_is_revoked_and_withdrawn(
+    service: RunningService, who: Registrant, terraform: Terraform
+) -> None:
+    service.register(who, "old.example.test", nameservers=["ns1.provider.example"])
+    terraform.write(BLOG + OTHERS.replace("ROTATION", "1"))
+    terraform.apply()
+    secret = terraform.state("sublet_token.ci")["secret"]
     terraform.write(BLOG + OTHERS.replace("ROTATION", "2"))
     terraform.apply()
     assert terraform.state("sublet_token.ci")["secret"] != secret
@@ -157,6 +166,7 @@ def test_tokens_transfers_imports_and_data_sources(
     assert service.call(who, "GET", "/transfers").json()["transfers"][0]["state"] == "withdrawn"
 
 
+@pytest.mark.whole
 def test_wrong_values_are_named_where_they_are(terraform: Terraform) -> None:
     terraform.write(BLOG.replace('"NS2.provider.example."', '"not a host"'))
     sentences = terraform.refused("apply")
