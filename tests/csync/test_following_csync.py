@@ -103,7 +103,7 @@ def _check_traces(service: RunningService, who: Registrant) -> None:
 
 def _check_attacks(service: RunningService, who: Registrant, child: KnotChild) -> None:
     """Nameservers that don't work or are not the holder's to choose, and an old version of the zone, change nothing."""
-    for attack in sorted(SHARE):
+    for attack in (each for each in ATTACKS if each in SHARE):
         if attack == "replayed":
             service.write(_follow_newer)
         code = attack.partition(",")[0]

@@ -27,7 +27,7 @@ async def _claimed(_addresses: Sequence[str]) -> AsyncIterator[None]:
 
 def test_each_fault_is_found_and_nothing_else(request: pytest.FixtureRequest, tmp_path: Path) -> None:
     world, cases, root_key = planted_world()
-    if runs_outside(request, world.addresses):
+    if runs_outside(request, world.addresses, 300):
         return
     assert {code for each in cases for code in each.codes} == CODES.keys()
 
