@@ -1,12 +1,16 @@
 """Requests to the API by hand, with the session of the browser. A script sends them; the answer is shown as text."""
 
+import json
+
 from starlette.responses import Response
 
 from sublet.http.endpoints import BASE_PATH
+from sublet.http.examples import BODIES
 from sublet.http.routes import ENDPOINTS
 from sublet.web.page import PageCall
 
 
 async def show(call: PageCall) -> Response:
     """Show the form of a request."""
-    return call.render("try_api", endpoints=ENDPOINTS, base_path=BASE_PATH)
+    bodies = {name: json.dumps(body, indent=2, ensure_ascii=False) for name, body in BODIES.items()}
+    return call.render("try_api", endpoints=ENDPOINTS, base_path=BASE_PATH, bodies=bodies)

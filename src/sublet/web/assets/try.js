@@ -3,24 +3,12 @@ const form = document.getElementById("try")
 const { operation, path, body } = form.elements
 const bodyField = document.getElementById("body-field")
 const SHOWN_MAX = 100_000
-let reference
 
-async function described(name) {
-    reference ??= await (await fetch("/openapi.json")).json()
-    for (const methods of Object.values(reference.paths)) {
-        for (const each of Object.values(methods)) if (each.operationId === name) return each
-    }
-}
-
-async function fillIn() {
-    const { value: name, dataset } = operation.selectedOptions[0]
-    const found = await described(name)
-    if (operation.value !== name) return
-    path.value = dataset.path.replace(/\{(\w+)\}/g, (_, parameter) =>
-        encodeURIComponent(found.parameters.find((each) => each.in === "path" && each.name === parameter)?.example ?? ""))
-    const example = found.requestBody?.content["application/json"].example
+function fillIn() {
+    const { dataset } = operation.selectedOptions[0]
+    path.value = dataset.path
     bodyField.hidden = dataset.method === "GET"
-    body.value = bodyField.hidden ? "" : JSON.stringify(example ?? {}, null, 2)
+    body.value = dataset.body ?? ""
 }
 
 async function send(event) {
