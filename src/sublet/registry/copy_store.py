@@ -32,6 +32,7 @@ import sublet.sign_up.store
 import sublet.subdomains.automatic_ds_store
 import sublet.subdomains.csync_store
 import sublet.subdomains.delegation_store
+import sublet.subdomains.published_owner_store
 import sublet.subdomains.store
 import sublet.subdomains.sweep.store
 import sublet.subdomains.transfers.store
