@@ -14,6 +14,8 @@ export PYTHONDONTWRITEBYTECODE :=
 TEST_WORKERS ?= 3
 # A file's tests stay together, since they share what they start; in the order of tests/conftest.py.
 BY_FILE := --dist loadfile --no-loadscope-reorder
+# The tests that failed, as pytest remembers them from run to run.
+LAST_FAILED := .pytest_cache/v/cache/lastfailed
 # Programs that the tests need, each with its Debian package.
 TEST_PACKAGES := dig:bind9-dnsutils kdig:knot-dnsutils unbound:unbound initdb:postgresql curl:curl git:git \
 	knotd:knot kzonecheck:knot-dnssecutils named:bind9 nsd:nsd pdns_server:pdns-server pdns_sqlite3:pdns-backend-sqlite3 \
