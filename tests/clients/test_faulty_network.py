@@ -56,6 +56,7 @@ def test_each_name_is_paid_once_whatever_becomes_of_the_answers(
     _check_paid_once(service, who, fqdns)
 
 
+@pytest.mark.whole
 def test_the_same_with_asyncio(service: RunningService, who: Registrant, proxy: HttpProxy) -> None:
     fqdns = [f"n{number}.example.test" for number in range(NAMES // 2)]
 

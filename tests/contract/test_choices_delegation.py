@@ -222,7 +222,7 @@ def test_secondaries_that_give_no_answer_are_entries(outage: Outage) -> None:
     assert [(each["server"], each["role"], each["error"]) for each in found["servers"]] == [
         ("ns1.example.test", "primary", None),
         ("ns2.else.example", "secondary", "The name server can't be reached."),
-        ("ns3.else.example", "secondary", "It did not answer in time."),
+        ("ns3.else.example", "secondary", "The name server did not answer in time."),
     ]
     for each in found["servers"][1:]:
         assert all(each[name] is None for name in ("serial", "nameservers", "glue", "ds_records", "matches"))

@@ -33,7 +33,7 @@ every_endpoint = pytest.mark.parametrize("endpoint", ENDPOINTS, ids=lambda endpo
 each_endpoint = pytest.mark.parametrize("endpoint", BY_TOKEN, ids=lambda endpoint: endpoint.name)
 BODIES: dict[str, dict[str, Any]] = {"reply": {"message": "mine?"}, "set_auto_renew": {"enabled": False}}
 LOAD = 150
-ALLOWED_TO_SUSPENDED = {"open_ticket", "end_session", "end_other_sessions", "stop_recovery"}
+ALLOWED_TO_SUSPENDED = {"open_ticket", "end_session", "end_other_sessions", "stop_recovery", "refuse_device"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -261,7 +261,7 @@ def test_a_repeated_request_of_another_token_is_not_shown_to_a_restricted_one(wo
 
 @every_endpoint
 def test_suspended(world: World, endpoint: Endpoint) -> None:
-    """A suspended user may read, open tickets, and end sessions and a recovery, nothing else."""
+    """A suspended user may read, open tickets, end sessions and a recovery, and refuse programs, nothing else."""
     senders: list[str | Browser] = [world.browsers["suspended"]]
     if not endpoint.needs_session:
         senders.append(world.tokens["suspended"])

@@ -164,7 +164,7 @@ def test_without_notifications_one_looks_again_soon(url: str, monkeypatch: pytes
 
 
 def test_old_marks_are_deleted_and_young_ones_stay(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(announcements, "TIDY_SECONDS", 0.1)
+    monkeypatch.setattr(announcements, "DELETE_MARKS_SECONDS", 0.1)
     _ask(
         url,
         "INSERT INTO commit_marks SELECT 'old' || i, now() - interval '11 minutes' FROM generate_series(1, 2500) i",

@@ -23,11 +23,7 @@ def test_a_server_killed_under_load(kind: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("kind", "points"),
-    [
-        ("knot", share(("anywhere", "applied"), whole=points_of("knot"))),
-        ("bind", share(("written_ahead", "probed"), whole=points_of("bind"))),
-        ("powerdns", share(("sent", "recorded"), whole=points_of("powerdns"))),
-    ],
+    share([("knot", ("written_ahead", "applied"))], whole=[(kind, points_of(kind)) for kind in KINDS]),
 )
 def test_the_service_killed_at_each_point(kind: str, points: tuple[str, ...], tmp_path: Path) -> None:
     skip_without(kind)

@@ -22,7 +22,7 @@ DELEGATION: dict[str, Any] = {
     "glue": [{"host": HOST, "ipv4": "8.8.4.4", "ipv6": "2001:4860::1"}],
     "ds_records": [DS],
 }
-IN_TIME = "It did not answer in time."
+IN_TIME = "The name server did not answer in time."
 
 
 @dataclass(slots=True)

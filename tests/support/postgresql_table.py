@@ -16,7 +16,7 @@ from support.postgresql import fresh_database
 from support.serve_process import wait_until
 
 Story = Callable[[PostgresqlDatabase], Coroutine[Any, Any, None]]
-UNKNOWN = "isn't known"
+UNKNOWN = "outcome is unknown"
 
 
 @contextmanager

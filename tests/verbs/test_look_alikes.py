@@ -34,7 +34,7 @@ def test_a_look_alike_of_another_user_s_name_is_refused(registry: Registry, held
     with registry.refuses(SubdomainUnavailable) as caught:
         registry.register(alike, "ben")
     assert caught[0].details == {"reason": "reserved", "owned": False}
-    assert "mistaken" in caught[0].message
+    assert "too similar" in caught[0].message
     assert registry.doctor() == []
 
 

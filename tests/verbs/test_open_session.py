@@ -106,7 +106,7 @@ def test_codes_end_and_the_newest_counts(registry: Registry) -> None:
 def test_an_unknown_address_gets_a_mail_that_says_so(registry: Registry) -> None:
     ask(registry, "eve@example.org")
     (text,) = texts_to(registry, "eve@example.org")
-    assert "has no account" in text
+    assert "You have no account with this address" in text
     assert enter(registry, email="eve@example.org", code="000000") is None
     with pytest.raises(ValidationFailed):
         ask(registry, "eve")

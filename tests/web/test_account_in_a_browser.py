@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser
+from playwright.sync_api import Browser, expect
 from sqlalchemy import select
 
 from sublet.mail.store import mails
@@ -207,7 +207,7 @@ def test_the_api_is_tried_with_the_session(browser: Browser, service: RunningSer
         page.get_by_role("button", name="Send").click()
         page.locator("#answer", has_text='"tickets": []').wait_for()
         page.get_by_label("Operation").select_option("open_ticket")
-        page.wait_for_function("document.getElementById('path').value === '/api/v1/support/tickets'")
+        expect(page.get_by_label("Path and query")).to_have_value("/api/v1/support/tickets", timeout=60_000)
         page.get_by_label("Body, as JSON").fill(
             '{"subject": "<img src=x onerror=alert(1)>", "message": "Hello"}'
         )

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser
+from playwright.sync_api import Browser, expect
 
 from support.browsers import signed_in
 from support.chromium import NARROW, WIDE, Tab, chromium, outside, tab
@@ -93,7 +93,7 @@ def open_account(opened: Tab, mailbox: Mailbox, email: str) -> None:
     opened.fill("Your name", "Eve")
     opened.fill("E-mail address", email)
     if opened.javascript:
-        opened.page.wait_for_function("document.getElementById('challenge').value !== ''")
+        expect(opened.page.locator("#challenge")).not_to_have_value("", timeout=60_000)
     opened.press("Send me a code")
     opened.fill("Code of six digits", code_to(mailbox, email))
     opened.press("Open the account")

@@ -197,8 +197,7 @@ class Calls:
                 raise
             log.error("too_slow", endpoint=endpoint.name)  # noqa: TRY400 - a trace would show only the timeout
             raise Unavailable(
-                "This took too long, and it isn't known whether it was done. Send the same again: with the same "
-                "Idempotency-Key it is done once.",
+                "This took too long. Its outcome is unknown. Send the same request again: with the same Idempotency-Key it takes effect once.",
                 retry_after_seconds=1,
             ) from None
 

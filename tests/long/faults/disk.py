@@ -1,7 +1,7 @@
 """The database's disk is full, or fails: writes are answered 503, reads go on, and the service recovers when the fault is over.
 
 Names are registered before, during and after the fault. Acknowledged names are stored, and refused names are not, unless the refusal
-said that it isn't known.
+said that its outcome is unknown.
 """
 
 import signal

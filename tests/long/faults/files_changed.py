@@ -89,7 +89,7 @@ class Writes:
         elif answer.status_code == 503 and int(answer.headers["retry-after"]) >= 1:
             if "shortly" in answer.text:
                 self.faults.append(answer.text)
-            if "isn't known" not in answer.text:
+            if "outcome is unknown" not in answer.text:
                 self.refused.add(fqdn)
         else:
             self.faults.append(f"{answer.status_code} {answer.text}")

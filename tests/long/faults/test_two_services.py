@@ -153,6 +153,7 @@ def test_one_that_stood_still_does_no_harm(url: str, tmp_path: Path, point: str)
         assert two.first.stop() == two.second.stop() == 0
 
 
+@pytest.mark.whole
 def test_one_that_is_killed_is_followed(url: str, tmp_path: Path) -> None:
     with two_services(url, tmp_path, "applied", "SIGKILL") as two:
         assert {each["role"] for each in two.processes().values()} == {"serve"}
