@@ -25,6 +25,7 @@ from sublet.errors import (
     SubdomainUnavailable,
     TransferNotFound,
     TransferPending,
+    Unavailable,
     ValidationFailed,
 )
 from sublet.mail.store import list_mails
@@ -420,7 +421,9 @@ def test_of_a_hundred_accepts_one_moves_the_name(registry: Registry) -> None:
         held = registry.register(name, "carl")
         transfer_id = offer(registry, name, who="carl")
         done = registry.run(race(registry, name, transfer_id, place))
-        assert [each for each in done if not isinstance(each, (Outcome, Conflict, SubdomainNotFound))] == []
+        # A busy machine may refuse some, which leaves no trace.
+        expected = (Outcome, Conflict, SubdomainNotFound, Unavailable)
+        assert [each for each in done if not isinstance(each, expected)] == []
         found, end = registry.subdomain(held.id), state(registry, transfer_id)
         assert (found.user_id == registry.users["ben"], found.trashed_at is None) == (
             end == "accepted",
