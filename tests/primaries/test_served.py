@@ -110,7 +110,9 @@ def test_a_server_that_hangs_and_one_that_is_behind(pair: Pair) -> None:
     pair.primary.freeze()
     found = pair.wait_for(None, True)
     assert [each["error"] for each in found["servers"]] == [IN_TIME, None]
-    assert found["summary"].startswith("ns1.example.test gives no answer (it did not answer in time)")
+    assert found["summary"].startswith(
+        "ns1.example.test gives no answer (the name server did not answer in time)"
+    )
     pair.primary.thaw()
     pair.wait_for(True, True)
 
