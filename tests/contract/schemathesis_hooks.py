@@ -28,7 +28,7 @@ def before_call(_context: Any, case: Any, _kwargs: Any) -> None:
     written = without_fractions(case.body)
     if repr(written) != repr(
         case.body
-    ):  # 1 == 1.0; and schemathesis takes a body that is set anew for another one
+    ):  # 1 == 1.0; and schemathesis takes a body that is set again for another one
         case.body = written
 
 

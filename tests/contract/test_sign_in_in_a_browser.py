@@ -16,6 +16,7 @@ from sqlalchemy import select
 
 from sublet.http.session_cookie import COOKIE
 from sublet.mail.store import mails
+from support.chromium import AUTHENTICATOR
 from support.running_service import RunningService
 
 pytestmark = pytest.mark.slow
@@ -31,14 +32,6 @@ FETCH = """async ([method, path, body]) => {
     return [answer.status, await answer.json()]
 }"""
 FORGED = "{method: 'POST', mode: 'no-cors', credentials: 'include'}"
-AUTHENTICATOR = {
-    "protocol": "ctap2",
-    "transport": "internal",
-    "hasResidentKey": True,
-    "hasUserVerification": True,
-    "isUserVerified": True,
-    "automaticPresenceSimulation": True,
-}
 
 
 class Browser:

@@ -114,7 +114,7 @@ def test_the_matrix_knows_every_parameter() -> None:
         "id",
         "user_id",
         "invitation_id",
-        "user_code",  # a secret that whoever has it may use
+        "user_code",  # a secret, which is all that a person needs
     }
     assert len(with_parameter("fqdn")) >= 6
     assert len(with_parameter("id", "/support/")) >= 2

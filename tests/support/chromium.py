@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
+import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, Request, Response, sync_playwright
 
 from sublet.http.session_cookie import COOKIE
@@ -16,6 +17,22 @@ from support.running_service import RunningService
 
 R = TypeVar("R")
 NARROW, WIDE = (360, 740), (1440, 900)
+AUTHENTICATOR = {
+    "protocol": "ctap2",
+    "transport": "internal",
+    "hasResidentKey": True,
+    "hasUserVerification": True,
+    "isUserVerified": True,
+    "automaticPresenceSimulation": True,
+}
+"""The options of a virtual authenticator, which says yes to each request for a passkey."""
+WAYS = [
+    pytest.param({"javascript": True, "size": WIDE}, id="javascript-1440"),
+    pytest.param({"javascript": False, "size": NARROW}, id="plain-360"),
+    pytest.param({"javascript": True, "size": NARROW}, id="javascript-360", marks=pytest.mark.whole),
+    pytest.param({"javascript": False, "size": WIDE}, id="plain-1440", marks=pytest.mark.whole),
+]
+"""The ways in which a story is told: with and without JavaScript, on a narrow and on a wide page."""
 
 
 def outside(fn: Callable[..., R], *args: Any, **kwargs: Any) -> R:

@@ -25,7 +25,7 @@ LAME = Finding("lame", Level.ERROR, "ns1.example.org", "It is lame.", "Mend it."
 
 
 def shop_of(registry: Registry, days: int) -> Subdomain:
-    """Register the shop; its platform domain keeps broken names so many days in the DNS."""
+    """Register the shop; its platform domain keeps broken names in the DNS for that number of days."""
     registry.write(edit_zone_settings, OPERATOR, "example.test", {"broken_days": days})
     return registry.register(SHOP, nameservers=HOSTS)
 

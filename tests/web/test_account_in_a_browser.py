@@ -10,25 +10,11 @@ from sqlalchemy import select
 
 from sublet.mail.store import mails
 from support.browsers import signed_in
-from support.chromium import NARROW, WIDE, chromium, outside, tab
+from support.chromium import AUTHENTICATOR, WAYS, chromium, outside, tab
 from support.running_service import Registrant, RunningService, registry_address, running_service
 
 pytestmark = pytest.mark.slow
 DOMAIN = "example.test"
-WAYS = [
-    pytest.param({"javascript": True, "size": WIDE}, id="javascript-1440"),
-    pytest.param({"javascript": False, "size": NARROW}, id="plain-360"),
-    pytest.param({"javascript": True, "size": NARROW}, id="javascript-360", marks=pytest.mark.whole),
-    pytest.param({"javascript": False, "size": WIDE}, id="plain-1440", marks=pytest.mark.whole),
-]
-AUTHENTICATOR = {
-    "protocol": "ctap2",
-    "transport": "internal",
-    "hasResidentKey": True,
-    "hasUserVerification": True,
-    "isUserVerified": True,
-    "automaticPresenceSimulation": True,
-}
 
 
 @pytest.fixture(scope="module")

@@ -8,21 +8,13 @@ import pytest
 from playwright.sync_api import Browser, expect
 
 from support.browsers import signed_in
-from support.chromium import NARROW, WIDE, Tab, chromium, outside, tab
+from support.chromium import AUTHENTICATOR, WAYS, Tab, chromium, outside, tab
 from support.running_service import Registrant, RunningService, registry_address, running_service
 from support.serve_process import wait_until
 from support.smtp_server import Mailbox, smtp_server, text_of
 
 pytestmark = pytest.mark.slow
 DOMAIN = "example.test"
-AUTHENTICATOR = {
-    "protocol": "ctap2",
-    "transport": "internal",
-    "hasResidentKey": True,
-    "hasUserVerification": True,
-    "isUserVerified": True,
-    "automaticPresenceSimulation": True,
-}
 ADD_PASSKEY = """async () => {
     const send = (path, members) => fetch(path, {
         method: "POST", headers: {"content-type": "application/json"}, body: JSON.stringify(members)})
@@ -31,12 +23,6 @@ ADD_PASSKEY = """async () => {
     const credential = (await navigator.credentials.create({publicKey})).toJSON()
     return (await send("/api/v1/passkeys", {name: "phone", credential})).status
 }"""
-WAYS = [
-    pytest.param({"javascript": True, "size": WIDE}, id="javascript-1440"),
-    pytest.param({"javascript": False, "size": NARROW}, id="plain-360"),
-    pytest.param({"javascript": True, "size": NARROW}, id="javascript-360", marks=pytest.mark.whole),
-    pytest.param({"javascript": False, "size": WIDE}, id="plain-1440", marks=pytest.mark.whole),
-]
 
 
 @pytest.fixture(scope="module")

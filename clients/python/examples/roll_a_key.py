@@ -9,7 +9,7 @@ from sublet_client import Client, PreconditionFailed
 
 
 def main(fqdn: str, ds: str, *flags: str) -> None:
-    """Add a DS record, or leave only this one. A change by somebody else in between is not overwritten."""
+    """Add a DS record, or leave only this one. A change that was made in between is not overwritten."""
     with Client.from_environment() as client:
         seen = client.subdomains.get_tagged(fqdn)
         present = [

@@ -11,7 +11,7 @@ from sublet.automatic_ds.model import Decision, Keep, Refuse, Remove, Replace, R
 from sublet.db import Tx
 from sublet.dns.types import Delegation
 from sublet.errors import Conflict
-from sublet.health.looks import target_of
+from sublet.health.looks import published_look
 from sublet.health.model import DueLook
 from sublet.health.store import delay
 from sublet.mail.outbox import enqueue
@@ -62,11 +62,7 @@ def plan_check(tx: Tx, identifier: str) -> DueLook:
             f"The DS records of {subdomain.fqdn} are not followed: it is not in the DNS, its user turned it off, or its platform domain "
             "doesn't follow such names. See `sublet domain show`, and `sublet domain edit --automatic-ds`."
         )
-    if subdomain.generation != subdomain.published_generation:
-        raise Conflict(
-            f"The last change of {subdomain.fqdn} is not published yet. Try again once it is active."
-        )
-    return DueLook(subdomain.id, subdomain.generation, target_of(tx, subdomain))
+    return published_look(tx, subdomain)
 
 
 def follow_child(

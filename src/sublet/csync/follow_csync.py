@@ -12,7 +12,7 @@ from sublet.csync.mails import change_mail
 from sublet.csync.model import Change, Decision, Keep, Refuse, Rules
 from sublet.db import Tx
 from sublet.errors import Conflict, FieldError, ValidationFailed
-from sublet.health.looks import target_of
+from sublet.health.looks import published_look, target_of
 from sublet.health.model import DueLook, Level, Report, Target
 from sublet.health.store import delay
 from sublet.mail.outbox import enqueue
@@ -61,11 +61,7 @@ def plan_check(tx: Tx, identifier: str) -> DueLook:
             f"The CSYNC record of {subdomain.fqdn} is not followed: it is not in the DNS, has no DS records, its user turned it off, or its "
             "platform domain doesn't follow such records. See `sublet domain show`, and `sublet domain edit --csync`."
         )
-    if subdomain.generation != subdomain.published_generation:
-        raise Conflict(
-            f"The last change of {subdomain.fqdn} is not published yet. Try again once it is active."
-        )
-    return DueLook(subdomain.id, subdomain.generation, target_of(tx, subdomain))
+    return published_look(tx, subdomain)
 
 
 def plan_change(tx: Tx, subdomain_id: int, change: Change) -> Target | Refuse:

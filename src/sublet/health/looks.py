@@ -9,6 +9,7 @@ from sublet import audit
 from sublet.accounts.store import find_user
 from sublet.audit import SYSTEM
 from sublet.db import Tx
+from sublet.errors import Conflict
 from sublet.health import store
 from sublet.health.mails import breakage_mail, notice_mail, recovery_mail
 from sublet.health.model import BROKEN, DueLook, Health, Report, Target
@@ -89,6 +90,19 @@ def target_of(tx: Tx, subdomain: Subdomain) -> Target:
     )
     signed = is_zone_signed(tx, subdomain.platform_domain_id) is not False
     return Target(subdomain.fqdn, subdomain.domain, subdomain.delegation, signed, unheld)
+
+
+def published_look(tx: Tx, subdomain: Subdomain) -> DueLook:
+    """Return a look at a name's published delegation.
+
+    Raises:
+        Conflict: the last change of the name is not published yet.
+    """
+    if subdomain.generation != subdomain.published_generation:
+        raise Conflict(
+            f"The last change of {subdomain.fqdn} is not published yet. Try again once it is active."
+        )
+    return DueLook(subdomain.id, subdomain.generation, target_of(tx, subdomain))
 
 
 def put_off(tx: Tx, subdomain_id: int, until: datetime) -> None:

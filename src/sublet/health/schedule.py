@@ -18,7 +18,7 @@ UNKNOWN_FIRST = timedelta(minutes=10)
 LASTING = timedelta(hours=3)
 """How long a name is broken before its user is mailed."""
 NOTICE = timedelta(days=7)
-"""How long before it leaves the DNS its user is told, or half of its time if that is shorter."""
+"""How long before a broken name leaves the DNS its user gets a mail; half of `broken_days` if that is shorter."""
 WORKING = (HEALTHY, DEGRADED)
 
 

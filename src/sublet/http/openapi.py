@@ -390,8 +390,6 @@ _PATH_PARAMETERS: dict[str, dict[str, Any]] = {
         "example": "Zt0cQm3mJ0cLr1h6o8XyqWnTf5bVd2aKp9sGe4uYiRk",
     },
 }
-_TOKEN_ID = {"description": "The token's id.", "example": "7"}
-_ORGANIZATION_ID = {"description": "The organization's id.", "example": "3"}
 _IDS = {
     "Tokens": {"description": "The token's id.", "example": "7"},
     "Sessions and passkeys": {

@@ -6,7 +6,6 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 from urllib.parse import quote, urlencode
 
-import msgspec
 from starlette.datastructures import Headers
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
@@ -176,11 +175,6 @@ class PageCall:
 
 CLEARED_MESSAGE = f"{MESSAGE_COOKIE}=; Max-Age=0; {_ATTRIBUTES}"
 Handler = Callable[[PageCall], Awaitable[Response]]
-
-
-def shown_members(value: Any) -> Any:
-    """Return a Struct as JSON shows it, for the scripts of a page."""
-    return msgspec.to_builtins(value)
 
 
 def _given(query: Mapping[str, Any]) -> dict[str, Any]:

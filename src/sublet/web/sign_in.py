@@ -41,7 +41,7 @@ async def enter_code(call: PageCall) -> Response:
 
 
 async def show_link(call: PageCall) -> Response:
-    """Show the button of a mailed link: mail programs follow links, so the link alone signs nobody in."""
+    """Show the button of a mailed link: mail programs follow links, so a link alone opens no session."""
     return call.render("sign_in_link", link_token=call.request.query_params.get("token", ""))
 
 

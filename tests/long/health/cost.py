@@ -56,7 +56,7 @@ COST = Scenario(
 
 
 def measure(folder: Path, seed: int, count: int) -> dict[str, object]:
-    """Return the CPU time of the looks at so many names, and what they saw."""
+    """Return the CPU time of the looks at `count` names, and what they saw."""
     rng, key = Random(seed), ZoneKey.new()  # noqa: S311 - a test's draw
     url = f"sqlite:///{folder}/registry.db"
     prepared = prepare(url)

@@ -31,7 +31,7 @@ class HasClient(Protocol):
 class SubletResource(Resource):
     """A resource whose methods may raise errors of the API: they become diagnostics.
 
-    After an error Terraform keeps what it is told here: of a failed creation nothing, else the former state.
+    After an error Terraform keeps the state that is returned here: none after a failed creation, otherwise the former one.
     """
 
     name: ClassVar[str]

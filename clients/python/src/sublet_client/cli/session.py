@@ -80,7 +80,7 @@ class Ctl:
         """Ask for consent, unless it was given by --yes.
 
         Raises:
-            Stop: it was denied, or nobody can be asked.
+            Stop: the person said no, or there is no terminal to ask on.
         """
         if yes:
             return

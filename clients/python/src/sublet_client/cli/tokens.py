@@ -25,7 +25,10 @@ def tokens() -> None:
 def _with_restrictions(function: Function) -> Function:
     for option in (
         click.option(
-            "--expires-in-days", type=click.IntRange(min=1), metavar="N", help="Valid for so many days."
+            "--expires-in-days",
+            type=click.IntRange(min=1),
+            metavar="N",
+            help="The number of days until it expires.",
         ),
         click.option(
             "--daily-credits", type=click.IntRange(min=0), metavar="N", help="Most it may spend in a day."
