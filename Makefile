@@ -14,8 +14,11 @@ export PYTHONDONTWRITEBYTECODE :=
 TEST_WORKERS ?= 3
 # A file's tests stay together, since they share what they start; in the order of tests/conftest.py.
 BY_FILE := --dist loadfile --no-loadscope-reorder
-# The tests that failed, as pytest remembers them from run to run.
-LAST_FAILED := .pytest_cache/v/cache/lastfailed
+# What the tests print.
+OUTPUT := .pytest_cache/output
+# With pipefail, a test that fails before `| tee` fails the command.
+SHELL := /bin/bash
+.SHELLFLAGS := -o pipefail -c
 # Programs that the tests need, each with its Debian package.
 TEST_PACKAGES := dig:bind9-dnsutils kdig:knot-dnsutils unbound:unbound initdb:postgresql curl:curl git:git \
 	knotd:knot kzonecheck:knot-dnssecutils named:bind9 nsd:nsd pdns_server:pdns-server pdns_sqlite3:pdns-backend-sqlite3 \
@@ -59,13 +62,13 @@ run: $(VENV)/run.stamp ## Start the service with demo data, and print what to tr
 
 test: $(VENV)/dev.stamp ## Run every test, with branch coverage
 	tools/install-system-packages $(TEST_PACKAGES)
-	rm -f .coverage .coverage.* $(LAST_FAILED)
+	mkdir -p .pytest_cache && rm -f .coverage .coverage.* $(OUTPUT)
 	@failed=0; \
-	run() { echo "pytest $$*"; $(BIN)/pytest -n $(TEST_WORKERS) $(BY_FILE) -q "$$@" || failed=1; }; \
+	run() { $(BIN)/pytest -n $(TEST_WORKERS) $(BY_FILE) -q "$$@" 2>&1 | tee -a $(OUTPUT) || failed=1; }; \
 	run --covered not; \
 	run --covered only --cov --cov-report=term:skip-covered; \
 	run --database postgresql $(ON_POSTGRESQL_TOO); \
-	test $$failed = 0 || { echo "Failed tests:"; cat $(LAST_FAILED); exit 1; }
+	test $$failed = 0 || { echo "What failed:"; grep -E '^(FAILED|ERROR|E  )' $(OUTPUT); exit 1; }
 
 test-whole: $(VENV)/dev.stamp ## Run every test with all rounds, names and servers
 	tools/install-system-packages $(TEST_PACKAGES)

@@ -67,18 +67,35 @@ NOTED = {"authorization_pending": "device_requests", "slow_down": "device_reques
 """Answers to a program that waits: the time of the poll is stored, to tell whether it asks too often (RFC 8628, section 3.5)."""
 
 
+TRIES = 5
+"""A trace of the refusal is there every time. The service's own work, such as a daily step after a test moved the clock, is there once."""
+
+
 @pytest.mark.parametrize("code", sorted({**FIELD_CODES, **REFUSALS}))
 def test_refusal_leaves_no_trace(furnished: RunningService, code: str) -> None:
-    with prepared(furnished, code) as send:
+    for _ in range(TRIES):
+        traces = _traces(furnished, code)
+        if not traces:
+            return
+    pytest.fail(f"the refusal changed rows of these tables {TRIES} times: {traces}")
+
+
+def _traces(service: RunningService, code: str) -> dict[str, list[tuple[Any, ...]]]:
+    """Return, by table, the rows that are different after the request, but for what `NOTED` names."""
+    with prepared(service, code) as send:
         # Mail of what was prepared is sent in its own time, which is no trace of the refusal.
-        wait_until(lambda: furnished.read(count_waiting).waiting == 0)
-        before = furnished.read(dump)
+        wait_until(lambda: service.read(count_waiting).waiting == 0)
+        before = service.read(dump)
         answer = send()
         assert answer.json()["ok"] is False
-        after = furnished.read(dump)
+        after = service.read(dump)
     if code in NOTED:
         assert after.pop(NOTED[code]) != before.pop(NOTED[code])
-    assert after == before
+    changed = {
+        table: [row for row in [*before[table], *rows] if (row in before[table]) != (row in rows)]
+        for table, rows in after.items()
+    }
+    return {table: rows for table, rows in changed.items() if rows}
 
 
 def test_the_dump_sees_an_effect(furnished: RunningService) -> None:
