@@ -18,7 +18,7 @@ SCOPES = {"scopes": ("account:read", "tokens:write")}
 
 
 def report(registry: Registry, text: str) -> LeakReport:
-    return registry.write(revoke_leaked, OPERATOR, text, tell=enqueue)
+    return registry.write(revoke_leaked, OPERATOR, text, enqueue=enqueue)
 
 
 def told(registry: Registry) -> list[tuple[str, str, str]]:

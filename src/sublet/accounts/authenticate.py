@@ -13,17 +13,18 @@ from sublet.secret import Secret
 
 
 async def authenticate(db: Database, secret: Secret) -> Registrant:
-    """Return the user, organization and token that a bearer token belongs to, as they are stored at this request.
+    """Return the stored user, organization and token to which a bearer token belongs.
 
     Raises:
-        TokenInvalid: the token has a typing error (found without the database), was never issued, or its time after a rotation is over.
-        TokenRevoked: it was revoked, or its user has left the organization that it acts for.
-        TokenExpired: it has expired.
-        AccountSuspended: it acts for an organization, and its user is suspended.
+        TokenInvalid: the token has a typing error (found without the database), was never issued, or was replaced by a rotation and its
+            overlap is over.
+        TokenRevoked: the token was revoked, or its user has left the organization for which the token acts.
+        TokenExpired: the token has expired.
+        AccountSuspended: the token acts for an organization, and its user is suspended.
         Unavailable: the database can't be read.
 
-    Not checked: the restrictions of the token (`restrictions.py` says where they are), and otherwise whether the holder is suspended (the
-    verbs do).
+    Not checked: the token's restrictions (`restrictions.py` lists where each is checked), and whether the holder is suspended (the verbs
+    check it).
     """
     token_text = secret.reveal()
     if not is_well_formed(token_text):
@@ -43,13 +44,14 @@ async def authenticate(db: Database, secret: Secret) -> Registrant:
 async def authenticate_session(
     db: Database, secret: Secret, idle: timedelta, organization_id: int | None = None
 ) -> Registrant:
-    """Return the user, organization and session that a secret from a cookie belongs to. `idle` is the setting `session_idle_hours`.
+    """Return the user, organization and session to which a cookie's secret belongs. `idle` is the setting `session_idle_hours`.
 
-    With an `organization_id` the session acts for that organization, as a token with it does. The user's own organization stands for the user.
+    With an `organization_id`, the session acts for that organization, like a token of the organization. The id of the user's own
+    organization means the user.
 
     Raises, in this order:
-        SessionInvalid: there is no such session, it has expired or was not used for `idle`, or its user is deleted.
-        OrganizationNotFound: there is no such organization, or the user is no member of it.
+        SessionInvalid: no session has this secret, the session has expired or was unused for `idle`, or its user is deleted.
+        OrganizationNotFound: the organization doesn't exist, or the user isn't a member of it.
         AccountSuspended: the session acts for an organization, and its user is suspended.
         Unavailable: the database can't be read.
     """

@@ -19,17 +19,18 @@ from sublet.restrictions import check_restrictions
 
 
 def change_token(tx: Tx, actor: Actor, identifier: str, name: str | None, given: Mapping[str, Any]) -> Token:
-    """Change a token from the next request on. `given` has restrictions by the names of their fields; None lifts one.
+    """Change a token, starting with the next request. `given` maps fields of `Restrictions` to their new values; None lifts a restriction.
 
-    A value that is not given, or is the same, stays and leaves no audit event.
+    A missing or equal value changes nothing and leaves no audit event.
 
     Raises, in this order:
         AccountSuspended: the user is suspended.
-        TokenRevoked, TokenExpired, SessionInvalid: the token or session of the request was valid a moment ago.
-        TokenNotFound: the user has no such token, or it may do more than the token of the request.
-        Conflict: it was revoked, or has expired.
-        ValidationFailed: all invalid fields: name and restrictions; then those in which it would be allowed more (`exceeds_token`).
-        SignInRequired: the token may spend credits, and the session was not signed in within the last ten minutes.
+        TokenRevoked, TokenExpired, SessionInvalid: the request's own token or session ended after it was authenticated.
+        TokenNotFound: the user has no such token, or the token may do more than the token of the request.
+        Conflict: the token was revoked or has expired.
+        ValidationFailed: all invalid fields: name and restrictions; then the fields that allow more than the request's token
+            (`exceeds_token`).
+        SignInRequired: the token may spend credits, and the session's last sign-in is more than ten minutes ago.
     """
     lock_acting_user(tx, actor)
     acting = find_acting(tx, actor)

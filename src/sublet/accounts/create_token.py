@@ -1,4 +1,4 @@
-"""Create a token with another one (POST /tokens, an extension; docs/spec-choices.md, "Tokens")."""
+"""Create a token with a token or session (POST /tokens, an extension; docs/spec-choices.md, "Tokens")."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -17,7 +17,7 @@ from sublet.errors import Conflict, FieldError, validation_failed
 from sublet.restrictions import check_restrictions
 
 LIVE_TOKENS_MAX = 100
-"""The most tokens of a user that are neither revoked nor expired. Those that the operator issues count, but are not limited."""
+"""The maximum number of a user's tokens that are neither revoked nor expired. The operator may exceed it."""
 LIFE_DEFAULT = timedelta(days=30)
 
 
@@ -26,18 +26,18 @@ def create_token(
 ) -> IssuedToken:
     """Create a token that may do no more than the token or session of the request, and return it with its secret.
 
-    It is for the organization with this id, by default for that of the acting token. The user's own organization stands for the user. A token
-    for an organization can't create one for the user or another organization.
+    The new token acts for the organization with this id, by default for the organization of the acting token. The id of the user's own
+    organization means the user. A token of an organization can create tokens only for this organization.
 
-    `given` has restrictions by the names of their fields; None lifts one. Without a value the token gets that of the acting token, but
-    `scopes` are required, and `expires_at` is at most 30 days from now.
+    `given` maps fields of `Restrictions` to their values; None lifts a restriction. A missing value is copied from the acting token, except
+    that `scopes` are required, and `expires_at` is at most 30 days from now.
 
     Raises, in this order:
         AccountSuspended: the user is suspended.
-        TokenRevoked, TokenExpired, SessionInvalid: the token or session of the request was valid a moment ago.
-        ValidationFailed: all invalid fields: name, restrictions and organization_id; then those in which it would be allowed more
+        TokenRevoked, TokenExpired, SessionInvalid: the request's own token or session ended after it was authenticated.
+        ValidationFailed: all invalid fields: name, restrictions and organization_id; then the fields that allow more than the acting token
             (`exceeds_token`).
-        SignInRequired: the token may spend credits, and the session was not signed in within the last ten minutes.
+        SignInRequired: the token may spend credits, and the session's last sign-in is more than ten minutes ago.
         Conflict: the user has the maximum number of tokens.
     """
     user = lock_acting_user(tx, actor)
@@ -76,11 +76,11 @@ def _organization_errors(tx: Tx, acting: Acting, organization_id: int | None) ->
         sentence = "This request acts for another organization. Use a token of your own, or a session without Sublet-Organization."
         return [FieldError("organization_id", "exceeds_token", sentence)]
     if organization_id is None or store.find_role(tx, acting.user_id, organization_id) is None:
-        sentence = "You are no member of such an organization. Check the id; GET /organizations lists yours."
+        sentence = "You are not a member of an organization with this id. Check the id; GET /organizations lists yours."
         return [FieldError("organization_id", "value_invalid", sentence)]
     return []
 
 
-def _default_expiry(of_acting: datetime | None, now: datetime) -> datetime:
+def _default_expiry(acting_expires_at: datetime | None, now: datetime) -> datetime:
     default = now + LIFE_DEFAULT
-    return default if of_acting is None else min(default, of_acting)
+    return default if acting_expires_at is None else min(default, acting_expires_at)

@@ -1,4 +1,4 @@
-"""Checks of what the operator enters for an account: e-mail addresses, names, reasons, quotas (rules; no SQL)."""
+"""Check the fields of an account: e-mail address, name, reason, free quota (rules; no SQL)."""
 
 from sublet.dns.names import InvalidName, parse_host_name, shown
 from sublet.errors import FieldError
@@ -18,8 +18,8 @@ def normalise_email(text: str) -> str:
 def check_email(text: str) -> tuple[str, list[FieldError]]:
     """Return an address as it is stored, and the error in it if it is invalid.
 
-    Valid: one `@`, printable characters without spaces before it, a host name after it, and the lengths of RFC 5321. Quoted local
-    parts are refused. Not checked: whether mail arrives there.
+    A valid address has one `@`, printable characters without spaces before it, a host name after it, and the lengths of RFC 5321. Quoted
+    local parts are refused. Not checked: that the address receives mail.
     """
     email = normalise_email(text)
     local, at, domain = email.rpartition("@")
@@ -41,7 +41,7 @@ def check_email(text: str) -> tuple[str, list[FieldError]]:
 def check_text(
     field: str, text: str | None, *, length_max: int = NAME_LENGTH_MAX
 ) -> tuple[str, list[FieldError]]:
-    """Return a line of text without surrounding spaces, and the error in it: `required`, `too_long` or `value_invalid`."""
+    """Return a line of text without surrounding spaces, and its error if it has one: `required`, `too_long` or `value_invalid`."""
     line = (text or "").strip()
     if not line:
         return line, [FieldError(field, "required", "Give a text that is not blank.")]
@@ -55,14 +55,14 @@ def check_text(
 
 
 def check_reason(reason: str | None, *, required: bool = False) -> tuple[str | None, list[FieldError]]:
-    """Return the reason for an operator's change (None if none is given), and the error in it."""
+    """Return the reason for an operator's change, or None, and its error if it has one."""
     if reason is None and not required:
         return None, []
     return check_text("reason", reason, length_max=REASON_LENGTH_MAX)
 
 
 def check_free_quota(free_quota: int | None) -> list[FieldError]:
-    """Return the error in a user's own free quota, if any. None means the quota of the setting."""
+    """Return the error in a user's own free quota, if it has one. None stands for the default quota of the settings."""
     if free_quota is None or 0 <= free_quota <= 1_000_000:
         return []
     return [FieldError("free_quota", "value_invalid", "Give a free quota of 0 to 1,000,000 names.")]

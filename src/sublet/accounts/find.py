@@ -1,4 +1,4 @@
-"""Find the user that an operator names, or the user who sends a request."""
+"""Find and lock the user that an operator names, or the user and holder of a request; refuse suspended and deleted users."""
 
 from sublet.accounts import membership_store, store
 from sublet.accounts.fields import normalise_email
@@ -11,10 +11,10 @@ from sublet.ids import parse_id
 
 
 def find_user(tx: Tx, identifier: str) -> User:
-    """Return the user with this e-mail address (in any case) or id, a deleted one only by id.
+    """Return the user with this e-mail address (in any case) or id. A deleted user has only an id.
 
     Raises:
-        NotFound: there is no such user.
+        NotFound: no user has this address or id.
     """
     user_id = parse_id(identifier)
     user = (
@@ -28,10 +28,10 @@ def find_user(tx: Tx, identifier: str) -> User:
 
 
 def lock_user(tx: Tx, identifier: str) -> User:
-    """Return the user as `find_user` does, and lock the row, so that changes of one user run one after the other.
+    """Find a user like `find_user`, lock the row until the end of the transaction, and return the user.
 
     Raises:
-        NotFound: there is no such user, or it is deleted.
+        NotFound: no user has this address or id, or the user is deleted.
     """
     user = store.lock_user(tx, find_user(tx, identifier).id)
     assert user is not None  # noqa: S101 - rows of users stay
@@ -40,20 +40,20 @@ def lock_user(tx: Tx, identifier: str) -> User:
 
 
 def refuse_deleted(user: User) -> None:
-    """Raise `NotFound` if a user is deleted, so that nothing can be given to it."""
+    """Raise `NotFound` if a user is deleted."""
     if user.deleted_at is not None:
         raise NotFound(f"The user {user.id} is deleted. Add a new one with `sublet user add`.")
 
 
 def list_addresses(tx: Tx, holder: User) -> list[str]:
-    """Return the addresses to which mail to a holder goes: the user's, or those of an organization's owners, the oldest member first."""
+    """Return the addresses that get a holder's mail: the user's, or the addresses of an organization's owners, the oldest member first."""
     if not holder.is_organization:
         return [holder.email]
     return [each.email for each in membership_store.list_owners(tx, holder.organization_id)]
 
 
 def refuse_account(user: User) -> None:
-    """Raise `Conflict` if this is the account of an organization, which is no person."""
+    """Raise `Conflict` if this user is the account of an organization."""
     if user.is_organization:
         raise Conflict(
             f"{user.email} is the account of an organization, not a user. See `sublet organization show {user.organization_id}`."
@@ -61,7 +61,7 @@ def refuse_account(user: User) -> None:
 
 
 def find_member(tx: Tx, user_id: int) -> Member:
-    """Return the user with this id, who must exist, with the user's organization."""
+    """Return the user with this id and the user's organization. The user must exist."""
     user = store.find_user(tx, user_id)
     assert user is not None  # noqa: S101 - rows of users stay
     organization = store.find_organization(tx, user.organization_id)
@@ -70,19 +70,19 @@ def find_member(tx: Tx, user_id: int) -> Member:
 
 
 def lock_requesting_user(tx: Tx, actor: Actor) -> User:
-    """Return the user who sent the request, also a suspended one, and lock the row.
+    """Return the user who sent the request, and lock the row. Suspended users are returned too.
 
     Raises:
         NotFound: the actor is not a user.
     """
     user = store.lock_user(tx, actor.user_id) if actor.user_id is not None else None
-    if user is None or user.deleted_at is not None:  # deleted after the token was checked
+    if user is None or user.deleted_at is not None:  # The user can be deleted after the token was checked.
         raise NotFound("There is no such user. Check the token.")
     return user
 
 
 def lock_requesting_holder(tx: Tx, actor: Actor) -> tuple[User, User]:
-    """Return the user who sent the request, and the holder that it is about: the user, or an organization's account. Lock both.
+    """Lock and return the user who sent the request, and the request's holder: the user, or an organization's account.
 
     Raises, in this order:
         NotFound: the actor is not a user.
@@ -93,21 +93,21 @@ def lock_requesting_holder(tx: Tx, actor: Actor) -> tuple[User, User]:
         return user, user
     locked = store.lock_users(tx, {actor.user_id, actor.account_id})
     account = locked[actor.account_id]
-    # Read after the lock, which a removal takes too: nothing is changed with a token once its user's removal is committed.
+    # Read after the lock, which removing a member takes too: once the removal is committed, the token changes nothing.
     if store.find_role(tx, actor.user_id, account.organization_id) is None:
         raise token_of_former_member() if actor.session_id is None else organization_not_found()
     return locked[actor.user_id], account
 
 
 def lock_holder(tx: Tx, actor: Actor) -> User:
-    """Return the holder whose names, credits and tickets a request is about, and lock it together with the user.
+    """Lock the user of a request and the holder of its names, credits and tickets, and return the holder.
 
-    Every verb that changes those calls this first, except `open_ticket`.
+    Every verb that changes names, credits or tickets calls this first, except `open_ticket`.
 
     Raises, in this order:
         NotFound: the actor is not a user.
         TokenRevoked, OrganizationNotFound: the user has left the organization for which the token or session acts.
-        AccountSuspended: the user or the holder is suspended, and may only read and open tickets.
+        AccountSuspended: the user or the holder is suspended.
     """
     user, holder = lock_requesting_holder(tx, actor)
     refuse_suspended(user)
@@ -116,14 +116,14 @@ def lock_holder(tx: Tx, actor: Actor) -> User:
 
 
 def token_of_former_member() -> TokenRevoked:
-    """Return the refusal of a token for an organization that its user has left."""
+    """Return the error for a token of an organization that its user has left."""
     return TokenRevoked("You are no longer a member of this token's organization. Use a token of your own.")
 
 
 def organization_not_found() -> OrganizationNotFound:
-    """Return the refusal for an organization of which the user is no member, which answers like a missing one."""
+    """Return the error for an organization that is missing or of which the user isn't a member; both look the same."""
     return OrganizationNotFound(
-        "You are a member of no such organization. Check the id; GET /organizations lists yours."
+        "You are not a member of an organization with this id. Check the id; GET /organizations lists yours."
     )
 
 
@@ -132,7 +132,7 @@ def lock_acting_user(tx: Tx, actor: Actor) -> User:
 
     Raises, in this order:
         NotFound: the actor is not a user.
-        AccountSuspended: the user is suspended, and may only read and open tickets.
+        AccountSuspended: the user is suspended.
     """
     user = lock_requesting_user(tx, actor)
     refuse_suspended(user)
@@ -143,13 +143,13 @@ def refuse_suspended_holder(user: User) -> None:
     """Raise `Conflict` if the user to whom the operator gives a name is suspended."""
     if user.suspended_at is not None:
         raise Conflict(
-            f"{user.email} is suspended and can't get a name. End that first with `sublet user unsuspend {user.email}`."
+            f"{user.email} is suspended and can't get a name. Lift the suspension first with `sublet user unsuspend {user.email}`."
         )
 
 
 def refuse_suspended(user: User) -> None:
-    """Raise `AccountSuspended` if a user is suspended, and so may only read and open tickets."""
+    """Raise `AccountSuspended` if a user is suspended. Suspended users may only read and open tickets."""
     if user.suspended_at is not None:
         raise AccountSuspended(
-            "This account is suspended: it may read and open tickets, nothing else. Open a ticket to ask why."
+            "This account is suspended: it may only read and open tickets. Open a ticket to ask why."
         )

@@ -37,7 +37,7 @@ def find_membership(tx: Tx, user_id: int, organization_id: int) -> Membership | 
 
 
 def find_member_id(tx: Tx, organization_id: int, email: str) -> int | None:
-    """Return the id of the member with this address, or None: in one query for known and unknown addresses."""
+    """Return the id of the member with this address, or None. Known and unknown addresses take the same single query."""
     of = (memberships.c.organization_id == organization_id) & (users.c.email == email)
     query = select(users.c.id).select_from(memberships.join(users)).where(of)
     return tx.connection.execute(query).scalar_one_or_none()
@@ -50,7 +50,7 @@ def list_of_user(
     after: Position | None = None,
     organization_id: int | None = None,
 ) -> list[Membership]:
-    """Return the memberships of a user after a position, those in the newest organizations first; or that in one organization."""
+    """Return the memberships of a user after a position, the newest organization first. With `organization_id`, return only that one."""
     at, row_id = organizations.c.created_at, organizations.c.id
     query = _MEMBERSHIPS.where(memberships.c.user_id == user_id)
     if organization_id is not None:
@@ -82,7 +82,10 @@ def list_owners(tx: Tx, organization_id: int) -> list[User]:
 
 
 def find_heir(tx: Tx, organization_id: int) -> User | None:
-    """Return the member who becomes owner when no owner is left: the oldest one, if possible one that isn't suspended; None without members."""
+    """Return the member who becomes owner when the last owner leaves, or None without members.
+
+    The oldest member that isn't suspended is preferred, then the oldest suspended member.
+    """
     query = (
         select(*_USER)
         .select_from(memberships.join(users))
@@ -101,13 +104,13 @@ def count_members(tx: Tx, organization_id: int) -> int:
 
 
 def count_created_by(tx: Tx, user_id: int) -> int:
-    """Return the number of organizations that a user has created over the API, also those that the user has left."""
+    """Return the number of organizations that a user has created over the API, including organizations that the user has left."""
     query = select(func.count()).where(organizations.c.created_by_user_id == user_id)
     return int(tx.connection.execute(query).scalar_one())
 
 
 def insert_membership(tx: Tx, user_id: int, organization_id: int, role: str) -> bool:
-    """Add a user to an organization; False if it is a member already, whose role then stays."""
+    """Add a user to an organization. Return False, and keep the role, if the user is a member already."""
     row = {"user_id": user_id, "organization_id": organization_id, "role": role, "created_at": tx.now}
     dialect = postgresql if tx.connection.dialect.name == "postgresql" else sqlite
     added = dialect.insert(memberships).values(row).on_conflict_do_nothing()
@@ -134,7 +137,7 @@ def list_valid_tokens(tx: Tx, user_id: int, organization_id: int) -> list[Token]
 
 
 def find_account(tx: Tx, organization_id: int) -> User | None:
-    """Return the account of an organization; None if it is its users' own, and holds nothing."""
+    """Return the account of an organization. A user's own organization has no account: return None."""
     query = select(*_USER).where(users.c.is_organization & (users.c.organization_id == organization_id))
     row = tx.connection.execute(query).one_or_none()
     return User(*row) if row is not None else None
@@ -154,7 +157,7 @@ def insert_account(tx: Tx, organization: Organization, email: str) -> int:
 
 
 def update_name(tx: Tx, organization_id: int, name: str) -> Organization:
-    """Store the name of an organization, also in its account. The slug stays."""
+    """Store a new name in an organization and in its account. The slug stays the same."""
     of_account = users.c.is_organization & (users.c.organization_id == organization_id)
     tx.connection.execute(update(users).where(of_account).values(name=name))
     changed = update(organizations).where(organizations.c.id == organization_id).values(name=name)

@@ -1,4 +1,4 @@
-"""Join and leave organizations, and the accounts with which organizations hold names and credits (docs/decisions/0018-holders.md)."""
+"""Add members to organizations and remove them; add the account that holds an organization's names (docs/decisions/0018-holders.md)."""
 
 from sublet import audit
 from sublet.accounts import membership_store, store
@@ -11,12 +11,12 @@ from sublet.errors import Conflict
 
 
 def account_email(organization_id: int) -> str:
-    """Return what an organization's account has in place of an address: `organization:12`. Operators name it so. No address looks like it."""
+    """Return the text that an organization's account has in place of an e-mail address, such as `organization:12`."""
     return f"organization:{organization_id}"
 
 
 def add_account(tx: Tx, actor: Actor, organization: Organization) -> None:
-    """Add the account of a new organization. It counts as a new user."""
+    """Add the account of a new organization. The limits of new users apply to the account."""
     email = account_email(organization.id)
     account_id = membership_store.insert_account(tx, organization, email)
     after = {"email": email, "name": organization.name, "organization_id": organization.id}
@@ -24,11 +24,11 @@ def add_account(tx: Tx, actor: Actor, organization: Organization) -> None:
 
 
 def refuse_shared(tx: Tx, organization: Organization) -> None:
-    """Raise `Conflict` if an organization has an account, and so can't be a user's own one."""
+    """Raise `Conflict` if an organization has an account. Such an organization can't be a user's own organization."""
     if membership_store.find_account(tx, organization.id) is not None:
         raise Conflict(
-            f"{organization.name} has names of its own, so it can't be a user's own organization. Add the user without it, then give a "
-            f"role with `sublet organization set-role {organization.id}`."
+            f"{organization.name} has names of its own, so it can't be a user's own organization. Add the user without an organization, "
+            f"then give the user a role with `sublet organization set-role {organization.id}`."
         )
 
 
@@ -36,19 +36,19 @@ def lock_members(tx: Tx, organization: Organization, user_ids: set[int]) -> None
     """Lock the account of an organization and these users, so that changes of its members run one after the other.
 
     Raises:
-        Conflict: the organization has no account, because it is its users' own.
+        Conflict: the organization has no account, because it is a user's own organization.
     """
     account = membership_store.find_account(tx, organization.id)
     if account is None:
         raise Conflict(
-            f"{organization.name} is its users' own organization, and holds nothing itself. To share names, send POST /organizations for "
-            "another one."
+            f"{organization.name} is a user's own organization, which can't hold names. To share names, create an organization with POST "
+            "/organizations."
         )
     store.lock_users(tx, {account.id, *user_ids})
 
 
 def join(tx: Tx, actor: Actor, user_id: int, organization: Organization, role: str) -> bool:
-    """Make a user a member; False if it is one already, whose role then stays."""
+    """Make a user a member. Return False, and keep the role, if the user is a member already."""
     if not membership_store.insert_membership(tx, user_id, organization.id, role):
         return False
     after = {"user_id": user_id, "role": role}
@@ -57,13 +57,13 @@ def join(tx: Tx, actor: Actor, user_id: int, organization: Organization, role: s
 
 
 def join_own(tx: Tx, actor: Actor, user_id: int, organization: Organization) -> None:
-    """Make a user a member of the organization that is its own: the owner if it has none, else a member."""
+    """Make a user a member of the user's own organization: as its owner if it has no owner, else as a member."""
     role = MEMBER if membership_store.list_owners(tx, organization.id) else OWNER
     join(tx, actor, user_id, organization, role)
 
 
 def leave(tx: Tx, actor: Actor, membership: Membership) -> None:
-    """End a membership, and revoke the user's tokens for the organization. Not checked: whether an owner is left."""
+    """End a membership, and revoke the user's tokens for the organization. Not checked: that the organization keeps an owner."""
     user, organization = membership.user, membership.organization
     membership_store.delete_membership(tx, user.id, organization.id)
     before = {"user_id": user.id, "role": membership.role}
@@ -73,9 +73,9 @@ def leave(tx: Tx, actor: Actor, membership: Membership) -> None:
 
 
 def leave_by_operator(tx: Tx, actor: Actor, user_id: int, organization_id: int) -> None:
-    """End a membership, if there is one. If no owner is left, the oldest member becomes one, if possible one that isn't suspended."""
+    """End a membership, if the user has one. If the last owner leaves, `find_heir` chooses the next owner."""
     account = membership_store.find_account(tx, organization_id)
-    if account is not None:  # otherwise no request changes its members
+    if account is not None:  # Without an account, no request changes the members, so nothing needs the lock.
         store.lock_user(tx, account.id)
     membership = membership_store.find_membership(tx, user_id, organization_id)
     if membership is None:
@@ -87,7 +87,7 @@ def leave_by_operator(tx: Tx, actor: Actor, user_id: int, organization_id: int) 
 
 
 def change_role(tx: Tx, actor: Actor, user_id: int, organization_id: int, role: str) -> None:
-    """Store a member's role, which is another one than now. Not checked: whether an owner is left."""
+    """Store a member's new role. Not checked: that the role differs, and that the organization keeps an owner."""
     before = {"user_id": user_id, "role": store.find_role(tx, user_id, organization_id)}
     membership_store.update_role(tx, user_id, organization_id, role)
     after = {"user_id": user_id, "role": role}

@@ -1,4 +1,4 @@
-"""The types of accounts: user, organization, token, session, and the registrant who sends a request."""
+"""The types of accounts: users, organizations, tokens, sessions, and the registrant who sends a request."""
 
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -10,7 +10,7 @@ from sublet.restrictions import UNRESTRICTED, Restrictions
 
 @dataclass(frozen=True, slots=True)
 class Organization:
-    """An organization. Grants (restricted platform domains, special labels) belong to it; what it holds belongs to its account."""
+    """An organization. Grants (restricted platform domains, special labels) belong to the organization; names and credits to its account."""
 
     id: int
     name: str
@@ -22,10 +22,10 @@ class Organization:
 class User:
     """A holder of names, credits, free quota and tickets: a person, or the account of an organization (`is_organization`).
 
-    No person signs in as an account, and its `email` is no address (`organizations.account_email`). `free_quota` None means that the
-    setting applies.
+    No person can sign in as an organization's account, and its `email` isn't an address (`memberships.account_email`). If `free_quota` is
+    None, the default of the settings applies.
 
-    `reminders` is true if the user wants mail about the dates of names. A deleted user has no personal data, no live names and no credits.
+    `reminders` is true if the user wants mail about the dates of names. A deleted user has no personal data, live names or credits.
     `signed_up_at` is None for a user whom an operator added.
     """
 
@@ -45,7 +45,7 @@ class User:
 
 @dataclass(frozen=True, slots=True)
 class Membership:
-    """A user in an organization, with one of `roles.ROLES`."""
+    """A user's membership in an organization. `role` is one of `roles.ROLES`."""
 
     user: User
     organization: Organization
@@ -55,7 +55,7 @@ class Membership:
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """A user with the user's organization."""
+    """A user and the user's own organization."""
 
     user: User
     organization: Organization
@@ -65,8 +65,8 @@ class Member:
 class Token:
     """A token without its secret; only the secret's digest is stored. `last_used_from` is an address.
 
-    `budget_token_id` is the token whose charges are counted together with this one's: a token with `daily_credits` that created it, or
-    that one's own `budget_token_id`. `organization_id` is the organization that the token acts for; None if it acts for its user.
+    Charges of tokens with the same `budget_token_id` are counted together: it is the token with `daily_credits` that created this token, or
+    the creator's own `budget_token_id`. `organization_id` is the organization for which the token acts; None if it acts for its user.
     """
 
     id: int
@@ -87,7 +87,7 @@ class Token:
 
     @property
     def restrictions(self) -> Restrictions:
-        """What the token may do."""
+        """Return what the token may do."""
         return Restrictions(
             self.scopes, self.names, self.domains, self.networks, self.daily_credits, self.expires_at
         )
@@ -97,7 +97,7 @@ class Token:
 class Session:
     """A browser that is signed in, without its secret; only the secret's digest is stored.
 
-    `how` is how it was signed in last: one of `sessions.HOW`. `network` is that of this sign-in. `last_used_from` is an address.
+    `how` is the method of the last sign-in, one of `sessions.HOW`, and `network` the client's network then. `last_used_from` is an address.
     """
 
     id: int
@@ -114,9 +114,10 @@ class Session:
 
 @dataclass(frozen=True, slots=True)
 class Registrant:
-    """The user and organization of a request, with its token (spec, part 5), or with its session and no token.
+    """The user and organization of a request, and its token (spec, part 5) or session.
 
-    `account` is that of the organization that the token or session acts for, and `role` the user's there; None if the request is for its user.
+    If the token or session acts for an organization, `account` is the organization's account and `role` the user's role there. If it acts
+    for its user, both are None.
     """
 
     user: User
@@ -128,7 +129,7 @@ class Registrant:
 
     @property
     def holder(self) -> User:
-        """The user or account whose names, credits and tickets the request is about."""
+        """Return the user or account whose names, credits and tickets the request is about."""
         return self.user if self.account is None else self.account
 
     @property
@@ -138,7 +139,7 @@ class Registrant:
 
     @property
     def restrictions(self) -> Restrictions:
-        """What the request may do: a session what a token with all scopes may; in an organization only what the role may do too."""
+        """Return what the request may do. A session has all scopes. In an organization, the user's role limits the scopes."""
         found = UNRESTRICTED if self.token is None else self.token.restrictions
         if self.role is None:
             return found
@@ -146,7 +147,7 @@ class Registrant:
 
     @property
     def credential(self) -> str:
-        """The text by which requests of this token or session are counted."""
+        """Return the key by which the rate limits count requests of this token or session."""
         return f"session-{self.session.id}" if self.session is not None else str(self.token and self.token.id)
 
     def actor(self, request_id: str) -> Actor:

@@ -1,4 +1,4 @@
-"""Organizations, as the operator refers to them: by name, slug or id."""
+"""Find organizations by name, slug or id, as an operator names them, and add organizations."""
 
 import re
 import unicodedata
@@ -27,8 +27,8 @@ def find_organization(tx: Tx, identifier: str) -> Organization:
     """Return the organization with this name (in any case), slug or id.
 
     Raises:
-        NotFound: there is none.
-        Conflict: there are several; the message gives their ids.
+        NotFound: no organization matches.
+        Conflict: several organizations match; the message gives their ids.
     """
     found = _candidates(tx, identifier)
     if not found:
@@ -40,8 +40,8 @@ def find_or_add_organization(tx: Tx, actor: Actor, name: str) -> Organization:
     """Return the organization with this name, slug or id, or add one with this name.
 
     Raises:
-        Conflict: there are several.
-        ValidationFailed: there is none, and the text is not a valid name.
+        Conflict: several organizations match.
+        ValidationFailed: no organization matches, and the text is not a valid name.
     """
     found = _candidates(tx, name)
     return _only(found, name) if found else add_organization(tx, actor, name)

@@ -1,6 +1,7 @@
-"""The tokens that a token may see and change: those of its user that may do no more than it (docs/spec-choices.md, "Tokens").
+"""Find the tokens that a token or session may see and change (docs/spec-choices.md, "Tokens").
 
-A session sees and changes all of them, or if it acts for an organization, those that are for that one.
+A token sees its user's tokens that may do no more than the token itself. A session sees all its user's tokens; if the session acts for an
+organization, only the tokens for that organization.
 """
 
 from collections.abc import Iterator
@@ -21,8 +22,8 @@ from sublet.restrictions import UNRESTRICTED, Restrictions
 class Acting:
     """The token or session of a request: its user, and what it may do.
 
-    `organization_id` is that of the organization that it acts for, None if it acts for its user. `budget_id` is the id under which the
-    charges of its tokens are counted, None if it has no `daily_credits`.
+    `organization_id` is the organization for which it acts, None if it acts for its user. `budget_id` is the id under which the charges of
+    the tokens that it creates are counted, None without `daily_credits`.
     """
 
     user_id: int
@@ -32,11 +33,11 @@ class Acting:
 
 
 def find_acting(tx: Tx, actor: Actor) -> Acting:
-    """Return the token or session of the request as it is now. It may have been changed since the request was authenticated.
+    """Return the request's token or session as it is stored now. It may have changed after the request was authenticated.
 
     Raises:
-        TokenRevoked, TokenExpired: the token was revoked, or expired, since then.
-        SessionInvalid: the session has ended since then.
+        TokenRevoked, TokenExpired: the token was revoked or has expired after the request was authenticated.
+        SessionInvalid: the session has ended after the request was authenticated.
     """
     if actor.session_id is not None and actor.user_id is not None:
         if find_sign_in(tx, actor.session_id) is None:
@@ -48,7 +49,7 @@ def find_acting(tx: Tx, actor: Actor) -> Acting:
 
 
 def acting_of(registrant: Registrant) -> Acting:
-    """Return the token or session of a request as it was when the request was authenticated."""
+    """Return the request's token or session as it was stored when the request was authenticated."""
     if registrant.token is None:
         return _of_session(registrant.user.id, registrant.account)
     return _of_token(registrant.token)
@@ -64,15 +65,15 @@ def _of_token(token: Token) -> Acting:
 
 
 def list_own_tokens(tx: Tx, acting: Acting, after: Position | None) -> Iterator[Token]:
-    """Yield the tokens that the acting token may see, also revoked and expired ones, the newest first."""
+    """Yield the tokens that the acting token may see, including revoked and expired tokens, the newest first."""
     return (each for each in store.stream_tokens(tx, acting.user_id, after) if _may_act_on(acting, each))
 
 
 def find_own_token(tx: Tx, acting: Acting, identifier: str) -> Token:
-    """Return a token by its id, if the acting token may see it.
+    """Return the token with this id, if the acting token may see it.
 
     Raises:
-        TokenNotFound: it may not, or there is no such token. Both give the same answer.
+        TokenNotFound: no token has this id, or the acting token may not see it. Both give the same answer.
     """
     token_id = parse_id(identifier)
     token = store.find_token(tx, token_id) if token_id is not None else None
@@ -84,7 +85,7 @@ def find_own_token(tx: Tx, acting: Acting, identifier: str) -> Token:
 def _may_act_on(acting: Acting, token: Token) -> bool:
     if acting.organization_id not in (None, token.organization_id):
         return False
-    # With the secret of a token of another budget, it could spend more than its own.
+    # Rotating a token of another budget gives its secret, with which the acting token's user could exceed the acting token's budget.
     same_budget = acting.budget_id is None or acting.budget_id == budget_of(token)
     return same_budget and not acting.restrictions.exceeded_by(token.restrictions)
 
@@ -98,12 +99,12 @@ def refuse_ended(tx: Tx, token: Token) -> None:
     """Raise `Conflict` if a token was revoked or has expired."""
     if token.revoked_at is not None or (token.expires_at is not None and token.expires_at <= tx.now):
         raise Conflict(
-            "This token was revoked, or has expired. Use another one, or create one with POST /tokens."
+            "This token was revoked or has expired. Use another token, or create one with POST /tokens."
         )
 
 
 def excess_errors(acting: Acting, wanted: Restrictions) -> list[FieldError]:
-    """Return an error for each restriction in which a token would be allowed more than the acting token."""
+    """Return an error for each restriction in `wanted` that allows more than the acting token."""
     return [
         FieldError(
             field,

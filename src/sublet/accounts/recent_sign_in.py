@@ -1,4 +1,4 @@
-"""Require a recent sign-in for what is sensitive (docs/spec-choices.md, "Signing in")."""
+"""Require a recent sign-in for sensitive changes (docs/spec-choices.md, "Signing in")."""
 
 from sublet.accounts import session_store
 from sublet.accounts.sessions import HOW, RECENT, ways_to_sign_in
@@ -8,14 +8,14 @@ from sublet.errors import SessionInvalid, SignInRequired
 
 
 def require_recent_sign_in(tx: Tx, actor: Actor, *, any_way: bool = False) -> None:
-    """Raise unless the session of the request was signed in within the last ten minutes. A token passes.
+    """Raise an error unless the last sign-in of the request's session is at most ten minutes ago. Requests with a token pass.
 
-    Every verb that does what is sensitive calls this after `lock_acting_user`. `any_way` is for a recovery: a sign-in by mail is
-    then enough for a user who has passkeys too.
+    Every verb with a sensitive effect calls this after `lock_acting_user`. With `any_way`, which recoveries use, a sign-in by mail is
+    enough even if the user has passkeys.
 
     Raises, in this order:
-        SessionInvalid: the session has ended a moment ago.
-        SignInRequired: its last sign-in is too old, or was by mail and the user has passkeys.
+        SessionInvalid: the session ended after the request was authenticated.
+        SignInRequired: the last sign-in is too old, or was by mail although the user has passkeys.
     """
     if actor.session_id is None:
         return
@@ -31,8 +31,8 @@ def require_recent_sign_in(tx: Tx, actor: Actor, *, any_way: bool = False) -> No
     )
     if last.how not in ways:
         sentence = (
-            f"This needs a sign-in with a passkey within the last {minutes} minutes. Sign in with one, then repeat the request; if you "
-            "have lost them, start a recovery with POST /passkeys/recovery."
+            f"This needs a sign-in with a passkey within the last {minutes} minutes. Sign in with a passkey, then repeat the request. If you "
+            "have lost your passkeys, start a recovery with POST /passkeys/recovery."
         )
     details = {"limit_seconds": int(RECENT.total_seconds()), "how": list(ways)}
     raise SignInRequired(sentence, details=details)

@@ -1,4 +1,4 @@
-"""Revoke the tokens that a report of leaked secrets names (`sublet token revoke-leaked`)."""
+"""Revoke the tokens whose secrets a report of leaks contains (`sublet token revoke-leaked`)."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -16,14 +16,14 @@ Hello {user_name},
 a secret of your token "{token_name}" (id {token_id}) was found where others can read it. The token was revoked: from now on the API refuses
 it{created}.
 
-Remove the secret from where it was published, look at your names, payments and tokens for what you did not do, and issue
-another token.
+Remove the secret from the place where it was published. Check your names, payments and tokens for changes that you did not make. Then
+create a new token.
 """
 
 
 @dataclass(frozen=True, slots=True)
 class RevokedToken:
-    """A token that was revoked, its user, and why: its own secret leaked, or that of a token that created it."""
+    """A token that was revoked, and its user. `leaked` is true if its own secret leaked, false if the secret of its creator did."""
 
     token: Token
     user: User
@@ -32,17 +32,17 @@ class RevokedToken:
 
 @dataclass(frozen=True, slots=True)
 class LeakReport:
-    """How many different tokens a report has, and those that were revoked for it."""
+    """The number of different secrets in a report, and the tokens that were revoked because of it."""
 
     found: int
     revoked: tuple[RevokedToken, ...]
 
 
-def revoke_leaked(tx: Tx, actor: Actor, text: str, *, tell: Callable[..., int]) -> LeakReport:
+def revoke_leaked(tx: Tx, actor: Actor, text: str, *, enqueue: Callable[..., int]) -> LeakReport:
     """Revoke the valid tokens whose secrets are in a text of any form, and all tokens that were created with them.
 
-    `tell` adds a mail to the outbox (`mail.outbox.enqueue`): each user gets one for each leaked token. The same report again changes
-    nothing. Secrets that no token has, and former ones whose time is over, are counted as found.
+    `enqueue` adds a mail to the outbox (`mail.outbox.enqueue`): the user gets one mail for each leaked token. Repeating a report changes
+    nothing. Secrets that were never issued or were replaced by a rotation count as found.
     """
     secrets = find_secrets(text).tokens
     by_secret = [store.find_token_by_digest(tx, digest(each)) for each in sorted(secrets)]
@@ -51,12 +51,12 @@ def revoke_leaked(tx: Tx, actor: Actor, text: str, *, tell: Callable[..., int]) 
     for token in leaked.values():
         user = store.find_user(tx, token.user_id)
         assert user is not None  # noqa: S101 - the foreign key holds it
-        created = [each for each in _created_with(tx, token) if each.id not in leaked]
+        created = [each for each in _list_valid_descendants(tx, token) if each.id not in leaked]
         revoked += [
             RevokedToken(revoke(tx, actor, each), user, leaked=each is token) for each in (token, *created)
         ]
         names = ", ".join(f"{each.name} (id {each.id})" for each in created)
-        tell(
+        enqueue(
             tx,
             user,
             reference=f"token_leaked:{token.id}",
@@ -65,14 +65,14 @@ def revoke_leaked(tx: Tx, actor: Actor, text: str, *, tell: Callable[..., int]) 
                 user_name=user.name,
                 token_name=token.name,
                 token_id=token.id,
-                created=f", and those that were created with it: {names}" if created else "",
+                created=f", and the tokens that were created with it: {names}" if created else "",
             ),
         )
     return LeakReport(len(secrets), tuple(revoked))
 
 
-def _created_with(tx: Tx, token: Token) -> list[Token]:
-    """Return the tokens that are not revoked and were created with this one, or with one of those."""
+def _list_valid_descendants(tx: Tx, token: Token) -> list[Token]:
+    """Return the unrevoked tokens that were created with this token, or with a token that it created, and so on."""
     found: dict[int, Token] = {}
     newest = [token]
     while newest:

@@ -1,4 +1,4 @@
-"""Revoke a token with another one, or with itself (DELETE /tokens/{id}, an extension; docs/spec-choices.md, "Tokens")."""
+"""Revoke one of the user's own tokens (DELETE /tokens/{id}, an extension; docs/spec-choices.md, "Tokens")."""
 
 from sublet.accounts.find import lock_acting_user
 from sublet.accounts.model import Token
@@ -9,14 +9,14 @@ from sublet.db import Tx
 
 
 def revoke_own_token(tx: Tx, actor: Actor, identifier: str) -> Token:
-    """Revoke a token permanently, from the next request on. Revoking it again changes nothing.
+    """Revoke a token permanently, starting with the next request, and return it. Revoking it again changes nothing.
 
-    Tokens that it created stay.
+    A token may revoke itself. Tokens that it created stay valid.
 
     Raises, in this order:
         AccountSuspended: the user is suspended.
-        TokenRevoked, TokenExpired, SessionInvalid: the token or session of the request was valid a moment ago.
-        TokenNotFound: the user has no such token, or it may do more than the token of the request.
+        TokenRevoked, TokenExpired, SessionInvalid: the request's own token or session ended after it was authenticated.
+        TokenNotFound: the user has no such token, or the token may do more than the token of the request.
     """
     lock_acting_user(tx, actor)
     token = find_own_token(tx, find_acting(tx, actor), identifier)

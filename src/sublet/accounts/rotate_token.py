@@ -17,17 +17,17 @@ OVERLAP_SECONDS_MAX = 86_400
 
 
 def rotate_token(tx: Tx, actor: Actor, identifier: str, overlap_seconds: int | None = None) -> IssuedToken:
-    """Give a token a new secret, and return both. The present secret stays valid for `overlap_seconds`, by default an hour.
+    """Give a token a new secret, and return the token with it. The present secret stays valid for `overlap_seconds`, by default an hour.
 
-    A secret that an earlier rotation replaced ends now, so that two at most are valid.
+    A secret that an earlier rotation replaced becomes invalid now, so that a token has at most two valid secrets.
 
     Raises, in this order:
         AccountSuspended: the user is suspended.
-        TokenRevoked, TokenExpired, SessionInvalid: the token or session of the request was valid a moment ago.
-        TokenNotFound: the user has no such token, or it may do more than the token of the request.
-        Conflict: it was revoked, or has expired.
-        ValidationFailed: `overlap_seconds` is below 0, or more than a day.
-        SignInRequired: the token may spend credits, and the session was not signed in within the last ten minutes.
+        TokenRevoked, TokenExpired, SessionInvalid: the request's own token or session ended after it was authenticated.
+        TokenNotFound: the user has no such token, or the token may do more than the token of the request.
+        Conflict: the token was revoked or has expired.
+        ValidationFailed: `overlap_seconds` is below 0 or more than a day.
+        SignInRequired: the token may spend credits, and the session's last sign-in is more than ten minutes ago.
     """
     user = lock_acting_user(tx, actor)
     token = find_own_token(tx, find_acting(tx, actor), identifier)

@@ -1,4 +1,4 @@
-"""SQL of sessions, passkeys and recoveries: their tables, and what authenticating a request asks."""
+"""The tables of sessions, passkeys and recoveries, and the queries that authenticate a request by its session."""
 
 from collections.abc import Sequence
 from itertools import islice
@@ -116,9 +116,10 @@ REGISTRANT_BY_SESSION = Query(
     .where((sessions.c.digest == bindparam("session_digest")) & users.c.deleted_at.is_(None)),
     _registrant,
 )
-"""The user and session whose secret has the digest `session_digest`; None if there is none.
+"""The registrant of the session whose secret has the digest `session_digest`, or None.
 
-With the account of the organization `organization_id` and the user's role there, if the user is a member and the organization has an account.
+If the user is a member of the organization `organization_id`, and the organization has an account, the registrant has this account and the
+user's role.
 """
 
 
@@ -146,5 +147,5 @@ _TOUCHED = Prepared(
 
 
 def touch_sessions(tx: Tx, uses: dict[int, Use]) -> None:
-    """Store when and from where sessions were last used, as `store.touch_tokens` does for tokens."""
+    """Store when and from which addresses sessions were last used, like `store.touch_tokens` for tokens."""
     _TOUCHED.run_many(tx, [{"of": session_id, **use._asdict()} for session_id, use in uses.items()])

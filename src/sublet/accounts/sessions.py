@@ -1,4 +1,4 @@
-"""Sessions of browsers: their secrets, how long they are valid, and which sign-in is enough for what (rules; no SQL)."""
+"""Sessions of browsers: their secrets, how long they are valid, and which sign-in methods allow sensitive changes (rules; no SQL)."""
 
 import secrets
 from dataclasses import dataclass
@@ -10,18 +10,18 @@ from sublet.secret import Secret
 
 MAIL, PASSKEY, OPERATOR = "mail", "passkey", "operator"
 HOW = (MAIL, PASSKEY, OPERATOR)
-"""The ways to sign in: a mailed code or link, a passkey, a link that the operator made."""
+"""The sign-in methods: a mailed code or link, a passkey, a link that the operator made."""
 RECENT = timedelta(minutes=10)
-"""How long after a sign-in a session may do what is sensitive."""
+"""How long a session may make sensitive changes after a sign-in."""
 RECOVERY_WAIT = timedelta(hours=24)
-"""How long after it was asked for a recovery begins to count."""
+"""The time between the request for a recovery and its effect."""
 RECOVERY_OPEN = timedelta(days=7)
-"""How long it then counts."""
+"""How long a recovery then has effect."""
 
 
 @dataclass(frozen=True, slots=True)
 class Recovery:
-    """The wish of a user who has lost the passkeys: from `ready_at` to `ends_at` a sign-in by mail is as good as one with a passkey."""
+    """The recovery of a user who has lost the passkeys: from `ready_at` to `ends_at` a sign-in by mail counts like one with a passkey."""
 
     user_id: int
     asked_at: datetime
@@ -40,17 +40,17 @@ class SignIn:
 
 
 def new_session_secret() -> Secret:
-    """Return a new secret of a session: 256 random bits."""
+    """Return a new secret for a session: 256 random bits."""
     return Secret(secrets.token_urlsafe(32))
 
 
 def check_session(session: Session | None, now: datetime, idle: timedelta) -> Session:
     """Return the session if it is valid now: not expired, and used within `idle`.
 
-    `last_used_at` may be up to an hour old, so an idle session ends up to an hour early.
+    `last_used_at` is stored once an hour, so an idle session ends up to an hour early.
 
     Raises:
-        SessionInvalid: it isn't, or there is none.
+        SessionInvalid: the session is None or not valid.
     """
     if session is None or session.expires_at <= now or session.last_used_at + idle <= now:
         raise SessionInvalid("This session has ended. Sign in again.")
@@ -58,9 +58,9 @@ def check_session(session: Session | None, now: datetime, idle: timedelta) -> Se
 
 
 def ways_to_sign_in(last: SignIn, now: datetime) -> tuple[str, ...]:
-    """Return the ways to sign in that are enough for what is sensitive.
+    """Return the sign-in methods after which a session may make sensitive changes.
 
-    Who has a passkey needs it: a thief of the mailbox could otherwise remove it. A recovery that is ready lifts this.
+    A user with passkeys must use one; otherwise a thief of the mailbox could remove the passkeys. A recovery that is ready lifts this.
     """
     recovery = last.recovery
     is_recovering = recovery is not None and recovery.ready_at <= now < recovery.ends_at

@@ -114,8 +114,8 @@ _ORGANIZATION = tuple(organizations.c[name] for name in Organization.__slots__)
 _TOKEN = tuple(tokens.c[name] for name in Token.__slots__)
 _BY_ID = select(*_USER).where(users.c.id == bindparam("user_id"))
 _USER_BY_ID = Prepared(_BY_ID)
-# FOR NO KEY UPDATE, as for all our row locks. A transaction that writes a row which refers to this one takes FOR KEY SHARE on it,
-# regardless of the order of our locks. FOR UPDATE would make it wait, and the two could deadlock.
+# All our row locks are FOR NO KEY UPDATE. A transaction that inserts a row with a foreign key to a user takes FOR KEY SHARE on the user,
+# regardless of the order of our locks. FOR UPDATE would block that transaction, and the two could deadlock.
 _USER_LOCKED = Prepared(_BY_ID.with_for_update(key_share=True))
 _USERS_LOCKED = Prepared(
     select(*_USER)
@@ -126,7 +126,7 @@ _USERS_LOCKED = Prepared(
 
 
 def to_token(row: Iterable[object]) -> Token:
-    """Return a token from the row of a query of its columns."""
+    """Return the token that a row with the columns of `_TOKEN` describes."""
     return Token(*(tuple(value) if isinstance(value, list) else value for value in row))  # type: ignore[arg-type] # JSON gives lists
 
 
@@ -178,19 +178,19 @@ REGISTRANT_BY_DIGEST = Query(
     .where(_HAS_SECRET),
     _registrant,
 )
-"""The registrant whose token's secret has the digest `token_digest`, also a former secret until its end; None if there is none.
+"""The registrant of the token whose secret has the digest `token_digest`, or None. A replaced secret works until its overlap ends.
 
 The role and the account are None if the token acts for its user.
 """
 
 
 def lock_user(tx: Tx, user_id: int) -> User | None:
-    """Return the user with this id, or None, and lock the row, so that changes of one user run one after the other."""
+    """Return the user with this id, or None, and lock the row until the end of the transaction."""
     return _user(_USER_LOCKED.one_or_none(tx, user_id=user_id))
 
 
 def lock_users(tx: Tx, user_ids: Iterable[int]) -> dict[int, User]:
-    """Return these users by id, and lock their rows in order of id. Every caller that locks several users does so in this order."""
+    """Return these users by id, and lock their rows in order of id. The order prevents deadlocks."""
     found = (User(*row) for row in _USERS_LOCKED.all(tx, ids=sorted(user_ids)))
     return {user.id: user for user in found}
 
@@ -219,13 +219,13 @@ def find_user_by_email(tx: Tx, email: str) -> User | None:
 
 
 def count_users(tx: Tx) -> int:
-    """Return the number of users, without the accounts of organizations. A database may have an older schema (`sublet backup`)."""
+    """Return the number of users, without the accounts of organizations. `sublet backup` also counts in older schemas."""
     query = select(func.count()).select_from(users).where(~users.c.email.startswith("organization:"))
     return int(tx.connection.execute(query).scalar_one())
 
 
 def list_users(tx: Tx) -> list[User]:
-    """Return all users and the accounts of organizations, the oldest first."""
+    """Return all users and accounts of organizations, the oldest first."""
     return [User(*row) for row in tx.connection.execute(select(*_USER).order_by(users.c.id))]
 
 
@@ -237,7 +237,7 @@ def insert_user(
     free_quota: int | None,
     signed_up_at: datetime | None = None,
 ) -> int:
-    """Add a user, and return the id. `signed_up_at` is set for a user whom no operator added.
+    """Add a user, and return the id. `signed_up_at` is None for a user whom an operator added.
 
     Raises:
         Conflict: another transaction added this address first (`uq_users_email`).
@@ -273,7 +273,7 @@ def find_organization(tx: Tx, organization_id: int) -> Organization | None:
 
 
 def find_organizations_by_name(tx: Tx, text: str) -> list[Organization]:
-    """Return the organizations with this name or slug, in any case. On SQLite, non-ASCII letters match only in the case as stored."""
+    """Return the organizations with this name or slug, in any case. On SQLite, the case of non-ASCII letters must match."""
     wanted = text.lower()
     name, slug = organizations.c.name, organizations.c.slug
     matches = (name == text) | (func.lower(name) == wanted) | (slug == wanted)
@@ -337,7 +337,7 @@ def find_token(tx: Tx, token_id: int) -> Token | None:
 
 
 def find_token_by_digest(tx: Tx, digest: str) -> Token | None:
-    """Return the token whose secret has this digest, also a former secret until its end, or None."""
+    """Return the token whose secret has this digest, or None. A replaced secret works until its overlap ends."""
     query = select(*_TOKEN).where(_HAS_SECRET)
     row = tx.connection.execute(query, {"token_digest": digest, "at": tx.now}).one_or_none()
     return to_token(row) if row is not None else None
@@ -360,7 +360,7 @@ def stream_tokens(tx: Tx, user_id: int, after: Position | None) -> Iterator[Toke
 
 
 def list_created_by(tx: Tx, token_ids: Iterable[int]) -> list[Token]:
-    """Return the tokens that were created with one of these, the oldest first."""
+    """Return the tokens that were created with one of these tokens, the oldest first."""
     created = tokens.c.creator_token_id.in_(list(token_ids))
     return [
         to_token(row) for row in tx.connection.execute(select(*_TOKEN).where(created).order_by(tokens.c.id))
@@ -381,12 +381,12 @@ def update_token(tx: Tx, token_id: int, **values: object) -> Token:
 
 
 def replace_secret(tx: Tx, token_id: int, digest: str, former_until: datetime) -> Token:
-    """Give a token a new secret by its digest. The present one stays valid until `former_until`, and an older one ends now."""
+    """Store the digest of a token's new secret. The present secret stays valid until `former_until`; the one before becomes invalid."""
     return update_token(tx, token_id, digest=digest, former_digest=tokens.c.digest, former_until=former_until)
 
 
 class Use(NamedTuple):
-    """The last use of a token: when, and from which address, if that is known."""
+    """The last use of a token or session: its time, and the client's address if it is known."""
 
     at: datetime
     address: str | None
@@ -400,12 +400,12 @@ _TOUCHED = Prepared(
 
 
 def touch_tokens(tx: Tx, uses: dict[int, Use]) -> None:
-    """Store when and from where tokens were last used. Called now and then for many tokens, not at each request."""
+    """Store when and from which addresses tokens were last used. Called for many tokens at a time, not at each request."""
     _TOUCHED.run_many(tx, [{"of": token_id, **use._asdict()} for token_id, use in uses.items()])
 
 
 def within_names(restrictions: Restrictions, fqdn: ColumnElement[str]) -> ColumnElement[bool]:
-    """Return `Restrictions.allows_name` in SQL, for the stores of other tables. A test compares the two."""
+    """Return the condition in SQL that `Restrictions.allows_name` checks in Python. A test compares the two."""
     conditions: list[ColumnElement[bool]] = [true()]
     if restrictions.names is not None:
         below = [each.removeprefix("*") for each in restrictions.names if each.startswith("*.")]

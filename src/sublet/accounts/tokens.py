@@ -1,4 +1,4 @@
-"""Tokens: their form, when they are valid, and how they are issued and revoked (docs/spec-choices.md, "Tokens")."""
+"""Tokens: their format and validity; issue and revoke them (docs/spec-choices.md, "Tokens")."""
 
 import hashlib
 import re
@@ -33,13 +33,13 @@ PREFIX = "sublet_"
 _ALPHABET = string.digits + string.ascii_uppercase + string.ascii_lowercase
 _SECRET_LENGTH = 32
 _CHECK_LENGTH = 6
-_LOOKS_LIKE_ONE = re.compile(PREFIX + rf"[0-9A-Za-z]{{{_SECRET_LENGTH + _CHECK_LENGTH}}}")
+_LOOKS_LIKE_TOKEN = re.compile(PREFIX + rf"[0-9A-Za-z]{{{_SECRET_LENGTH + _CHECK_LENGTH}}}")
 _LOOKS_LIKE_DIGEST = re.compile(r"(?<![0-9a-f])[0-9a-f]{64}(?![0-9a-f])")
 
 
 @dataclass(frozen=True, slots=True)
 class Secrets:
-    """The substrings of a text that look like a token, or like the digest of one (the digest of a DS record does too)."""
+    """The substrings of a text that look like a token or the digest of a token. The digest of a DS record looks like one too."""
 
     tokens: frozenset[str]
     digests: frozenset[str]
@@ -61,7 +61,7 @@ def new_token() -> Secret:
 
 
 def is_well_formed(text: str) -> bool:
-    """True if a text has the form and the check characters of a token. Needs no database."""
+    """True if a text has the format and the checksum of a token. Uses no database."""
     if len(text) != len(PREFIX) + _SECRET_LENGTH + _CHECK_LENGTH or not text.startswith(PREFIX):
         return False
     secret, check = text[len(PREFIX) : -_CHECK_LENGTH], text[-_CHECK_LENGTH:]
@@ -74,24 +74,24 @@ def digest(text: str) -> str:
 
 
 def find_secrets(text: str) -> Secrets:
-    """Return the tokens and digests in a text, to find secrets where they must not be."""
-    return Secrets(frozenset(_LOOKS_LIKE_ONE.findall(text)), frozenset(_LOOKS_LIKE_DIGEST.findall(text)))
+    """Return the substrings of a text that look like tokens or digests. Used to find leaked secrets."""
+    return Secrets(frozenset(_LOOKS_LIKE_TOKEN.findall(text)), frozenset(_LOOKS_LIKE_DIGEST.findall(text)))
 
 
-HOW_TO_GET_ONE = "Create another with POST /tokens, by a session or a token with tokens:write, or ask the operator for one."
+HOW_TO_GET_ONE = "Create a new token with POST /tokens, which needs a session or a token with tokens:write, or ask the operator for one."
 
 
 def check_token(token: Token | None, now: datetime) -> Token:
     """Return the token if it is valid now.
 
     Raises:
-        TokenInvalid: there is no such token, or the time of its former secret is over.
-        TokenRevoked: it was revoked.
-        TokenExpired: it has expired.
+        TokenInvalid: the token is None.
+        TokenRevoked: the token was revoked.
+        TokenExpired: the token has expired.
     """
     if token is None:
         raise TokenInvalid(
-            f"This token was never issued here, or was replaced by rotation. Use the new one. {HOW_TO_GET_ONE}"
+            f"This token was never issued, or was replaced by a rotation. Use the token that replaced it. {HOW_TO_GET_ONE}"
         )
     if token.revoked_at is not None:
         raise TokenRevoked(f"This token was revoked. {HOW_TO_GET_ONE}")
@@ -102,7 +102,7 @@ def check_token(token: Token | None, now: datetime) -> Token:
 
 @dataclass(frozen=True, slots=True)
 class IssuedToken:
-    """A new token, or one with a new secret. The secret is shown once, and can't be read again."""
+    """A token with its new secret. The secret is shown once, and can't be read again."""
 
     secret: Secret
     token: Token
@@ -124,12 +124,12 @@ def issue_token(
 ) -> IssuedToken:
     """Issue a token to a user, as the operator. A suspended user's token can only read and open tickets.
 
-    No `scopes` means all of them. Without `expires_in_days` the token doesn't expire. Only the digest is stored, and the audit
-    doesn't have it.
+    Empty `scopes` mean all scopes. Without `expires_in_days` the token doesn't expire. Only the secret's digest is stored, and not in the
+    audit.
 
     Raises, in this order:
-        NotFound: there is no such user, or it is deleted.
-        Conflict: it is the account of an organization.
+        NotFound: no user has this address or id, or the user is deleted.
+        Conflict: the user is the account of an organization.
         ValidationFailed: all invalid fields: name, expires_in_days, and the other restrictions.
     """
     user = find_user(tx, identifier)
@@ -172,7 +172,7 @@ def add_token(
     budget_token_id: int | None = None,
     organization_id: int | None = None,
 ) -> IssuedToken:
-    """Add a token with checked values, and return it with its secret."""
+    """Add a token, and return it with its secret. Not checked: name and restrictions, which callers check."""
     secret = new_token()
     token = store.insert_token(
         tx,
@@ -192,18 +192,18 @@ def add_token(
 
 
 def audited(restrictions: Restrictions) -> dict[str, Any]:
-    """Return restrictions as the audit has them."""
+    """Return restrictions as an audit event stores them."""
     columns = store.restriction_columns(restrictions)
     expires_at = restrictions.expires_at
     return {**columns, "expires_at": expires_at.isoformat() if expires_at else None}
 
 
 def revoke_token(tx: Tx, actor: Actor, token_id: int) -> Token:
-    """Revoke a token permanently, from the next request on.
+    """Revoke any user's token permanently, starting with the next request, as the operator.
 
     Raises, in this order:
-        NotFound: there is no such token.
-        Conflict: it is revoked already.
+        NotFound: no token has this id.
+        Conflict: the token was revoked already.
     """
     token = show_token(tx, token_id)
     if token.revoked_at is not None:
@@ -215,7 +215,7 @@ def show_token(tx: Tx, token_id: int) -> Token:
     """Return any user's token, for the operator.
 
     Raises:
-        NotFound: there is no such token.
+        NotFound: no token has this id.
     """
     token = store.find_token(tx, token_id)
     if token is None:
@@ -224,7 +224,7 @@ def show_token(tx: Tx, token_id: int) -> Token:
 
 
 def revoke(tx: Tx, actor: Actor, token: Token) -> Token:
-    """Revoke a token that isn't revoked, and return it."""
+    """Revoke a token and return it. Not checked: that the token isn't revoked yet."""
     after = {"user_id": token.user_id, "name": token.name, "revoked_at": tx.now.isoformat()}
     audit.record(tx, actor, "token.revoke", token.id, after=after)
     return store.update_token(tx, token.id, revoked_at=tx.now)

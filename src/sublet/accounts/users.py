@@ -24,16 +24,16 @@ def add_user(
     free_quota: int | None = None,
     signed_up: bool = False,
 ) -> Member:
-    """Add a user to an organization that exists, or to a new one.
+    """Add a user, and return it with its own organization.
 
-    `organization` is a name, slug or id; if none matches, a new organization gets this name. Without it, the new organization is
-    named after the e-mail address. `signed_up` says that the user opened the account without the operator.
+    `organization` is the name, slug or id of an existing organization, or the name of a new one. Without `organization`, a new organization
+    is named after the e-mail address. `signed_up` means that the user opened the account without the operator.
 
     Raises, in this order:
         ValidationFailed: all invalid fields: email, name, free_quota.
         Conflict: another user has this address.
         Conflict: `organization` matches several organizations, or one that has an account.
-        ValidationFailed: `organization` matches none, and is not a valid name for a new one.
+        ValidationFailed: `organization` matches no organization, and is not a valid name for a new one.
     """
     email, errors = check_email(email)
     name, name_errors = check_text("name", name)
@@ -59,7 +59,7 @@ def add_user(
 
 @dataclass(frozen=True, slots=True)
 class UserEdit:
-    """The values to change; None keeps a value. `default_free_quota` removes the user's own quota, so that the setting applies."""
+    """The values to change; None keeps a value. `default_free_quota` removes the user's own quota, so that the default applies."""
 
     email: str | None = None
     name: str | None = None
@@ -72,22 +72,23 @@ class UserEdit:
 def edit_user(tx: Tx, actor: Actor, identifier: str, edit: UserEdit) -> Member:
     """Change a user's address, name, organization, free quota or reminders. Unchanged values leave no audit event.
 
-    Names, credits and tickets stay with the user. Grants stay with the organization that the user leaves, and its tokens for it are revoked.
+    Names, credits and tickets stay with the user. Grants stay with the organization that the user leaves, and the user's tokens for that
+    organization are revoked.
 
     Raises, in this order:
-        NotFound: there is no such user.
+        NotFound: no user has this address or id.
         ValidationFailed: there is nothing to change; or all invalid fields.
-        Conflict: it is the account of an organization, which has neither an address nor a name of its own, nor another organization.
+        Conflict: the user is the account of an organization, whose address, name and organization can't be changed.
         Conflict: another user has this address.
         Conflict: `organization` matches several organizations, or one that has an account.
-        ValidationFailed: `organization` matches none, and is not a valid name for a new one.
+        ValidationFailed: `organization` matches no organization, and is not a valid name for a new one.
     """
     user = lock_user(tx, identifier)
     values = _checked(edit)
     if edit.email is not None or edit.name is not None or edit.organization is not None:
         refuse_account(user)
     if values.get("email", user.email) != user.email and store.find_user_by_email(tx, str(values["email"])):
-        raise Conflict(f"There is another user {values['email']}. Give another e-mail address.")
+        raise Conflict(f"{values['email']} is the address of another user. Give another e-mail address.")
     if edit.organization is not None:
         joined = find_or_add_organization(tx, actor, edit.organization)
         refuse_shared(tx, joined)
@@ -121,7 +122,9 @@ def _checked(edit: UserEdit) -> dict[str, object]:
     if edit.reminders is not None:
         values["reminders"] = edit.reminders
     if edit.default_free_quota and edit.free_quota is not None:
-        errors.append(FieldError("free_quota", "value_invalid", "Give a quota, or the default; not both."))
+        errors.append(
+            FieldError("free_quota", "value_invalid", "Give either a quota or the default, not both.")
+        )
     if errors:
         raise validation_failed(errors)
     return values
@@ -131,7 +134,7 @@ def suspend_user(tx: Tx, actor: Actor, identifier: str, reason: str | None = Non
     """Suspend a user, who may then only read and open tickets. The user's names stay in the DNS.
 
     Raises, in this order:
-        NotFound: there is no such user.
+        NotFound: no user has this address or id.
         ValidationFailed: the reason is too long or has unprintable characters.
         Conflict: the user is suspended already.
     """
@@ -153,7 +156,7 @@ def unsuspend_user(tx: Tx, actor: Actor, identifier: str) -> Member:
     """Lift a user's suspension.
 
     Raises, in this order:
-        NotFound: there is no such user.
+        NotFound: no user has this address or id.
         Conflict: the user is not suspended.
     """
     user = lock_user(tx, identifier)

@@ -117,7 +117,7 @@ def leaked(
     file: Annotated[str, Argument(metavar="FILE", help="A report, such as text or JSON; - for stdin.")],
 ) -> Answer:
     """Revoke the tokens in a report of leaked secrets, and all tokens that were created with them. Their users get a mail."""
-    report = session.write(revoke_leaked, _read_report(file), tell=enqueue)
+    report = session.write(revoke_leaked, _read_report(file), enqueue=enqueue)
     revoked = [
         {"id": each.token.id, "name": each.token.name, "email": each.user.email, "leaked": each.leaked}
         for each in report.revoked
