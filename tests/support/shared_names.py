@@ -12,7 +12,7 @@ from sublet.audit import Actor
 from sublet.mail.store import mails
 from sublet.organizations.accept_invitation import Accepted, accept_invitation
 from sublet.organizations.create_organization import create_organization
-from sublet.organizations.set_role import operator_set_role
+from sublet.organizations.set_role import set_role_as_operator
 from sublet.restrictions import SCOPES
 from support.acting_tokens import acting, issue
 from support.registry import OPERATOR, Registry
@@ -25,7 +25,7 @@ def share(registry: Registry, **roles: str) -> int:
     """Create an organization that `ann` owns, with other users in these roles; return its id."""
     made = registry.write(create_organization, registry.actor(), "Coop", created_max=3)
     for name, role in roles.items():
-        registry.write(operator_set_role, OPERATOR, str(made.id), f"{name}@example.org", role)
+        registry.write(set_role_as_operator, OPERATOR, str(made.id), f"{name}@example.org", role)
     return made.id
 
 

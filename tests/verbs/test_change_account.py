@@ -42,7 +42,7 @@ def test_name_and_reminders_change_at_once(registry: Registry) -> None:
 def test_a_new_address_changes_after_its_code(registry: Registry) -> None:
     actor = session_actor(sign_in(registry))
     change(registry, actor, email="Anna@Example.org")
-    assert f"about to become {NEW}" in texts_to(registry, ANN)[-1]
+    assert f"address to {NEW} was requested" in texts_to(registry, ANN)[-1]
     code = newest_code(registry, NEW)
     assert registry.read(find_user_by_email, NEW) is None
     confirm(registry, actor, code)

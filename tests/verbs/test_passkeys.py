@@ -197,7 +197,7 @@ def test_a_passkey_is_stored_once(registry: Registry) -> None:
     stolen = own.create(registry.write(offer_passkey, session_actor(bens), SITE))
     with registry.refuses(ValidationFailed) as refused:
         registry.write(add_passkey, session_actor(bens), "phone", stolen, SITE, URL)
-    assert "stored already" in refused[0].message
+    assert "already stored" in refused[0].message
 
 
 @pytest.mark.whole_on_postgresql

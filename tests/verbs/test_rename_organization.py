@@ -9,7 +9,7 @@ from sublet.errors import (
     OrganizationNotFound,
     ValidationFailed,
 )
-from sublet.organizations.rename_organization import operator_rename, rename_organization
+from sublet.organizations.rename_organization import rename_as_operator, rename_organization
 from support.acting_tokens import acting, issue
 from support.registry import OPERATOR, Registry
 from support.shared_names import share, working_for
@@ -22,7 +22,7 @@ def test_the_name_changes_and_the_slug_stays(registry: Registry) -> None:
     account = registry.read(find_account, renamed.id)
     assert account is not None
     assert account.name == "Coop & Co"
-    assert registry.write(operator_rename, OPERATOR, "coop", "Coop").name == "Coop"
+    assert registry.write(rename_as_operator, OPERATOR, "coop", "Coop").name == "Coop"
     before = registry.dump()
     registry.write(rename_organization, registry.actor(), organization_id, "Coop")
     assert registry.dump() == before
@@ -55,7 +55,7 @@ def test_refusals(registry: Registry) -> None:
     with registry.refuses(ValidationFailed):
         registry.write(rename_organization, registry.actor(), str(organization_id), None)
     with registry.refuses(NotFound):
-        registry.write(operator_rename, OPERATOR, "nothing", "Name")
+        registry.write(rename_as_operator, OPERATOR, "nothing", "Name")
     registry.write(suspend_user, OPERATOR, "ann@example.org")
     with registry.refuses(AccountSuspended):
         registry.write(rename_organization, registry.actor(), str(organization_id), "Mine")

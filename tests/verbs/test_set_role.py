@@ -12,7 +12,7 @@ from sublet.errors import (
     OrganizationNotFound,
     ValidationFailed,
 )
-from sublet.organizations.set_role import operator_set_role, set_role
+from sublet.organizations.set_role import set_role, set_role_as_operator
 from sublet.registry.delete_user import delete_user
 from sublet.restrictions import SCOPES
 from support.acting_tokens import acting, issue
@@ -54,14 +54,14 @@ def test_there_is_always_an_owner(registry: Registry) -> None:
         with registry.refuses(Conflict):
             registry.write(set_role, registry.actor("ben"), organization_id, ben, role)
         with registry.refuses(Conflict):
-            registry.write(operator_set_role, OPERATOR, organization_id, "ben@example.org", role)
+            registry.write(set_role_as_operator, OPERATOR, organization_id, "ben@example.org", role)
     with registry.refuses(InsufficientRole):
         registry.write(set_role, registry.actor(), organization_id, ann, "owner")
 
 
 def test_the_operator_adds_an_owner(registry: Registry) -> None:
     organization_id = share(registry)
-    added = registry.write(operator_set_role, OPERATOR, "Coop", "ben@example.org", "owner")
+    added = registry.write(set_role_as_operator, OPERATOR, "Coop", "ben@example.org", "owner")
     assert (added.role, role_of(registry, organization_id)) == ("owner", "owner")
     assert "added as owner by the operator" in told(registry, "ben")[-1]
     assert registry.doctor() == []
@@ -79,20 +79,20 @@ def test_refusals(registry: Registry) -> None:
         with registry.refuses(ValidationFailed):
             registry.write(set_role, registry.actor(), organization_id, str(registry.users["ann"]), role)
     with registry.refuses(ValidationFailed):
-        registry.write(operator_set_role, OPERATOR, organization_id, "ben@example.org", "admin")
+        registry.write(set_role_as_operator, OPERATOR, organization_id, "ben@example.org", "admin")
     own = str(registry.organizations["ann"])
     with registry.refuses(Conflict):  # it is the user's own one
         registry.write(set_role, registry.actor(), own, str(registry.users["ann"]), "viewer")
     for user in ("eve@example.org", "777777"):
         with registry.refuses(NotFound):
-            registry.write(operator_set_role, OPERATOR, organization_id, user, "owner")
+            registry.write(set_role_as_operator, OPERATOR, organization_id, user, "owner")
     with registry.refuses(Conflict):
         registry.write(
-            operator_set_role, OPERATOR, organization_id, f"organization:{organization_id}", "owner"
+            set_role_as_operator, OPERATOR, organization_id, f"organization:{organization_id}", "owner"
         )
     registry.write(delete_user, OPERATOR, "ben@example.org", confirmed=True)
     with registry.refuses(NotFound):
-        registry.write(operator_set_role, OPERATOR, organization_id, ben, "owner")
+        registry.write(set_role_as_operator, OPERATOR, organization_id, ben, "owner")
     registry.write(suspend_user, OPERATOR, "ann@example.org")
     with registry.refuses(AccountSuspended):
         registry.write(set_role, registry.actor(), organization_id, ben, "viewer")

@@ -41,8 +41,8 @@ def lock_members(tx: Tx, organization: Organization, user_ids: set[int]) -> None
     account = membership_store.find_account(tx, organization.id)
     if account is None:
         raise Conflict(
-            f"{organization.name} is a user's own organization, which can't hold names. To share names, create an organization with POST "
-            "/organizations."
+            f"{organization.name} is a user's own organization, which can't hold names. Send POST /organizations to create an organization "
+            "that can share names."
         )
     store.lock_users(tx, {account.id, *user_ids})
 

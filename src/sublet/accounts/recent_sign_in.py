@@ -7,10 +7,10 @@ from sublet.db import Tx
 from sublet.errors import SessionInvalid, SignInRequired
 
 
-def require_recent_sign_in(tx: Tx, actor: Actor, *, any_way: bool = False) -> None:
+def require_recent_sign_in(tx: Tx, actor: Actor, *, any_method: bool = False) -> None:
     """Raise an error unless the last sign-in of the request's session is at most ten minutes ago. Requests with a token pass.
 
-    Every verb with a sensitive effect calls this after `lock_acting_user`. With `any_way`, which recoveries use, a sign-in by mail is
+    Every verb with a sensitive effect calls this after `lock_acting_user`. With `any_method`, which recoveries use, a sign-in by mail is
     enough even if the user has passkeys.
 
     Raises, in this order:
@@ -22,7 +22,7 @@ def require_recent_sign_in(tx: Tx, actor: Actor, *, any_way: bool = False) -> No
     last = session_store.find_sign_in(tx, actor.session_id)
     if last is None:
         raise SessionInvalid("This session has ended. Sign in again.")
-    ways = HOW if any_way else ways_to_sign_in(last, tx.now)
+    ways = HOW if any_method else ways_to_sign_in(last, tx.now)
     if last.how in ways and tx.now - last.signed_in_at <= RECENT:
         return
     minutes = int(RECENT.total_seconds() // 60)

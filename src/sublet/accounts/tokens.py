@@ -78,7 +78,7 @@ def find_secrets(text: str) -> Secrets:
     return Secrets(frozenset(_LOOKS_LIKE_TOKEN.findall(text)), frozenset(_LOOKS_LIKE_DIGEST.findall(text)))
 
 
-HOW_TO_GET_ONE = "Create a new token with POST /tokens, which needs a session or a token with tokens:write, or ask the operator for one."
+NEXT_STEP = "Create a new token with POST /tokens, which needs a session or a token with tokens:write, or ask the operator for one."
 
 
 def check_token(token: Token | None, now: datetime) -> Token:
@@ -91,12 +91,12 @@ def check_token(token: Token | None, now: datetime) -> Token:
     """
     if token is None:
         raise TokenInvalid(
-            f"This token was never issued, or was replaced by a rotation. Use the token that replaced it. {HOW_TO_GET_ONE}"
+            f"This token was never issued, or was replaced by a rotation. Use the token that replaced it. {NEXT_STEP}"
         )
     if token.revoked_at is not None:
-        raise TokenRevoked(f"This token was revoked. {HOW_TO_GET_ONE}")
+        raise TokenRevoked(f"This token was revoked. {NEXT_STEP}")
     if token.expires_at is not None and token.expires_at <= now:
-        raise TokenExpired(f"This token has expired. {HOW_TO_GET_ONE}")
+        raise TokenExpired(f"This token has expired. {NEXT_STEP}")
     return token
 
 

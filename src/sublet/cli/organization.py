@@ -17,8 +17,8 @@ from sublet.cli.session import Session, change, new_app, question
 from sublet.counted import counted
 from sublet.credits.store import find_balance
 from sublet.db import Tx
-from sublet.organizations.rename_organization import operator_rename
-from sublet.organizations.set_role import operator_set_role
+from sublet.organizations.rename_organization import rename_as_operator
+from sublet.organizations.set_role import set_role_as_operator
 from sublet.subdomains.store import count_free
 
 app = new_app("Show organizations, and change their members' roles.")
@@ -92,7 +92,7 @@ def set_role(
     role: Annotated[str, Argument(metavar="ROLE", help=f"One of {', '.join(ROLES)}.")],
 ) -> Answer:
     """Give a user a role in an organization. A user who isn't a member becomes one. The owners and the user get a mail."""
-    found = session.write(operator_set_role, organization, user, role)
+    found = session.write(set_role_as_operator, organization, user, role)
     line = f"{found.user.email} is {found.role} of {found.organization.name}."
     return Answer(_describe_member(found), (line,))
 
@@ -104,7 +104,7 @@ def rename(
     name: Annotated[str, Option(metavar="NAME", help="The new name.")],
 ) -> Answer:
     """Rename an organization. Its slug stays."""
-    found = session.write(operator_rename, organization, name)
+    found = session.write(rename_as_operator, organization, name)
     return Answer(_describe(found), (f"The organization {found.id} is {found.name}.",))
 
 

@@ -27,7 +27,7 @@ from sublet.organizations.accept_invitation import Accepted, accept_invitation, 
 from sublet.organizations.create_organization import create_organization
 from sublet.organizations.find import (
     find_joined,
-    find_other,
+    find_organization_member,
     list_joined,
     refuse_unless_owner,
 )
@@ -126,7 +126,9 @@ async def change_member(call: Call[RoleBody, None]) -> Answer:
     )
 
     def read(tx: Tx) -> Membership:
-        return find_other(tx, find_joined(tx, call.actor(), path["id"]).organization.id, path["user_id"])
+        return find_organization_member(
+            tx, find_joined(tx, call.actor(), path["id"]).organization.id, path["user_id"]
+        )
 
     member = await call.context.db.read(read)
     return Answer(shapes.MemberAnswer(member=member_shape(member)), done.headers, done.status)

@@ -1,1 +1,1 @@
-"""Organizations as their members use them: members, roles, invitations."""
+"""What members do with organizations: create and rename them, invite and remove members, change roles."""

@@ -13,7 +13,7 @@ from sublet.audit import Actor
 from sublet.config import Settings
 from sublet.db import Tx
 from sublet.errors import SignUpClosed
-from sublet.organizations.notices import tell
+from sublet.organizations.notices import notify_owners
 from sublet.sign_up import store
 from sublet.sign_up.codes import MEMBERSHIP
 from sublet.sign_up.sign_up import issue_first_token
@@ -21,7 +21,7 @@ from sublet.sign_up.sign_up import issue_first_token
 
 @dataclass(frozen=True, slots=True)
 class Accepted:
-    """The new membership; `issued` is the first token of a user who had no account."""
+    """The new membership, and the first token of a user who had no account."""
 
     membership: Membership
     member: Member
@@ -29,20 +29,20 @@ class Accepted:
 
 
 def opens_accounts(settings: Settings) -> bool:
-    """True if an invitation to an organization opens an account for an address that has none."""
+    """True if an invitation to an organization opens an account for an address without one."""
     return settings.signup != "closed"
 
 
 def accept_invitation(
     tx: Tx, actor: Actor, code: str, name: str | None = None, *, opens_accounts: bool
 ) -> Accepted | None:
-    """Make the user with the invited address a member. An address without an account gets one, with a first token, if `opens_accounts`.
+    """Make the user with the invited address a member. If `opens_accounts`, an address without an account gets a user with a first token.
 
-    The code proves the address, so a token isn't needed. `name` is that of a new user, by default the address before the `@`. Who is
-    a member already keeps the role. Return None if the code is wrong, used, void or expired: the caller refuses.
+    The code proves the address, so the request needs no token. `name` is the name of a new user, by default the address before the `@`. A
+    user who is already a member keeps the role. Return None if the code is wrong, used, void or expired: the caller then refuses.
 
     Raises, in this order:
-        SignUpClosed: the address has no account, and can't get one.
+        SignUpClosed: the address has no account, and `opens_accounts` is false.
         ValidationFailed: the name is invalid.
     """
     found = store.lock_by_link(tx, digest(code))
@@ -52,20 +52,20 @@ def accept_invitation(
     assert organization is not None  # noqa: S101 - the foreign key ensures it
     user = find_user_by_email(tx, found.email)
     lock_members(tx, organization, {user.id} if user is not None else set())
-    # Read after the lock: the owner who sent it may have revoked it, or left.
+    # Read after the lock: the owner who sent the invitation may have revoked it or left the organization.
     if store.find_open_membership(tx, organization.id, found.id) is None:
         return None
     issued = None
     if user is None:
         if not opens_accounts:
             raise SignUpClosed(
-                "This registry opens no accounts by invitations to organizations. Ask its operator for an account, then open the link again."
+                "An invitation to an organization opens no account here. Ask the operator for an account, then open the link again."
             )
         user = add_user(tx, actor, found.email, name or found.email.partition("@")[0], signed_up=True).user
         issued = issue_first_token(tx, actor, user)
     store.use_code(tx, found.id)
     if join(tx, actor, user.id, organization, found.role):
-        tell(tx, organization, f"{user.email} has joined as {found.role}.", about=[user])
+        notify_owners(tx, organization, f"{user.email} has joined as {found.role}.", about=[user])
     membership = find_membership(tx, user.id, organization.id)
     assert membership is not None  # noqa: S101 - just added
     return Accepted(membership, find_member(tx, user.id), issued)

@@ -12,16 +12,16 @@ from sublet.errors import Conflict, TokenRestricted
 
 
 def create_organization(tx: Tx, actor: Actor, name: str | None, *, created_max: int) -> Organization:
-    """Create an organization of which the acting user is the owner, with an account.
+    """Create an organization with an account, make the acting user its owner, and return it.
 
-    `created_max` is the setting `organizations_per_user`. Organizations that the user has left count too, so that their free quotas don't
-    add up.
+    `created_max` is the setting `organizations_per_user`. Organizations that the user has left count too, so that a user can't collect free
+    quotas.
 
     Raises, in this order:
         AccountSuspended: the user is suspended.
-        TokenRestricted: the token is for an organization, or for some names only.
+        TokenRestricted: the token is for an organization, or restricted to some names.
         ValidationFailed: the name is invalid.
-        Conflict: the user has created as many organizations as one may.
+        Conflict: the user has created the maximum number of organizations.
     """
     user = lock_acting_user(tx, actor)
     if actor.account_id is not None:
@@ -31,12 +31,13 @@ def create_organization(tx: Tx, actor: Actor, name: str | None, *, created_max: 
         )
     if not actor.restrictions.allows_all_names:
         raise TokenRestricted(
-            "This token is for some names only. Use another token.", details={"restriction": "names"}
+            "This token is restricted to some names. Use a token without `names`.",
+            details={"restriction": "names"},
         )
     organization = add_organization(tx, actor, name or "", created_by_user_id=user.id)
     if membership_store.count_created_by(tx, user.id) > created_max:
         raise Conflict(
-            f"You may create {created_max} organizations, and have. Ask the operator in a ticket for another one."
+            f"You have created {created_max} organizations, which is the maximum. Open a ticket to ask the operator for another organization."
         )
     add_account(tx, actor, organization)
     join(tx, actor, user.id, organization, OWNER)

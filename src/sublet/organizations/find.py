@@ -1,4 +1,4 @@
-"""Find an organization of the user who sends a request, and lock it for its owner."""
+"""Find and lock an organization of the acting user; refuse users who aren't owners, and changes of the last owner."""
 
 from sublet.accounts import membership_store, store
 from sublet.accounts.find import organization_not_found, refuse_suspended
@@ -15,8 +15,8 @@ def find_joined(tx: Tx, actor: Actor, identifier: str) -> Membership:
     """Return the membership of the acting user in the organization with this id.
 
     Raises:
-        OrganizationNotFound: there is no such organization, the user is no member or is suspended, or the token is for another organization
-            or for some names only: it could let another user do more.
+        OrganizationNotFound: no organization has this id, the user isn't a member or is suspended, or the token is for another organization
+            or restricted to some names (inviting a user would exceed the restriction).
     """
     found = list_joined(tx, actor, 1, None, organization_id=parse_id(identifier) or 0)
     if not found:
@@ -27,7 +27,7 @@ def find_joined(tx: Tx, actor: Actor, identifier: str) -> Membership:
 def list_joined(
     tx: Tx, actor: Actor, limit: int, after: Position | None, *, organization_id: int | None = None
 ) -> list[Membership]:
-    """Return the memberships of the acting user that its token may see, those in the newest organizations first, or that in one."""
+    """Return the acting user's memberships that its token may see, the newest organization first. `organization_id` selects one."""
     if actor.user_id is None or not actor.restrictions.allows_all_names:
         return []
     if actor.account_id is not None:
@@ -40,17 +40,17 @@ def list_joined(
     return [each for each in found if each.user.suspended_at is None]
 
 
-def find_other(tx: Tx, organization_id: int, identifier: str) -> Membership:
+def find_organization_member(tx: Tx, organization_id: int, identifier: str) -> Membership:
     """Return the membership of the user with this id in an organization.
 
     Raises:
-        OrganizationNotFound: the organization has no such member.
+        OrganizationNotFound: the organization has no member with this id.
     """
     user_id = parse_id(identifier)
     found = membership_store.find_membership(tx, user_id, organization_id) if user_id is not None else None
     if found is None:
         raise OrganizationNotFound(
-            "The organization has no such member. Check the id; GET …/members lists them."
+            "The organization has no member with this id. Check the id; GET …/members lists the members."
         )
     return found
 
@@ -58,15 +58,15 @@ def find_other(tx: Tx, organization_id: int, identifier: str) -> Membership:
 def lock_joined(tx: Tx, actor: Actor, identifier: str, *other_ids: int | None) -> Membership:
     """Return the acting user's membership, and lock the organization, so that changes of its members run one after the other.
 
-    `other_ids` are users to lock with it. Every verb that changes an organization calls this, or `lock_owned`, first.
+    `other_ids` are users to lock too. Every verb that changes an organization's members calls this, or `lock_owned`, first.
 
     Raises, in this order:
         AccountSuspended: the user is suspended.
-        OrganizationNotFound: as `find_joined`.
-        Conflict: it is its users' own organization, whose members only the operator changes.
+        OrganizationNotFound: as in `find_joined`.
+        Conflict: the organization is a user's own, and only the operator changes its members.
     """
-    refuse_suspended(_acting(tx, actor))
-    # One statement locks all rows in order of id, so the user is not locked before.
+    refuse_suspended(_find_acting_user(tx, actor))
+    # Not locked here: `lock_members` locks all rows, the user's too, in the order of their ids.
     found = find_joined(tx, actor, identifier)
     lock_members(tx, found.organization, {found.user.id, *(each for each in other_ids if each is not None)})
     return find_joined(tx, actor, identifier)
@@ -76,8 +76,8 @@ def lock_owned(tx: Tx, actor: Actor, identifier: str, *other_ids: int | None) ->
     """Return the acting owner's membership, and lock the organization.
 
     Raises, in this order:
-        AccountSuspended, OrganizationNotFound, Conflict: as `lock_joined`.
-        InsufficientRole: the user is no owner.
+        AccountSuspended, OrganizationNotFound, Conflict: as in `lock_joined`.
+        InsufficientRole: the user isn't an owner.
     """
     found = lock_joined(tx, actor, identifier, *other_ids)
     refuse_unless_owner(found)
@@ -85,23 +85,23 @@ def lock_owned(tx: Tx, actor: Actor, identifier: str, *other_ids: int | None) ->
 
 
 def refuse_unless_owner(membership: Membership) -> None:
-    """Raise `InsufficientRole` if a member is no owner."""
+    """Raise `InsufficientRole` if a member isn't an owner."""
     if membership.role != OWNER:
         raise InsufficientRole(
-            f"Your role in {membership.organization.name} is {membership.role}; only owners may do this. Ask one of them.",
+            f"Your role in {membership.organization.name} is {membership.role}; only owners may do this. Ask an owner.",
             details={"role": membership.role, "required_scope": "organization:write"},
         )
 
 
 def refuse_last_owner(tx: Tx, membership: Membership) -> None:
-    """Raise `Conflict` if a member is the only owner, who can neither leave nor get another role. Call `lock_joined` first."""
+    """Raise `Conflict` if a member is the organization's only owner. Call `lock_joined` first."""
     if membership.role == OWNER and len(membership_store.list_owners(tx, membership.organization.id)) == 1:
         raise Conflict(
-            f"{membership.user.email} is the only owner of {membership.organization.name}. Give another member that role first."
+            f"{membership.user.email} is the only owner of {membership.organization.name}. Make another member an owner first."
         )
 
 
-def _acting(tx: Tx, actor: Actor) -> User:
+def _find_acting_user(tx: Tx, actor: Actor) -> User:
     user = store.find_user(tx, actor.user_id) if actor.user_id is not None else None
     if user is None:
         raise NotFound("There is no such user. Check the token.")

@@ -26,23 +26,23 @@ from sublet.sign_up.sign_up import CONFIRM_PATH
 
 DAY = timedelta(days=1)
 OF_ORGANIZATION_PER_DAY = 50
-"""Most invitations of one organization within 24 hours."""
+"""The maximum number of invitations that an organization sends within 24 hours."""
 TO_ADDRESS_PER_DAY = 5
-"""Most invitations that one address gets within 24 hours, from all organizations."""
+"""The maximum number of invitations that an address gets within 24 hours, from all organizations."""
 
 
 def invite_member(
     tx: Tx, actor: Actor, identifier: str, email: str | None, role: str | None, public_url: str
 ) -> MailedCode:
-    """Mail an invitation, valid for a week, and return it. It takes the place of an open one to the same address.
+    """Mail an invitation, valid for a week, and return it. It replaces an open invitation to the same address.
 
-    The answer and its time are the same whether the address has an account or not, unless it is a member's.
+    Addresses with and without an account get the same answer in the same time.
 
     Raises, in this order:
-        AccountSuspended, OrganizationNotFound, Conflict, InsufficientRole: as `lock_owned`.
+        AccountSuspended, OrganizationNotFound, Conflict, InsufficientRole: as in `lock_owned`.
         ValidationFailed: all invalid fields: email, role.
-        Conflict: the address is a member's.
-        RateLimited: the organization has sent, or the address has got, as many invitations as one may within 24 hours.
+        Conflict: a member has this address.
+        RateLimited: the organization has sent, or the address has got, the maximum number of invitations within 24 hours.
     """
     own = lock_owned(tx, actor, identifier)
     organization = own.organization
@@ -54,7 +54,7 @@ def invite_member(
         raise validation_failed(errors)
     member_id = membership_store.find_member_id(tx, organization.id, email)
     if member_id is not None:
-        raise Conflict(f"{email} is a member already. Change the role with PATCH …/members/{member_id}.")
+        raise Conflict(f"{email} is already a member. Change the role with PATCH …/members/{member_id}.")
     store.delete_expired(tx)
     _refuse_too_many(tx, organization.id, email)
     for each in store.list_open_memberships(tx, organization.id):
@@ -94,23 +94,23 @@ def find_invitation(tx: Tx, organization_id: int, identifier: str) -> MailedCode
     """Return an open invitation to an organization.
 
     Raises:
-        OrganizationNotFound: there is none with this id, or it was accepted, revoked or has expired.
+        OrganizationNotFound: no invitation has this id, or it was accepted or revoked, or has expired.
     """
     code_id = parse_id(identifier)
     found = store.find_open_membership(tx, organization_id, code_id) if code_id is not None else None
     if found is None:
         raise OrganizationNotFound(
-            "There is no such open invitation. Check the id; GET …/invitations lists them."
+            "No open invitation has this id. Check the id; GET …/invitations lists the open invitations."
         )
     return found
 
 
 def revoke_invitation(tx: Tx, actor: Actor, identifier: str, invitation: str) -> MailedCode:
-    """Make an open invitation void, and return it.
+    """Revoke an open invitation, and return it.
 
     Raises, in this order:
-        AccountSuspended, OrganizationNotFound, Conflict, InsufficientRole: as `lock_owned`.
-        OrganizationNotFound: there is no such open invitation.
+        AccountSuspended, OrganizationNotFound, Conflict, InsufficientRole: as in `lock_owned`.
+        OrganizationNotFound: no open invitation has this id.
     """
     own = lock_owned(tx, actor, identifier)
     found = find_invitation(tx, own.organization.id, invitation)
@@ -127,11 +127,11 @@ def _refuse_too_many(tx: Tx, organization_id: int, email: str) -> None:
     wait = int(DAY.total_seconds())
     if store.count_memberships(tx, since, organization_id=organization_id) >= OF_ORGANIZATION_PER_DAY:
         raise RateLimited(
-            f"The organization has sent {OF_ORGANIZATION_PER_DAY} invitations within 24 hours. Wait a day.",
+            f"The organization sent {OF_ORGANIZATION_PER_DAY} invitations within 24 hours, which is the maximum. Wait a day.",
             retry_after_seconds=wait,
         )
     if store.count_memberships(tx, since, email=email) >= TO_ADDRESS_PER_DAY:
         raise RateLimited(
-            f"This address has got {TO_ADDRESS_PER_DAY} invitations within 24 hours. Wait a day.",
+            f"This address got {TO_ADDRESS_PER_DAY} invitations within 24 hours, which is the maximum. Wait a day.",
             retry_after_seconds=wait,
         )

@@ -1,4 +1,4 @@
-"""Mails about who joins and leaves an organization, and about roles."""
+"""Mail about new and former members of an organization, and about changes of roles."""
 
 from collections.abc import Sequence
 
@@ -10,10 +10,13 @@ from sublet.mail.outbox import enqueue
 from sublet.mail.templates import render
 
 
-def tell(tx: Tx, organization: Organization, sentence: str, *others: User, about: Sequence[User]) -> None:
-    """Mail a sentence to all owners of an organization, and to these users, also without reminders. Call `lock_members` first.
+def notify_owners(
+    tx: Tx, organization: Organization, sentence: str, *others: User, about: Sequence[User]
+) -> None:
+    """Mail a sentence to all owners of an organization and to `others`, regardless of `reminders`. Call `lock_members` first.
 
-    `about` are the users whose addresses the sentence has. The reference names them, so that it is erased with them.
+    `about` are the users whose addresses the sentence contains. The mail's reference has their ids, so that deleting one of these users
+    erases the mail.
     """
     people = ":".join(str(each.id) for each in about)
     account = find_account(tx, organization.id)

@@ -13,12 +13,12 @@ from sublet.organizations.find import find_joined, refuse_unless_owner
 
 
 def rename_organization(tx: Tx, actor: Actor, identifier: str, name: str | None) -> Organization:
-    """Rename an organization of the acting owner. Its slug stays. The same name again leaves no audit event.
+    """Rename an organization of the acting owner, and return it. The slug stays the same. An unchanged name leaves no audit event.
 
     Raises, in this order:
         AccountSuspended: the user is suspended.
-        OrganizationNotFound: as `find_joined`.
-        InsufficientRole: the user is no owner.
+        OrganizationNotFound: as in `find_joined`.
+        InsufficientRole: the user isn't an owner.
         ValidationFailed: the name is invalid.
     """
     lock_acting_user(tx, actor)
@@ -27,11 +27,12 @@ def rename_organization(tx: Tx, actor: Actor, identifier: str, name: str | None)
     return _rename(tx, actor, own.organization, name)
 
 
-def operator_rename(tx: Tx, actor: Actor, identifier: str, name: str) -> Organization:
-    """Rename any organization (name, slug or id).
+def rename_as_operator(tx: Tx, actor: Actor, identifier: str, name: str) -> Organization:
+    """Rename the organization with this name, slug or id, and return it.
 
     Raises, in this order:
-        NotFound, Conflict: there is no such organization, or several.
+        NotFound: no organization matches.
+        Conflict: several organizations match.
         ValidationFailed: the name is invalid.
     """
     return _rename(tx, actor, find_organization(tx, identifier), name)

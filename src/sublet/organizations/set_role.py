@@ -10,21 +10,21 @@ from sublet.audit import Actor
 from sublet.db import Tx
 from sublet.errors import FieldError, check_one_of, validation_failed
 from sublet.ids import parse_id
-from sublet.organizations.find import find_other, lock_owned, refuse_last_owner
-from sublet.organizations.notices import tell
+from sublet.organizations.find import find_organization_member, lock_owned, refuse_last_owner
+from sublet.organizations.notices import notify_owners
 
 
 def set_role(tx: Tx, actor: Actor, identifier: str, member: str, role: str | None) -> Membership:
-    """Give a member of the acting owner's organization another role, from the member's next request on. The same role changes nothing.
+    """Change the role of a member of the acting owner's organization, starting with the member's next request.
 
     Raises, in this order:
-        AccountSuspended, OrganizationNotFound, Conflict, InsufficientRole: as `lock_owned`.
-        OrganizationNotFound: the organization has no such member.
+        AccountSuspended, OrganizationNotFound, Conflict, InsufficientRole: as in `lock_owned`.
+        OrganizationNotFound: the organization has no member with this id.
         ValidationFailed: the role is missing or unknown.
         Conflict: the member is the only owner.
     """
     own = lock_owned(tx, actor, identifier, parse_id(member))
-    found = find_other(tx, own.organization.id, member)
+    found = find_organization_member(tx, own.organization.id, member)
     errors = check_one_of("role", role, ROLES)
     if role is None:
         errors = [FieldError("role", "required", f"Give one of {', '.join(ROLES)}.")]
@@ -33,12 +33,14 @@ def set_role(tx: Tx, actor: Actor, identifier: str, member: str, role: str | Non
     return _set_role(tx, actor, found, role)
 
 
-def operator_set_role(tx: Tx, actor: Actor, identifier: str, user: str, role: str) -> Membership:
-    """Give a user a role in an organization, as a new member if it isn't one.
+def set_role_as_operator(tx: Tx, actor: Actor, identifier: str, user: str, role: str) -> Membership:
+    """Give a user a role in an organization, and add the user as a member if necessary.
 
     Raises, in this order:
-        NotFound, Conflict: there is no such organization, or several; there is no such user, or it is no person; it is its users' own
-            organization; the user is deleted.
+        NotFound: no organization matches. Conflict: several organizations match.
+        NotFound: no user has this address or id. Conflict: the user is the account of an organization.
+        Conflict: the organization is a user's own.
+        NotFound: the user is deleted.
         ValidationFailed: the role is unknown.
         Conflict: the member is the only owner.
     """
@@ -51,9 +53,9 @@ def operator_set_role(tx: Tx, actor: Actor, identifier: str, user: str, role: st
         raise validation_failed(errors)
     if join(tx, actor, person.id, organization, role):
         sentence = f"{person.email} was added as {role} by the operator."
-        tell(tx, organization, sentence, *([] if role == OWNER else [person]), about=[person])
+        notify_owners(tx, organization, sentence, *([] if role == OWNER else [person]), about=[person])
     found = membership_store.find_membership(tx, person.id, organization.id)
-    assert found is not None  # noqa: S101 - just added, or there before
+    assert found is not None  # noqa: S101 - the user is a member now
     return _set_role(tx, actor, found, role)
 
 
@@ -63,7 +65,9 @@ def _set_role(tx: Tx, actor: Actor, found: Membership, role: str) -> Membership:
     refuse_last_owner(tx, found)
     change_role(tx, actor, found.user.id, found.organization.id, role)
     sentence = f"The role of {found.user.email} is {role} now. It was {found.role}."
-    tell(tx, found.organization, sentence, *([found.user] if role != OWNER else []), about=[found.user])
+    notify_owners(
+        tx, found.organization, sentence, *([found.user] if role != OWNER else []), about=[found.user]
+    )
     changed = membership_store.find_membership(tx, found.user.id, found.organization.id)
     assert changed is not None  # noqa: S101 - locked
     return changed

@@ -1,4 +1,4 @@
-"""Add a passkey to one's account (POST /passkeys/challenge, then POST /passkeys)."""
+"""Add a passkey to the user's account (POST /passkeys/challenge, then POST /passkeys)."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -26,15 +26,15 @@ from sublet.sign_in.passkeys import (
 from sublet.sign_up.store import find_signing_key, insert_solved_challenge, lock_sign_ups
 
 PASSKEYS_MAX = 20
-SENTENCE = "This is not the answer to a challenge of this session, or it is too old. Get a new one from POST /passkeys/challenge."
+CHALLENGE_SENTENCE = "This credential answers no valid challenge of this session. Get a new challenge from POST /passkeys/challenge."
 
 
 def offer_passkey(tx: Tx, actor: Actor, site: Site) -> dict[str, Any]:
-    """Return the options with which the browser of this session creates a passkey. They are good for five minutes.
+    """Return the options with which the browser of this session creates a passkey. They are valid for five minutes.
 
     Raises, in this order:
         AccountSuspended: the user is suspended.
-        SignInRequired: the session was not signed in within the last ten minutes.
+        SignInRequired: the session's last sign-in is more than ten minutes ago.
         Conflict: the user has the maximum number of passkeys.
     """
     user = _checked_user(tx, actor)
@@ -45,20 +45,23 @@ def offer_passkey(tx: Tx, actor: Actor, site: Site) -> dict[str, Any]:
 def add_passkey(
     tx: Tx, actor: Actor, name: str | None, credential: Mapping[str, Any] | None, site: Site, public_url: str
 ) -> Passkey:
-    """Add the passkey in an authenticator's answer, and mail the user. It ends a recovery of the user.
+    """Add the passkey in an authenticator's answer, end a recovery of the user, mail the user, and return the passkey.
 
-    The session counts as signed in with a passkey from now on, since when it was signed in: the authenticator has verified the person.
+    The session then counts as signed in with a passkey, because the authenticator has verified the person. The time of its sign-in stays.
 
     Raises, in this order:
         AccountSuspended: the user is suspended.
-        SignInRequired: the session was not signed in within the last ten minutes.
+        SignInRequired: the session's last sign-in is more than ten minutes ago.
         Conflict: the user has the maximum number of passkeys.
         ValidationFailed: `name` or `credential` is missing or invalid; the challenge was used; or the passkey is stored already.
     """
     user = _checked_user(tx, actor)
     name, errors = check_text("name", name)
     if credential is None:
-        errors = [*errors, FieldError("credential", "required", "Send what the browser created.")]
+        errors = [
+            *errors,
+            FieldError("credential", "required", "Send the credential that the browser created."),
+        ]
     if errors or credential is None:
         raise validation_failed(errors)
     try:
@@ -66,10 +69,10 @@ def add_passkey(
         challenge = check_challenge(find_signing_key(tx), credential, purpose, tx.now)
         new = verify_registration(credential, site, challenge)
     except PasskeyRefused:
-        raise _refusal(SENTENCE) from None
+        raise _refusal(CHALLENGE_SENTENCE) from None
     lock_sign_ups(tx)
     if not insert_solved_challenge(tx, challenge.signature, challenge.expires_at):
-        raise _refusal(SENTENCE)
+        raise _refusal(CHALLENGE_SENTENCE)
     try:
         passkey = store.insert_passkey(
             tx,
@@ -81,7 +84,7 @@ def add_passkey(
             transports=new.transports,
         )
     except store.PasskeyTaken:
-        raise _refusal("This passkey is stored already. Create another one.") from None
+        raise _refusal("This passkey is already stored. Create a new passkey.") from None
     store.delete_recovery(tx, user.id)
     store.set_how(tx, actor.session_id or 0, PASSKEY)
     audit.record(tx, actor, "passkey.add", passkey.id, after={"user_id": user.id})

@@ -15,27 +15,27 @@ from sublet.sign_in.notices import notify
 
 
 def find_device(tx: Tx, user_code: str) -> DeviceRequest:
-    """Return the program that waits for a decision, by the code that a person typed.
+    """Return the undecided request of a program, by the code that a person typed.
 
     Raises:
-        DeviceNotFound: no program waits with this code: it is wrong, expired, or decided already.
+        DeviceNotFound: the code is wrong or expired, or the request is decided already.
     """
-    return _waiting(tx, device_store.find_by_user_code(tx, user_code_digest(user_code)))
+    return _require_pending(tx, device_store.find_by_user_code(tx, user_code_digest(user_code)))
 
 
 def allow_device(tx: Tx, actor: Actor, user_code: str, *, may_spend: bool, public_url: str) -> DeviceRequest:
-    """Let a program get a token of the acting user, and mail that to the user. The next poll of the program issues it.
+    """Allow a program to get a token of the acting user, and mail the user. The program's next poll issues the token.
 
     Raises, in this order:
         AccountSuspended: the user is suspended.
-        SessionInvalid: the session of the request has ended a moment ago.
-        DeviceNotFound: no program waits with this code.
-        SignInRequired: the token may spend credits, and the session was not signed in within the last ten minutes.
+        SessionInvalid: the session ended after the request was authenticated.
+        DeviceNotFound: the code is wrong or expired, or the request is decided already.
+        SignInRequired: the token may spend credits, and the session's last sign-in is more than ten minutes ago.
         Conflict: the user has the maximum number of tokens.
     """
     user = lock_acting_user(tx, actor)
     find_acting(tx, actor)
-    found = _waiting(tx, device_store.lock_by_user_code(tx, user_code_digest(user_code)))
+    found = _require_pending(tx, device_store.lock_by_user_code(tx, user_code_digest(user_code)))
     if may_spend:
         require_recent_sign_in(tx, actor)
     if count_live_tokens(tx, user.id) >= LIVE_TOKENS_MAX:
@@ -48,20 +48,20 @@ def allow_device(tx: Tx, actor: Actor, user_code: str, *, may_spend: bool, publi
 
 
 def refuse_device(tx: Tx, actor: Actor, user_code: str) -> DeviceRequest:
-    """Refuse a program. Suspended users may do this too.
+    """Refuse a program's request for a token. Suspended users may do this too.
 
     Raises:
-        DeviceNotFound: no program waits with this code.
+        DeviceNotFound: the code is wrong or expired, or the request is decided already.
     """
-    found = _waiting(tx, device_store.lock_by_user_code(tx, user_code_digest(user_code)))
+    found = _require_pending(tx, device_store.lock_by_user_code(tx, user_code_digest(user_code)))
     device_store.update_request(tx, found.id, state=REFUSED, user_id=actor.user_id)
     audit.record(tx, actor, "device.refuse", found.id, after={"name": found.name})
     return found
 
 
-def _waiting(tx: Tx, found: DeviceRequest | None) -> DeviceRequest:
+def _require_pending(tx: Tx, found: DeviceRequest | None) -> DeviceRequest:
     if found is None or found.state != PENDING or found.expires_at <= tx.now:
         raise DeviceNotFound(
-            "No program waits with this code: it is wrong, too old, or was decided already. Check the code that the program shows."
+            "No program waits with this code: it is wrong, too old or already decided. Check the code that the program shows."
         )
     return found

@@ -1,4 +1,4 @@
-"""All SQL of programs that ask for a token."""
+"""All SQL of requests of programs for a token (RFC 8628)."""
 
 from datetime import datetime, timedelta
 from typing import Any
@@ -28,25 +28,25 @@ device_requests = Table(
     sqlite_autoincrement=True,
 )
 KEPT_FOR = timedelta(hours=1)
-"""How long a request is kept after it has expired, for the limit of a network."""
+"""How long an expired request is kept, so that the rate limit of its network counts it."""
 _REQUEST = tuple(device_requests.c[name] for name in DeviceRequest.__slots__)
 
 
 def insert_request(tx: Tx, **values: object) -> DeviceRequest:
-    """Add a request that waits for a person."""
+    """Add a request that waits for a person's decision."""
     row = {"state": PENDING, "may_spend": False, "created_at": tx.now, **values}
     added = insert(device_requests).values(**row).returning(*_REQUEST)
     return DeviceRequest(*tx.connection.execute(added).one())
 
 
 def has_user_code(tx: Tx, digest: str) -> bool:
-    """True if a request with this code is stored, also one that has expired."""
+    """True if a stored request, expired or not, has this code."""
     query = select(device_requests.c.id).where(device_requests.c.user_code_digest == digest)
     return tx.connection.execute(query).first() is not None
 
 
 def count_of_network(tx: Tx, network: str, since: datetime) -> int:
-    """Return how many requests came from a network since an instant."""
+    """Return the number of requests from a network since an instant."""
     of = (device_requests.c.network == network) & (device_requests.c.created_at > since)
     return int(
         tx.connection.execute(select(func.count()).select_from(device_requests).where(of)).scalar_one()
@@ -54,22 +54,22 @@ def count_of_network(tx: Tx, network: str, since: datetime) -> int:
 
 
 def find_by_device_code(tx: Tx, digest: str) -> DeviceRequest | None:
-    """Return the request of a program, or None."""
+    """Return the request with this digest of the program's code, or None."""
     return _find(tx, device_requests.c.device_code_digest == digest)
 
 
 def lock_by_device_code(tx: Tx, digest: str) -> DeviceRequest | None:
-    """Return the request of a program, or None, and lock it."""
+    """Return the request with this digest of the program's code, or None, and lock it."""
     return _find(tx, device_requests.c.device_code_digest == digest, is_locked=True)
 
 
 def find_by_user_code(tx: Tx, digest: str) -> DeviceRequest | None:
-    """Return the request with the code that a person typed, or None."""
+    """Return the request with this digest of the person's code, or None."""
     return _find(tx, device_requests.c.user_code_digest == digest)
 
 
 def lock_by_user_code(tx: Tx, digest: str) -> DeviceRequest | None:
-    """Return the request with the code that a person typed, or None, and lock it."""
+    """Return the request with this digest of the person's code, or None, and lock it."""
     return _find(tx, device_requests.c.user_code_digest == digest, is_locked=True)
 
 
@@ -80,20 +80,20 @@ def _find(tx: Tx, condition: Any, *, is_locked: bool = False) -> DeviceRequest |
 
 
 def find_request(tx: Tx, request_id: int) -> DeviceRequest | None:
-    """Return the request with this id, or None if it was deleted since."""
+    """Return the request with this id, or None."""
     return _find(tx, device_requests.c.id == request_id)
 
 
 def update_request(tx: Tx, request_id: int, **values: object) -> None:
-    """Change a request."""
+    """Change columns of a request."""
     tx.connection.execute(update(device_requests).where(device_requests.c.id == request_id).values(**values))
 
 
 def delete_expired(tx: Tx) -> None:
-    """Delete the requests that expired an hour ago. The sweep calls it."""
+    """Delete the requests that expired more than an hour ago. The sweep calls this."""
     tx.connection.execute(delete(device_requests).where(device_requests.c.expires_at < tx.now - KEPT_FOR))
 
 
 def delete_of_user(tx: Tx, user_id: int) -> None:
-    """Delete the requests that a user who is being deleted has decided."""
+    """Delete the requests that a user has decided. Deleting the user calls this."""
     tx.connection.execute(delete(device_requests).where(device_requests.c.user_id == user_id))

@@ -1,4 +1,4 @@
-"""End sessions, which signs browsers out (DELETE /sessions/{id}, DELETE /sessions, `sublet user end-sessions`)."""
+"""Sign browsers out by ending their sessions (DELETE /sessions/{id}, DELETE /sessions, `sublet user end-sessions`)."""
 
 from sublet.accounts.find import lock_requesting_user, lock_user
 from sublet.accounts.model import Session, User
@@ -14,10 +14,10 @@ CURRENT = "current"
 
 
 def end_session(tx: Tx, actor: Actor, identifier: str) -> Session:
-    """End a session by its id, from the next request on, also as a suspended user.
+    """End the session with this id, starting with the next request, and return it. Suspended users may do this too.
 
     Raises:
-        SessionNotFound: the user has no such session, or it has ended.
+        SessionNotFound: the user has no session with this id, or the session has ended.
     """
     user = lock_requesting_user(tx, actor)
     session_id = actor.session_id if identifier == CURRENT else parse_id(identifier)
@@ -29,19 +29,19 @@ def end_session(tx: Tx, actor: Actor, identifier: str) -> Session:
 
 
 def end_other_sessions(tx: Tx, actor: Actor) -> int:
-    """End all sessions of the user but that of the request, and return how many there were, also as a suspended user.
+    """End all sessions of the user except the session of the request, and return their number. Suspended users may do this too.
 
-    Those that were idle for too long count: they are stored until they expire.
+    The number includes sessions that were idle for too long, because they are stored until they expire.
     """
     user = lock_requesting_user(tx, actor)
     return _end_all(tx, actor, user)
 
 
 def end_all_sessions(tx: Tx, actor: Actor, identifier: str) -> tuple[User, int]:
-    """End all sessions of a user, as the operator. Return the user, and how many there were, as `end_other_sessions` counts.
+    """End all sessions of a user, as the operator. Return the user and the number of sessions, counted like in `end_other_sessions`.
 
     Raises:
-        NotFound: there is no such user, or it is deleted.
+        NotFound: no user has this address or id, or the user is deleted.
     """
     user = lock_user(tx, identifier)
     return user, _end_all(tx, actor, user)

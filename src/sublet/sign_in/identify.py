@@ -1,6 +1,6 @@
-"""Decide whether a person is who they say: by a mailed code or link, or by a passkey. Only what this returns gets a session.
+"""Identify a person by a mailed code or link, or by a passkey. Only an `Identified` from this file gets a session.
 
-A function that identifies a person by another way (OIDC) belongs here too.
+A function for another sign-in method, such as OIDC, belongs here too.
 """
 
 from collections.abc import Mapping
@@ -25,16 +25,16 @@ from sublet.sign_up.codes import OPERATOR_LINK, SIGN_IN, MailedCode
 from sublet.sign_up.use_code import use_code, use_link
 
 CODE_SENTENCE = (
-    "This code is wrong, used or too old. Send the newest one, or ask for another with POST /auth/sessions."
+    "This code is wrong, used or too old. Send the newest code, or get a new code with POST /auth/sessions."
 )
-PASSKEY_SENTENCE = "This passkey can't be used here: it was removed, or its answer is wrong or too old. Try again, or sign in by mail."
+PASSKEY_SENTENCE = "This passkey was refused: it was removed, or its answer is wrong or too old. Try again, or sign in by mail."
 
 
 def identify_by_code(tx: Tx, *, email: str = "", code: str = "", link_token: str = "") -> Identified | None:
-    """Return the user of a mailed code or link, locked, and mark it as used: give the address with the code, or the link's token.
+    """Lock and return the user of a mailed code or link, and mark the code as used. Give either the address and the code, or `link_token`.
 
-    Return None if the code is wrong, void, used or expired, or the user has another address now or none: the caller refuses, and the wrong
-    try is counted.
+    Return None, so that the wrong attempt is committed before the caller refuses, if the code is wrong, void, used or expired, or the user
+    was deleted or has changed the address.
     """
     if link_token:
         return _user_of(tx, use_link(tx, link_token, (SIGN_IN, OPERATOR_LINK)))
@@ -49,11 +49,11 @@ def _user_of(tx: Tx, found: MailedCode | None) -> Identified | None:
 
 
 def identify_by_passkey(tx: Tx, credential: Mapping[str, Any], site: Site) -> Identified | None:
-    """Return the user of a passkey, locked, by the answer of its authenticator, and note the use. It ends a recovery of the user.
+    """Lock and return the user of a passkey by the authenticator's answer, store the use, and end a recovery of the user.
 
-    Return None, and the caller refuses, if the challenge isn't ours, too old or used; no such passkey is stored, or it is of another user
-    than the authenticator says; the origin, the host or the signature is wrong; the user was not verified; or the authenticator has
-    counted fewer uses than before, so that it may be a copy.
+    Return None if the challenge isn't ours, has expired or was used; the passkey isn't stored, or belongs to another user than the
+    authenticator says; the origin, host or signature is wrong; the person was not verified; or the authenticator has counted fewer uses
+    than before, so that it may be a copy. The caller then refuses.
     """
     key = code_store.find_signing_key(tx)
     try:
@@ -67,17 +67,17 @@ def identify_by_passkey(tx: Tx, credential: Mapping[str, Any], site: Site) -> Id
     code_store.lock_sign_ups(tx)
     if not code_store.insert_solved_challenge(tx, challenge.signature, challenge.expires_at):
         return None
-    store.note_passkey_use(tx, passkey.id, sign_count)
+    store.update_passkey_use(tx, passkey.id, sign_count)
     store.delete_recovery(tx, passkey.user_id)
     user = lock_user(tx, passkey.user_id)
     return Identified(user, PASSKEY) if user is not None and user.deleted_at is None else None
 
 
 def code_refusal() -> Exception:
-    """Return the refusal of a code, which is the same for every reason."""
+    """Return the error for a refused code. It is the same for every reason."""
     return validation_failed([FieldError("code", "value_invalid", CODE_SENTENCE)])
 
 
 def passkey_refusal() -> Exception:
-    """Return the refusal of a passkey, which is the same for every reason."""
+    """Return the error for a refused passkey. It is the same for every reason."""
     return validation_failed([FieldError("credential", "value_invalid", PASSKEY_SENTENCE)])

@@ -1,4 +1,4 @@
-"""The types of signing in: who was identified and how, the browser, the site, a passkey."""
+"""The types of signing in: an identified person, the browser, the site, a passkey."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -9,7 +9,7 @@ from sublet.secret import Secret
 
 @dataclass(frozen=True, slots=True)
 class Identified:
-    """A person who is who they say, and how that was found: one of `sessions.HOW`."""
+    """A user whose identity was verified, and the method, one of `sessions.HOW`."""
 
     user: User
     how: str
@@ -17,7 +17,7 @@ class Identified:
 
 @dataclass(frozen=True, slots=True)
 class Browser:
-    """The client that signs in: where from, its `User-Agent`, and the secret of the session that it has already."""
+    """The client that signs in: its address and network, its `User-Agent`, and the secret of the session that it already has."""
 
     address: str | None = None
     network: str = ""
@@ -27,7 +27,7 @@ class Browser:
 
 @dataclass(frozen=True, slots=True)
 class SignedIn:
-    """A session with its new secret, which only the browser keeps, and its user."""
+    """A session, its user, and its new secret, which only the browser stores."""
 
     member: Member
     session: Session

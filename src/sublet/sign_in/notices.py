@@ -1,4 +1,4 @@
-"""Mail about what happens to an account, so that its user notices what others did."""
+"""Mail about changes of an account, so that its user notices changes by others."""
 
 from sublet.accounts.model import User
 from sublet.db import Tx
@@ -16,7 +16,7 @@ def notify(
     *,
     recipient: str | None = None,
 ) -> None:
-    """Mail what happened to a user, or to the `recipient` of a former address. `event` and `object_id` make the mail's reference."""
+    """Mail a sentence to a user, or to `recipient`, a former address of the user. `event` and `object_id` form the mail's reference."""
     message = render(
         "account_event",
         name=user.name,

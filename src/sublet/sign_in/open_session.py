@@ -1,4 +1,4 @@
-"""Sign a browser in: the only function that opens a session, for a person that `identify.py` has identified."""
+"""Sign a browser in: open a session for a person whom `identify.py` has identified. No other function opens sessions."""
 
 from datetime import timedelta
 
@@ -21,8 +21,8 @@ def open_session(
 ) -> SignedIn:
     """Open a session for a browser, valid for `lifetime`, and return it with its secret.
 
-    If the browser has a session of this user, that one gets a new secret and is signed in again; the former secret ends now. A session of
-    another user ends. A sign-in by mail needs no notice, because the mail with the code is one.
+    If the browser has a session of the same user, this session is renewed with a new secret. If it has a session of another user, that
+    session ends. The user gets a notice, except after a sign-in by mail: the mail with the code is the notice.
     """
     secret = new_session_secret()
     known_networks = {each.network for each in store.list_sessions(tx, who.user.id)}
@@ -64,7 +64,7 @@ def _present_session(tx: Tx, browser: Browser) -> Session | None:
 
 
 def end(tx: Tx, actor: Actor, session: Session) -> None:
-    """End a session, from the next request on."""
+    """End a session, starting with the next request."""
     audit.record(tx, actor, "session.end", session.id, after={"user_id": session.user_id})
     store.delete_session(tx, session.id)
 

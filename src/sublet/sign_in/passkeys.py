@@ -1,7 +1,7 @@
-"""Passkeys by the rules of WebAuthn, level 3: options for browsers, signed challenges, and the check of what authenticators answer (no SQL).
+"""Passkeys (WebAuthn, level 3): options for browsers, signed challenges, and checks of authenticators' answers (no SQL).
 
-Passkeys are discoverable (a person needn't type an address) and verify the person (by PIN, finger or face). Attestation isn't asked for.
-Challenges are signed instead of stored, so that strangers write nothing; a used one is stored until it expires.
+Passkeys are discoverable (a person needn't type an address) and verify the person (by PIN, finger or face). Attestation isn't requested.
+Challenges are signed instead of stored, so that strangers write nothing to the database. Used challenges are stored until they expire.
 """
 
 import hashlib
@@ -43,7 +43,7 @@ class PasskeyRefused(Exception):  # noqa: N818 - the verb refuses it
 
 @dataclass(frozen=True, slots=True)
 class Challenge:
-    """A challenge of ours: its bytes, its signature (hex), by which it is used once, and when it expires."""
+    """A challenge of this service: its bytes, its expiry, and its signature in hex, by which the second use is detected."""
 
     content: bytes
     signature: str
@@ -52,7 +52,7 @@ class Challenge:
 
 @dataclass(frozen=True, slots=True)
 class NewPasskey:
-    """What a registration gives: credential id and public key in base64url, the count of uses, the transports."""
+    """The passkey in a registration's answer: credential id and public key in base64url, the count of uses, the transports."""
 
     credential_id: str
     public_key: str
@@ -61,17 +61,17 @@ class NewPasskey:
 
 
 def registration_purpose(session_id: int) -> str:
-    """Return the purpose of a challenge for a registration: only the session that asked for it can use it."""
+    """Return the purpose of a challenge with which only this session can register a passkey."""
     return f"registration:{session_id}"
 
 
 def user_handle(user_id: int) -> bytes:
-    """Return what authenticators store for a user."""
+    """Return the user handle that authenticators store with a passkey."""
     return str(user_id).encode("ascii")
 
 
 def new_challenge(key: str, purpose: str, now: datetime) -> bytes:
-    """Return a new challenge for a purpose: random bytes, when it expires, and a signature of both."""
+    """Return a new challenge for a purpose: random bytes, its expiry, and a signature of both."""
     ends = int((now + VALID_FOR).timestamp())
     content = secrets.token_bytes(_NONCE_BYTES) + ends.to_bytes(_INSTANT_BYTES, "big")
     return content + _sign(key, purpose, content)
@@ -82,12 +82,14 @@ def _sign(key: str, purpose: str, content: bytes) -> bytes:
 
 
 def check_challenge(key: str, credential: Mapping[str, Any], purpose: str, now: datetime) -> Challenge:
-    """Return the challenge that an authenticator's answer is for. Not checked: whether it was used before.
+    """Return the challenge that an authenticator has answered. Not checked: that the challenge is used for the first time.
 
     Raises:
-        PasskeyRefused: the answer is malformed; the challenge isn't ours, is for another purpose, or has expired.
+        PasskeyRefused: the answer is malformed; or the challenge isn't ours, is for another purpose, or has expired.
     """
-    sent = _reading(lambda: parse_client_data_json(_bytes_of(credential, "clientDataJSON")).challenge)
+    sent = _refuse_if_malformed(
+        lambda: parse_client_data_json(_bytes_of(credential, "clientDataJSON")).challenge
+    )
     content, signature = sent[:-_SIGNATURE_BYTES], sent[-_SIGNATURE_BYTES:]
     is_ours = len(content) == _NONCE_BYTES + _INSTANT_BYTES and hmac.compare_digest(
         signature, _sign(key, purpose, content)
@@ -101,7 +103,7 @@ def check_challenge(key: str, credential: Mapping[str, Any], purpose: str, now: 
 
 
 def use_options(site: Site, challenge: bytes) -> dict[str, Any]:
-    """Return the options of `navigator.credentials.get`, as JSON. They name no passkeys, so they are the same for every user."""
+    """Return the options of `navigator.credentials.get`, as JSON. They list no passkeys, so they reveal nothing about users."""
     options = webauthn.generate_authentication_options(
         rp_id=site.host, challenge=challenge, user_verification=UserVerificationRequirement.REQUIRED
     )
@@ -111,7 +113,7 @@ def use_options(site: Site, challenge: bytes) -> dict[str, Any]:
 def registration_options(
     site: Site, user: User, passkeys: Sequence[Passkey], challenge: bytes
 ) -> dict[str, Any]:
-    """Return the options of `navigator.credentials.create`, as JSON. Authenticators that have one of the user's passkeys are left out."""
+    """Return the options of `navigator.credentials.create`, as JSON. They exclude authenticators that have one of the user's passkeys."""
     options = webauthn.generate_registration_options(
         rp_id=site.host,
         rp_name=site.host,
@@ -138,9 +140,9 @@ def verify_registration(credential: Mapping[str, Any], site: Site, challenge: Ch
     """Return the new passkey in an authenticator's answer.
 
     Raises:
-        PasskeyRefused: it is malformed, or for another challenge, origin or host, or the person was not verified.
+        PasskeyRefused: the answer is malformed or for another challenge, origin or host; or the person was not verified.
     """
-    done = _reading(
+    done = _refuse_if_malformed(
         lambda: webauthn.verify_registration_response(
             credential=dict(credential),
             expected_challenge=challenge.content,
@@ -164,23 +166,23 @@ def credential_id_of(credential: Mapping[str, Any]) -> str:
     """Return the credential id in an authenticator's answer, in base64url as stored.
 
     Raises:
-        PasskeyRefused: there is none.
+        PasskeyRefused: the answer has no credential id.
     """
-    return _reading(lambda: bytes_to_base64url(base64url_to_bytes(credential["rawId"])))
+    return _refuse_if_malformed(lambda: bytes_to_base64url(base64url_to_bytes(credential["rawId"])))
 
 
 def verify_use(
     credential: Mapping[str, Any], passkey: Passkey, handle: bytes, site: Site, challenge: Challenge
 ) -> int:
-    """Return how many uses the authenticator of a passkey has counted, after a check of its answer.
+    """Check an authenticator's answer to a sign-in, and return its count of uses of the passkey.
 
     Raises:
-        PasskeyRefused: it is malformed, or of another user, challenge, origin or host; the person was not verified; the signature is wrong;
-            or the count has not grown.
+        PasskeyRefused: the answer is malformed or for another user, challenge, origin or host; the person was not verified; the signature
+            is wrong; or the count has not grown.
     """
-    if _reading(lambda: _bytes_of(credential, "userHandle")) != handle:
+    if _refuse_if_malformed(lambda: _bytes_of(credential, "userHandle")) != handle:
         raise PasskeyRefused
-    done = _reading(
+    done = _refuse_if_malformed(
         lambda: webauthn.verify_authentication_response(
             credential=dict(credential),
             expected_challenge=challenge.content,
@@ -198,8 +200,10 @@ def _bytes_of(credential: Mapping[str, Any], name: str) -> bytes:
     return base64url_to_bytes(credential["response"][name])
 
 
-def _reading(read: Callable[[], T]) -> T:
+def _refuse_if_malformed(read: Callable[[], T]) -> T:
     try:
         return read()
-    except Exception as error:  # the library also raises what its parsers of JSON, CBOR and keys do
+    except (
+        Exception
+    ) as error:  # The library also raises the exceptions of its parsers of JSON, CBOR and keys.
         raise PasskeyRefused from error

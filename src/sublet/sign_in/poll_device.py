@@ -1,4 +1,4 @@
-"""Give a program its token once a person has allowed it (POST /auth/device/token; RFC 8628, sections 3.4 and 3.5)."""
+"""Issue a token to a program that a person has allowed (POST /auth/device/token; RFC 8628, sections 3.4 and 3.5)."""
 
 from sublet.accounts.model import User
 from sublet.accounts.store import lock_user
@@ -12,28 +12,30 @@ from sublet.sign_in.devices import ALLOWED, INTERVAL, PENDING, REFUSED, TOKEN_LI
 
 
 def poll_device(tx: Tx, actor: Actor, device_code: str) -> IssuedToken | Refusal:
-    """Issue the token that a person has allowed, once; otherwise note the poll, and return the refusal, which the caller raises.
+    """Issue the token that a person has allowed, once; else return the error, which the caller raises once this has committed.
 
-    The refusals, in this order:
+    The errors, in the order in which they are checked:
         ExpiredToken: the code is wrong, used or expired.
-        AccessDenied: the person refused, or is suspended or deleted since.
-        SlowDown: the program asked less than five seconds ago.
-        AuthorizationPending: nothing is decided yet.
+        AccessDenied: the person has refused the program, or was suspended or deleted.
+        SlowDown: the program's last poll was less than five seconds ago.
+        AuthorizationPending: the person has not decided yet.
     """
     code_digest = digest(device_code)
     seen = device_store.find_by_device_code(tx, code_digest)
-    # Users are locked before requests. A decision that is committed in between counts at the next poll.
+    # The order of locks is users, then requests. A decision that is committed between the two queries counts at the next poll.
     user = lock_user(tx, seen.user_id) if seen is not None and seen.user_id is not None else None
     found = device_store.lock_by_device_code(tx, code_digest)
     if found is None or found.state == USED or found.expires_at <= tx.now:
         return ExpiredToken("This code is wrong, used or too old. Send POST /auth/device to begin again.")
     if found.state == REFUSED:
         return AccessDenied(
-            "The person refused. If that was a mistake, send POST /auth/device to begin again."
+            "The person refused this program. If this was a mistake, send POST /auth/device to begin again."
         )
     if found.state == ALLOWED and user is not None:
         if user.deleted_at is not None or user.suspended_at is not None:
-            return AccessDenied("The account that allowed this is suspended. Ask its operator.")
+            return AccessDenied(
+                "The account of the person who allowed this program is suspended. Ask the operator."
+            )
         return _issue(tx, actor, found, user)
     return _wait(tx, found)
 

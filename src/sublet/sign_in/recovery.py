@@ -1,4 +1,4 @@
-"""Recover an account whose passkeys are lost: after 24 hours a sign-in by mail counts as one with a passkey (docs/spec-choices.md)."""
+"""Recover an account whose passkeys are lost: after 24 hours, a sign-in by mail counts like a sign-in with a passkey (docs/spec-choices.md)."""
 
 from sublet import audit
 from sublet.accounts.find import lock_acting_user, lock_requesting_user
@@ -16,15 +16,15 @@ def start_recovery(tx: Tx, actor: Actor, public_url: str) -> Recovery:
 
     Raises, in this order:
         AccountSuspended: the user is suspended.
-        SignInRequired: the session was not signed in within the last ten minutes, in any way.
-        Conflict: the user has no passkeys, or a recovery that has not ended.
+        SignInRequired: the session's last sign-in, by any method, is more than ten minutes ago.
+        Conflict: the user has no passkeys, or already has a recovery.
     """
     user = lock_acting_user(tx, actor)
-    require_recent_sign_in(tx, actor, any_way=True)
+    require_recent_sign_in(tx, actor, any_method=True)
     present = store.find_recovery(tx, user.id)
     if present is not None and present.ends_at > tx.now:
         raise Conflict(
-            f"A recovery has begun already; it is ready at {present.ready_at:%Y-%m-%d %H:%M} UTC. Wait until then, or stop it with "
+            f"A recovery has already started and will be ready at {present.ready_at:%Y-%m-%d %H:%M} UTC. Wait until then, or stop it with "
             "DELETE /passkeys/recovery."
         )
     if store.count_passkeys(tx, user.id) == 0:
@@ -37,17 +37,17 @@ def start_recovery(tx: Tx, actor: Actor, public_url: str) -> Recovery:
     audit.record(tx, actor, "user.start_recovery", user.id, after={"ready_at": ready_at.isoformat()})
     sentence = (
         "A browser that is signed in to your account asked for a recovery, because the passkeys are lost. "
-        f"From {ready_at:%Y-%m-%d %H:%M} UTC on, signing in by mail is enough to remove them. To stop that, sign in with a passkey."
+        f"From {ready_at:%Y-%m-%d %H:%M} UTC, a sign-in by mail is enough to remove the passkeys. To stop the recovery, sign in with a passkey."
     )
     notify(tx, user, "recovery_started", user.id, sentence, public_url)
     return recovery
 
 
 def stop_recovery(tx: Tx, actor: Actor, public_url: str) -> None:
-    """Stop the user's recovery, also as a suspended user, and mail the user.
+    """Stop the user's recovery, and mail the user. Suspended users may do this too.
 
     Raises:
-        Conflict: there is none.
+        Conflict: the user has no recovery.
     """
     user = lock_requesting_user(tx, actor)
     if not store.delete_recovery(tx, user.id):

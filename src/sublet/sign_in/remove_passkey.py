@@ -1,4 +1,4 @@
-"""Remove a passkey from one's account (DELETE /passkeys/{id})."""
+"""Remove a passkey from the user's account (DELETE /passkeys/{id})."""
 
 from sublet import audit
 from sublet.accounts.find import lock_acting_user
@@ -13,12 +13,12 @@ from sublet.sign_in.notices import notify
 
 
 def remove_passkey(tx: Tx, actor: Actor, identifier: str, public_url: str) -> Passkey:
-    """Remove a passkey by its id, and mail the user. Sessions that were signed in with it stay.
+    """Remove the passkey with this id, mail the user, and return it. Sessions that were signed in with the passkey stay valid.
 
     Raises, in this order:
         AccountSuspended: the user is suspended.
-        SignInRequired: the session was not signed in within the last ten minutes.
-        PasskeyNotFound: the user has no such passkey.
+        SignInRequired: the session's last sign-in is more than ten minutes ago.
+        PasskeyNotFound: the user has no passkey with this id.
     """
     user = lock_acting_user(tx, actor)
     require_recent_sign_in(tx, actor)

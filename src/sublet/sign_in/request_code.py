@@ -1,4 +1,4 @@
-"""Mail a code to sign in (POST /auth/sessions; docs/spec-choices.md, "Signing in")."""
+"""Mail a sign-in code (POST /auth/sessions; docs/spec-choices.md, "Signing in")."""
 
 from datetime import timedelta
 
@@ -12,27 +12,27 @@ from sublet.sign_up import store
 from sublet.sign_up.codes import SIGN_IN, VALID_FOR, new_code
 
 NETWORK_PER_HOUR = 30
-"""Most codes that one network asks for in an hour."""
+"""The maximum number of codes that a network may request in an hour."""
 MAILS_PER_HOUR = 5
-"""Most codes that one address gets in an hour for one network."""
+"""The maximum number of codes that an address gets in an hour at the request of one network."""
 MAILS_OF_ALL_PER_HOUR = 20
-"""Most codes that one address gets in an hour. It is higher, so that a stranger alone can't use up the codes of a person."""
+"""The maximum number of codes that an address gets in an hour. It is higher, so that a stranger alone can't use up a person's codes."""
 PAUSE = timedelta(minutes=1)
-"""How long after a code the same address gets no other one."""
+"""The minimum time between two codes to the same address."""
 HOUR = timedelta(hours=1)
 LINK_PATH = "/signin/confirm"
 """The page that the link in a mail opens."""
 
 
 def request_code(tx: Tx, email: str, network: str, public_url: str) -> None:
-    """Mail a code to an address. If it has no account, the mail says so. Known and unknown addresses take the same statements.
+    """Mail a sign-in code to an address. If the address has no account, the mail says so. Both cases run the same SQL statements.
 
-    If the address got a code within the last minute, or as many as it may in an hour, this silently mails nothing: a refusal would show
-    that. A suspended user gets a code. `network` is that of the client; empty means no limit.
+    If the address got a code within the last minute, or the maximum within an hour, this silently mails nothing: an error would reveal
+    that others have requested codes for the address. Suspended users get codes. `network` is the client's; empty means no limit.
 
     Raises, in this order:
         ValidationFailed: the address is invalid.
-        RateLimited: too many codes were asked for from this network.
+        RateLimited: this network has requested too many codes.
     """
     email, errors = check_email(email)
     if errors:
@@ -76,7 +76,6 @@ def _limit_network(tx: Tx, network: str) -> None:
     count, _ = store.count_of_network(tx, network, (SIGN_IN,), tx.now - HOUR)
     if count >= NETWORK_PER_HOUR:
         raise RateLimited(
-            f"More than {NETWORK_PER_HOUR} codes to sign in were asked for from your network within an hour. Wait an hour, or sign in "
-            "with a passkey.",
+            f"Your network requested more than {NETWORK_PER_HOUR} sign-in codes within an hour. Wait an hour, or sign in with a passkey.",
             retry_after_seconds=int(HOUR.total_seconds()),
         )

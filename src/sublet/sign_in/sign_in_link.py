@@ -16,7 +16,7 @@ from sublet.sign_up.codes import OPERATOR_LINK, VALID_FOR, new_code
 
 @dataclass(frozen=True, slots=True)
 class SignInLink:
-    """A link that signs its user in once, until it expires. It is shown once."""
+    """A link that signs its user in, once and before it expires. The link is shown only once."""
 
     user: User
     link: Secret
@@ -24,12 +24,12 @@ class SignInLink:
 
 
 def make_sign_in_link(tx: Tx, actor: Actor, identifier: str, public_url: str) -> SignInLink:
-    """Make a link for a user who can't sign in any more. It is valid for 15 minutes; its use is mailed to the user.
+    """Return a new link for a user who can't sign in any more. It is valid for 15 minutes. When it is used, the user gets a mail.
 
-    The sign-in counts as one with a passkey: the operator has made sure who the person is.
+    The sign-in counts like a sign-in with a passkey, because the operator has verified the person.
 
     Raises:
-        NotFound: there is no such user, or it is deleted.
+        NotFound: no user has this address or id, or the user is deleted.
     """
     user = lock_user(tx, identifier)
     new = new_code()

@@ -1,4 +1,4 @@
-"""Let a program ask for a token (POST /auth/device; RFC 8628, section 3.1)."""
+"""Store a program's request for a token (POST /auth/device; RFC 8628, section 3.1)."""
 
 from dataclasses import dataclass
 from datetime import timedelta
@@ -19,13 +19,13 @@ from sublet.sign_in.devices import (
 from sublet.sign_up.store import lock_sign_ups
 
 NETWORK_PER_HOUR = 30
-"""Most programs that ask from one network in an hour."""
+"""The maximum number of requests from a network in an hour."""
 HOUR = timedelta(hours=1)
 
 
 @dataclass(frozen=True, slots=True)
 class StartedDevice:
-    """A request with its two codes, of which only digests are stored."""
+    """A request and its two codes. Only the digests of the codes are stored."""
 
     request: DeviceRequest
     device_code: Secret
@@ -33,13 +33,13 @@ class StartedDevice:
 
 
 def start_device(tx: Tx, name: str, address: str, network: str) -> StartedDevice:
-    """Add the request of a program for a token called `name`, valid for ten minutes. It needs no user yet.
+    """Add a program's request for a token called `name`. It is valid for ten minutes, and has no user until a person decides.
 
-    `network` is that of the client; empty means no limit.
+    `network` is the client's; empty means no limit.
 
     Raises, in this order:
         ValidationFailed: the name is invalid.
-        RateLimited: too many programs asked from this network.
+        RateLimited: too many requests came from this network.
     """
     name, errors = check_text("name", name)
     if errors:

@@ -1,4 +1,4 @@
-"""All SQL of signing in that authenticating a request doesn't need: sessions, passkeys and recoveries as verbs change them."""
+"""The SQL of the verbs that change sessions, passkeys and recoveries. The queries that authenticate requests are in accounts."""
 
 from collections.abc import Iterator, Sequence
 
@@ -30,13 +30,13 @@ def insert_session(tx: Tx, user_id: int, digest: str, **values: object) -> Sessi
 
 
 def replace_session_secret(tx: Tx, session_id: int, digest: str, **values: object) -> Session:
-    """Give a session a new secret by its digest, and change other columns. The former secret ends now."""
+    """Store the digest of a session's new secret, and change other columns. The former secret becomes invalid."""
     changed = update(sessions).where(sessions.c.id == session_id).values(digest=digest, **values)
     return Session(*tx.connection.execute(changed.returning(*_SESSION)).one())
 
 
 def set_how(tx: Tx, session_id: int, how: str) -> None:
-    """Store how a session counts as signed in."""
+    """Store the sign-in method of a session."""
     tx.connection.execute(update(sessions).where(sessions.c.id == session_id).values(how=how))
 
 
@@ -54,7 +54,7 @@ def find_session(tx: Tx, session_id: int) -> Session | None:
 
 
 def list_sessions(tx: Tx, user_id: int, after: Position | None = None) -> Iterator[Session]:
-    """Yield a user's sessions after a position, the newest first, also those that have ended without a sign-out."""
+    """Yield a user's sessions after a position, the newest first, including idle and expired sessions."""
     query = select(*_SESSION).where(sessions.c.user_id == user_id)
     if after is not None:
         query = query.where(older(sessions.c.created_at, sessions.c.id, after))
@@ -71,7 +71,7 @@ def insert_passkey(tx: Tx, user_id: int, **values: object) -> Passkey:
     """Add a passkey.
 
     Raises:
-        PasskeyTaken: one with this credential id is stored, of this user or another one.
+        PasskeyTaken: this or another user has a passkey with this credential id.
     """
     row = {"user_id": user_id, "created_at": tx.now, **values}
     try:
@@ -108,8 +108,8 @@ def count_passkeys(tx: Tx, user_id: int) -> int:
     return int(tx.connection.execute(query).scalar_one())
 
 
-def note_passkey_use(tx: Tx, passkey_id: int, sign_count: int) -> None:
-    """Store that a passkey was used now, and what its authenticator counts."""
+def update_passkey_use(tx: Tx, passkey_id: int, sign_count: int) -> None:
+    """Store that a passkey was used now, and its authenticator's count of uses."""
     used = {"sign_count": sign_count, "last_used_at": tx.now}
     tx.connection.execute(update(passkeys).where(passkeys.c.id == passkey_id).values(**used))
 
@@ -120,25 +120,25 @@ def delete_passkey(tx: Tx, passkey_id: int) -> None:
 
 
 def find_recovery(tx: Tx, user_id: int) -> Recovery | None:
-    """Return a user's recovery, also one that has ended, or None."""
+    """Return a user's recovery, even if it has ended, or None."""
     row = tx.connection.execute(select(*_RECOVERY).where(recoveries.c.user_id == user_id)).one_or_none()
     return Recovery(*row) if row is not None else None
 
 
 def insert_recovery(tx: Tx, recovery: Recovery) -> None:
-    """Add a recovery in place of the user's former one."""
+    """Add a recovery, and delete the user's former recovery."""
     delete_recovery(tx, recovery.user_id)
     values = {name: getattr(recovery, name) for name in Recovery.__slots__}
     tx.connection.execute(insert(recoveries).values(**values))
 
 
 def delete_recovery(tx: Tx, user_id: int) -> bool:
-    """Delete a user's recovery; False if there was none."""
+    """Delete a user's recovery. Return False if the user has none."""
     return bool(tx.connection.execute(delete(recoveries).where(recoveries.c.user_id == user_id)).rowcount)
 
 
 def delete_of_user(tx: Tx, user_id: int) -> None:
-    """Delete all sessions, passkeys, recoveries and requests of programs of a user who is being deleted."""
+    """Delete all sessions, passkeys, recoveries and requests of programs of a user."""
     for table in (sessions, passkeys, recoveries):
         tx.connection.execute(delete(table).where(table.c.user_id == user_id))
     device_store.delete_of_user(tx, user_id)

@@ -1,4 +1,4 @@
-"""Codes that are mailed to an address, to prove that it is the reader's: their form and how long they are valid (no SQL)."""
+"""Codes that prove that a person reads the mail of an address: their format and how long they are valid (no SQL)."""
 
 import secrets
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ from sublet.secret import Secret
 
 SIGN_UP, INVITATION, MEMBERSHIP = "sign_up", "invitation", "membership"
 SIGN_IN, OPERATOR_LINK, NEW_ADDRESS = "sign_in", "operator_link", "new_address"
-"""The purposes of a code. Sign-ups and invitations open an account, a membership makes a user a member of an organization, a new address is a user's."""
+"""The purposes of a code: open an account (`SIGN_UP`, `INVITATION`), join an organization, sign in (by mail or operator), change an address."""
 VALID_FOR = {
     SIGN_UP: timedelta(minutes=15),
     INVITATION: timedelta(days=7),
@@ -19,33 +19,33 @@ VALID_FOR = {
     NEW_ADDRESS: timedelta(minutes=15),
 }
 TRIES_MAX = 5
-"""Most wrong codes before a code is void, but not its link: a guess succeeds once in 200,000 codes."""
+"""The number of wrong attempts after which a code is void. With 5 attempts, one in 200,000 codes is guessed. The link stays valid."""
 CODE_DIGITS = 6
 
 
 @dataclass(frozen=True, slots=True)
 class NewCode:
-    """A code of six digits for people who type it, and a token of 256 bits for links. Only their digests are stored."""
+    """A code of six digits that people type, and a token of 256 bits for links. Only their digests are stored."""
 
     code: Secret
     link_token: Secret
 
     @property
     def link_digest(self) -> str:
-        """The digest of the link's token."""
+        """Return the digest of the link's token."""
         return digest(self.link_token.reveal())
 
     @property
     def code_digest(self) -> str:
-        """The digest of the code, which depends on the link's token, so that equal codes have different digests."""
+        """Return the digest of the code. It depends on the link's token, so that equal codes have different digests."""
         return digest_of_code(self.link_digest, self.code.reveal())
 
 
 @dataclass(frozen=True, slots=True)
 class MailedCode:
-    """A code that was mailed. `tries` counts wrong codes. `used_at` is also set when it is void. `name` is that of the new user.
+    """A mailed code. `tries` counts wrong attempts. `used_at` is also set if the code was revoked. `name` is the user's name.
 
-    `role` is that of the new member of the organization. `user_id` is the user that the code is for; None if it has no account yet, or never had one.
+    An invitation to an organization has a `role` for the new member. `user_id` is None if the address had no account at that time.
     """
 
     id: int
@@ -70,11 +70,11 @@ def new_code() -> NewCode:
 
 
 def digest_of_code(link_digest: str, code: str) -> str:
-    """Return the digest under which a typed code is stored."""
+    """Return the digest of a typed code, as it is stored."""
     return digest(f"{link_digest}:{code}")
 
 
-def is_right(found: MailedCode, code: str) -> bool:
-    """True if this is the code. A space or hyphen that a person types between the digits is ignored."""
+def matches_code(found: MailedCode, code: str) -> bool:
+    """True if a typed code is the mailed code. Spaces and hyphens between the digits are ignored."""
     typed = code.replace(" ", "").replace("-", "")
     return secrets.compare_digest(digest_of_code(found.link_digest, typed), found.code_digest)

@@ -1,6 +1,6 @@
-"""Proof of work for signing up: challenges that a browser solves in about a second (ALTCHA, version 2; no SQL).
+"""Proof of work for sign-ups: challenges that a browser solves in about a second (ALTCHA, version 2; no SQL).
 
-A solution shows that a sign-up cost some work. It doesn't show that a person sent it.
+A solution makes mass sign-ups expensive. It doesn't prove that the client is a person.
 """
 
 import base64
@@ -13,29 +13,29 @@ import altcha
 
 ALGORITHM = "PBKDF2/SHA-256"
 COST = 5000
-"""Rounds of one attempt: about 2 ms. With one byte of prefix a client needs 256 attempts on average."""
+"""The rounds of PBKDF2 in one attempt, about 2 ms. With a prefix of one byte, a client needs 256 attempts on average."""
 VALID_FOR = timedelta(minutes=20)
 PAYLOAD_CHARACTERS_MAX = 4000
 
 
 @dataclass(frozen=True, slots=True)
 class Solved:
-    """A solved challenge: its signature, by which it is used once, and when it expires."""
+    """A solved challenge: its expiry, and its signature, by which the second use is detected."""
 
     signature: str
     expires_at: datetime
 
 
 def new_challenge(key: str, now: datetime) -> dict[str, Any]:
-    """Return a signed challenge as the ALTCHA widget reads it."""
+    """Return a new signed challenge in the format of the ALTCHA widget."""
     challenge = altcha.create_challenge(ALGORITHM, COST, expires_at=now + VALID_FOR, hmac_secret=key)
     return challenge.to_dict()
 
 
 def check_solution(key: str, payload: str) -> Solved | None:
-    """Return the solved challenge in a payload, the base64 of JSON; None if it isn't one of ours, is wrong or has expired.
+    """Return the solved challenge in a payload (base64 of JSON), or None if it isn't ours, isn't solved or has expired.
 
-    Not checked: whether it was used before.
+    Not checked: that the challenge is used for the first time.
     """
     if not altcha.verify_solution(payload, key).verified:
         return None

@@ -1,6 +1,6 @@
-"""Open an account: mail a code to an address, and add a user with a first token for it (docs/spec-choices.md, "Opening an account").
+"""Open an account: mail a code to an address, then add a user with a first token (docs/spec-choices.md, "Opening an account").
 
-The verbs answer alike for addresses with and without an account: only the mail differs.
+Addresses with and without an account get the same answer. Only the mail differs.
 """
 
 from dataclasses import dataclass
@@ -36,17 +36,17 @@ from sublet.sign_up.proof_of_work import Solved
 from sublet.sign_up.use_code import use_code, use_link
 
 PROVEN_PER_HOUR = 30
-"""Most sign-ups from one network in an hour with a solved challenge."""
+"""The maximum number of sign-ups from a network in an hour with a solved challenge."""
 UNPROVEN_PER_HOUR = 3
-"""Most of them without one."""
+"""The maximum number of sign-ups from a network in an hour without a solved challenge."""
 MAILS_PER_HOUR = 5
-"""Most codes that one address gets in an hour."""
+"""The maximum number of codes that an address gets in an hour."""
 PAUSE = timedelta(minutes=1)
-"""How long after a code the same address gets no other one."""
+"""The minimum time between two codes to the same address."""
 HOUR = timedelta(hours=1)
 CONFIRM_PATH = "/signup/confirm"
 """The page that the link in a mail opens."""
-CODE_SENTENCE = "This code is wrong, used or too old. Send the newest one, or sign up again."
+CODE_SENTENCE = "This code is wrong, used or too old. Send the newest code, or sign up again."
 PURPOSES = (SIGN_UP, INVITATION)
 """The purposes of codes that open an account."""
 TOKEN_DAYS = 30
@@ -56,7 +56,7 @@ FIRST_SCOPES = tuple(scope for scope in SCOPES if scope != "credits:spend")
 
 @dataclass(frozen=True, slots=True)
 class SignUp:
-    """A wish for an account. `network` is that of the client; empty means no limit. `solved` is its proof of work, if any."""
+    """A request for an account. `network` is the client's; empty means no limit. `solved` is the proof of work, if the client sent one."""
 
     email: str
     name: str
@@ -72,23 +72,24 @@ class SignedUp:
     issued: IssuedToken
 
 
-def sign_up(tx: Tx, wish: SignUp, public_url: str) -> None:
-    """Mail a code to an address. If it has an account already, the mail says so, and its code is of no use.
+def sign_up(tx: Tx, request: SignUp, public_url: str) -> None:
+    """Mail a code to an address. If the address already has an account, the mail says so, and its code has no effect.
 
-    If the address got a code within the last minute, or five within an hour, this silently mails nothing: a refusal would show that.
+    If the address got a code within the last minute, or five within an hour, this silently mails nothing: an error would reveal that others
+    have requested codes for the address.
 
     Raises, in this order:
-        ValidationFailed: all invalid fields: email (a throw-away address too), name, challenge (used before).
-        RateLimited: too many sign-ups from this network, or too many without a solved challenge.
+        ValidationFailed: all invalid fields: email (disposable addresses too), name, challenge (used before).
+        RateLimited: too many sign-ups came from this network, or too many without a solved challenge.
     """
-    email, errors = check_email(wish.email)
-    name, name_errors = check_text("name", wish.name)
-    errors = [*errors, *name_errors] or check_throw_away(email)
+    email, errors = check_email(request.email)
+    name, name_errors = check_text("name", request.name)
+    errors = [*errors, *name_errors] or check_disposable(email)
     if errors:
         raise validation_failed(errors)
     store.lock_sign_ups(tx)
-    _spend(tx, wish.solved)
-    _limit_network(tx, wish)
+    _use_challenge(tx, request.solved)
+    _limit_network(tx, request)
     mailed = store.list_mailed_to(tx, email, PURPOSES, tx.now - HOUR)
     if len(mailed) >= MAILS_PER_HOUR or (mailed and mailed[0][0] > tx.now - PAUSE):
         return
@@ -99,8 +100,8 @@ def sign_up(tx: Tx, wish: SignUp, public_url: str) -> None:
         purpose=SIGN_UP,
         email=email,
         name=name,
-        network=wish.network,
-        is_proven=wish.solved is not None,
+        network=request.network,
+        is_proven=request.solved is not None,
         expires_at=tx.now + VALID_FOR[SIGN_UP],
     )
     known = find_user_by_email(tx, email) is not None
@@ -110,12 +111,13 @@ def sign_up(tx: Tx, wish: SignUp, public_url: str) -> None:
 def invite(
     tx: Tx, actor: Actor, email: str, name: str, public_url: str, *, organization: str | None = None
 ) -> MailedCode:
-    """Mail an invitation to open an account, for the settings `invite` and `closed` too. It is valid for a week.
+    """Mail an invitation to open an account, valid for a week, and return it. It also works if `signup` is `invite` or `closed`.
 
     Raises, in this order:
         ValidationFailed: all invalid fields: email, name.
-        NotFound, Conflict: no such organization, or several, or one that has an account.
-        Conflict: there is a user with this address.
+        NotFound: no organization matches.
+        Conflict: several organizations match, or one that has an account.
+        Conflict: another user has this address.
     """
     email, errors = check_email(email)
     name, name_errors = check_text("name", name)
@@ -149,10 +151,10 @@ def invite(
 def confirm_sign_up(
     tx: Tx, actor: Actor, *, email: str = "", code: str = "", link_token: str = ""
 ) -> SignedUp | None:
-    """Open the account that a mailed code is for: give the address with the code, or the link's token. Of several codes the newest counts.
+    """Open the account of a mailed code. Give either the address and its newest code, or `link_token`.
 
-    Return None if the code is wrong, void, used or expired, or the address has an account: the caller refuses, and the wrong try is
-    counted.
+    Return None, so that the wrong attempt is committed before the caller refuses, if the code is wrong, void, used or expired, or the
+    address has an account.
     """
     found = use_link(tx, link_token, PURPOSES) if link_token else use_code(tx, email, code, PURPOSES)
     if found is None or find_user_by_email(tx, found.email) is not None:
@@ -163,45 +165,45 @@ def confirm_sign_up(
 
 
 def issue_first_token(tx: Tx, actor: Actor, user: User) -> IssuedToken:
-    """Issue the first token of a new user."""
+    """Issue the first token of a new user. It can't spend credits."""
     return issue_token(
         tx, actor, str(user.id), "first token", scopes=FIRST_SCOPES, expires_in_days=TOKEN_DAYS
     )
 
 
 def code_refusal() -> Exception:
-    """Return the refusal of a code, which is the same for every reason."""
+    """Return the error for a refused code. It is the same for every reason."""
     return validation_failed([FieldError("code", "value_invalid", CODE_SENTENCE)])
 
 
-def check_throw_away(email: str) -> list[FieldError]:
-    """Return the error in an address that is one to throw away."""
+def check_disposable(email: str) -> list[FieldError]:
+    """Return the error in an address if its domain provides disposable addresses."""
     domain = email.rpartition("@")[2]
     if blocklist.isdisjoint((domain, *ancestors(domain))):
         return []
-    sentence = f"{domain} gives out addresses to throw away. Give an address at which you read mail for as long as you hold names."
+    sentence = f"{domain} provides disposable addresses. Give an address whose mail you read as long as you hold names."
     return [FieldError("email", "value_invalid", sentence)]
 
 
-def _spend(tx: Tx, solved: Solved | None) -> None:
+def _use_challenge(tx: Tx, solved: Solved | None) -> None:
     if solved is not None and not store.insert_solved_challenge(tx, solved.signature, solved.expires_at):
-        sentence = "This challenge was used before. Send the solution of a new one, from GET /auth/challenge."
+        sentence = "This challenge was used before. Get a new challenge from GET /auth/challenge, and send its solution."
         raise validation_failed([FieldError("challenge", "value_invalid", sentence)])
 
 
-def _limit_network(tx: Tx, wish: SignUp) -> None:
-    if not wish.network:
+def _limit_network(tx: Tx, request: SignUp) -> None:
+    if not request.network:
         return
-    count, unproven = store.count_of_network(tx, wish.network, PURPOSES, tx.now - HOUR)
+    count, unproven = store.count_of_network(tx, request.network, PURPOSES, tx.now - HOUR)
     if count >= PROVEN_PER_HOUR:
         raise RateLimited(
             f"More than {PROVEN_PER_HOUR} sign-ups came from your network within an hour. Wait an hour.",
             retry_after_seconds=int(HOUR.total_seconds()),
         )
-    if wish.solved is None and unproven >= UNPROVEN_PER_HOUR:
+    if request.solved is None and unproven >= UNPROVEN_PER_HOUR:
         raise RateLimited(
-            f"More than {UNPROVEN_PER_HOUR} sign-ups without a solved challenge came from your network within an hour. Solve one from "
-            "GET /auth/challenge, or wait an hour.",
+            f"More than {UNPROVEN_PER_HOUR} sign-ups without a solved challenge came from your network within an hour. Solve a challenge "
+            "from GET /auth/challenge, or wait an hour.",
             retry_after_seconds=int(HOUR.total_seconds()),
         )
 

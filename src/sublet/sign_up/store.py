@@ -63,9 +63,9 @@ signing_keys = Table(
     Column("secret", String(64), nullable=False),
 )
 CHALLENGES = "challenges"
-"""The name of the key that signs challenges. A migration makes it."""
+"""The name of the key that signs challenges. A migration creates the key."""
 KEPT_FOR = timedelta(days=1)
-"""How long a code is kept after it has expired, for the limits of an address and a network."""
+"""How long an expired code is kept, so that the limits of its address and network count it."""
 
 _CODE = tuple(mailed_codes.c[name] for name in MailedCode.__slots__)
 
@@ -77,13 +77,13 @@ def find_signing_key(tx: Tx) -> str:
 
 
 def lock_sign_ups(tx: Tx) -> None:
-    """Serialize sign-ups and sign-ins until the transaction ends, so that each sees those before it in its limits."""
+    """Serialize sign-ups and sign-ins until the transaction ends, so that the limits count every earlier request."""
     query = select(signing_keys.c.name).where(signing_keys.c.name == CHALLENGES)
     tx.connection.execute(query.with_for_update()).one()
 
 
 def insert_solved_challenge(tx: Tx, signature: str, expires_at: datetime) -> bool:
-    """Record that a challenge was used; False if it was used before. Call `lock_sign_ups` first."""
+    """Store that a challenge was used. Return False if it was used before. Call `lock_sign_ups` first."""
     query = select(solved_challenges.c.signature).where(solved_challenges.c.signature == signature)
     if tx.connection.execute(query).first() is not None:
         return False
@@ -92,7 +92,7 @@ def insert_solved_challenge(tx: Tx, signature: str, expires_at: datetime) -> boo
 
 
 def delete_expired(tx: Tx) -> None:
-    """Delete challenges that have expired, and codes a day after they have. The sweep calls it."""
+    """Delete the challenges that have expired, and the codes that expired more than a day ago. The sweep calls this."""
     tx.connection.execute(delete(solved_challenges).where(solved_challenges.c.expires_at < tx.now))
     tx.connection.execute(delete(mailed_codes).where(mailed_codes.c.expires_at < tx.now - KEPT_FOR))
 
@@ -107,7 +107,7 @@ def insert_code(tx: Tx, new: NewCode, **values: object) -> int:
 def list_mailed_to(
     tx: Tx, email: str, purposes: Collection[str], since: datetime
 ) -> Sequence[tuple[datetime, str]]:
-    """Return when codes for these purposes were mailed to an address since an instant, and for which network, the newest first."""
+    """Return the time and network of each code for these purposes that was mailed to an address since an instant, the newest first."""
     at = mailed_codes.c.created_at
     query = select(at, mailed_codes.c.network).where(
         (mailed_codes.c.email == email) & mailed_codes.c.purpose.in_(purposes) & (at > since)
@@ -116,7 +116,7 @@ def list_mailed_to(
 
 
 def count_of_network(tx: Tx, network: str, purposes: Collection[str], since: datetime) -> tuple[int, int]:
-    """Return how many codes a network asked for since an instant, and how many of them without a solved challenge."""
+    """Return the number of codes that a network requested since an instant, and the number without a solved challenge."""
     query = select(
         func.count(), func.coalesce(func.sum(func.cast(~mailed_codes.c.is_proven, Integer)), 0)
     ).where(
@@ -129,7 +129,7 @@ def count_of_network(tx: Tx, network: str, purposes: Collection[str], since: dat
 
 
 def _open_memberships(organization_id: int, now: datetime) -> Any:
-    """Return the condition of an open invitation: it is neither used nor expired, and its sender is still an owner who isn't suspended."""
+    """Return the condition of open invitations: neither used nor expired, and sent by a user who is still an owner and not suspended."""
     of = (mailed_codes.c.organization_id == organization_id) & (mailed_codes.c.purpose == MEMBERSHIP)
     sender = (memberships.c.user_id == mailed_codes.c.invited_by_user_id) & (
         memberships.c.organization_id == organization_id
@@ -163,7 +163,7 @@ def find_open_membership(tx: Tx, organization_id: int, code_id: int) -> MailedCo
 
 
 def count_memberships(tx: Tx, since: datetime, *, organization_id: int | None = None, email: str = "") -> int:
-    """Return how many invitations were mailed since an instant, of an organization or to an address."""
+    """Return the number of invitations that an organization sent, or an address got, since an instant."""
     of = (
         mailed_codes.c.email == email
         if organization_id is None
@@ -176,14 +176,14 @@ def count_memberships(tx: Tx, since: datetime, *, organization_id: int | None = 
 
 
 def count_of_user(tx: Tx, user_id: int, purpose: str, since: datetime) -> int:
-    """Return how many codes for a purpose a user asked for since an instant."""
+    """Return the number of codes for a purpose that a user requested since an instant."""
     of_user = (mailed_codes.c.user_id == user_id) & (mailed_codes.c.purpose == purpose)
     query = select(func.count()).where(of_user & (mailed_codes.c.created_at > since))
     return int(tx.connection.execute(query).scalar_one())
 
 
 def lock_by_link(tx: Tx, link_digest: str) -> MailedCode | None:
-    """Return the code with this digest of its link's token, or None, and lock it."""
+    """Return the code whose link's token has this digest, or None, and lock it."""
     return _locked(tx, mailed_codes.c.link_digest == link_digest)
 
 
@@ -209,6 +209,6 @@ def use_code(tx: Tx, code_id: int) -> None:
 
 
 def count_try(tx: Tx, code_id: int) -> None:
-    """Count a wrong code."""
+    """Count an attempt to enter a code."""
     this = mailed_codes.c.id == code_id
     tx.connection.execute(update(mailed_codes).where(this).values(tries=mailed_codes.c.tries + 1))

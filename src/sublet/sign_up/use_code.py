@@ -6,29 +6,29 @@ from sublet.accounts.fields import check_email
 from sublet.accounts.tokens import digest
 from sublet.db import Tx
 from sublet.sign_up import store
-from sublet.sign_up.codes import TRIES_MAX, MailedCode, is_right
+from sublet.sign_up.codes import TRIES_MAX, MailedCode, matches_code
 
 
 def use_link(tx: Tx, link_token: str, purposes: Collection[str]) -> MailedCode | None:
-    """Return the code of a link's token and mark it as used; None if it is for other purposes, wrong, used or expired.
+    """Mark the code of a link's token as used, and return it. Return None if the token is wrong, used, expired or for another purpose.
 
-    Wrong codes don't make the link void: a stranger could send them to keep a person out.
+    Wrong codes don't make the link void: otherwise a stranger could lock a person out by sending wrong codes.
     """
     found = store.lock_by_link(tx, digest(link_token))
-    return _used(tx, found) if found is not None and found.purpose in purposes else None
+    return _use_if_valid(tx, found) if found is not None and found.purpose in purposes else None
 
 
 def use_code(tx: Tx, email: str, code: str, purposes: Collection[str]) -> MailedCode | None:
-    """Return the newest code of an address and mark it as used; None if it is wrong, void, used or expired. A wrong try is counted."""
+    """Mark the newest code of an address as used, and return it. Return None if the typed code is wrong (counted), void, used or expired."""
     address, _ = check_email(email)
     found = store.lock_newest(tx, address, purposes)
-    if found is not None and (found.tries >= TRIES_MAX or not is_right(found, code)):
+    if found is not None and (found.tries >= TRIES_MAX or not matches_code(found, code)):
         store.count_try(tx, found.id)
         return None
-    return _used(tx, found) if found is not None else None
+    return _use_if_valid(tx, found) if found is not None else None
 
 
-def _used(tx: Tx, found: MailedCode) -> MailedCode | None:
+def _use_if_valid(tx: Tx, found: MailedCode) -> MailedCode | None:
     if found.used_at is not None or found.expires_at <= tx.now:
         return None
     store.use_code(tx, found.id)
