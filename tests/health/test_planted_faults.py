@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from sublet.health.ask import Asker
+from sublet.health.dns_client import DnsClient
 from sublet.health.findings import CODES, report
 from sublet.health.model import Report
 from sublet.health.observe import Observer
@@ -32,11 +32,11 @@ def test_each_fault_is_found_and_nothing_else(request: pytest.FixtureRequest, tm
     assert {code for each in cases for code in each.codes} == CODES.keys()
 
     async def look(case: Planted, resolver_address: str | None) -> Report:
-        asker = Asker()
-        resolver: Resolver = IteratingResolver(asker, [ROOT_ADDRESS])
+        client = DnsClient()
+        resolver: Resolver = IteratingResolver(client, [ROOT_ADDRESS])
         if resolver_address is not None:
-            resolver = ForwardingResolver(asker, resolver_address, 53)
-        observer = Observer(asker, resolver, _claimed)
+            resolver = ForwardingResolver(client, resolver_address, 53)
+        observer = Observer(client, resolver, _claimed)
         return report(case.target(), await observer.observe(case.target()), datetime.now(UTC))
 
     async def look_at_all(resolver_address: str | None = None) -> list[Report]:

@@ -27,20 +27,20 @@ from sublet.health.model import (
     Target,
 )
 from sublet.health.schedule import (
-    after_look,
+    after_check,
     is_breakage_due,
     is_recovery_due,
     new_health,
     pause,
 )
-from sublet.health.targets import QUERIES_PER_SECOND, Budget, Pace, may_ask, parse_networks
+from sublet.health.targets import QUERIES_PER_SECOND, Budget, QueryRateLimit, may_ask, parse_networks
 
 NOW = datetime(2026, 11, 25, 12, 0, tzinfo=UTC)
 MINUTE, HOUR = timedelta(minutes=1), timedelta(hours=1)
 
 
 def look(health: Health, state: str, at: datetime, generation: int = 1) -> Health:
-    return after_look(health, Report(state, (), at), generation, at, 0.5)
+    return after_check(health, Report(state, (), at), generation, at, 0.5)
 
 
 def test_the_first_look_at_a_generation_decides() -> None:
@@ -117,10 +117,10 @@ def test_a_budget_ends() -> None:
 
 def test_an_address_gets_no_more_than_its_queries_in_any_second() -> None:
     async def ask() -> list[float]:
-        pace, clock = Pace(), asyncio.get_running_loop().time
+        rate_limit, clock = QueryRateLimit(), asyncio.get_running_loop().time
 
         async def one() -> float:
-            await pace.wait("9.9.9.9")
+            await rate_limit.wait("9.9.9.9")
             return clock()
 
         return sorted(await asyncio.gather(*(one() for _ in range(2 * QUERIES_PER_SECOND + 1))))

@@ -22,7 +22,7 @@ from sublet.credits.packages import add_package, retire_package
 from sublet.credits.store import coupon_uses, coupons, ledger_accounts, packages, transfers
 from sublet.db import Tx
 from sublet.doctor.credits import check_coupon_uses
-from sublet.health.looks import record_look
+from sublet.health.checks import record_check
 from sublet.health.model import BROKEN, HEALTHY, UNKNOWN, Report
 from sublet.health.store import delegation_health, health_changes, update_health
 from sublet.http.idempotency_store import claim_key, idempotency_keys, remember_outcome
@@ -782,7 +782,7 @@ def test_each_fault_of_health_and_refusals_is_found(registry: Registry) -> None:
     shop = registry.register(SHOP, nameservers=NS)
 
     def look(tx: Tx) -> None:
-        health = record_look(tx, shop.id, 1, Report(BROKEN, (), tx.now))
+        health = record_check(tx, shop.id, 1, Report(BROKEN, (), tx.now))
         assert health is not None
         update_health(tx, replace(health, mailed_at=tx.now))
         refused: Any = {"refusal": "servers_silent", "message": "Wait.", "refused_since": tx.now}

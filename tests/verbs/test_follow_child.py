@@ -15,8 +15,8 @@ from sublet.automatic_ds.view_automatic_ds import view_automatic_ds
 from sublet.dns.types import Delegation, DsRecord
 from sublet.errors import Conflict, SubdomainNotFound, SubdomainSuspended
 from sublet.health import store as health_store
-from sublet.health.looks import take_due
-from sublet.health.model import DueLook
+from sublet.health.checks import claim_due
+from sublet.health.model import DueCheck
 from sublet.mail.store import list_mails
 from sublet.subdomains.automatic_ds_store import AutomaticDs, find_automatic_ds
 from sublet.subdomains.delete import delete
@@ -99,19 +99,19 @@ def test_a_refusal_is_remembered_audited_once_and_forgotten(registry: Registry) 
 def test_nameservers_that_differ_are_looked_at_again_for_an_hour(registry: Registry) -> None:
     shop = shop_with(registry, OLD)
 
-    def next_look() -> timedelta:
+    def next_check() -> timedelta:
         health = registry.read(health_store.find_health, shop.id)
         assert health is not None
         return health.due_at - registry.now
 
     registry.write(schedule_check, SHOP)
-    registry.write(take_due, 1)
+    registry.write(claim_due, 1)
     follow(registry, shop, DIFFER)
-    assert next_look() == AGAIN
+    assert next_check() == AGAIN
     registry.advance(hours=1)
-    registry.write(take_due, 1)
+    registry.write(claim_due, 1)
     follow(registry, shop, DIFFER)
-    assert next_look() == timedelta(minutes=1)  # the worker's claim; its look sets the next day
+    assert next_check() == timedelta(minutes=1)  # the worker's claim; its look sets the next day
 
 
 def test_nothing_changes_if_the_name_or_the_rules_changed_meanwhile(registry: Registry) -> None:
@@ -160,7 +160,7 @@ def test_a_check_is_refused_if_nothing_is_followed_or_published(registry: Regist
     with pytest.raises(Conflict, match="--automatic-ds"):
         registry.read(plan_check, SHOP)
     registry.write(edit_zone_settings, OPERATOR, "example.test", {"automatic_ds": "all"})
-    assert isinstance(registry.read(plan_check, SHOP), DueLook)
+    assert isinstance(registry.read(plan_check, SHOP), DueCheck)
     registry.write(delete, registry.actor(), SHOP)
     assert registry.read(find_rules, shop.id) is None
 
@@ -169,7 +169,7 @@ def test_messages_make_a_look_due_at_most_once_a_minute(registry: Registry) -> N
     shop = shop_with(registry, OLD)
     assert registry.write(schedule_check, "no.example.test") is False
     assert registry.write(schedule_check, SHOP) is True
-    (due,) = registry.write(take_due, 10)
+    (due,) = registry.write(claim_due, 10)
     assert due.subdomain_id == shop.id
     health = registry.read(health_store.find_health, shop.id)
     assert health is not None

@@ -23,7 +23,7 @@ from sublet.csync.model import Change, Decision, Keep, Refuse, Rules
 from sublet.dns.types import Delegation, GlueEntry, GlueInput
 from sublet.errors import Conflict
 from sublet.health import store as health_store
-from sublet.health.looks import take_due
+from sublet.health.checks import claim_due
 from sublet.health.model import Finding, Level, Report, Target
 from sublet.mail.store import list_mails
 from sublet.subdomains.csync_store import CsyncState, find_csync_state
@@ -127,7 +127,7 @@ def test_a_cycle_is_refused_in_the_transaction(registry: Registry) -> None:
 def test_a_refusal_is_remembered_audited_once_and_looked_at_again(registry: Registry) -> None:
     shop = shop_of(registry)
     registry.write(schedule_check, SHOP)
-    registry.write(take_due, 1)
+    registry.write(claim_due, 1)
     refusal = Refuse("servers_differ", "They differ. Wait.")
     for _ in range(2):
         follow(registry, shop, refusal)

@@ -9,7 +9,7 @@ from sublet.accounts.set_reminders import set_reminders
 from sublet.db import Tx
 from sublet.dns.types import Delegation
 from sublet.health import store
-from sublet.health.looks import record_look
+from sublet.health.checks import record_check
 from sublet.health.model import BROKEN, HEALTHY, UNKNOWN, Finding, Level, Report
 from sublet.health.undelegate import undelegate
 from sublet.mail.store import list_mails
@@ -37,7 +37,7 @@ def look(registry: Registry, shop: Subdomain, state: str = BROKEN, **passed: flo
     generation = registry.subdomain(shop.id).published_generation
 
     def record(tx: Tx) -> bool:
-        record_look(tx, shop.id, generation, Report(state, findings, tx.now))
+        record_check(tx, shop.id, generation, Report(state, findings, tx.now))
         return undelegate(tx, shop.id, generation)
 
     return registry.write(record)

@@ -16,7 +16,7 @@ from sublet.errors import (
     SubdomainSuspended,
     ValidationFailed,
 )
-from sublet.health.looks import record_look
+from sublet.health.checks import record_check
 from sublet.health.model import BROKEN, HEALTHY, UNKNOWN, Finding, Level, Report
 from sublet.health.plan_delegation import (
     check_warnings,
@@ -25,7 +25,7 @@ from sublet.health.plan_delegation import (
     plan_registration,
     unless_broken,
 )
-from sublet.health.view_health import plan_look, view_health
+from sublet.health.view_health import plan_health_check, view_health
 from sublet.platform_domains.platform_domain import edit_platform_domain
 from sublet.subdomains.list_store import list_own
 from sublet.subdomains.model import Register, SubdomainFilter, UpdateNameservers
@@ -50,7 +50,7 @@ def report(state: str, *findings: Finding) -> Report:
 def test_the_health_is_the_users_own(registry: Registry) -> None:
     held = registry.register(SHOP, nameservers=HOSTS)
     assert registry.read(view_health, registry.actor(), SHOP).health is None
-    registry.write(record_look, held.id, 1, report(BROKEN, LAME))
+    registry.write(record_check, held.id, 1, report(BROKEN, LAME))
     view = registry.read(view_health, registry.actor(), str(held.id))
     assert view.health is not None
     assert (view.health.state, view.health.findings, len(view.changes)) == (BROKEN, (LAME,), 1)
@@ -68,7 +68,7 @@ def test_the_health_is_the_users_own(registry: Registry) -> None:
 
 def test_a_check_now_needs_a_published_delegation(registry: Registry) -> None:
     def plan(name: str = "ann") -> object:
-        return registry.read(plan_look, registry.actor(name), user_of(registry, name), SHOP)
+        return registry.read(plan_health_check, registry.actor(name), user_of(registry, name), SHOP)
 
     registry.move()
     held = registry.register(SHOP)
@@ -78,7 +78,7 @@ def test_a_check_now_needs_a_published_delegation(registry: Registry) -> None:
         plan()
     registry.register("other.example.test", nameservers=HOSTS)
     with registry.refuses(Conflict):
-        registry.read(plan_look, registry.actor(), user_of(registry), "other.example.test")
+        registry.read(plan_health_check, registry.actor(), user_of(registry), "other.example.test")
     registry.write(suspend, OPERATOR, SHOP, "abuse")
     with registry.refuses(SubdomainSuspended):
         plan()

@@ -1,1 +1,1 @@
-"""DS records that follow what the child publishes: CDS and CDNSKEY (RFC 7344, RFC 8078), authenticated bootstrapping (RFC 9615)."""
+"""DS records that follow a child's CDS and CDNSKEY records (RFC 7344, RFC 8078), and authenticated bootstrapping (RFC 9615)."""

@@ -1,4 +1,4 @@
-"""What the nameservers of a child publish about its keys, and what they all ask for together (rules)."""
+"""Read the key records that a child's nameservers publish, and decide what they ask for if all agree (rules)."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -16,17 +16,17 @@ from sublet.dns.types import DsRecord
 from sublet.health.model import Observation, Question, Reply, Server, Target, name_of, text_of
 
 TYPES = ("CDS", "CDNSKEY", "DNSKEY")
-"""What each server is asked, over TCP, beside the SOA record."""
+"""The record types that each server is asked for, over TCP, in addition to the SOA record."""
 RECORDS_MAX = 32
-"""The most records of a set. More than validators use are a fault."""
+"""The maximum number of records in a set. Larger sets are ignored, because validators don't use so many."""
 
 
 def decide_together(
     target: Target, seen: Observation, proof: Proof | None, rules: Rules, now: datetime
 ) -> Decision:
-    """Return what becomes of a name's DS records after a look: only what all nameservers say, each at every address.
+    """Return the decision about a name's DS records after a check. All nameservers must agree, at every address.
 
-    Addresses that this machine has no route to don't count, but each nameserver must have answered somewhere.
+    Addresses without a route from this machine don't count, but each nameserver must have answered at some address.
     """
     servers = [each for each in seen.servers if each.soa.failure != "no_route"]
     read = [published_by(name_of(target.fqdn), each) for each in servers]
@@ -52,13 +52,14 @@ def decide_together(
     if any(not _is_same(each, published[0]) for each in published) or not _agree(decisions):
         return Refuse(
             "servers_differ",
-            "The nameservers publish different CDS, CDNSKEY or DNSKEY records, or signatures. Wait until all have the newest version of the zone.",
+            "The nameservers publish different CDS, CDNSKEY or DNSKEY records, or signatures. Wait until all nameservers have the newest version "
+            "of the zone.",
         )
     return _oldest(decisions)
 
 
 def questions_about(fqdn: str) -> list[Question]:
-    """Return what the nameservers are asked."""
+    """Return the questions about a name's keys."""
     return [(fqdn, each) for each in TYPES]
 
 
@@ -69,7 +70,7 @@ def asks_for_ds(target: Target, seen: Observation) -> bool:
 
 
 def published_by(name: dns.name.Name, server: Server) -> Published | None:
-    """Return what one server publishes; None if it gave no usable answer to one of the questions."""
+    """Return the key records that a server publishes; None if its answer to one of the questions is unusable."""
     replies = {
         "SOA": server.soa_tcp,
         **{rdtype: server.extra.get((text_of(name), rdtype)) for rdtype in TYPES},
@@ -94,7 +95,7 @@ def published_by(name: dns.name.Name, server: Server) -> Published | None:
 
 
 def usable(reply: Reply | None) -> dns.message.Message | None:
-    """Return an authoritative answer, also one without records; else None."""
+    """Return the message of a reply if it is a complete authoritative answer, with or without records; else None."""
     if reply is None or reply.message is None:
         return None
     message = reply.message
@@ -123,6 +124,6 @@ def _meaning(decision: Decision) -> tuple[str, tuple[DsRecord, ...] | str]:
 
 
 def _oldest(decisions: Sequence[Decision]) -> Decision:
-    """Return one of decisions that agree: the one that was signed first, because servers may sign on their own."""
+    """Return the decision with the oldest signature, from decisions that agree. Servers may sign independently of each other."""
     signed = [each for each in decisions if isinstance(each, Replace | Remove)]
     return min(signed, key=lambda each: each.signed_at) if signed else decisions[0]

@@ -1,4 +1,4 @@
-"""The worker's part that follows what children ask for: after each look of the health keeper."""
+"""The worker's part that changes DS records as children request, after each check of the health keeper."""
 
 import asyncio
 from collections import Counter
@@ -11,13 +11,13 @@ from sublet.automatic_ds.signalling import Signalling
 from sublet.config import parse_listen
 from sublet.db import Database
 from sublet.errors import Conflict
-from sublet.health.ask import Asker
-from sublet.health.checker import Checker, Looked
-from sublet.health.model import DueLook, Question, Target
+from sublet.health.checker import Checker, CheckResult
+from sublet.health.dns_client import DnsClient
+from sublet.health.model import DueCheck, Question, Target
 
 
 class ChildFollower:
-    """Follows children. `decisions` counts those that were followed."""
+    """Follows the requests of children. `decisions` counts the applied decisions by kind."""
 
     name = "ds"
 
@@ -25,29 +25,29 @@ class ChildFollower:
         self.decisions: Counter[str] = Counter()
         self._db = db
         self._signalling = (
-            Signalling(Asker(), *parse_listen("health_resolver", health_resolver))
+            Signalling(DnsClient(), *parse_listen("health_resolver", health_resolver))
             if health_resolver
             else None
         )
 
-    async def questions(self, due: DueLook) -> Sequence[Question]:
-        """Return what to ask, nothing if the name is not followed."""
+    async def questions(self, due: DueCheck) -> Sequence[Question]:
+        """Return the additional questions of a check. Empty if the name's DS records aren't followed."""
         is_followed = await self._db.read(find_rules, due.subdomain_id) is not None
         return questions_about(due.target.fqdn) if is_followed else ()
 
-    async def follow(self, due: DueLook, looked: Looked) -> Decision | None:
-        """Decide from a look, change the DS records if they are to change, and return the decision.
+    async def follow(self, due: DueCheck, result: CheckResult) -> Decision | None:
+        """Decide from the result of a check, change the DS records if necessary, and return the decision.
 
-        None if no nameserver answered, or nothing may be followed now.
+        Return None if no nameserver answered, or if the name's DS records aren't followed.
         """
         rules = await self._db.read(find_rules, due.subdomain_id)
-        if rules is None or not _has_answers(looked):
+        if rules is None or not _has_answers(result):
             return None
         proof = None
-        if not due.target.delegation.ds_records and asks_for_ds(due.target, looked.seen):
-            proof = await self._look_up(due.target)
+        if not due.target.delegation.ds_records and asks_for_ds(due.target, result.seen):
+            proof = await self._find_proof(due.target)
         decision = await asyncio.to_thread(
-            decide_together, due.target, looked.seen, proof, rules, self._db.now()
+            decide_together, due.target, result.seen, proof, rules, self._db.now()
         )
         done = await self._db.write(follow_child, due.subdomain_id, due.generation, decision, rules)
         if done is not None:
@@ -55,34 +55,32 @@ class ChildFollower:
         return done
 
     async def check(self, checker: Checker, identifier: str) -> tuple[str, Decision]:
-        """Look at one name now, follow it, and return its name with the decision (`sublet subdomain check-ds`).
+        """Check a name now, follow its request, and return the name with the decision (`sublet subdomain check-ds`).
 
         Raises, in this order:
-            NotFound: there is no such name.
-            Conflict: its DS records are not followed; its last change is not published yet; its nameservers are being asked for
-                another name; none answers; it changed meanwhile.
+            NotFound: the name doesn't exist.
+            Conflict: the name's DS records are not followed; its last change is not published yet; another check is asking its nameservers;
+                no nameserver answers; or the name changed during the check.
         """
         due = await self._db.read(plan_check, identifier)
-        looked = await checker.look(due.target, waits=True, extra=questions_about(due.target.fqdn))
+        result = await checker.check(due.target, waits=True, extra=questions_about(due.target.fqdn))
         fqdn = due.target.fqdn
-        if looked.busy_until is not None:
-            raise Conflict(
-                f"The nameservers of {fqdn} are being asked for another name. Try again in a minute."
-            )
-        if not _has_answers(looked):
-            raise Conflict(f"No nameserver of {fqdn} answered. See `sublet health` for what is wrong.")
-        decision = await self.follow(due, looked)
+        if result.busy_until is not None:
+            raise Conflict(f"Another check is asking the nameservers of {fqdn}. Try again in a minute.")
+        if not _has_answers(result):
+            raise Conflict(f"No nameserver of {fqdn} answered. See `sublet health` for the reason.")
+        decision = await self.follow(due, result)
         if decision is None:
             raise Conflict(f"{fqdn} changed during the check. Check it again.")
         return fqdn, decision
 
-    async def _look_up(self, target: Target) -> Proof:
+    async def _find_proof(self, target: Target) -> Proof:
         if self._signalling is None:
             return Proof(
-                problem="This registry has no validating resolver to look them up. Ask its operator to set health_resolver."
+                problem="This registry has no validating resolver to query them. Ask the operator to set health_resolver."
             )
         return await self._signalling.look_up(target)
 
 
-def _has_answers(looked: Looked) -> bool:
-    return any(reply.message for server in looked.seen.servers for reply in server.extra.values())
+def _has_answers(result: CheckResult) -> bool:
+    return any(reply.message for server in result.seen.servers for reply in server.extra.values())

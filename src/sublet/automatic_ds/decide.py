@@ -1,4 +1,4 @@
-"""Decide what becomes of a name's DS records (rules): RFC 7344, RFC 8078 and RFC 9615."""
+"""Decide how a name's DS records change when its zone requests it (rules; RFC 7344, RFC 8078 and RFC 9615)."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ from sublet.dns.types import DsInput, DsRecord
 from sublet.health.chain import matching_keys, valid_signatures
 
 _DELETE = 0
-"""The algorithm of the CDS and CDNSKEY records that ask to delete the DS records (RFC 8078, section 4)."""
+"""The algorithm of CDS and CDNSKEY records that request the deletion of the DS records (RFC 8078, section 4)."""
 
 
 def decide(
@@ -29,11 +29,11 @@ def decide(
     rules: Rules,
     now: datetime,
 ) -> Decision:
-    """Return what becomes of the DS records of a name, whose nameservers all publish the same.
+    """Return the decision about a name's DS records. All its nameservers publish the same records.
 
-    A name with DS records changes them if a key that they lead to signed the request (RFC 7344, section 4.1). A name without gets its
-    first ones if `proof` has the same records, validated at all signalling names (RFC 9615, section 4.2). In any case the keys must
-    validate under the new DS records, with each of their algorithms.
+    If the name has DS records, a key that they match must have signed the request (RFC 7344, section 4.1). If it has no DS records, `proof`
+    must have the same records, validated at all signalling names (RFC 9615, section 4.2). In both cases the keys must validate under the
+    new DS records, with each of their algorithms.
     """
     if not published.has_signal or not (rules.rollover if current else rules.bootstrap):
         return Keep()
@@ -51,7 +51,7 @@ def decide(
     if rules.signed_after is not None and signed_at < rules.signed_after:
         return Refuse(
             "replayed",
-            f"The CDS or CDNSKEY records were signed on {signed_at:%Y-%m-%d %H:%M} UTC, before those that were followed last. "
+            f"The CDS or CDNSKEY records were signed on {signed_at:%Y-%m-%d %H:%M} UTC, before the records that were followed last. "
             "Check that every nameserver has the newest version of the zone.",
         )
     return case.wanted(signed_at)
@@ -68,8 +68,8 @@ def _asks_to_delete(published: Published) -> bool:
 
 
 def _refuse_unless_proven(published: Published, proof: Proof | None) -> Refuse | None:
-    """Return the refusal of first DS records whose signalling names don't have the same records."""
-    problem = "They were not looked up." if proof is None else proof.problem
+    """Return the refusal of the first DS records if the signalling names don't have the same records; else None."""
+    problem = "The signalling names were not queried." if proof is None else proof.problem
     if proof is not None and problem is None:
         same = _records(proof.cds) == _records(published.cds) and _records(proof.cdnskey) == _records(
             published.cdnskey
@@ -77,13 +77,13 @@ def _refuse_unless_proven(published: Published, proof: Proof | None) -> Refuse |
         problem = (
             None
             if same
-            else "They have other CDS or CDNSKEY records than the zone. Publish the same at each of them."
+            else "They have other CDS or CDNSKEY records than the zone. Publish the same records at each signalling name."
         )
     if problem is None:
         return None
     return Refuse(
         "not_bootstrapped",
-        f"The zone asks for its first DS records, but its signalling names don't confirm it. {problem}",
+        f"The zone requests its first DS records, but its signalling names don't confirm the request. {problem}",
     )
 
 
@@ -99,7 +99,7 @@ class _Case:
         return [each for each in (self.published.cds, self.published.cdnskey) if each is not None]
 
     def _signers(self) -> list[DNSKEY]:
-        """Return the keys that may sign a request: those that the present DS records lead to, or for first ones any key of the zone."""
+        """Return the keys that may sign a request: the keys that a present DS record matches, or without DS records any key of the zone."""
         if self.published.dnskey is None:
             return []
         if not self.current:
@@ -107,7 +107,7 @@ class _Case:
         return matching_keys(self.name, self.published.dnskey, self.current)
 
     def refuse_unless_signed(self) -> Refuse | None:
-        """Return the refusal of a request that the present chain of trust doesn't validate."""
+        """Return the refusal of a request that doesn't validate under the present DS records; else None."""
         signers, signatures = self._signers(), self.published.signatures
         dnskey = self.published.dnskey
         if dnskey is None or not valid_signatures(dnskey, signatures, signers, self.now):
@@ -119,13 +119,12 @@ class _Case:
             if not valid_signatures(rrset, signatures, signers, self.now):
                 return Refuse(
                     "not_authentic",
-                    "The CDS or CDNSKEY records have no valid signature by a key that the present DS records lead to. "
-                    "Sign them with that key.",
+                    "The CDS or CDNSKEY records have no valid signature by a key that a present DS record matches. Sign them with such a key.",
                 )
         return None
 
     def signed_at(self) -> datetime | None:
-        """Return when the request was signed: of each set the newest valid signature counts, of the two sets the older one."""
+        """Return when the request was signed: the newest valid signature of each set counts, and then the older of the two sets."""
         newest = []
         for rrset in self._signals:
             valid = valid_signatures(rrset, self.published.signatures, self._signers(), self.now)
@@ -135,36 +134,36 @@ class _Case:
         return datetime.fromtimestamp(min(newest), UTC)
 
     def wanted(self, signed_at: datetime) -> Decision:
-        """Return what an authentic request means."""
+        """Return the decision about an authentic request."""
         if _asks_to_delete(self.published):
             if any(len(each) != 1 or each[0].algorithm != _DELETE for each in self._signals):
                 return Refuse(
                     "malformed",
-                    "The zone asks to delete its DS records, and has other CDS or CDNSKEY records too. Publish one or the other.",
+                    "The zone requests the deletion of its DS records, but also has other CDS or CDNSKEY records. Remove the others.",
                 )
             return Remove(signed_at)
         if self._is_contradictory():
             return Refuse(
                 "contradictory",
-                "The CDS records and the CDNSKEY records name different keys. Publish both for the same keys.",
+                "The CDS records and the CDNSKEY records are for different keys. Publish both for the same keys.",
             )
         ds_records = self._ds_records()
         if not 0 < len(ds_records) <= DS_RECORDS_MAX or not _covers_evenly(ds_records):
             return Refuse(
                 "unsupported",
-                f"The CDS and CDNSKEY records don't lead to 1 to {DS_RECORDS_MAX} DS records of accepted algorithms, with the same digest "
-                "types for each key. Publish CDS records of digest type 2 (SHA-256).",
+                f"The CDS and CDNSKEY records don't give 1 to {DS_RECORDS_MAX} DS records of accepted algorithms, with the same digest types "
+                "for each key. Publish CDS records of digest type 2 (SHA-256).",
             )
         if not self._validates_under(ds_records):
             return Refuse(
                 "would_break",
-                "The zone would not validate under the DS records that it asks for. "
-                "Sign the DNSKEY records with a key of each algorithm among them first.",
+                "The zone would not validate under the DS records that it requests. "
+                "Sign the DNSKEY records with a key of each of their algorithms first.",
             )
         return Keep() if set(ds_records) == set(self.current) else Replace(ds_records, signed_at)
 
     def _is_contradictory(self) -> bool:
-        """True if one set names a key that the other doesn't."""
+        """True if the CDS records and the CDNSKEY records are for different keys."""
         if self.published.cds is None or self.published.cdnskey is None:
             return False
         named = {(each.key_tag, each.algorithm, each.digest_type, each.digest) for each in self.published.cds}
@@ -178,12 +177,12 @@ class _Case:
         return {each for each in named if each[2] in types} != made
 
     def _ds_records(self) -> tuple[DsRecord, ...]:
-        """Return the accepted DS records: those of CDS, or if it has none those of CDNSKEY with SHA-256."""
+        """Return the accepted DS records in the CDS records, else the DS records with SHA-256 of the CDNSKEY records."""
         made = [_ds_of(self.name, each, SHA256) for each in self.published.cdnskey or ()]
         return _accepted(self.name, self.published.cds or ()) or _accepted(self.name, made)
 
     def _validates_under(self, ds_records: Sequence[DsRecord]) -> bool:
-        """True if the keys validate under DS records with each of their algorithms, and the SOA record under the keys (RFC 6840, section 5.11)."""
+        """True if the keys validate under each algorithm of these DS records, and the SOA record under the keys (RFC 6840, section 5.11)."""
         dnskey, signatures = self.published.dnskey, self.published.signatures
         if dnskey is None:
             return False
@@ -200,7 +199,7 @@ def _ds_of(name: dns.name.Name, key: DNSKEY, digest_type: int) -> DS:
 
 
 def _accepted(name: dns.name.Name, wanted: Iterable[DS]) -> tuple[DsRecord, ...]:
-    """Return the DS records of algorithms and digest types that this registry publishes, in one order."""
+    """Return the DS records whose algorithms and digest types this registry accepts, sorted."""
     owner = name.to_text(omit_final_dot=True)
     accepted = set()
     for each in wanted:
@@ -217,7 +216,7 @@ def _accepted(name: dns.name.Name, wanted: Iterable[DS]) -> tuple[DsRecord, ...]
 
 
 def _covers_evenly(ds_records: Sequence[DsRecord]) -> bool:
-    """True if each key has a DS record of each digest type: validators may use only one of the types."""
+    """True if each key has a DS record of each digest type, because a validator may use only one of the types."""
     keys = {(each.key_tag, each.algorithm) for each in ds_records}
     types = {each.digest_type for each in ds_records}
     return len(ds_records) == len(keys) * len(types)

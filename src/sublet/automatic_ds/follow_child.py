@@ -1,4 +1,4 @@
-"""Follow what a child asks for: the worker's verb that changes DS records, or records why not."""
+"""Change the DS records as a child requests, or store the refusal: the worker's verb."""
 
 from dataclasses import replace
 from datetime import timedelta
@@ -11,8 +11,8 @@ from sublet.automatic_ds.model import Decision, Keep, Refuse, Remove, Replace, R
 from sublet.db import Tx
 from sublet.dns.types import Delegation
 from sublet.errors import Conflict
-from sublet.health.looks import published_look
-from sublet.health.model import DueLook
+from sublet.health.checks import published_check
+from sublet.health.model import DueCheck
 from sublet.health.store import delay
 from sublet.mail.outbox import enqueue
 from sublet.platform_domains.store import find_platform_domain
@@ -26,12 +26,12 @@ from sublet.subdomains.model import Subdomain
 REFUSED = "automatic_ds.refuse"
 AGAIN = timedelta(minutes=5)
 SPREADS_WITHIN = timedelta(hours=1)
-"""For how long a name is looked at each `AGAIN` if its nameservers don't agree: a change spreads to secondaries meanwhile."""
+"""How long a name is checked every `AGAIN` while its nameservers differ. Secondaries get a change within this time."""
 _SPREADING = frozenset({"servers_silent", "servers_differ"})
 
 
 def find_rules(tx: Tx, subdomain_id: int) -> Rules | None:
-    """Return what may be followed for a name; None if nothing."""
+    """Return the requests that are followed for a name; None if no request is followed."""
     subdomain = store.find_subdomain(tx, subdomain_id)
     if subdomain is None or not is_delegated(subdomain):
         return None
@@ -49,29 +49,29 @@ def find_rules(tx: Tx, subdomain_id: int) -> Rules | None:
     return rules if counts else None
 
 
-def plan_check(tx: Tx, identifier: str) -> DueLook:
-    """Return the look that decides about a name's DS records.
+def plan_check(tx: Tx, identifier: str) -> DueCheck:
+    """Return the check that decides about a name's DS records.
 
     Raises, in this order:
-        NotFound: there is no such name.
-        Conflict: its DS records are not followed; its last change is not published yet.
+        NotFound: the name doesn't exist.
+        Conflict: the name's DS records are not followed, or its last change is not published yet.
     """
     subdomain = find_for_operator(tx, identifier)
     if find_rules(tx, subdomain.id) is None:
         raise Conflict(
-            f"The DS records of {subdomain.fqdn} are not followed: it is not in the DNS, its user turned it off, or its platform domain "
-            "doesn't follow such names. See `sublet domain show`, and `sublet domain edit --automatic-ds`."
+            f"The DS records of {subdomain.fqdn} are not followed: the name is not in the DNS, its user turned automatic DS off, or its "
+            "platform domain doesn't follow such names. See `sublet domain show`, and `sublet domain edit --automatic-ds`."
         )
-    return published_look(tx, subdomain)
+    return published_check(tx, subdomain)
 
 
 def follow_child(
     tx: Tx, subdomain_id: int, generation: int, decision: Decision, rules: Rules
 ) -> Decision | None:
-    """Change a name's DS records as decided from a look at a generation, and return the decision.
+    """Apply a decision from a check of a generation to a name's DS records, and return the decision.
 
-    A change is audited and mailed to the user, even if reminders are off. A refusal is stored, and audited if it is another one than before.
-    None if the name, or what may be followed for it, changed since the look: then nothing changes.
+    A change is audited, and mailed even if the user's reminders are off. A refusal is stored, and audited if it differs from the last one.
+    Return None, and change nothing, if the name or its rules have changed since the check.
     """
     subdomain = lock_for_operator(tx, str(subdomain_id))
     if subdomain.generation != generation or find_rules(tx, subdomain_id) != rules:
@@ -110,6 +110,6 @@ def _change(tx: Tx, subdomain: Subdomain, decision: Replace | Remove) -> None:
     )
     user = find_member(tx, subdomain.user_id).user
     subject, text = change_mail(subdomain.fqdn, user.name, stored.ds_records, ds_records)
-    # Users without reminders get it too: it is about who controls the name.
+    # Users without reminders get this mail too, because the change may be an attack on the name.
     reference = f"automatic_ds:{subdomain.id}:{subdomain.generation + 1}"
     enqueue(tx, user, reference=reference, subject=subject, text=text)

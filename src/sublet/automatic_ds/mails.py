@@ -1,4 +1,4 @@
-"""The text of the mail about DS records that followed the child (rules)."""
+"""The text of the mail about an automatic change of DS records (rules)."""
 
 from collections.abc import Sequence
 
@@ -10,13 +10,13 @@ def change_mail(
 ) -> tuple[str, str]:
     """Return subject and text of the mail about a change of DS records."""
     if not before:
-        what = f"{fqdn} is now secured with DNSSEC. Its nameservers asked for these DS records, and all signalling names confirm it:"
+        what = f"{fqdn} is now secured with DNSSEC. Its nameservers requested these DS records, and all signalling names confirm them:"
         subject = f"{fqdn} got its first DS records"
     elif after:
-        what = f"The DS records of {fqdn} have changed. Its nameservers asked for it, signed with the key that it had until now:"
+        what = f"The DS records of {fqdn} have changed. Its nameservers requested the change, signed with the former key:"
         subject = f"The DS records of {fqdn} have changed"
     else:
-        what = f"{fqdn} is no longer secured with DNSSEC. Its nameservers asked to delete its DS records, signed with its key:"
+        what = f"{fqdn} is no longer secured with DNSSEC. Its nameservers requested the deletion of its DS records, signed with its key:"
         subject = f"The DS records of {fqdn} were removed"
     lines = [
         *(f"+ {_text(each)}" for each in after if each not in before),
@@ -24,7 +24,7 @@ def change_mail(
     ]
     ends = (
         f"PUT /subdomains/{fqdn}/nameservers sets other DS records; PUT /subdomains/{fqdn}/automatic-ds turns such changes off. "
-        "If this surprises you, change the keys of your zone, and open a ticket: POST /support/tickets."
+        "If you didn't expect this change, replace the keys of your zone, and open a ticket with POST /support/tickets."
     )
     return subject, "\n\n".join([f"Hello {user_name},", what, "\n".join(lines), ends]) + "\n"
 

@@ -1,4 +1,4 @@
-"""The types of automatic DS: what a child publishes, and what is decided about it."""
+"""The types of automatic DS: the records that a child publishes, and the decision about them."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -11,7 +11,7 @@ from sublet.dns.types import DsRecord
 
 @dataclass(frozen=True, slots=True)
 class Published:
-    """What a nameserver of a child publishes about its keys. `signatures` are those of all four sets; `None` is a set that doesn't exist."""
+    """The key records that a child's nameserver publishes; None if the child has none of a type. `signatures` are of all four sets."""
 
     dnskey: dns.rrset.RRset | None = None
     cds: dns.rrset.RRset | None = None
@@ -21,18 +21,18 @@ class Published:
 
     @property
     def has_signal(self) -> bool:
-        """True if the child asks for anything."""
+        """True if the child requests DS records or their deletion."""
         return self.cds is not None or self.cdnskey is not None
 
 
 @dataclass(frozen=True, slots=True)
 class Keep:
-    """The DS records stay as they are."""
+    """Keep the DS records."""
 
 
 @dataclass(frozen=True, slots=True)
 class Replace:
-    """The DS records become these. `signed_at` is the inception of the request's signature: of CDS and CDNSKEY the older one."""
+    """Replace the DS records. `signed_at` is the inception of the older signature of the CDS and CDNSKEY records."""
 
     ds_records: tuple[DsRecord, ...]
     signed_at: datetime
@@ -40,14 +40,14 @@ class Replace:
 
 @dataclass(frozen=True, slots=True)
 class Remove:
-    """All DS records go (RFC 8078, section 4). `signed_at` as in `Replace`."""
+    """Remove all DS records (RFC 8078, section 4). `signed_at` is like in `Replace`."""
 
     signed_at: datetime
 
 
 @dataclass(frozen=True, slots=True)
 class Refuse:
-    """The child asks for something that it doesn't get: a code of `REFUSALS`, and a sentence with what to do."""
+    """Refuse the child's request. `code` is one of `REFUSALS`; `message` says what to do."""
 
     code: str
     message: str
@@ -59,11 +59,11 @@ REFUSALS: dict[str, str] = {
     "servers_silent": "a nameserver gave no answer over TCP",
     "servers_differ": "the nameservers publish different CDS, CDNSKEY or DNSKEY records",
     "chain_broken": "the DNSKEY records don't validate under the present DS records",
-    "not_authentic": "the CDS or CDNSKEY records have no valid signature by a key that the present DS records lead to (RFC 7344, section 4.1)",
-    "replayed": "the CDS or CDNSKEY records were signed before those that were followed last",
-    "malformed": "a request to delete has other records beside it (RFC 8078, section 4)",
-    "contradictory": "the CDS and CDNSKEY records name different keys (RFC 7344, section 4)",
-    "unsupported": "the CDS and CDNSKEY records lead to no DS record that this registry publishes",
+    "not_authentic": "the CDS or CDNSKEY records have no valid signature by a key that a present DS record matches (RFC 7344, section 4.1)",
+    "replayed": "the CDS or CDNSKEY records were signed before the records that were followed last",
+    "malformed": "the zone requests the deletion of its DS records, and has other CDS or CDNSKEY records (RFC 8078, section 4)",
+    "contradictory": "the CDS and CDNSKEY records are for different keys (RFC 7344, section 4)",
+    "unsupported": "the CDS and CDNSKEY records give no DS record that this registry accepts",
     "would_break": "the zone would not validate under the new DS records",
     "not_bootstrapped": "the signalling names don't confirm the CDS and CDNSKEY records (RFC 9615)",
 }
@@ -72,7 +72,7 @@ REFUSALS: dict[str, str] = {
 
 @dataclass(frozen=True, slots=True)
 class Proof:
-    """The CDS and CDNSKEY records that validated at all signalling names (RFC 9615); `problem` says why there are none."""
+    """The validated CDS and CDNSKEY records of all signalling names (RFC 9615), or the `problem` with them."""
 
     cds: dns.rrset.RRset | None = None
     cdnskey: dns.rrset.RRset | None = None
@@ -81,7 +81,10 @@ class Proof:
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """What may be followed for a name: changes of its DS records, and its first ones. `signed_after` is the inception that was followed last."""
+    """The requests that are followed for a name: changes of DS records (`rollover`), first DS records (`bootstrap`).
+
+    `signed_after` is the signature's inception of the request that was followed last.
+    """
 
     rollover: bool = True
     bootstrap: bool = True

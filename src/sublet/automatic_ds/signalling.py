@@ -1,4 +1,4 @@
-"""Look up the signalling names of a child's nameservers, which confirm its first DS records (RFC 9615)."""
+"""Query the signalling names of a child's nameservers, which confirm its first DS records (RFC 9615)."""
 
 import asyncio
 
@@ -12,31 +12,33 @@ import dns.rrset
 
 from sublet.automatic_ds.model import Proof
 from sublet.dns.names import is_at_or_below
-from sublet.health.ask import Asker
+from sublet.health.dns_client import DnsClient
 from sublet.health.model import Target, name_of
 from sublet.health.targets import Budget
 
 QUERIES_MAX = 64
-"""The most queries to the resolver for one name: two types at 13 nameservers, over UDP and TCP."""
+"""The maximum number of queries to the resolver for a name: two types at 13 nameservers, over UDP and TCP."""
 _TYPES = ("CDS", "CDNSKEY")
 
 
 class Signalling:
-    """Asks a validating resolver, which the operator names and trusts (`health_resolver`)."""
+    """Queries signalling names with the validating resolver of the setting `health_resolver`, and trusts its answers."""
 
-    def __init__(self, asker: Asker, address: str, port: int) -> None:
-        self._asker = asker
+    def __init__(self, client: DnsClient, address: str, port: int) -> None:
+        self._client = client
         self._address = address
         self._port = port
 
     async def look_up(self, target: Target) -> Proof:
-        """Return what all signalling names of a child publish, or the problem: one isn't secure, has nothing, or differs.
+        """Return the CDS and CDNSKEY records of all signalling names of a child, or the problem: one isn't secure, has no records, or differs.
 
-        Nameservers at or below the child don't count: only the child itself could sign for them.
+        Nameservers at or below the child don't count, because the child itself would sign their signalling names.
         """
         hosts = [each for each in target.delegation.nameservers if not is_at_or_below(each, target.fqdn)]
         if not hosts:
-            return Proof(problem="All its nameservers are below the name itself, so there are none.")
+            return Proof(
+                problem="The name has none, because all its nameservers are at or below the name itself."
+            )
         budget = Budget(QUERIES_MAX)
         proofs = await asyncio.gather(*(self._look_up_one(target.fqdn, host, budget) for host in hosts))
         wrong = next((each for each in proofs if each.problem is not None), None)
@@ -44,7 +46,7 @@ class Signalling:
             return wrong
         if any(_contents(each) != _contents(proofs[0]) for each in proofs):
             return Proof(
-                problem="They have different CDS or CDNSKEY records. Publish the same at each of them."
+                problem="They have different CDS or CDNSKEY records. Publish the same records at each signalling name."
             )
         return proofs[0]
 
@@ -72,9 +74,9 @@ class Signalling:
         return Proof(found["CDS"], found["CDNSKEY"])
 
     async def _ask(self, name: dns.name.Name, rdtype: str, budget: Budget) -> dns.message.Message | None:
-        """Return the resolver's answer, None if there is no usable one."""
+        """Return the resolver's answer, or None if it gave no usable answer."""
         for tcp in (False, True):
-            reply = await self._asker.ask(
+            reply = await self._client.ask(
                 self._address,
                 name,
                 rdtype,
@@ -82,7 +84,7 @@ class Signalling:
                 tcp=tcp,
                 recursion=True,
                 port=self._port,
-                is_paced=False,
+                is_rate_limited=False,
             )
             if reply.message is not None and not reply.message.flags & dns.flags.TC:
                 usable = reply.message.rcode() in (dns.rcode.NOERROR, dns.rcode.NXDOMAIN)

@@ -14,7 +14,7 @@ from sublet.subdomains.model import Subdomain
 
 @dataclass(frozen=True, slots=True)
 class AutomaticDsView:
-    """A name with the policies of its platform domain, what is known of it, and its DS records with their sources."""
+    """A name with the policies of its platform domain, its stored automatic DS and CSYNC state, and its DS records with their sources."""
 
     subdomain: Subdomain
     policy: str
@@ -28,7 +28,7 @@ def view_automatic_ds(tx: Tx, actor: Actor, identifier: str) -> AutomaticDsView:
     """Return the automatic DS of a user's name.
 
     Raises:
-        SubdomainNotFound: the user has no such name, the token is not for it, or it is in the trash.
+        SubdomainNotFound: the user has no such name, the token isn't for the name, or the name is in the trash.
     """
     subdomain = find_in_account(tx, actor, identifier)
     platform_domain = find_platform_domain(tx, subdomain.platform_domain_id)

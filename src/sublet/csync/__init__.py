@@ -1,1 +1,1 @@
-"""Nameservers and glue that follow what the child publishes: CSYNC (RFC 7477)."""
+"""Nameservers and glue that follow a child's CSYNC record (RFC 7477)."""

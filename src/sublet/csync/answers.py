@@ -1,4 +1,4 @@
-"""What one nameserver publishes of its zone, validated with the DS records of the parent (rules)."""
+"""Validate a nameserver's answers about its zone with the DS records of the parent (rules)."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -17,19 +17,19 @@ from sublet.health.chain import matching_keys, valid_signatures
 from sublet.health.model import Question, name_of, text_of
 
 ITERATIONS_MAX = 50
-"""The most iterations of NSEC3 that are computed (RFC 9276 asks for none)."""
+"""The maximum number of NSEC3 iterations that are computed. RFC 9276 recommends 0."""
 
 
 @dataclass(frozen=True, slots=True)
 class Signed:
-    """A set of records, perhaps empty, and when it or the proof of its absence was signed."""
+    """A set of records, which may be empty, and when the set or the proof of its absence was signed."""
 
     records: frozenset[str]
     at: datetime
 
 
 class NotAuthentic(Exception):  # noqa: N818 - a verdict, not an error
-    """`question` has an answer without a valid signature."""
+    """The answer to `question` has no valid signature."""
 
     def __init__(self, question: Question) -> None:
         super().__init__(question)
@@ -51,10 +51,10 @@ def zone_keys(
 def signed_answers(
     zone: str, messages: Mapping[Question, dns.message.Message], keys: Sequence[DNSKEY], now: datetime
 ) -> dict[Question, Signed]:
-    """Return the records of each question.
+    """Return the records that answer each question.
 
     Raises:
-        NotAuthentic: a set of records is not validly signed by the zone's keys, or isn't validly proven to be absent.
+        NotAuthentic: a set of records, or the proof of its absence, has no valid signature by the zone's keys.
     """
     found = {}
     for question, message in messages.items():
@@ -75,7 +75,7 @@ def _find(
 
 
 def _signatures(message: dns.message.Message, owner: dns.name.Name) -> list[RRSIG]:
-    # Records of a wildcard have fewer labels in their signature. A nameserver's addresses aren't taken from one.
+    # The signature of an expanded wildcard has fewer labels than the owner. Such records are ignored.
     return [
         rdata
         for section in (message.answer, message.authority)
@@ -100,7 +100,7 @@ def _signed_at(
 def _denials(
     message: dns.message.Message, owner: dns.name.Name, rdtype: dns.rdatatype.RdataType
 ) -> Iterator[dns.rrset.RRset]:
-    """Yield the NSEC and NSEC3 records which say that this name has no such records (RFC 4035, section 5.4; RFC 5155, section 8.5)."""
+    """Yield the NSEC and NSEC3 records that deny records of this type at this name (RFC 4035, section 5.4; RFC 5155, section 8.5)."""
     for each in message.authority:
         if each.rdtype not in (dns.rdatatype.NSEC, dns.rdatatype.NSEC3) or not _is_of(each, owner):
             continue
@@ -124,7 +124,7 @@ def _has(windows: Sequence[tuple[int, bytes]], rdtype: int) -> bool:
 
 
 def types_in(windows: Sequence[tuple[int, bytes]]) -> frozenset[str]:
-    """Return the record types of a bitmap."""
+    """Return the record types in the type bitmap of an NSEC or CSYNC record."""
     return frozenset(
         dns.rdatatype.to_text(dns.rdatatype.RdataType(number * 256 + octet * 8 + bit))
         for number, bitmap in windows

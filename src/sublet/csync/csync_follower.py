@@ -1,4 +1,4 @@
-"""The worker's part that follows CSYNC records: after a look of the health keeper that found a difference."""
+"""The worker's part that follows CSYNC records, after a check of the health keeper that found a difference."""
 
 import asyncio
 from collections import Counter
@@ -9,12 +9,12 @@ from sublet.csync.follow_csync import find_rules, follow_csync, plan_change, pla
 from sublet.csync.model import Change, Decision, Keep, Refuse, Rules
 from sublet.db import Database
 from sublet.errors import Conflict
-from sublet.health.checker import Checker, Looked
-from sublet.health.model import DueLook, Question, Target
+from sublet.health.checker import Checker, CheckResult
+from sublet.health.model import DueCheck, Question, Target
 
 
 class CsyncFollower:
-    """Follows CSYNC records. `decisions` counts those that were followed."""
+    """Follows CSYNC records. `decisions` counts the applied decisions by kind."""
 
     name = "csync"
 
@@ -23,23 +23,23 @@ class CsyncFollower:
         self._db = db
         self._checker = checker
 
-    async def questions(self, due: DueLook) -> Sequence[Question]:
-        """Return what to ask, nothing if the name is not followed."""
+    async def questions(self, due: DueCheck) -> Sequence[Question]:
+        """Return the additional questions of a check. Empty if the name's CSYNC record isn't followed."""
         is_followed = await self._db.read(find_rules, due.subdomain_id) is not None
         return [(due.target.fqdn, "CSYNC")] if is_followed else ()
 
-    async def follow(self, due: DueLook, looked: Looked) -> Decision | None:
-        """Decide from a look, change the nameservers if they are to change, and return the decision.
+    async def follow(self, due: DueCheck, result: CheckResult) -> Decision | None:
+        """Decide from the result of a check, change the nameservers if necessary, and return the decision.
 
-        If the zone has a CSYNC record and differs from the registry, its nameservers are asked for all of it; then those that it would get
-        are looked at. None if the name may not be followed now, or nameservers are being asked for another name.
+        If the zone has a CSYNC record and differs from the registry, a second check asks for all its records, and a third checks the new
+        nameservers. Return None if the name isn't followed, or if another check is asking the nameservers.
         """
         rules = await self._db.read(find_rules, due.subdomain_id)
         if rules is None:
             return None
         decision: Decision | None = Keep()
-        if has_csync(due.target, looked.seen) and is_different(each.code for each in looked.report.findings):
-            decision = await self._decide(due, looked, rules)
+        if has_csync(due.target, result.seen) and is_different(each.code for each in result.report.findings):
+            decision = await self._decide(due, result, rules)
         if decision is None:
             return None
         done = await self._db.write(follow_csync, due.subdomain_id, due.generation, decision, rules)
@@ -48,25 +48,25 @@ class CsyncFollower:
         return done
 
     async def check(self, identifier: str) -> tuple[str, Decision]:
-        """Look at one name now, follow it, and return its name with the decision (`sublet subdomain check-csync`).
+        """Check a name now, follow its CSYNC record, and return the name with the decision (`sublet subdomain check-csync`).
 
         Raises, in this order:
-            NotFound: there is no such name.
-            Conflict: its CSYNC record is not followed; its last change is not published yet; nameservers are being asked for another name; it
-                changed meanwhile.
+            NotFound: the name doesn't exist.
+            Conflict: the name's CSYNC record is not followed; its last change is not published yet; another check is asking its nameservers;
+                or the name changed during the check.
         """
         due = await self._db.read(plan_check, identifier)
-        looked = await self._checker.look(due.target, waits=True, extra=await self.questions(due))
-        decision = None if looked.busy_until is not None else await self.follow(due, looked)
+        result = await self._checker.check(due.target, waits=True, extra=await self.questions(due))
+        decision = None if result.busy_until is not None else await self.follow(due, result)
         if decision is None:
             raise Conflict(
-                f"{due.target.fqdn} changed during the check, or its nameservers are being asked for another name. Try again in a minute."
+                f"{due.target.fqdn} changed during the check, or another check is asking its nameservers. Try again in a minute."
             )
         return due.target.fqdn, decision
 
-    async def _decide(self, due: DueLook, looked: Looked, rules: Rules) -> Decision | None:
-        questions = questions_about(due.target, looked.seen)
-        whole = await self._checker.look(due.target, waits=True, extra=questions)
+    async def _decide(self, due: DueCheck, result: CheckResult, rules: Rules) -> Decision | None:
+        questions = questions_about(due.target, result.seen)
+        whole = await self._checker.check(due.target, waits=True, extra=questions)
         if whole.busy_until is not None:
             return None
         decision = await asyncio.to_thread(
@@ -77,10 +77,10 @@ class CsyncFollower:
         planned = await self._db.read(plan_change, due.subdomain_id, decision)
         if isinstance(planned, Refuse):
             return planned
-        return await self._unless_worse(planned, looked, decision)
+        return await self._unless_worse(planned, result, decision)
 
-    async def _unless_worse(self, planned: Target, looked: Looked, change: Change) -> Decision | None:
-        after = await self._checker.look(planned, waits=True)
+    async def _unless_worse(self, planned: Target, result: CheckResult, change: Change) -> Decision | None:
+        after = await self._checker.check(planned, waits=True)
         if after.busy_until is not None:
             return None
-        return refuse_if_worse(looked.report, after.report) or change
+        return refuse_if_worse(result.report, after.report) or change

@@ -1,4 +1,4 @@
-"""Decide what becomes of the nameservers and glue of a name from what all its nameservers publish (rules): RFC 7477."""
+"""Decide how a name's nameservers and glue change when its CSYNC record requests it (rules; RFC 7477)."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -32,12 +32,12 @@ def has_csync(target: Target, seen: Observation) -> bool:
 
 
 def is_different(codes: Iterable[str]) -> bool:
-    """True if the findings of a look say that the zone has other nameservers or addresses than the registry."""
+    """True if one of these codes says that the zone has other nameservers or addresses than the registry."""
     return not _DIFFERENCES.isdisjoint(codes)
 
 
 def questions_about(target: Target, seen: Observation) -> list[Question]:
-    """Return what all nameservers are asked before their zone is followed: the SOA record comes last, to notice a change meanwhile."""
+    """Return the questions to all nameservers before a change. The SOA record comes last, to detect a change during the check."""
     fqdn = target.fqdn
     named = [
         str(each).rstrip(".").lower()
@@ -55,10 +55,10 @@ def questions_about(target: Target, seen: Observation) -> list[Question]:
 def decide_together(
     target: Target, seen: Observation, questions: Sequence[Question], rules: Rules, now: datetime
 ) -> Decision:
-    """Return what becomes of the nameservers and glue of a name after a look: only what all nameservers say, each at every address.
+    """Return the decision about a name's nameservers and glue after a check. All nameservers must agree, at every address.
 
-    Addresses that this machine has no route to don't count, but each nameserver must have answered somewhere. Not checked: the registry's
-    own rules, and whether the new nameservers work.
+    Addresses without a route from this machine don't count, but each nameserver must have answered at some address. Not checked: the
+    registry's own rules, and that the new nameservers work.
     """
     servers = [each for each in seen.servers if each.soa.failure != "no_route"]
     asked = {each.host for each in servers}
@@ -90,7 +90,8 @@ def decide_together(
     if len(contents) > 1 or len(before | after) > 1:
         return Refuse(
             "servers_differ",
-            "The nameservers publish different versions of the zone, or it changed during the check. Wait until all have the newest one.",
+            "The nameservers publish different versions of the zone, or it changed during the check. Wait until all nameservers have the newest "
+            "version.",
         )
     oldest = {
         question: Signed(each.records, min(version[question].at for version in versions))
@@ -122,7 +123,7 @@ def _version(
         owner, rdtype = error.question
         return Refuse(
             "not_authentic",
-            f"The {rdtype} records of {owner}, or the proof that there are none, have no valid signature. Sign the zone again.",
+            f"The {rdtype} records of {owner}, or the proof of their absence, have no valid signature. Sign the zone again.",
         )
 
 
@@ -142,7 +143,7 @@ def _serial_of(version: Mapping[Question, Signed], fqdn: str) -> int:
 
 
 def _is_lower(serial: int, other: int) -> bool:
-    """True if a serial comes before another one (RFC 1982)."""
+    """True if `serial` comes before `other` in serial number arithmetic (RFC 1982)."""
     return bool(dns.serial.Serial(serial) < dns.serial.Serial(other))
 
 
@@ -153,7 +154,7 @@ class _Case:
     serial: int
 
     def decide(self, rules: Rules) -> Decision:
-        """Return what an authentic zone means."""
+        """Return the decision about an authentic zone."""
         wanted = self.zone[self.target.fqdn, "CSYNC"].records
         if not wanted:
             return Keep()
@@ -163,7 +164,8 @@ class _Case:
         if len(wanted) > 1 or csync.flags & ~(IMMEDIATE | SOA_MINIMUM) or not types <= TYPES:
             return Refuse(
                 "unsupported",
-                "The zone has several CSYNC records, or one with unknown flags, or with types other than NS, A and AAAA. Publish one with these.",
+                "The zone has several CSYNC records, or a CSYNC record with unknown flags or with types other than NS, A and AAAA. Publish a single "
+                "CSYNC record with these types.",
             )
         change = self._change(types)
         if isinstance(change, Keep):
@@ -177,14 +179,14 @@ class _Case:
         if csync.flags & SOA_MINIMUM and _is_lower(self.serial, csync.serial):
             return Refuse(
                 "serial_too_low",
-                f"The zone has the serial {self.serial}, and its CSYNC record asks for at least {csync.serial}. "
+                f"The zone has the serial {self.serial}, and its CSYNC record requires at least {csync.serial}. "
                 "Wait until all nameservers have the newest version of the zone.",
             )
         if self._is_replayed(change, rules):
             return Refuse(
                 "replayed",
-                "The zone's serial is lower, or what changes was signed earlier, than at the last change that was followed. "
-                "Check that every nameserver has the newest version of the zone. After a change of the serial's form send PUT …/nameservers.",
+                "The zone's serial is lower, or the changed records were signed earlier, than at the last change that was followed. "
+                "Check that every nameserver has the newest version of the zone. After a change of the serial's format send PUT …/nameservers.",
             )
         return change
 
@@ -193,7 +195,7 @@ class _Case:
         return is_older or (rules.serial is not None and _is_lower(self.serial, rules.serial))
 
     def _change(self, types: frozenset[str]) -> Keep | Change:
-        """Return the nameservers and glue that the zone has, of these types; `Keep` if the registry has the same."""
+        """Return the change to the zone's nameservers and glue, limited to these types; `Keep` if the registry has the same."""
         stored = self.target.delegation
         changed: list[Question] = []
         nameservers = stored.nameservers

@@ -1,4 +1,4 @@
-"""Follow the CSYNC record of a child: the worker's verb that changes nameservers and glue, or records why not."""
+"""Change nameservers and glue as a child's CSYNC record requests, or store the refusal: the worker's verb."""
 
 from dataclasses import replace
 from datetime import timedelta
@@ -12,8 +12,8 @@ from sublet.csync.mails import change_mail
 from sublet.csync.model import Change, Decision, Keep, Refuse, Rules
 from sublet.db import Tx
 from sublet.errors import Conflict, FieldError, ValidationFailed
-from sublet.health.looks import published_look, target_of
-from sublet.health.model import DueLook, Level, Report, Target
+from sublet.health.checks import published_check, target_of
+from sublet.health.model import DueCheck, Level, Report, Target
 from sublet.health.store import delay
 from sublet.mail.outbox import enqueue
 from sublet.platform_domains.store import find_platform_domain
@@ -30,12 +30,12 @@ from sublet.subdomains.update_nameservers import apply_change, changed_delegatio
 REFUSED = "csync.refuse"
 AGAIN = timedelta(minutes=5)
 SPREADS_WITHIN = timedelta(hours=1)
-"""For how long a name is looked at each `AGAIN` if its nameservers don't agree: a change spreads to secondaries meanwhile."""
+"""How long a name is checked every `AGAIN` while its nameservers differ. Secondaries get a change within this time."""
 _SPREADING = frozenset({"servers_silent", "servers_differ", "serial_too_low"})
 
 
 def find_rules(tx: Tx, subdomain_id: int) -> Rules | None:
-    """Return what was followed last for a name; None if it is not followed, or has no DS records to validate its zone with."""
+    """Return the serial and signature that were followed last for a name; None if the name isn't followed, or has no DS records."""
     subdomain = store.find_subdomain(tx, subdomain_id)
     if subdomain is None or not is_delegated(subdomain) or not subdomain.delegation.ds_records:
         return None
@@ -48,24 +48,24 @@ def find_rules(tx: Tx, subdomain_id: int) -> Rules | None:
     return Rules(known.serial, known.signed_at)
 
 
-def plan_check(tx: Tx, identifier: str) -> DueLook:
-    """Return the look that decides about a name's nameservers.
+def plan_check(tx: Tx, identifier: str) -> DueCheck:
+    """Return the check that decides about a name's nameservers.
 
     Raises, in this order:
-        NotFound: there is no such name.
-        Conflict: its CSYNC record is not followed; its last change is not published yet.
+        NotFound: the name doesn't exist.
+        Conflict: the name's CSYNC record is not followed, or its last change is not published yet.
     """
     subdomain = find_for_operator(tx, identifier)
     if find_rules(tx, subdomain.id) is None:
         raise Conflict(
-            f"The CSYNC record of {subdomain.fqdn} is not followed: it is not in the DNS, has no DS records, its user turned it off, or its "
-            "platform domain doesn't follow such records. See `sublet domain show`, and `sublet domain edit --csync`."
+            f"The CSYNC record of {subdomain.fqdn} is not followed: the name is not in the DNS, has no DS records, its user turned automatic "
+            "DS off, or its platform domain doesn't follow such records. See `sublet domain show`, and `sublet domain edit --csync`."
         )
-    return published_look(tx, subdomain)
+    return published_check(tx, subdomain)
 
 
 def plan_change(tx: Tx, subdomain_id: int, change: Change) -> Target | Refuse:
-    """Return the delegation that a name would have, to look at it first; or why the registry doesn't accept it."""
+    """Return the delegation that a name would have, as the target of a check; or the refusal if it breaks the registry's rules."""
     subdomain = find_for_operator(tx, str(subdomain_id))
     delegation, errors = changed_delegation(subdomain, _command(change))
     if not errors:
@@ -79,7 +79,7 @@ def plan_change(tx: Tx, subdomain_id: int, change: Change) -> Target | Refuse:
 
 
 def refuse_if_worse(present: Report, planned: Report) -> Refuse | None:
-    """Return the refusal of a delegation that has an error or a warning that the present one doesn't have."""
+    """Return the refusal of a planned delegation with an error or warning that the present delegation doesn't have; else None."""
     known = {(each.code, each.subject) for each in present.findings}
     worse = [
         each
@@ -92,7 +92,7 @@ def refuse_if_worse(present: Report, planned: Report) -> Refuse | None:
     if planned.state == "unknown":
         return Refuse(
             "would_break",
-            "The registry couldn't check the new nameservers. It tries again with the next check.",
+            "The registry couldn't check the new nameservers. Wait for the next check.",
         )
     return None
 
@@ -100,11 +100,11 @@ def refuse_if_worse(present: Report, planned: Report) -> Refuse | None:
 def follow_csync(
     tx: Tx, subdomain_id: int, generation: int, decision: Decision, rules: Rules
 ) -> Decision | None:
-    """Change a name's nameservers and glue as decided from looks at a generation, and return the decision.
+    """Apply a decision from checks of a generation to a name's nameservers and glue, and return the decision.
 
-    The registry's rules are those of a change by the user; if they refuse it, that is the decision. A change is audited and mailed to the user,
-    even if reminders are off. A refusal is stored, and audited if it is another one than before. None if the name, or what may be followed
-    for it, changed since the look: then nothing changes. Not checked: the number of changes in a day.
+    The rules of a change by the user apply; if they forbid the change, the returned decision is a refusal. A change is audited, and mailed
+    even if the user's reminders are off. A refusal is stored, and audited if it differs from the last one. Return None, and change nothing,
+    if the name or its rules have changed since the checks. Not checked: the number of changes in a day.
     """
     subdomain = lock_for_operator(tx, str(subdomain_id))
     if subdomain.generation != generation or find_rules(tx, subdomain_id) != rules:
@@ -139,7 +139,8 @@ def _command(change: Change) -> UpdateNameservers:
 
 def _not_accepted(error: FieldError) -> Refuse:
     return Refuse(
-        "not_accepted", f"The registry doesn't accept what the zone asks for. {error.field}: {error.message}"
+        "not_accepted",
+        f"The registry doesn't accept the change that the zone requests. {error.field}: {error.message}",
     )
 
 
@@ -147,6 +148,6 @@ def _change(tx: Tx, subdomain: Subdomain, change: Change) -> None:
     user = find_member(tx, subdomain.user_id).user
     delegation = apply_change(tx, SYSTEM, user, subdomain, _command(change), action=CSYNC)
     subject, text = change_mail(subdomain.fqdn, user.name, subdomain.delegation, delegation)
-    # Users without reminders get it too: it is about who controls the name.
+    # Users without reminders get this mail too, because the change may be an attack on the name.
     reference = f"csync:{subdomain.id}:{subdomain.generation + 1}"
     enqueue(tx, user, reference=reference, subject=subject, text=text)

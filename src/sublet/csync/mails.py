@@ -1,4 +1,4 @@
-"""The text of the mail about nameservers that followed the child (rules)."""
+"""The text of the mail about an automatic change of nameservers and glue (rules)."""
 
 from sublet.dns.types import Delegation
 from sublet.health.observe import glue_addresses
@@ -13,11 +13,11 @@ def change_mail(fqdn: str, user_name: str, before: Delegation, after: Delegation
     ]
     ends = (
         f"PUT /subdomains/{fqdn}/nameservers sets other nameservers; PUT /subdomains/{fqdn}/automatic-ds turns such changes off. "
-        "If this surprises you, change the keys of your zone, and open a ticket: POST /support/tickets."
+        "If you didn't expect this change, replace the keys of your zone, and open a ticket with POST /support/tickets."
     )
     paragraphs = [
         f"Hello {user_name},",
-        f"The nameservers of {fqdn} have changed. Its zone asked for it with a CSYNC record, signed with its key:",
+        f"The nameservers of {fqdn} have changed. Its zone requested the change with a CSYNC record, signed with its key:",
         "\n".join(lines),
         ends,
     ]

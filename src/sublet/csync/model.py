@@ -1,4 +1,4 @@
-"""The types of CSYNC: what is decided about what a child publishes."""
+"""The types of CSYNC: the decision about a child's request."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -8,12 +8,12 @@ from sublet.dns.types import GlueInput
 
 @dataclass(frozen=True, slots=True)
 class Keep:
-    """The nameservers and glue stay as they are."""
+    """Keep the nameservers and glue."""
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """The nameservers and glue become these. `serial` is that of the zone; `signed_at` is the oldest signature of what changes."""
+    """Change the nameservers and glue. `serial` is the zone's; `signed_at` is the oldest signature of the changed records."""
 
     nameservers: tuple[str, ...]
     glue: tuple[GlueInput, ...]
@@ -23,7 +23,7 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Refuse:
-    """The child asks for something that it doesn't get: a code of `REFUSALS`, and a sentence with what to do."""
+    """Refuse the child's request. `code` is one of `REFUSALS`; `message` says what to do."""
 
     code: str
     message: str
@@ -35,20 +35,20 @@ REFUSALS: dict[str, str] = {
     "servers_silent": "a nameserver gave no answer over TCP",
     "servers_differ": "the nameservers publish different records, or the zone changed during the check",
     "chain_broken": "the DNSKEY records don't validate under the DS records",
-    "not_authentic": "a record, or the proof that there is none, has no valid signature",
+    "not_authentic": "a record, or the proof of its absence, has no valid signature",
     "unsupported": "the CSYNC record has unknown flags, or types other than NS, A and AAAA",
     "not_immediate": "the CSYNC record doesn't have the flag `immediate` (RFC 7477, section 2.1.1.2)",
-    "serial_too_low": "the zone's serial is lower than the one in the CSYNC record, which has the flag `soaminimum`",
+    "serial_too_low": "the zone's serial is lower than the serial in the CSYNC record, which has the flag `soaminimum`",
     "replayed": "the zone's serial is lower, or the changed records were signed earlier, than at the last change that was followed",
     "not_accepted": "the registry doesn't accept such nameservers or glue",
-    "would_break": "the new nameservers have faults that the present ones don't have",
+    "would_break": "the new nameservers have faults that the present nameservers don't have",
 }
 """Every code of a refusal, with its meaning."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """What was followed last for a name: the serial of its zone, and the signature (`Change`); None at first."""
+    """The zone's serial and the time of the signature that were followed last for a name; None before the first change."""
 
     serial: int | None = None
     signed_after: datetime | None = None

@@ -42,7 +42,7 @@ def check_health(tx: Tx) -> Iterator[Violation]:
 
 
 def _unrecorded() -> Select[tuple[int, str, str]]:
-    """Return the query for the states whose last change was to another one. A row that was not looked at yet may be newer than its history."""
+    """Return the query for the states that differ from the last change in the history. A row that was not checked yet may be newer than its history."""
     last = select(func.max(health_changes.c.id)).group_by(health_changes.c.subdomain_id)
     return (
         select(

@@ -1,1 +1,1 @@
-"""Whether the delegations that the registry publishes work: what a resolver on the Internet would find at their nameservers."""
+"""Check that the published delegations work: ask their nameservers what a resolver on the Internet would ask."""

@@ -1,4 +1,4 @@
-"""Whether a child's answers validate under the DS records of its parent (RFC 4035, section 5), as rules over one server's replies."""
+"""Validate one server's answers with the DS records of the parent zone (RFC 4035, section 5; rules)."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -18,9 +18,9 @@ from sublet.dns.types import DsRecord
 
 KEYS_MAX = 32
 SIGNATURES_MAX = 16
-"""The most keys and signatures that are tried: validating resolvers have such limits too (CVE-2023-50387)."""
+"""The maximum numbers of keys and signatures that are tried. Validating resolvers have such limits too (CVE-2023-50387)."""
 VALIDATED_ALGORITHMS = frozenset({8, 10, 13, 14, 15, 16})
-"""The algorithms that count. A zone whose DS records have none of them is treated as unsigned (RFC 4035, section 5.2)."""
+"""The algorithms that validators support. A zone whose DS records have only other algorithms counts as unsigned (RFC 4035, section 5.2)."""
 VALIDATED_DIGESTS = frozenset({2, 4})
 _ZONE_FLAG = 0x0100
 _REVOKE_FLAG = 0x0080
@@ -31,8 +31,7 @@ class Chain:
     """The verdict on one server's answers.
 
     `problem` is None if the chain validates, else `without_key` (no DS record matches a key), `expired` or `broken`; `detail` says more.
-    `ends_at` is when the first signature that the chain needs expires, `lasts` how long that one is valid in all. `algorithms` are those
-    of the keys.
+    `ends_at` is when the first signature of the chain expires, and `lasts` its whole period of validity. `algorithms` are the keys'.
     """
 
     problem: str | None = None
@@ -43,7 +42,7 @@ class Chain:
 
 
 def counted_ds(ds_records: Sequence[DsRecord]) -> list[DsRecord]:
-    """Return the DS records that validators use."""
+    """Return the DS records whose algorithm and digest type validators support."""
     return [
         each
         for each in ds_records
@@ -58,7 +57,7 @@ def judge_chain(
     soa: dns.message.Message | None,
     now: datetime,
 ) -> Chain:
-    """Return whether the keys validate under the DS records, and the SOA record under the keys, at `now`.
+    """Validate the DNSKEY records with the DS records, and the SOA record with the keys, at `now`. Return the verdict.
 
     Not checked: proofs that names or types don't exist, and that the zone is signed with every algorithm of its DS records.
     """
@@ -94,11 +93,11 @@ def _validate_soa(
 def _validate(
     rrset: dns.rrset.RRset, signatures: Sequence[RRSIG], keys: Sequence[DNSKEY], now: datetime
 ) -> Chain:
-    """Return the verdict on one set of records: valid if any signature of any of the keys is (RFC 4035, section 5.3)."""
+    """Return the verdict on a set of records. One valid signature by one of the keys is enough (RFC 4035, section 5.3)."""
     kind = dns.rdatatype.to_text(rrset.rdtype)
     if not signatures:
         return Chain("broken", f"its {kind} record has no signature")
-    worst = Chain("broken", f"no signature of its {kind} record is by a key that the DS records lead to")
+    worst = Chain("broken", f"no signature of its {kind} record is by a key that a DS record matches")
     for signature, key in _pairs(signatures, keys):
         ends_at = datetime.fromtimestamp(signature.expiration, UTC)
         lasts = timedelta(seconds=signature.expiration - signature.inception)
@@ -169,7 +168,7 @@ def _signatures(message: dns.message.Message | None, covered: dns.rrset.RRset) -
 
 
 def matching_keys(name: dns.name.Name, keys: dns.rrset.RRset, ds_records: Sequence[DsRecord]) -> list[DNSKEY]:
-    """Return the keys that DS records lead to."""
+    """Return the keys that a DS record matches."""
     return [each for each in list(keys)[:KEYS_MAX] if _matches(name, each, ds_records)]
 
 
@@ -180,7 +179,7 @@ def valid_signatures(
     now: datetime,
     zone: dns.name.Name | None = None,
 ) -> list[RRSIG]:
-    """Return the signatures of a set of records that are valid at `now`, by one of these keys of `zone` (by default its owner)."""
+    """Return the signatures of a set of records that are valid at `now` and made by one of these keys of `zone` (by default its owner)."""
     covering = [each for each in signatures if each.type_covered == rrset.rdtype]
     seconds = now.timestamp()
     return [each for each, key in _pairs(covering, keys) if _is_valid(rrset, each, key, seconds, zone)]

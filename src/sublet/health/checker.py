@@ -1,4 +1,4 @@
-"""Look at delegations from a process: with its settings, and the limits that all processes share."""
+"""Check delegations with the settings of a process, within the limits that all processes share."""
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
@@ -10,66 +10,66 @@ from functools import partial
 from sublet.config import Settings, parse_listen
 from sublet.db import Database
 from sublet.errors import Unavailable
-from sublet.health.ask import Asker
 from sublet.health.claims import claim_addresses, release_addresses
+from sublet.health.dns_client import DnsClient
 from sublet.health.findings import report
 from sublet.health.model import Observation, Question, Report, Target
 from sublet.health.observe import Observer
 from sublet.health.resolve import (
     ROOT_SERVERS,
+    CachingResolver,
     ForwardingResolver,
     IteratingResolver,
-    RememberingResolver,
     Resolver,
 )
-from sublet.health.targets import LOOK_SECONDS, parse_networks
+from sublet.health.targets import CHECK_SECONDS, parse_networks
 
 CLAIM_PAUSE_SECONDS = 0.2
 
 
 @dataclass(frozen=True, slots=True)
-class Looked:
-    """The result of a look, and what it saw. `busy_until` is when to come again if the nameservers are being asked for another name."""
+class CheckResult:
+    """The report of a check, and the observations that it is based on."""
 
     report: Report
     seen: Observation
 
     @property
     def busy_until(self) -> datetime | None:
-        """When the nameservers are free; None if they were asked."""
+        """Return when the nameservers are free if another check was asking them; None if they were asked."""
         return self.seen.busy_until
 
 
 class Checker:
-    """Looks at delegations, one for each process."""
+    """Checks delegations. Each process has one."""
 
     def __init__(self, settings: Settings, db: Database) -> None:
         self._db = db
-        self._asker = Asker()
+        self._client = DnsClient()
         self._allowed = parse_networks(settings.health_allowed_networks)
-        self._resolver = _resolver(settings, self._asker)
+        self._resolver = _resolver(settings, self._client)
 
-    async def look(
+    async def check(
         self,
         target: Target,
         *,
-        seconds: float = LOOK_SECONDS,
+        seconds: float = CHECK_SECONDS,
         waits: bool = False,
         extra: Sequence[Question] = (),
-    ) -> Looked:
-        """Look at a delegation once, for at most `seconds`.
+    ) -> CheckResult:
+        """Check a delegation once, for at most `seconds`, and return the result.
 
-        If its nameservers are being asked for another name: with `waits`, try again for half of the time; else book a later look.
+        If another check is asking the same nameservers, retry for half of `seconds` (with `waits`), or book a time for a later check.
 
         Raises:
-            Unavailable: the database, which shares the limits, can't be reached.
+            Unavailable: the database can't be reached.
         """
         claim = partial(self._claimed, wait_seconds=seconds / 2 if waits else None)
-        observer = Observer(self._asker, self._resolver, claim, self._allowed)
+        observer = Observer(self._client, self._resolver, claim, self._allowed)
         seen = await observer.observe(target, seconds=seconds, extra=extra)
-        # Signatures take time to validate, more than the event loop may be held up.
+        # Validating signatures takes longer than the event loop may be blocked.
         found = await asyncio.to_thread(report, target, seen, self._db.now())
-        return Looked(found, seen)
+        return CheckResult(found, seen)
 
     @asynccontextmanager
     async def _claimed(
@@ -92,14 +92,14 @@ class Checker:
         try:
             await self._db.write(release_addresses, addresses)
         except Unavailable:
-            return  # they are free by themselves soon
+            return  # The claim expires soon (`claims.HOLD`).
 
 
-def _resolver(settings: Settings, asker: Asker) -> Resolver:
+def _resolver(settings: Settings, client: DnsClient) -> Resolver:
     allowed = parse_networks(settings.health_allowed_networks)
     if settings.health_resolver:
-        return RememberingResolver(
-            ForwardingResolver(asker, *parse_listen("health_resolver", settings.health_resolver))
+        return CachingResolver(
+            ForwardingResolver(client, *parse_listen("health_resolver", settings.health_resolver))
         )
     roots = [each.strip() for each in settings.health_root_hints.split(",") if each.strip()]
-    return RememberingResolver(IteratingResolver(asker, roots or ROOT_SERVERS, allowed))
+    return CachingResolver(IteratingResolver(client, roots or ROOT_SERVERS, allowed))

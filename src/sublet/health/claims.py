@@ -1,7 +1,7 @@
-"""Share the addresses of nameservers between all looks of all processes: one look at a time for each address.
+"""Claim the addresses of nameservers for a check, so that only one check in all processes asks an address at a time.
 
-A look that finds an address taken books the next free time of that address, and comes again then. So a thousand names on one nameserver are
-looked at one after the other, and each is put off once.
+A check that finds an address claimed books the address's next free time, and is postponed until then. So a thousand names on one nameserver
+are checked one after the other, and each check is postponed only once.
 """
 
 from collections.abc import Sequence
@@ -9,24 +9,24 @@ from datetime import datetime, timedelta
 
 from sublet.db import Tx
 from sublet.health import store
-from sublet.health.targets import LOOK_SECONDS
+from sublet.health.targets import CHECK_SECONDS
 
-HOLD = timedelta(seconds=LOOK_SECONDS + 5)
-"""For how long an address is held at most: longer than a look, so that a process that died holds it no longer."""
+HOLD = timedelta(seconds=CHECK_SECONDS + 5)
+"""The maximum duration of a claim. It is longer than a check, and ends the claims of processes that died."""
 HELD_MAX = 2 * HOLD
-"""An address that is held for longer was claimed by a wrong clock. Not `HOLD`: a transaction's instant may be older than another's commit."""
-REST = timedelta(seconds=1)
-"""The rest of an address between two looks, so that both together keep to its queries a second."""
+"""A claim that lasts longer was made with a wrong clock, and is ignored. It is more than `HOLD`, because transactions' instants may differ."""
+PAUSE = timedelta(seconds=1)
+"""The pause between two checks of an address, so that both together stay within its queries a second."""
 SLOT = timedelta(seconds=3)
-"""The time that a booking takes of an address."""
+"""The duration of a booking."""
 BOOKED_AHEAD_MAX = timedelta(hours=12)
 IDLE = timedelta(hours=1)
 
 
 def claim_addresses(tx: Tx, addresses: Sequence[str], *, books: bool) -> datetime | None:
-    """Hold these addresses for one look, and return None; or return when to come again, with `books` at a time of its own.
+    """Claim these addresses for one check, and return None; if one is claimed already, return when to try again.
 
-    Not audited: it changes no name.
+    With `books`, the returned time is booked for the caller. Not audited: it changes no name.
     """
     if not addresses:
         return None
@@ -43,11 +43,11 @@ def claim_addresses(tx: Tx, addresses: Sequence[str], *, books: bool) -> datetim
 
 
 def release_addresses(tx: Tx, addresses: Sequence[str]) -> None:
-    """Free the addresses that a look held."""
+    """End the claims of a check, after a pause."""
     if addresses:
-        store.set_targets(tx, addresses, held_until=tx.now + REST)
+        store.set_targets(tx, addresses, held_until=tx.now + PAUSE)
 
 
-def forget_addresses(tx: Tx) -> None:
-    """Delete addresses that no look used for a while."""
+def delete_idle_addresses(tx: Tx) -> None:
+    """Delete the addresses that no check has used for an hour."""
     store.delete_idle_targets(tx, tx.now - IDLE, 1000)

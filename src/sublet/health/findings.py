@@ -1,7 +1,7 @@
-"""What is wrong with a delegation: findings from what a look saw, and the state that follows (rules).
+"""Find the faults of a delegation in a check's observations, and derive its state (rules).
 
-`broken` means that resolvers fail: no nameserver answers for the name, or no nameserver's answers validate. So the level of a nameserver's
-fault depends on the others: an error if none works, else a warning.
+`broken` means that resolvers fail: no nameserver answers for the name, or no nameserver's answers validate. So a nameserver's fault is an
+error if no other nameserver works, and else a warning.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -13,8 +13,8 @@ import dns.rcode
 import dns.rdatatype
 
 from sublet.dns.addresses import not_public_reason
-from sublet.health.ask import PAYLOAD_OCTETS
 from sublet.health.chain import Chain, counted_ds, judge_chain
+from sublet.health.dns_client import PAYLOAD_OCTETS
 from sublet.health.model import (
     BROKEN,
     DEGRADED,
@@ -50,7 +50,7 @@ CODES: dict[str, str] = {
     "weak_algorithm": "the zone has keys of an algorithm that RFC 9904 advises against",
     "parent_not_signed": "the platform domain isn't signed, so the DS records have no effect",
     "single_point": "one failure takes the name down: there is one nameserver, address or network (RFC 2182)",
-    "open_recursion": "the nameserver resolves names for everyone (RFC 5358)",
+    "open_recursion": "the nameserver resolves names for any client (RFC 5358)",
     "edns_broken": "the nameserver doesn't answer with EDNS (RFC 6891)",
     "udp_size": "the nameserver's UDP answers are larger than allowed, or get lost",
     "hijackable": "anyone could register the domain of the nameserver, and take over the name",
@@ -58,19 +58,19 @@ CODES: dict[str, str] = {
 """Every code of a finding, with its meaning."""
 
 REFUSED_CODES: dict[str, str] = {
-    "ds_refused": "the zone asks for DS records that it doesn't get",
-    "csync_refused": "the zone asks for nameservers or glue that it doesn't get",
+    "ds_refused": "the zone's request for DS records is refused",
+    "csync_refused": "the zone's request for nameservers or glue is refused",
 }
-"""The codes of findings about requests of the zone that are refused now. They don't change the state."""
+"""The codes of findings about the zone's refused requests. They don't change the state."""
 EXPIRES_SOON = timedelta(days=3)
 EXPIRES_SOON_PART = 4
-"""Signatures expire soon if less than this part of their time is left: some servers sign for two days only."""
+"""Signatures also expire soon only if less than a quarter of their validity is left: some servers sign for two days."""
 WEAK_ALGORITHMS = frozenset({1, 3, 5, 6, 7, 10, 12})
 _NETWORK_BITS = {4: 24, 6: 48}
 
 
 def report(target: Target, seen: Observation, now: datetime) -> Report:
-    """Return the findings and the state of a delegation."""
+    """Return the findings and the state of a delegation after a check."""
     found = tuple(_findings(target, seen, now))
     return Report(state_of(target, seen, found), found, now)
 
@@ -78,12 +78,12 @@ def report(target: Target, seen: Observation, now: datetime) -> Report:
 def state_of(target: Target, seen: Observation, found: Sequence[Finding]) -> str:
     """Return the state of a delegation.
 
-    `unknown` if nothing was asked, or if no nameserver works and this machine may be the reason.
+    It is `unknown` if nothing was asked, the check is unfinished, or no nameserver works and this machine may be offline.
     """
     if seen.busy_until is not None or not target.delegation.nameservers:
         return UNKNOWN
     levels = {each.level for each in found}
-    if not any(_works(each, target) for each in seen.servers) and _may_be_us(seen):
+    if not any(_works(each, target) for each in seen.servers) and _may_be_offline(seen):
         return UNKNOWN
     if Level.ERROR in levels:
         return BROKEN
@@ -93,7 +93,7 @@ def state_of(target: Target, seen: Observation, found: Sequence[Finding]) -> str
 
 
 def _is_unfinished(target: Target, seen: Observation) -> bool:
-    """True if the limits of the look ended it before it knew whether a nameserver works, and validates if it has to."""
+    """True if the check reached its limits before it found a working nameserver, or before it got the keys of a signed zone."""
     working = [each for each in seen.servers if _works(each, target)]
     if not working:
         return True
@@ -105,7 +105,7 @@ def _knows_keys(server: Server) -> bool:
     return server.dnskey.failure != "not_asked"
 
 
-def _may_be_us(seen: Observation) -> bool:
+def _may_be_offline(seen: Observation) -> bool:
     if seen.is_online is False or any(each.failure == "unknown" for each in seen.hosts):
         return True
     replies = [each.soa for each in seen.servers]
@@ -114,23 +114,23 @@ def _may_be_us(seen: Observation) -> bool:
 
 def _findings(target: Target, seen: Observation, now: datetime) -> Iterator[Finding]:
     working = [each for each in seen.servers if _works(each, target)]
-    worse = Level.WARNING if working else Level.ERROR
-    yield from _of_hosts(target, seen, worse)
-    yield from _of_reach(seen, worse)
-    yield from _of_lameness(target, seen, worse)
-    yield from _of_content(target, working)
-    yield from _of_signatures(target, working, now)
-    yield from _of_manners(seen.servers, working)
-    yield from _of_places(seen)
+    level = Level.WARNING if working else Level.ERROR
+    yield from _host_findings(target, seen, level)
+    yield from _reachability_findings(seen, level)
+    yield from _lameness_findings(target, seen, level)
+    yield from _zone_content_findings(target, working)
+    yield from _signature_findings(target, working, now)
+    yield from _software_findings(seen.servers, working)
+    yield from _single_point_findings(seen)
 
 
 def _works(server: Server, target: Target) -> bool:
     """True if a server answers over UDP with authority for the name."""
-    return _is_authoritative(_first(server.soa, server.soa_plain), target)
+    return _is_authoritative(_usable_reply(server.soa, server.soa_plain), target)
 
 
-def _first(*replies: Reply) -> Reply:
-    """Return the first reply that is an answer without an error about EDNS, or the first."""
+def _usable_reply(*replies: Reply) -> Reply:
+    """Return the first reply that is an answer without an error about EDNS, else the first reply."""
     for reply in replies:
         if reply.message is not None and reply.message.rcode() not in (dns.rcode.FORMERR, dns.rcode.NOTIMP):
             return reply
@@ -147,7 +147,7 @@ def _is_authoritative(reply: Reply, target: Target) -> bool:
     return any(each.name == name and each.rdtype == dns.rdatatype.SOA for each in message.answer)
 
 
-def _of_hosts(target: Target, seen: Observation, worse: Level) -> Iterator[Finding]:
+def _host_findings(target: Target, seen: Observation, level: Level) -> Iterator[Finding]:
     for each in seen.hosts:
         if each.failure in ("not_found", "bogus"):
             why = (
@@ -158,9 +158,9 @@ def _of_hosts(target: Target, seen: Observation, worse: Level) -> Iterator[Findi
             hint = "Check the spelling, or remove it."
             if each.failure == "bogus":
                 hint = "Tell the operator of its zone, or remove it."
-            yield _finding("nameserver_not_found", worse, each.host, f"Nameserver {each.host} {why}.", hint)
+            yield Finding("nameserver_not_found", level, each.host, f"Nameserver {each.host} {why}.", hint)
         if each.alias is not None:
-            yield _finding(
+            yield Finding(
                 "nameserver_is_alias",
                 Level.WARNING,
                 each.host,
@@ -168,7 +168,7 @@ def _of_hosts(target: Target, seen: Observation, worse: Level) -> Iterator[Findi
                 f"Use {each.alias} as the nameserver.",
             )
         if _is_hijackable(target, each):
-            yield _finding(
+            yield Finding(
                 "hijackable",
                 Level.WARNING,
                 each.host,
@@ -178,9 +178,9 @@ def _of_hosts(target: Target, seen: Observation, worse: Level) -> Iterator[Findi
         private = [address for address in each.addresses if address in seen.not_public]
         if each.addresses and len(private) == len(each.addresses):
             reason = (not_public_reason(private[0]) or "").removesuffix(" Give a public address.")
-            yield _finding(
+            yield Finding(
                 "nameserver_not_public",
-                worse,
+                level,
                 each.host,
                 f"Nameserver {each.host} has no public address: {reason}",
                 "Give it a public address, or remove it.",
@@ -188,32 +188,32 @@ def _of_hosts(target: Target, seen: Observation, worse: Level) -> Iterator[Findi
 
 
 def _is_hijackable(target: Target, host: HostAddresses) -> bool:
-    """True if the name directly below a top-level domain or this platform domain, above the host, doesn't exist."""
+    """True if the host's registrable domain, below a top-level domain or this platform domain, doesn't exist."""
     if host.host in target.unheld:
         return True
     zone = host.missing_in
     return zone is not None and zone != "" and ("." not in zone or zone == target.domain)
 
 
-def _of_reach(seen: Observation, worse: Level) -> Iterator[Finding]:
-    for host, servers in _by_host(seen.servers).items():
+def _reachability_findings(seen: Observation, level: Level) -> Iterator[Finding]:
+    for host, servers in _group_by_host(seen.servers).items():
         dead = [each for each in servers if _is_dead(each)]
         hint = "Start the nameserver, open port 53 for UDP and TCP, or remove it."
         if dead and all(_is_dead(each) or each.soa.failure == "no_route" for each in servers):
             only_tcp = any(each.soa_tcp.message for each in dead)
             how = "answers over TCP only" if only_tcp else "doesn't answer"
             where = ", ".join(each.address for each in dead)
-            yield _finding(
-                "nameserver_unreachable", worse, host, f"Nameserver {host} {how}, at {where}.", hint
+            yield Finding(
+                "nameserver_unreachable", level, host, f"Nameserver {host} {how}, at {where}.", hint
             )
             continue
         for each in dead:
             code = "nameserver_unreachable_over_ipv6" if ":" in each.address else "nameserver_unreachable"
             message = f"Nameserver {host} doesn't answer at {each.address}."
-            yield _finding(code, Level.WARNING, each.address, message, hint)
+            yield Finding(code, Level.WARNING, each.address, message, hint)
         for each in servers:
             if each not in dead and each.soa_tcp.failure in ("no_answer", "malformed"):
-                yield _finding(
+                yield Finding(
                     "nameserver_unreachable_over_tcp",
                     Level.WARNING,
                     each.address,
@@ -223,28 +223,28 @@ def _of_reach(seen: Observation, worse: Level) -> Iterator[Finding]:
 
 
 def _is_dead(server: Server) -> bool:
-    """True if a server was asked, and gave no answer over UDP."""
+    """True if a server was asked and didn't answer over UDP."""
     failed = ("no_answer", "malformed")
     return server.soa.failure in failed and server.soa_plain.message is None
 
 
-def _of_lameness(target: Target, seen: Observation, worse: Level) -> Iterator[Finding]:
+def _lameness_findings(target: Target, seen: Observation, level: Level) -> Iterator[Finding]:
     for server in seen.servers:
-        reply = _first(server.soa, server.soa_plain)
+        reply = _usable_reply(server.soa, server.soa_plain)
         if reply.message is None or _is_authoritative(reply, target):
             continue
         rcode = reply.message.rcode()
         how = "without authority" if rcode == dns.rcode.NOERROR else dns.rcode.to_text(rcode)
-        yield _finding(
+        yield Finding(
             "lame",
-            worse,
+            level,
             server.host,
             f"Nameserver {server.host} doesn't serve {target.fqdn}: it answers {how}, at {server.address}.",
             f"Set up the zone {target.fqdn} there, or remove the nameserver.",
         )
 
 
-def _of_content(target: Target, working: Sequence[Server]) -> Iterator[Finding]:
+def _zone_content_findings(target: Target, working: Sequence[Server]) -> Iterator[Finding]:
     name = name_of(target.fqdn)
     ours = set(target.delegation.nameservers)
     others: dict[frozenset[str], str] = {}
@@ -253,12 +253,12 @@ def _of_content(target: Target, working: Sequence[Server]) -> Iterator[Finding]:
         hosts = _hosts_in(server.nameservers, target)
         if hosts and hosts != ours:
             others.setdefault(hosts, server.host)
-        soa = _first(server.soa, server.soa_plain).message
+        soa = _usable_reply(server.soa, server.soa_plain).message
         for rrset in soa.answer if soa else ():
             if rrset.name == name and rrset.rdtype == dns.rdatatype.SOA:
                 serials.setdefault(rrset[0].serial, server.host)
     for hosts, host in others.items():
-        yield _finding(
+        yield Finding(
             "ns_set_differs",
             Level.WARNING,
             host,
@@ -267,14 +267,14 @@ def _of_content(target: Target, working: Sequence[Server]) -> Iterator[Finding]:
         )
     if len(serials) > 1:
         versions = ", ".join(f"{serial} at {host}" for serial, host in sorted(serials.items()))
-        yield _finding(
+        yield Finding(
             "soa_serial_differs",
             Level.NOTICE,
             target.fqdn,
             f"The nameservers have different versions of the zone: {versions}.",
-            "Wait until they have transferred it. If it lasts, check the transfers.",
+            "Wait until all have transferred the newest version. If the difference stays, check the zone transfers.",
         )
-    yield from _of_glue(target, working)
+    yield from _glue_findings(target, working)
 
 
 def _hosts_in(reply: Reply, target: Target) -> frozenset[str]:
@@ -287,7 +287,7 @@ def _hosts_in(reply: Reply, target: Target) -> frozenset[str]:
     )
 
 
-def _of_glue(target: Target, working: Sequence[Server]) -> Iterator[Finding]:
+def _glue_findings(target: Target, working: Sequence[Server]) -> Iterator[Finding]:
     glue = glue_addresses(target.delegation)
     for server in working:
         for host, ours in glue.items():
@@ -304,7 +304,7 @@ def _of_glue(target: Target, working: Sequence[Server]) -> Iterator[Finding]:
             }
             if theirs != set(ours):
                 shown = ", ".join(sorted(theirs)) or "none"
-                yield _finding(
+                yield Finding(
                     "glue_differs",
                     Level.WARNING,
                     host,
@@ -313,22 +313,22 @@ def _of_glue(target: Target, working: Sequence[Server]) -> Iterator[Finding]:
                 )
 
 
-def _of_signatures(target: Target, working: Sequence[Server], now: datetime) -> Iterator[Finding]:
+def _signature_findings(target: Target, working: Sequence[Server], now: datetime) -> Iterator[Finding]:
     if not target.delegation.ds_records:
         return
     if not target.parent_signed:
-        yield _finding(
+        yield Finding(
             "parent_not_signed",
             Level.NOTICE,
             target.domain,
             f"{target.domain} isn't signed, so the DS records have no effect.",
-            "Keep them for the day on which it is signed, or remove them.",
+            f"Keep the DS records until {target.domain} is signed, or remove them.",
         )
     counted_records = counted_ds(target.delegation.ds_records)
     if not counted_records or not working:
         return
     chains = [(each, _chain(target, each, now)) for each in working if _knows_keys(each)]
-    # Under an unsigned zone validators don't look at the DS records.
+    # Validators ignore DS records in an unsigned zone.
     is_error = (
         target.parent_signed and len(chains) == len(working) and all(chain.problem for _, chain in chains)
     )
@@ -336,14 +336,14 @@ def _of_signatures(target: Target, working: Sequence[Server], now: datetime) -> 
     for server, chain in chains:
         if chain.problem is not None:
             yield _chain_finding(target, server, chain, level)
-    yield from _of_expiry(target, (chain for _, chain in chains), now)
-    yield from _of_algorithms(target, (chain for _, chain in chains))
+    yield from _expiry_findings(target, (chain for _, chain in chains), now)
+    yield from _algorithm_findings(target, (chain for _, chain in chains))
 
 
 def _chain(target: Target, server: Server, now: datetime) -> Chain:
     name = name_of(target.fqdn)
     if server.dnskey.failure is not None:
-        return Chain("broken", "it doesn't answer for its keys")
+        return Chain("broken", "it doesn't answer queries for DNSKEY records")
     return judge_chain(
         name, counted_ds(target.delegation.ds_records), server.dnskey.message, _signed_soa(server), now
     )
@@ -361,64 +361,64 @@ def _chain_finding(target: Target, server: Server, chain: Chain, level: Level) -
         chain.problem or "", "ds_broken"
     )
     hint = {
-        "ds_without_key": "Remove the DS records, or replace them by those of the zone's present key.",
-        "signatures_expire": "Have the zone signed again.",
-        "ds_broken": "Have the zone signed again with the key that the DS records name, or remove the DS records.",
+        "ds_without_key": "Remove the DS records, or replace them with DS records of the zone's present key.",
+        "signatures_expire": "Sign the zone again.",
+        "ds_broken": "Sign the zone again with a key that a DS record matches, or remove the DS records.",
     }[code]
     message = f"The answers of {server.host} don't validate with the DS records ({tags}): {chain.detail}."
-    return _finding(code, level, server.host, message, hint)
+    return Finding(code, level, server.host, message, hint)
 
 
-def _of_expiry(target: Target, chains: Iterable[Chain], now: datetime) -> Iterator[Finding]:
+def _expiry_findings(target: Target, chains: Iterable[Chain], now: datetime) -> Iterator[Finding]:
     for chain in chains:
         if chain.problem is None and chain.ends_at is not None and chain.lasts is not None:
             left = chain.ends_at - now
             if left < min(EXPIRES_SOON, chain.lasts / EXPIRES_SOON_PART):
-                yield _finding(
+                yield Finding(
                     "signatures_expire",
                     Level.WARNING,
                     target.fqdn,
                     f"Signatures of {target.fqdn} expire on {chain.ends_at:%Y-%m-%d %H:%M} UTC.",
-                    "Have the zone signed again before.",
+                    "Sign the zone again before then.",
                 )
                 return
 
 
-def _of_algorithms(target: Target, chains: Iterable[Chain]) -> Iterator[Finding]:
+def _algorithm_findings(target: Target, chains: Iterable[Chain]) -> Iterator[Finding]:
     used = {each.algorithm for each in target.delegation.ds_records}.union(
         *(each.algorithms for each in chains)
     )
     for algorithm in sorted(used & WEAK_ALGORITHMS):
-        yield _finding(
+        yield Finding(
             "weak_algorithm",
             Level.WARNING,
             str(algorithm),
             f"The zone has keys of algorithm {algorithm}, which RFC 9904 advises against.",
-            "Sign it with algorithm 13 (ECDSAP256SHA256).",
+            "Sign the zone with algorithm 13 (ECDSAP256SHA256).",
         )
 
 
-def _of_manners(servers: Sequence[Server], working: Sequence[Server]) -> Iterator[Finding]:
+def _software_findings(servers: Sequence[Server], working: Sequence[Server]) -> Iterator[Finding]:
     for server in servers:
         if server.recursion.message is not None and _recurses(server.recursion):
-            yield _finding(
+            yield Finding(
                 "open_recursion",
                 Level.NOTICE,
                 server.address,
-                f"Nameserver {server.host} resolves names for everyone, at {server.address}.",
-                "Turn recursion off, or allow it for your own networks only.",
+                f"Nameserver {server.host} resolves names for any client, at {server.address}.",
+                "Turn recursion off, or allow it only for your own networks.",
             )
         if server.soa_plain.message is not None:
-            yield _finding(
+            yield Finding(
                 "edns_broken",
                 Level.NOTICE,
                 server.address,
                 f"Nameserver {server.host} answers only without EDNS, at {server.address}.",
-                "Update its software, or the firewall before it.",
+                "Update its software, or the firewall in front of it.",
             )
     for server in working:
         if _loses_large_answers(server):
-            yield _finding(
+            yield Finding(
                 "udp_size",
                 Level.NOTICE,
                 server.address,
@@ -444,7 +444,7 @@ def _loses_large_answers(server: Server) -> bool:
     return server.dnskey_udp.failure == "no_answer" and server.dnskey.message is not None
 
 
-def _of_places(seen: Observation) -> Iterator[Finding]:
+def _single_point_findings(seen: Observation) -> Iterator[Finding]:
     addresses = {address for each in seen.hosts for address in each.addresses}
     places = {
         ip_network(f"{each}/{_NETWORK_BITS[6 if ':' in each else 4]}", strict=False) for each in addresses
@@ -459,7 +459,7 @@ def _of_places(seen: Observation) -> Iterator[Finding]:
     elif places and len({place.version for place in places}) == len(places):
         what = f"one network ({' and '.join(sorted(map(str, places)))})"
     if what is not None:
-        yield _finding(
+        yield Finding(
             "single_point",
             Level.NOTICE,
             seen.hosts[0].host,
@@ -468,22 +468,18 @@ def _of_places(seen: Observation) -> Iterator[Finding]:
         )
 
 
-def _by_host(servers: Sequence[Server]) -> dict[str, list[Server]]:
+def _group_by_host(servers: Sequence[Server]) -> dict[str, list[Server]]:
     found: dict[str, list[Server]] = {}
     for each in servers:
         found.setdefault(each.host, []).append(each)
     return found
 
 
-def _finding(code: str, level: Level, subject: str, message: str, hint: str) -> Finding:
-    return Finding(code, level, subject, message, hint)
-
-
 def worst_first(found: Iterable[Finding]) -> list[Finding]:
-    """Return findings in the order of their levels."""
+    """Return findings sorted by level: errors, warnings, notices."""
     return sorted(found, key=lambda each: tuple(Level).index(each.level))
 
 
 def warning_sentences(found: Iterable[Finding]) -> tuple[str, ...]:
-    """Return the sentences of errors and warnings, for `provisioning.warnings`."""
+    """Return the sentences of errors and warnings, as `provisioning.warnings` shows them."""
     return tuple(f"{each.message} {each.hint}" for each in worst_first(found) if each.level != Level.NOTICE)

@@ -7,13 +7,13 @@ from sublet.health.findings import worst_first
 from sublet.health.model import Health, Level
 from sublet.subdomains.nameserver_notices import moment
 
-_LAST = "You get this mail because reminders are on for your account; PUT /me/reminders turns them off."
+_FOOTER = "You get this mail because reminders are on for your account; PUT /me/reminders turns them off."
 
 
 def breakage_mail(
     fqdn: str, user_name: str, health: Health, leaves_at: datetime | None = None
 ) -> tuple[str, str]:
-    """Return subject and text of the mail about a name that has been broken for a while; `leaves_at` is when it leaves the DNS, if it does."""
+    """Return subject and text of the mail about a lasting breakage. `leaves_at` is when the name leaves the DNS; None if it stays."""
     paragraphs = [
         f"Resolvers can't find your name {fqdn}, at least since {moment(health.since)}.",
         _errors(health),
@@ -40,15 +40,15 @@ def notice_mail(fqdn: str, user_name: str, health: Health, leaves_at: datetime) 
 def undelegation_mail(
     fqdn: str, user_name: str, health: Health, nameservers: Sequence[str]
 ) -> tuple[str, str]:
-    """Return subject and text of the mail about a name that left the DNS because it was broken. It has no line about reminders: all get it."""
+    """Return subject and text of the mail about a name that left the DNS because it was broken. Users without reminders get it too."""
     happened = (
-        f"Resolvers haven't found your name {fqdn} since {moment(health.since)}. So its nameservers ({', '.join(nameservers)}), glue and DS "
-        "records were removed, and it left the DNS. You still hold the name."
+        f"Resolvers haven't found your name {fqdn} since {moment(health.since)}. Therefore its nameservers ({', '.join(nameservers)}), glue "
+        "and DS records were removed from the DNS. You still hold the name."
     )
     paragraphs = [
         f"Hello {user_name},",
         happened,
-        f"To put it back, set nameservers that work: PUT /subdomains/{fqdn}/nameservers.",
+        f"To publish it again, set nameservers that work with PUT /subdomains/{fqdn}/nameservers.",
     ]
     return f"{fqdn} left the DNS", "\n\n".join(paragraphs) + "\n"
 
@@ -73,4 +73,4 @@ def recovery_mail(fqdn: str, user_name: str, health: Health) -> tuple[str, str]:
 
 
 def _mail(subject: str, user_name: str, paragraphs: list[str]) -> tuple[str, str]:
-    return subject, "\n\n".join([f"Hello {user_name},", *paragraphs, _LAST]) + "\n"
+    return subject, "\n\n".join([f"Hello {user_name},", *paragraphs, _FOOTER]) + "\n"

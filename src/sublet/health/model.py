@@ -1,4 +1,4 @@
-"""The types of delegation health: what is looked at, what was observed, what was found."""
+"""The types of delegation health: targets of checks, observations, findings, stored health."""
 
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -15,9 +15,9 @@ STATES = (HEALTHY, DEGRADED, BROKEN, UNKNOWN)
 
 
 class Level(StrEnum):
-    """How bad a finding is.
+    """The severity of a finding.
 
-    With an error, ordinary or validating resolvers fail. With a warning some fail, or all soon. A notice is advice.
+    An error makes resolvers, or validating resolvers, fail. A warning makes some fail, or all soon. A notice is advice.
     """
 
     ERROR = "error"
@@ -27,10 +27,10 @@ class Level(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A delegation to look at, stored or planned.
+    """A delegation to check, stored or planned.
 
-    `parent_signed` is true if the zone of `domain` is signed, so that DS records count. `unheld` are the nameservers below names of this
-    registry that no user holds, or that are in the trash.
+    `parent_signed` is true if the zone of `domain` is signed, so that DS records have an effect. `unheld` are the nameservers below names
+    of this registry that no user holds or that are in the trash.
     """
 
     fqdn: str
@@ -42,10 +42,11 @@ class Target:
 
 @dataclass(frozen=True, slots=True)
 class HostAddresses:
-    """The addresses of a nameserver, or why it has none.
+    """The addresses of a nameserver, or why they weren't found.
 
-    `failure` is `not_found` (it has no address in the DNS), `bogus` (only without validation), or `unknown` (the resolver can't tell).
-    `missing_in` is the zone that says that the name directly below it on the way to the host doesn't exist. `alias` is the target of a CNAME.
+    `failure` is `not_found` (the host has no address in the DNS), `bogus` (its addresses don't validate), or `unknown` (the resolver
+    failed). `missing_in` is the zone that denies the existence of the host or of the name below the zone that leads to the host. `alias` is
+    the target of a CNAME record.
     """
 
     host: str
@@ -59,8 +60,8 @@ class HostAddresses:
 class Reply:
     """The outcome of one query.
 
-    `failure` is None, `no_answer` (a timeout, or the connection failed), `malformed`, `no_route` (this machine can't reach such addresses) or
-    `not_asked` (the limits of the look didn't allow it). `octets` is the size of the answer.
+    `failure` is None, `no_answer` (a timeout, or the connection failed), `malformed`, `no_route` (this machine has no route to the address) or
+    `not_asked` (the check reached its limits). `octets` is the size of the answer.
     """
 
     message: dns.message.Message | None = None
@@ -78,9 +79,9 @@ Question = tuple[str, str]
 class Server:
     """The replies of a nameserver at one address.
 
-    `soa`, `nameservers`, `dnskey` and `recursion` are over UDP with EDNS, and again over TCP if truncated; `dnskey_truncated` then tells
-    so. `soa_tcp` is over TCP, and `soa_plain` without EDNS, asked only if the first one failed. `addresses` are those of the nameservers
-    with glue, by host and type, and `extra` the replies to further questions.
+    `soa` and `recursion` are over UDP with EDNS; `nameservers` and `dnskey` too, or over TCP if the UDP reply failed or was truncated.
+    `dnskey_udp` is the UDP reply about DNSKEY records. `soa_tcp` is over TCP. `soa_plain` is without EDNS, and asked only if `soa` failed.
+    `addresses` are the replies about nameservers with glue, by host and type. `extra` are the replies to additional questions.
     """
 
     host: str
@@ -98,10 +99,10 @@ class Server:
 
 @dataclass(frozen=True, slots=True)
 class Observation:
-    """All that one look saw.
+    """The observations of one check.
 
-    `not_public` are the addresses that may not be asked. `is_online` is None if nothing had to be known about it, else whether this machine
-    reached the DNS at all. `busy_until` is set if no server was asked, because another look had the same addresses.
+    `not_public` are the addresses that may not be asked. `is_online` is true if this machine reached the DNS; None if it wasn't tested,
+    because a nameserver answered. If another check was asking the same addresses, nothing was asked, and `busy_until` is set.
     """
 
     hosts: tuple[HostAddresses, ...] = ()
@@ -113,7 +114,7 @@ class Observation:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing that is wrong, or could be better: `subject` is a host, an address, a key tag or the name."""
+    """A fault, or a possible improvement. `subject` is a host, an address, an algorithm, a domain or the name."""
 
     code: str
     level: Level
@@ -124,7 +125,7 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """The result of one look at a delegation."""
+    """The state and findings of a delegation after one check."""
 
     state: str
     findings: tuple[Finding, ...]
@@ -132,7 +133,7 @@ class Report:
 
 
 def name_of(text: str) -> dns.name.Name:
-    """Return a canonical name as dnspython's."""
+    """Return a name in its text form without the final dot as a name of dnspython."""
     return dns.name.from_text(text + ".")
 
 
@@ -145,9 +146,10 @@ def text_of(name: dns.name.Name) -> str:
 class Health:
     """The stored health of a name's delegation.
 
-    `generation` is the one that was looked at last. `next_state` is a state that one look saw, since `next_since`, and that a second one has
-    to confirm. `failures` counts the last looks in a row that didn't find it working. `mailed_at` is set while its user knows by mail
-    that it is broken, and `warned_at` since its user was told that it leaves the DNS. `due_at` is the time of the next look.
+    `generation` is the generation that was checked last. `next_state` is a new state that a check found at `next_since`, and that a second
+    check has to confirm. `failures` is the number of consecutive checks that found the name not working. `mailed_at` is when the user was
+    mailed that the name is broken, and `warned_at` that it will leave the DNS; both are None once the name works. `due_at` is the time of
+    the next check.
     """
 
     subdomain_id: int
@@ -174,8 +176,8 @@ class HealthChange:
 
 
 @dataclass(frozen=True, slots=True)
-class DueLook:
-    """A look that a worker has to take: the name's id, its published generation, and its delegation."""
+class DueCheck:
+    """A check that is due: the name's id, its published generation, and its delegation."""
 
     subdomain_id: int
     generation: int

@@ -1,6 +1,6 @@
-"""Look at a delegation: ask each nameserver at each address what a resolver would ask it.
+"""Observe a delegation: ask each nameserver at each address what a resolver would ask.
 
-A look decides nothing; `findings.py` does. It is bounded in queries and time whatever the servers do.
+`findings.py` draws the conclusions. The number of queries and the time are limited, whatever the servers do.
 """
 
 import asyncio
@@ -14,56 +14,56 @@ import dns.rcode
 
 from sublet.dns.names import is_at_or_below
 from sublet.dns.types import Delegation
-from sublet.health.ask import Asker
+from sublet.health.dns_client import DnsClient
 from sublet.health.model import HostAddresses, Observation, Question, Server, Target, name_of
 from sublet.health.resolve import Resolver
 from sublet.health.targets import (
     ADDRESSES_MAX,
+    CHECK_SECONDS,
     EXTRA_QUERIES_MAX,
-    LOOK_SECONDS,
     Budget,
     Network,
     may_ask,
 )
 
 Claim = Callable[[Sequence[str]], AbstractAsyncContextManager[datetime | None]]
-"""Claims addresses for one look; yields when to come again if another look has one of them."""
+"""Claims addresses for one check. Yields None, or when to try again if another check has claimed one of the addresses."""
 
 
 class Observer:
-    """Looks at delegations. `claim` shares the limits of addresses with other processes."""
+    """Observes delegations. `claim` shares the limits of addresses with other processes."""
 
     def __init__(
-        self, asker: Asker, resolver: Resolver, claim: Claim, allowed: Sequence[Network] = ()
+        self, client: DnsClient, resolver: Resolver, claim: Claim, allowed: Sequence[Network] = ()
     ) -> None:
-        self._asker = asker
+        self._client = client
         self._resolver = resolver
         self._claim = claim
         self._allowed = allowed
 
     async def observe(
-        self, target: Target, *, seconds: float = LOOK_SECONDS, extra: Sequence[Question] = ()
+        self, target: Target, *, seconds: float = CHECK_SECONDS, extra: Sequence[Question] = ()
     ) -> Observation:
-        """Return what one look at a delegation saw, after at most `seconds`. Raises nothing that servers can cause.
+        """Return the observations of one check of a delegation, after at most `seconds`. No behaviour of the servers raises an error.
 
-        `extra` questions are asked of each server that answers, over TCP, in their order.
+        Each server that answers is also asked the `extra` questions, over TCP, in their order.
         """
-        look = _Look(self._asker, self._resolver, target)
+        check = _Check(self._client, self._resolver, target)
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
-                await look.resolve(self._allowed)
-                async with self._claim([each.address for each in look.servers]) as busy_until:
+                await check.resolve(self._allowed)
+                async with self._claim([each.address for each in check.servers]) as busy_until:
                     if busy_until is not None:
-                        return look.observation(busy_until=busy_until)
-                    await look.ask_all(extra)
-        return look.observation()
+                        return check.observation(busy_until=busy_until)
+                    await check.ask_all(extra)
+        return check.observation()
 
 
-class _Look:
-    """The state of one look, which is complete enough to judge at any time."""
+class _Check:
+    """The state of one check. It can be judged at any time, also after a timeout."""
 
-    def __init__(self, asker: Asker, resolver: Resolver, target: Target) -> None:
-        self._asker = asker
+    def __init__(self, client: DnsClient, resolver: Resolver, target: Target) -> None:
+        self._client = client
         self._resolver = resolver
         self._target = target
         self._name = name_of(target.fqdn)
@@ -75,7 +75,7 @@ class _Look:
         self.servers: list[Server] = []
 
     def observation(self, *, busy_until: datetime | None = None) -> Observation:
-        """Return what was seen so far."""
+        """Return the observations so far."""
         unseen = [each for each in self._target.delegation.nameservers if each not in self._hosts]
         for host in unseen:
             self._hosts[host] = HostAddresses(host, failure="unknown")
@@ -88,7 +88,7 @@ class _Look:
         )
 
     async def resolve(self, allowed: Sequence[Network]) -> None:
-        """Find the addresses of the nameservers, from glue or the DNS, and choose those that may be asked."""
+        """Find the addresses of the nameservers in the glue or the DNS, and choose the addresses that may be asked."""
         delegation = self._target.delegation
         glued = glue_addresses(delegation)
 
@@ -99,7 +99,7 @@ class _Look:
                 self._hosts[host] = await self._resolver.addresses(host, self._budget)
 
         await asyncio.gather(*(find(host) for host in delegation.nameservers))
-        # The first address of each host comes first, so that each host is asked.
+        # The first addresses of all hosts come before the second ones, so that `ADDRESSES_MAX` omits no host.
         pairs = sorted(
             (
                 (index, host, address)
@@ -115,7 +115,7 @@ class _Look:
                 self.servers.append(Server(host, address))
 
     async def ask_all(self, extra: Sequence[Question]) -> None:
-        """Ask the servers: what decides comes first, so that it isn't lost if the queries or the time run out."""
+        """Ask the servers. The decisive questions come first, because the queries or the time may run out."""
         await self._for_each(self.servers, self._ask_soa)
         answered = [each for each in self.servers if each.soa.message or each.soa_plain.message]
         if self.servers and not answered:
@@ -136,7 +136,7 @@ class _Look:
         await asyncio.gather(*(ask(server) for server in servers))
 
     async def _ask_soa(self, server: Server) -> None:
-        server.soa = await self._asker.ask(server.address, self._name, "SOA", self._budget)
+        server.soa = await self._client.ask(server.address, self._name, "SOA", self._budget)
         message = server.soa.message
         if message is None:
             has_edns_error = server.soa.failure in ("no_answer", "malformed")
@@ -144,40 +144,42 @@ class _Look:
             has_edns_error = message.rcode() in (dns.rcode.FORMERR, dns.rcode.NOTIMP)
         if has_edns_error:
             await asyncio.gather(self._ask_soa_tcp(server), self._ask_soa_plain(server))
-        elif message is not None and message.flags & dns.flags.TC:  # the signatures are judged
+        elif message is not None and message.flags & dns.flags.TC:  # The signatures are needed too.
             await self._ask_soa_tcp(server)
 
     async def _ask_soa_plain(self, server: Server) -> None:
-        server.soa_plain = await self._asker.ask(server.address, self._name, "SOA", self._budget, edns=False)
+        server.soa_plain = await self._client.ask(server.address, self._name, "SOA", self._budget, edns=False)
 
     async def _ask_soa_tcp(self, server: Server) -> None:
-        server.soa_tcp = await self._asker.ask(server.address, self._name, "SOA", self._budget, tcp=True)
+        server.soa_tcp = await self._client.ask(server.address, self._name, "SOA", self._budget, tcp=True)
 
     async def _ask_dnskey(self, server: Server) -> None:
-        server.dnskey_udp, server.dnskey = await self._asker.ask_whole(
+        server.dnskey_udp, server.dnskey = await self._client.ask_with_fallback(
             server.address, self._name, "DNSKEY", self._budget
         )
 
     async def _ask_nameservers(self, server: Server) -> None:
-        _, server.nameservers = await self._asker.ask_whole(server.address, self._name, "NS", self._budget)
+        _, server.nameservers = await self._client.ask_with_fallback(
+            server.address, self._name, "NS", self._budget
+        )
 
     async def _ask_recursion(self, server: Server) -> None:
-        """Ask for the parent zone, which only a resolver for everyone answers."""
+        """Ask for the SOA record of the parent zone, which only an open resolver answers."""
         parent: dns.name.Name = name_of(self._target.domain)
-        server.recursion = await self._asker.ask(server.address, parent, "SOA", self._budget, recursion=True)
+        server.recursion = await self._client.ask(server.address, parent, "SOA", self._budget, recursion=True)
 
     async def _ask_addresses(self, server: Server) -> None:
         """Ask one server for the addresses of the nameservers at or below the name, to compare them with the glue."""
         for host in self._target.delegation.nameservers:
             if is_at_or_below(host, self._target.fqdn):
                 for family in ("A", "AAAA"):
-                    reply = await self._asker.ask(server.address, name_of(host), family, self._budget)
+                    reply = await self._client.ask(server.address, name_of(host), family, self._budget)
                     server.addresses[host, family] = reply
 
     def _asking(self, question: Question) -> Callable[[Server], Awaitable[None]]:
         async def ask(server: Server) -> None:
             name, rdtype = question
-            server.extra[question] = await self._asker.ask(
+            server.extra[question] = await self._client.ask(
                 server.address, name_of(name), rdtype, self._extra_budget, tcp=True
             )
 
@@ -185,7 +187,7 @@ class _Look:
 
 
 def glue_addresses(delegation: Delegation) -> dict[str, tuple[str, ...]]:
-    """Return the glue by host: all its addresses, those of IPv4 first."""
+    """Return all glue addresses by host, IPv4 addresses first."""
     found: dict[str, list[str]] = {}
     for version in ("ipv4", "ipv6"):
         for entry in delegation.glue:

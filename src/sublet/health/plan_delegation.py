@@ -1,4 +1,7 @@
-"""What a registration or a change would delegate, to look at it first (POST /delegation-checks, and `delegation_check` of a platform domain)."""
+"""Plan the delegation of a registration or change, to check it before it is stored.
+
+POST /delegation-checks, and the setting `delegation_check` of a platform domain.
+"""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -32,7 +35,7 @@ UNSEEN = (
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """A delegation to look at before it is stored; `mode` is what its platform domain wants: off, warn or require."""
+    """A delegation to check before it is stored. `mode` is the platform domain's `delegation_check`: off, warn or require."""
 
     target: Target
     mode: str
@@ -43,7 +46,8 @@ def plan_delegation(tx: Tx, actor: Actor, user: User, command: Register) -> Plan
 
     Raises, in this order:
         AccountSuspended: the user is suspended.
-        PlatformDomainNotFound, TokenRestricted: the user can't see such a platform domain with this token; the token is for other names.
+        PlatformDomainNotFound: the platform domain doesn't exist, or is hidden from the user or the token.
+        TokenRestricted: the token is restricted to other names.
         ValidationFailed: all invalid fields.
     """
     refuse_suspended(user)
@@ -63,16 +67,16 @@ def plan_delegation(tx: Tx, actor: Actor, user: User, command: Register) -> Plan
 
 
 def plan_registration(tx: Tx, actor: Actor, user: User, command: Register) -> Plan | None:
-    """Return the delegation of a registration that has to be looked at first; None if its platform domain wants no look, or it will be refused."""
+    """Return the delegation of a registration to check first; None if the platform domain requires no check, or the verb will refuse."""
     try:
         plan = plan_delegation(tx, actor, user, command)
-    except Refusal:  # the verb gives it, after its own checks
+    except Refusal:  # The verb raises it too, in its own order of checks.
         return None
     return plan if plan.mode != "off" and plan.target.delegation.nameservers else None
 
 
 def plan_change(tx: Tx, actor: Actor, identifier: str, command: UpdateNameservers) -> Plan | None:
-    """Return the delegation of a change that has to be looked at first; None as in `plan_registration`."""
+    """Return the delegation of a change to check first; None as in `plan_registration`, or if the delegation stays the same."""
     try:
         subdomain = find_in_account(tx, actor, identifier)
     except Refusal:
@@ -98,10 +102,10 @@ def _plan(tx: Tx, owner: str, delegation: Delegation, platform_domain: PlatformD
 def unless_broken(
     verb: Callable[Concatenate[Tx, P], OutcomeT], plan: Plan | None, report: Report | None
 ) -> Callable[Concatenate[Tx, P], OutcomeT]:
-    """Return a verb that is refused if the look at its delegation found it broken, and the platform domain requires that it works.
+    """Return the verb, or a verb that always raises, if the platform domain requires a working delegation and the check found it broken.
 
     The returned verb raises, in this order:
-        Refusal: those of the verb.
+        Refusal: the errors of the verb.
         DelegationBroken: resolvers would fail.
     """
     if plan is None or report is None or plan.mode != "require" or report.state != BROKEN:
@@ -120,7 +124,7 @@ def unless_broken(
 
 
 def check_warnings(plan: Plan | None, report: Report | None) -> tuple[str, ...]:
-    """Return what a look at a stored delegation found, for `provisioning.warnings`."""
+    """Return the errors and warnings of a check as `provisioning.warnings` shows them."""
     if plan is None or report is None:
         return ()
     if report.state == UNKNOWN:

@@ -1,6 +1,6 @@
-"""The addresses of nameservers: from a validating resolver, or by iteration from the root.
+"""Find the addresses of nameservers with a validating resolver (`health_resolver`), or by iteration from the root.
 
-Iteration doesn't validate: it believes the answers of the servers that it reaches. A resolver such as unbound does (`health_resolver`).
+Iteration doesn't validate answers. A resolver such as unbound does.
 """
 
 import asyncio
@@ -18,22 +18,22 @@ import dns.rcode
 import dns.rdatatype
 import dns.rrset
 
-from sublet.health.ask import Asker
+from sublet.health.dns_client import DnsClient
 from sublet.health.model import HostAddresses, Reply, name_of, text_of
 from sublet.health.targets import ADDRESSES_MAX, Budget, Network, may_ask
 
 ALIASES_MAX = 4
-"""The most CNAME records that are followed from one host."""
+"""The maximum number of CNAME records that are followed from a host."""
 STEPS_MAX = 12
-"""The most referrals from the root to a host."""
+"""The maximum number of referrals from the root to a host."""
 DEPTH_MAX = 3
-"""How deep nameservers of nameservers are resolved."""
+"""The maximum depth of resolving nameservers of nameservers."""
 SERVERS_MAX = 3
-"""The most servers of a zone that are tried for one question."""
+"""The maximum number of a zone's servers that are tried for one question."""
 CUTS_MAX = 20_000
-"""The most zones whose servers are remembered."""
+"""The maximum number of zones whose servers are cached."""
 CUT_SECONDS = 3600.0
-"""For how long at most the servers of a zone are remembered."""
+"""The maximum time for which the servers of a zone are cached."""
 ROOT_SERVERS = (
     "198.41.0.4",
     "170.247.170.2",
@@ -51,10 +51,11 @@ ROOT_SERVERS = (
 )
 """The IPv4 addresses of the root servers (https://www.internic.net/domain/named.root)."""
 HOSTS_MAX = 20_000
+"""The maximum number of nameservers whose addresses are cached."""
 HOST_SECONDS = 300.0
-"""For how long the addresses of a nameserver are remembered, and of how many."""
+"""The time for which the addresses of a nameserver are cached."""
 NOT_IN_THE_DNS = frozenset({"alt", "example", "invalid", "local", "localhost", "onion"})
-"""Top-level domains that the DNS never has (RFC 6761, 6762, 7686, 9476): no query is sent for a nameserver there."""
+"""Top-level domains that the DNS never has (RFC 6761, 6762, 7686, 9476). No query is sent for nameservers below them."""
 _FAMILIES = ("A", "AAAA")
 
 
@@ -62,15 +63,15 @@ class Resolver(Protocol):
     """Finds the addresses of nameservers."""
 
     async def addresses(self, host: str, budget: Budget) -> HostAddresses:
-        """Return the addresses of a host, or why there are none. Raises nothing."""
+        """Return the addresses of a host, or the failure. Raises nothing."""
 
     async def is_online(self, budget: Budget) -> bool:
-        """True if this machine reaches the DNS at all."""
+        """True if this machine reaches the DNS."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Found:
-    """The answer for one name and type: addresses, an alias, or a failure as in `HostAddresses`."""
+    """The answer for one name and type: addresses, an alias, or a failure like in `HostAddresses`."""
 
     addresses: tuple[str, ...] = ()
     alias: str | None = None
@@ -89,15 +90,15 @@ def _merged(host: str, found: Sequence[_Found]) -> HostAddresses:
     return HostAddresses(host, (), failure, alias, missing_in)
 
 
-class RememberingResolver:
-    """Remembers the addresses that another resolver found: many names have the same nameservers."""
+class CachingResolver:
+    """Caches the addresses that another resolver found, because many names have the same nameservers."""
 
     def __init__(self, resolver: Resolver) -> None:
         self._resolver = resolver
         self._found: OrderedDict[str, tuple[float, HostAddresses]] = OrderedDict()
 
     async def addresses(self, host: str, budget: Budget) -> HostAddresses:
-        """Return the addresses of a host, or why there are none. Failures aren't remembered."""
+        """Return the addresses of a host, or the failure. Failures aren't cached."""
         if host.rpartition(".")[2] in NOT_IN_THE_DNS:
             return HostAddresses(host, failure="not_found")
         now = asyncio.get_running_loop().time()
@@ -112,26 +113,26 @@ class RememberingResolver:
         return found
 
     async def is_online(self, budget: Budget) -> bool:
-        """True if this machine reaches the DNS at all."""
+        """True if this machine reaches the DNS."""
         return await self._resolver.is_online(budget)
 
 
 class ForwardingResolver:
-    """Asks a recursive resolver that validates."""
+    """Asks a validating recursive resolver."""
 
-    def __init__(self, asker: Asker, address: str, port: int) -> None:
-        self._asker = asker
+    def __init__(self, client: DnsClient, address: str, port: int) -> None:
+        self._client = client
         self._address = address
         self._port = port
 
     async def addresses(self, host: str, budget: Budget) -> HostAddresses:
-        """Return the addresses of a host, or why there are none."""
+        """Return the addresses of a host, or the failure."""
         name = name_of(host)
         found = await asyncio.gather(*(self._find(name, family, budget) for family in _FAMILIES))
         return _merged(host, found)
 
     async def is_online(self, budget: Budget) -> bool:
-        """True if the resolver knows the root."""
+        """True if the resolver answers for the root zone."""
         reply = await self._ask(dns.name.root, "NS", budget)
         return reply.message is not None and reply.message.rcode() == dns.rcode.NOERROR
 
@@ -156,7 +157,7 @@ class ForwardingResolver:
         )
 
     async def _judge_failure(self, name: dns.name.Name, family: str, budget: Budget) -> _Found:
-        """Return what a SERVFAIL means: the name is bogus or can't be resolved, unless the resolver itself is offline."""
+        """Return the reason for a SERVFAIL: the name is bogus, can't be resolved, or the resolver is offline."""
         unchecked = await self._ask(name, family, budget, checking_disabled=True)
         if unchecked.message is not None and unchecked.message.rcode() == dns.rcode.NOERROR:
             return _Found(failure="bogus")
@@ -167,7 +168,7 @@ class ForwardingResolver:
     ) -> Reply:
         reply = Reply(failure="not_asked")
         for tcp in (False, True):
-            reply = await self._asker.ask(
+            reply = await self._client.ask(
                 self._address,
                 name,
                 rdtype,
@@ -176,7 +177,7 @@ class ForwardingResolver:
                 recursion=True,
                 checking_disabled=checking_disabled,
                 port=self._port,
-                is_paced=False,
+                is_rate_limited=False,
             )
             if reply.message is not None and not reply.message.flags & dns.flags.TC:
                 break
@@ -184,7 +185,7 @@ class ForwardingResolver:
 
 
 def _zone_of(message: dns.message.Message) -> str | None:
-    """Return the zone that a negative answer comes from: the owner of its SOA record."""
+    """Return the zone of a negative answer: the owner of its SOA record."""
     return next(
         (text_of(rrset.name) for rrset in message.authority if rrset.rdtype == dns.rdatatype.SOA), None
     )
@@ -192,7 +193,7 @@ def _zone_of(message: dns.message.Message) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class _Cut:
-    """A zone, the addresses of its servers, and the hosts whose addresses aren't known yet."""
+    """A zone, its nameservers, and their addresses from glue."""
 
     zone: dns.name.Name
     addresses: tuple[str, ...]
@@ -200,18 +201,20 @@ class _Cut:
 
 
 class IteratingResolver:
-    """Follows referrals from the root servers, and remembers the servers of zones on the way."""
+    """Follows referrals from the root servers, and caches the servers of the zones on the way."""
 
-    def __init__(self, asker: Asker, root_servers: Sequence[str], allowed: Sequence[Network] = ()) -> None:
-        self._asker = asker
+    def __init__(
+        self, client: DnsClient, root_servers: Sequence[str], allowed: Sequence[Network] = ()
+    ) -> None:
+        self._client = client
         self._root = _Cut(dns.name.root, tuple(root_servers))
         self._allowed = (*allowed, *(ip_network(each) for each in root_servers))
         self._cuts: OrderedDict[dns.name.Name, tuple[float, _Cut]] = OrderedDict()
 
     async def addresses(self, host: str, budget: Budget) -> HostAddresses:
-        """Return the addresses of a host, or why there are none."""
+        """Return the addresses of a host, or the failure."""
         name = name_of(host)
-        # One after the other: the second begins at the zone that the first found.
+        # In sequence, because the second query uses the zones that the first has cached.
         found = [await self._follow(name, family, budget, 0) for family in _FAMILIES]
         return _merged(host, found)
 
@@ -220,7 +223,7 @@ class IteratingResolver:
         return (await self._ask_one_of(self._root.addresses, dns.name.root, "NS", budget)) is not None
 
     async def _follow(self, name: dns.name.Name, family: str, budget: Budget, depth: int) -> _Found:
-        """Resolve a name, and the names that it is an alias of."""
+        """Resolve a name, and follow its aliases."""
         alias: str | None = None
         for _ in range(ALIASES_MAX + 1):
             found = await self._find(name, family, budget, depth)
@@ -237,22 +240,22 @@ class IteratingResolver:
             servers = cut.addresses or await self._addresses_of(cut.hosts, budget, depth)
             message = await self._ask_one_of(servers, name, family, budget)
             if message is None:
-                # The zone's servers don't answer. If we are online, that is the fault of the zone.
-                fault = bool(cut.zone.labels[:-1]) and await self.is_online(budget)
-                return _Found(failure="not_found" if fault else "unknown")
+                # No server of the zone answers. If this machine is online, the zone is at fault.
+                is_zone_at_fault = bool(cut.zone.labels[:-1]) and await self.is_online(budget)
+                return _Found(failure="not_found" if is_zone_at_fault else "unknown")
             answered = _read(message, name, family)
             if answered is not None:
                 return answered
             referred = _referral(message, cut.zone, name)
             if referred is None:
                 return _Found(failure="not_found")
-            cut = self._remember(referred, message)
+            cut = self._cache(referred, message)
         return _Found(failure="not_found")
 
     async def _addresses_of(
         self, hosts: Iterable[dns.name.Name], budget: Budget, depth: int
     ) -> tuple[str, ...]:
-        """Return the addresses of one of the servers of a zone without glue."""
+        """Return the addresses of a server of a zone without glue: the first of `hosts` that has addresses."""
         if depth >= DEPTH_MAX:
             return ()
         for host in tuple(hosts)[:SERVERS_MAX]:
@@ -264,11 +267,11 @@ class IteratingResolver:
     async def _ask_one_of(
         self, servers: Sequence[str], name: dns.name.Name, rdtype: str, budget: Budget
     ) -> dns.message.Message | None:
-        """Return the first usable answer of a zone's servers."""
+        """Return the first usable answer of a zone's servers, or None."""
         usable = [each for each in servers if may_ask(each, self._allowed)]
         random.shuffle(usable)
         for address in sorted(usable, key=lambda each: ":" in each)[:SERVERS_MAX]:
-            _, reply = await self._asker.ask_whole(address, name, rdtype, budget)
+            _, reply = await self._client.ask_with_fallback(address, name, rdtype, budget)
             if reply.message is not None and reply.message.rcode() in (
                 dns.rcode.NOERROR,
                 dns.rcode.NXDOMAIN,
@@ -285,7 +288,7 @@ class IteratingResolver:
             name = name.parent()
         return self._root
 
-    def _remember(self, cut: _Cut, message: dns.message.Message) -> _Cut:
+    def _cache(self, cut: _Cut, message: dns.message.Message) -> _Cut:
         seconds = min([CUT_SECONDS, *(each.ttl for each in message.authority)])
         self._cuts[cut.zone] = (asyncio.get_running_loop().time() + seconds, cut)
         while len(self._cuts) > CUTS_MAX:
@@ -294,7 +297,7 @@ class IteratingResolver:
 
 
 def _read(message: dns.message.Message, name: dns.name.Name, family: str) -> _Found | None:
-    """Return what an answer says about a name, or None if it is a referral."""
+    """Return the content of an answer about a name, or None if the message is a referral."""
     rdtype = dns.rdatatype.from_text(family)
     for rrset in message.answer:
         if rrset.name == name and rrset.rdtype == rdtype:
@@ -307,7 +310,7 @@ def _read(message: dns.message.Message, name: dns.name.Name, family: str) -> _Fo
 
 
 def _referral(message: dns.message.Message, zone: dns.name.Name, name: dns.name.Name) -> _Cut | None:
-    """Return the zone cut of a referral that leads from `zone` towards `name`. Glue counts if it is in the bailiwick."""
+    """Return the zone cut of a referral from `zone` towards `name`, or None. Glue outside the bailiwick is ignored."""
     for rrset in message.authority:
         leads = rrset.name != zone and rrset.name.is_subdomain(zone) and name.is_subdomain(rrset.name)
         if rrset.rdtype == dns.rdatatype.NS and leads:

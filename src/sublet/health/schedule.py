@@ -1,44 +1,44 @@
-"""When a name is looked at, and when its state changes (rules)."""
+"""When names are checked, when their states change, and when broken names leave the DNS (rules)."""
 
 from dataclasses import replace
 from datetime import datetime, timedelta
 
 from sublet.health.model import BROKEN, DEGRADED, HEALTHY, UNKNOWN, Health, Report
 
-FIRST_LOOK = timedelta(minutes=2)
-"""How long after a change the first look is: the holder may still start its nameservers."""
+FIRST_CHECK = timedelta(minutes=2)
+"""The time between a change and the first check, in which the holder can start the nameservers."""
 CONFIRM_AFTER = timedelta(minutes=10)
-"""A state changes if two looks this far apart agree."""
+"""The minimum time between two checks that agree on a new state. Then the state changes."""
 CONFIRM_SLACK = timedelta(seconds=30)
 DAILY = timedelta(days=1)
 JITTER = 0.1
-"""The part by which the daily look moves, so that names that were registered together drift apart."""
+"""The fraction by which the time of the daily check varies, so that the checks of names that were registered together spread."""
 BROKEN_FIRST = timedelta(hours=1)
 UNKNOWN_FIRST = timedelta(minutes=10)
 LASTING = timedelta(hours=3)
-"""How long a name is broken before its user is mailed."""
+"""How long a name must be broken before its user gets a mail."""
 NOTICE = timedelta(days=7)
-"""How long before a broken name leaves the DNS its user gets a mail; half of `broken_days` if that is shorter."""
+"""The time between the warning to the user and the removal of a broken name from the DNS, but at most half of `broken_days`."""
 WORKING = (HEALTHY, DEGRADED)
 
 
-def first_look_at(now: datetime, chance: float) -> datetime:
-    """Return when a name that was just published is looked at; `chance` is 0 to 1."""
-    return now + FIRST_LOOK * (1 + chance / 2)
+def first_check_at(now: datetime, chance: float) -> datetime:
+    """Return the time of the first check after a change. `chance` is a random number from 0 to 1."""
+    return now + FIRST_CHECK * (1 + chance / 2)
 
 
 def new_health(subdomain_id: int, now: datetime, due_at: datetime) -> Health:
-    """Return the health of a name that was never looked at."""
+    """Return the health of a name that was never checked."""
     return Health(subdomain_id, 0, UNKNOWN, now, (), None, None, None, 0, None, due_at)
 
 
-def after_look(health: Health, report: Report, generation: int, now: datetime, chance: float) -> Health:
-    """Return the health after a look at a generation.
+def after_check(health: Health, report: Report, generation: int, now: datetime, chance: float) -> Health:
+    """Return the health after a check of a generation. `chance` is a random number from 0 to 1.
 
-    The first look at a generation decides. Later ones need a second look that agrees, `CONFIRM_AFTER` later.
+    The first check of a generation sets the state. Later, a second check, `CONFIRM_AFTER` after the first, must confirm a new state.
     """
     failures = 0 if report.state in WORKING else health.failures + 1
-    looked = replace(
+    checked = replace(
         health,
         generation=generation,
         findings=report.findings,
@@ -49,15 +49,15 @@ def after_look(health: Health, report: Report, generation: int, now: datetime, c
     )
     is_first = health.generation != generation or health.checked_at is None
     if report.state == health.state or is_first:
-        return _scheduled(_in_state(looked, report.state, now), now, chance)
+        return _scheduled(_in_state(checked, report.state, now), now, chance)
     seen_since = health.next_since if health.next_state == report.state else None
     if seen_since is None:
-        return replace(looked, next_state=report.state, next_since=now, due_at=now + CONFIRM_AFTER)
+        return replace(checked, next_state=report.state, next_since=now, due_at=now + CONFIRM_AFTER)
     if now - seen_since < CONFIRM_AFTER - CONFIRM_SLACK:
         return replace(
-            looked, next_state=report.state, next_since=seen_since, due_at=seen_since + CONFIRM_AFTER
+            checked, next_state=report.state, next_since=seen_since, due_at=seen_since + CONFIRM_AFTER
         )
-    return _scheduled(_in_state(looked, report.state, now), now, chance)
+    return _scheduled(_in_state(checked, report.state, now), now, chance)
 
 
 def _in_state(health: Health, state: str, now: datetime) -> Health:
@@ -69,7 +69,7 @@ def _scheduled(health: Health, now: datetime, chance: float) -> Health:
 
 
 def pause(state: str, failures: int, chance: float) -> timedelta:
-    """Return the time until the next look: a day, or less while the name doesn't work; the pauses double. `chance` is 0 to 1."""
+    """Return the time until the next check: a day, or less while the name doesn't work. It doubles with each failure."""
     daily = DAILY * (1 + JITTER * (2 * chance - 1))
     if state in WORKING:
         return daily
@@ -79,14 +79,14 @@ def pause(state: str, failures: int, chance: float) -> timedelta:
 
 
 def is_breakage_due(health: Health, now: datetime) -> bool:
-    """True if the user has to learn by mail that the name is broken."""
+    """True if the mail that the name is broken is due."""
     return health.state == BROKEN and health.mailed_at is None and now - health.since >= LASTING
 
 
 def leaves_at(health: Health, broken_days: int) -> datetime | None:
-    """Return when a broken name leaves the DNS if it stays broken: after `broken_days`, and not before its user was told in time.
+    """Return when a name leaves the DNS if it stays broken: after `broken_days`, but not before the warning's notice period has passed.
 
-    None if it isn't broken, or its platform domain keeps such names (0 days).
+    Return None if the name isn't broken, or if `broken_days` is 0, which keeps broken names.
     """
     if health.state != BROKEN or broken_days == 0:
         return None
@@ -95,13 +95,13 @@ def leaves_at(health: Health, broken_days: int) -> datetime | None:
 
 
 def is_notice_due(health: Health, broken_days: int, now: datetime) -> bool:
-    """True if the user has to be told that the name leaves the DNS."""
+    """True if the warning that the name will leave the DNS is due."""
     at = leaves_at(health, broken_days)
     return at is not None and health.warned_at is None and now >= at - _notice(broken_days)
 
 
 def is_undelegation_due(health: Health, broken_days: int, now: datetime) -> bool:
-    """True if a broken name leaves the DNS now."""
+    """True if a broken name must leave the DNS now."""
     at = leaves_at(health, broken_days)
     return at is not None and health.warned_at is not None and now >= at
 
@@ -111,5 +111,5 @@ def _notice(broken_days: int) -> timedelta:
 
 
 def is_recovery_due(health: Health) -> bool:
-    """True if the user was mailed about a breakage that is over."""
+    """True if the mail that the name works again is due."""
     return health.mailed_at is not None and health.state in WORKING

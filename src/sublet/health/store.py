@@ -1,4 +1,4 @@
-"""All SQL of delegation health: the state of names, their history, and the addresses that are being asked."""
+"""All SQL of delegation health: the health of names, their history, and the claims of nameservers' addresses."""
 
 from collections.abc import Sequence
 from dataclasses import asdict, fields
@@ -31,7 +31,7 @@ from sublet.schema import BIG_ID, Instant, metadata
 from sublet.subdomains.store import subdomains
 
 CHANGES_MAX = 50
-"""The most changes of a name's state that are kept."""
+"""The maximum number of stored changes of a name's state."""
 
 delegation_health = Table(
     "delegation_health",
@@ -51,7 +51,7 @@ delegation_health = Table(
     Index("ix_delegation_health_due_at", "due_at"),
     Index("ix_delegation_health_state", "state", "subdomain_id"),
 )
-"""The names that are looked at. A row is deleted when its name is no longer in the DNS."""
+"""The names that are checked. A row is deleted when its name leaves the DNS."""
 
 health_changes = Table(
     "health_changes",
@@ -72,7 +72,7 @@ health_targets = Table(
     Column("held_until", Instant, nullable=False),
     Column("booked_until", Instant, nullable=False),
 )
-"""The addresses that a look asks until `held_until`, and until when further looks have booked them (`claims.py`)."""
+"""The addresses that a check has claimed until `held_until`, and that later checks have booked until `booked_until` (`claims.py`)."""
 
 _HEALTH = delegation_health.c
 _COLUMNS = tuple(_HEALTH[each.name] for each in fields(Health))
@@ -91,12 +91,12 @@ def _row(health: Health) -> dict[str, Any]:
 
 
 def _insert(tx: Tx, table: Table) -> Any:
-    """Return an INSERT that can leave out rows that are there."""
+    """Return an INSERT of this dialect that supports ON CONFLICT DO NOTHING."""
     return (postgresql.insert if tx.connection.dialect.name == "postgresql" else sqlite.insert)(table)
 
 
 def insert_health(tx: Tx, health: Sequence[Health]) -> None:
-    """Add names to look at; those that are there already stay as they are."""
+    """Add names to check. Existing rows stay unchanged."""
     if health:
         tx.connection.execute(
             _insert(tx, delegation_health).on_conflict_do_nothing(), [_row(each) for each in health]
@@ -108,7 +108,7 @@ _LOCK = Prepared(select(*_COLUMNS).where(_HEALTH.subdomain_id == bindparam("of")
 
 
 def find_health(tx: Tx, subdomain_id: int) -> Health | None:
-    """Return the health of a name; None if it was never to be looked at."""
+    """Return the health of a name, or None if the name isn't checked."""
     row = _FIND.one_or_none(tx, of=subdomain_id)
     return None if row is None else _health(row)
 
@@ -123,13 +123,13 @@ _UPDATE = Prepared(update(delegation_health).where(_HEALTH.subdomain_id == bindp
 
 
 def update_health(tx: Tx, health: Health) -> None:
-    """Store a changed health, whose row the caller has locked."""
+    """Store a changed health. The caller has locked its row."""
     values = _row(health)
     _UPDATE.run(tx, of=values.pop("subdomain_id"), **values)
 
 
 def delete_health(tx: Tx, subdomain_ids: Sequence[int]) -> None:
-    """Look at these names no more. Their history stays."""
+    """Stop checking these names. Their history stays."""
     tx.connection.execute(delete(delegation_health).where(_HEALTH.subdomain_id.in_(subdomain_ids)))
 
 
@@ -148,7 +148,7 @@ _DELAY = Prepared(
 
 
 def lock_due(tx: Tx, limit: int) -> list[int]:
-    """Return the names that are due longest, and lock them. Skips those that another worker has locked."""
+    """Return the names whose check is due, the longest overdue first, and lock them. Names that another worker has locked are skipped."""
     return [row[0] for row in _DUE.all(tx, now=tx.now, at_most=limit)]
 
 
@@ -158,12 +158,12 @@ _IS_DUE = Prepared(
 
 
 def is_due(tx: Tx) -> bool:
-    """True if a look is due."""
+    """True if a check is due."""
     return bool(_IS_DUE.all(tx, now=tx.now))
 
 
 def delay(tx: Tx, subdomain_ids: Sequence[int], until: datetime) -> None:
-    """Set the next look at these names to an instant."""
+    """Set the time of the next check of these names."""
     if subdomain_ids:
         _DELAY.run(tx, ids=list(subdomain_ids), until=until)
 
@@ -185,9 +185,9 @@ _FOLLOWED = Prepared(
 
 
 def find_followed(tx: Tx, fqdn: str) -> tuple[int, datetime | None, datetime | None] | None:
-    """Return a name in the DNS whose platform domain follows what names publish, or None.
+    """Return a name's id, the time of its last check and of its next check. The times are None before the first check.
 
-    That is its id, when it was looked at last, and when it is due; None if it isn't looked at yet.
+    Return None if the name isn't in the DNS, or its platform domain follows neither CDS nor CSYNC records.
     """
     row = _FOLLOWED.one_or_none(tx, name=fqdn)
     return None if row is None else (row[0], row[1], row[2])
@@ -198,7 +198,7 @@ _JOINED = subdomains.outerjoin(delegation_health, _HEALTH.subdomain_id == subdom
 
 
 def list_unlisted(tx: Tx, after_id: int, limit: int) -> list[tuple[int, bool]]:
-    """Return the next names by id that may be in the DNS, each with whether it is looked at."""
+    """Return the ids of the next names that may be in the DNS, each with True if the name has a row of health."""
     query = (
         select(subdomains.c.id, _HEALTH.subdomain_id.is_not(None))
         .select_from(_JOINED)
@@ -210,7 +210,7 @@ def list_unlisted(tx: Tx, after_id: int, limit: int) -> list[tuple[int, bool]]:
 
 
 def list_changed(tx: Tx, platform_domain_ids: Sequence[int], since: datetime, soon: datetime) -> list[int]:
-    """Return the names whose delegation changed since an instant, and that no look has seen so, or will see until `soon`."""
+    """Return the names whose delegation changed since an instant, and whose new delegation isn't checked, nor due before `soon`."""
     query = (
         select(subdomains.c.id)
         .select_from(_JOINED)
@@ -237,13 +237,13 @@ def count_states(tx: Tx) -> dict[str, int]:
 
 
 def find_oldest_due(tx: Tx) -> datetime | None:
-    """Return the time of the look that is due longest, or comes first."""
+    """Return the earliest time of a next check, or None."""
     oldest: datetime | None = tx.connection.execute(select(func.min(_HEALTH.due_at))).scalar_one()
     return oldest
 
 
 def list_health(tx: Tx, state: str | None, limit: int, domain: str | None = None) -> list[tuple[str, Health]]:
-    """Return names with their health, the ones that are longest in their state first. `unknown` are those that were looked at only."""
+    """Return names with their health, the longest in their state first."""
     query = select(subdomains.c.fqdn, *_COLUMNS).select_from(delegation_health.join(subdomains))
     if state is not None:
         query = query.where(_HEALTH.state == state)
@@ -254,7 +254,7 @@ def list_health(tx: Tx, state: str | None, limit: int, domain: str | None = None
 
 
 def insert_change(tx: Tx, subdomain_id: int, state: str, codes: Sequence[str]) -> None:
-    """Add a change of state to the history of a name, and delete the oldest beyond `CHANGES_MAX`."""
+    """Add a change of state to the history of a name, and delete the oldest changes beyond `CHANGES_MAX`."""
     values = {"subdomain_id": subdomain_id, "at": tx.now, "state": state, "codes": list(codes)}
     tx.connection.execute(insert(health_changes).values(**values))
     kept = (
@@ -281,7 +281,7 @@ def list_changes(tx: Tx, subdomain_id: int, limit: int = CHANGES_MAX) -> list[He
 
 
 def lock_targets(tx: Tx, addresses: Sequence[str]) -> dict[str, tuple[datetime, datetime]]:
-    """Return until when these addresses are held and booked, and lock them in one order."""
+    """Return `held_until` and `booked_until` of these addresses, and lock them in their order, which prevents deadlocks."""
     rows = [{"address": each, "held_until": tx.now, "booked_until": tx.now} for each in sorted(addresses)]
     tx.connection.execute(_insert(tx, health_targets).on_conflict_do_nothing(), rows)
     query = (
@@ -300,7 +300,7 @@ def set_targets(
     held_until: datetime | None = None,
     booked_until: datetime | None = None,
 ) -> None:
-    """Store until when these addresses are held, or booked."""
+    """Store `held_until` or `booked_until` of these addresses."""
     values = {"held_until": held_until, "booked_until": booked_until}
     given = {name: value for name, value in values.items() if value is not None}
     tx.connection.execute(
@@ -309,7 +309,7 @@ def set_targets(
 
 
 def delete_idle_targets(tx: Tx, before: datetime, limit: int) -> None:
-    """Delete addresses that were neither held nor booked since an instant."""
+    """Delete addresses whose claims and bookings ended before an instant."""
     idle = (
         select(health_targets.c.address)
         .where((health_targets.c.held_until < before) & (health_targets.c.booked_until < before))

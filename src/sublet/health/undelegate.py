@@ -1,4 +1,4 @@
-"""Take a name out of the DNS that stays broken (`broken_days` of its platform domain): the worker's verb."""
+"""Remove a broken name from the DNS after `broken_days` of its platform domain: the worker's verb."""
 
 from sublet import audit
 from sublet.accounts.find import find_member
@@ -18,10 +18,10 @@ from sublet.subdomains.store import delegation_columns
 
 
 def undelegate(tx: Tx, subdomain_id: int, generation: int) -> bool:
-    """Remove the nameservers, glue and DS records of a name that has been broken for too long; return whether it did.
+    """Remove the nameservers, glue and DS records of a name that has been broken for too long. Return False if it isn't due.
 
-    Call it after a look at this generation that found it broken. It is audited, and mailed to the user even if reminders are off. The user
-    keeps the name, and may set other nameservers at once.
+    Call this after a check of this generation that found the name broken. The removal is audited, and mailed even if the user's reminders
+    are off. The user keeps the name, and can set other nameservers at once.
     """
     subdomain = lock_for_operator(tx, str(subdomain_id))
     if subdomain.generation != generation or not is_delegated(subdomain):

@@ -1,4 +1,4 @@
-"""View the health of a subdomain's delegation (GET /subdomains/{fqdn}/health, an extension: docs/spec-choices.md, "Delegation health")."""
+"""View the health of a name's delegation, or plan a check now (GET and POST /subdomains/{fqdn}/health; docs/spec-choices.md, "Delegation health")."""
 
 from dataclasses import dataclass
 
@@ -8,8 +8,8 @@ from sublet.audit import Actor
 from sublet.db import Tx
 from sublet.errors import Conflict, NameserverRequired
 from sublet.health import store
-from sublet.health.looks import target_of
-from sublet.health.model import DueLook, Finding, Health, HealthChange, Level
+from sublet.health.checks import target_of
+from sublet.health.model import DueCheck, Finding, Health, HealthChange, Level
 from sublet.subdomains.automatic_ds_store import find_automatic_ds
 from sublet.subdomains.csync_store import find_csync_state
 from sublet.subdomains.find import find_in_account, refuse_unless_allowed
@@ -19,9 +19,9 @@ from sublet.subdomains.model import Subdomain
 
 @dataclass(frozen=True, slots=True)
 class HealthView:
-    """A name with the health of its delegation (None if it was never to be looked at), and the changes of its state, the newest first.
+    """A name with the health of its delegation (None if it isn't checked), and the changes of its state, the newest first.
 
-    `refused` are the requests of its zone that are refused now.
+    `refused` are findings about refused requests of the name's zone.
     """
 
     subdomain: Subdomain
@@ -34,17 +34,17 @@ def view_health(tx: Tx, actor: Actor, identifier: str) -> HealthView:
     """Return the health of a user's name.
 
     Raises:
-        SubdomainNotFound: the user has no such name, the token is not for it, or it is in the trash.
+        SubdomainNotFound: the user has no such name, the token isn't for the name, or the name is in the trash.
     """
     subdomain = find_in_account(tx, actor, identifier)
     health = store.find_health(tx, subdomain.id)
     refused = [
         Finding(code, Level.NOTICE, subdomain.fqdn, f"{request} is refused ({known.refusal}).", known.message)
         for code, request, known in (
-            ("ds_refused", "What the zone asks for with CDS records", find_automatic_ds(tx, subdomain.id)),
+            ("ds_refused", "The zone's request with CDS records", find_automatic_ds(tx, subdomain.id)),
             (
                 "csync_refused",
-                "What the zone asks for with its CSYNC record",
+                "The zone's request with its CSYNC record",
                 find_csync_state(tx, subdomain.id),
             ),
         )
@@ -54,23 +54,23 @@ def view_health(tx: Tx, actor: Actor, identifier: str) -> HealthView:
     return HealthView(subdomain, health, changes, tuple(refused))
 
 
-def plan_look(tx: Tx, actor: Actor, user: User, identifier: str) -> DueLook:
-    """Return the look at a user's name that the user wants now (POST /subdomains/{fqdn}/health).
+def plan_health_check(tx: Tx, actor: Actor, user: User, identifier: str) -> DueCheck:
+    """Return the check that a user requests for a name (POST /subdomains/{fqdn}/health).
 
     Raises, in this order:
         AccountSuspended: the user is suspended.
-        SubdomainNotFound: the user has no such name, the token is not for it, or it is in the trash.
-        SubdomainSuspended: the operator suspended it, so it isn't in the DNS.
-        NameserverRequired: it has no nameserver.
-        Conflict: its last change is not published yet.
+        SubdomainNotFound: the user has no such name, the token isn't for the name, or the name is in the trash.
+        SubdomainSuspended: the operator suspended the name, so it isn't in the DNS.
+        NameserverRequired: the name has no nameserver.
+        Conflict: the last change of the name is not published yet.
     """
     refuse_suspended(user)
     subdomain = find_in_account(tx, actor, identifier)
     refuse_unless_allowed(subdomain, "update_nameservers", tx.now)
     if not has_nameserver(subdomain):
         raise NameserverRequired(
-            "This subdomain has no nameserver to check. Set one first, with PUT …/nameservers."
+            "This subdomain has no nameserver to check. Set a nameserver first, with PUT …/nameservers."
         )
     if subdomain.generation != subdomain.published_generation:
         raise Conflict("The last change is not published yet. Try again once `status` is active.")
-    return DueLook(subdomain.id, subdomain.generation, target_of(tx, subdomain))
+    return DueCheck(subdomain.id, subdomain.generation, target_of(tx, subdomain))

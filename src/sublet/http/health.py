@@ -9,11 +9,11 @@ from sublet.credits.model import Outcome
 from sublet.db import Tx
 from sublet.errors import Conflict, RateLimited, Unavailable
 from sublet.health.checker import Checker
+from sublet.health.checks import record_check
 from sublet.health.findings import worst_first
-from sublet.health.looks import record_look
 from sublet.health.model import UNKNOWN, Finding, Report
 from sublet.health.plan_delegation import Plan, check_warnings, plan_delegation, unless_broken
-from sublet.health.view_health import HealthView, plan_look, view_health
+from sublet.health.view_health import HealthView, plan_health_check, view_health
 from sublet.http import shapes
 from sublet.http.asking import asking_place
 from sublet.http.bodies import (
@@ -69,7 +69,7 @@ async def check_first(
     seconds = call.context.settings.publish_wait_ms / 1000 / CHECK_PART
     try:
         with asking_place(call):
-            report = (await checker.look(planned.target, seconds=seconds, waits=True)).report
+            report = (await checker.check(planned.target, seconds=seconds, waits=True)).report
     except (RateLimited, Unavailable):  # too many at once: the worker looks later
         report = Report(UNKNOWN, (), call.context.db.now())
     return Checked(planned, report, time.monotonic() - began)
@@ -87,8 +87,8 @@ async def check_delegation_(call: Call[DelegationCheckBody, None]) -> Answer:
         plan = await call.context.db.read(plan_delegation, call.actor(), call.registrant.holder, command)
     checker = _checker(call)
     with asking_place(call):
-        looked = await checker.look(plan.target, waits=True)
-    report = looked.report
+        result = await checker.check(plan.target, waits=True)
+    report = result.report
     check = shapes.DelegationCheckShape(
         fqdn=plan.target.fqdn,
         state=report.state,
@@ -115,13 +115,13 @@ async def check_health(call: Call[NoBody, None]) -> Answer:
     ten minutes later; after a change of the delegation it counts at once. An answer takes up to ten seconds.
     """
     db = call.context.db
-    due = await db.read(plan_look, call.actor(), call.registrant.holder, call.path["fqdn"])
+    due = await db.read(plan_health_check, call.actor(), call.registrant.holder, call.path["fqdn"])
     checker = _checker(call)
     with asking_place(call):
-        looked = await checker.look(due.target, waits=True)
-    if looked.busy_until is not None:
+        result = await checker.check(due.target, waits=True)
+    if result.busy_until is not None:
         raise Conflict("The nameservers are being asked for other names. Try again in a minute.")
-    await db.write(record_look, due.subdomain_id, due.generation, looked.report)
+    await db.write(record_check, due.subdomain_id, due.generation, result.report)
     return Answer(_answer(await db.read(view_health, call.actor(), call.path["fqdn"])))
 
 

@@ -100,8 +100,8 @@ class WorkerMetrics(Collector):
         yield _gauge("sublet_zone_drift", "Differences found by the last whole check.", found, "zone", "kind")
 
     def _of_health(self) -> Iterator[Metric]:
-        looks = _chosen(self.health.looks, (*STATES, "put_off"))
-        yield _counter("sublet_health_checks", "Checks of delegations, by what they saw.", "state", looks)
+        checks = _chosen(self.health.checks, (*STATES, "put_off"))
+        yield _counter("sublet_health_checks", "Checks of delegations, by what they saw.", "state", checks)
         states = [((state,), self.health.states.get(state, 0)) for state in STATES]
         yield _gauge("sublet_health_names", "Names by the health of their delegation.", states, "state")
         followers = {each.name: each.decisions for each in self.health.followers}

@@ -18,8 +18,8 @@ from sublet.csync.csync_follower import CsyncFollower
 from sublet.db import Database, Tx, open_database, utc_now
 from sublet.dns.types import GlueInput
 from sublet.health.checker import Checker
+from sublet.health.checks import list_all_names
 from sublet.health.health_keeper import HealthKeeper
-from sublet.health.looks import list_all_names
 from sublet.health.store import count_states, delegation_health
 from sublet.subdomains.edit_zone_settings import edit_zone_settings
 from support.dns_world import Server, World, Zone, ZoneKey, world_running
@@ -106,9 +106,9 @@ async def _look_at_all(db: Database, count: int) -> dict[str, object]:
     began, cpu = time.monotonic(), time.process_time()
     running, turns = asyncio.create_task(keeper.run()), _Turns()
     watching = asyncio.create_task(turns.watch())
-    while sum(keeper.looks.values()) - keeper.looks["put_off"] < count:
+    while sum(keeper.checks.values()) - keeper.checks["put_off"] < count:
         await asyncio.sleep(0.5)
-        assert time.monotonic() - began < LOOKED_AT_MAX_SECONDS, keeper.looks
+        assert time.monotonic() - began < LOOKED_AT_MAX_SECONDS, keeper.checks
     spent, took = time.process_time() - cpu, time.monotonic() - began
     running.cancel()
     watching.cancel()
@@ -119,7 +119,7 @@ async def _look_at_all(db: Database, count: int) -> dict[str, object]:
         "cpu_seconds": spent,
         "seconds": took,
         "states": states,
-        "put_off": keeper.looks["put_off"],
+        "put_off": keeper.checks["put_off"],
         "decisions": dict(children.decisions),
         "turn_seconds": turns.longest_seconds,
     }

@@ -20,11 +20,11 @@ import dns.rcode
 
 from long.health.random_delegations import BIND, UNBOUND, random_world
 from long.scenario import SOAK, SQLITE, Outcome, Scenario, Trial
-from sublet.health.ask import Asker
+from sublet.health.dns_client import DnsClient
 from sublet.health.findings import report
 from sublet.health.model import BROKEN, Level, Report, Target
 from sublet.health.observe import Observer
-from sublet.health.resolve import IteratingResolver, RememberingResolver
+from sublet.health.resolve import CachingResolver, IteratingResolver
 from support.dns_world import ROOT_ADDRESS, bind_resolver_running, unbound_running, world_running
 
 _OF_CHAINS = ("ds_without_key", "ds_broken", "signatures_expire")
@@ -74,8 +74,8 @@ async def _claimed(_addresses: Sequence[str]) -> AsyncIterator[None]:
 
 async def check_all(targets: Sequence[Target]) -> list[Report]:
     """Return the report of one look at each delegation."""
-    asker, places = Asker(), asyncio.Semaphore(AT_ONCE)
-    observer = Observer(asker, RememberingResolver(IteratingResolver(asker, [ROOT_ADDRESS])), _claimed)
+    client, places = DnsClient(), asyncio.Semaphore(AT_ONCE)
+    observer = Observer(client, CachingResolver(IteratingResolver(client, [ROOT_ADDRESS])), _claimed)
 
     async def one(target: Target) -> Report:
         async with places:

@@ -1,4 +1,4 @@
-"""The worker's verbs: list the names to look at, take the ones that are due, and record what a look saw."""
+"""The worker's verbs: list the names to check, claim the checks that are due, and record their results."""
 
 import random
 from dataclasses import replace
@@ -12,11 +12,11 @@ from sublet.db import Tx
 from sublet.errors import Conflict
 from sublet.health import store
 from sublet.health.mails import breakage_mail, notice_mail, recovery_mail
-from sublet.health.model import BROKEN, DueLook, Health, Report, Target
+from sublet.health.model import BROKEN, DueCheck, Health, Report, Target
 from sublet.health.schedule import (
-    FIRST_LOOK,
-    after_look,
-    first_look_at,
+    FIRST_CHECK,
+    after_check,
+    first_check_at,
     is_breakage_due,
     is_notice_due,
     is_recovery_due,
@@ -32,15 +32,15 @@ from sublet.subdomains.nameservers import enclosing_names_of_subdomain
 from sublet.subdomains.store import find_subdomain, list_subdomains
 
 CLAIM = timedelta(seconds=60)
-"""For how long a worker has taken a look. If it dies, another one takes it after that."""
+"""The duration of a worker's claim of a check. If the worker dies, another worker claims the check after this time."""
 LISTED_AT_ONCE = 1000
 CHANGED_WITHIN = timedelta(minutes=15)
-"""How far before the last search changes of delegations are sought: they may have been committed late, or another worker searched."""
+"""How far before the last search a search begins, because a change may be committed late, and another worker may have searched."""
 CHANGE = "delegation_health.change"
 
 
 def list_all_names(tx: Tx, after_id: int) -> int | None:
-    """Add the next names that aren't looked at yet, spread over the next day; return the last id seen, None at the end."""
+    """Add the next names without health, and spread their first checks over a day. Return the last id seen, or None at the end."""
     found = store.list_unlisted(tx, after_id, LISTED_AT_ONCE)
     missing = [each for each, is_listed in found if not is_listed]
     store.insert_health(
@@ -51,20 +51,20 @@ def list_all_names(tx: Tx, after_id: int) -> int | None:
 
 
 def list_changed_names(tx: Tx, searched_at: datetime | None = None) -> int:
-    """Make the names due soon whose delegation changed since the last search, or in the last minutes before it; return how many."""
+    """Make a check due soon for each name whose delegation changed since `CHANGED_WITHIN` before the last search. Return their number."""
     domains = [each.id for each in list_platform_domains(tx)]
     since = min(searched_at or tx.now, tx.now) - CHANGED_WITHIN
     changed = store.list_changed(tx, domains, since, tx.now + CHANGED_WITHIN) if domains else []
-    due_at = first_look_at(tx.now, random.random())  # noqa: S311 - jitter
+    due_at = first_check_at(tx.now, random.random())  # noqa: S311 - jitter
     store.insert_health(tx, [new_health(each, tx.now, due_at) for each in changed])
     store.delay(tx, changed, due_at)
     return len(changed)
 
 
-def take_due(tx: Tx, limit: int) -> list[DueLook]:
-    """Return the looks that are due longest, and keep them from other workers for `CLAIM`.
+def claim_due(tx: Tx, limit: int) -> list[DueCheck]:
+    """Return the checks that are due, the longest overdue first, and claim them for `CLAIM`.
 
-    Names that are no longer in the DNS are looked at no more; those whose last change isn't published yet are put off.
+    Names that are no longer in the DNS get no more checks. Names whose last change isn't published yet are postponed.
     """
     ids = store.lock_due(tx, limit)
     found = {each.id: each for each in list_subdomains(tx, ids)}
@@ -75,14 +75,14 @@ def take_due(tx: Tx, limit: int) -> list[DueLook]:
         for each in found.values()
         if each.id not in gone and each.generation != each.published_generation
     ]
-    store.delay(tx, unpublished, tx.now + FIRST_LOOK)
+    store.delay(tx, unpublished, tx.now + FIRST_CHECK)
     taken = [found[each] for each in ids if each in found and each not in gone and each not in unpublished]
     store.delay(tx, [each.id for each in taken], tx.now + CLAIM)
-    return [DueLook(each.id, each.generation, target_of(tx, each)) for each in taken]
+    return [DueCheck(each.id, each.generation, target_of(tx, each)) for each in taken]
 
 
 def target_of(tx: Tx, subdomain: Subdomain) -> Target:
-    """Return the published delegation of a name, as a look needs it."""
+    """Return the published delegation of a name as the target of a check."""
     unheld = tuple(
         each.host
         for each in enclosing_names_of_subdomain(tx, subdomain)
@@ -92,8 +92,8 @@ def target_of(tx: Tx, subdomain: Subdomain) -> Target:
     return Target(subdomain.fqdn, subdomain.domain, subdomain.delegation, signed, unheld)
 
 
-def published_look(tx: Tx, subdomain: Subdomain) -> DueLook:
-    """Return a look at a name's published delegation.
+def published_check(tx: Tx, subdomain: Subdomain) -> DueCheck:
+    """Return the check of a name's published delegation.
 
     Raises:
         Conflict: the last change of the name is not published yet.
@@ -102,18 +102,18 @@ def published_look(tx: Tx, subdomain: Subdomain) -> DueLook:
         raise Conflict(
             f"The last change of {subdomain.fqdn} is not published yet. Try again once it is active."
         )
-    return DueLook(subdomain.id, subdomain.generation, target_of(tx, subdomain))
+    return DueCheck(subdomain.id, subdomain.generation, target_of(tx, subdomain))
 
 
-def put_off(tx: Tx, subdomain_id: int, until: datetime) -> None:
-    """Take a look later, because another one asks the same nameservers."""
+def postpone_check(tx: Tx, subdomain_id: int, until: datetime) -> None:
+    """Postpone a check until another check has finished with the same nameservers."""
     store.delay(tx, [subdomain_id], until)
 
 
-def record_look(tx: Tx, subdomain_id: int, generation: int, report: Report) -> Health | None:
-    """Store what a look saw, and return the name's health; None if the name changed meanwhile, or isn't looked at.
+def record_check(tx: Tx, subdomain_id: int, generation: int, report: Report) -> Health | None:
+    """Store the result of a check, and return the name's health; None if the name has changed or left the DNS since the check.
 
-    A change of the state is audited, and added to the history. A breakage that lasts, and its end, are mailed.
+    A change of the state is audited, and added to the history. The user gets a mail about a lasting breakage, and about its end.
     """
     subdomain = find_subdomain(tx, subdomain_id)
     if subdomain is None or not is_delegated(subdomain) or subdomain.published_generation != generation:
@@ -122,8 +122,8 @@ def record_look(tx: Tx, subdomain_id: int, generation: int, report: Report) -> H
     if health is None:
         store.insert_health(tx, [new_health(subdomain_id, tx.now, tx.now)])
         health = store.lock_health(tx, subdomain_id)
-        assert health is not None  # noqa: S101 - inserted, or there
-    after = after_look(health, report, generation, tx.now, random.random())  # noqa: S311 - jitter
+        assert health is not None  # noqa: S101 - inserted above, or by another process
+    after = after_check(health, report, generation, tx.now, random.random())  # noqa: S311 - jitter
     after = _with_mail(tx, subdomain, after)
     store.update_health(tx, after)
     if after.state != health.state:
@@ -146,7 +146,7 @@ def _codes(report: Report) -> list[str]:
 
 
 def _with_mail(tx: Tx, subdomain: Subdomain, health: Health) -> Health:
-    """Mail about a breakage, its consequence or its end if that is due, and return the health that remembers it."""
+    """Mail the user about a breakage, its consequence or its end, if the mail is due. Return the health with the time of the mail."""
     platform_domain = find_platform_domain(tx, subdomain.platform_domain_id)
     broken_days = platform_domain.broken_days if platform_domain is not None else 0
     if health.state != BROKEN:

@@ -7,9 +7,9 @@ from sqlalchemy import func, select
 from sublet import audit
 from sublet.dns.types import Delegation
 from sublet.health import store
-from sublet.health.claims import claim_addresses, forget_addresses, release_addresses
-from sublet.health.looks import list_all_names, list_changed_names, put_off, record_look, take_due
-from sublet.health.model import BROKEN, HEALTHY, DueLook, Finding, Health, Level, Report
+from sublet.health.checks import claim_due, list_all_names, list_changed_names, postpone_check, record_check
+from sublet.health.claims import claim_addresses, delete_idle_addresses, release_addresses
+from sublet.health.model import BROKEN, HEALTHY, DueCheck, Finding, Health, Level, Report
 from sublet.mail.store import list_mails
 from sublet.subdomains.delete import delete
 from sublet.subdomains.model import Subdomain, UpdateNameservers
@@ -21,15 +21,15 @@ HOSTS = ("ns1.example.org", "ns2.example.org")
 LAME = Finding("lame", Level.ERROR, "ns1.example.org", "It is lame.", "Mend it.")
 
 
-def due_after(registry: Registry, **passed: float) -> list[DueLook]:
+def due_after(registry: Registry, **passed: float) -> list[DueCheck]:
     registry.advance(**passed)
-    return registry.write(take_due, 10)
+    return registry.write(claim_due, 10)
 
 
 def look(registry: Registry, held: Subdomain, state: str) -> Health | None:
     findings = (LAME,) if state == BROKEN else ()
     generation = registry.subdomain(held.id).published_generation
-    return registry.write(record_look, held.id, generation, Report(state, findings, registry.now))
+    return registry.write(record_check, held.id, generation, Report(state, findings, registry.now))
 
 
 def mails(registry: Registry) -> list[str]:
@@ -48,7 +48,7 @@ def test_a_new_name_is_due_within_minutes_and_one_worker_takes_it(registry: Regi
     assert (due.target.delegation, due.target.parent_signed) == (Delegation(HOSTS), False)
     assert due_after(registry, seconds=50) == []  # the worker has a minute
     assert len(due_after(registry, seconds=11)) == 1
-    registry.write(put_off, held.id, registry.now + timedelta(hours=1))
+    registry.write(postpone_check, held.id, registry.now + timedelta(hours=1))
     assert due_after(registry, minutes=59) == []
     assert len(due_after(registry, minutes=1)) == 1
 
@@ -80,7 +80,7 @@ def test_a_change_is_looked_at_soon_and_a_name_that_left_the_dns_no_more(registr
     assert look(registry, held, HEALTHY) is not None
     registry.write(update_nameservers, registry.actor(), SHOP, UpdateNameservers(nameservers=HOSTS))
     assert (
-        registry.write(record_look, held.id, 2, Report(BROKEN, (), registry.now)) is None
+        registry.write(record_check, held.id, 2, Report(BROKEN, (), registry.now)) is None
     )  # of the state before
     assert registry.write(list_changed_names) == 1
     (due,) = due_after(registry, minutes=4)
@@ -147,6 +147,6 @@ def test_an_address_is_for_one_look_at_a_time_and_later_ones_book_it(registry: R
     registry.advance(seconds=16)  # that worker died
     assert registry.write(claim_addresses, claim, books=True) is None
     registry.advance(hours=2)
-    registry.write(forget_addresses)
+    registry.write(delete_idle_addresses)
     count = select(func.count()).select_from(store.health_targets)
     assert registry.read(lambda tx: tx.connection.execute(count).scalar_one()) == 0

@@ -1,4 +1,4 @@
-"""One query to one address on port 53: a socket, a random id and a random case of letters for each (RFC 5452)."""
+"""A DNS client. Each query has its own socket, a random id and letters in random case, which make forged answers unlikely (RFC 5452)."""
 
 import asyncio
 import errno
@@ -14,24 +14,24 @@ import dns.rdatatype
 
 from sublet.dns.tcp import ConnectionFailed, connected, read_message
 from sublet.health.model import NOT_ASKED, Reply
-from sublet.health.targets import Budget, Pace
+from sublet.health.targets import Budget, QueryRateLimit
 
 PORT = 53
 UDP_SECONDS = 1.5
 UDP_TRIES = 2
 TCP_SECONDS = 3.0
 PAYLOAD_OCTETS = 1232
-"""What EDNS announces: larger answers may get lost in fragments (dnsflagday.net/2020)."""
+"""The UDP payload size that EDNS announces. Fragments of larger answers may get lost (dnsflagday.net/2020)."""
 PARSED_INLINE_OCTETS = 2048
-"""Larger answers are parsed on a thread, so that they don't hold up the event loop."""
+"""Larger answers are parsed on a thread, so that they don't block the event loop."""
 _NO_ROUTE = frozenset({errno.ENETUNREACH, errno.EAFNOSUPPORT, errno.EADDRNOTAVAIL, errno.EHOSTUNREACH})
 
 
-class Asker:
-    """Sends the queries of looks, at the pace of this process."""
+class DnsClient:
+    """Sends the queries of checks, and limits their rate in this process."""
 
-    def __init__(self, pace: Pace | None = None) -> None:
-        self._pace = pace or Pace()
+    def __init__(self, rate_limit: QueryRateLimit | None = None) -> None:
+        self._rate_limit = rate_limit or QueryRateLimit()
 
     async def ask(
         self,
@@ -45,19 +45,19 @@ class Asker:
         recursion: bool = False,
         checking_disabled: bool = False,
         port: int = PORT,
-        is_paced: bool = True,
+        is_rate_limited: bool = True,
     ) -> Reply:
-        """Return the reply of a server to one question, over UDP with a retry, or over TCP. Raises nothing.
+        """Return a server's reply to one question, over UDP with a retry, or over TCP. Raises nothing: a failure is a `Reply` too.
 
-        A truncated answer over UDP is returned as it is. Only the operator's own resolver is asked with another `port`, and without a pace.
+        A truncated answer over UDP is returned as it is. Another `port`, and no rate limit, are for the operator's own resolver.
         """
         failure = NOT_ASKED
         for tried in range(1 if tcp else UDP_TRIES):
             if not budget.spend():
                 return failure
-            if is_paced:
-                await self._pace.wait(address)
-            # A server that changes the case of letters is asked again without mixed case.
+            if is_rate_limited:
+                await self._rate_limit.wait(address)
+            # Some servers change the case of letters in their answer, so the retry has no random case.
             asked = name if tcp or tried else _in_random_case(name)
             query = _query(asked, rdtype, edns=edns, recursion=recursion)
             if checking_disabled:
@@ -78,10 +78,10 @@ class Asker:
                 failure = reply
         return failure
 
-    async def ask_whole(
+    async def ask_with_fallback(
         self, address: str, name: dns.name.Name, rdtype: str, budget: Budget
     ) -> tuple[Reply, Reply]:
-        """Return the reply over UDP, and the whole one: over TCP if the first was truncated or failed."""
+        """Return the reply over UDP, and the complete reply: over TCP if the UDP reply was truncated or failed, else the same."""
         over_udp = await self.ask(address, name, rdtype, budget)
         if over_udp.failure in ("not_asked", "no_route"):
             return over_udp, over_udp
@@ -114,7 +114,7 @@ def _in_random_case(name: dns.name.Name) -> dns.name.Name:
 
 
 class _Datagrams(asyncio.DatagramProtocol):
-    """Takes the first datagram with the id of the query; a connected socket gets none from other addresses."""
+    """Takes the first datagram with the query's id. The socket is connected, so it gets no datagrams from other addresses."""
 
     def __init__(self, query_id: bytes) -> None:
         self._id = query_id
@@ -166,7 +166,7 @@ def _message(wire: bytes) -> dns.message.Message:
 
 
 def _answers(message: dns.message.Message, query: dns.message.Message) -> bool:
-    """True if a message answers a query, with its letters in the same case. Errors may leave the question out."""
+    """True if a message answers a query, and repeats its letters in the same case. An error may have no question."""
     if not message.flags & dns.flags.QR or message.opcode() != dns.opcode.QUERY:
         return False
     if not message.question:
