@@ -50,7 +50,7 @@ class Actor:
 
     @property
     def holder_id(self) -> int | None:
-        """The id of the user or account whose names, credits and tickets the actor sees and changes. Stores filter by this id."""
+        """Return the id of the user or account whose names, credits and tickets the actor sees and changes. Stores filter by it."""
         return self.user_id if self.account_id is None else self.account_id
 
 
@@ -179,7 +179,7 @@ def _insertion(event: dict[str, Any], *, is_for_another: bool) -> tuple[Prepared
         return _ADDED, {**event, "owner_id": object_id}
     if kind in _ADDED_WITH_OWNER:
         return _ADDED_WITH_OWNER[kind], {**event, "owned_id": object_id}
-    if event["user_id"] is None:  # nothing would say with which user the address is erased
+    if event["user_id"] is None:  # Without a user or owner, deleting the user couldn't erase the address.
         return _ADDED, {**event, "address": None}
     return _ADDED, event
 
@@ -368,8 +368,7 @@ def list_activity(
 ) -> list[AuditEvent]:
     """Return up to `limit` events that a user caused, or that others caused on the user's objects, newest first.
 
-    `before_id` is the id of the last event on the previous page. Events of others from before the upgrade to 0014 have no owner, and so are
-    left out.
+    `before_id` is the id of the last event on the previous page. Other actors' events from before schema 0014 have no owner, and are left out.
     """
     events = audit_events.c
     query = _EVENTS.order_by(events.id.desc()).limit(limit)

@@ -1,6 +1,6 @@
-"""Numbers with their nouns, for messages."""
+"""Format numbers with their nouns, for messages."""
 
 
 def counted(count: int, noun: str) -> str:
-    """Return "1 name", "2 names" or "10,000 rows": the number with its noun, whose plural ends in s."""
+    """Return a number with its noun, such as "1 name" or "10,000 rows". The noun's plural must end in s."""
     return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"

@@ -156,7 +156,7 @@ class AuthorizationPending(Refusal, code="authorization_pending", category=Categ
 
 
 class SlowDown(Refusal, code="slow_down", category=Category.MALFORMED):
-    """The program asks too often whether it was allowed (RFC 8628, section 3.5)."""
+    """The program polls too often (RFC 8628, section 3.5)."""
 
 
 class ExpiredToken(Refusal, code="expired_token", category=Category.MALFORMED):
@@ -228,7 +228,7 @@ class PriceChanged(Refusal, code="price_changed", category=Category.CONFLICT):
 
 
 class RegistrationModeNotAllowed(Refusal, code="registration_mode_not_allowed", category=Category.FORBIDDEN):
-    """The mode is `admin`, is not offered here, does not fit the label's class, or is one that a new account may not use yet."""
+    """The mode is `admin`, is not offered here, does not fit the label's class, or is not open to new accounts yet."""
 
 
 class FreeQuotaExceeded(Refusal, code="free_quota_exceeded", category=Category.FORBIDDEN):
@@ -248,7 +248,7 @@ class SubdomainNotFound(Refusal, code="subdomain_not_found", category=Category.M
 
 
 class PlatformDomainNotFound(Refusal, code="platform_domain_not_found", category=Category.MISSING):
-    """The user can see no such platform domain."""
+    """The platform domain does not exist, or is hidden from the user."""
 
 
 class TicketNotFound(Refusal, code="ticket_not_found", category=Category.MISSING):
@@ -260,7 +260,7 @@ class TokenNotFound(Refusal, code="token_not_found", category=Category.MISSING):
 
 
 class TransferNotFound(Refusal, code="transfer_not_found", category=Category.MISSING):
-    """No such transfer was sent by the user or is addressed to the user."""
+    """The user has neither sent nor received such a transfer."""
 
 
 class OrganizationNotFound(Refusal, code="organization_not_found", category=Category.MISSING):
@@ -353,7 +353,7 @@ def check_one_of(field: str, text: str | None, allowed: Sequence[str]) -> list[F
 
 
 def validation_failed(errors: Sequence[FieldError], omitted: int = 0) -> ValidationFailed:
-    """Return the refusal with these wrong fields. Its message is about the first field, and has their number if there are several."""
+    """Return the refusal with these wrong fields. Its message is about the first field, and says how many fields are wrong."""
     first = errors[0]
     sentence = f"{first.field}: {first.message}"
     count = len(errors) + omitted

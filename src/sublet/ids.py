@@ -26,7 +26,7 @@ def parse_ticket_number(text: str) -> int | None:
 
 
 def parse_id(text: str) -> int | None:
-    """Return an id from a path or argument, or None unless it is decimal, without leading zeros and at most `MAX_ID`."""
+    """Return the id in a path or argument; None unless it is decimal, without leading zeros and at most `MAX_ID`."""
     if not (text.isascii() and text.isdigit() and len(text) <= 19) or text.startswith("0"):
         return None
     value = int(text)
@@ -38,7 +38,7 @@ def new_request_id() -> str:
     while True:
         try:
             return _REQUEST_IDS.pop()
-        except IndexError:  # 256 at once: a system call for each takes longer than all the rest
+        except IndexError:  # Draw 256 ids at once, because the system call takes most of the time.
             drawn = os.urandom(16 * 256).hex()
             _REQUEST_IDS.extend(drawn[first : first + 32] for first in range(0, len(drawn), 32))
 
@@ -55,7 +55,7 @@ class Position:
 
 
 def encode_cursor(list_name: str, position: Position) -> str:
-    """Return the opaque cursor of the page after this position. Only the same list accepts it."""
+    """Return the opaque cursor of the page after this position, for this list only."""
     body = f"{list_name}:{position.at.isoformat()}:{position.id}".encode()
     return base64.urlsafe_b64encode(zlib.crc32(body).to_bytes(4, "big") + body).decode().rstrip("=")
 
@@ -64,7 +64,7 @@ def decode_cursor(list_name: str, text: str) -> Position:
     """Return the position in a cursor.
 
     Raises:
-        InvalidCursor: it is not a cursor of this list.
+        InvalidCursor: the text is not a cursor of this list.
     """
     refusal = InvalidCursor(
         "This is not a cursor of this list. Send the request without `cursor` to start again."
@@ -82,7 +82,7 @@ def decode_cursor(list_name: str, text: str) -> Position:
         position = Position(datetime.fromisoformat(instant), int(number))
     except ValueError:
         raise refusal from None
-    # Our cursors are in UTC. Converting another offset fails near the ends of the calendar.
+    # Cursors are in UTC. Other offsets are refused, because converting them fails near the first and last year.
     if name != list_name or position.at.utcoffset() != timedelta(0) or not 0 <= position.id <= MAX_ID:
         raise refusal
     return position

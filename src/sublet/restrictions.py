@@ -1,8 +1,8 @@
-"""The restrictions of a token: one value, which says what the token may do, and their texts as users give them (rules; no SQL).
+"""The restrictions of a token, and the checks of their values (rules; no SQL).
 
-Checked in these places: scopes and networks by the HTTP edge (`http/dispatch.py`), expiry at authentication (`accounts/tokens.py`), names and
-platform domains where they are found, listed or registered (`subdomains/find.py`, `subdomains/naming.py`, the stores), credits at a charge
-(`subdomains/charge.py`), and all of them where a token acts on tokens (`accounts/own_tokens.py`).
+They are enforced in these places: scopes and networks in `http/dispatch.py`; expiry in `accounts/tokens.py`; names and platform domains in
+`subdomains/find.py`, `subdomains/naming.py` and the stores; daily credits in `subdomains/charge.py`; all of them in `accounts/own_tokens.py`
+for requests about tokens.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -35,9 +35,9 @@ SCOPES = (
     "tokens:write",
     "organization:write",
 )
-"""The operations that a token may be restricted to (docs/spec-choices.md, "Tokens"); the operator issues tokens with all by default."""
+"""All scopes (docs/spec-choices.md, "Tokens"). A token of the operator has all of them by default."""
 ITEMS_MAX = 100
-"""The most names, platform domains or networks of a token. They are read at each request."""
+"""The maximum number of names, platform domains or networks of a token, because they are read at each request."""
 LIFE_MAX = timedelta(days=36_500)
 DAILY_CREDITS_MAX = 10**12
 _WILDCARD = "*."
@@ -48,7 +48,7 @@ class Restrictions:
     """What a token may do. None means no restriction.
 
     `names` are names, or `*.domain` for all names below a domain. `domains` are platform domains, `networks` are in CIDR notation.
-    `daily_credits` is the most that the token may spend within 24 hours.
+    `daily_credits` is the maximum that the token may spend within 24 hours.
     """
 
     scopes: tuple[str, ...] = SCOPES
@@ -60,7 +60,7 @@ class Restrictions:
 
     @property
     def allows_all_names(self) -> bool:
-        """True if the token is for all names of its user, and for what is about no name."""
+        """True if the token is restricted neither to names nor to platform domains."""
         return self.names is None and self.domains is None
 
     def allows_name(self, fqdn: str) -> bool:
@@ -69,13 +69,13 @@ class Restrictions:
         return (self.domains is None or domain in self.domains) and _covers_name(self.names, fqdn)
 
     def allows_domain(self, domain: str) -> bool:
-        """True if the token may see and change some name directly under this platform domain."""
+        """True if the token may see and change at least one name directly under this platform domain."""
         if self.domains is not None and domain not in self.domains:
             return False
         return self.names is None or any(_is_under(pattern, domain) for pattern in self.names)
 
     def allows_address(self, address: str) -> bool:
-        """True if a request may come from this address. Only a token for all networks may be used from an unknown one."""
+        """True if a request may come from this address. An unknown address requires a token without `networks`."""
         if self.networks is None:
             return True
         try:
@@ -87,7 +87,7 @@ class Restrictions:
         return any(parsed in network for network in _parsed(self.networks))
 
     def exceeded_by(self, other: "Restrictions") -> list[str]:
-        """Return the fields in which another token may do more than this one."""
+        """Return the fields in which `other` allows more than these restrictions."""
         within = {
             "scopes": set(other.scopes) <= set(self.scopes),
             "names": _is_within(other.names, self.names, lambda each: _covers_name(self.names, each)),
@@ -100,17 +100,17 @@ class Restrictions:
 
     def _covers_network(self, text: str) -> bool:
         inner = ip_network(text)
-        # Two halves cover their whole once they are collapsed.
+        # Collapsed, because a network may be covered by two networks together.
         outer = [each for each in _parsed(self.networks or ()) if each.version == inner.version]
         return any(inner.subnet_of(each) for each in collapse_addresses(outer))  # type: ignore[type-var, arg-type] # of one version
 
 
 UNRESTRICTED = Restrictions()
-"""What the operator and the system may do, and a token with all scopes."""
+"""The restrictions of the operator, the system, and a token with all scopes: none."""
 
 
 def _covers_name(patterns: Sequence[str] | None, name: str) -> bool:
-    """True if these patterns allow a name, or all names of another pattern."""
+    """True if these patterns allow a name, or all names that match the pattern `name`."""
     if patterns is None or name in patterns:
         return True
     inner = name.removeprefix(_WILDCARD)
@@ -120,7 +120,7 @@ def _covers_name(patterns: Sequence[str] | None, name: str) -> bool:
 
 
 def _is_under(pattern: str, domain: str) -> bool:
-    """True if a pattern allows some name directly under a platform domain."""
+    """True if a pattern allows at least one name directly under a platform domain."""
     if pattern.startswith(_WILDCARD):
         return is_at_or_below(domain, pattern.removeprefix(_WILDCARD))
     return pattern.partition(".")[2] == domain
@@ -140,9 +140,9 @@ def _parsed(networks: tuple[str, ...]) -> tuple[Network, ...]:
 
 
 def check_restrictions(sent: Restrictions, now: datetime) -> tuple[Restrictions, list[FieldError]]:
-    """Return restrictions as they are stored, and all errors in them, in the order of the fields.
+    """Return restrictions in their stored form, and all their errors in the order of the fields.
 
-    Names and platform domains become lower-case A-labels. Not checked: whether they exist.
+    Names and platform domains become lower-case A-labels. Not checked: that they exist.
     """
     errors = _check_scopes(sent.scopes)
     names = _check_items("names", sent.names, _parse_pattern, errors)
@@ -185,7 +185,9 @@ def _check_items(
         except InvalidName as error:
             errors.append(FieldError(f"{field}[{index}]", "value_invalid", str(error)))
         except ValueError:
-            message = f"`{shown(item)}` is not a network. Give one such as 192.0.2.0/24 or 2001:db8::/48."
+            message = (
+                f"`{shown(item)}` is not a network. Give a network such as 192.0.2.0/24 or 2001:db8::/48."
+            )
             errors.append(FieldError(f"{field}[{index}]", "value_invalid", message))
     return tuple(dict.fromkeys(found))
 

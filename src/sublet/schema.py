@@ -1,4 +1,4 @@
-"""The parts that all tables share: metadata with names of constraints, types of ids and instants."""
+"""The parts that all tables share: the metadata with the naming convention of constraints, the types of ids and instants."""
 
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -39,7 +39,7 @@ BIG_ID = BigInteger().with_variant(Integer(), "sqlite")
 """The type of every id: SQLite generates values only for an INTEGER primary key."""
 
 OWNER_KEY = String().with_variant(String(collation="C"), "postgresql")
-"""The type of `dns.names.owner_key`: in byte order, so that the names below a name are one range."""
+"""The type of `dns.names.owner_key`. It sorts in byte order, so that the names below a name are a single range."""
 
 APPEND_ONLY = ("audit_events", "transfers", "terms", "milestones")
 """The append-only tables: triggers refuse UPDATE and DELETE."""
@@ -60,16 +60,16 @@ class Instant(TypeDecorator[datetime]):
         return dialect.type_descriptor(String(27))
 
     def bind_processor(self, dialect: Dialect) -> Callable[[datetime | None], Any] | None:
-        """Return the writer of a parameter; faster than `process_bind_param`, and a registration has a dozen of them."""
+        """Return the converter of parameters. It is faster than `process_bind_param`; a registration has a dozen instants."""
         return None if dialect.name == "postgresql" else _to_text
 
     def result_processor(self, dialect: Dialect, _coltype: object) -> Callable[[Any], datetime | None]:
-        """Return the reader of a column; faster than `process_result_value`, which is called twice for each value."""
+        """Return the converter of columns. It is faster than `process_result_value`, which is called twice for each value."""
         return _in_utc if dialect.name == "postgresql" else _from_text
 
 
 def list_numbered() -> list[Table]:
-    """Return the tables whose ids the database assigns, and never twice."""
+    """Return the tables whose ids the database assigns. An id is never assigned twice."""
     return [each for each in metadata.sorted_tables if each.dialect_options["sqlite"]["autoincrement"]]
 
 
@@ -83,7 +83,7 @@ def find_last_id(connection: Connection, table: Table) -> int:
 
 
 def older(at: Column[Any], row_id: Column[Any], position: Position) -> ColumnElement[bool]:
-    """Return the condition that a row comes after a position in a list from newest to oldest: one range of an index."""
+    """Return the condition that a row comes after a position in a list from newest to oldest. An index serves it as one range."""
     return tuple_(at, row_id) < (position.at, position.id)
 
 
@@ -91,7 +91,7 @@ def _in_utc(value: datetime | None) -> datetime | None:
     return value if value is None else value.astimezone(UTC)
 
 
-@lru_cache(64)  # a transaction writes the same instant many times
+@lru_cache(64)  # A transaction writes the same instant many times.
 def _to_text(value: datetime | None) -> str | None:
     if value is None:
         return value
@@ -103,7 +103,7 @@ def _from_text(value: str | None) -> datetime | None:
 
 
 def violates(error: IntegrityError, name: str) -> bool:
-    """True if the violated constraint or unique index has this name. SQLite reports only its columns."""
+    """True if the violated constraint or unique index has this name. SQLite's error has only its columns."""
     if name in (message := str(error.orig)):
         return True
     for table in metadata.tables.values():

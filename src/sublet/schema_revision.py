@@ -1,4 +1,4 @@
-"""The schema of a database, and whether this code can work with it. Each start checks it, so without Alembic, which loads slowly."""
+"""Find the schema revision of a database, and check that this code can work with it. Each start does this, so it avoids slow Alembic."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -16,11 +16,11 @@ from sublet.sqlite_file import sqlite_path
 schema_compatible_with = Table(
     "schema_compatible_with", metadata, Column("revision", String(32), primary_key=True)
 )
-"""The older revisions whose code works with this schema, because later migrations only added to it."""
+"""The older revisions whose code works with this schema, because later migrations only added tables, indexes or columns."""
 
 
 ADVISORY_LOCK = 0x5B1E7
-"""The number of the PostgreSQL advisory lock for upgrading or filling a registry; arbitrary, but used for nothing else."""
+"""The number of the PostgreSQL advisory lock for upgrading or filling a registry. It is arbitrary and has no other use."""
 
 
 def find_revision(tx: Tx) -> str | None:
@@ -31,10 +31,10 @@ def find_revision(tx: Tx) -> str | None:
 
 
 def is_usable(tx: Tx, revision: str | None) -> bool:
-    """True if this code can work with the database's schema of this revision: its own, or a newer one that only added."""
+    """True if this code can work with this revision of the schema: the code's own, or a newer revision that is compatible with it."""
     if revision == needed_revision():
         return True
-    # A known revision is an older one, which lacks what this code needs.
+    # A known revision is older, and lacks tables or columns that this code needs.
     if revision is None or revision in known_revisions():
         return False
     if not inspect(tx.connection).has_table(schema_compatible_with.name):
@@ -49,8 +49,8 @@ def refuse_unusable(tx: Tx) -> None:
     """Raise `Unavailable` if this code can't work with the schema.
 
     Raises:
-        Unavailable: the database was never initialised; its schema is older than this code needs; it is newer and does not
-            list this code's revision as compatible.
+        Unavailable: the database was never initialised; its schema is too old; or its schema is newer and does not list this code's revision
+            as compatible.
     """
     revision = find_revision(tx)
     if not is_usable(tx, revision):
@@ -58,10 +58,10 @@ def refuse_unusable(tx: Tx) -> None:
 
 
 def refuse_unusable_database(url: str) -> None:
-    """Raise `Unavailable` if this code can't work with the database of this address. A missing SQLite file is not created.
+    """Raise `Unavailable` if this code can't work with the database at this address. A missing SQLite file is not created.
 
     Raises:
-        Unavailable: as `refuse_unusable`; or it can't be reached; or an SQLite file is damaged, or lacks a table.
+        Unavailable: as in `refuse_unusable`; or the database can't be reached; or an SQLite file is damaged or lacks a table.
     """
     if is_missing(url):
         raise Unavailable(why_unusable(None))
@@ -76,12 +76,12 @@ def refuse_unusable_database(url: str) -> None:
 
 
 def hold_schema(tx: Tx) -> None:
-    """Keep upgrades away until the transaction ends, and refuse a schema with which this code can't work.
+    """Block upgrades until the transaction ends, and refuse a schema with which this code can't work.
 
-    This waits for a running upgrade as long as for any lock. On SQLite the lock of the file keeps upgrades away.
+    A running upgrade is awaited like any lock. On SQLite, the lock of the file blocks upgrades.
 
     Raises:
-        Unavailable: as `refuse_unusable`.
+        Unavailable: as in `refuse_unusable`.
     """
     if tx.connection.dialect.name == "postgresql":
         tx.connection.execute(text(f"SELECT pg_advisory_xact_lock_shared({ADVISORY_LOCK})"))
@@ -89,18 +89,20 @@ def hold_schema(tx: Tx) -> None:
 
 
 def why_unusable(revision: str | None) -> str:
-    """Return why this code can't work with a schema, and what to do."""
+    """Return a sentence that says why this code can't work with a schema, and what to do."""
     if revision is None:
-        return "The database was never initialised; run `sublet init` first."
-    sentence = f"The database has the schema {revision}, this version of sublet needs {needed_revision()}; "
+        return "The database was never initialised. Run `sublet init` first."
+    sentence = (
+        f"The database has the schema {revision}, and this version of sublet needs {needed_revision()}. "
+    )
     if revision in known_revisions():
-        return sentence + "run `sublet migrate`, which upgrades it."
-    return sentence + "that is of a newer version, and this one can't work with it: use the newer one."
+        return sentence + "Run `sublet migrate` to upgrade the schema."
+    return sentence + "The schema belongs to a newer version of sublet. Use that version."
 
 
 def known_revisions() -> list[str]:
-    """Return the revisions that this code can upgrade, oldest first, and the one that it needs last."""
-    # From the names of the migrations' files: importing Alembic takes long.
+    """Return the revisions of all migrations, oldest first. The last revision is the one that this code needs."""
+    # Read from the names of the migrations' files, because importing Alembic takes long.
     files = (Path(__file__).parent / "migrations" / "versions").glob("v*.py")
     return sorted(file.name.removeprefix("v").partition("_")[0] for file in files)
 
@@ -130,14 +132,14 @@ def open_engine(url: str) -> Engine:
 
 
 def is_missing(url: str) -> bool:
-    """True if an address names an SQLite file that does not exist; opening it would create it."""
+    """True if an address is that of a missing SQLite file. Opening the address would create the file."""
     path = sqlite_path(url)
     return path is not None and not path.exists()
 
 
 @contextmanager
 def reading(url: str) -> Iterator[Connection]:
-    """Open a connection to a registry, outside of its service.
+    """Open a connection to a registry, for a command outside its service.
 
     Raises:
         Unavailable: the database can't be reached, or the file is not a database.
@@ -149,7 +151,7 @@ def reading(url: str) -> Iterator[Connection]:
     except DatabaseError as error:
         if is_damage(error.orig):
             raise Unavailable(
-                f"The file of {url} is damaged, or no SQLite database: {error.orig}. Restore a backup (`sublet restore`)."
+                f"The file of {url} is damaged or not an SQLite database: {error.orig}. Restore a backup (`sublet restore`)."
             ) from error
         raise Unavailable(f"The database can't be reached: {error.orig}. Check `database_url`.") from error
     finally:

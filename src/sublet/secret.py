@@ -1,4 +1,4 @@
-"""Keep secrets out of logs, answers and traces: a type that does not show its text, and a filter for texts."""
+"""Keep secrets out of logs, answers and traces: a type that hides its text, and a filter that removes secrets from texts."""
 
 import re
 from hmac import compare_digest
@@ -6,16 +6,16 @@ from typing import NoReturn
 
 HIDDEN = "[hidden]"
 _TOKEN = re.compile(r"sublet_[0-9A-Za-z]{16,}")
-"""A token, or most of one: a token with a typing error is still a secret."""
+"""A token, or a large part of a token, because a token with a typing error is still a secret."""
 _BEARER = re.compile(r"(\bbearer[ :]+)[\w.~+/=-]{8,}", re.IGNORECASE)
 _PASSWORD_OF_URL = re.compile(r"(://[^\s:/@]*:)[^\s/]+@")
 _PASSWORD_OPTION = re.compile(r"([?&](?:ssl)?password=)[^&\s'\"]+")
 
 
 class Secret:
-    """A text that only `reveal` returns. It is `[hidden]` if printed, formatted or logged, and can't be pickled.
+    """A text that only `reveal` returns. Printing, formatting or logging shows `[hidden]`, and pickling fails.
 
-    Neither json nor msgspec encodes it, so that a secret in an answer is a fault. `reveal_to_child` is the explicit exception.
+    json and msgspec can't encode it, so that a secret in an answer causes a fault. `reveal_to_child` is the explicit exception.
     """
 
     __slots__ = ("_text",)
@@ -44,21 +44,21 @@ class Secret:
         return hash((Secret, self._text))
 
     def __reduce__(self) -> NoReturn:
-        raise TypeError("a secret is not copied out of its process")
+        raise TypeError("a secret must not be copied out of its process")
 
 
 def reveal_to_child(value: object) -> str:
-    """Encode a secret for a child process, over a pipe; msgspec's `enc_hook`."""
+    """Encode a secret that is sent to a child process over a pipe (msgspec's `enc_hook`)."""
     if isinstance(value, Secret):
         return value.reveal()
-    raise TypeError(f"{type(value).__name__} has no form in JSON")
+    raise TypeError(f"{type(value).__name__} can't be encoded as JSON")
 
 
 def hide_from_parent(kind: type, value: object) -> Secret:
-    """Decode a secret from `reveal_to_child`; msgspec's `dec_hook`."""
+    """Decode a secret that `reveal_to_child` encoded (msgspec's `dec_hook`)."""
     if kind is Secret and isinstance(value, str):
         return Secret(value)
-    raise TypeError(f"{kind.__name__} is not made of {type(value).__name__}")
+    raise TypeError(f"{kind.__name__} can't be decoded from {type(value).__name__}")
 
 
 def without_secrets(text: str) -> str:

@@ -1,7 +1,7 @@
 """The SQLite file of a registry: the lock of its serving process, and checked copies that are made while others write.
 
-A copy is one file, without a `-wal` beside it. Until it is complete, checked and on the disk its name is `.NAME.….part`, so
-a process that is killed leaves the old file as it was.
+A copy is a single file, without a `-wal` file. Until it is complete, checked and on the disk, its name is `.NAME.….part`, so a killed
+process leaves the old file unchanged.
 """
 
 import fcntl
@@ -22,23 +22,23 @@ from sqlalchemy.pool import NullPool
 from sublet.db import BUSY_TIMEOUT_SECONDS, Tx, is_damage
 from sublet.errors import Conflict, NotFound, Unavailable
 
-BESIDE = ("-wal", "-journal", "-shm")
-"""The suffixes of SQLite's files beside a database in use, or left by a killed process. The last has no data."""
+SIDE_SUFFIXES = ("-wal", "-journal", "-shm")
+"""The suffixes of the files that SQLite keeps beside a database in use, and that a killed process leaves. `-shm` has no data."""
 FAULTS_MAX = 3
-"""Most faults of a broken file that a refusal names."""
+"""The maximum number of a broken file's faults in a refusal."""
 
 
 def sqlite_path(url: str) -> Path | None:
-    """Return the path in an SQLite address; None for another database."""
+    """Return the path in an SQLite address, or None if the address is of PostgreSQL."""
     return Path(url.removeprefix("sqlite:///")) if url.startswith("sqlite:///") else None
 
 
 @contextmanager
 def serve_lock(database: Path | None) -> Iterator[None]:
-    """Hold the lock of the one serving process of an SQLite file (None: do nothing). The kernel releases it when the process ends.
+    """Hold the lock of the single serving process of an SQLite file (None: do nothing). The kernel releases it when the process ends.
 
-    It keeps a second worker away from the zones, and any worker while the file is replaced. All paths of one file have one lock: it is
-    beside the target of a symbolic link.
+    It prevents a second worker, and any worker while the file is replaced. The lock's file is beside the target of a symbolic link, so that
+    all paths of a database share a lock.
 
     Raises:
         Unavailable: another process holds the lock, or the lock's file can't be written.
@@ -59,7 +59,7 @@ def serve_lock(database: Path | None) -> Iterator[None]:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
             raise Unavailable(
-                f"Another `sublet serve` has the database {database}; stop that one first."
+                f"Another `sublet serve` uses the database {database}. Stop that process first."
             ) from error
         yield
 
@@ -68,7 +68,7 @@ def create_private(path: Path) -> None:
     """Create an empty file that only its owner may read, unless it exists. SQLite gives its other files the same mode.
 
     Raises:
-        Unavailable: it can't be created.
+        Unavailable: the file can't be created.
     """
     try:
         with suppress(FileExistsError):
@@ -80,17 +80,17 @@ def create_private(path: Path) -> None:
 
 
 def refuse_unfinished(path: Path) -> None:
-    """Raise `Conflict` if a `-wal` or `-journal` with data lies beside a file: then the file is not the whole database."""
-    for side in (_beside(path, suffix) for suffix in BESIDE[:2]):
+    """Raise `Conflict` if a `-wal` or `-journal` file with data is beside a file, which then lacks a part of the database."""
+    for side in (_beside(path, suffix) for suffix in SIDE_SUFFIXES[:2]):
         if side.exists() and side.stat().st_size:
             raise Conflict(
-                f"There is a file {side.name} beside {path}, which is in use or incomplete without it. If no process uses it, "
-                f'run `sqlite3 {path} "PRAGMA journal_mode=DELETE"`, which merges them.'
+                f"There is a file {side.name} beside {path}, so the database is in use or incomplete. If no process uses the database, "
+                f'run `sqlite3 {path} "PRAGMA journal_mode=DELETE"` to merge the files.'
             )
 
 
 @contextmanager
-def unfinished(target: Path) -> Iterator[Path]:
+def temporary_file(target: Path) -> Iterator[Path]:
     """Yield a new empty file beside `target` with mode 0600, and remove it at the end if it still exists.
 
     Raises:
@@ -103,7 +103,7 @@ def unfinished(target: Path) -> Iterator[Path]:
         try:
             yield path
         finally:
-            for each in (path, *(_beside(path, suffix) for suffix in BESIDE)):
+            for each in (path, *(_beside(path, suffix) for suffix in SIDE_SUFFIXES)):
                 with suppress(FileNotFoundError):
                     each.unlink()
     except OSError as error:
@@ -113,11 +113,11 @@ def unfinished(target: Path) -> Iterator[Path]:
 
 
 def copy_online(source: Path, target: Path) -> None:
-    """Copy one state of a database into an empty file, while others read and write it.
+    """Copy a single state of a database into an empty file, while other processes read and write the database.
 
-    One step inside one reading transaction copies all pages; in WAL mode no writer waits for it. In several steps, each
-    commit of another process would restart it, and under constant writes it would never end. `VACUUM INTO` also reads one
-    state, but it rebuilds every table and index, which takes far longer.
+    All pages are copied in one step, inside one reading transaction; in WAL mode no writer waits for it. If it took several steps, each
+    commit of another process would restart it, and under constant writes it would never end. `VACUUM INTO` also copies a single state, but
+    rebuilds every table and index, which takes far longer.
 
     Raises:
         Conflict: the source is broken.
@@ -125,13 +125,13 @@ def copy_online(source: Path, target: Path) -> None:
     """
     try:
         with closing(_connect(source, "rw")) as reading, closing(_connect(target, "rw")) as writing:
-            # A crash may tear the target: it gets its name only when it is on the disk.
+            # A crash may leave an incomplete target. That is harmless, because the target gets its name only when it is on the disk.
             writing.execute("PRAGMA journal_mode=OFF")
             writing.execute("PRAGMA synchronous=OFF")
             reading.backup(writing, pages=-1)
         with closing(_connect(target, "rw")) as copied:
             copied.execute("PRAGMA synchronous=OFF")
-            copied.execute("PRAGMA journal_mode=DELETE")  # the pages say WAL, as the source's do
+            copied.execute("PRAGMA journal_mode=DELETE")  # The copied pages say WAL, like the source's.
     except sqlite3.DatabaseError as error:
         if is_damage(error):
             raise Conflict(f"{source} is broken: {error}; no copy was made. Restore a backup.") from error
@@ -142,10 +142,10 @@ def copy_online(source: Path, target: Path) -> None:
 
 
 def copy_file(source: Path, target: Path) -> None:
-    """Copy a backup, which no process writes, onto the disk.
+    """Copy a backup, which no process writes, and wait until the copy is on the disk.
 
     Raises:
-        NotFound: there is no such file.
+        NotFound: the source does not exist.
     """
     try:
         with source.open("rb") as reading, target.open("wb") as writing:
@@ -156,13 +156,13 @@ def copy_file(source: Path, target: Path) -> None:
 
 
 @contextmanager
-def opened(path: Path, now: datetime) -> Iterator[Tx]:
-    """Open a complete SQLite file for reading, without a lock and without changes to it or beside it."""
+def open_read_only(path: Path, now: datetime) -> Iterator[Tx]:
+    """Open a complete SQLite file for reading, without a lock, and without changing it or creating files beside it."""
     engine = create_engine(
         "sqlite://",
         creator=lambda: _connect(path, "ro", immutable=1),
         poolclass=NullPool,
-        paramstyle="named",  # as `db.Prepared` sends parameters
+        paramstyle="named",  # `db.Prepared` sends parameters by name.
     )
     try:
         with engine.connect() as connection:
@@ -172,10 +172,10 @@ def opened(path: Path, now: datetime) -> Iterator[Tx]:
 
 
 def refuse_broken(path: Path, name: Path) -> None:
-    """Read a whole file with SQLite's integrity check; refusals call it `name`.
+    """Raise `Conflict` if SQLite's integrity check of a file fails. The message calls the file `name`.
 
     Raises:
-        Conflict: it is not an SQLite database, or a broken one.
+        Conflict: the file is not an SQLite database, or is broken.
     """
     faults: list[str] = []
     try:
@@ -183,7 +183,7 @@ def refuse_broken(path: Path, name: Path) -> None:
             found = connection.execute(f"PRAGMA integrity_check({FAULTS_MAX})").fetchall()
             faults += [row[0] for row in found if row[0] != "ok"]
             orphans = connection.execute("PRAGMA foreign_key_check").fetchmany(FAULTS_MAX)
-            faults += [f"row {row[1]} of {row[0]} refers to none of {row[2]}" for row in orphans]
+            faults += [f"row {row[1]} of {row[0]} refers to a missing row of {row[2]}" for row in orphans]
     except sqlite3.DatabaseError as error:
         faults.append(str(error))
     if faults:
@@ -191,7 +191,7 @@ def refuse_broken(path: Path, name: Path) -> None:
 
 
 def sync(path: Path) -> None:
-    """Wait until a file, or the names in a folder, are on the disk."""
+    """Wait until a file, or the names of a folder's files, are on the disk."""
     handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)
@@ -199,17 +199,17 @@ def sync(path: Path) -> None:
         os.close(handle)
 
 
-def give_name(path: Path, target: Path) -> None:
-    """Rename a file that is on the disk, atomically, replacing a file of that name."""
-    os.replace(path, target)  # noqa: PTH105 - as the other steps here, which the tests interrupt one by one
+def rename_durably(path: Path, target: Path) -> None:
+    """Rename a file atomically, replace an existing target, and wait until the new name is on the disk."""
+    os.replace(path, target)  # noqa: PTH105 - the tests interrupt each call of `os`
     sync(target.parent)
 
 
 def replace_database(new: Path, database: Path, kept: Path) -> None:
-    """Replace a database by a checked file. The old database is kept as `kept`.
+    """Replace a database with a checked file, and keep the old database as `kept`.
 
-    First an exclusive lock, which fails while another process has the old database open, merges its `-wal`: SQLite would
-    apply a remaining `-wal` to the new file. A broken database can't be locked; its `-wal` moves with it.
+    The old database is locked first, which fails while another process has it open, and merges its `-wal` file. SQLite would apply a
+    remaining `-wal` file to the new database. A broken database can't be locked, so its `-wal` file is kept too.
 
     Raises:
         Unavailable: another process has the database open.
@@ -219,20 +219,20 @@ def replace_database(new: Path, database: Path, kept: Path) -> None:
         if database.exists():
             _take_owner(new, database)
             os.link(database, kept)
-        for suffix in BESIDE:
+        for suffix in SIDE_SUFFIXES:
             side = _beside(database, suffix)
             if side.exists():
                 if side.stat().st_size and suffix != "-shm":
-                    os.replace(side, _beside(kept, suffix))  # noqa: PTH105 - as above
+                    os.replace(side, _beside(kept, suffix))  # noqa: PTH105 - like above
                 else:
                     side.unlink()
         sync(database.parent)
-        give_name(new, database)
+        rename_durably(new, database)
 
 
 @contextmanager
 def _locked(database: Path) -> Iterator[None]:
-    # In WAL mode each process that uses the file holds a shared lock on it, which prevents this change of mode.
+    # In WAL mode, each process that uses the file holds a shared lock, which prevents the change of the journal mode.
     if not database.exists():
         yield
         return
@@ -250,7 +250,7 @@ def _locked(database: Path) -> Iterator[None]:
 
 
 def _take_owner(new: Path, old: Path) -> None:
-    """Give a file the owner and mode of the one that it replaces, so that the service can use it."""
+    """Give a file the owner and mode of the file that it replaces, so that the service can use it."""
     was, now = old.stat(), new.stat()
     if (was.st_uid, was.st_gid) != (now.st_uid, now.st_gid):
         os.chown(new, was.st_uid, was.st_gid)

@@ -79,5 +79,5 @@ def test_an_account_is_exported_and_deleted(service: RunningService, browser: Co
 def test_a_suspended_name_keeps_the_account(service: RunningService, browser: ConsoleClient) -> None:
     service.operator("subdomain", "suspend", "a.example.test", "--reason", "abuse")
     page = browser.get("/account/delete")
-    assert (page.status, "so the account can't be deleted now" in page.text) == (409, True)
+    assert (page.status, "so you can't delete the account now" in page.text) == (409, True)
     assert [each.action for each in page.forms if each.action == "/account/delete"] == []

@@ -19,17 +19,17 @@ from sublet.doctor.model import Violation
 from sublet.errors import REFUSED, Conflict, NotFound
 from sublet.schema_revision import find_revision, is_usable, known_revisions, needed_revision
 from sublet.sqlite_file import (
-    BESIDE,
+    SIDE_SUFFIXES,
     copy_file,
     copy_online,
-    give_name,
-    opened,
+    open_read_only,
     refuse_broken,
     refuse_unfinished,
+    rename_durably,
     replace_database,
     serve_lock,
     sqlite_path,
-    unfinished,
+    temporary_file,
 )
 from sublet.subdomains.sweep.store import count_names
 
@@ -92,18 +92,18 @@ def backup(
     _refuse_own(file, database)
     _refuse_existing(file, force)
     refuse_unfinished(file)
-    with unfinished(file) as copy:
+    with temporary_file(file) as copy:
         copy_online(database, copy)
         contents = _examine(copy, database, free_quota=session.settings.free_quota)
         _refuse_existing(file, force)
-        give_name(copy, file)
+        rename_durably(copy, file)
     value = {"file": str(file), **as_object(contents)}
     lines = (f"Backed up {database} to {file}.", *contents.lines())
     return Answer(value, lines, exit_code=REFUSED if contents.violations else 0)
 
 
 def _refuse_own(file: Path, database: Path) -> None:
-    own = {database.resolve().with_name(database.resolve().name + each) for each in ("", *BESIDE)}
+    own = {database.resolve().with_name(database.resolve().name + each) for each in ("", *SIDE_SUFFIXES)}
     if file.resolve() in own:
         raise Conflict(f"{file} is the registry itself. Give another file.")
 
@@ -140,7 +140,7 @@ def restore(
         )
     kept = database.with_name(f"{database.name}.before-restore-{utc_now().astimezone(UTC):%Y%m%dT%H%M%SZ}")
     refuse_unfinished(file)
-    with unfinished(database) as copy, serve_lock(database):
+    with temporary_file(database) as copy, serve_lock(database):
         copy_file(file, copy)
         contents = _examine(copy, file, free_quota=session.settings.free_quota)
         if contents.violations and not force:
@@ -192,7 +192,7 @@ def _examine(path: Path, name: Path, *, free_quota: int) -> Contents:
         Conflict: the copy is damaged, isn't a registry, or is from a newer version of sublet.
     """
     refuse_broken(path, name)
-    with opened(path, utc_now()) as tx:
+    with open_read_only(path, utc_now()) as tx:
         revision = find_revision(tx)
         if revision is None:
             raise Conflict(f"{name} is an SQLite database, but not a registry. Give the file of a registry.")

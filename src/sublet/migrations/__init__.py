@@ -1,14 +1,13 @@
-"""The history of the schema for both databases (Alembic); `upgrade` creates or upgrades a registry, also beside a running service.
+"""The migrations of the schema for both databases (Alembic). `upgrade` creates or upgrades a registry, even while the service runs.
 
-All pending migrations run in one transaction. On PostgreSQL a statement that changes a table waits for its lock for at most
-`LOCK_TIMEOUT_SECONDS`: requests for that table queue behind it, so a long wait would stop the service. An upgrade that does
-not get its locks is rolled back and retried. An advisory lock serializes concurrent upgrades.
+All pending migrations run in one transaction. On PostgreSQL, a statement that changes a table waits for its lock for at most
+`LOCK_TIMEOUT_SECONDS`, because all requests for the table queue behind the waiting statement. An upgrade that can't get its locks is rolled
+back and retried. An advisory lock serializes concurrent upgrades.
 
-An index on a large table blocks writers while PostgreSQL builds it. `CREATE INDEX CONCURRENTLY` does not, but can't run in a
-transaction. A migration that needs it does nothing else, in `op.get_context().autocommit_block()`: it drops an invalid index
-of that name, which an interrupted run leaves behind, and calls `op.create_index(…, postgresql_concurrently=True,
-if_not_exists=True)`. The block commits earlier statements and ends the advisory lock, so running such a migration twice must
-be harmless.
+Building an index on a large table blocks writers on PostgreSQL. `CREATE INDEX CONCURRENTLY` doesn't, but can't run in a transaction. A
+migration that needs it contains nothing else. In `op.get_context().autocommit_block()` it drops an invalid index of the same name, which an
+interrupted run may have left, and calls `op.create_index(…, postgresql_concurrently=True, if_not_exists=True)`. The block commits earlier
+statements and releases the advisory lock, so the migration must be idempotent.
 """
 
 import random
@@ -41,19 +40,19 @@ from sublet.schema_revision import (
 from sublet.sqlite_file import create_private, serve_lock, sqlite_path
 
 LOCK_TIMEOUT_SECONDS = 2
-"""How long a statement of a migration waits for a table, and with it all requests that queue behind it."""
+"""How long a statement of a migration waits for a table's lock. Requests for the table queue behind it."""
 TRY_SECONDS = 120.0
-"""How long an upgrade is retried if other transactions hold its locks."""
+"""How long an upgrade is retried while other transactions hold the locks that it needs."""
 _LOCK_FAILURES = ("55P03", "40P01", "40001")  # lock_not_available, deadlock_detected, serialization_failure
 _NOT_ALLOWED = "42501"  # insufficient_privilege
 
 
 @dataclass(frozen=True, slots=True)
 class Migration:
-    """A step of the schema: its revision, its first line, and the older revisions whose code works with the result.
+    """A migration: its revision, the first line of its docstring, and the older revisions whose code works with its schema.
 
-    A migration's file names these in `compatible_with`: every one, not only the previous. Only a migration that merely adds
-    (tables, indexes, columns that are nullable or have a server default) may name any.
+    A migration's file lists all these revisions in `compatible_with`, not only the previous revision. The list must be empty unless the
+    migration only adds tables, indexes, and columns that are nullable or have a server default.
     """
 
     revision: str
@@ -63,10 +62,10 @@ class Migration:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What an upgrade would do.
+    """The plan of an upgrade.
 
-    `before` is the schema now, None if the database was never initialised; `after` the schema afterwards. `migrations` would be
-    applied, oldest first. `in_the_way` are running processes that can't work with the new schema.
+    `before` is the present revision, None if the database was never initialised; `after` is the new revision. `migrations` are the
+    migrations to apply, oldest first. `in_the_way` are running processes that can't work with the new schema.
     """
 
     before: str | None
@@ -75,11 +74,11 @@ class Plan:
     in_the_way: tuple[Process, ...]
 
     def refuse_running(self) -> None:
-        """Raise `Conflict`, which names them, if running processes can't work with the new schema."""
+        """Raise `Conflict` with the names of the running processes that can't work with the new schema, if there are any."""
         if self.in_the_way:
             raise Conflict(
-                f"These processes ran lately and can't work with the schema {self.after}: "
-                f"{'; '.join(str(each) for each in self.in_the_way)}. Stop them first; --force upgrades beside them."
+                f"These processes were running a moment ago and can't work with the schema {self.after}: "
+                f"{'; '.join(str(each) for each in self.in_the_way)}. Stop them first, or give --force to upgrade while they run."
             )
 
 
@@ -101,10 +100,10 @@ def list_migrations() -> tuple[Migration, ...]:
 
 
 def plan_upgrade(tx: Tx) -> Plan:
-    """Return what an upgrade of this database would do.
+    """Return the plan of an upgrade of this database.
 
     Raises:
-        Unavailable: it has a newer schema, with which this code can't work.
+        Unavailable: the database has a newer schema, with which this code can't work.
     """
     before = find_revision(tx)
     if before is not None and before not in known_revisions():
@@ -122,15 +121,15 @@ def plan_upgrade(tx: Tx) -> Plan:
 
 
 def upgrade(url: str, *, force: bool = False) -> tuple[str | None, str]:
-    """Upgrade the database of this address to the newest schema. Return the revision before (None: empty) and after.
+    """Upgrade the database at this address to the newest schema. Return the revision before (None if empty) and after.
 
-    All migrations run in one transaction. A newer schema that this code can work with stays. `force` upgrades although
-    processes run that can't work with the new schema.
+    All migrations run in one transaction. A newer schema stays unchanged if this code can work with it. `force` upgrades even if running
+    processes can't work with the new schema.
 
     Raises:
-        Conflict: such processes run, without `force`.
-        Unavailable: the database can't be reached or written, or has a newer schema; an SQLite file is served; on PostgreSQL
-            other transactions hold the tables for too long.
+        Conflict: running processes can't work with the new schema, and `force` is false.
+        Unavailable: the database can't be reached or written, or has a newer schema; an SQLite file is served; on PostgreSQL,
+            other transactions lock the tables for too long.
     """
     plan = plan_of(url)
     if plan.before is not None and not plan.migrations:
@@ -140,7 +139,7 @@ def upgrade(url: str, *, force: bool = False) -> tuple[str | None, str]:
         create_private(path)
     ends = time.monotonic() + TRY_SECONDS
     try:
-        # The serving process of an SQLite registry has to stop for the new version in any case.
+        # SQLite has no service beside an upgrade: its single serving process must stop for the new version anyway.
         with serve_lock(sqlite_path(url) if plan.before is not None else None):
             while True:
                 try:
@@ -157,9 +156,9 @@ def upgrade(url: str, *, force: bool = False) -> tuple[str | None, str]:
 
 
 def upgrade_within(connection: Connection, *, force: bool = False) -> tuple[str | None, str]:
-    """Upgrade in the caller's transaction; otherwise as `upgrade`, which retries if this raises `DBAPIError`."""
+    """Upgrade like `upgrade`, but in the caller's transaction and without retries. Lock failures raise `DBAPIError`."""
     take_advisory_lock(connection)
-    # Another process may have upgraded it while this one waited.
+    # Planned after the lock, because another process may have upgraded the database meanwhile.
     plan = plan_upgrade(Tx(connection, utc_now()))
     if not plan.migrations:
         return plan.before, plan.after
@@ -176,18 +175,18 @@ def upgrade_within(connection: Connection, *, force: bool = False) -> tuple[str 
 
 
 def take_advisory_lock(connection: Connection) -> None:
-    """Keep other upgrades and copies into this registry away until the transaction ends, and limit its waits for tables."""
+    """Block other upgrades of this registry, and copies into it, until the transaction ends. Limit the waits for tables."""
     if connection.dialect.name != "postgresql":
-        return  # BEGIN IMMEDIATE did
+        return  # SQLite's BEGIN IMMEDIATE has blocked them.
     connection.execute(text("SET LOCAL statement_timeout = 0"))
-    # A long wait here is harmless: while waiting, this transaction holds no lock that the service needs.
+    # A long wait is harmless here, because this transaction doesn't hold any lock yet.
     connection.execute(text(f"SET LOCAL lock_timeout = '{TRY_SECONDS:.0f}s'"))
     connection.execute(text(f"SELECT pg_advisory_xact_lock({ADVISORY_LOCK})"))
     connection.execute(text(f"SET LOCAL lock_timeout = '{LOCK_TIMEOUT_SECONDS}s'"))
 
 
 def plan_of(url: str) -> Plan:
-    """Return what `upgrade` would do with the database of this address.
+    """Return the plan of an upgrade of the database at this address.
 
     Raises:
         Unavailable: the database can't be reached, or has a newer schema with which this code can't work.
@@ -207,12 +206,12 @@ def _unavailable(error: DBAPIError) -> Exception:
         )
     if state == _NOT_ALLOWED:
         return Unavailable(
-            f"This role of PostgreSQL may not upgrade the registry ({error.orig}); use the one that owns the tables."
+            f"This role of PostgreSQL may not upgrade the registry ({error.orig}). Use the role that owns the tables."
         )
     if is_damage(error.orig):
         return Unavailable(f"The database is damaged: {error.orig}. Restore a backup (`sublet restore`).")
     if isinstance(error, DatabaseError):
         return Unavailable(
-            f"The database can't be upgraded: {error.orig}. Check the database, then run it again."
+            f"The database can't be upgraded: {error.orig}. Check the database, then run `sublet migrate` again."
         )
     return error

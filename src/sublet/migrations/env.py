@@ -1,4 +1,4 @@
-"""Alembic's entry: runs the migrations on the connection that `migrations.upgrade` opened."""
+"""Run the migrations on the connection of `migrations.upgrade_within`. Alembic loads this file."""
 
 from alembic import context
 

@@ -1,1 +1,1 @@
-"""The registry as a whole: moved from one database to another."""
+"""Operations on the whole registry: copy it to another database, delete a user from it, grant privileges on its tables."""

@@ -1,4 +1,4 @@
-"""Copy a whole registry from one database into another in one transaction, which commits only after a check of the copy."""
+"""Copy a whole registry to another database, in one transaction that commits only if the copy is equal."""
 
 from dataclasses import dataclass
 
@@ -16,25 +16,25 @@ from sublet.sqlite_file import sqlite_path
 
 
 @dataclass(frozen=True, slots=True)
-class Copied:
-    """The tables, equal on both sides, and the invariants that both break; `already` if the target was equal before."""
+class CopyResult:
+    """The equal tables of both databases, and the broken invariants. `already` is true if the target was equal before."""
 
     tables: tuple[TableDigest, ...]
     violations: list[Violation]
     already: bool
 
 
-def copy_registry(source: str, target: str, *, free_quota: int, force: bool = False) -> Copied:
+def copy_registry(source: str, target: str, *, free_quota: int, force: bool = False) -> CopyResult:
     """Copy the registry at one address to another, in one transaction of the target. `free_quota` is the setting.
 
-    The source is read in one state: on SQLite this holds the lock of the serving process and that of writers; on PostgreSQL
-    it reads one snapshot (REPEATABLE READ), and no process of the service may run. The target is created, or must be an
-    empty registry or an equal one. Before the commit each table is read back and its digest compared with the source's.
+    The source is read in a single state: SQLite is locked against the service and other writers; PostgreSQL is read in one snapshot
+    (REPEATABLE READ), while no process of the service may run. The target is created, or must be an empty or equal registry. Before the
+    commit, each table is read back, and its digest is compared with the source's.
 
     Raises:
-        Conflict: both are the same; a service runs on one; the target has another registry; the target can't store a value;
-            an invariant is broken without `force`.
-        Unavailable: one can't be reached, read or written, or has another schema than this code.
+        Conflict: both addresses are the same; a service runs on one of them; the target has another registry, or can't store a value; or an
+            invariant is broken and `force` is false.
+        Unavailable: a database can't be reached, read or written, or has another schema than this code.
     """
     path, other = sqlite_path(source), sqlite_path(target)
     if source == target or (path and other and path.resolve() == other.resolve()):
@@ -65,18 +65,18 @@ def copy_registry(source: str, target: str, *, free_quota: int, force: bool = Fa
                 f"The registry breaks {counted(len(violations), 'invariant')}. The first is {violations[0]}. Nothing was "
                 "copied. Give --force to copy it as it is."
             )
-        return Copied(tuple(ours), violations, already=False)
+        return CopyResult(tuple(ours), violations, already=False)
 
 
-def _compare(reading: Tx, writing: Tx, filled: str) -> Copied:
+def _compare(reading: Tx, writing: Tx, filled: str) -> CopyResult:
     ours = copy_store.list_digests(reading)
     if differing := _differing(ours, copy_store.list_digests(writing)):
         one, other = differing[0]
         raise Conflict(
             f"The target has another registry: there are rows in {filled}, and {one.table} has {one.rows} rows in the source, "
-            f"{other.rows} in the target, which differ. Nothing was changed. Name an empty database, or drop that one first."
+            f"{other.rows} in the target, which differ. Nothing was changed. Give an empty database, or drop the target first."
         )
-    return Copied(tuple(ours), [], already=True)
+    return CopyResult(tuple(ours), [], already=True)
 
 
 def _differing(ours: list[TableDigest], theirs: list[TableDigest]) -> list[tuple[TableDigest, TableDigest]]:

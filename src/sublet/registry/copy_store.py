@@ -1,4 +1,4 @@
-"""All SQL of copying a registry: one transaction on each side, and tables as streams from one to the other."""
+"""All SQL of copying a registry: a transaction on each database, and streams of rows between them."""
 
 import hashlib
 import json
@@ -41,7 +41,7 @@ from sublet.db import Tx, is_damage, utc_now
 from sublet.errors import Conflict, Unavailable
 from sublet.schema import find_last_id, list_numbered, metadata
 from sublet.schema_revision import open_engine
-from sublet.sqlite_file import BESIDE, create_private, serve_lock
+from sublet.sqlite_file import SIDE_SUFFIXES, create_private, serve_lock
 
 NOT_COPIED = (
     "processes",
@@ -53,19 +53,19 @@ NOT_COPIED = (
 )
 """The tables that belong to a database and its processes, not to the registry.
 
-`processes` and `leases` are those of the service on this database. `rate_windows` counts the requests of one minute.
-`health_targets` are the nameservers that are being asked. `commit_marks` are read within seconds after a lost connection to the
-same database. `schema_compatible_with` belongs to the schema, as its revision does, and is written with it.
+`processes` and `leases` are about the service on this database. `rate_windows` counts the requests of a minute. `health_targets` has the
+claims of running checks. `commit_marks` are read only seconds after a lost connection to the same database. Migrations write
+`schema_compatible_with`.
 """
 SEEDS = ("clockwork", "forecasts", "ledger_accounts", "signing_keys")
-"""Tables in which an empty registry may have rows, from its migrations or from a service that ran without any names."""
+"""Tables in which an empty registry may have rows, from its migrations or from a service that ran without names."""
 ROWS_AT_ONCE = 1000
 _ENCODER = msgspec.json.Encoder(order="deterministic")
 
 
 @dataclass(frozen=True, slots=True)
 class TableDigest:
-    """The number of rows of a table, and the SHA-256 of all of them in hexadecimal."""
+    """The number of a table's rows, and the SHA-256 of all rows in hexadecimal."""
 
     table: str
     rows: int
@@ -73,10 +73,10 @@ class TableDigest:
 
 
 class Digest:
-    """Computes the digest of a table's rows while they pass through, in the byte order of the primary key.
+    """Computes the digest of a table's rows, in the byte order of the primary key, while the rows pass through.
 
-    A row is one line of JSON: an array of the columns' values in the order of the schema. Instants are RFC 3339 in UTC with
-    microseconds, and the members of objects are sorted, so that the digest is the same for both databases.
+    A row is a line of JSON: an array of the columns' values in the order of the schema. Instants are RFC 3339 in UTC with microseconds, and
+    the members of objects are sorted, so that the digest is the same for both databases.
     """
 
     def __init__(self, table: Table) -> None:
@@ -99,10 +99,10 @@ class Digest:
 
 @contextmanager
 def open_source(url: str, path: Path | None) -> Iterator[Tx]:
-    """Open a transaction that reads one state of a registry; `path` is its file if it is on SQLite, which is then locked.
+    """Open a transaction that reads a registry in a single state. `path` is the SQLite file, which is locked; None on PostgreSQL.
 
     Raises:
-        Unavailable: it does not exist, is served, or can't be read.
+        Unavailable: the registry does not exist, is served, or can't be read.
     """
     if path is not None and not path.exists():
         raise Unavailable(f"There is no registry at the source: {path} does not exist. Check the address.")
@@ -117,7 +117,7 @@ def open_source(url: str, path: Path | None) -> Iterator[Tx]:
             with _refusing_errors("Opening the source"):
                 connection = engine.execution_options(**options).connect()
                 connection.begin()
-            with connection:  # rolls back at the end
+            with connection:  # It rolls back at the end.
                 yield Tx(connection, utc_now())
     finally:
         engine.dispose()
@@ -128,7 +128,7 @@ def open_target(url: str, path: Path | None) -> Iterator[Tx]:
     """Open a transaction that writes a registry and commits at the end. On failure a new SQLite file is removed.
 
     Raises:
-        Unavailable: it is served, or can't be written.
+        Unavailable: the registry is served, or can't be written.
     """
     engine = open_engine(url)
     try:
@@ -145,7 +145,7 @@ def open_target(url: str, path: Path | None) -> Iterator[Tx]:
 
 @contextmanager
 def _removed_unless_done(path: Path | None, engine: Engine) -> Iterator[None]:
-    """Remove a file that does not exist yet if writing it fails. Its lock is held, so no other process created it."""
+    """Create a file if it is missing, and remove a created file if writing fails. The caller holds the file's lock."""
     is_new = path is not None and not path.exists()
     if path is not None:
         create_private(path)
@@ -154,13 +154,13 @@ def _removed_unless_done(path: Path | None, engine: Engine) -> Iterator[None]:
     except BaseException:
         engine.dispose()
         if path is not None and is_new:
-            for suffix in ("", *BESIDE, ".serve-lock"):
+            for suffix in ("", *SIDE_SUFFIXES, ".serve-lock"):
                 path.with_name(path.name + suffix).unlink(missing_ok=True)
         raise
 
 
 def list_copied() -> list[Table]:
-    """Return the tables of a registry, each after the tables that it refers to."""
+    """Return the tables of a registry. Each table comes after the tables that its foreign keys refer to."""
     return [table for table in metadata.sorted_tables if table.name not in NOT_COPIED]
 
 
@@ -171,7 +171,7 @@ def list_other() -> list[Table]:
 
 def read_rows(tx: Tx, table: Table) -> Iterator[tuple[Any, ...]]:
     """Yield all rows of a table in the order of its primary key, with `ROWS_AT_ONCE` in memory."""
-    # In byte order, as SQLite sorts: PostgreSQL's order depends on the language of the database.
+    # In byte order, like SQLite's. PostgreSQL's default order depends on the locale of the database.
     by_bytes = tx.connection.dialect.name == "postgresql"
     keys = [
         collate(each, "C") if by_bytes and type(each.type) is String else each for each in table.primary_key
@@ -194,7 +194,7 @@ def add_rows(tx: Tx, table: Table, rows: Iterable[tuple[Any, ...]]) -> None:
 
 
 def copy_tables(reading: Tx, writing: Tx) -> list[TableDigest]:
-    """Copy all rows from one registry to the other, and return the digests of what was sent."""
+    """Copy all rows from one registry to the other, and return the digests of the sent rows."""
     found = []
     for table in list_copied():
         digest = Digest(table)
@@ -215,9 +215,9 @@ def list_digests(tx: Tx) -> list[TableDigest]:
 
 
 def _copy_in(tx: Tx, table: Table, rows: Iterable[tuple[Any, ...]]) -> None:
-    """Insert rows by COPY, which takes a fraction of the time of INSERT."""
+    """Insert rows with COPY, which is much faster than INSERT."""
     names = ", ".join(f'"{column.name}"' for column in table.columns)
-    # COPY takes JSON as text. In a column that is not nullable, None is the JSON value null.
+    # COPY takes JSON as text. In a column with NOT NULL, None means the JSON value null.
     documents = [
         (place, None if column.nullable else "null")
         for place, column in enumerate(table.columns)
@@ -255,17 +255,17 @@ def delete_seeds(tx: Tx) -> None:
 
 
 def prepare_reading(tx: Tx) -> None:
-    """Switch off the timeouts of this transaction: reading a whole registry takes long."""
+    """Switch off the timeouts of this transaction, because reading a whole registry takes long."""
     if tx.connection.dialect.name == "postgresql":
         for setting in ("statement_timeout", "idle_in_transaction_session_timeout"):
             tx.connection.execute(text(f"SET LOCAL {setting} = 0"))
 
 
 def lock_tables(tx: Tx) -> None:
-    """Block writers until the transaction ends; on SQLite its BEGIN IMMEDIATE has done so.
+    """Block writers until the transaction ends. On SQLite, its BEGIN IMMEDIATE has already blocked them.
 
     Raises:
-        Unavailable: other transactions hold the tables for longer than lock_timeout.
+        Unavailable: other transactions lock the tables for longer than lock_timeout.
     """
     if tx.connection.dialect.name == "postgresql":
         names = ", ".join(f'"{table.name}"' for table in list_copied())
@@ -274,7 +274,7 @@ def lock_tables(tx: Tx) -> None:
 
 
 def copy_last_ids(reading: Tx, writing: Tx) -> None:
-    """Make the next id of each table higher than all that were assigned in the source."""
+    """Make the next id of each table higher than all ids that the source has assigned."""
     for table in list_sequences():
         highest = writing.connection.execute(select(func.max(table.c.id))).scalar_one() or 0
         number = max(highest, find_last_id(reading.connection, table))
@@ -293,22 +293,22 @@ def copy_last_ids(reading: Tx, writing: Tx) -> None:
 
 
 def analyze(tx: Tx) -> None:
-    """Update the statistics of the query planner, without which the checks of a large copy are very slow."""
+    """Update the statistics of the query planner. Without them, the checks of a large copy are very slow."""
     tx.connection.execute(text("ANALYZE"))
 
 
 def list_sequences() -> list[Table]:
-    """Return the tables for whose ids PostgreSQL has a sequence."""
+    """Return the tables whose ids PostgreSQL takes from a sequence."""
     return [*list_numbered(), metadata.tables["zone_records"]]
 
 
 @contextmanager
 def _refusing_errors(action: str) -> Iterator[None]:
-    """Turn errors of a database during `action` into refusals.
+    """Turn a database's errors during `action` into refusals.
 
     Raises:
-        Conflict: it can't store a value of the other database.
-        Unavailable: it is not reachable, full, locked or broken.
+        Conflict: the database can't store a value of the other database.
+        Unavailable: the database can't be reached, or is full, locked or damaged.
     """
     try:
         yield
@@ -318,7 +318,7 @@ def _refusing_errors(action: str) -> Iterator[None]:
         problem = "a row does not fit: " if refused else ""
         is_damaged = not refused and is_damage(original)
         advice = (
-            "Restore a backup of it (`sublet restore`)."
+            "Restore a backup of the database (`sublet restore`)."
             if is_damaged
             else "Check the database, then try again."
         )

@@ -19,23 +19,23 @@ from sublet.registry.delete_user import delete_user
 
 
 def delete_own_user(tx: Tx, actor: Actor, confirm: str | None) -> Outcome:
-    """Delete the acting user as `sublet user delete` does, and mail a notice to the address it had.
+    """Delete the acting user like `sublet user delete`, and mail a notice to the user's former address.
 
-    `confirm` is the user's address: then live names go to the trash, and credits are forfeited.
+    `confirm` must be the user's address. Live names go to the trash, and credits are forfeited.
 
     Raises, in this order:
         AccountSuspended: the user is suspended.
-        Conflict: the operator suspended a name of the user, whose history the deletion would erase.
-        Conflict: `confirm` is missing; the message and `details` say what would be lost.
-        ValidationFailed: `confirm` is another address.
-        SessionInvalid, SignInRequired: the session of the request was not signed in within the last ten minutes.
+        Conflict: the operator suspended a name of the user, and the deletion would erase the reason.
+        Conflict: `confirm` is missing; the message and `details` have the numbers of names and credits.
+        ValidationFailed: `confirm` is not the user's address.
+        SessionInvalid, SignInRequired: the session has ended, or its last sign-in is more than ten minutes ago.
     """
     user = lock_acting_user(tx, actor)
     held = store.list_held(tx, user.id)
     suspended = [each for each in held if each.suspended_at is not None]
     if suspended:
         raise Conflict(
-            f"The operator suspended {counted(len(suspended), 'name')} of yours, so the account can't be deleted now. Open a ticket to ask why."
+            f"The operator suspended {counted(len(suspended), 'name')} of yours, so you can't delete the account now. Open a ticket to ask why."
         )
     if confirm is None:
         live = sum(each.trashed_at is None for each in held)
@@ -46,10 +46,10 @@ def delete_own_user(tx: Tx, actor: Actor, confirm: str | None) -> Outcome:
             details={"names": live, "credits": balance},
         )
     if normalise_email(confirm) != user.email:
-        sentence = "This is not the address of your account. Send the one that GET /me shows."
+        sentence = "This is not the address of your account. Send the address that GET /me shows."
         raise validation_failed([FieldError("confirm", "value_invalid", sentence)])
     require_recent_sign_in(tx, actor)
-    # The event of the deletion stays, so it has no address.
+    # The event of the deletion is kept, so it must not have the client's address.
     delete_user(tx, replace(actor, address=None), str(user.id), trash_names=True, confirmed=True)
     notice = render("account_deleted")
     reference = f"{DELETION_NOTICE}{user.id}"

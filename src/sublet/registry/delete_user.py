@@ -1,6 +1,6 @@
-"""Delete a user and erase its personal data (`sublet user delete`; docs/spec-choices.md, "A user that is deleted").
+"""Delete a user and erase the user's personal data (`sublet user delete`; docs/spec-choices.md, "A user that is deleted").
 
-The row of the user stays, without personal data: names, transfers and audit events refer to it.
+The user's row is kept without personal data, because names, transfers and audit events refer to it.
 """
 
 from dataclasses import dataclass
@@ -34,7 +34,7 @@ _FORFEITED = "Adjustment: forfeited, because the account was deleted"
 
 @dataclass(frozen=True, slots=True)
 class DeletedUser:
-    """What was done: the names that went to the trash, the credits that were forfeited, the identities (lower case) that were erased."""
+    """The result: names moved to the trash, forfeited credits, erased addresses and names (`identities`, in lower case)."""
 
     user_id: int
     trashed: tuple[str, ...]
@@ -46,26 +46,26 @@ class DeletedUser:
 def delete_user(
     tx: Tx, actor: Actor, identifier: str, *, trash_names: bool = False, confirmed: bool = False
 ) -> DeletedUser:
-    """Erase a user's address, name and texts, revoke its tokens, forfeit its credits, and move its live names to the trash.
+    """Erase a user's address, name and texts, revoke the tokens, forfeit the credits, and move the live names to the trash.
 
-    Pending transfers of names end, those to the user too. An organization without other members is erased too. In one without another owner the oldest member becomes one. The address can be used
-    again.
+    Pending transfers of names from and to the user end. Organizations without other members are erased; if the user was the last owner of
+    an organization, `find_heir` chooses the next owner. The address can be used again.
 
     Raises, in this order:
-        NotFound: there is no such user, or it is deleted.
-        Conflict: it is the account of an organization.
+        NotFound: no user has this address or id, or the user is deleted.
+        Conflict: the user is the account of an organization.
         ValidationFailed: the reason contains the user's address or name, which would be stored again.
-        Conflict: an organization without other members has names that aren't purged, or credits.
-        Conflict: the user has live names, and `trash_names` is not given.
-        Conflict: it is not `confirmed`.
+        Conflict: an organization without other members has credits, or names that aren't purged.
+        Conflict: the user has live names, and `trash_names` is false.
+        Conflict: `confirmed` is false.
 
-    Not checked: texts about the user that others wrote (`erasure_store.find_mentions` finds them), backups and logs.
+    Not checked: other users' texts about the user (`erasure_store.find_mentions` finds them), backups and logs.
     """
     user = lock_user(tx, identifier)
     refuse_account(user)
     identities = store.list_identities(tx, user.id)
     _refuse_reason(actor, identities)
-    left = _list_organizations_left(tx, user)
+    emptied = _list_emptied_organizations(tx, user)
     held = store.list_held(tx, user.id)
     live = [each for each in held if each.trashed_at is None]
     if live and not trash_names:
@@ -83,7 +83,7 @@ def delete_user(
     # All checks are done; only writes follow.
     for membership in list_of_user(tx, user.id):
         leave_by_operator(tx, actor, user.id, membership.organization.id)
-    _give_up_names(tx, actor, held)
+    _trash_names(tx, actor, held)
     end_of_recipient(tx, actor, user, [user.email])
     if balance:
         reference = next_reference(tx, user, "adjustment")
@@ -93,17 +93,17 @@ def delete_user(
             revoke_token(tx, actor, token.id)
     for ticket in list_own(tx, Actor("user", user_id=user.id), TicketFilter(archived=False), 1_000_000, None):
         close_silently(tx, actor, ticket)
-    organization_erased = _erase(tx, actor, user, identities, left, forfeited_credits=balance)
+    organization_erased = _erase(tx, actor, user, identities, emptied, forfeited_credits=balance)
     return DeletedUser(
         user.id, tuple(each.fqdn for each in live), balance, frozenset(identities), organization_erased
     )
 
 
-def _list_organizations_left(tx: Tx, user: User) -> list[Organization]:
-    """Return the organizations without other members.
+def _list_emptied_organizations(tx: Tx, user: User) -> list[Organization]:
+    """Return the organizations whose only member is this user.
 
     Raises:
-        Conflict: one of them has names or credits, which no user could reach any more.
+        Conflict: such an organization has names or credits, which no user could reach any more.
     """
     found = [
         each.organization
@@ -118,7 +118,7 @@ def _list_organizations_left(tx: Tx, user: User) -> list[Organization]:
         if names or balance:
             raise Conflict(
                 f"{user.email} is the only member of {account.email}, which has {counted(len(names), 'name')} and {counted(balance, 'credit')}. "
-                "Move or purge the names and deduct the credits first, or let another user join it."
+                "Move or purge the names and deduct the credits first, or add another user to it."
             )
     return found
 
@@ -126,7 +126,7 @@ def _list_organizations_left(tx: Tx, user: User) -> list[Organization]:
 def _refuse_reason(actor: Actor, identities: set[str]) -> None:
     reason = _words(actor.reason or "")
     if any(_words(each) in reason for each in identities):
-        sentence = "The reason names the user, and would stay in the audit. Give one without the address and the name."
+        sentence = "The reason contains the user's address or name, and would stay in the audit. Give a reason without them."
         raise validation_failed([FieldError("reason", "value_invalid", sentence)])
 
 
@@ -136,8 +136,8 @@ def _words(text: str) -> str:
     return f" {' '.join(letters.split())} "
 
 
-def _give_up_names(tx: Tx, actor: Actor, held: list[Subdomain]) -> None:
-    """Move live names to the trash. Suspensions end, because a suspended name would stay forever."""
+def _trash_names(tx: Tx, actor: Actor, held: list[Subdomain]) -> None:
+    """Move live names to the trash, and lift suspensions, because a suspended name would never be released."""
     for each in held:
         subdomain = unsuspend(tx, actor, str(each.id)) if each.suspended_at is not None else each
         if subdomain.trashed_at is None:
@@ -149,21 +149,21 @@ def _erase(
     actor: Actor,
     user: User,
     identities: set[str],
-    left: list[Organization],
+    emptied: list[Organization],
     *,
     forfeited_credits: int,
 ) -> bool:
-    """Erase the personal data, also of the organizations that have no members left. Return whether the user's own one was among them."""
+    """Erase the personal data of a user, and the emptied organizations. Return True if the user's own organization was erased."""
     own = account_store.find_organization(tx, user.organization_id)
     assert own is not None  # noqa: S101 - the foreign key ensures it
-    erased = {each.id for each in left}
+    erased = {each.id for each in emptied}
     if own.name.lower() in identities:
         erased.add(own.id)
     store.erase_texts(tx, user.id, identities)
     store.erase_append_only(tx, user.id, erased, identities)
     for organization_id in erased:
         store.erase_organization(
-            tx, organization_id, has_members=organization_id not in {each.id for each in left}
+            tx, organization_id, has_members=organization_id not in {each.id for each in emptied}
         )
     erases_organization = own.id in erased
     values = {"email": f"deleted user {user.id}", "name": "Deleted user", "reminders": False}

@@ -1,4 +1,4 @@
-"""All SQL that erases a user's personal data, counts what remains of it, and finds texts that still mention it."""
+"""All SQL that erases a user's personal data, counts the remaining rows, and finds texts that still mention the user."""
 
 from collections.abc import Collection, Iterable
 from typing import Any
@@ -34,9 +34,9 @@ from sublet.subdomains.transfers.store import name_transfers
 from sublet.tickets.store import messages, tickets
 
 TEXT = "deleted"
-"""The text in place of one that must not be empty."""
-_TOLD = {"grant": "Grant", "adjustment": "Adjustment", "refund": "Refund"}
-"""The kinds of transfers whose description has the operator's words, each with what stays of it."""
+"""The replacement of an erased text that must not be empty."""
+_ERASED_DESCRIPTIONS = {"grant": "Grant", "adjustment": "Adjustment", "refund": "Refund"}
+"""The kinds of transfers whose description the operator wrote, each with the description that replaces it."""
 
 
 def list_held(tx: Tx, user_id: int) -> list[Subdomain]:
@@ -46,7 +46,7 @@ def list_held(tx: Tx, user_id: int) -> list[Subdomain]:
 
 
 def list_identities(tx: Tx, user_id: int) -> set[str]:
-    """Return all e-mail addresses and names that a user has or had, in lower case."""
+    """Return all present and former e-mail addresses and names of a user, in lower case."""
     row = tx.connection.execute(select(users.c.email, users.c.name).where(users.c.id == user_id)).one()
     found = {str(each) for each in row}
     query = select(audit_events.c.before, audit_events.c.after).where(_events_of("user", [user_id]))
@@ -62,9 +62,9 @@ def list_identities(tx: Tx, user_id: int) -> set[str]:
 
 
 def erase_texts(tx: Tx, user_id: int, identities: Collection[str]) -> None:
-    """Erase the texts of a user's tokens, tickets, mails and suspensions; delete its sessions, passkeys, mailed codes and keys of requests.
+    """Erase the texts of a user's tokens, tickets, mails and suspensions; delete the sessions, passkeys, mailed codes and idempotency keys.
 
-    `identities` are those of `list_identities`, for mail to an address before it had a user. Mail that waits is given up.
+    `identities` come from `list_identities`, because mail can be older than the user. Mail that isn't sent yet is cancelled.
     """
     run = tx.connection.execute
     run(
@@ -77,7 +77,7 @@ def erase_texts(tx: Tx, user_id: int, identities: Collection[str]) -> None:
     of_tickets = messages.c.ticket_id.in_(own_tickets)
     run(update(messages).where(of_tickets).values(message=TEXT))
     run(update(messages).where(of_tickets & (messages.c.author_type == "user")).values(author_name=TEXT))
-    # In tickets of organizations what the user wrote stays, without the author.
+    # In tickets of organizations, the user's messages stay, without the author.
     run(update(tickets).where(tickets.c.requester_email.in_(identities)).values(requester_email=TEXT))
     by_user = (audit_events.c.user_id == user_id) & (audit_events.c.object_type == "ticket")
     written = messages.c.ticket_id.in_(select(audit_events.c.object_id).where(by_user))
@@ -88,7 +88,7 @@ def erase_texts(tx: Tx, user_id: int, identities: Collection[str]) -> None:
     waiting = own_mails & mails.c.next_attempt_at.is_not(None)
     run(update(mails).where(waiting).values(next_attempt_at=None, given_up_at=tx.now))
     run(update(mails).where(own_mails).values(recipient=TEXT, subject=TEXT, text=TEXT, error=None))
-    # Mails to owners about members of their organization have the addresses of these.
+    # Mails to owners about members of their organization contain the members' addresses.
     about = mails.c.reference.like(f"organization:%:{user_id}:%")
     run(
         update(mails)
@@ -103,7 +103,7 @@ def erase_texts(tx: Tx, user_id: int, identities: Collection[str]) -> None:
 
 
 def _erase_transfers(tx: Tx, user_id: int, identities: Collection[str]) -> None:
-    """Erase the addresses of transfers of names that a user sent or received, and the mails about them to the other side."""
+    """Erase the addresses in transfers of names that a user sent or received, and in the other side's mails about them."""
     columns, run = name_transfers.c, tx.connection.execute
     is_received = columns.recipient_email.in_(identities) | (columns.to_user_id == user_id)
     received = run(select(columns.id).where(is_received)).scalars().all()
@@ -120,11 +120,10 @@ def _erase_transfers(tx: Tx, user_id: int, identities: Collection[str]) -> None:
 def erase_append_only(
     tx: Tx, user_id: int, organization_ids: Collection[int], identities: Collection[str]
 ) -> None:
-    """Erase the personal texts of append-only rows: audit events of a user and of what belongs to it, and descriptions of transfers.
+    """Erase the personal texts in append-only rows: audit events about a user and the user's objects, and descriptions of transfers.
 
-    Erases the addresses of transfers of names too, which their events repeat.
-
-    `organization_ids` are the organizations that are erased with the user. Ids, instants, actors and actions stay.
+    The addresses of transfers of names are erased too, because their events repeat them. `organization_ids` are the organizations that are
+    erased with the user. Ids, instants, actors and actions stay.
     """
     tx.connection.execute(insert(erasures).values(user_id=user_id))
     _erase_transfers(tx, user_id, identities)
@@ -142,21 +141,21 @@ def erase_append_only(
     _erase_events(tx, "organization", organization_ids, ("name", "slug"))
     of_organizations = users.c.is_organization & users.c.organization_id.in_(organization_ids)
     _erase_events(tx, "user", select(users.c.id).where(of_organizations), ("name",))
-    for kind, text in _TOLD.items():
+    for kind, text in _ERASED_DESCRIPTIONS.items():
         of_kind = (transfers.c.user_id == user_id) & (transfers.c.kind == kind)
         tx.connection.execute(update(transfers).where(of_kind).values(description=text))
     tx.connection.execute(delete(erasures))
 
 
 def _list_invitations(tx: Tx, identities: Collection[str]) -> list[int]:
-    """Return the ids of the invitations to these addresses. Their codes may be deleted, so this reads all events about invitations."""
+    """Return the ids of the invitations to these addresses. It reads all events about invitations, because codes may be deleted."""
     query = select(audit_events.c.object_id, audit_events.c.after)
     rows = tx.connection.execute(query.where(audit_events.c.object_type == "mailed_code"))
     return [object_id for object_id, after in rows if after.get("email") in identities]
 
 
 def erase_organization(tx: Tx, organization_id: int, *, has_members: bool) -> None:
-    """Erase the name of an organization, also in its account. Without members the account is deleted: it gets no mail."""
+    """Erase the name of an organization and of its account. Without members, also mark the account as deleted, so that it gets no mail."""
     values = {"name": f"deleted organization {organization_id}", "slug": f"deleted-{organization_id}"}
     tx.connection.execute(update(organizations).where(organizations.c.id == organization_id).values(**values))
     account = update(users).where(users.c.is_organization & (users.c.organization_id == organization_id))
@@ -165,7 +164,7 @@ def erase_organization(tx: Tx, organization_id: int, *, has_members: bool) -> No
 
 
 def count_remaining(tx: Tx, user_id: int) -> dict[str, int]:
-    """Return how many rows refer to a user, by kind."""
+    """Return the number of rows that refer to a user, by kind."""
     rows = {
         "transfers": transfers.c.user_id == user_id,
         "names": subdomains.c.user_id == user_id,
@@ -179,7 +178,7 @@ def count_remaining(tx: Tx, user_id: int) -> dict[str, int]:
 
 
 def find_mentions(tx: Tx, texts: Collection[str]) -> dict[str, int]:
-    """Return how many rows of each table have one of these texts (in lower case) in any column. This reads the whole database."""
+    """Return the number of rows that contain one of these texts (in lower case), by table. This reads the whole database."""
     found = {}
     for table in metadata.sorted_tables:
         columns = [func.lower(cast(each, Text)) for each in table.c if _has_text(each)]
@@ -207,7 +206,7 @@ def _events_of(object_type: str, ids: Collection[int] | Select[tuple[int]]) -> A
 def _erase_events(
     tx: Tx, object_type: str, ids: Collection[int] | Select[tuple[int]], members: Iterable[str]
 ) -> None:
-    """Erase the reason, and these members of the values before and after, in all events of these objects."""
+    """Erase the reason, and these members of `before` and `after`, in all events of these objects."""
     events, erased = audit_events.c, frozenset(members)
     of_these = _events_of(object_type, ids)
     with_reason = of_these & events.reason.is_not(None)

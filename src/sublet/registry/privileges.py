@@ -1,19 +1,19 @@
-"""The privileges of each part of the service in PostgreSQL, the fewest that its code needs, as SQL for `psql`.
+"""The least privileges in PostgreSQL that each part of the service needs, as SQL for `psql`.
 
-The roles are groups without login; the operator creates logins that are members of them. The owner of the tables, who ran
-`sublet init`, has all privileges and is only for `init`, `migrate` and `copy`. SELECT … FOR UPDATE needs UPDATE on some column:
-a role that only locks rows has it on the least harmful one. `tests/db/test_privileges.py` runs the service with these roles.
+The roles are groups without login; the operator creates logins that are members of them. The owner of the tables, who ran `sublet init`,
+has all privileges, and is only for `init`, `migrate` and `copy`. SELECT … FOR UPDATE needs UPDATE on a column, so a role that only locks
+rows has UPDATE on the least harmful column. `tests/db/test_privileges.py` runs the service with these roles.
 """
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 PREFIX = "sublet_"
-WHOLE = ()
-"""The privilege is on the whole table, not on columns."""
+WHOLE_TABLE = ()
+"""A privilege on the whole table, not on columns."""
 
 Grants = Mapping[str, Mapping[str, tuple[str, ...]]]
-"""The columns by table and privilege."""
+"""The columns of each privilege, by table and privilege."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,62 +27,62 @@ class Role:
 
 
 _Privileges = dict[str, tuple[str, ...]]
-_READ: _Privileges = {"SELECT": WHOLE}
-_ADD: _Privileges = _READ | {"INSERT": WHOLE}
-_DELETE: _Privileges = {"DELETE": WHOLE}
+_READ: _Privileges = {"SELECT": WHOLE_TABLE}
+_ADD: _Privileges = _READ | {"INSERT": WHOLE_TABLE}
+_DELETE: _Privileges = {"DELETE": WHOLE_TABLE}
 
 
 def _update(*columns: str) -> _Privileges:
-    """Return UPDATE of these columns, or of the whole table if there are none."""
+    """Return the privilege UPDATE on these columns, or without columns on the whole table."""
     return {"UPDATE": columns}
 
 
 _ALL = _ADD | _update() | _DELETE
-_EXPIRED: _Privileges = {"SELECT": ("expires_at",), "DELETE": WHOLE}
+_EXPIRED: _Privileges = {"SELECT": ("expires_at",), "DELETE": WHOLE_TABLE}
 
-# The columns of a name that may change: not its user, its name and its start.
-_OF_A_NAME = (
+# The columns of a name that may change. Its user, FQDN and registration date may not.
+_NAME_COLUMNS = (
     "nameservers", "glue", "ds_records", "nameserver_count", "ds_record_count", "generation",
     "generation_at", "published_generation", "provision_error", "attempts", "next_attempt_at",
     "published_at", "published_serial", "expires_at", "last_renewed_at", "period_days",
     "auto_renew_max_credits", "auto_renew_tried_at", "unsuspended_at", "due_at", "loss_at", "trashed_at",
     "purged_at", "released_at", "updated_at",
 )  # fmt: skip
-# The columns of a token that may change: not its user, and what created it.
-_OF_A_TOKEN = (
+# The columns of a token that may change. Its user and creator may not.
+_TOKEN_COLUMNS = (
     "name", "scopes", "names", "domains", "networks", "daily_credits", "expires_at", "digest", "former_digest",
     "former_until", "revoked_at", "last_used_at", "last_used_from",
 )  # fmt: skip
-# The columns of a session that a new sign-in and its use change: not its user.
-_OF_A_SESSION = (
+# The columns of a session that change with a sign-in or its use. Its user may not change.
+_SESSION_COLUMNS = (
     "digest", "how", "signed_in_at", "expires_at", "last_used_at", "last_used_from", "network", "user_agent",
 )  # fmt: skip
-# What the built-in name server reads of a name: not whose it is.
-_OF_A_DELEGATION = (
+# The columns of a name that the built-in name server reads. It doesn't read the user.
+_DELEGATION_COLUMNS = (
     "id", "platform_domain_id", "fqdn", "nameservers", "nameserver_count", "glue", "ds_records", "generation_at",
     "suspended_at", "trashed_at", "purged_at", "released_at",
 )  # fmt: skip
-# The tables in which each process registers itself and the marks of its commits.
-_OF_A_PROCESS: Grants = {
+# Every process registers itself and marks its commits.
+_PROCESS_GRANTS: Grants = {
     "alembic_version": _READ,
     "schema_compatible_with": _READ,
     "processes": _ALL,
-    # UPDATE after a lost answer to COMMIT, and to lock old marks before they are deleted.
+    # UPDATE is for locking: after a lost answer to COMMIT, and before old marks are deleted.
     "commit_marks": _ADD | _DELETE | _update("made_at"),
 }
-# To erase a deleted user. The triggers of append-only tables allow it only with a row in `erasures`.
-_TO_ERASE: Grants = {
+# Erasing a deleted user. The triggers of append-only tables allow these updates only while `erasures` has a row.
+_ERASURE_GRANTS: Grants = {
     "erasures": _ADD | _DELETE,
     "audit_events": _ADD | _update("reason", "before", "after", "address"),
     "transfers": _ADD | _update("description"),
 }
-_OF_THE_LEDGER: Grants = {
+_LEDGER_GRANTS: Grants = {
     "transfers": _ADD,
     "audit_events": _ADD,
     "terms": _ADD,
     "milestones": _ADD,
     "ledger_accounts": _ADD | _update("balance"),
-    "subdomains": _ADD | _update(*_OF_A_NAME),
+    "subdomains": _ADD | _update(*_NAME_COLUMNS),
     "nameserver_hosts": _ALL,
     "automatic_ds": _ADD | _update(),
     "csync_states": _ADD | _update(),
@@ -92,26 +92,26 @@ API = Role(
     "api",
     "the HTTP API",
     {
-        **_OF_A_PROCESS,
-        **_OF_THE_LEDGER,
-        **_TO_ERASE,
+        **_PROCESS_GRANTS,
+        **_LEDGER_GRANTS,
+        **_ERASURE_GRANTS,
         "users": _ADD | _update("reminders", "email", "name", "suspended_reason", "deleted_at"),
         "organizations": _ADD | _update("name", "slug"),
         "memberships": _ADD | _DELETE | _update("role"),
-        "sessions": _ADD | _DELETE | _update(*_OF_A_SESSION),
+        "sessions": _ADD | _DELETE | _update(*_SESSION_COLUMNS),
         "passkeys": _ADD | _DELETE | _update("sign_count", "last_used_at"),
         "recoveries": _ADD | _DELETE,
-        "subdomains": _ADD | _update(*_OF_A_NAME, "user_id", "suspended_reason"),
+        "subdomains": _ADD | _update(*_NAME_COLUMNS, "user_id", "suspended_reason"),
         "name_transfers": _ADD | _update("state", "to_user_id", "ended_at", "recipient_email"),
-        "tokens": _ADD | _update(*_OF_A_TOKEN),
+        "tokens": _ADD | _update(*_TOKEN_COLUMNS),
         "mailed_codes": _ADD | _DELETE | _update("tries", "used_at"),
         "solved_challenges": _ADD | _DELETE,
         "device_requests": _ADD | _DELETE | _update("state", "user_id", "may_spend", "polled_at"),
-        # UPDATE to lock it.
+        # UPDATE is for locking.
         "signing_keys": _READ | _update("name"),
-        # Codes are mailed; the texts in the outbox stay unread.
+        # The API adds mails, but may not read their texts.
         "mails": {
-            "INSERT": WHOLE,
+            "INSERT": WHOLE_TABLE,
             "SELECT": ("id", "user_id", "recipient", "reference", "next_attempt_at"),
             "UPDATE": ("recipient", "subject", "text", "error", "next_attempt_at", "given_up_at"),
         },
@@ -126,7 +126,7 @@ API = Role(
         "coupon_uses": _ADD,
         "published_owners": _READ,
         "zone_records": _READ,
-        # A retry ends the pause of a zone.
+        # A retry ends the back-off of a zone.
         "zone_states": _READ | _update("next_attempt_at"),
         "clockwork": _READ,
         "tickets": _ADD | _update("status", "last_message_at", "updated_at", "subject", "requester_email"),
@@ -142,18 +142,18 @@ WORKER = Role(
     "worker",
     "the publisher, the zone keeper, the sweep and the mailer",
     {
-        **_OF_A_PROCESS,
-        **_OF_THE_LEDGER,
+        **_PROCESS_GRANTS,
+        **_LEDGER_GRANTS,
         "leases": _ALL,
         "rate_windows": _READ | _DELETE,
         "audit_events": _ADD | _update("address"),
         "name_transfers": _READ | _update("state", "to_user_id", "ended_at"),
-        # The sweep deletes what has expired.
+        # The sweep deletes expired rows.
         "mailed_codes": _EXPIRED,
         "solved_challenges": _EXPIRED,
         "device_requests": _EXPIRED,
         "sessions": _EXPIRED,
-        "recoveries": {"SELECT": ("ends_at",), "DELETE": WHOLE},
+        "recoveries": {"SELECT": ("ends_at",), "DELETE": WHOLE_TABLE},
         "users": _READ | _update("reminders"),
         "organizations": _READ,
         "memberships": _READ,
@@ -166,7 +166,7 @@ WORKER = Role(
         "coupon_uses": _READ,
         "clockwork": _READ | _update(),
         "forecasts": _ADD | _DELETE,
-        # The recipient, to erase that of a notice to a deleted user.
+        # UPDATE of the recipient is for erasing the address in the notice to a deleted user.
         "mails": _ADD
         | _update("attempts", "next_attempt_at", "error", "sent_at", "logged_at", "given_up_at", "recipient"),
         "published_owners": _ALL,
@@ -182,21 +182,21 @@ DNS = Role(
     "dns",
     "the built-in name server",
     {
-        **_OF_A_PROCESS,
+        **_PROCESS_GRANTS,
         "platform_domains": _READ,
-        "subdomains": {"SELECT": _OF_A_DELEGATION},
+        "subdomains": {"SELECT": _DELEGATION_COLUMNS},
         "zone_records": _READ,
-        # A NOTIFY message makes a look due.
-        "delegation_health": {"SELECT": ("subdomain_id", "checked_at", "due_at"), "INSERT": WHOLE}
+        # A NOTIFY message makes a check due.
+        "delegation_health": {"SELECT": ("subdomain_id", "checked_at", "due_at"), "INSERT": WHOLE_TABLE}
         | _update("due_at"),
     },
 )
 OPERATOR = Role(
     "operator",
-    "the operator's commands, but init, migrate and copy",
+    "the operator's commands, except init, migrate and copy",
     {
-        **_OF_A_PROCESS,
-        **_OF_THE_LEDGER,
+        **_PROCESS_GRANTS,
+        **_LEDGER_GRANTS,
         "mailed_codes": _ADD | _update("used_at") | _DELETE,
         "solved_challenges": _READ,
         "device_requests": _READ | _DELETE,
@@ -216,8 +216,8 @@ OPERATOR = Role(
             "deleted_at",
         ),
         "subdomains": _ADD
-        | _update(*_OF_A_NAME, "user_id", "suspended_at", "suspended_reason", "held_with_user"),
-        **_TO_ERASE,
+        | _update(*_NAME_COLUMNS, "user_id", "suspended_at", "suspended_reason", "held_with_user"),
+        **_ERASURE_GRANTS,
         "name_transfers": _READ | _update("state", "to_user_id", "ended_at", "recipient_email"),
         "organizations": _ADD | _update("name", "slug"),
         "memberships": _ADD | _DELETE | _update("role"),
@@ -251,15 +251,19 @@ OPERATOR = Role(
         "health_targets": _ADD | _update(),
     },
 )
-SERVE = Role("serve", "`sublet serve`, which is all of these in one process", {}, ("api", "worker", "dns"))
+SERVE = Role(
+    "serve",
+    "`sublet serve`, which runs the API, the worker and the name server",
+    {},
+    ("api", "worker", "dns"),
+)
 ROLES = (API, WORKER, DNS, OPERATOR, SERVE)
 
 
 def grant_statements(tables: Iterable[str], numbered: Iterable[str], prefix: str = PREFIX) -> list[str]:
-    """Return the SQL that creates the roles with exactly these privileges. It may be run again.
+    """Return the SQL that creates the roles with exactly these privileges. It is idempotent.
 
-    `tables` are all tables of the schema; `numbered` have a sequence for their `id`. The names of the roles start with
-    `prefix`.
+    `tables` are all tables of the schema. Those in `numbered` have a sequence for their `id`. The names of the roles start with `prefix`.
     """
     known, sequences = set(tables), set(numbered)
     lines = ["BEGIN;", "REVOKE CREATE ON SCHEMA public FROM PUBLIC;"]
@@ -277,7 +281,7 @@ def grant_statements(tables: Iterable[str], numbered: Iterable[str], prefix: str
             f"REVOKE ALL ON ALL SEQUENCES IN SCHEMA public FROM {name};",
             f"GRANT USAGE ON SCHEMA public TO {name};",
         ]
-        if role is OPERATOR:  # the doctor reads the last ids
+        if role is OPERATOR:  # The doctor reads the last ids.
             lines.append(f"GRANT SELECT ON ALL SEQUENCES IN SCHEMA public TO {name};")
         for table, privileges in sorted(role.grants.items()):
             if table not in known:

@@ -15,7 +15,7 @@ from sublet.db import Tx
 from sublet.registry import copy as copying
 from sublet.registry import copy_store
 
-_add_rows, _copied = copy_store.add_rows, copying.Copied
+_add_rows, _copied = copy_store.add_rows, copying.CopyResult
 _after = os.environ["KILL_AFTER"]
 
 
@@ -32,7 +32,7 @@ def _checked(*args: Any, **kwargs: Any) -> Any:
 
 
 copy_store.add_rows = _add
-copying.Copied = _checked  # type: ignore[misc, assignment]
+copying.CopyResult = _checked  # type: ignore[misc, assignment]
 
 if __name__ == "__main__":
     main()

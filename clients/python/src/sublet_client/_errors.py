@@ -104,7 +104,7 @@ class PaymentConfirmationRequired(ApiError):
 
 
 class PlatformDomainNotFound(ApiError):
-    """The user can see no such platform domain."""
+    """The platform domain does not exist, or is hidden from the user."""
 
 
 class PreconditionFailed(ApiError):
@@ -128,8 +128,8 @@ class RegistrationClosed(ApiError):
 
 
 class RegistrationModeNotAllowed(ApiError):
-    """The mode is `admin`, is not offered here, does not fit the label's class, or is one that a new
-    account may not use yet.
+    """The mode is `admin`, is not offered here, does not fit the label's class, or is not open to new
+    accounts yet.
     """
 
 
@@ -158,7 +158,7 @@ class SignupClosed(ApiError):
 
 
 class SlowDown(ApiError):
-    """The program asks too often whether it was allowed (RFC 8628, section 3.5)."""
+    """The program polls too often (RFC 8628, section 3.5)."""
 
 
 class SubdomainNotFound(ApiError):
@@ -210,7 +210,7 @@ class TokenRevoked(ApiError):
 
 
 class TransferNotFound(ApiError):
-    """No such transfer was sent by the user or is addressed to the user."""
+    """The user has neither sent nor received such a transfer."""
 
 
 class TransferPending(ApiError):

@@ -19,7 +19,7 @@ HOUSE_ACCOUNTS = ("sales", "grants", "adjustments", "revenue")
 
 
 def upgrade() -> None:
-    """Make all tables, the house's ledger accounts, and the guards of what is append-only."""
+    """Create all tables, the registry's ledger accounts, and the triggers of append-only tables."""
     _create_tables()
     accounts = sa.table("ledger_accounts", sa.column("kind"), sa.column("balance"))
     op.bulk_insert(accounts, [{"kind": kind, "balance": 0} for kind in HOUSE_ACCOUNTS])

@@ -1,4 +1,4 @@
-"""The clockwork of names, its brake, and the outbox of mail.
+"""Add the dates of the sweep, its brake, and the outbox of mail.
 
 Revision ID: 0002
 Revises: 0001
@@ -21,7 +21,7 @@ APPEND_ONLY = ("terms", "milestones")
 
 
 def upgrade() -> None:
-    """Add what names and users need for it, then the new tables; the first sweep looks at every name that there is."""
+    """Add columns to names and users, then the new tables. The first sweep processes every name."""
     op.add_column("users", sa.Column("reminders", sa.Boolean(), nullable=False, server_default=sa.true()))
     for name in ("unsuspended_at", "due_at", "loss_at", "auto_renew_tried_at"):
         op.add_column("subdomains", sa.Column(name, sublet.schema.Instant(), nullable=True))
@@ -42,7 +42,7 @@ def upgrade() -> None:
 
 
 def _stop_where_names_have_expired() -> None:
-    """Names that nothing took so far are not to be lost at the first sweep, without a word to anybody."""
+    """Stop the sweep if names have expired, so that the first sweep takes no name from a user without a reminder."""
     instant = sublet.schema.Instant()
     now = datetime.now(UTC)
     names = sa.table("subdomains", sa.column("expires_at", instant), sa.column("released_at", instant))

@@ -1,4 +1,4 @@
-"""Zones on primary servers of one's own: which one, the fence, what was found there.
+"""Serve zones on primary servers: the primary of each zone, the fence, the found records.
 
 Revision ID: 0003
 Revises: 0002
@@ -18,12 +18,12 @@ BIG_ID = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
 
 
 def upgrade() -> None:
-    """Add what platform domains and names need for it, then the new tables; all zones stay on the built-in name server."""
+    """Add columns to platform domains and names, then the new tables. All zones stay on the built-in name server."""
     op.add_column("platform_domains", sa.Column("primary", sa.String(63), nullable=False, server_default=""))
     op.add_column(
         "platform_domains", sa.Column("secondaries", sa.JSON(), nullable=False, server_default="[]")
     )
-    # The instant of a generation was not kept so far: the last change of the row is not before it.
+    # The instant of a generation was not stored so far. The last change of the row is the same or later.
     op.add_column("subdomains", sa.Column("generation_at", sublet.schema.Instant(), nullable=True))
     op.execute("UPDATE subdomains SET generation_at = updated_at")
     op.drop_index("ix_subdomains_unpublished", "subdomains")

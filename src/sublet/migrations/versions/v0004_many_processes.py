@@ -1,4 +1,4 @@
-"""Many processes over one database: who is there, who holds what, what is counted together. And what the operator needs against abuse.
+"""Share a database between processes: their registration, leases and rate limits. Add label patterns and skeletons against abuse.
 
 Revision ID: 0004
 Revises: 0003
@@ -15,7 +15,7 @@ revision = "0004"
 down_revision = "0003"
 branch_labels = None
 depends_on = None
-# Code of 0003 knows no leases: beside it two would work on one zone.
+# Code of 0003 ignores leases, so two workers would publish the same zone.
 compatible_with: tuple[str, ...] = ()
 
 AT_ONCE = 10_000
@@ -23,7 +23,7 @@ BIG_ID = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
 
 
 def upgrade() -> None:
-    """Add the new tables, and what names need."""
+    """Add the new tables, and columns and indexes of names."""
     op.add_column(
         "subdomains", sa.Column("held_with_user", sa.Boolean(), nullable=False, server_default=sa.false())
     )
@@ -58,7 +58,7 @@ def upgrade() -> None:
         sa.Column("expires_at", instant(), nullable=False),
         sa.PrimaryKeyConstraint("name", name=op.f("pk_leases")),
     )
-    # What it counts is of one minute: it need not survive a crash of PostgreSQL, and so costs no wait for the disk.
+    # Unlogged, which saves waits for the disk: counts of a minute need not survive a crash of PostgreSQL.
     is_postgresql = op.get_bind().dialect.name == "postgresql"
     op.create_table(
         "rate_windows",
@@ -110,7 +110,7 @@ def _add_skeletons() -> None:
 
 
 def _add_owner_keys() -> None:
-    """Each registration asks whether a platform domain lies at or below its name."""
+    """Add the index with which each registration finds platform domains at or below its name."""
     by_bytes = sa.String().with_variant(sa.String(collation="C"), "postgresql")
     op.add_column("platform_domains", sa.Column("owner_key", by_bytes, nullable=False, server_default=""))
     domains = sa.table("platform_domains", sa.column("id"), sa.column("domain"), sa.column("owner_key"))
@@ -141,7 +141,7 @@ def _create_label_patterns() -> None:
         ),
         sqlite_autoincrement=True,
     )
-    # What holds everywhere has no platform domain, and the constraint takes no two such for the same.
+    # A pattern for all platform domains has a null here, and the constraint doesn't treat two nulls as equal.
     everywhere = sa.text("platform_domain_id IS NULL")
     op.create_index(
         "uq_label_patterns_everywhere",

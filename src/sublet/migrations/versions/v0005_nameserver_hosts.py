@@ -1,4 +1,4 @@
-"""The index of nameservers: which names depend on a host below another name.
+"""Add the index of nameservers, which finds the names that depend on a host below another name.
 
 Revision ID: 0005
 Revises: 0004
@@ -14,7 +14,7 @@ revision = "0005"
 down_revision = "0004"
 branch_labels = None
 depends_on = None
-# Code of 0004 changes delegations without the index: a name could be released while others depend on it.
+# Code of 0004 changes delegations without updating the index, so a name could be released while others depend on it.
 compatible_with: tuple[str, ...] = ()
 
 AT_ONCE = 10_000
@@ -22,7 +22,7 @@ BIG_ID = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
 
 
 def upgrade() -> None:
-    """Add the table, fill it, and have the sweep look at the names in the trash: holders of their dependents are to be told."""
+    """Add the table and fill it. Make the names in the trash due, so that the sweep tells the holders of their dependents."""
     by_bytes = sa.String().with_variant(sa.String(collation="C"), "postgresql")
     op.create_table(
         "nameserver_hosts",

@@ -11,12 +11,12 @@ revision = "0006"
 down_revision = "0005"
 branch_labels = None
 depends_on = None
-# A worker of 0005 would not recompute what this code leaves to it.
+# A worker of 0005 would not recompute the dates in the background.
 compatible_with: tuple[str, ...] = ()
 
 
 def upgrade() -> None:
-    """Add the id up to which the dates of a platform domain's names are recomputed, null while none are to be."""
+    """Add the id up to which the dates of a platform domain's names are recomputed. It is null if no recomputation is pending."""
     id_type = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
     op.add_column("platform_domains", sa.Column("redate_after_id", id_type, nullable=True))
     unfinished = sa.text("redate_after_id IS NOT NULL")

@@ -11,10 +11,10 @@ revision = "0007"
 down_revision = "0006"
 branch_labels = None
 depends_on = None
-# A name server of 0006 would serve only what its publisher wrote.
+# A name server of 0006 would serve only the records that its publisher wrote.
 compatible_with: tuple[str, ...] = ()
 
-# Of a zone on the built-in name server, what the publisher wrote: these types, at the owners that were sent.
+# Delete the records that the publisher wrote for zones on the built-in name server: these types, at the owners that were sent.
 OURS = """
 DELETE FROM zone_records WHERE type IN ('NS', 'DS', 'A', 'AAAA') AND EXISTS (
     SELECT 1 FROM published_owners JOIN subdomains ON subdomains.id = published_owners.subdomain_id

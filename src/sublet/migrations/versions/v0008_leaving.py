@@ -13,7 +13,7 @@ revision = "0008"
 down_revision = "0007"
 branch_labels = None
 depends_on = None
-# Code of 0007 would serve removed platform domains, and take no name at the date until which it is kept.
+# Code of 0007 would serve removed platform domains, and would not end names at the closing date of their platform domain.
 compatible_with: tuple[str, ...] = ()
 
 ERASABLE = {"audit_events": ("reason", "before", "after"), "transfers": ("description",)}
@@ -21,7 +21,7 @@ ERASABLE = {"audit_events": ("reason", "before", "after"), "transfers": ("descri
 
 
 def upgrade() -> None:
-    """Add the dates of platform domains and users, and let a transaction that erases a user change texts of append-only rows."""
+    """Add the dates of platform domains and users. Allow a transaction that erases a user to change texts in append-only rows."""
     for name in ("names_until", "removed_at"):
         op.add_column("platform_domains", sa.Column(name, sublet.schema.Instant(), nullable=True))
     op.add_column("users", sa.Column("deleted_at", sublet.schema.Instant(), nullable=True))

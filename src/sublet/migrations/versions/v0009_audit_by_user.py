@@ -1,4 +1,4 @@
-"""Find the audit events of a user by an index.
+"""Add the index of audit events by user.
 
 Revision ID: 0009
 Revises: 0008
@@ -11,12 +11,12 @@ revision = "0009"
 down_revision = "0008"
 branch_labels = None
 depends_on = None
-# Code of 0007 fails on names of the mode admin, and doesn't expect that a name changes its user.
+# Code of 0007 fails on names of the mode admin, and on names that change their user.
 compatible_with: tuple[str, ...] = ()
 
 
 def upgrade() -> None:
-    """Add the index. Events of operators and of the system have no user, and are not in it."""
+    """Add the index. It leaves out events of operators and of the system, which have no user."""
     by_a_user = sa.text("user_id IS NOT NULL")
     op.create_index(
         "ix_audit_events_user_id",

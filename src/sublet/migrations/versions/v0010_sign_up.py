@@ -19,7 +19,7 @@ compatible_with: tuple[str, ...] = ("0009",)
 
 
 def upgrade() -> None:
-    """Create the tables of signing up, with a new key for challenges. Users who are there were added by the operator."""
+    """Create the tables of sign-up, and a key for challenges. Existing users get no `signed_up_at`: the operator added them."""
     big_id = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
     op.add_column("users", sa.Column("signed_up_at", Instant, nullable=True))
     if op.get_bind().dialect.name == "postgresql":
@@ -68,9 +68,9 @@ def upgrade() -> None:
 
 
 def _allow_null_on_sqlite() -> None:
-    """Rebuild `mails` with a nullable `user_id`, and `milestones`, which refers to it: SQLite can't change a column.
+    """Rebuild `mails` with a nullable `user_id`, and `milestones`, which refers to `mails`. SQLite can't change a column.
 
-    A table that another one refers to can't be dropped while foreign keys are checked, so both are renamed first.
+    While foreign keys are checked, SQLite can't drop a table to which another table refers, so both are renamed first.
     """
     run = op.get_bind().exec_driver_sql
     tables = ("mails", "milestones")

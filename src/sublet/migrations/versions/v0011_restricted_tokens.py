@@ -1,4 +1,4 @@
-"""Restrict tokens to names, platform domains, networks and credits a day, and keep a former secret while a new one takes over.
+"""Restrict tokens to names, platform domains, networks and daily credits; keep a former secret valid after a rotation.
 
 Revision ID: 0011
 Revises: 0010
@@ -20,7 +20,7 @@ BIG_ID = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
 
 
 def upgrade() -> None:
-    """Add columns that are null for tokens without these restrictions, as all are so far, and the token of a charge."""
+    """Add columns of restrictions, which are null for all existing tokens, and the token of a charge."""
     for name in ("names", "domains", "networks"):
         op.add_column("tokens", sa.Column(name, sa.JSON(none_as_null=True), nullable=True))
     op.add_column("tokens", sa.Column("daily_credits", BIG_ID, nullable=True))
@@ -36,7 +36,7 @@ def upgrade() -> None:
 
 
 def _replace_trigger() -> None:
-    """Let the trigger of 0008 compare the new column too; the function on PostgreSQL compares whole rows."""
+    """Replace the trigger of 0008, which must compare the new column too. PostgreSQL's function compares whole rows."""
     columns = [each["name"] for each in sa.inspect(op.get_bind()).get_columns("transfers")]
     same = " AND ".join(f'NEW."{each}" IS OLD."{each}"' for each in columns if each != "description")
     op.execute("DROP TRIGGER transfers_no_update")

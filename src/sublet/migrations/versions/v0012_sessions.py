@@ -1,4 +1,4 @@
-"""Add sessions of browsers, passkeys and recoveries; say for which user a mailed code is, and which session caused an audit event.
+"""Add sessions of browsers, passkeys and recoveries; add the user of a mailed code, and the session of an audit event.
 
 Revision ID: 0012
 Revises: 0011
@@ -13,14 +13,14 @@ revision = "0012"
 down_revision = "0011"
 branch_labels = None
 depends_on = None
-# Code of 0011 would leave the sessions and passkeys of a user that it deletes.
+# Code of 0011 would not delete the sessions and passkeys of a deleted user.
 compatible_with: tuple[str, ...] = ()
 
 BIG_ID = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
 
 
 def upgrade() -> None:
-    """Create the tables, empty, and add columns that are null so far."""
+    """Create the empty tables, and add columns that are null in existing rows."""
     op.create_table(
         "sessions",
         sa.Column("id", BIG_ID, nullable=False),
@@ -76,7 +76,7 @@ def upgrade() -> None:
 
 
 def _replace_trigger() -> None:
-    """Let the trigger of 0008 compare the new column too; the function on PostgreSQL compares whole rows."""
+    """Replace the trigger of 0008, which must compare the new column too. PostgreSQL's function compares whole rows."""
     columns = [each["name"] for each in sa.inspect(op.get_bind()).get_columns("audit_events")]
     kept = [each for each in columns if each not in ("reason", "before", "after")]
     same = " AND ".join(f'NEW."{each}" IS OLD."{each}"' for each in kept)

@@ -1,4 +1,4 @@
-"""Members and roles of organizations, and accounts with which organizations hold names and credits.
+"""Add members and roles of organizations, and accounts that hold organizations' names and credits.
 
 Revision ID: 0013
 Revises: 0012
@@ -13,7 +13,7 @@ revision = "0013"
 down_revision = "0012"
 branch_labels = None
 depends_on = None
-# Older code would take a token that acts for an organization for one that acts for its user.
+# Older code would let a token of an organization act for its user.
 compatible_with: tuple[str, ...] = ()
 
 BIG_ID = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
@@ -29,11 +29,11 @@ SELECT id, organization_id,
     created_at
 FROM users WHERE deleted_at IS NULL
 """
-"""Each user becomes a member of its organization. The oldest one that isn't suspended is its owner."""
+"""Make each user a member of the user's organization. The oldest member that isn't suspended becomes its owner."""
 
 
 def upgrade() -> None:
-    """Add memberships. No organization holds anything yet, so none has an account, and all tokens act for their users."""
+    """Add memberships. Existing organizations get no account, because they hold no names. Existing tokens act for their users."""
     op.create_table(
         "memberships",
         sa.Column("user_id", BIG_ID, autoincrement=False, nullable=False),

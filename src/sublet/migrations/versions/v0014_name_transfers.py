@@ -1,4 +1,4 @@
-"""Transfer names between users, and tell a user what happened in its account, and from where.
+"""Add transfers of names between users; add the client's address and the owner of the object to audit events.
 
 Revision ID: 0014
 Revises: 0013
@@ -13,16 +13,16 @@ revision = "0014"
 down_revision = "0013"
 branch_labels = None
 depends_on = None
-# Code of 0011 would delete a name and leave its transfer pending.
+# Older code would leave the transfer of a deleted name pending.
 compatible_with: tuple[str, ...] = ()
 
 BIG_ID = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
 ERASABLE = {"audit_events": ("reason", "before", "after", "address"), "transfers": ("description",)}
-"""The columns that may be changed while `erasures` has a row, as since 0008, and the address."""
+"""The columns that may be changed while `erasures` has a row: those of 0008, and the address."""
 
 
 def upgrade() -> None:
-    """Add the table of transfers of names, and the address and the owner of an audit event, which old events lack."""
+    """Add the table of transfers of names, and the address and owner of audit events, which are null in old events."""
     _create_table()
     op.add_column("audit_events", sa.Column("address", sa.String(45), nullable=True))
     op.add_column("audit_events", sa.Column("owner_id", BIG_ID, nullable=True))
@@ -86,12 +86,12 @@ def _create_table() -> None:
 
 
 def _replace_function() -> None:
-    """Let the function of 0008 erase addresses, and anyone delete an address but not change it."""
+    """Replace the function of 0008: an erasure may change addresses, and any transaction may delete but not change them."""
     erasable = sorted({column for columns in ERASABLE.values() for column in columns})
     without = f"- ARRAY[{', '.join(repr(each) for each in erasable)}]"
     op.execute(
         "CREATE OR REPLACE FUNCTION refuse_change() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN "
-        # First, because the worker, which deletes old addresses, may not read `erasures`.
+        # This comparison comes first, because the worker deletes old addresses and has no privilege to read `erasures`.
         "IF TG_OP = 'UPDATE' AND TG_TABLE_NAME = 'audit_events' "
         "AND to_jsonb(NEW) = to_jsonb(OLD) || '{\"address\": null}' THEN RETURN NEW; END IF; "
         f"IF TG_OP = 'UPDATE' AND TG_TABLE_NAME IN ({', '.join(repr(each) for each in ERASABLE)}) "
@@ -102,7 +102,7 @@ def _replace_function() -> None:
 
 
 def _replace_trigger() -> None:
-    """Do the same to the trigger of 0008."""
+    """Replace the trigger of 0008 in the same way."""
     columns = [each["name"] for each in sa.inspect(op.get_bind()).get_columns("audit_events")]
     erasable = ERASABLE["audit_events"]
     same = " AND ".join(f'NEW."{each}" IS OLD."{each}"' for each in columns if each not in erasable)

@@ -1,4 +1,4 @@
-"""The health of delegations: the state of each name, its history, and the addresses that are being asked.
+"""Add the health of delegations: the state of each name, its history, and the claims of nameservers' addresses.
 
 Revision ID: 0015
 Revises: 0014
@@ -17,7 +17,7 @@ compatible_with: tuple[str, ...] = ("0014",)
 
 
 def upgrade() -> None:
-    """Create the tables, empty: the worker adds the names. Platform domains check no delegation before they accept it."""
+    """Create the empty tables, which the worker fills. Platform domains accept delegations without a check."""
     big_id = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
     op.add_column(
         "platform_domains",

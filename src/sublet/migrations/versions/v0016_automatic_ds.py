@@ -1,4 +1,4 @@
-"""Automatic DS: the policy of platform domains, and what is known of each name that asked for DS records or whose user set something.
+"""Add automatic DS: the policy of platform domains, and the settings and last request of names.
 
 Revision ID: 0016
 Revises: 0015
@@ -17,7 +17,7 @@ compatible_with: tuple[str, ...] = ("0014", "0015")
 
 
 def upgrade() -> None:
-    """Create the table, empty, and turn it off for all platform domains. The sources of DS records are in the audit."""
+    """Create the empty table, and turn automatic DS off for all platform domains."""
     op.add_column(
         "platform_domains", sa.Column("automatic_ds", sa.String(), nullable=False, server_default="off")
     )

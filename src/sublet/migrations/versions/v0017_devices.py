@@ -1,4 +1,4 @@
-"""Programs that ask for a token in the name of a person (RFC 8628).
+"""Add the requests of programs for a token on behalf of a person (RFC 8628).
 
 Revision ID: 0017
 Revises: 0016
@@ -13,14 +13,14 @@ revision = "0017"
 down_revision = "0016"
 branch_labels = None
 depends_on = None
-# Code of 0016 would leave the requests that a user decided when it deletes the user. They are gone within 70 minutes.
+# Code of 0016 doesn't delete the requests that a deleted user decided. The sweep deletes them within 70 minutes.
 compatible_with: tuple[str, ...] = ("0014", "0015", "0016")
 
 BIG_ID = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
 
 
 def upgrade() -> None:
-    """Create the table, empty."""
+    """Create the empty table."""
     op.create_table(
         "device_requests",
         sa.Column("id", BIG_ID, nullable=False),

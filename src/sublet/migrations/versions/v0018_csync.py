@@ -1,4 +1,4 @@
-"""CSYNC: which platform domains follow it, and what is known of each name; names that stay broken: when they leave the DNS.
+"""Add CSYNC: the policy of platform domains, and the last request of names. Add `broken_days` and the warning before an undelegation.
 
 Revision ID: 0018
 Revises: 0017
@@ -17,7 +17,7 @@ compatible_with: tuple[str, ...] = ("0014", "0015", "0016", "0017")
 
 
 def upgrade() -> None:
-    """Create the table, empty, and turn both off for all platform domains."""
+    """Create the empty table, and turn both features off for all platform domains."""
     op.add_column(
         "platform_domains", sa.Column("csync", sa.Boolean(), nullable=False, server_default=sa.false())
     )
