@@ -9,7 +9,7 @@ from sublet import audit
 from sublet.accounts.set_reminders import set_reminders
 from sublet.automatic_ds.follow_child import AGAIN, REFUSED, find_rules, follow_child, plan_check
 from sublet.automatic_ds.model import Decision, Keep, Refuse, Remove, Replace, Rules
-from sublet.automatic_ds.schedule_check import REST, schedule_check
+from sublet.automatic_ds.schedule_check import PAUSE, schedule_check
 from sublet.automatic_ds.set_automatic_ds import set_automatic_ds
 from sublet.automatic_ds.view_automatic_ds import view_automatic_ds
 from sublet.dns.types import Delegation, DsRecord
@@ -179,7 +179,7 @@ def test_messages_make_a_look_due_at_most_once_a_minute(registry: Registry) -> N
     assert registry.write(schedule_check, SHOP) is True
     health = registry.read(health_store.find_health, shop.id)
     assert health is not None
-    assert health.due_at == seen.checked_at + REST if seen.checked_at else False
+    assert health.due_at == seen.checked_at + PAUSE if seen.checked_at else False
     registry.write(edit_zone_settings, OPERATOR, "example.test", {"automatic_ds": "off"})
     assert registry.write(schedule_check, SHOP) is False
 
