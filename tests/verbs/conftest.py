@@ -1,4 +1,4 @@
-"""The fixture of the tests of tickets."""
+"""The fixture that the tests of tickets share."""
 
 from collections.abc import Iterator
 from pathlib import Path

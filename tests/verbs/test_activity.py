@@ -1,4 +1,4 @@
-"""Addresses in the audit: kept for 90 days, then deleted by the sweep; they can't be changed otherwise. On both databases."""
+"""Addresses in audit events: the sweep deletes them after 90 days, and the database refuses other changes; on both databases."""
 
 from dataclasses import replace
 from datetime import timedelta

@@ -1,4 +1,4 @@
-"""What the operator asks of the audit: events by their filters, newest first; on both databases."""
+"""Searching audit events with the operator's filters; on both databases."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -24,7 +24,7 @@ def search(registry: Registry, limit: int = 100, **wanted: Any) -> list[AuditEve
 
 @pytest.fixture
 def lived(registry: Registry) -> Registry:
-    """A name that was held by ann, released, and registered by ben, a day apart."""
+    """Return a registry with a name that ann held, and that ben registered a day after its release."""
     registry.register(SHOP)
     registry.advance(days=1)
     registry.write(delete, registry.actor(), SHOP)

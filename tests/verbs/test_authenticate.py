@@ -1,4 +1,4 @@
-"""A token's check characters are looked at first: what can't be one of ours costs no question to the database."""
+"""Authenticating a token checks its checksum first, so that a malformed token causes no query."""
 
 import asyncio
 from datetime import UTC, datetime
@@ -14,7 +14,7 @@ from sublet.secret import Secret
 
 
 class NotAskedError(Exception):
-    """The database was asked."""
+    """The database was queried."""
 
 
 class NoDatabase:

@@ -1,4 +1,4 @@
-"""The brake of the sweep: where the clock or the losses are implausible nothing is lost, until the operator says so."""
+"""The brake of the sweep: with an implausible clock or too many losses, no name is lost until the operator resumes the sweep."""
 
 from collections import Counter
 from datetime import datetime, timedelta
@@ -24,14 +24,14 @@ from support.registry import OPERATOR, Registry
 
 
 def fill(registry: Registry, count: int) -> None:
-    """Register as many names for one user, at one instant."""
+    """Register `count` names for one user at one instant."""
     registry.add_user("carl", free_quota=count)
     for number in range(count):
         registry.register(f"n{number}.example.test", "carl")
 
 
 def trashed(registry: Registry) -> int:
-    """How many names are in the trash, or were."""
+    """Return the number of names that are or were in the trash."""
 
     def ask(tx: Tx) -> int:
         query = store.select_subdomains().where(store.subdomains.c.trashed_at.is_not(None))
@@ -41,12 +41,12 @@ def trashed(registry: Registry) -> int:
 
 
 def lapse(tx: Tx, ids: range, expires_at: datetime) -> None:
-    """Have names expire at another date, as a fault may."""
+    """Change the expiry of names, like a fault could."""
     for subdomain_id in ids:
         store.update_subdomain(tx, subdomain_id, expires_at=expires_at)
 
 
-def test_a_clock_far_after_what_was_seen_stops_it_until_the_operator_s_word(registry: Registry) -> None:
+def test_a_clock_far_ahead_stops_the_sweep_until_the_operator_resumes_it(registry: Registry) -> None:
     fill(registry, 3)
     registry.sweep()
     registry.advance(days=400)
@@ -62,7 +62,7 @@ def test_a_clock_far_after_what_was_seen_stops_it_until_the_operator_s_word(regi
     assert registry.read(check_sweep) == []
 
 
-def test_a_week_without_the_worker_is_no_reason(registry: Registry) -> None:
+def test_a_week_without_the_worker_does_not_stop_the_sweep(registry: Registry) -> None:
     fill(registry, 1)
     registry.sweep()
     registry.advance(days=7)
@@ -72,7 +72,7 @@ def test_a_week_without_the_worker_is_no_reason(registry: Registry) -> None:
 
 
 @pytest.mark.whole_on_postgresql
-def test_more_losses_than_the_dates_forecast_stop_it(registry: Registry) -> None:
+def test_more_losses_than_forecast_stop_the_sweep(registry: Registry) -> None:
     fill(registry, 30)
     registry.live(days=380)
     registry.write(edit_zone_settings, OPERATOR, "example.test", {"grace_days": 1}, force=True)
@@ -87,14 +87,14 @@ def test_more_losses_than_the_dates_forecast_stop_it(registry: Registry) -> None
 
 @pytest.mark.slow
 @pytest.mark.whole_on_postgresql
-def test_as_many_losses_as_were_forecast_do_not(registry: Registry) -> None:
+def test_as_many_losses_as_forecast_do_not_stop_the_sweep(registry: Registry) -> None:
     fill(registry, 100)
     done = registry.live(days=440, step_days=1)
     assert done["trashed"] == done["purged"] == done["released"] == 100
 
 
 @pytest.mark.whole_on_postgresql
-def test_a_few_surprises_do_not(registry: Registry) -> None:
+def test_a_few_unforecast_losses_do_not_stop_the_sweep(registry: Registry) -> None:
     fill(registry, 20)
     registry.live(days=380)
     registry.write(edit_zone_settings, OPERATOR, "example.test", {"grace_days": 1}, force=True)
@@ -102,7 +102,7 @@ def test_a_few_surprises_do_not(registry: Registry) -> None:
 
 
 @pytest.mark.whole_on_postgresql
-def test_surprises_of_one_day_count_together(registry: Registry) -> None:
+def test_unforecast_losses_of_a_day_count_together(registry: Registry) -> None:
     fill(registry, 30)
     registry.live(days=380)
     registry.write(lapse, range(1, 21), registry.now - timedelta(days=31))
@@ -113,7 +113,7 @@ def test_surprises_of_one_day_count_together(registry: Registry) -> None:
 
 
 @pytest.mark.whole_on_postgresql
-def test_a_wrong_setting_put_right_needs_no_losses(registry: Registry) -> None:
+def test_correcting_a_wrong_setting_saves_the_names(registry: Registry) -> None:
     fill(registry, 30)
     registry.live(days=380)
     registry.write(edit_zone_settings, OPERATOR, "example.test", {"grace_days": 1}, force=True)
@@ -125,14 +125,14 @@ def test_a_wrong_setting_put_right_needs_no_losses(registry: Registry) -> None:
 
 
 @pytest.mark.whole_on_postgresql
-def test_the_word_is_for_what_was_told_and_no_more(registry: Registry) -> None:
+def test_resuming_allows_only_the_reported_losses(registry: Registry) -> None:
     fill(registry, 60)
     registry.live(days=380)
     long_ago = registry.now - timedelta(days=31)
     registry.write(lapse, range(1, 31), long_ago)
     assert registry.sweep().stopped_reason is not None
     registry.write(resume_sweep, OPERATOR)
-    registry.write(lapse, range(31, 52), long_ago)  # 21 more before the worker looks
+    registry.write(lapse, range(31, 52), long_ago)  # 21 more before the next sweep
     assert registry.sweep().stopped_reason is not None
     assert trashed(registry) == 0
 
@@ -164,7 +164,7 @@ def test_the_operator_stops_and_resumes_it(registry: Registry) -> None:
 
 @pytest.mark.whole_on_postgresql
 @pytest.mark.parametrize("ago", [timedelta(hours=2), timedelta(days=3), timedelta(days=300)])
-def test_a_clock_put_back_asks_too(registry: Registry, ago: timedelta) -> None:
+def test_a_clock_set_back_stops_the_sweep_too(registry: Registry, ago: timedelta) -> None:
     fill(registry, 2)
     registry.live(days=380)
     registry.now -= ago
@@ -177,7 +177,7 @@ def test_a_clock_put_back_asks_too(registry: Registry, ago: timedelta) -> None:
 
 
 @pytest.mark.whole_on_postgresql
-def test_a_clock_put_back_a_little_goes_on(registry: Registry) -> None:
+def test_a_clock_set_back_a_little_does_not_stop_the_sweep(registry: Registry) -> None:
     fill(registry, 2)
     registry.live(days=380)
     registry.advance(minutes=-59)
@@ -185,8 +185,8 @@ def test_a_clock_put_back_a_little_goes_on(registry: Registry) -> None:
 
 
 @pytest.mark.whole_on_postgresql
-def test_what_was_done_while_the_clock_was_ahead_is_not_lost_sight_of(registry: Registry) -> None:
-    """A verb's dates of the future are looked at when the clock is right again: renewed by itself, reminded of, in time."""
+def test_names_changed_while_the_clock_was_ahead_are_swept_in_time(registry: Registry) -> None:
+    """Names that were changed while the clock was ahead are renewed automatically, and their users reminded, in time."""
     name = registry.register("shop.example.test", registration_mode="plus")
     registry.live(days=300)
     registry.write(stop_sweep, OPERATOR, "the clock jumped")
@@ -204,8 +204,8 @@ def test_what_was_done_while_the_clock_was_ahead_is_not_lost_sight_of(registry: 
 
 @pytest.mark.whole_on_postgresql
 @pytest.mark.slow
-def test_the_word_does_not_outlive_what_it_was_given_for(registry: Registry) -> None:
-    """A wrong setting, mended before the word is given, leaves nothing that a second mistake could use."""
+def test_resuming_does_not_allow_later_losses(registry: Registry) -> None:
+    """If a wrong setting is corrected before the operator resumes the sweep, a second mistake stops the sweep again."""
     fill(registry, 60)
     registry.live(days=380, step_days=1)
     for days, force in ((1, True), (30, False)):
@@ -228,7 +228,7 @@ def test_the_word_does_not_outlive_what_it_was_given_for(registry: Registry) -> 
 
 @pytest.mark.whole_on_postgresql
 @pytest.mark.slow
-def test_a_grant_that_was_used_rings_no_second_alarm(registry: Registry) -> None:
+def test_allowed_losses_do_not_stop_the_sweep_again(registry: Registry) -> None:
     fill(registry, 35)
     registry.add_user("dora", free_quota=100)
     for number in range(25):
@@ -245,7 +245,7 @@ def test_a_grant_that_was_used_rings_no_second_alarm(registry: Registry) -> None
 
 
 @pytest.mark.parametrize("trash_days", [0, 1])
-def test_who_empties_the_account_stops_nobody_s_sweep(registry: Registry, trash_days: int) -> None:
+def test_a_user_who_deletes_all_names_does_not_stop_the_sweep(registry: Registry, trash_days: int) -> None:
     settings = {"trash_days": trash_days}
     registry.write(edit_zone_settings, OPERATOR, "example.test", settings)
     fill(registry, 30)
@@ -277,7 +277,7 @@ def test_days_that_would_lose_names_at_once_are_refused_first(registry: Registry
 
 
 def test_losses_are_counted_by_the_rules(registry: Registry) -> None:
-    """What `sweep status` tells is what the sweep then does, held names and those let go of included."""
+    """The sweep takes the names that `sweep status` counted, including held and released names."""
     fill(registry, 6)
     registry.live(days=370)
     registry.write(delete, registry.actor("carl"), "n0.example.test")
@@ -295,7 +295,7 @@ def test_losses_are_counted_by_the_rules(registry: Registry) -> None:
         assert told == (len(over) - in_trash, in_trash)
 
 
-def test_a_name_that_can_not_be_worked_on_keeps_nobody_else_from_their_dates(
+def test_a_name_that_fails_does_not_delay_other_names(
     registry: Registry, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fill(registry, 5)
@@ -317,7 +317,7 @@ def test_a_name_that_can_not_be_worked_on_keeps_nobody_else_from_their_dates(
     assert registry.sweep().done["trashed"] == 1
 
 
-def test_a_clock_that_jumps_between_look_and_write_loses_nothing(registry: Registry) -> None:
+def test_a_clock_that_jumps_between_reading_and_writing_loses_nothing(registry: Registry) -> None:
     fill(registry, 5)
     registry.live(days=390)
     looked_at = registry.now
@@ -326,7 +326,7 @@ def test_a_clock_that_jumps_between_look_and_write_loses_nothing(registry: Regis
     assert trashed(registry) == 0
 
 
-def test_names_that_the_sweep_forgets_are_told(registry: Registry) -> None:
+def test_names_that_the_sweep_misses_are_reported(registry: Registry) -> None:
     fill(registry, 1)
     registry.sweep()
     registry.advance(days=306)

@@ -1,4 +1,4 @@
-"""Change one's name, reminders and address."""
+"""Changing the user's own name, reminders and address; on both databases."""
 
 import re
 

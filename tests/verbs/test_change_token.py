@@ -1,4 +1,4 @@
-"""Changing a token with another one, or with itself; on both databases."""
+"""Changing a token with itself or with another token; on both databases."""
 
 from datetime import timedelta
 from typing import Any
@@ -20,7 +20,7 @@ def change(
     return registry.write(change_token, acting(acting_token), str(token.id), name, given)
 
 
-def test_what_is_given_changes_and_all_else_stays(registry: Registry) -> None:
+def test_given_values_change_and_all_others_stay(registry: Registry) -> None:
     acting_token = issue(registry)
     token = issue(registry, names=["a.example.test"], daily_credits=5)
     expires_at = registry.now + timedelta(days=9)
@@ -45,7 +45,7 @@ def test_a_token_may_narrow_itself_and_not_widen_itself_again(registry: Registry
         with registry.refuses(ValidationFailed) as caught:
             change(registry, narrowed, token, **wider)
         assert [each.code for each in caught[0].errors] == ["exceeds_token"]
-        # Nor with a request that was authenticated before.
+        # A request that was authenticated before the change can't do it either.
         with registry.refuses(ValidationFailed):
             change(registry, token, token, **wider)
 
@@ -68,7 +68,7 @@ def test_refusals(registry: Registry) -> None:
 
 
 @pytest.mark.parametrize("identifier", ["", "0", "01", "x", "99", "T-000001", str(2**70)])
-def test_no_such_token(registry: Registry, identifier: str) -> None:
+def test_tokens_that_the_acting_token_may_not_see_are_not_found(registry: Registry, identifier: str) -> None:
     actor = acting(issue(registry))
     with registry.refuses(TokenNotFound):
         registry.write(change_token, actor, identifier, "x", {})

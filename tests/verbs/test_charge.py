@@ -1,4 +1,4 @@
-"""The errors in the paid part of a request, in the order they are checked; on both databases."""
+"""The errors about the price of a request, in the order in which they are checked; on both databases."""
 
 from collections.abc import Callable
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""The looks of delegation health: which names are due, what is recorded, and who has an address; on both databases."""
+"""Checks of delegations: the names that are due, the recorded results, and the claims of addresses; on both databases."""
 
 from datetime import timedelta
 
@@ -18,7 +18,7 @@ from support.registry import Registry
 
 SHOP = "shop.example.test"
 HOSTS = ("ns1.example.org", "ns2.example.org")
-LAME = Finding("lame", Level.ERROR, "ns1.example.org", "It is lame.", "Mend it.")
+LAME = Finding("lame", Level.ERROR, "ns1.example.org", "It is lame.", "Repair it.")
 
 
 def due_after(registry: Registry, **passed: float) -> list[DueCheck]:
@@ -26,7 +26,7 @@ def due_after(registry: Registry, **passed: float) -> list[DueCheck]:
     return registry.write(claim_due, 10)
 
 
-def look(registry: Registry, held: Subdomain, state: str) -> Health | None:
+def record(registry: Registry, held: Subdomain, state: str) -> Health | None:
     findings = (LAME,) if state == BROKEN else ()
     generation = registry.subdomain(held.id).published_generation
     return registry.write(record_check, held.id, generation, Report(state, findings, registry.now))
@@ -46,7 +46,7 @@ def test_a_new_name_is_due_within_minutes_and_one_worker_takes_it(registry: Regi
     (due,) = due_after(registry, minutes=3)
     assert (due.subdomain_id, due.generation, due.target.fqdn) == (held.id, 1, SHOP)
     assert (due.target.delegation, due.target.parent_signed) == (Delegation(HOSTS), False)
-    assert due_after(registry, seconds=50) == []  # the worker has a minute
+    assert due_after(registry, seconds=50) == []  # The worker's claim lasts a minute.
     assert len(due_after(registry, seconds=11)) == 1
     registry.write(postpone_check, held.id, registry.now + timedelta(hours=1))
     assert due_after(registry, minutes=59) == []
@@ -57,7 +57,7 @@ def test_names_that_were_there_before_are_spread_over_a_day(registry: Registry) 
     registry.register(SHOP, nameservers=HOSTS)
     registry.advance(hours=1)
     assert registry.write(list_changed_names) == 0
-    assert registry.write(list_all_names, 0) is None  # it is due within a day
+    assert registry.write(list_all_names, 0) is None  # It is due within a day.
     assert len(due_after(registry, days=1)) == 1
 
 
@@ -70,14 +70,14 @@ def test_changes_while_no_worker_ran_are_found(registry: Registry) -> None:
     assert registry.write(list_changed_names, searched_at) == 1
 
 
-def test_a_change_is_looked_at_soon_and_a_name_that_left_the_dns_no_more(registry: Registry) -> None:
+def test_a_change_is_checked_soon_and_a_name_that_left_the_dns_is_not_checked(registry: Registry) -> None:
     held = registry.register(SHOP, nameservers=HOSTS)
     registry.write(list_changed_names)
-    look(registry, held, HEALTHY)
+    record(registry, held, HEALTHY)
     registry.advance(hours=1)
     command = UpdateNameservers(nameservers=HOSTS[:1])
     registry.write(update_nameservers, registry.actor(), SHOP, command)
-    assert look(registry, held, HEALTHY) is not None
+    assert record(registry, held, HEALTHY) is not None
     registry.write(update_nameservers, registry.actor(), SHOP, UpdateNameservers(nameservers=HOSTS))
     assert (
         registry.write(record_check, held.id, 2, Report(BROKEN, (), registry.now)) is None
@@ -86,7 +86,7 @@ def test_a_change_is_looked_at_soon_and_a_name_that_left_the_dns_no_more(registr
     (due,) = due_after(registry, minutes=4)
     assert due.generation == 3
     registry.write(delete, registry.actor(), SHOP)
-    assert look(registry, held, BROKEN) is None
+    assert record(registry, held, BROKEN) is None
     assert due_after(registry, days=2) == []
     assert registry.read(store.find_health, held.id) is None
 
@@ -102,19 +102,19 @@ def test_an_unpublished_change_waits(registry: Registry) -> None:
 
 def test_a_lasting_breakage_and_its_end_are_mailed_once(registry: Registry) -> None:
     held = registry.register(SHOP, nameservers=HOSTS)
-    found = look(registry, held, BROKEN)
+    found = record(registry, held, BROKEN)
     assert found is not None
     assert (found.state, found.findings) == (BROKEN, (LAME,))
     registry.advance(hours=2)
-    look(registry, held, BROKEN)
+    record(registry, held, BROKEN)
     assert mails(registry) == []
     for _ in range(2):
         registry.advance(hours=1)
-        look(registry, held, BROKEN)
+        record(registry, held, BROKEN)
     assert mails(registry) == [f"{SHOP} doesn't work"]
     for _ in range(2):
         registry.advance(minutes=10)
-        look(registry, held, HEALTHY)
+        record(registry, held, HEALTHY)
     assert mails(registry) == [f"{SHOP} doesn't work", f"{SHOP} works again"]
     changes = registry.read(store.list_changes, held.id)
     assert [(each.state, each.codes) for each in changes] == [(HEALTHY, ()), (BROKEN, ("lame",))]
@@ -134,17 +134,19 @@ def test_the_history_is_bounded(registry: Registry) -> None:
     assert changes[-1].codes == ("5",)
 
 
-def test_an_address_is_for_one_look_at_a_time_and_later_ones_book_it(registry: Registry) -> None:
+def test_one_check_at_a_time_claims_an_address_and_later_checks_book_it(registry: Registry) -> None:
     claim = ["9.9.9.9", "8.8.8.8"]
     assert registry.write(claim_addresses, claim, books=True) is None
     assert registry.write(claim_addresses, ["8.8.8.8"], books=False) == registry.now + timedelta(seconds=3)
     booked = [registry.write(claim_addresses, ["8.8.8.8"], books=True) for _ in range(3)]
     assert [(each - registry.now).total_seconds() for each in booked if each] == [3, 6, 9]
     registry.write(release_addresses, claim)
-    assert registry.write(claim_addresses, claim, books=True) is not None  # it rests for a second
+    assert (
+        registry.write(claim_addresses, claim, books=True) is not None
+    )  # The address has a pause of a second.
     registry.advance(seconds=1)
     assert registry.write(claim_addresses, claim, books=True) is None
-    registry.advance(seconds=16)  # that worker died
+    registry.advance(seconds=16)  # The claim of a worker that died has ended.
     assert registry.write(claim_addresses, claim, books=True) is None
     registry.advance(hours=2)
     registry.write(delete_idle_addresses)

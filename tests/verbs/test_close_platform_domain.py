@@ -1,4 +1,4 @@
-"""Closing a platform domain at a date: what its holders are told, what stays possible, and what happens on the date; on both databases."""
+"""Closing a platform domain at a date: the mails to its holders, and what is possible before and after; on both databases."""
 
 from datetime import datetime, timedelta
 
@@ -30,7 +30,7 @@ PAID = Payable(confirm=True)
 
 @pytest.fixture
 def registry(registry: Registry) -> Registry:
-    """A registry whose free names are registered for 40 days, so that little time has to pass."""
+    """Return a registry that registers free names for only 40 days, which shortens the tests."""
     registry.write(offer_mode, OPERATOR, ZONE, "free", period_days=40)
     return registry
 
@@ -40,7 +40,7 @@ def close(registry: Registry, until: datetime = UNTIL, *, force: bool = False) -
 
 
 def told(registry: Registry) -> dict[str, list[str]]:
-    """The subjects of all mails about a closing, by recipient."""
+    """Return the subjects of all mails about a closing, by recipient."""
     found: dict[str, list[str]] = {}
     for each in registry.read(list_mails, waiting=False, user_id=None, limit=100):
         if each.reference.startswith("closing:"):
@@ -48,7 +48,7 @@ def told(registry: Registry) -> dict[str, list[str]]:
     return found
 
 
-def test_each_holder_is_told_once_and_no_name_is_lost_before_the_date(registry: Registry) -> None:
+def test_each_holder_gets_one_mail_and_no_name_is_lost_before_the_date(registry: Registry) -> None:
     shop = registry.register(SHOP, nameservers=("ns1.example.org",))
     registry.register("music.example.test")
     registry.register("other.example.test", "ben")

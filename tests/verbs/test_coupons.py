@@ -1,4 +1,4 @@
-"""The operator's verbs on coupons."""
+"""Adding and retiring coupons as the operator."""
 
 from datetime import timedelta
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Creating an organization, and what it holds apart from its members; on both databases."""
+"""Creating an organization, which holds names and credits separately from its members; on both databases."""
 
 from sublet.accounts.create_token import create_token
 from sublet.accounts.users import suspend_user
@@ -171,7 +171,7 @@ def test_the_operator_moves_names_to_an_organization_and_back(registry: Registry
     assert len(told(registry, "ben")) == 1  # that the operator added ben
 
 
-def test_who_acts_is_in_the_audit(registry: Registry) -> None:
+def test_the_audit_has_the_acting_user(registry: Registry) -> None:
     organization_id = share(registry, ben="member")
     take(registry, working_for(registry, organization_id, "ben"))
     (event,) = registry.read(search_events, EventFilter(action="subdomain.register"), 10)

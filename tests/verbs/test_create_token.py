@@ -1,4 +1,4 @@
-"""Creating a token with another one; on both databases."""
+"""Creating a token with a token or session; on both databases."""
 
 from datetime import timedelta
 from typing import Any
@@ -44,7 +44,7 @@ def test_a_token_is_created_with_what_was_given(registry: Registry) -> None:
     assert registry.doctor() == []
 
 
-def test_what_is_left_out_is_that_of_the_creating_token(registry: Registry) -> None:
+def test_missing_values_are_copied_from_the_creating_token(registry: Registry) -> None:
     free = create(registry, issue(registry))
     assert free.restrictions == Restrictions(("account:read",), expires_at=registry.now + LIFE_DEFAULT)
     parent = issue(
@@ -86,7 +86,7 @@ def child_with(registry: Registry, parent: Token) -> Token:
     ],
     ids=str,
 )
-def test_a_token_creates_none_that_may_do_more(registry: Registry, more: dict[str, Any]) -> None:
+def test_a_token_can_not_create_a_token_that_may_do_more(registry: Registry, more: dict[str, Any]) -> None:
     parent = issue(
         registry,
         scopes=["account:read", "tokens:write"],
@@ -113,7 +113,7 @@ def test_refusals(registry: Registry) -> None:
     registry.write(revoke_token, OPERATOR, last.id)
     create(registry, parent)
     registry.advance(days=31)
-    create(registry, parent)  # the others have expired
+    create(registry, parent)  # The other tokens have expired.
     registry.write(revoke_token, OPERATOR, parent.id)
     with registry.refuses(TokenRevoked):
         create(registry, parent)
@@ -122,7 +122,7 @@ def test_refusals(registry: Registry) -> None:
         create(registry, parent)
 
 
-def test_a_token_sees_those_that_may_do_no_more(registry: Registry) -> None:
+def test_a_token_sees_the_tokens_that_may_do_no_more(registry: Registry) -> None:
     every = issue(registry)
     issue(registry, "ben")
     named = issue(registry, names=["*.example.test"])

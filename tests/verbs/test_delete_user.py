@@ -1,4 +1,4 @@
-"""Deleting a user: no row has its address or name afterwards, and what refers to it stays consistent; on both databases."""
+"""Deleting a user: no row keeps the user's address or name, and rows that refer to the user stay consistent; on both databases."""
 
 from dataclasses import replace
 from typing import Any
@@ -36,7 +36,7 @@ PAID = Payable(confirm=True)
 
 @pytest.fixture
 def known(registry: Registry) -> Registry:
-    """A registry that knows much about Zerlina, in all kinds of rows."""
+    """Return a registry that has Zerlina's personal data in all kinds of rows."""
     registry.add_user("zerlina", credit_count=100)
     own = registry.actor("zerlina")
     registry.write(issue_token, OPERATOR, EMAIL, "Zerlina's laptop", networks=["198.51.100.7"])
@@ -117,7 +117,7 @@ def test_nothing_can_be_done_with_or_for_a_deleted_user(known: Registry) -> None
         known.write(open_ticket, known.actor("zerlina"), OpenTicket(subject="x", message="y"))
 
 
-def test_time_goes_on_without_mail_and_the_address_is_free(known: Registry) -> None:
+def test_the_sweep_goes_on_without_mail_and_the_address_can_be_used_again(known: Registry) -> None:
     days = {"trash_days": 1, "cooling_off_days": 1}
     known.write(edit_zone_settings, OPERATOR, "example.test", days, force=True)
     remove(known)
@@ -171,7 +171,7 @@ def test_texts_of_others_that_mention_the_address_are_found(registry: Registry) 
 
 
 def test_append_only_rows_stay_guarded(known: Registry) -> None:
-    """Without an erasure in the same transaction nothing can be changed, and with one only texts."""
+    """Append-only rows can't be changed, except texts in a transaction with an erasure."""
     reason, description = update(audit_events).values(reason="x"), update(transfers).values(description="x")
     action, credit_count = update(audit_events).values(action="x"), update(transfers).values(credits=1)
     for statement, erasing in ((reason, False), (description, False), (action, True), (credit_count, True)):

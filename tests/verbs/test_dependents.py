@@ -1,4 +1,4 @@
-"""Nameservers below names that lapse: refused, announced, and removed before another user can register the name; on both databases."""
+"""Nameservers below names that end: refused, announced, and removed before another user can register the name; on both databases."""
 
 from collections.abc import Iterable, Sequence
 from datetime import timedelta
@@ -43,7 +43,7 @@ DS = "2371 13 2 " + "ab" * 32
 
 
 def take(registry: Registry, fqdn: str, name: str, *nameservers: str) -> None:
-    """Register a name, as a verb that may be refused."""
+    """Register a name. The verb may refuse it."""
     command = Register(fqdn=fqdn, nameservers=nameservers, payable=Payable(confirm=True))
     registry.write(register, registry.actor(name), command, free_quota=FREE_QUOTA)
 
@@ -54,7 +54,7 @@ def put(registry: Registry, fqdn: str, name: str, *nameservers: str) -> None:
 
 
 def lapse(registry: Registry, *, ds: Sequence[str] = (), others: Sequence[str] = ()) -> Subdomain:
-    """Have ben's name depend on ann's, which goes to the trash; give ben's."""
+    """Make ben's name depend on ann's, move ann's name to the trash, and return ben's."""
     registry.register(GONE, nameservers=(OUT,))
     ada = registry.register(ADA, "ben", nameservers=(HOST, *others), ds_records=tuple(ds))
     registry.publish()
@@ -65,7 +65,7 @@ def lapse(registry: Registry, *, ds: Sequence[str] = (), others: Sequence[str] =
 
 
 def subjects(registry: Registry, name: str = "ben") -> list[str]:
-    """The subjects of all mails to a user."""
+    """Return the subjects of all mails to a user."""
 
     def ask(tx: Tx) -> list[str]:
         query = select(mails.c.subject).where(mails.c.user_id == registry.users[name]).order_by(mails.c.id)
@@ -75,7 +75,7 @@ def subjects(registry: Registry, name: str = "ben") -> list[str]:
 
 
 def events(registry: Registry, subdomain: Subdomain) -> list[TimelineEvent]:
-    """The timeline of a name."""
+    """Return the timeline of a name."""
 
     def ask(tx: Tx) -> list[TimelineEvent]:
         return timeline(
@@ -93,7 +93,7 @@ def events(registry: Registry, subdomain: Subdomain) -> list[TimelineEvent]:
 
 
 def codes(found: Iterable[FieldError]) -> list[tuple[str, str]]:
-    """Fields and codes."""
+    """Return the field and code of each error."""
     return [(each.field, each.code) for each in found]
 
 
@@ -185,7 +185,7 @@ def test_under_a_hidden_platform_domain_errors_depend_on_the_dns_only(
 
 
 def test_stored_nameservers_are_kept(registry: Registry) -> None:
-    """A registry from before the rule: its names can still be changed, and nothing else can be added."""
+    """Nameservers stored before the rule existed can stay in a change, but no other ones can be added."""
     registry.write(store_unchecked, registry.register(ADA, "ben"), HOST)
     registry.write(
         update_nameservers,
@@ -200,7 +200,7 @@ def test_stored_nameservers_are_kept(registry: Registry) -> None:
 
 
 def test_a_name_that_others_depend_on_is_reserved(registry: Registry) -> None:
-    """A registry from before the rule: who registered the name would take over the other."""
+    """A name on which stored nameservers depend can't be registered: its user could take over the dependent name."""
     ada = registry.register(ADA, "ben")
     registry.write(store_unchecked, ada, HOST)
     (notice,) = registry.read(list_notices)
@@ -389,7 +389,7 @@ def test_no_warnings_while_the_name_in_the_trash_is_suspended(registry: Registry
 
 
 def test_a_second_stay_in_the_trash_is_warned_of_again(registry: Registry) -> None:
-    """All in one instant: no mail has the reference of another."""
+    """Both stays begin at the same instant, and each mail has a reference of its own."""
     lapse(registry)
     put(registry, ADA, "ben", OUT)
     put(registry, ADA, "ben", HOST)

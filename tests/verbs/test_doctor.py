@@ -1,6 +1,6 @@
-"""Every invariant is broken by hand, past the verbs and the database's constraints; the doctor finds it, and nothing else."""
+"""The doctor finds each invariant that a test breaks, bypassing verbs and constraints, and reports no others."""
 
-# ruff: noqa: S608 - its SQL is put together of the tests' own words
+# ruff: noqa: S608 - the SQL consists of texts of these tests
 
 from dataclasses import replace
 from datetime import timedelta
@@ -76,7 +76,7 @@ NS = ("ns1.example.org",)
 
 @pytest.fixture
 def busy(registry: Registry) -> Registry:
-    """A registry in which every kind of change was made, without violations."""
+    """Return a registry without violations in which every kind of change was made."""
     registry.move()
     registry.add_coupon()
     registry.register(SHOP, nameservers=NS)
@@ -140,7 +140,7 @@ def _other_nouns(registry: Registry) -> None:
 
 
 def _told(tx: Tx, ticket_id: int) -> None:
-    """A mail about a ticket, a reminder, and what an idempotent request left."""
+    """Add a mail about a ticket, a reminder, and a stored idempotent request."""
     shop = store.find_unreleased(tx, SHOP)
     assert shop is not None
     user = find_user(tx, shop.user_id)
@@ -153,7 +153,7 @@ def _told(tx: Tx, ticket_id: int) -> None:
 
 
 def _time_takes(tx: Tx, name: str) -> None:
-    """What the sweep does to a name, all at once."""
+    """Take all steps of the sweep for a name at once."""
     found = store.find_unreleased(tx, name)
     assert found is not None
     store.update_subdomain(tx, found.id, trashed_at=tx.now, **store.followed_by_dns(found))
@@ -182,7 +182,7 @@ def _event(action: str, name: str, **values: Any) -> Spoil:
 
 
 def _record(action: str, name: str, **after: Any) -> Spoil:
-    """Add an event of nothing that was done."""
+    """Add an event without a change."""
 
     def run(tx: Tx) -> None:
         subdomain_id = tx.connection.execute(text(f"SELECT {_id(name)}")).scalar_one()
@@ -202,7 +202,7 @@ def _balance(kind: str, by: int) -> Spoil:
 
 
 def _moved(of: str, **values: Any) -> Spoil:
-    """Copy a transfer with other values, as of now, and move the balances and the audit with it."""
+    """Copy a transfer with other values and the present time, and update the balances and the audit."""
 
     def run(tx: Tx) -> None:
         copied = tx.connection.execute(select(transfers).where(text(of))).mappings().one()
@@ -225,7 +225,7 @@ def _moved(of: str, **values: Any) -> Spoil:
 
 
 def _again(table: Any, where: str = "true", **values: Any) -> Spoil:
-    """Copy the first row, with other values."""
+    """Copy the first row with other values."""
 
     def run(tx: Tx) -> None:
         copied = select(table).where(text(where)).order_by(table.c.id).limit(1)
@@ -416,7 +416,7 @@ LEDGER: dict[str, tuple[Spoil, set[str]]] = {
         {"coupon_use_has_its_term coupon_use"},
     ),
 }
-"""Each fault with everything that the doctor reports: the invariant and the type of the object."""
+"""Each fault with the expected reports of the doctor: the invariant and the type of the object."""
 
 REGISTRY: dict[str, tuple[Spoil, set[str]]] = {
     "held twice": (
@@ -796,7 +796,7 @@ def test_each_fault_of_health_and_refusals_is_found(registry: Registry) -> None:
         assert expected in {each.invariant for each in found[case]}, (case, found[case])
 
 
-def test_a_table_without_its_guard_is_found(busy: Registry) -> None:
+def test_a_table_without_its_trigger_is_found(busy: Registry) -> None:
     found = found_after(busy, _drop_guard, guarded=True)
     assert [(each.invariant, each.object_id) for each in found] == [("append_only", "terms")]
 
@@ -840,12 +840,12 @@ def test_ids_that_would_be_assigned_again_are_found(busy: Registry) -> None:
     assert [(each.invariant, each.object_id) for each in found] == [("ids_are_new", "tokens")]
 
 
-def test_names_may_wait_for_five_minutes(busy: Registry) -> None:
+def test_names_overdue_for_up_to_five_minutes_are_no_violation(busy: Registry) -> None:
     busy.write(_set(SHOP, generation=99, generation_at=busy.now - timedelta(minutes=5)))
     assert busy.doctor() == []
 
 
-def test_of_two_free_terms_of_one_instant_a_coupon_may_be_for_the_first(registry: Registry) -> None:
+def test_a_coupon_may_be_for_the_first_of_two_free_terms_at_one_instant(registry: Registry) -> None:
     registry.add_coupon("WHOLE", percent=100, action="register")
     registry.register(PAID, registration_mode="plus", payable=Payable(confirm=True, coupon_code="WHOLE"))
     registry.write(_again(terms, action="renew", starts_at=START + DAY))

@@ -1,4 +1,4 @@
-"""The rule `allowed_actions` against the verbs themselves: the whole product of facts, on both engines.
+"""The rule `allowed_actions` agrees with the verbs, for all combinations of facts; on both databases.
 
 One name is put into each state, and each verb is tried on it in a savepoint that is rolled back.
 """
@@ -45,7 +45,7 @@ VERBS: dict[str, Callable[[Tx, Actor, str], Outcome]] = {
 
 
 def done(tx: Tx, actor: Actor, name: str, action: str) -> bool:
-    """Tell whether a verb does, or quotes; whatever it does is undone."""
+    """Return True if a verb succeeds or gives a quote. Roll its changes back."""
     savepoint = tx.connection.begin_nested()
     try:
         VERBS[action](tx, actor, name)
@@ -60,7 +60,7 @@ def done(tx: Tx, actor: Actor, name: str, action: str) -> bool:
 
 @pytest.mark.whole_on_postgresql
 def test_allowed_actions_agree_with_the_verbs(registry: Registry) -> None:
-    """A balance doesn't enter the rule, so it is gone through over HTTP alone."""
+    """The rule ignores the balance, so only the test over HTTP varies it."""
     ids = {
         mode: registry.register(f"{mode}.example.test", registration_mode=mode).id
         for mode in ("free", "plus")
@@ -89,14 +89,14 @@ def test_allowed_actions_agree_with_the_verbs(registry: Registry) -> None:
         for state in states:
             compare(tx, asker, state)
 
-    # Not all in one transaction: PostgreSQL keeps each version of a row until its end.
+    # Several transactions, because PostgreSQL keeps each version of a row until the transaction's end.
     for asker in {Asker(each.suspended, each.quota_left, rich=True) for each in ASKERS}:
         for first in range(0, len(STATES), CHUNK):
             registry.write(compare_some, asker, STATES[first : first + CHUNK])
 
 
 def test_the_test_covers_every_state(registry: Registry) -> None:
-    """Each status, and each further condition, comes with and without every action that it lets through."""
+    """The facts include each status, and each other condition both true and false."""
     ids = registry.register("a.example.test").id
     seen: dict[str, set[tuple[str, ...]]] = {}
 
@@ -120,7 +120,7 @@ def test_the_test_covers_every_state(registry: Registry) -> None:
 
 
 def test_a_name_is_found_as_its_state_says(registry: Registry) -> None:
-    """The rows that are written past the verbs are such as the verbs read."""
+    """The test writes rows without the verbs, and the verbs read them as intended."""
     subdomain = registry.register("a.example.test")
 
     def look(tx: Tx) -> None:

@@ -1,4 +1,4 @@
-"""The errors that all verbs on a name share, and their audit events; on both databases (spec, part 4)."""
+"""The errors and audit events that all verbs on a name share (spec, part 4); on both databases."""
 
 from collections.abc import Callable
 from datetime import timedelta

@@ -1,4 +1,4 @@
-"""What the registry knows of a zone's fence, and of what stands in the zone by its own hand; on both engines."""
+"""The registry's knowledge of a zone's fence, and of the records that it published itself; on both databases."""
 
 import pytest
 
@@ -28,7 +28,7 @@ SHOP = f"shop.{ZONE}"
 
 @pytest.fixture
 def on_primary(registry: Registry) -> Registry:
-    """A registry whose zone is said to stand on a primary, with a name that waits."""
+    """Return a registry whose zone is marked as on a primary, with a name that waits to be published."""
     domain_id = registry.domains[ZONE]
     registry.write(lambda tx: platform_domain_store.update_platform_domain(tx, domain_id, primary="main"))
     registry.register(SHOP, nameservers=("ns1.example.org",))
@@ -54,9 +54,9 @@ def _change(registry: Registry, nameserver: str) -> None:
     registry.write(update_nameservers, registry.actor(), SHOP, UpdateNameservers((nameserver,)))
 
 
-def test_what_a_slow_publisher_records_late_does_not_take_the_fence_back(on_primary: Registry) -> None:
+def test_a_late_record_of_a_slow_publisher_does_not_move_the_fence_back(on_primary: Registry) -> None:
     slow = _begin(on_primary)
-    # Its update is applied; before it can tell, another publisher finds that, and goes on.
+    # The first publisher's update is applied. Before it records the outcome, another publisher finds the update, and continues.
     assert _settle(on_primary, slow.fence, slow.next_fence) == "applied"
     _change(on_primary, "ns2.example.org")
     quick = _begin(on_primary)
@@ -66,7 +66,7 @@ def test_what_a_slow_publisher_records_late_does_not_take_the_fence_back(on_prim
     assert (state.fence, state.rebuilt_at) == (quick.next_fence, None)
 
 
-def test_a_fence_that_was_read_before_another_publisher_went_on_says_nothing(on_primary: Registry) -> None:
+def test_a_fence_read_before_another_publisher_continued_is_ignored(on_primary: Registry) -> None:
     first = _begin(on_primary)
     _record(on_primary, first)
     _change(on_primary, "ns2.example.org")
@@ -84,7 +84,7 @@ def test_an_update_applied_after_its_name_was_refused_is_known_to_be_ours(on_pri
     (item,) = refused.items
     result = Result(item, error="in use", cause="in_use", nothing_applied=True)
     on_primary.write(record_refusal, on_primary.domains[ZONE], result)
-    # That one takes its records out, and then the lost update is applied after all.
+    # The other publisher removes the records, and then the lost update is applied after all.
     assert _settle(on_primary, lost.fence, lost.next_fence) == "applied"
     owners = on_primary.read(published_owner_store.list_owners, [item.subdomain_id])
     assert owners == {item.subdomain_id: {SHOP: True}}
@@ -92,7 +92,7 @@ def test_an_update_applied_after_its_name_was_refused_is_known_to_be_ours(on_pri
     assert _begin(on_primary).items[0].new_owners == frozenset()
 
 
-def test_a_zone_does_not_rest_until_the_day_that_a_wrong_clock_said(on_primary: Registry) -> None:
+def test_a_zone_does_not_wait_until_a_date_from_a_wrong_clock(on_primary: Registry) -> None:
     on_primary.advance(days=1)  # which the primary doesn't take, since its clock is right
     batch = _begin(on_primary)
     domain_id = on_primary.domains[ZONE]

@@ -1,4 +1,4 @@
-"""The filters of lists in SQL say what the rules say, for rows of every kind; on both engines."""
+"""The filters of lists in SQL agree with the rules, for rows of every kind; on both databases."""
 
 import random
 from datetime import timedelta
@@ -212,7 +212,7 @@ def test_the_listed_platform_domains_are_the_visible_ones(registry: Registry) ->
 
 
 def test_a_search_finds_the_unicode_form_too(registry: Registry) -> None:
-    """Whatever is typed, in whatever form; page by page as without a filter."""
+    """A search in either form of a name finds it, on every page."""
     registry.add_user("carl", free_quota=100)
     unicode_names = ["bücher", "bücherei", "büro", "straße", "日本", "über-cher"]
     for label in [*unicode_names, "bucher", "cher", "plain"]:

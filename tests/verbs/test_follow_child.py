@@ -1,4 +1,4 @@
-"""Following a child: what changes, what is remembered, audited and mailed; on both databases."""
+"""Following a child's request for DS records: changes, refusals, audit and mails; on both databases."""
 
 from dataclasses import replace
 from datetime import timedelta
@@ -35,14 +35,14 @@ DIFFER = Refuse("servers_differ", "They differ. Wait.")
 
 
 def shop_with(registry: Registry, *ds_records: DsRecord, policy: str = "all") -> Subdomain:
-    """Register the shop with DS records; its platform domain has the policy."""
+    """Register the shop with DS records, under a platform domain with this policy."""
     registry.write(edit_zone_settings, OPERATOR, "example.test", {"automatic_ds": policy})
     texts = [f"{each.key_tag} {each.algorithm} {each.digest_type} {each.digest}" for each in ds_records]
     return registry.register(SHOP, nameservers=HOSTS, ds_records=texts)
 
 
 def follow(registry: Registry, shop: Subdomain, decision: Decision) -> Decision | None:
-    """Follow a decision from a look at the present generation."""
+    """Apply a decision from a check of the present generation."""
     rules = registry.read(find_rules, shop.id)
     assert rules is not None
     generation = registry.subdomain(shop.id).generation
@@ -50,7 +50,7 @@ def follow(registry: Registry, shop: Subdomain, decision: Decision) -> Decision 
 
 
 def known(registry: Registry, shop: Subdomain) -> AutomaticDs:
-    """Return what is known of it."""
+    """Return the shop's stored automatic DS."""
     return registry.read(find_automatic_ds, shop.id)
 
 
@@ -82,7 +82,7 @@ def test_ds_records_are_replaced_and_removed_with_audit_mail_and_source(registry
     assert registry.doctor() == []
 
 
-def test_a_refusal_is_remembered_audited_once_and_forgotten(registry: Registry) -> None:
+def test_a_refusal_is_stored_audited_once_and_deleted(registry: Registry) -> None:
     shop = shop_with(registry, OLD)
     began = registry.now
     for _ in range(2):
@@ -96,7 +96,7 @@ def test_a_refusal_is_remembered_audited_once_and_forgotten(registry: Registry) 
     assert registry.subdomain(shop.id).generation == 1
 
 
-def test_nameservers_that_differ_are_looked_at_again_for_an_hour(registry: Registry) -> None:
+def test_names_whose_nameservers_differ_are_checked_again_for_an_hour(registry: Registry) -> None:
     shop = shop_with(registry, OLD)
 
     def next_check() -> timedelta:
@@ -111,7 +111,7 @@ def test_nameservers_that_differ_are_looked_at_again_for_an_hour(registry: Regis
     registry.advance(hours=1)
     registry.write(claim_due, 1)
     follow(registry, shop, DIFFER)
-    assert next_check() == timedelta(minutes=1)  # the worker's claim; its look sets the next day
+    assert next_check() == timedelta(minutes=1)  # The worker's claim. Recording the check sets the next day.
 
 
 def test_nothing_changes_if_the_name_or_the_rules_changed_meanwhile(registry: Registry) -> None:
@@ -165,7 +165,7 @@ def test_a_check_is_refused_if_nothing_is_followed_or_published(registry: Regist
     assert registry.read(find_rules, shop.id) is None
 
 
-def test_messages_make_a_look_due_at_most_once_a_minute(registry: Registry) -> None:
+def test_messages_make_a_check_due_at_most_once_a_minute(registry: Registry) -> None:
     shop = shop_with(registry, OLD)
     assert registry.write(schedule_check, "no.example.test") is False
     assert registry.write(schedule_check, SHOP) is True

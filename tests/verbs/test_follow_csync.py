@@ -1,4 +1,4 @@
-"""Following a CSYNC record: what changes, what is remembered, audited and mailed; on both databases."""
+"""Following a child's CSYNC record: changes, refusals, audit and mails; on both databases."""
 
 from dataclasses import replace
 from datetime import timedelta
@@ -40,7 +40,7 @@ OWN = f"ns.{SHOP}"
 
 
 def shop_of(registry: Registry, *ds_records: str) -> Subdomain:
-    """Register the shop; its platform domain follows CSYNC."""
+    """Register the shop, under a platform domain that follows CSYNC records."""
     registry.write(edit_zone_settings, OPERATOR, "example.test", {"csync": True})
     return registry.register(SHOP, nameservers=HOSTS, ds_records=ds_records or (DS,))
 
@@ -51,14 +51,14 @@ def change_of(registry: Registry, *hosts: str, glue: tuple[GlueInput, ...] = (),
 
 
 def follow(registry: Registry, shop: Subdomain, decision: Decision) -> Decision | None:
-    """Follow a decision from looks at the present generation."""
+    """Apply a decision from checks of the present generation."""
     rules = registry.read(find_rules, shop.id)
     assert rules is not None
     return registry.write(follow_csync, shop.id, registry.subdomain(shop.id).generation, decision, rules)
 
 
 def known(registry: Registry, shop: Subdomain) -> CsyncState:
-    """Return what is known of it."""
+    """Return the shop's stored CSYNC state."""
     return registry.read(find_csync_state, shop.id)
 
 
@@ -124,7 +124,7 @@ def test_a_cycle_is_refused_in_the_transaction(registry: Registry) -> None:
     assert registry.subdomain(shop.id).delegation == shop.delegation
 
 
-def test_a_refusal_is_remembered_audited_once_and_looked_at_again(registry: Registry) -> None:
+def test_a_refusal_is_stored_audited_once_and_checked_again(registry: Registry) -> None:
     shop = shop_of(registry)
     registry.write(schedule_check, SHOP)
     registry.write(claim_due, 1)
@@ -161,7 +161,7 @@ def test_nothing_changes_if_the_name_or_the_rules_changed_meanwhile(registry: Re
     assert registry.write(schedule_check, SHOP) is False
 
 
-def test_the_new_nameservers_are_looked_at_first(registry: Registry) -> None:
+def test_the_new_nameservers_are_checked_first(registry: Registry) -> None:
     shop = shop_of(registry)
     planned = registry.read(plan_change, shop.id, change_of(registry, HOSTS[1]))
     assert isinstance(planned, Target)

@@ -1,4 +1,4 @@
-"""Interleavings that only several processes make, step by step in one: two publishers, an operator beside a registrant."""
+"""Interleavings of two publishers, or of an operator and a registrant, step by step in one process."""
 
 from datetime import timedelta
 
@@ -34,7 +34,7 @@ def _record(registry: Registry, batch: Batch) -> None:
     registry.write(record_publication, results, batch)
 
 
-def test_a_late_record_of_one_publisher_forgets_nothing_of_another(registry: Registry) -> None:
+def test_a_late_record_of_a_publisher_deletes_nothing_of_another_publisher(registry: Registry) -> None:
     registry.move()
     held = registry.register(SHOP, nameservers=(HOST, OUTSIDE), glue=GLUE)
     registry.publish()
@@ -56,7 +56,7 @@ def test_a_change_from_an_old_row_is_a_generation_of_its_own(registry: Registry)
     held = registry.register(SHOP, nameservers=(OUTSIDE,))
     registry.write(update_nameservers, registry.actor(), SHOP, UpdateNameservers((f"b.{OUTSIDE}",)))
     registry.publish()
-    # Whoever read the row before that change: what it now stores must not count as published.
+    # A transaction that read the row before the change must not mark its own change as published.
     registry.write(
         lambda tx: store.update_subdomain(tx, held.id, suspended_at=tx.now, **store.followed_by_dns(held))
     )
@@ -74,10 +74,10 @@ def test_an_operators_verb_sees_what_it_changes(registry: Registry) -> None:
     assert (suspended.generation, suspended.published_generation) == (2, 1)
 
 
-def test_a_lapsed_name_is_renewed_from_now_and_once(registry: Registry) -> None:
+def test_an_expired_name_is_renewed_once_and_from_now(registry: Registry) -> None:
     held = registry.register(SHOP)
     registry.advance(days=400)
-    registry.write(stop_sweep, OPERATOR)  # an audit event: the registry was not off all the time
+    registry.write(stop_sweep, OPERATOR)  # The audit event shows that the registry was not off all the time.
     registry.advance(days=400)
     registry.write(renew, registry.actor(), SHOP, Payable())
     assert registry.subdomain(held.id).expires_at == registry.now + timedelta(days=365)

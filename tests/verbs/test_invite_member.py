@@ -1,4 +1,4 @@
-"""Invitations to an organization, and their acceptance; on both databases."""
+"""Inviting users to an organization, and accepting the invitations; on both databases."""
 
 import asyncio
 from datetime import timedelta
@@ -91,7 +91,7 @@ def confirm_code(registry: Registry, code: str) -> object:
 
 
 def test_a_code_ends(registry: Registry) -> None:
-    """By a newer one, by revocation, in a week, and with its sender."""
+    """A newer invitation, a revocation, a week, or the sender's leaving ends a code."""
     organization_id = share(registry, ben="owner")
     codes = []
     for _ in range(2):
@@ -150,7 +150,7 @@ def test_refusals(registry: Registry) -> None:
 
 @pytest.mark.parametrize("email", [BEN, EVE])
 def test_many_accept_at_once(registry: Registry, email: str) -> None:
-    """One membership, and one account."""
+    """Simultaneous acceptances make one membership and one account."""
     organization_id = share(registry)
     invite(registry, organization_id, email)
     code = mailed_code(registry, email)

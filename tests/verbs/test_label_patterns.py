@@ -1,4 +1,4 @@
-"""Blocked patterns of labels: which registrations they refuse, and what the operator sees."""
+"""Blocked label patterns: the registrations that they refuse, and the names that the operator sees."""
 
 import pytest
 

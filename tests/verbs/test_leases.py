@@ -1,4 +1,4 @@
-"""Leases have one holder at a time, and their epoch counts the holders; processes announce themselves and leave."""
+"""Leases have one holder at a time, and their epoch counts the holders; processes register and leave."""
 
 from dataclasses import replace
 from datetime import timedelta
@@ -50,10 +50,10 @@ def test_one_holds_a_lease_at_a_time(registry: Registry) -> None:
     assert _taken(registry, "b", "publish:2").epoch == 1, "another zone's is another"
 
 
-def test_a_lease_that_ran_out_is_anothers_in_the_next_epoch(registry: Registry) -> None:
+def test_an_expired_lease_gets_another_holder_in_the_next_epoch(registry: Registry) -> None:
     first = _taken(registry, "a")
     registry.write(run_out, ZONE)
-    registry.write(hold_lease, first)  # while nobody has taken it, it is as good as before
+    registry.write(hold_lease, first)  # An expired lease stays valid until another process takes it.
     second = _taken(registry, "b")
     assert (second.holder, second.epoch) == ("b", 2)
     registry.write(hold_lease, second)
@@ -77,7 +77,7 @@ def test_an_older_lease_of_the_same_holder_is_refused(registry: Registry) -> Non
         registry.write(hold_lease, first)
 
 
-def test_a_lease_given_back_is_free_at_once(registry: Registry) -> None:
+def test_a_released_lease_is_free_at_once(registry: Registry) -> None:
     first = _taken(registry, "a")
     registry.write(give_back_lease, first)
     assert _taken(registry, "a").epoch == 1, "nobody wrote in between"
@@ -96,7 +96,7 @@ def test_a_lease_is_renewed_when_half_of_it_is_over(registry: Registry) -> None:
         assert (after.epoch, after.expires_at > before.expires_at) == (1, True)
 
 
-def test_a_lease_of_a_wrong_clock_is_over(registry: Registry) -> None:
+def test_a_lease_from_a_wrong_clock_is_ignored(registry: Registry) -> None:
     _taken(registry, "a")
     registry.write(run_out, ZONE, timedelta(days=-30))
     assert _taken(registry, "b").epoch == 2
@@ -148,7 +148,7 @@ def _ids(registry: Registry) -> set[str]:
     return {each.id for each in registry.read(store.list_processes)}
 
 
-def test_processes_hear_of_each_other(registry: Registry) -> None:
+def test_processes_see_each_other(registry: Registry) -> None:
     _announce(registry, "a")
     _announce(registry, "b")
     seen = registry.write(record_heartbeat, "a")

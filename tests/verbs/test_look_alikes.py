@@ -1,4 +1,4 @@
-"""Internationalized names that look like another or mix scripts, and labels that people trust: where they are refused, and where not."""
+"""Internationalized names that mix scripts or look like another name or a trusted label: which are refused."""
 
 from datetime import timedelta
 
@@ -97,7 +97,7 @@ def test_an_operator_may_allow_mixed_scripts(registry: Registry) -> None:
 
 @pytest.mark.parametrize("label", ["g\u043e\u043egle", "admin"])
 def test_a_name_held_already_is_kept(registry: Registry, label: str) -> None:
-    """Names from before these rules: the user changes, renews, deletes and restores them as any other."""
+    """Names registered before these rules existed can be changed, renewed, deleted and restored."""
     registry.write(set_label, OPERATOR, ZONE, label, "standard")
     held = registry.register(f"{label}.{ZONE}")
     registry.write(unset_label, OPERATOR, ZONE, label)

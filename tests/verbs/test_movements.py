@@ -1,4 +1,4 @@
-"""The operator's movements of credits: grant, adjust, refund, record a payment."""
+"""Moving credits as the operator: grant, adjust, refund, record a payment."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Transfers of names between users: push, accept, decline, withdraw, expiry, and what happens to all that belongs to a name."""
+"""Transferring names between users: push, accept, decline, withdraw, expiry, and the objects that belong to a name."""
 
 import asyncio
 from collections import Counter
@@ -104,7 +104,7 @@ def test_a_name_moves_when_its_receiver_accepts(registry: Registry) -> None:
 
 
 def test_what_stays_with_the_name_and_what_with_its_former_user(registry: Registry) -> None:
-    """Decisions, "Transfers of names": term, mode and price; automatic renewal, tickets, payments and coupons."""
+    """Term, mode and price stay with the name; automatic renewal, tickets, payments and coupons don't (docs/spec-choices.md)."""
     registry.add_coupon()
     paid = Payable(confirm=True, coupon_code="SPRING")
     held = registry.register(SHOP, registration_mode="plus", payable=paid)
@@ -217,7 +217,7 @@ def test_decline_withdraw_and_expiry_end_it_and_the_name_can_be_offered_again(re
 
 
 def test_what_ends_a_pending_transfer(registry: Registry) -> None:
-    """Deletion, suspension, the operator's transfer, the sweep's trash and the sender's deletion withdraw it."""
+    """Deletion, suspension, the operator's transfer, the trash or the sender's deletion withdraws a pending transfer."""
     registry.add_user("carl", free_quota=9)
     names = [f"n{index}.example.test" for index in range(6)]
     for each in names:
@@ -323,7 +323,7 @@ def test_a_name_has_one_pending_transfer(registry: Registry) -> None:
 
 @pytest.mark.whole_on_postgresql
 def test_the_receiver_needs_what_a_registration_needs(registry: Registry) -> None:
-    """A grant of a restricted platform domain, and a label that isn't reserved."""
+    """The receiver needs a grant of a restricted platform domain, and a label that isn't reserved."""
     registry.register(SHOP)
     registry.register("late.example.test")
     restricted, reserved = offer(registry), offer(registry, "late.example.test")
@@ -401,7 +401,7 @@ def test_the_doctor_finds_a_transfer_that_does_not_fit_its_name(registry: Regist
 
 
 async def race(registry: Registry, name: str, transfer_id: str, place: int) -> list[object]:
-    """Accept a hundred times, with a withdrawal and a deletion at a place among them."""
+    """Accept a transfer a hundred times, with a withdrawal and a deletion at position `place` among them."""
     by_carl, by_ben = registry.actor("carl"), registry.actor("ben")
     writes: list[Any] = [
         registry.db.write(accept, by_ben, transfer_id, free_quota=FREE_QUOTA) for _ in range(100)
@@ -411,8 +411,8 @@ async def race(registry: Registry, name: str, transfer_id: str, place: int) -> l
     return list(await asyncio.gather(*writes, return_exceptions=True))
 
 
-def test_of_a_hundred_accepts_one_moves_the_name(registry: Registry) -> None:
-    """There is one holder, and quota and ledger are right."""
+def test_one_of_a_hundred_acceptances_moves_the_name(registry: Registry) -> None:
+    """The name has one holder in the end, and quota and ledger are right."""
     registry.add_user("carl", credit_count=5, free_quota=3)
     ends = [f"name_transfer.{each}" for each in ("accept", "decline", "withdraw", "expire")]
     outcomes = Counter[str]()
@@ -421,7 +421,7 @@ def test_of_a_hundred_accepts_one_moves_the_name(registry: Registry) -> None:
         held = registry.register(name, "carl")
         transfer_id = offer(registry, name, who="carl")
         done = registry.run(race(registry, name, transfer_id, place))
-        # A busy machine may refuse some, which leaves no trace.
+        # A busy machine may refuse some requests, without a change.
         expected = (Outcome, Conflict, SubdomainNotFound, Unavailable)
         assert [each for each in done if not isinstance(each, expected)] == []
         found, end = registry.subdomain(held.id), state(registry, transfer_id)

@@ -61,7 +61,7 @@ NOT_IN_THE_DNS = f"The nameserver {HOST} doesn't resolve: {OTHER} is not in the 
 
 
 def warned(registry: Registry, *nameservers: str, **members: Any) -> tuple[str, ...]:
-    """What ann is warned of when she has these nameservers."""
+    """Return the warnings that ann gets about these nameservers."""
     mine = registry.register(
         "mine.example.test", nameservers=(*nameservers, "ns1.provider.example"), **members
     )
@@ -72,7 +72,7 @@ def warned(registry: Registry, *nameservers: str, **members: Any) -> tuple[str, 
     ("host", "name"), [(HOST, OTHER), (OTHER, OTHER), ("ns1.x.deep.example.test", "x.deep.example.test")]
 )
 def test_a_name_that_no_user_has_registered(registry: Registry, host: str, name: str) -> None:
-    """As registries have it from before such nameservers were refused."""
+    """Registries have such nameservers if they were stored before the rule existed."""
     registry.add_domain("deep.example.test")
     mine = registry.register("mine.example.test")
     registry.write(store_unchecked, mine, host)
@@ -88,7 +88,7 @@ def test_no_warning_for_nameservers_that_can_be_found(registry: Registry) -> Non
 
 
 def test_no_warning_for_the_operator_s_nameservers(registry: Registry) -> None:
-    """The platform domain itself, its nameservers, reserved labels, and what stands in the zone past the registry."""
+    """The operator's are the platform domain, its nameservers, reserved labels, and adopted records."""
     by_hand = Record("host.dc.example.test", "A", 3600, "8.8.8.8")
     registry.write(zone_store.insert_records, registry.domains["example.test"], [by_hand])
     hosts = ("example.test", "ns1.example.test", "ns7.example.test", "host.dc.example.test")
@@ -97,7 +97,7 @@ def test_no_warning_for_the_operator_s_nameservers(registry: Registry) -> None:
 
 @pytest.mark.parametrize("state", ["no nameservers", "suspended"])
 def test_a_name_that_is_not_in_the_dns(registry: Registry, state: str) -> None:
-    """Whatever the reason, the words are the same: it is the other user's."""
+    """The warning is the same for every reason, because the name belongs to another user."""
     registry.register(OTHER, "ben", nameservers=() if state == "no nameservers" else ELSEWHERE)
     if state == "suspended":
         registry.write(suspend, OPERATOR, OTHER, "a secret reason")
@@ -123,7 +123,7 @@ def test_under_a_hidden_domain_a_warning_depends_on_the_dns_only(
 
 @pytest.mark.parametrize("state", ["trash", "suspended"])
 def test_no_cycle_arises_through_the_trash_or_a_suspension(registry: Registry, state: str) -> None:
-    """What a name will have again when it comes back counts now, so coming back needs no check."""
+    """The delegation of a name in the trash or suspended counts, so that restoring the name needs no check."""
     registry.register("mine.example.test")
     registry.register(OTHER, "ben", nameservers=("ns1.mine.example.test",))
     if state == "trash":

@@ -1,4 +1,4 @@
-"""A platform domain below another one: the built-in name server refers to it; on a primary the operator must delegate it."""
+"""A platform domain below another platform domain: the built-in name server refers to it; on a primary the operator must delegate it."""
 
 from collections.abc import Collection
 
@@ -56,7 +56,7 @@ def test_names_of_the_child_are_referred_to_its_nameservers(registry: Registry, 
     assert [str(each) for each in found.additional] == [f"ns1.{CHILD}. 3600 IN A 192.0.2.54"]
 
 
-def test_the_parent_goes_on_answering_for_what_is_its_own(registry: Registry) -> None:
+def test_the_zone_above_answers_for_its_own_names(registry: Registry) -> None:
     registry.add_domain(CHILD, primary="main")
     assert _answer(registry, "nobody.example.test", "A").rcode() == dns.rcode.NXDOMAIN
     assert _answer(registry, "example.test", "SOA").answer
@@ -72,7 +72,7 @@ def test_a_zone_alone_on_a_primary_is_refused(registry: Registry) -> None:
 
 @pytest.mark.parametrize("together", [[CHILD], [CHILD, f"shop.{CHILD}", "example.test"]])
 def test_ds_of_a_nested_zone_is_answered_by_the_zone_above(registry: Registry, together: list[str]) -> None:
-    """RFC 4035, section 3.1.4.1; the other records of the apex are the nested zone's."""
+    """The zone above answers for DS records (RFC 4035, section 3.1.4.1), and the nested zone for the other records of its apex."""
     registry.add_domain(CHILD)
     found = _answer(registry, CHILD, "DS", together)
     assert (found.rcode(), found.flags & dns.flags.AA, found.answer) == (dns.rcode.NOERROR, dns.flags.AA, [])
@@ -84,7 +84,7 @@ def test_ds_of_a_nested_zone_is_answered_by_the_zone_above(registry: Registry, t
 
 
 def test_ds_of_a_zone_below_a_zone_on_a_primary_is_answered_by_itself(registry: Registry) -> None:
-    """The parent is not ours to answer for, and its own parent could only refer to it."""
+    """The built-in name server doesn't serve the parent zone, and a zone above the parent could only refer to it."""
     registry.add_domain(CHILD, primary="main")
     registry.add_domain(f"deep.{CHILD}", force=True)
     found = _answer(registry, f"deep.{CHILD}", "DS")
@@ -97,7 +97,7 @@ def test_ds_of_the_highest_zone_is_answered_by_itself(registry: Registry) -> Non
     assert [each.name.to_text() for each in found.authority] == ["example.test."]
 
 
-def test_a_zone_below_one_on_a_primary_is_refused_until_it_is_delegated_there(registry: Registry) -> None:
+def test_a_zone_below_a_zone_on_a_primary_is_refused_until_it_is_delegated(registry: Registry) -> None:
     registry.move()
     secondary = Secondary(f"ns1.{CHILD}", "192.0.2.54", 53)
 
@@ -116,7 +116,7 @@ def test_a_zone_below_one_on_a_primary_is_refused_until_it_is_delegated_there(re
     assert notices == [("zone_not_delegated", CHILD)]
 
 
-def test_a_zone_on_a_primary_is_refused_above_one_that_is_not_delegated(registry: Registry) -> None:
+def test_a_zone_on_a_primary_is_refused_above_a_zone_that_is_not_delegated(registry: Registry) -> None:
     registry.add_domain(f"deep.{CHILD}")
     with pytest.raises(Conflict, match=f"deep.{CHILD}"):
         registry.add_domain(CHILD, primary="main")
@@ -125,7 +125,7 @@ def test_a_zone_on_a_primary_is_refused_above_one_that_is_not_delegated(registry
 
 
 @pytest.mark.parametrize("before", ["", "other"])
-def test_a_zone_with_one_below_it_moves_to_a_primary_only_by_force(registry: Registry, before: str) -> None:
+def test_a_zone_with_a_nested_zone_moves_to_a_primary_only_by_force(registry: Registry, before: str) -> None:
     registry.add_domain(CHILD)
     if before:
         registry.move(before)

@@ -1,4 +1,4 @@
-"""Opening a ticket (spec, part 4), on SQLite with a clock that only the test moves."""
+"""Opening a ticket (spec, part 4); on SQLite."""
 
 from dataclasses import replace
 from typing import Any

@@ -1,4 +1,4 @@
-"""The operator's verbs on platform domains, offers and labels."""
+"""Changing platform domains, offers and labels as the operator."""
 
 from pathlib import Path
 

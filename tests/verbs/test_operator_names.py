@@ -1,4 +1,4 @@
-"""The operator's verbs on names: suspend, unsuspend and restore."""
+"""Suspending, unsuspending and restoring names as the operator."""
 
 from pathlib import Path
 

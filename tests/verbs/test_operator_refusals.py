@@ -1,4 +1,4 @@
-"""Each refusal of the operator's verbs: what is raised, for which field, and that it leaves no trace."""
+"""Each refusal of the operator's verbs: its error and field. The registry stays unchanged."""
 
 from collections.abc import Callable
 from datetime import UTC, datetime

@@ -77,7 +77,7 @@ def test_the_mail_that_is_due_longest_comes_first_and_failures_back_off(registry
     registry.advance(hours=1)
     third = put(registry, "c")
     order = [claimed(registry).id for _ in range(3)]
-    assert order == [first, second, third]  # the first was due before the second's claim ran out
+    assert order == [first, second, third]  # The first mail was due before the second mail's claim expired.
 
 
 def test_a_sent_mail_is_not_sent_again(registry: Registry) -> None:
@@ -167,7 +167,7 @@ def test_a_failure_does_not_undo_a_retry_of_the_operator(registry: Registry, fai
 
 
 def test_a_mail_postponed_by_a_clock_ahead_is_due(registry: Registry) -> None:
-    """The longest pause is an hour. A later attempt was stored while the clock was ahead."""
+    """A next attempt more than an hour from now was stored while the clock was ahead, because the maximum back-off is an hour."""
     registry.advance(days=100)
     put(registry, "put in")
     put(registry, "tried")

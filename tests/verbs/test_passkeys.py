@@ -1,4 +1,4 @@
-"""Add, use and remove passkeys, and recover from lost ones. In a browser: tests/contract/test_passkeys_in_a_browser.py."""
+"""Adding, using and removing passkeys, and recovering from lost passkeys. In a browser: tests/contract/test_passkeys_in_a_browser.py."""
 
 import base64
 import json
@@ -227,7 +227,7 @@ def test_passkeys_need_a_sign_in_within_ten_minutes(registry: Registry) -> None:
 
 
 @pytest.mark.whole_on_postgresql
-def test_who_has_a_passkey_needs_it_for_what_is_sensitive(registry: Registry) -> None:
+def test_a_user_with_passkeys_needs_one_for_sensitive_changes(registry: Registry) -> None:
     own = new_passkey(registry, sign_in(registry))
     (passkey,) = registry.read(list_passkeys, registry.users["ann"])
     by_mail = sign_in(registry)

@@ -1,4 +1,4 @@
-"""No name gets its dates from an implausible clock; on both engines, without a trace."""
+"""Verbs refuse to compute dates with an implausible clock, and change nothing; on both databases."""
 
 from collections.abc import Callable
 from datetime import timedelta
@@ -60,7 +60,7 @@ def test_the_bounds(since_newest: timedelta, *, plausible: bool) -> None:
 def test_dates_are_refused_from_an_implausible_clock(
     registry: Registry, verb: str, wrong: timedelta, *, swept: bool
 ) -> None:
-    """The newest instant is when the sweep last ran, and before the first sweep that of the newest audit event."""
+    """The clock is compared with the last sweep, or before the first sweep with the newest audit event."""
     registry.advance(days=2)
     registry.register(HELD)
     registry.register(TRASHED)
@@ -71,7 +71,7 @@ def test_dates_are_refused_from_an_implausible_clock(
     registry.now += wrong
     if swept:
         assert registry.sweep().stopped_reason is not None  # an audit event by the wrong clock
-        # Nor does a change that takes no dates make the wrong clock right.
+        # A change without dates doesn't make the wrong clock plausible either.
         registry.write(
             update_nameservers, registry.actor(), HELD, UpdateNameservers(nameservers=("ns1.example.org",))
         )
@@ -97,7 +97,7 @@ def test_the_operator_confirms_a_right_clock(registry: Registry, wrong: timedelt
     registry.now += wrong
     assert registry.sweep().stopped_reason is not None
     registry.write(resume_sweep, OPERATOR)
-    with registry.refuses(ClockImplausible):  # until the worker has taken the word
+    with registry.refuses(ClockImplausible):  # Until the worker has seen the operator's confirmation.
         registry.register("new.example.test")
     assert registry.sweep().stopped_reason is None
     registered = registry.register("new.example.test")
@@ -105,7 +105,7 @@ def test_the_operator_confirms_a_right_clock(registry: Registry, wrong: timedelt
     assert registry.read(check_sweep) == []
 
 
-def test_a_registry_that_was_off_for_a_year_needs_no_word(registry: Registry) -> None:
+def test_a_registry_that_was_off_for_a_year_needs_no_confirmation(registry: Registry) -> None:
     registry.register(HELD)
     registry.sweep()
     registry.advance(days=400)
@@ -127,8 +127,8 @@ def test_a_sweep_that_was_stopped_for_so_long_has_to_be_resumed(registry: Regist
     registry.register("new.example.test")
 
 
-def test_the_first_sweep_of_a_new_registry_does_not_take_a_wrong_clock_for_right(registry: Registry) -> None:
-    """It was set up at the right time, and first served with the clock far ahead."""
+def test_the_first_sweep_of_a_new_registry_detects_a_wrong_clock(registry: Registry) -> None:
+    """The registry was initialised at the right time, and first swept with the clock far ahead."""
     registry.now += AHEAD_MAX + TICK
     assert "after the last known correct time" in str(registry.sweep().stopped_reason)
     with registry.refuses(ClockImplausible):

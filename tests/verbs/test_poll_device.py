@@ -64,7 +64,7 @@ def test_a_program_gets_the_token_once_it_is_allowed(registry: Registry) -> None
         assert secret.reveal() not in kept
 
 
-def test_only_a_recent_sign_in_lets_it_spend(registry: Registry) -> None:
+def test_allowing_a_program_to_spend_needs_a_recent_sign_in(registry: Registry) -> None:
     ann = session_actor(sign_in(registry))
     registry.advance(minutes=11)
     started = start(registry)

@@ -1,4 +1,4 @@
-"""What the publisher records in its transactions; on both engines."""
+"""The publisher's transactions: write-ahead and outcomes; on both databases."""
 
 from datetime import timedelta
 
@@ -61,19 +61,19 @@ def _actions(registry: Registry) -> list[str]:
     return registry.read(lambda tx: list(tx.connection.execute(query).scalars()))
 
 
-def test_what_may_get_into_the_zone_is_written_ahead(registry: Registry) -> None:
+def test_possibly_published_owners_are_written_ahead(registry: Registry) -> None:
     glue = (GlueInput("ns.shop.example.test", "203.0.114.5", None),)
     held = registry.register(SHOP, nameservers=("ns.shop.example.test",), glue=glue)
     batch = _begin(registry)
     (item,) = batch.items
     assert (item.generation, item.owners) == (1, frozenset({SHOP, "ns.shop.example.test"}))
     assert _owners(registry, held.id) == item.owners
-    # A crash here, and again: the second attempt knows what the first may have sent.
+    # After a crash here, the second attempt knows the records that the first may have sent.
     (again,) = _begin(registry).items
     assert (again.owners, again.desired) == (item.owners, item.desired)
 
 
-def test_nothing_waits_where_nothing_changed(registry: Registry) -> None:
+def test_an_unchanged_zone_has_no_work(registry: Registry) -> None:
     registry.register(SHOP)
     assert registry.write(begin_publication, registry.domains["example.test"]) is None
     assert registry.write(begin_publication, 99) is None
@@ -96,7 +96,7 @@ def test_only_the_generation_that_was_sent_is_published(registry: Registry) -> N
     held = registry.register(SHOP, nameservers=NS)
     batch = _begin(registry)
     registry.send(batch)
-    _change(registry, "ns2.example.org")  # while the batch is under way
+    _change(registry, "ns2.example.org")  # While the batch is being sent.
     _record(registry, batch, Result(batch.items[0], serial=2))
     found = registry.subdomain(held.id)
     assert (found.generation, found.published_generation) == (2, 1)
@@ -116,7 +116,7 @@ def test_a_failure_of_an_older_generation_is_no_failure_of_the_new_one(registry:
     assert derive_status(found, registry.now) == "provisioning"
 
 
-def test_an_answer_that_comes_late_takes_nothing_back(registry: Registry) -> None:
+def test_a_late_outcome_does_not_undo_a_newer_one(registry: Registry) -> None:
     held = registry.register(SHOP, nameservers=NS)
     late = _begin(registry)
     _change(registry, "ns2.example.org")
@@ -127,7 +127,7 @@ def test_an_answer_that_comes_late_takes_nothing_back(registry: Registry) -> Non
         assert registry.subdomain(held.id) == before
 
 
-def test_failures_back_off_and_are_told_once(registry: Registry) -> None:
+def test_failures_back_off_and_are_audited_once(registry: Registry) -> None:
     held = registry.register(SHOP, nameservers=NS)
     for attempts in range(1, 5):
         assert registry.publish(error="refused") == [held.id]
@@ -153,7 +153,7 @@ def test_the_back_off_doubles_up_to_a_minute(attempts: int, most: float) -> None
     assert max(waits) - min(waits) > most / 10, "without jitter all come back at once"
 
 
-def test_a_batch_is_bounded_and_those_longest_unchanged_come_first(registry: Registry) -> None:
+def test_a_batch_is_bounded_and_the_oldest_changes_come_first(registry: Registry) -> None:
     held = []
     for index in range(3):
         registry.advance(seconds=1)
@@ -163,7 +163,7 @@ def test_a_batch_is_bounded_and_those_longest_unchanged_come_first(registry: Reg
     assert [item.subdomain_id for item in batch.items] == held[:2]
 
 
-def test_hosts_that_are_gone_are_taken_out_of_the_zone(registry: Registry) -> None:
+def test_glue_of_removed_hosts_is_removed_from_the_zone(registry: Registry) -> None:
     glue = (GlueInput("ns.shop.example.test", "203.0.114.5", None),)
     held = registry.register(SHOP, nameservers=("ns.shop.example.test",), glue=glue)
     registry.publish()
@@ -183,7 +183,7 @@ def test_a_zone_of_any_size_is_published_again(registry: Registry) -> None:
     assert registry.subdomain(found.id).generation == found.generation + 1
 
 
-def test_what_waits_besides_a_batch(registry: Registry) -> None:
+def test_changes_outside_a_batch_wait(registry: Registry) -> None:
     of = registry.domains["example.test"]
     first = registry.register("first.example.test", nameservers=("ns1.example.org",))
     assert registry.read(publish_store.is_any_waiting, of, [])

@@ -1,4 +1,4 @@
-"""What is asked of each request, and several times a second, looks at a few rows, however many names, or of one user, there are."""
+"""Frequent queries read few rows, even if the registry, or a single user, has many names."""
 
 import shutil
 from collections.abc import Callable, Iterator
@@ -37,7 +37,7 @@ ZONE = "example.test"
 COPIES = 20_000
 ROWS_MAX = 60
 STEPS_MAX = 3_000
-"""Of SQLite's virtual machine, which takes at least five a row."""
+"""The maximum number of steps of SQLite's virtual machine, which takes at least five steps for a row."""
 _NUMBERS = "WITH RECURSIVE numbers(number) AS (SELECT 1 UNION ALL SELECT number + 1 FROM numbers WHERE number < :copies) "
 _READ = (
     "SELECT sum(seq_tup_read + coalesce(idx_tup_fetch, 0)) FROM pg_stat_xact_user_tables "
@@ -127,7 +127,7 @@ def _copy_rows(tx: Tx, table: Table, **other: str) -> None:
 def many_names(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Registry]:
-    """A registry with many names at rest, all of one user, and as many platform domains."""
+    """Yield a registry with many names of a single user, none of them due, and equally many platform domains."""
     prepared: Prepared = request.getfixturevalue(f"{request.param}_registry")
     if request.param == "sqlite":
         path = tmp_path_factory.mktemp("many") / "registry.db"
@@ -156,7 +156,7 @@ def _filled(url: str, prepared: Prepared) -> Iterator[Registry]:
 
 
 @pytest.mark.parametrize("question", QUESTIONS)
-def test_a_question_looks_at_few_rows(many_names: Registry, question: str) -> None:
+def test_a_query_reads_few_rows(many_names: Registry, question: str) -> None:
     def ask(tx: Tx) -> object:
         return QUESTIONS[question](tx, many_names.domains[ZONE])
 
@@ -164,7 +164,7 @@ def test_a_question_looks_at_few_rows(many_names: Registry, question: str) -> No
     assert effort <= most
 
 
-def test_all_names_would_be_noticed(many_names: Registry) -> None:
+def test_a_query_that_reads_all_names_fails_the_test(many_names: Registry) -> None:
     def ask(tx: Tx) -> object:
         return tx.connection.execute(text("SELECT id FROM subdomains WHERE label = 'none'")).all()
 
@@ -173,7 +173,7 @@ def test_all_names_would_be_noticed(many_names: Registry) -> None:
 
 
 def _effort(tx: Tx, ask: Callable[[Tx], object]) -> tuple[int, int]:
-    """Return what a question takes, and what it may: rows on PostgreSQL, steps on SQLite, which doesn't count rows."""
+    """Return the cost of a query and its limit: rows on PostgreSQL, steps on SQLite, which doesn't count rows."""
     if tx.connection.dialect.name == "postgresql":
         return _rows(tx, ask), ROWS_MAX
     return _steps(tx, ask), STEPS_MAX

@@ -1,4 +1,4 @@
-"""POST /subdomains as a verb, on both engines (spec, part 4)."""
+"""Registering a name (spec, part 4); on both databases."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -168,7 +168,7 @@ def _payable(**members: Any) -> Callable[[Register], Register]:
     return lambda command: replace(command, payable=replace(command.payable, **members))
 
 
-# From the last fault to the first: ben has no credits, and each fault is added to all those before it.
+# The faults are added from the last check to the first. Each is reported instead of the faults that were added before.
 FAULTS: list[Fault] = [
     (InsufficientCredits, None, lambda command: command),
     (PriceChanged, None, _payable(max_credits=9)),
@@ -383,7 +383,7 @@ def test_a_withdrawn_offer_takes_no_new_names(registry: Registry) -> None:
 
 def test_nameservers_found_only_through_the_name_itself_are_refused(registry: Registry) -> None:
     one = registry.register("one.example.test")
-    # As a registry from before names that aren't registered were refused has it.
+    # Registries have such nameservers if they were stored before the rule existed.
     registry.write(store_unchecked, one, "ns.two.example.test")
     with registry.refuses(ValidationFailed) as caught:
         ask(registry, Register(fqdn="two.example.test", nameservers=("ns.one.example.test",)))

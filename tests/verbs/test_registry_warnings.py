@@ -1,4 +1,4 @@
-"""`parent_not_signed`: what the registry knows of whether a zone is signed, and what it says of DS records; on both engines."""
+"""The warning `parent_not_signed` about DS records in unsigned zones; on both databases."""
 
 import pytest
 
@@ -22,7 +22,7 @@ ROLLED = Record(ZONE, "DNSKEY", 3600, "257 3 13 BBBB")
 
 @pytest.fixture
 def signed_name(registry: Registry) -> Subdomain:
-    """A name with a DS record, in a zone on a primary."""
+    """Return a name with a DS record, in a zone on a primary."""
     registry.move()
     return registry.register(f"shop.{ZONE}", nameservers=NS, ds_records=(DS,))
 
@@ -33,7 +33,7 @@ def edit(registry: Registry, **values: object) -> None:
 
 
 def check(registry: Registry, *live: Record) -> None:
-    """Have a zone checked that holds these records, as the zone keeper does."""
+    """Check a zone with these records, like the zone keeper."""
     domain_id = registry.domains[ZONE]
     domain = registry.read(platform_domain_store.find_platform_domain, domain_id)
     assert domain is not None
@@ -57,8 +57,10 @@ def test_the_built_in_name_server_never_signs(registry: Registry) -> None:
     assert warned(registry, with_ds)
 
 
-def test_a_zone_on_a_primary_is_what_the_last_check_found(registry: Registry, signed_name: Subdomain) -> None:
-    """Unknown before the first check, and then nothing is said."""
+def test_a_zone_on_a_primary_is_signed_if_the_last_check_says_so(
+    registry: Registry, signed_name: Subdomain
+) -> None:
+    """Before the first check it is unknown, and there is no warning."""
     domain_id = registry.domains[ZONE]
     assert registry.read(is_zone_signed, domain_id) is None
     assert not warned(registry, signed_name)
@@ -81,13 +83,15 @@ def test_a_key_elsewhere_signs_nothing(registry: Registry, signed_name: Subdomai
 
 
 def test_the_operator_s_setting_overrides_the_check(registry: Registry, signed_name: Subdomain) -> None:
-    """Another server may sign behind the primary that the registry sees."""
+    """The setting is needed if another server behind the primary signs the zone."""
     check(registry)
     edit(registry, dnssec_signed=True)
     assert not warned(registry, signed_name)
 
 
-def test_noted_keys_take_no_name_and_are_not_judged(registry: Registry, signed_name: Subdomain) -> None:
+def test_keys_found_in_the_zone_block_no_name_and_are_not_judged(
+    registry: Registry, signed_name: Subdomain
+) -> None:
     check(registry, KEY)
     found = registry.register(f"other.{ZONE}", "ben", nameservers=NS, ds_records=(DS,))
     assert not warned(registry, found)

@@ -1,4 +1,4 @@
-"""Removing a member, leaving, and a user who is deleted; on both databases."""
+"""Removing a member, leaving an organization, and deleting a member's account; on both databases."""
 
 import pytest
 
@@ -35,7 +35,7 @@ def remove(registry: Registry, organization_id: int, name: str, by: str = "ann")
 
 
 @pytest.mark.parametrize("role", ["owner", "member", "billing", "viewer"])
-def test_an_owner_removes_whom_it_likes_and_everyone_may_leave(registry: Registry, role: str) -> None:
+def test_an_owner_removes_any_member_and_every_member_may_leave(registry: Registry, role: str) -> None:
     organization_id = share(registry, ben=role)
     remove(registry, organization_id, "ben", by="ben")
     assert role_of(registry, organization_id) is None
@@ -46,7 +46,7 @@ def test_an_owner_removes_whom_it_likes_and_everyone_may_leave(registry: Registr
     assert registry.doctor() == []
 
 
-def test_tokens_end_at_once_also_under_way(registry: Registry) -> None:
+def test_tokens_end_at_once_even_during_a_request(registry: Registry) -> None:
     organization_id = share(registry, ben="member")
     issued = registry.write(
         create_token, acting(issue(registry, "ben")), "shared", {"scopes": SCOPES}, organization_id
@@ -109,7 +109,7 @@ def test_the_only_member_of_an_organization_with_names_is_not_deleted(registry: 
     assert registry.doctor() == []
 
 
-def test_what_a_deleted_member_wrote_for_an_organization_stays_without_the_name(registry: Registry) -> None:
+def test_a_deleted_members_messages_for_an_organization_stay_without_the_name(registry: Registry) -> None:
     organization_id = share(registry, ben="member")
     registry.write(open_ticket, working_for(registry, organization_id, "ben"), OpenTicket("Help", "Please."))
     done = registry.write(delete_user, OPERATOR, "ben@example.org", confirmed=True)
@@ -117,7 +117,7 @@ def test_what_a_deleted_member_wrote_for_an_organization_stays_without_the_name(
     assert registry.doctor() == []
 
 
-def test_an_organization_that_holds_names_is_no_users_own_one(registry: Registry) -> None:
+def test_an_organization_with_names_can_not_be_a_users_own(registry: Registry) -> None:
     share(registry)
     with registry.refuses(Conflict):
         registry.write(add_user, OPERATOR, "eve@example.org", "Eve", "Coop")

@@ -1,4 +1,4 @@
-"""Removing a platform domain: what holds it, what goes, what stays, and adding it again; on both databases."""
+"""Removing a platform domain: what prevents it, what is deleted, and adding it again; on both databases."""
 
 from typing import Any
 
@@ -39,7 +39,7 @@ def release(registry: Registry, fqdn: str, name: str = "ann") -> None:
     registry.write(purge, OPERATOR, fqdn, release=True)
 
 
-def test_what_belongs_to_it_goes_and_its_history_stays(registry: Registry) -> None:
+def test_its_settings_are_deleted_and_its_history_stays(registry: Registry) -> None:
     held = registry.register(SHOP, registration_mode="plus", nameservers=("ns1.example.org",))
     release(registry, SHOP)
     domain_id = registry.domains[ZONE]
@@ -94,7 +94,7 @@ def test_an_open_or_unknown_platform_domain_is_not_removed(registry: Registry) -
         registry.write(remove_platform_domain, OPERATOR, "no.test")
 
 
-def test_names_that_are_not_released_hold_it(registry: Registry) -> None:
+def test_names_that_are_not_released_prevent_the_removal(registry: Registry) -> None:
     registry.register(SHOP)
     registry.register("bin.example.test", "ben")
     registry.register("cool.example.test", "ben")
@@ -109,7 +109,7 @@ def test_names_that_are_not_released_hold_it(registry: Registry) -> None:
 
 
 @pytest.mark.parametrize("setting", ["apex_nameservers", "soa_mname", "secondaries"])
-def test_other_zones_hold_it(registry: Registry, setting: str) -> None:
+def test_other_zones_prevent_the_removal(registry: Registry, setting: str) -> None:
     host = f"ns2.{ZONE}"
     values: dict[str, Any] = {
         "apex_nameservers": (host,),
@@ -125,7 +125,7 @@ def test_other_zones_hold_it(registry: Registry, setting: str) -> None:
     assert "Nameservers of other.test are inside it" in caught[0].message
 
 
-def test_names_elsewhere_that_need_it_hold_it(registry: Registry) -> None:
+def test_dependent_names_elsewhere_prevent_the_removal(registry: Registry) -> None:
     registry.add_domain("other.test")
     registry.register("shop.other.test", nameservers=(f"ns1.{ZONE}",))
     shut(registry)

@@ -47,7 +47,7 @@ def test_refusals(registry: Registry) -> None:
         with registry.refuses(OrganizationNotFound):
             registry.write(rename_organization, registry.actor("ben"), text, "Mine")
     shared = working_for(registry, organization_id)
-    with registry.refuses(OrganizationNotFound):  # a token for one organization sees no other
+    with registry.refuses(OrganizationNotFound):  # A token of an organization sees no other organization.
         registry.write(rename_organization, shared, str(registry.organizations["ann"]), "Mine")
     restricted = acting(issue(registry, names=["shop.example.test"]))
     with registry.refuses(OrganizationNotFound):

@@ -114,7 +114,7 @@ def test_a_purged_name_is_not_renewed(registry: Registry) -> None:
 
 
 def test_only_the_operator_renews_a_name_of_the_mode_admin(registry: Registry) -> None:
-    """The user can't, and the mail says to ask the operator; the answers say so (spec, part 2; docs/spec-choices.md)."""
+    """A user's renewal is refused, and mails and answers say to ask the operator (spec, part 2; docs/spec-choices.md)."""
     held = registry.register_by_operator(SHOP)
     for days in (1, 339, 24, 2):
         registry.live(days=days)

@@ -1,4 +1,4 @@
-"""Replying to a ticket (spec, part 4), by its user and by staff, on SQLite."""
+"""Replying to a ticket as its user or as staff (spec, part 4); on SQLite."""
 
 from datetime import timedelta
 

@@ -1,4 +1,4 @@
-"""Restoring a name from the trash, by its user; on both databases."""
+"""Restoring a name from the trash as its user; on both databases."""
 
 from datetime import timedelta
 

@@ -1,4 +1,4 @@
-"""Revoking the tokens of a report of leaked secrets; on both databases."""
+"""Revoking the tokens whose secrets a report of leaks contains; on both databases."""
 
 import json
 
@@ -29,7 +29,7 @@ def told(registry: Registry) -> list[tuple[str, str, str]]:
     return registry.read(read)
 
 
-def test_leaked_tokens_and_those_created_with_them_are_revoked_and_their_users_told(
+def test_leaked_tokens_and_their_descendants_are_revoked_and_their_users_mailed(
     registry: Registry,
 ) -> None:
     laptop = registry.write(issue_token, OPERATOR, "ann@example.org", "laptop")

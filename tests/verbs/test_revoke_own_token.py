@@ -1,4 +1,4 @@
-"""Revoking a token with another one, or with itself; on both databases."""
+"""Revoking a token with itself or with another token; on both databases."""
 
 from sublet.accounts.revoke_own_token import revoke_own_token
 from sublet.accounts.users import suspend_user

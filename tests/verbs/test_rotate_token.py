@@ -37,7 +37,7 @@ def test_the_former_secret_is_valid_for_the_overlap(
     assert registry.doctor() == []
 
 
-def test_two_secrets_at_most_are_valid(registry: Registry) -> None:
+def test_at_most_two_secrets_are_valid(registry: Registry) -> None:
     first = registry.write(issue_token, OPERATOR, "ann@example.org", "token")
     actor, identifier = acting(first.token), str(first.token.id)
     second = registry.write(rotate_token, actor, identifier)
@@ -53,7 +53,7 @@ def test_refusals(registry: Registry) -> None:
     for seconds in (-1, 86_401):
         with registry.refuses(ValidationFailed):
             registry.write(rotate_token, actor, str(token.id), seconds)
-    # It would get the secret of a token that may do more.
+    # The rotation would give the secret of a token that may do more.
     limited = acting(issue(registry, scopes=["tokens:write"]))
     with registry.refuses(TokenNotFound):
         registry.write(rotate_token, limited, str(token.id))

@@ -29,12 +29,12 @@ SHOP = "shop.example.test"
 
 
 def set_(registry: Registry, max_credits: int | None, name: str = "ann", *, may_spend: bool = True) -> None:
-    """Set it for the shop, as a user."""
+    """Set the automatic renewal of the shop as a user."""
     registry.write(set_auto_renew, registry.actor(name), SHOP, max_credits, may_spend=may_spend)
 
 
 def changes(registry: Registry) -> list[tuple[object, object]]:
-    """What the audit has of it: before and after."""
+    """Return the values before and after each change in the audit."""
 
     def read(tx: Tx) -> list[tuple[object, object]]:
         query = select(audit_events.c.before, audit_events.c.after).order_by(audit_events.c.id)

@@ -1,4 +1,4 @@
-"""Roles of members, and what each lets a token do; on both databases."""
+"""Changing the roles of members, and the scopes of each role; on both databases."""
 
 from sublet.accounts.authenticate import authenticate
 from sublet.accounts.create_token import create_token
@@ -34,7 +34,7 @@ def test_a_token_may_do_what_the_role_may(registry: Registry) -> None:
     assert registry.doctor() == []
 
 
-def test_owners_and_the_member_are_told(registry: Registry) -> None:
+def test_owners_and_the_member_get_a_mail(registry: Registry) -> None:
     organization_id = share(registry, ben="member")
     ben = str(registry.users["ben"])
     changed = registry.write(set_role, registry.actor(), str(organization_id), ben, "billing")

@@ -1,4 +1,4 @@
-"""Open an account: sign up, enter the code, accept an invitation. Over HTTP: tests/contract/test_choices_sign_up.py."""
+"""Opening an account: sign up, enter the code, accept an invitation. Over HTTP: tests/contract/test_choices_sign_up.py."""
 
 import re
 from datetime import timedelta
@@ -163,7 +163,7 @@ def test_a_network_may_sign_up_more_with_solved_challenges(registry: Registry) -
 
 
 @pytest.mark.parametrize("payload", ["", "x", "e30=", "bnVsbA==", "W10=", "eyJjaGFsbGVuZ2UiOltdfQ=="])
-def test_what_is_no_solution_is_refused(payload: str) -> None:
+def test_a_wrong_solution_is_refused(payload: str) -> None:
     assert check_solution("key", payload) is None
 
 

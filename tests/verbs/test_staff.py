@@ -1,4 +1,4 @@
-"""The verbs of staff on tickets: open, reply, set the priority, close; on both databases."""
+"""Opening, answering, prioritizing and closing tickets as staff; on both databases."""
 
 from typing import Any
 

@@ -53,7 +53,7 @@ WHY = Actor(kind="operator", name="olga", reason="phishing, complaint 17")
 
 @pytest.fixture
 def names(registry: Registry) -> dict[str, int]:
-    """Ann's names: delegated, not delegated, suspended on its own, in the trash; and one of Ben's."""
+    """Return names of Ann (delegated, not delegated, suspended separately, in the trash), and a name of Ben."""
     delegated = ("ns1.example.org", "ns2.example.org")
     found = {
         SHOP: registry.register(SHOP, nameservers=delegated).id,

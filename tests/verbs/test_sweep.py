@@ -1,4 +1,4 @@
-"""What time does to names: each step once, at its date, with its event and its mail."""
+"""The sweep: it takes each step of a name once, at its date, with an event and a mail."""
 
 from collections import Counter
 from datetime import datetime, timedelta
@@ -45,11 +45,11 @@ LIFE = {
     "purged": 425,
     "released": 432,
 }
-"""On which day of a name's life nothing but time takes which step, by the defaults of a platform domain."""
+"""The day of each step in a name's life without actions of its user, with the default settings of a platform domain."""
 
 
 def told(registry: Registry) -> list[tuple[str, str]]:
-    """What mail there is, oldest first: its milestone, and its recipient."""
+    """Return the milestone and recipient of each mail, the oldest first."""
 
     def ask(tx: Tx) -> list[tuple[str, str]]:
         rows = tx.connection.execute(select(mails.c.reference, mails.c.recipient).order_by(mails.c.id))
@@ -59,7 +59,7 @@ def told(registry: Registry) -> list[tuple[str, str]]:
 
 
 def events(registry: Registry, subdomain_id: int) -> list[tuple[str, str]]:
-    """What the audit has of a name: action and kind of actor, oldest first."""
+    """Return the action and the kind of actor of each audit event about a name, the oldest first."""
 
     def ask(tx: Tx) -> list[tuple[str, str]]:
         query = select(audit_events.c.action, audit_events.c.actor_kind).where(
@@ -71,7 +71,7 @@ def events(registry: Registry, subdomain_id: int) -> list[tuple[str, str]]:
 
 
 def reached(registry: Registry, subdomain_id: int) -> dict[str, datetime]:
-    """When a name reached which milestone."""
+    """Return the milestones of a name, and when it reached each."""
     return {each.kind: each.created_at for each in registry.read(sweep_store.list_milestones, subdomain_id)}
 
 
@@ -117,7 +117,7 @@ def test_no_step_comes_before_its_date(registry: Registry) -> None:
 
 
 @pytest.mark.whole_on_postgresql
-def test_a_renewed_name_has_its_dates_anew(registry: Registry) -> None:
+def test_a_renewed_name_gets_new_dates(registry: Registry) -> None:
     name = registry.register(NAME)
     registry.live(days=340)
     assert [kind for kind, _ in told(registry)] == ["expires_in_30_days"]
@@ -138,7 +138,7 @@ def test_a_renewal_in_grace_is_not_swept_away(registry: Registry) -> None:
     assert found.expires_at == name.expires_at + 365 * DAY
 
 
-def test_after_an_outage_only_the_last_reminder_is_told(registry: Registry) -> None:
+def test_after_an_outage_only_the_last_reminder_is_mailed(registry: Registry) -> None:
     name = registry.register(NAME)
     registry.live(days=334)
     registry.advance(days=6)  # over the first date …
@@ -199,13 +199,13 @@ def test_a_name_is_free_only_once_its_removal_is_published(registry: Registry) -
 
 
 @pytest.mark.whole_on_postgresql
-def test_the_time_of_a_suspended_name_stands_still(registry: Registry) -> None:
+def test_the_dates_of_a_suspended_name_are_paused(registry: Registry) -> None:
     name = registry.register(NAME, nameservers=NS)
     registry.live(days=300)
     registry.write(suspend, OPERATOR, NAME, "looked into")
     assert registry.live(days=300) == Counter()
     registry.write(unsuspend, OPERATOR, NAME)
-    # All that was missed is told in one mail; the days of grace count from now.
+    # One mail replaces all missed reminders, and the grace period counts from now.
     assert registry.live(days=29) == Counter(
         ["renewal_opens", "expires_in_30_days", "expires_in_7_days", "expires_in_1_day", "expired"]
     )
@@ -220,7 +220,7 @@ def test_the_time_of_a_suspended_name_stands_still(registry: Registry) -> None:
 
 
 @pytest.mark.whole_on_postgresql
-def test_what_counts_anew_after_a_suspension_is_told_anew(registry: Registry) -> None:
+def test_reminders_are_repeated_after_a_suspension(registry: Registry) -> None:
     registry.register(NAME, nameservers=NS)
     registry.live(days=370)
     assert told(registry)[-1][0] == "expired"
@@ -238,7 +238,7 @@ def test_what_counts_anew_after_a_suspension_is_told_anew(registry: Registry) ->
 
 @pytest.mark.whole_on_postgresql
 def test_the_last_attempt_to_renew_is_at_the_end_of_grace(registry: Registry) -> None:
-    """However late the attempts of the days before were: who buys credits on the last day keeps the name."""
+    """A user who buys credits on the last day keeps the name, no matter when the earlier attempts were."""
     name = registry.register(NAME, registration_mode="plus")
     auto_renewing(registry, name, 50)
     registry.write(adjust_credits, OPERATOR, "ann@example.org", -90)
@@ -253,7 +253,7 @@ def test_the_last_attempt_to_renew_is_at_the_end_of_grace(registry: Registry) ->
 
 
 @pytest.mark.whole_on_postgresql
-def test_a_platform_domain_s_new_days_are_followed(registry: Registry) -> None:
+def test_new_settings_of_a_platform_domain_apply(registry: Registry) -> None:
     registry.register(NAME)
     registry.live(days=370)
     registry.write(edit_zone_settings, OPERATOR, "example.test", {"grace_days": 100})
@@ -282,7 +282,7 @@ def auto_renewing(registry: Registry, name: Any, max_credits: int) -> None:
 
 
 @pytest.mark.whole_on_postgresql
-def test_a_name_is_renewed_by_itself_for_its_ceiling(registry: Registry) -> None:
+def test_a_name_is_renewed_automatically_up_to_its_ceiling(registry: Registry) -> None:
     name = registry.register(NAME, registration_mode="plus")
     auto_renewing(registry, name, 11)
     assert registry.live(days=304) == Counter()
@@ -297,7 +297,7 @@ def test_a_name_is_renewed_by_itself_for_its_ceiling(registry: Registry) -> None
 
 
 @pytest.mark.whole_on_postgresql
-def test_a_renewal_above_the_ceiling_is_not_made_and_said(registry: Registry) -> None:
+def test_a_renewal_above_the_ceiling_is_not_made_and_mailed(registry: Registry) -> None:
     name = registry.register(NAME, registration_mode="plus")
     auto_renewing(registry, name, 10)
     done = registry.live(days=307)
@@ -313,8 +313,8 @@ def test_a_renewal_above_the_ceiling_is_not_made_and_said(registry: Registry) ->
 
 
 @pytest.mark.whole_on_postgresql
-def test_another_ceiling_in_the_instant_of_a_failure_is_tried_in_the_next(registry: Registry) -> None:
-    """A milestone is once about an instant; the name must not be put off for it."""
+def test_a_new_ceiling_at_the_instant_of_a_failure_is_tried_at_the_next_sweep(registry: Registry) -> None:
+    """A milestone is stored once for an instant, and this must not delay the next attempt."""
     registry.add_user("rich", credit_count=100)
     name = registry.register("soon.example.test", "rich", registration_mode="plus")
     auto_renewing(registry, name, 10)
@@ -343,7 +343,7 @@ def test_without_credits_it_is_tried_daily_until_the_trash(registry: Registry) -
 
 
 @pytest.mark.whole_on_postgresql
-def test_a_suspended_user_s_name_is_not_renewed_by_itself(registry: Registry) -> None:
+def test_a_suspended_user_s_name_is_not_renewed_automatically(registry: Registry) -> None:
     name = registry.register(NAME)
     auto_renewing(registry, name, 0)
     registry.write(suspend_user, OPERATOR, "ann@example.org")
@@ -404,7 +404,7 @@ def test_a_verb_that_changes_the_dates_stores_them(registry: Registry, verb: str
 
 
 def add_many(registry: Registry, count: int) -> None:
-    """Store names at rest in one statement, with the dates that are right by the present days."""
+    """Store names that aren't due in one statement, with the dates that follow from the present settings."""
     state = State("no", False, "early", False, False, "published", "free")
     wanted = [(registry.users["ann"], f"many-{number}", state) for number in range(count)]
     registry.write(add_names, wanted, registry.domains["example.test"], "example.test")
@@ -414,7 +414,7 @@ def add_many(registry: Registry, count: int) -> None:
 
 
 def changed_rows(registry: Registry, before: Dump) -> int:
-    """How many rows of names have other dates than before."""
+    """Return the number of names whose dates have changed."""
     return len({*map(repr, before["subdomains"])} - {*map(repr, registry.dump()["subdomains"])})
 
 
@@ -446,7 +446,7 @@ def test_new_days_change_no_row_until_the_sweep_recomputes_all_in_batches(
 def test_a_kill_between_batches_of_new_dates_loses_nothing(
     registry: Registry, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Another process goes on where the last committed step ended; a step that didn't commit is done again."""
+    """Another process continues after the last committed step, and repeats a step that didn't commit."""
     monkeypatch.setattr("sublet.subdomains.sweep.sweep.REDATE_MAX", 4)
     add_many(registry, 10)
     registry.sweep()
@@ -467,7 +467,7 @@ def test_a_kill_between_batches_of_new_dates_loses_nothing(
         assert stored[each.id] == dates_of(each, registry.now)
 
 
-def test_other_days_while_dates_are_recomputed_begin_with_the_first_name(
+def test_a_change_during_the_recomputation_restarts_it_with_the_first_name(
     registry: Registry, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("sublet.subdomains.sweep.sweep.REDATE_MAX", 4)
@@ -480,7 +480,7 @@ def test_other_days_while_dates_are_recomputed_begin_with_the_first_name(
     assert registry.read(check_sweep) == []
 
 
-def test_a_name_that_cannot_be_read_keeps_no_other_from_its_dates(registry: Registry) -> None:
+def test_a_name_that_cannot_be_read_does_not_delay_other_names(registry: Registry) -> None:
     names = [registry.register(f"{label}.example.test", label) for label in ("ann", "ben")]
     broken = registry.register("broken.example.test")
     registry.sweep()

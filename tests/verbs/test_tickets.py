@@ -1,4 +1,4 @@
-"""Finding and listing tickets, their audit events and their constraints, on SQLite."""
+"""Finding and listing tickets, their audit events and constraints; on SQLite."""
 
 from dataclasses import replace
 from typing import Any

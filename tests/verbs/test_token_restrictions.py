@@ -1,4 +1,4 @@
-"""What the verbs and lists do for a token that is restricted to names, platform domains or credits; on both databases."""
+"""Verbs and lists with a token that is restricted to names, platform domains or daily credits; on both databases."""
 
 import pytest
 
@@ -34,7 +34,7 @@ PAID = Payable(confirm=True)
 
 @pytest.fixture
 def furnished(registry: Registry) -> Registry:
-    """Ann holds names under three platform domains, one below another, and has a ticket about each and one about none."""
+    """Return a registry in which Ann has names under three nested platform domains, a ticket about each, and a ticket about no name."""
     registry.add_domain("other.test")
     registry.add_domain("deep.example.test")
     registry.grant("ann", 1000)
@@ -61,7 +61,7 @@ def furnished(registry: Registry) -> Registry:
     ids=str,
 )
 def test_lists_have_exactly_what_the_token_is_for(furnished: Registry, restrictions: Restrictions) -> None:
-    """The conditions in SQL are the rule."""
+    """The conditions in SQL agree with `Restrictions.allows_name`."""
     actor = Actor("user", furnished.users["ann"], 1, restrictions=restrictions)
     allowed = [name for name in reversed(NAMES) if restrictions.allows_name(name)]
     for limit in (1, 100):
@@ -86,7 +86,7 @@ def test_lists_have_exactly_what_the_token_is_for(furnished: Registry, restricti
                 furnished.read(find_in_account, actor, name)
 
 
-def test_what_is_about_all_names_is_not_for_such_a_token(registry: Registry) -> None:
+def test_verbs_about_all_names_refuse_such_a_token(registry: Registry) -> None:
     actor = acting(issue(registry, names=["a.example.test"]))
     with registry.refuses(TokenRestricted):
         registry.write(set_reminders, actor, False)
@@ -95,8 +95,8 @@ def test_what_is_about_all_names_is_not_for_such_a_token(registry: Registry) -> 
     assert [(each.field, each.code) for each in caught[0].errors] == [("fqdn", "required")]
 
 
-def test_a_hidden_own_name_is_no_place_for_a_nameserver(registry: Registry) -> None:
-    """Under a platform domain that not every user sees, only the holder may use a name that is not in the DNS."""
+def test_a_token_for_other_names_can_not_use_a_nameserver_below_a_hidden_name(registry: Registry) -> None:
+    """A nameserver below a hidden name that is not in the DNS needs a token for that name."""
     registry.add_domain("closed.test")
     registry.register("own.closed.test")
     domain_id = registry.domains["closed.test"]

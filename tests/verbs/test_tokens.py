@@ -1,4 +1,4 @@
-"""The operator's verbs on tokens: issue and revoke."""
+"""Issuing and revoking tokens as the operator."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Moving a name to another user: what goes with it, and what stays; on both databases."""
+"""Moving a name to another user as the operator; on both databases."""
 
 from typing import Any
 
@@ -34,7 +34,7 @@ def move(registry: Registry, to: str = BEN, name: str = SHOP) -> Any:
     return registry.write(transfer, OPERATOR, name, to)
 
 
-def test_a_name_moves_with_all_that_is_its_own(registry: Registry) -> None:
+def test_a_name_moves_with_its_delegation_and_dates(registry: Registry) -> None:
     registry.add_coupon()
     held = registry.register(
         SHOP,
@@ -95,7 +95,7 @@ def test_the_event_names_both_users_and_both_get_a_mail(registry: Registry) -> N
     assert registry.doctor() == []
 
 
-def test_the_receiver_s_free_quota_is_not_asked(registry: Registry) -> None:
+def test_the_receiver_s_free_quota_does_not_matter(registry: Registry) -> None:
     for index in range(FREE_QUOTA):
         registry.register(f"n{index}.example.test", "ben")
     registry.register(SHOP)
@@ -146,7 +146,7 @@ def test_suspensions_stay_with_the_user_who_held_the_name(registry: Registry) ->
 
 
 def test_a_sweep_that_chose_the_name_before_leaves_it_to_the_next(registry: Registry) -> None:
-    """The sweep reads the due names, then locks their users; a transfer may come in between."""
+    """The sweep reads the due names and then locks their users, and a transfer may commit between the two."""
     held = registry.register(SHOP)
     registry.live(days=334)
     registry.advance(days=1)

@@ -1,4 +1,4 @@
-"""Names that stay broken: the mails before, and how they leave the DNS; on both databases."""
+"""Removing broken names from the DNS, and the mails before; on both databases."""
 
 from datetime import timedelta
 
@@ -25,13 +25,13 @@ LAME = Finding("lame", Level.ERROR, "ns1.example.org", "It is lame.", "Mend it."
 
 
 def shop_of(registry: Registry, days: int) -> Subdomain:
-    """Register the shop; its platform domain keeps broken names in the DNS for that number of days."""
+    """Register the shop, under a platform domain that keeps broken names in the DNS for this number of days."""
     registry.write(edit_zone_settings, OPERATOR, "example.test", {"broken_days": days})
     return registry.register(SHOP, nameservers=HOSTS)
 
 
-def look(registry: Registry, shop: Subdomain, state: str = BROKEN, **passed: float) -> bool:
-    """Record a look after some time as the worker does, and return whether the name left the DNS."""
+def record(registry: Registry, shop: Subdomain, state: str = BROKEN, **passed: float) -> bool:
+    """Record a check after some time, like the worker. Return True if the name left the DNS."""
     registry.advance(**passed)
     findings = (LAME,) if state == BROKEN else ()
     generation = registry.subdomain(shop.id).published_generation
@@ -51,18 +51,18 @@ def mails(registry: Registry) -> list[tuple[str, str]]:
 
 def test_a_name_that_stays_broken_leaves_the_dns_after_two_mails(registry: Registry) -> None:
     shop = shop_of(registry, 30)
-    assert not look(registry, shop)
-    assert not look(registry, shop, hours=3)
+    assert not record(registry, shop)
+    assert not record(registry, shop, hours=3)
     ((subject, text),) = mails(registry)
     assert subject == f"{SHOP} doesn't work"
     leaves = registry.now - timedelta(hours=3) + timedelta(days=30)
     assert f"it leaves the DNS on {leaves.day} {leaves:%B %Y}" in text
-    assert not look(registry, shop, days=22)
+    assert not record(registry, shop, days=22)
     assert len(mails(registry)) == 1
-    assert not look(registry, shop, days=1)
+    assert not record(registry, shop, days=1)
     assert mails(registry)[1][0] == f"{SHOP} is about to leave the DNS"
-    assert not look(registry, shop, days=6)
-    assert look(registry, shop, days=1)
+    assert not record(registry, shop, days=6)
+    assert record(registry, shop, days=1)
     gone = registry.subdomain(shop.id)
     assert (gone.delegation, gone.generation, gone.trashed_at) == (Delegation(), 2, None)
     assert mails(registry)[2][0] == f"{SHOP} left the DNS"
@@ -79,18 +79,18 @@ def test_a_name_that_stays_broken_leaves_the_dns_after_two_mails(registry: Regis
 def test_names_stay_without_the_setting(registry: Registry) -> None:
     shop = shop_of(registry, 0)
     for _ in range(5):
-        assert not look(registry, shop, days=100)
+        assert not record(registry, shop, days=100)
     assert [subject for subject, _ in mails(registry)] == [f"{SHOP} doesn't work"]
 
 
-def test_a_user_is_told_in_time_if_the_setting_comes_later(registry: Registry) -> None:
+def test_a_user_is_warned_in_time_if_the_setting_comes_later(registry: Registry) -> None:
     shop = shop_of(registry, 0)
-    look(registry, shop)
-    look(registry, shop, days=100)
+    record(registry, shop)
+    record(registry, shop, days=100)
     registry.write(edit_zone_settings, OPERATOR, "example.test", {"broken_days": 10})
-    assert not look(registry, shop, days=1)
-    assert not look(registry, shop, days=4)
-    assert look(registry, shop, days=1)
+    assert not record(registry, shop, days=1)
+    assert not record(registry, shop, days=4)
+    assert record(registry, shop, days=1)
     assert [subject for subject, _ in mails(registry)] == [
         f"{SHOP} doesn't work",
         f"{SHOP} is about to leave the DNS",
@@ -99,26 +99,26 @@ def test_a_user_is_told_in_time_if_the_setting_comes_later(registry: Registry) -
 
 
 @pytest.mark.parametrize("state", [HEALTHY, UNKNOWN])
-def test_the_time_begins_again_if_it_works_or_is_unknown(state: str, registry: Registry) -> None:
+def test_the_days_start_again_if_the_name_works_or_is_unknown(state: str, registry: Registry) -> None:
     registry.write(set_reminders, registry.actor(), enabled=False)
     shop = shop_of(registry, 10)
-    look(registry, shop)
-    look(registry, shop, days=9)
-    assert not look(registry, shop, state, hours=1)
-    assert not look(registry, shop, state, minutes=10)
+    record(registry, shop)
+    record(registry, shop, days=9)
+    assert not record(registry, shop, state, hours=1)
+    assert not record(registry, shop, state, minutes=10)
     health = registry.read(store.find_health, shop.id)
     assert health is not None
     assert (health.state, health.warned_at) == (state, None)
-    assert not look(registry, shop, days=5)
-    assert not look(registry, shop, minutes=10)
-    assert not look(registry, shop, days=6)
+    assert not record(registry, shop, days=5)
+    assert not record(registry, shop, minutes=10)
+    assert not record(registry, shop, days=6)
     assert mails(registry) == []
 
 
 def test_a_change_meanwhile_keeps_the_name(registry: Registry) -> None:
     shop = shop_of(registry, 2)
-    look(registry, shop)
-    look(registry, shop, days=1)
+    record(registry, shop)
+    record(registry, shop, days=1)
     registry.advance(days=2)
     registry.write(update_nameservers, registry.actor(), SHOP, UpdateNameservers(nameservers=HOSTS[:1]))
     assert registry.write(undelegate, shop.id, 1) is False

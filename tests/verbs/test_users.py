@@ -1,4 +1,4 @@
-"""The operator's verbs on users: add, edit, suspend, unsuspend."""
+"""Adding, editing, suspending and unsuspending users as the operator."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""GET /availability as a question: it says what a registration of the same user then does, on both engines."""
+"""Viewing availability: it agrees with a registration by the same user; on both databases."""
 
 import random
 from collections import Counter
@@ -38,7 +38,7 @@ LABELS = (
 
 
 def ask(registry: Registry, fqdn: str, name: str = "ann", *, may_spend: bool = True) -> Availability:
-    """Ask in a reading transaction, which takes no lock."""
+    """Return the availability of a name, in a read transaction, which takes no locks."""
 
     def read(tx: Tx) -> Availability:
         user = find_user(tx, str(registry.users[name]))
@@ -50,7 +50,7 @@ def ask(registry: Registry, fqdn: str, name: str = "ann", *, may_spend: bool = T
 
 
 def furnish(registry: Registry) -> None:
-    """Make a name of every kind in `LABELS`."""
+    """Add a name of every kind in `LABELS`."""
     write = registry.write
     registry.add_user("carl", credit_count=1000, free_quota=100)
     write(set_label, OPERATOR, ZONE, "gold", "premium", price_credits=60, renewal_price_credits=6)
@@ -75,7 +75,7 @@ def furnish(registry: Registry) -> None:
 
 @dataclass(frozen=True)
 class State:
-    """The facts besides the name: about the user, the token, the platform domain and the clock."""
+    """The facts other than the name: about the user, the token, the platform domain and the clock."""
 
     is_suspended: bool = False
     free_quota: int = 100
@@ -102,7 +102,7 @@ class State:
 
 
 def draw_state(draw: random.Random) -> State:
-    """Return a state in which most registrations pass the first checks, so that all are reached."""
+    """Return a state in which most registrations pass the first checks, so that the tests reach the later checks too."""
     return State(
         is_suspended=draw.random() < 0.1,
         free_quota=draw.choice((0, 100)),
@@ -115,7 +115,7 @@ def draw_state(draw: random.Random) -> State:
 
 
 def test_it_is_available_exactly_if_a_registration_succeeds(registry: Registry) -> None:
-    """Every label in the state in which the most succeeds, and 300 drawn pairs of label and state."""
+    """Tested for every label in the most permissive state, and for 300 random pairs of label and state."""
     furnish(registry)
     draw = random.Random(26)  # noqa: S311 - the same states in each run
     pairs = [(State(), label) for label in LABELS]
@@ -124,7 +124,7 @@ def test_it_is_available_exactly_if_a_registration_succeeds(registry: Registry) 
     reasons: Counter[str | None] = Counter()
 
     def try_out(tx: Tx, command: Register) -> str | None:
-        """Return the code that a registration is refused with, or None, and undo it."""
+        """Try a registration, roll it back, and return its error code, or None if it succeeds."""
         savepoint = tx.connection.begin_nested()
         try:
             register(tx, actor, command, free_quota=FREE_QUOTA)
@@ -233,7 +233,9 @@ def test_the_name_is_free_on_the_shown_date(registry: Registry) -> None:
         (Register(label="a", domain="missing.test"), PlatformDomainNotFound),
     ],
 )
-def test_what_names_no_name_is_refused(registry: Registry, command: Register, refusal: type[Refusal]) -> None:
+def test_a_text_that_is_not_a_name_is_refused(
+    registry: Registry, command: Register, refusal: type[Refusal]
+) -> None:
     def read(tx: Tx) -> Availability:
         user = find_user(tx, str(registry.users["ann"]))
         return view_availability(tx, registry.actor(), user, command, free_quota=FREE_QUOTA, may_spend=True)

@@ -1,4 +1,4 @@
-"""The health of a name as its user sees it, and checks before a delegation is stored; on both databases."""
+"""Viewing the health of a name as its user, and checking a delegation before it is stored; on both databases."""
 
 from datetime import UTC, datetime
 
@@ -103,7 +103,7 @@ def test_a_planned_delegation_is_read_like_a_registration(registry: Registry) ->
 
 
 @pytest.mark.parametrize("mode", ["off", "warn", "require"])
-def test_a_platform_domain_says_what_is_checked_first(registry: Registry, mode: str) -> None:
+def test_a_platform_domain_decides_which_changes_are_checked_first(registry: Registry, mode: str) -> None:
     edit(registry, mode)
     command = Register(fqdn=SHOP, nameservers=HOSTS)
     plan = registry.read(plan_registration, registry.actor(), user_of(registry), command)

@@ -1,4 +1,4 @@
-"""The zones of the built-in name server, read for queries; on both engines."""
+"""The zones of the built-in name server, as they are read to answer queries; on both databases."""
 
 import random
 from collections.abc import Callable
@@ -59,7 +59,7 @@ LABELS = [
 
 @pytest.fixture
 def zones(registry: Registry) -> Registry:
-    """A zone with records, one below it, and one below it on a primary of its own, whose secondary is a host of the upper zone."""
+    """Return a zone with records, a nested zone, and a nested zone on a primary whose secondary is a host of the upper zone."""
     registry.add_domain(NESTED)
     registry.add_domain(
         ELSEWHERE,
@@ -78,7 +78,7 @@ def zones(registry: Registry) -> Registry:
 
 
 def test_which_names_exist(zones: Registry) -> None:
-    """Those with records and those above them, held against a look at each record; names at delegations, which nobody asks for, aside."""
+    """Names with records, and the names above them, exist. Names at delegations are left out, because no query is for them."""
     draws = random.Random(7)  # noqa: S311 - the same names each time
     names = [
         ".".join([*draws.choices(LABELS, k=draws.randrange(1, 5)), draws.choice((ZONE, NESTED))])
@@ -99,7 +99,7 @@ def test_which_names_exist(zones: Registry) -> None:
                 assert (each in view.existing) == (there or each == view.apex.zone), (name, each)
 
 
-def test_what_is_asked_for_with_others_is_read_as_alone(zones: Registry) -> None:
+def test_a_name_read_with_others_equals_the_name_read_alone(zones: Registry) -> None:
     names = [
         *(record.owner for record in RECORDS),
         *(
@@ -129,13 +129,13 @@ def test_what_is_asked_for_with_others_is_read_as_alone(zones: Registry) -> None
         assert wanted & whole.records.keys() == wanted & view.records.keys()
 
 
-def test_a_secondary_of_a_zone_elsewhere_is_known_to_its_referral_alone(zones: Registry) -> None:
+def test_a_secondary_of_a_zone_on_a_primary_is_only_in_its_referral(zones: Registry) -> None:
     views = zones.read(view_zones, [f"x.{ELSEWHERE}", "ns2.example.test"])
     assert [each.rdata for each in views[f"x.{ELSEWHERE}"].records["ns2.example.test"]] == ["192.0.2.54"]
     assert [each.rdata for each in views["ns2.example.test"].records["ns2.example.test"]] == ["192.0.2.3"]
 
 
-def test_a_dot_inside_a_label_makes_nothing_of_a_delegation(zones: Registry) -> None:
+def test_a_dot_inside_a_label_matches_no_delegation(zones: Registry) -> None:
     name = r"x\.blog.example.test"
     below = Record(rf"a.{name}", "TXT", 300, '"below"')
     zones.write(zone_store.insert_records, zones.domains[ZONE], [below])
@@ -143,7 +143,7 @@ def test_a_dot_inside_a_label_makes_nothing_of_a_delegation(zones: Registry) -> 
 
 
 def test_a_wildcard_above_other_names_exists(registry: Registry) -> None:
-    """RFC 4592, section 4.9: it answers without data, so the name it is asked for is no missing one."""
+    """Such a wildcard answers without data, so the queried name isn't missing (RFC 4592, section 4.9)."""
     beside = Record("sub.*.star.example.test", "TXT", 300, '"below an asterisk"')
     registry.write(zone_store.insert_records, registry.domains[ZONE], [*RECORDS, beside])
     for name, expected in (
@@ -229,7 +229,7 @@ def test_a_delegation_hides_adopted_records(registry: Registry) -> None:
 
 
 def test_the_addresses_of_a_nameserver_are_those_of_its_name(registry: Registry) -> None:
-    """Not an adopted address of the same host, and none where its name is not delegated."""
+    """An adopted address of the same host isn't served, nor an address of a name that isn't delegated."""
     registry.register(SHOP, nameservers=(HOST,), glue=GLUE)
     registry.register(BLOG, "ben", nameservers=(HOST,))
     registry.write(zone_store.insert_records, registry.domains[ZONE], [Record(HOST, "A", 300, "192.0.2.66")])
@@ -271,7 +271,7 @@ def test_a_zone_that_moves_away_is_provisioning_until_its_primary_serves_it(regi
 
 
 def test_a_change_beside_a_move_is_published_by_the_publisher(registry: Registry) -> None:
-    """On PostgreSQL neither transaction saw the other; the publisher finds a name that waits on the built-in name server."""
+    """On PostgreSQL neither transaction sees the other, so the publisher must publish a name on the built-in name server."""
     held = registry.register(SHOP, nameservers=OUTSIDE)
     registry.write(
         lambda tx: tx.connection.execute(

@@ -1,4 +1,4 @@
-"""What a check of a transferred zone finds, and what its repair stores, step by step; on both engines."""
+"""Checking a transferred zone and repairing it, step by step; on both databases."""
 
 from datetime import timedelta
 
@@ -43,13 +43,13 @@ def _domain(registry: Registry) -> PlatformDomain:
 
 @pytest.fixture
 def moved(registry: Registry) -> Registry:
-    """A registry whose zone is on a primary that only the test knows."""
+    """Return a registry whose zone is on a primary that the test simulates."""
     prepare_moved(registry)
     return registry
 
 
 def prepare_moved(registry: Registry) -> None:
-    """Have a name published, and another one that is released again."""
+    """Publish two names, and release the second one."""
     registry.move()
     registry.register(SHOP, nameservers=NS)
     registry.register(OLD, registration_mode="plus", nameservers=NS)
@@ -94,7 +94,7 @@ def _repair(registry: Registry, found: ZoneCheck, *, force: bool = False) -> str
     return reason
 
 
-def test_a_zone_as_it_was_left_has_nothing_wrong(moved: Registry) -> None:
+def test_an_unchanged_zone_has_no_differences(moved: Registry) -> None:
     fence = Record(f"_sublet.{ZONE}", "TXT", 0, '"abc"')
     apex = Record(ZONE, "DNSKEY", 3600, "257 3 13 AAAA")
     found = _check(moved, _shop(), fence, apex)
@@ -103,7 +103,7 @@ def test_a_zone_as_it_was_left_has_nothing_wrong(moved: Registry) -> None:
     assert found.repairs.is_settled
 
 
-def test_what_was_published_while_the_zone_was_transferred_is_not_judged(moved: Registry) -> None:
+def test_names_published_during_the_transfer_are_not_judged(moved: Registry) -> None:
     moved.write(update_nameservers, moved.actor(), SHOP, UpdateNameservers(("ns2.example.org",)))
     assert _check(moved, _shop()).waiting == (SHOP,)
     moved.publish()
@@ -125,13 +125,15 @@ def test_a_former_delegation_is_foreign_until_the_zone_was_rebuilt(moved: Regist
 
 
 @pytest.mark.parametrize("owner", [f"*.{OLD}", f"_sip.{OLD}", f"a\\.b.{OLD}", "elsewhere.example"])
-def test_what_no_delegation_can_have_is_foreign_in_a_rebuilt_zone_too(moved: Registry, owner: str) -> None:
+def test_records_that_no_delegation_can_have_are_foreign_in_a_rebuilt_zone_too(
+    moved: Registry, owner: str
+) -> None:
     by_hand = Record(owner, "A", 300, "192.0.2.80")
     found = _check(moved, _shop(), by_hand, rebuilt=True)
     assert (found.differences.foreign, found.repairs.leftovers) == ((by_hand,), ())
 
 
-def test_a_former_delegation_is_taken_out_before_anybody_gets_the_name(moved: Registry) -> None:
+def test_a_former_delegation_is_removed_before_a_user_gets_the_name(moved: Registry) -> None:
     _store(moved, rebuilt_at=moved.now)
     assert _repair(moved, _check(moved, _shop(), *FORMER, rebuilt=True)) is None
     assert (_state(moved).rebuilt_at, _state(moved).checked_serial, _state(moved).orphaned) == (None, 5, 2)
@@ -144,7 +146,7 @@ def test_a_former_delegation_is_taken_out_before_anybody_gets_the_name(moved: Re
     moved.register(OLD, "ben")
 
 
-def test_who_holds_the_name_now_takes_the_former_delegation_out(moved: Registry) -> None:
+def test_publishing_the_name_of_a_new_holder_removes_the_former_delegation(moved: Registry) -> None:
     ben = moved.register(OLD, "ben", nameservers=NS)
     found = _check(moved, _shop(), *FORMER, rebuilt=True)
     assert found.waiting == (OLD,)
@@ -157,7 +159,7 @@ def test_who_holds_the_name_now_takes_the_former_delegation_out(moved: Registry)
 
 
 def _once_published(registry: Registry) -> list[Record]:
-    """What an old file of the zone has: the delegations of 21 names that were published, and are released by now."""
+    """Return the delegations of 21 published and released names, as an old file of the zone has them."""
     names = [OLD, *(f"n{number}.{ZONE}" for number in range(20))]
     registry.add_user("eve", free_quota=20)
     ids = [registry.register(name, "eve", nameservers=NS).id for name in names[1:]]
@@ -175,14 +177,16 @@ def _once_published(registry: Registry) -> list[Record]:
     return [Record(name, "NS", 3600, "ns1.former.example.") for name in names]
 
 
-def test_many_owners_of_one_name_are_one_name_to_the_brake(moved: Registry) -> None:
+def test_the_brake_counts_many_owners_of_a_name_as_one_name(moved: Registry) -> None:
     many = [Record(f"ns{number}.{OLD}", "A", 300, "9.9.9.9") for number in range(21)]
     found = _check(moved, _shop(), *many, rebuilt=True)
     assert len(found.repairs.leftovers) == 21
     assert _repair(moved, found) is None
 
 
-def test_what_may_come_back_to_life_is_not_registered_before_it_is_repaired(moved: Registry) -> None:
+def test_a_name_whose_former_delegation_may_return_is_not_registered_before_the_repair(
+    moved: Registry,
+) -> None:
     def refused(*names: str) -> None:
         for name in names:
             with moved.refuses(SubdomainUnavailable) as caught:
@@ -223,7 +227,7 @@ def test_a_zone_that_was_moved_meanwhile_is_left_alone(moved: Registry) -> None:
     assert moved.read(zone_store.list_zone_records, domain_id) == []
 
 
-def test_the_doctor_tells_what_the_last_check_found_and_who_does_not_watch(moved: Registry) -> None:
+def test_the_doctor_reports_the_last_check_and_missing_checks(moved: Registry) -> None:
     def invariants() -> list[str]:
         return sorted(
             {each.invariant for each in (*moved.doctor(), *moved.read(lambda tx: [*check_watch(tx)]))}
@@ -242,8 +246,8 @@ def test_the_doctor_tells_what_the_last_check_found_and_who_does_not_watch(moved
     assert invariants() == ["zone_is_watched"]
 
 
-def test_what_is_in_the_way_of_a_name_that_waits_is_foreign(moved: Registry) -> None:
-    """Somebody else's record at a name that is held: refused, and not ours to take out, whatever becomes of the zone."""
+def test_a_record_that_blocks_a_waiting_name_is_foreign(moved: Registry) -> None:
+    """A foreign record at a name that is held prevents its publication, and a repair doesn't remove the record."""
     domain_id = moved.domains[ZONE]
     in_the_way = Record(f"new.{ZONE}", "NS", 3600, "ns1.example.org.")
     moved.register(f"new.{ZONE}", registration_mode="plus", nameservers=NS)
@@ -270,11 +274,11 @@ def test_what_is_in_the_way_of_a_name_that_waits_is_foreign(moved: Registry) -> 
 
 
 def _two_rows_wait(registry: Registry) -> tuple[int, Subdomain]:
-    """A former delegation is back and being taken out, and its name was registered in that very moment; the domain's id and the new row."""
+    """Register a name while a repair removes its returned former delegation. Return the domain's id and the new row."""
     domain_id = registry.domains[ZONE]
     found = _check(registry, _shop(), *FORMER, rebuilt=True).repairs
     ben = registry.register(OLD, "ben", nameservers=NS)
-    # As the repair has it that saw no holder yet: on PostgreSQL neither of the two sees the other.
+    # The repair has seen no holder yet, because on PostgreSQL the two transactions don't see each other.
     for each in found.leftovers:
         registry.write(
             published_owner_store.move_published_owner, each.owner, each.subdomain_id, each.subdomain_id
@@ -284,7 +288,7 @@ def _two_rows_wait(registry: Registry) -> tuple[int, Subdomain]:
 
 
 @pytest.mark.parametrize("is_applied", [False, True])
-def test_of_two_rows_of_a_name_only_its_holder_publishes(moved: Registry, *, is_applied: bool) -> None:
+def test_only_the_holder_of_two_rows_of_a_name_is_published(moved: Registry, *, is_applied: bool) -> None:
     domain_id, ben = _two_rows_wait(moved)
     if not is_applied:
         moved.sent[ZONE].update(FORMER)
@@ -303,7 +307,7 @@ def test_of_two_rows_of_a_name_only_its_holder_publishes(moved: Registry, *, is_
 def test_a_repair_and_a_registration_that_do_not_see_each_other(
     postgresql_server: str, postgresql_registry: Prepared
 ) -> None:
-    """The repair's transaction is open while the name is registered, each with what it saw; then they commit."""
+    """The name is registered while the repair's transaction is open, and then both commit."""
     with (
         fresh_database(postgresql_server, like=postgresql_registry.url) as url,
         open_registry(url, postgresql_registry) as registry,
