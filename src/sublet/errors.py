@@ -212,7 +212,7 @@ class TokenRestricted(Refusal, code="token_restricted", category=Category.FORBID
 
 
 class AccountSuspended(Refusal, code="account_suspended", category=Category.FORBIDDEN):
-    """The user is suspended, and can only read, and open tickets."""
+    """The user is suspended, and can only read data and open tickets."""
 
 
 class PaymentConfirmationRequired(Refusal, code="payment_confirmation_required", category=Category.PAYMENT):

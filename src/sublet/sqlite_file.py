@@ -52,7 +52,7 @@ def serve_lock(database: Path | None) -> Iterator[None]:
         file = path.open("w")
     except OSError as error:
         raise Unavailable(
-            f"The file {path} can't be written: {error.strerror}. Check the rights of its folder."
+            f"The file {path} can't be written: {error.strerror}. Check the permissions of its folder."
         ) from error
     with file:
         try:
@@ -75,7 +75,7 @@ def create_private(path: Path) -> None:
             os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
     except OSError as error:
         raise Unavailable(
-            f"The file {path} can't be created: {error.strerror}. Check the rights of its folder."
+            f"The file {path} can't be created: {error.strerror}. Check the permissions of its folder."
         ) from error
 
 
@@ -94,7 +94,7 @@ def temporary_file(target: Path) -> Iterator[Path]:
     """Yield a new empty file beside `target` with mode 0600, and remove it at the end if it still exists.
 
     Raises:
-        Unavailable: the folder is missing or can't be written, or the disk is full, also for writes inside.
+        Unavailable: the folder is missing or can't be written, or the disk is full, even if a write inside the block fails.
     """
     try:
         handle, name = tempfile.mkstemp(prefix=f".{target.name}.", suffix=".part", dir=target.parent)
@@ -108,7 +108,7 @@ def temporary_file(target: Path) -> Iterator[Path]:
                     each.unlink()
     except OSError as error:
         raise Unavailable(
-            f"{error.filename or target}: {error.strerror}. Check the path and its rights."
+            f"{error.filename or target}: {error.strerror}. Check the path and its permissions."
         ) from error
 
 
@@ -136,7 +136,7 @@ def copy_online(source: Path, target: Path) -> None:
         if is_damage(error):
             raise Conflict(f"{source} is broken: {error}; no copy was made. Restore a backup.") from error
         raise Unavailable(
-            f"{source} can't be copied to {target.parent}: {error}. Check the rights and the free space there."
+            f"{source} can't be copied to {target.parent}: {error}. Check the permissions and the free space there."
         ) from error
     sync(target)
 
@@ -268,4 +268,4 @@ def _connect(path: Path, mode: str, *, immutable: int = 0) -> sqlite3.Connection
             address, uri=True, timeout=BUSY_TIMEOUT_SECONDS, isolation_level=None, check_same_thread=False
         )
     except sqlite3.OperationalError as error:
-        raise Unavailable(f"{path} can't be opened: {error}. Check the path and its rights.") from error
+        raise Unavailable(f"{path} can't be opened: {error}. Check the path and its permissions.") from error

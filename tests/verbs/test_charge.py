@@ -31,7 +31,7 @@ def _payable(**members: Any) -> Callable[[Payable], Payable]:
     return lambda payable: replace(payable, **members)
 
 
-# From the last fault to the first, each added to those before it.
+# The faults are added from the last check to the first. Each is reported instead of the faults that were added before.
 PRICE_FAULTS: list[tuple[type[Refusal], Callable[[Payable], Payable]]] = [
     (InsufficientCredits, lambda payable: payable),
     (PriceChanged, _payable(max_credits=10)),

@@ -185,7 +185,7 @@ def test_under_a_hidden_platform_domain_errors_depend_on_the_dns_only(
 
 
 def test_stored_nameservers_are_kept(registry: Registry) -> None:
-    """Nameservers stored before the rule existed can stay in a change, but no other ones can be added."""
+    """Nameservers that were stored before the rule existed can be kept in a change, but not added."""
     registry.write(store_unchecked, registry.register(ADA, "ben"), HOST)
     registry.write(
         update_nameservers,

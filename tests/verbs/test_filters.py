@@ -183,7 +183,7 @@ def test_lists_work_with_many_platform_domains(registry: Registry) -> None:
     assert len(trash) == many // 2
     registry.now += DAY
     renewable = registry.read(list_own, registry.actor(), SubdomainFilter(renewal_available=True), many, None)
-    assert len(renewable) == len(range(500, many, 2))  # those whose window is that long
+    assert len(renewable) == len(range(500, many, 2))  # Names whose renewal window is this long.
 
 
 def test_the_listed_platform_domains_are_the_visible_ones(registry: Registry) -> None:

@@ -29,7 +29,7 @@ from sublet.registry.delete_user import delete_user
 from sublet.registry.erasure_store import find_mentions
 from sublet.sign_up.codes import MailedCode
 from sublet.sign_up.sign_up import FIRST_SCOPES, confirm_sign_up
-from sublet.sign_up.store import list_open_memberships
+from sublet.sign_up.store import list_open_invitations
 from support.registry import OPERATOR, Registry
 from support.shared_names import STRANGER, URL, accept, mailed_code, role_of, share, told
 
@@ -54,7 +54,7 @@ def test_a_user_joins_with_the_code(registry: Registry) -> None:
     assert (done.issued, done.membership.role, role_of(registry, organization_id)) == (None, *2 * ["billing"])
     assert told(registry) == ["ben@example.org has joined as billing."]
     assert accept(registry, code) is None
-    assert registry.read(list_open_memberships, organization_id) == []
+    assert registry.read(list_open_invitations, organization_id) == []
     assert registry.doctor() == []
 
 

@@ -74,7 +74,7 @@ def test_the_check_is_per_platform_domain_and_can_be_turned_off(registry: Regist
 def test_a_look_alike_of_a_reserved_label_is_refused(registry: Registry, label: str) -> None:
     registry.write(set_label, OPERATOR, ZONE, "shape", "blocked")
     registry.write(set_label, OPERATOR, ZONE, "scope", "special", organizations=("1",))
-    # The zone's own nameserver stands there.
+    # The zone's own nameserver has this name.
     registry.write(edit_platform_domain, OPERATOR, ZONE, {"apex_nameservers": (f"sheep.{ZONE}",)})
     with registry.refuses(SubdomainUnavailable) as caught:
         registry.register(f"{label}.{ZONE}")

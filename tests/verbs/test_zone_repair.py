@@ -140,7 +140,7 @@ def test_a_former_delegation_is_removed_before_a_user_gets_the_name(moved: Regis
     with moved.refuses(SubdomainUnavailable) as caught:
         moved.register(OLD, "ben")
     assert caught[0].details["reason"] == "cooling_off"
-    moved.sent[ZONE].update(FORMER)  # as the server has it
+    moved.sent[ZONE].update(FORMER)  # like on the server
     moved.publish()
     assert moved.sent[ZONE] == {_shop()}
     moved.register(OLD, "ben")
@@ -152,7 +152,7 @@ def test_publishing_the_name_of_a_new_holder_removes_the_former_delegation(moved
     assert found.waiting == (OLD,)
     assert [each.subdomain_id for each in found.repairs.reclaimed] == [ben.id, ben.id]
     assert _repair(moved, found) is None
-    moved.sent[ZONE].update(FORMER)  # as the server has it
+    moved.sent[ZONE].update(FORMER)  # like on the server
     moved.publish()
     assert moved.sent[ZONE] == {_shop(), Record(OLD, "NS", 3600, "ns1.example.org.")}
     assert moved.read(published_owner_store.list_published_owners, ben.id) == {OLD}
@@ -323,7 +323,7 @@ def test_a_repair_and_a_registration_that_do_not_see_each_other(
         assert [each.fqdn for each in waiting] == [OLD, OLD], (
             "the repair saw no holder, the registration no repair"
         )
-        registry.sent[ZONE].update(FORMER)  # as the server has it
+        registry.sent[ZONE].update(FORMER)  # like on the server
         assert registry.publish() == [ben.id]
         assert registry.publish() == []
         assert registry.sent[ZONE] == {_shop(), Record(OLD, "NS", 3600, "ns1.example.org.")}

@@ -23,8 +23,8 @@ async def authenticate(db: Database, secret: Secret) -> Registrant:
         AccountSuspended: the token acts for an organization, and its user is suspended.
         Unavailable: the database can't be read.
 
-    Not checked: the token's restrictions (`restrictions.py` lists where each is checked), and whether the holder is suspended (the verbs
-    check it).
+    Not checked: the token's restrictions (`restrictions.py` lists where each is enforced), and that the holder isn't suspended (verbs check
+    this).
     """
     token_text = secret.reveal()
     if not is_well_formed(token_text):

@@ -57,7 +57,9 @@ def create_token(
     if "credits:spend" in restrictions.scopes:
         require_recent_sign_in(tx, actor)
     if store.count_live_tokens(tx, user.id) >= LIVE_TOKENS_MAX:
-        raise Conflict(f"You have {LIVE_TOKENS_MAX} tokens. Delete one that you don't need.")
+        raise Conflict(
+            f"You have {LIVE_TOKENS_MAX} tokens, which is the maximum. Delete a token that you don't need."
+        )
     return add_token(
         tx,
         actor,

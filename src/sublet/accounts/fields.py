@@ -4,7 +4,7 @@ from sublet.dns.names import InvalidName, parse_host_name, shown
 from sublet.errors import FieldError
 
 EMAIL_LENGTH_MAX = 254
-"""RFC 5321, section 4.5.3.1.3: a path has 256 octets, two of them the angle brackets."""
+"""A path has at most 256 octets, including two angle brackets (RFC 5321, section 4.5.3.1.3)."""
 LOCAL_PART_LENGTH_MAX = 64
 NAME_LENGTH_MAX = 200
 REASON_LENGTH_MAX = 500
@@ -25,11 +25,11 @@ def check_email(text: str) -> tuple[str, list[FieldError]]:
     local, at, domain = email.rpartition("@")
     problem = None
     if not at or not local or "@" in local:
-        problem = f"`{shown(text)}` is not an e-mail address. Give one such as name@example.net."
+        problem = f"`{shown(text)}` is not an e-mail address. Give an address such as name@example.net."
     elif not local.isprintable() or any(char.isspace() or char in '"(),:;<>[\\]' for char in local):
         problem = f"`{shown(text)}` has a character before the @ that is not allowed in an e-mail address. Remove it."
     elif len(email) > EMAIL_LENGTH_MAX or len(local) > LOCAL_PART_LENGTH_MAX:
-        problem = f"An e-mail address has at most {EMAIL_LENGTH_MAX} characters, {LOCAL_PART_LENGTH_MAX} before the @. Give a shorter one."
+        problem = f"An e-mail address has at most {EMAIL_LENGTH_MAX} characters, {LOCAL_PART_LENGTH_MAX} before the @. Give a shorter address."
     else:
         try:
             parse_host_name(domain)

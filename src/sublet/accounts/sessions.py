@@ -31,7 +31,7 @@ class Recovery:
 
 @dataclass(frozen=True, slots=True)
 class SignIn:
-    """The last sign-in of a session: when and how, whether its user has passkeys, and the user's recovery."""
+    """The last sign-in of a session. `has_passkeys` and `recovery` are about the session's user."""
 
     signed_in_at: datetime
     how: str

@@ -32,7 +32,7 @@ def add_user(
     Raises, in this order:
         ValidationFailed: all invalid fields: email, name, free_quota.
         Conflict: another user has this address.
-        Conflict: `organization` matches several organizations, or one that has an account.
+        Conflict: `organization` matches several organizations, or an organization with an account.
         ValidationFailed: `organization` matches no organization, and is not a valid name for a new one.
     """
     email, errors = check_email(email)
@@ -80,7 +80,7 @@ def edit_user(tx: Tx, actor: Actor, identifier: str, edit: UserEdit) -> Member:
         ValidationFailed: there is nothing to change; or all invalid fields.
         Conflict: the user is the account of an organization, whose address, name and organization can't be changed.
         Conflict: another user has this address.
-        Conflict: `organization` matches several organizations, or one that has an account.
+        Conflict: `organization` matches several organizations, or an organization with an account.
         ValidationFailed: `organization` matches no organization, and is not a valid name for a new one.
     """
     user = lock_user(tx, identifier)

@@ -64,7 +64,7 @@ REFUSED_CODES: dict[str, str] = {
 """The codes of findings about the zone's refused requests. They don't change the state."""
 EXPIRES_SOON = timedelta(days=3)
 EXPIRES_SOON_PART = 4
-"""Signatures also expire soon only if less than a quarter of their validity is left: some servers sign for two days."""
+"""Signatures expire soon only if, in addition, less than a quarter of their validity is left: some servers sign for only two days."""
 WEAK_ALGORITHMS = frozenset({1, 3, 5, 6, 7, 10, 12})
 _NETWORK_BITS = {4: 24, 6: 48}
 

@@ -99,7 +99,7 @@ class _Check:
                 self._hosts[host] = await self._resolver.addresses(host, self._budget)
 
         await asyncio.gather(*(find(host) for host in delegation.nameservers))
-        # The first addresses of all hosts come before the second ones, so that `ADDRESSES_MAX` omits no host.
+        # The first addresses of all hosts come before all second addresses, so that `ADDRESSES_MAX` omits no host.
         pairs = sorted(
             (
                 (index, host, address)

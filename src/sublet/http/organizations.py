@@ -157,7 +157,7 @@ async def list_invitations(call: Call[None, PageQuery]) -> Answer:
     def find(tx: Tx, limit: int, after: Position | None) -> Iterator[tuple[Position, shapes.InvitationShape]]:
         own = find_joined(tx, call.actor(), call.path["id"])
         refuse_unless_owner(own)
-        for each in store.list_open_memberships(tx, own.organization.id, limit, after):
+        for each in store.list_open_invitations(tx, own.organization.id, limit, after):
             yield Position(each.created_at, each.id), invitation_shape(each)
 
     items, page, headers = await read_page(call, "invitations", find)

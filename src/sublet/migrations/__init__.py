@@ -139,7 +139,7 @@ def upgrade(url: str, *, force: bool = False) -> tuple[str | None, str]:
         create_private(path)
     ends = time.monotonic() + TRY_SECONDS
     try:
-        # SQLite has no service beside an upgrade: its single serving process must stop for the new version anyway.
+        # On SQLite the service must be stopped, because its single process has to restart with the new version anyway.
         with serve_lock(sqlite_path(url) if plan.before is not None else None):
             while True:
                 try:
@@ -202,7 +202,7 @@ def _unavailable(error: DBAPIError) -> Exception:
     if state in _LOCK_FAILURES:
         return Unavailable(
             f"Other transactions held the locks of the upgrade at each attempt for {TRY_SECONDS:.0f} s ({error.orig}); nothing "
-            "was changed. Look for long transactions in pg_stat_activity, or try again when there is less load."
+            "was changed. End long transactions (see pg_stat_activity), or try again when the load is lower."
         )
     if state == _NOT_ALLOWED:
         return Unavailable(

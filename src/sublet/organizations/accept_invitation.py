@@ -53,7 +53,7 @@ def accept_invitation(
     user = find_user_by_email(tx, found.email)
     lock_members(tx, organization, {user.id} if user is not None else set())
     # Read after the lock: the owner who sent the invitation may have revoked it or left the organization.
-    if store.find_open_membership(tx, organization.id, found.id) is None:
+    if store.find_open_invitation(tx, organization.id, found.id) is None:
         return None
     issued = None
     if user is None:

@@ -57,7 +57,7 @@ def invite_member(
         raise Conflict(f"{email} is already a member. Change the role with PATCH …/members/{member_id}.")
     store.delete_expired(tx)
     _refuse_too_many(tx, organization.id, email)
-    for each in store.list_open_memberships(tx, organization.id):
+    for each in store.list_open_invitations(tx, organization.id):
         if each.email == email:
             store.use_code(tx, each.id)
     new = new_code()
@@ -97,7 +97,7 @@ def find_invitation(tx: Tx, organization_id: int, identifier: str) -> MailedCode
         OrganizationNotFound: no invitation has this id, or it was accepted or revoked, or has expired.
     """
     code_id = parse_id(identifier)
-    found = store.find_open_membership(tx, organization_id, code_id) if code_id is not None else None
+    found = store.find_open_invitation(tx, organization_id, code_id) if code_id is not None else None
     if found is None:
         raise OrganizationNotFound(
             "No open invitation has this id. Check the id; GET …/invitations lists the open invitations."
@@ -125,12 +125,12 @@ def revoke_invitation(tx: Tx, actor: Actor, identifier: str, invitation: str) ->
 def _refuse_too_many(tx: Tx, organization_id: int, email: str) -> None:
     since = tx.now - DAY
     wait = int(DAY.total_seconds())
-    if store.count_memberships(tx, since, organization_id=organization_id) >= OF_ORGANIZATION_PER_DAY:
+    if store.count_invitations(tx, since, organization_id=organization_id) >= OF_ORGANIZATION_PER_DAY:
         raise RateLimited(
             f"The organization sent {OF_ORGANIZATION_PER_DAY} invitations within 24 hours, which is the maximum. Wait a day.",
             retry_after_seconds=wait,
         )
-    if store.count_memberships(tx, since, email=email) >= TO_ADDRESS_PER_DAY:
+    if store.count_invitations(tx, since, email=email) >= TO_ADDRESS_PER_DAY:
         raise RateLimited(
             f"This address got {TO_ADDRESS_PER_DAY} invitations within 24 hours, which is the maximum. Wait a day.",
             retry_after_seconds=wait,

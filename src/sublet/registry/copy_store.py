@@ -86,7 +86,7 @@ class Digest:
         self._hash = hashlib.sha256(_ENCODER.encode(names) + b"\n")
 
     def pass_through(self, rows: Iterable[tuple[Any, ...]]) -> Iterator[tuple[Any, ...]]:
-        """Yield each row unchanged."""
+        """Yield each row unchanged, and add it to the digest."""
         for row in rows:
             self._hash.update(_ENCODER.encode(row) + b"\n")
             self._rows += 1

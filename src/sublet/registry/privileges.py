@@ -263,7 +263,7 @@ ROLES = (API, WORKER, DNS, OPERATOR, SERVE)
 def grant_statements(tables: Iterable[str], numbered: Iterable[str], prefix: str = PREFIX) -> list[str]:
     """Return the SQL that creates the roles with exactly these privileges. It is idempotent.
 
-    `tables` are all tables of the schema. Those in `numbered` have a sequence for their `id`. The names of the roles start with `prefix`.
+    `tables` are all tables of the schema; `numbered` are the tables with a sequence for their `id`. The roles' names start with `prefix`.
     """
     known, sequences = set(tables), set(numbered)
     lines = ["BEGIN;", "REVOKE CREATE ON SCHEMA public FROM PUBLIC;"]

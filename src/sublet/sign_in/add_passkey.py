@@ -98,7 +98,9 @@ def _checked_user(tx: Tx, actor: Actor) -> User:
     user = lock_acting_user(tx, actor)
     require_recent_sign_in(tx, actor)
     if store.count_passkeys(tx, user.id) >= PASSKEYS_MAX:
-        raise Conflict(f"You have {PASSKEYS_MAX} passkeys. Delete one that you don't need.")
+        raise Conflict(
+            f"You have {PASSKEYS_MAX} passkeys, which is the maximum. Delete a passkey that you don't need."
+        )
     return user
 
 

@@ -39,7 +39,9 @@ def allow_device(tx: Tx, actor: Actor, user_code: str, *, may_spend: bool, publi
     if may_spend:
         require_recent_sign_in(tx, actor)
     if count_live_tokens(tx, user.id) >= LIVE_TOKENS_MAX:
-        raise Conflict(f"You have {LIVE_TOKENS_MAX} tokens. Delete one that you don't need.")
+        raise Conflict(
+            f"You have {LIVE_TOKENS_MAX} tokens, which is the maximum. Delete a token that you don't need."
+        )
     device_store.update_request(tx, found.id, state=ALLOWED, user_id=user.id, may_spend=may_spend)
     audit.record(tx, actor, "device.allow", found.id, after={"name": found.name, "may_spend": may_spend})
     sentence = f"A program called {found.name} got a token of your account."

@@ -37,7 +37,7 @@ _NONCE_BYTES, _INSTANT_BYTES, _SIGNATURE_BYTES = 16, 8, 32
 _TRANSPORTS = frozenset(each.value for each in AuthenticatorTransport)
 
 
-class PasskeyRefused(Exception):  # noqa: N818 - the verb refuses it
+class PasskeyRefused(Exception):  # noqa: N818 - verbs turn it into a refusal
     """An authenticator's answer is malformed or wrong."""
 
 

@@ -12,7 +12,7 @@ from sublet.sign_in.devices import ALLOWED, INTERVAL, PENDING, REFUSED, TOKEN_LI
 
 
 def poll_device(tx: Tx, actor: Actor, device_code: str) -> IssuedToken | Refusal:
-    """Issue the token that a person has allowed, once; else return the error, which the caller raises once this has committed.
+    """Issue the token that a person has allowed, but only once. Otherwise return the error, which the caller raises after the commit.
 
     The errors, in the order in which they are checked:
         ExpiredToken: the code is wrong, used or expired.

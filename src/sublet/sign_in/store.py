@@ -19,7 +19,7 @@ _PASSKEY = tuple(passkeys.c[name] for name in Passkey.__slots__)
 _RECOVERY = tuple(recoveries.c[name] for name in Recovery.__slots__)
 
 
-class PasskeyTaken(Exception):  # noqa: N818 - the verb refuses it
+class PasskeyTaken(Exception):  # noqa: N818 - verbs turn it into a refusal
     """A passkey with this credential id is stored already."""
 
 

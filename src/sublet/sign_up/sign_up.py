@@ -116,7 +116,7 @@ def invite(
     Raises, in this order:
         ValidationFailed: all invalid fields: email, name.
         NotFound: no organization matches.
-        Conflict: several organizations match, or one that has an account.
+        Conflict: several organizations match, or the organization has an account.
         Conflict: another user has this address.
     """
     email, errors = check_email(email)

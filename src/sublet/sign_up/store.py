@@ -128,7 +128,7 @@ def count_of_network(tx: Tx, network: str, purposes: Collection[str], since: dat
     return int(row[0]), int(row[1])
 
 
-def _open_memberships(organization_id: int, now: datetime) -> Any:
+def _is_open_invitation(organization_id: int, now: datetime) -> Any:
     """Return the condition of open invitations: neither used nor expired, and sent by a user who is still an owner and not suspended."""
     of = (mailed_codes.c.organization_id == organization_id) & (mailed_codes.c.purpose == MEMBERSHIP)
     sender = (memberships.c.user_id == mailed_codes.c.invited_by_user_id) & (
@@ -143,26 +143,28 @@ def _open_memberships(organization_id: int, now: datetime) -> Any:
     return of & mailed_codes.c.used_at.is_(None) & (mailed_codes.c.expires_at > now) & by_owner
 
 
-def list_open_memberships(
+def list_open_invitations(
     tx: Tx, organization_id: int, limit: int | None = None, after: Position | None = None
 ) -> list[MailedCode]:
     """Return the open invitations to an organization after a position, the newest first."""
     at, row_id = mailed_codes.c.created_at, mailed_codes.c.id
-    query = select(*_CODE).where(_open_memberships(organization_id, tx.now))
+    query = select(*_CODE).where(_is_open_invitation(organization_id, tx.now))
     if after is not None:
         query = query.where(older(at, row_id, after))
     rows = tx.connection.execute(query.order_by(at.desc(), row_id.desc()).limit(limit))
     return [MailedCode(*row) for row in rows]
 
 
-def find_open_membership(tx: Tx, organization_id: int, code_id: int) -> MailedCode | None:
+def find_open_invitation(tx: Tx, organization_id: int, code_id: int) -> MailedCode | None:
     """Return an open invitation to an organization, or None."""
-    query = select(*_CODE).where(_open_memberships(organization_id, tx.now) & (mailed_codes.c.id == code_id))
+    query = select(*_CODE).where(
+        _is_open_invitation(organization_id, tx.now) & (mailed_codes.c.id == code_id)
+    )
     row = tx.connection.execute(query).one_or_none()
     return MailedCode(*row) if row is not None else None
 
 
-def count_memberships(tx: Tx, since: datetime, *, organization_id: int | None = None, email: str = "") -> int:
+def count_invitations(tx: Tx, since: datetime, *, organization_id: int | None = None, email: str = "") -> int:
     """Return the number of invitations that an organization sent, or an address got, since an instant."""
     of = (
         mailed_codes.c.email == email

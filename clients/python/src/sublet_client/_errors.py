@@ -8,7 +8,7 @@ class AccessDenied(ApiError):
 
 
 class AccountSuspended(ApiError):
-    """The user is suspended, and can only read, and open tickets."""
+    """The user is suspended, and can only read data and open tickets."""
 
 
 class AuthorizationPending(ApiError):
