@@ -57,7 +57,7 @@ def check_session(session: Session | None, now: datetime, idle: timedelta) -> Se
     return session
 
 
-def ways_to_sign_in(last: SignIn, now: datetime) -> tuple[str, ...]:
+def sufficient_sign_in_methods(last: SignIn, now: datetime) -> tuple[str, ...]:
     """Return the sign-in methods after which a session may make sensitive changes.
 
     A user with passkeys must use one; otherwise a thief of the mailbox could remove the passkeys. A recovery that is ready lifts this.

@@ -38,7 +38,7 @@ _LOOKS_LIKE_DIGEST = re.compile(r"(?<![0-9a-f])[0-9a-f]{64}(?![0-9a-f])")
 
 
 @dataclass(frozen=True, slots=True)
-class Secrets:
+class SecretMatches:
     """The substrings of a text that look like a token or the digest of a token. The digest of a DS record looks like one too."""
 
     tokens: frozenset[str]
@@ -73,9 +73,11 @@ def digest(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def find_secrets(text: str) -> Secrets:
+def find_secrets(text: str) -> SecretMatches:
     """Return the substrings of a text that look like tokens or digests. Used to find leaked secrets."""
-    return Secrets(frozenset(_LOOKS_LIKE_TOKEN.findall(text)), frozenset(_LOOKS_LIKE_DIGEST.findall(text)))
+    return SecretMatches(
+        frozenset(_LOOKS_LIKE_TOKEN.findall(text)), frozenset(_LOOKS_LIKE_DIGEST.findall(text))
+    )
 
 
 NEXT_STEP = "Create a new token with POST /tokens, which needs a session or a token with tokens:write, or ask the operator for one."
