@@ -11,7 +11,7 @@ import dns.rrset
 import pytest
 
 from sublet.automatic_ds.decide import decide
-from sublet.automatic_ds.model import Decision, Keep, Proof, Published, Refuse, Remove, Replace, Rules
+from sublet.automatic_ds.model import Decision, Keep, Proof, PublishedKeys, Refuse, Remove, Replace, Rules
 from sublet.dns.types import DsRecord
 from support.child_keys import (
     CHILD,
@@ -42,12 +42,12 @@ def child(
     keys: Sequence[ChildKey] = (*BOTH, ZONE),
     signers: Sequence[ChildKey] = BOTH,
     begins: timedelta = -HOUR,
-) -> Published:
+) -> PublishedKeys:
     """Return what a child publishes: its keys, and these sets, signed by the signers."""
     dnskey = dnskeys(keys)
     signatures = [each for rrset in (dnskey, *sets) for each in sign(rrset, signers, NOW, begins=begins)]
     named = {"CDS": None, "CDNSKEY": None} | {rrset.rdtype.name: rrset for rrset in sets}
-    return Published(dnskey, named["CDS"], named["CDNSKEY"], None, tuple(signatures))
+    return PublishedKeys(dnskey, named["CDS"], named["CDNSKEY"], None, tuple(signatures))
 
 
 def kind(decision: Decision) -> str:
@@ -116,7 +116,7 @@ def test_a_broken_zone_gets_no_new_ds_records() -> None:
 
 
 _FIRST = child(*SWAP)
-_BOOTSTRAPS: dict[str, tuple[Published, Proof | None, str]] = {
+_BOOTSTRAPS: dict[str, tuple[PublishedKeys, Proof | None, str]] = {
     "confirmed": (_FIRST, Proof(*SWAP), "Replace"),
     "not looked up": (_FIRST, None, "not_bootstrapped"),
     "not confirmed": (_FIRST, Proof(problem="ns1.example.org has none."), "not_bootstrapped"),

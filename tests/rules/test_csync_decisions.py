@@ -17,7 +17,7 @@ import pytest
 
 from sublet.csync.answers import types_in
 from sublet.csync.decide import decide_together, has_csync, questions_about
-from sublet.csync.model import Change, Decision, Keep, Refuse, Rules
+from sublet.csync.model import Change, Decision, Keep, Refuse, ReplayGuard
 from sublet.dns.types import Delegation, GlueEntry, GlueInput
 from sublet.health.model import Observation, Reply, Server, Target
 from support.child_keys import CHILD, HOUR, ChildKey
@@ -27,7 +27,7 @@ SIGNED = NOW - HOUR
 KEY, OTHER = ChildKey.new(), ChildKey.new()
 FQDN = "blog.example.net"
 OUTSIDE, OWN = "ns.example.org", f"ns1.{FQDN}"
-NONE = Rules()
+NONE = ReplayGuard()
 TARGET = Target(
     FQDN,
     "example.net",
@@ -75,11 +75,11 @@ def server(zone: dns.zone.Zone, target: Target = TARGET, *, unsigned: Sequence[s
     return found
 
 
-def decided(*servers: Server, rules: Rules = NONE, target: Target = TARGET, **seen: object) -> Decision:
+def decided(*servers: Server, guard: ReplayGuard = NONE, target: Target = TARGET, **seen: object) -> Decision:
     """Return what becomes of the delegation if its first nameserver answers at these servers, and the second at the last one."""
     both = (*servers, replace(servers[-1], host=OWN, address="9.9.9.1"))
     questions = questions_about(target, Observation(servers=both))
-    return decide_together(target, Observation(servers=both, **seen), questions, rules, NOW)  # type: ignore[arg-type] # by name
+    return decide_together(target, Observation(servers=both, **seen), questions, guard, NOW)  # type: ignore[arg-type] # by name
 
 
 def code(decision: Decision) -> str:
@@ -147,8 +147,8 @@ _REFUSED = {
 
 @pytest.mark.parametrize("case", _REFUSED)
 def test_other_requests_are_refused(case: str) -> None:
-    records, rules, expected = _REFUSED[case]
-    assert code(decided(server(zone_of(records)), rules=Rules(**rules))) == expected  # type: ignore[arg-type] # by name
+    records, guard, expected = _REFUSED[case]
+    assert code(decided(server(zone_of(records)), guard=ReplayGuard(**guard))) == expected  # type: ignore[arg-type] # by name
 
 
 @pytest.mark.parametrize("unsigned", ["CSYNC", "NS", "A", "AAAA", "SOA", "DNSKEY"])

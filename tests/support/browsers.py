@@ -12,7 +12,7 @@ from sublet.db import Tx
 from sublet.http.session_cookie import COOKIE
 from sublet.secret import Secret
 from sublet.sign_in.model import Browser as Client
-from sublet.sign_in.model import Identified, SignedIn
+from sublet.sign_in.model import IdentifiedUser, SignedIn
 from sublet.sign_in.open_session import open_session
 from support.running_service import RunningService
 
@@ -39,6 +39,6 @@ def signed_in(service: RunningService, email: str, former: Browser | None = None
         user = find_user_by_email(tx, email)
         assert user is not None
         client = Client(secret=Secret(former.secret)) if former is not None else Client()
-        return open_session(tx, Identified(user, MAIL), client, timedelta(days=14), "r-1", "")
+        return open_session(tx, IdentifiedUser(user, MAIL), client, timedelta(days=14), "r-1", "")
 
     return Browser(service, service.write(verb).secret.reveal())

@@ -16,7 +16,7 @@ from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
 from dns.rdtypes.ANY.DNSKEY import DNSKEY
 from dns.rdtypes.ANY.RRSIG import RRSIG
 
-from sublet.automatic_ds.model import Published
+from sublet.automatic_ds.model import PublishedKeys
 from sublet.dns.types import DsRecord
 
 CHILD = dns.name.from_text("blog.example.net.")
@@ -96,7 +96,7 @@ def sign(
 
 def random_child(
     chance: random.Random, pool: Sequence[ChildKey], zone_key: ChildKey, now: datetime
-) -> tuple[list[DsRecord], Published, datetime | None]:
+) -> tuple[list[DsRecord], PublishedKeys, datetime | None]:
     """Return present DS records, what the child publishes, and the inception that was followed last. Most are a step of some rollover."""
 
     def some(of: Sequence[ChildKey], least: int = 1) -> list[ChildKey]:
@@ -135,10 +135,10 @@ def random_child(
             signed = dns.rrset.from_rdata_list(CHILD, TTL + 1, [*rrset])
         signatures += sign(signed, signers, now, begins=begins, ends=ends)
     signed_after = chance.choice([None, None, now - 2 * HOUR, now - HOUR / 2])
-    return ds_records, Published(signatures=tuple(signatures), **sets), signed_after
+    return ds_records, PublishedKeys(signatures=tuple(signatures), **sets), signed_after
 
 
-def child_file(published: Published) -> str:
+def child_file(published: PublishedKeys) -> str:
     """Return what a child publishes, as lines of a zone file."""
     lines = [
         each.to_text()

@@ -8,7 +8,7 @@ import pytest
 from sublet.accounts.authenticate import authenticate
 from sublet.accounts.create_token import LIFE_DEFAULT, LIVE_TOKENS_MAX, create_token
 from sublet.accounts.model import Token
-from sublet.accounts.own_tokens import find_acting, list_own_tokens
+from sublet.accounts.own_tokens import find_acting_credential, list_own_tokens
 from sublet.accounts.tokens import revoke_token
 from sublet.accounts.users import suspend_user
 from sublet.errors import AccountSuspended, Conflict, TokenRevoked, ValidationFailed
@@ -135,7 +135,7 @@ def test_a_token_sees_the_tokens_that_may_do_no_more(registry: Registry) -> None
         return {
             each.id
             for each in registry.read(
-                lambda tx: list(list_own_tokens(tx, find_acting(tx, acting(token)), None))
+                lambda tx: list(list_own_tokens(tx, find_acting_credential(tx, acting(token)), None))
             )
         }
 

@@ -13,13 +13,13 @@ from sublet.automatic_ds.view_automatic_ds import view_automatic_ds
 from sublet.csync.follow_csync import (
     AGAIN,
     REFUSED,
-    find_rules,
+    find_replay_guard,
     follow_csync,
     plan_change,
     plan_check,
     refuse_if_worse,
 )
-from sublet.csync.model import Change, Decision, Keep, Refuse, Rules
+from sublet.csync.model import Change, Decision, Keep, Refuse, ReplayGuard
 from sublet.dns.types import Delegation, GlueEntry, GlueInput
 from sublet.errors import Conflict
 from sublet.health import store as health_store
@@ -52,9 +52,9 @@ def change_of(registry: Registry, *hosts: str, glue: tuple[GlueInput, ...] = (),
 
 def follow(registry: Registry, shop: Subdomain, decision: Decision) -> Decision | None:
     """Apply a decision from checks of the present generation."""
-    rules = registry.read(find_rules, shop.id)
-    assert rules is not None
-    return registry.write(follow_csync, shop.id, registry.subdomain(shop.id).generation, decision, rules)
+    guard = registry.read(find_replay_guard, shop.id)
+    assert guard is not None
+    return registry.write(follow_csync, shop.id, registry.subdomain(shop.id).generation, decision, guard)
 
 
 def known(registry: Registry, shop: Subdomain) -> CsyncState:
@@ -72,7 +72,7 @@ def test_nameservers_and_glue_change_with_audit_and_mail(registry: Registry) -> 
     assert changed.delegation == Delegation((HOSTS[1], OWN), (GlueEntry(OWN, "9.9.9.9"),), ds_records)
     assert changed.generation == 2
     assert known(registry, shop) == CsyncState(shop.id, 7, change.signed_at)
-    assert registry.read(find_rules, shop.id) == Rules(7, change.signed_at)
+    assert registry.read(find_replay_guard, shop.id) == ReplayGuard(7, change.signed_at)
     (event,) = registry.read(audit.list_events, "subdomain", [shop.id], [CSYNC])
     assert event.actor_kind == "system"
     (mail,) = registry.read(list_mails, waiting=True, user_id=registry.users["ann"], limit=10)
@@ -86,7 +86,7 @@ def test_a_change_by_hand_forgets_the_serial_but_not_the_signature(registry: Reg
     change = change_of(registry, HOSTS[1])
     follow(registry, shop, change)
     registry.write(update_nameservers, registry.actor(), SHOP, UpdateNameservers(nameservers=HOSTS))
-    assert registry.read(find_rules, shop.id) == Rules(None, change.signed_at)
+    assert registry.read(find_replay_guard, shop.id) == ReplayGuard(None, change.signed_at)
     assert len(registry.read(audit.list_events, "subdomain", [shop.id], [CHANGE])) == 1
 
 
@@ -148,15 +148,15 @@ def test_a_refusal_is_stored_audited_once_and_checked_again(registry: Registry) 
 def test_nothing_changes_if_the_name_or_the_rules_changed_meanwhile(registry: Registry) -> None:
     shop = shop_of(registry)
     change = change_of(registry, HOSTS[0])
-    assert registry.write(follow_csync, shop.id, 7, change, Rules()) is None
+    assert registry.write(follow_csync, shop.id, 7, change, ReplayGuard()) is None
     registry.write(set_automatic_ds, registry.actor(), SHOP, enabled=False, bootstrap=None)
-    assert registry.write(follow_csync, shop.id, 1, change, Rules()) is None
+    assert registry.write(follow_csync, shop.id, 1, change, ReplayGuard()) is None
     with pytest.raises(Conflict, match="--csync"):
         registry.read(plan_check, SHOP)
     registry.write(set_automatic_ds, registry.actor(), SHOP, enabled=True, bootstrap=None)
     assert registry.read(plan_check, SHOP).subdomain_id == shop.id
     registry.write(update_nameservers, registry.actor(), SHOP, UpdateNameservers(ds_records=()))
-    assert registry.read(find_rules, shop.id) is None
+    assert registry.read(find_replay_guard, shop.id) is None
     registry.write(edit_zone_settings, OPERATOR, "example.test", {"csync": False})
     assert registry.write(schedule_check, SHOP) is False
 

@@ -16,7 +16,7 @@ from sublet.registry.delete_user import delete_user
 from sublet.registry.erasure_store import find_mentions
 from sublet.sign_up import store
 from sublet.sign_up.codes import SIGN_UP
-from sublet.sign_up.proof_of_work import Solved, check_solution, new_challenge
+from sublet.sign_up.proof_of_work import SolvedChallenge, check_solution, new_challenge
 from sublet.sign_up.sign_up import FIRST_SCOPES, SignedUp, SignUp, confirm_sign_up, invite, sign_up
 from support.registry import OPERATOR, Registry
 
@@ -25,7 +25,9 @@ EMAIL = "eve@example.org"
 STRANGER = Actor(kind="system", name="sign-up", request_id="r-1")
 
 
-def wish(registry: Registry, email: str = EMAIL, *, network: str = "", solved: Solved | None = None) -> None:
+def wish(
+    registry: Registry, email: str = EMAIL, *, network: str = "", solved: SolvedChallenge | None = None
+) -> None:
     registry.write(sign_up, SignUp(email, "Eve", network, solved), URL)
 
 
@@ -48,7 +50,7 @@ def wrong(code: str) -> str:
     return f"{(int(code) + 1) % 1_000_000:06d}"
 
 
-def solve(registry: Registry) -> Solved:
+def solve(registry: Registry) -> SolvedChallenge:
     key = registry.read(store.find_signing_key)
     challenge = altcha.Challenge.from_dict(new_challenge(key, registry.now + timedelta(days=3650)))
     solution = altcha.solve_challenge(challenge)
@@ -154,10 +156,12 @@ def test_a_network_may_sign_up_more_with_solved_challenges(registry: Registry) -
     with pytest.raises(ValidationFailed, match="used before"):
         wish(registry, "a5@example.org", network="192.0.2.0/24", solved=solved)
     for number in range(5, 31):
-        one = Solved(f"{number:064x}", registry.now + timedelta(minutes=20))
+        one = SolvedChallenge(f"{number:064x}", registry.now + timedelta(minutes=20))
         wish(registry, f"a{number}@example.org", network="192.0.2.0/24", solved=one)
     with pytest.raises(RateLimited, match="Wait an hour"):
-        wish(registry, "b@example.org", network="192.0.2.0/24", solved=Solved("f" * 64, registry.now))
+        wish(
+            registry, "b@example.org", network="192.0.2.0/24", solved=SolvedChallenge("f" * 64, registry.now)
+        )
     registry.advance(hours=1, seconds=1)
     wish(registry, "b@example.org", network="192.0.2.0/24")
 
@@ -177,7 +181,7 @@ def test_a_disposable_address_is_refused(registry: Registry) -> None:
 
 
 def test_expired_codes_and_challenges_are_deleted(registry: Registry) -> None:
-    wish(registry, solved=Solved("0" * 64, registry.now + timedelta(minutes=20)))
+    wish(registry, solved=SolvedChallenge("0" * 64, registry.now + timedelta(minutes=20)))
     registry.advance(hours=25)
     registry.sweep()
 

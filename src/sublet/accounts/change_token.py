@@ -9,7 +9,7 @@ from sublet.accounts import store
 from sublet.accounts.fields import check_text
 from sublet.accounts.find import lock_acting_user
 from sublet.accounts.model import Token
-from sublet.accounts.own_tokens import excess_errors, find_acting, find_own_token, refuse_ended
+from sublet.accounts.own_tokens import excess_errors, find_acting_credential, find_own_token, refuse_ended
 from sublet.accounts.recent_sign_in import require_recent_sign_in
 from sublet.accounts.tokens import audited
 from sublet.audit import Actor
@@ -33,7 +33,7 @@ def change_token(tx: Tx, actor: Actor, identifier: str, name: str | None, given:
         SignInRequired: the token may spend credits, and the session's last sign-in is more than ten minutes ago.
     """
     lock_acting_user(tx, actor)
-    acting = find_acting(tx, actor)
+    acting = find_acting_credential(tx, actor)
     token = find_own_token(tx, acting, identifier)
     refuse_ended(tx, token)
     name, errors = (token.name, []) if name is None else check_text("name", name)

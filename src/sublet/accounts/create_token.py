@@ -8,7 +8,7 @@ from typing import Any
 from sublet.accounts import store
 from sublet.accounts.fields import check_text
 from sublet.accounts.find import lock_acting_user
-from sublet.accounts.own_tokens import Acting, excess_errors, find_acting
+from sublet.accounts.own_tokens import ActingCredential, excess_errors, find_acting_credential
 from sublet.accounts.recent_sign_in import require_recent_sign_in
 from sublet.accounts.tokens import IssuedToken, add_token
 from sublet.audit import Actor
@@ -41,7 +41,7 @@ def create_token(
         Conflict: the user has the maximum number of tokens.
     """
     user = lock_acting_user(tx, actor)
-    acting = find_acting(tx, actor)
+    acting = find_acting_credential(tx, actor)
     name, errors = check_text("name", name)
     default = replace(
         acting.restrictions, scopes=(), expires_at=_default_expiry(acting.restrictions.expires_at, tx.now)
@@ -71,7 +71,7 @@ def create_token(
     )
 
 
-def _organization_errors(tx: Tx, acting: Acting, organization_id: int | None) -> list[FieldError]:
+def _organization_errors(tx: Tx, acting: ActingCredential, organization_id: int | None) -> list[FieldError]:
     if organization_id == acting.organization_id:
         return []
     if acting.organization_id is not None:

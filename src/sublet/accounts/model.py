@@ -97,7 +97,7 @@ class Token:
 class Session:
     """A browser that is signed in, without its secret; only the secret's digest is stored.
 
-    `how` is the method of the last sign-in, one of `sessions.HOW`, and `network` the client's network then. `last_used_from` is an address.
+    `how` is the method of the last sign-in, one of `sessions.SIGN_IN_METHODS`, and `network` the client's network then. `last_used_from` is an address.
     """
 
     id: int

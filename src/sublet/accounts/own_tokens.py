@@ -19,7 +19,7 @@ from sublet.restrictions import UNRESTRICTED, Restrictions
 
 
 @dataclass(frozen=True, slots=True)
-class Acting:
+class ActingCredential:
     """The token or session of a request: its user, and what it may do.
 
     `organization_id` is the organization for which it acts, None if it acts for its user. `budget_id` is the id under which the charges of
@@ -32,7 +32,7 @@ class Acting:
     organization_id: int | None = None
 
 
-def find_acting(tx: Tx, actor: Actor) -> Acting:
+def find_acting_credential(tx: Tx, actor: Actor) -> ActingCredential:
     """Return the request's token or session as it is stored now. It may have changed after the request was authenticated.
 
     Raises:
@@ -48,28 +48,28 @@ def find_acting(tx: Tx, actor: Actor) -> Acting:
     return _of_token(check_token(token, tx.now))
 
 
-def acting_of(registrant: Registrant) -> Acting:
+def acting_credential_of(registrant: Registrant) -> ActingCredential:
     """Return the request's token or session as it was stored when the request was authenticated."""
     if registrant.token is None:
         return _of_session(registrant.user.id, registrant.account)
     return _of_token(registrant.token)
 
 
-def _of_session(user_id: int, account: User | None) -> Acting:
-    return Acting(user_id, UNRESTRICTED, None, None if account is None else account.organization_id)
+def _of_session(user_id: int, account: User | None) -> ActingCredential:
+    return ActingCredential(user_id, UNRESTRICTED, None, None if account is None else account.organization_id)
 
 
-def _of_token(token: Token) -> Acting:
+def _of_token(token: Token) -> ActingCredential:
     budget_id = budget_of(token) if token.daily_credits is not None else None
-    return Acting(token.user_id, token.restrictions, budget_id, token.organization_id)
+    return ActingCredential(token.user_id, token.restrictions, budget_id, token.organization_id)
 
 
-def list_own_tokens(tx: Tx, acting: Acting, after: Position | None) -> Iterator[Token]:
+def list_own_tokens(tx: Tx, acting: ActingCredential, after: Position | None) -> Iterator[Token]:
     """Yield the tokens that the acting token may see, including revoked and expired tokens, the newest first."""
     return (each for each in store.stream_tokens(tx, acting.user_id, after) if _may_act_on(acting, each))
 
 
-def find_own_token(tx: Tx, acting: Acting, identifier: str) -> Token:
+def find_own_token(tx: Tx, acting: ActingCredential, identifier: str) -> Token:
     """Return the token with this id, if the acting token may see it.
 
     Raises:
@@ -82,7 +82,7 @@ def find_own_token(tx: Tx, acting: Acting, identifier: str) -> Token:
     return token
 
 
-def _may_act_on(acting: Acting, token: Token) -> bool:
+def _may_act_on(acting: ActingCredential, token: Token) -> bool:
     if acting.organization_id not in (None, token.organization_id):
         return False
     # Rotating a token of another budget gives its secret, with which the acting token's user could exceed the acting token's budget.
@@ -103,7 +103,7 @@ def refuse_ended(tx: Tx, token: Token) -> None:
         )
 
 
-def excess_errors(acting: Acting, wanted: Restrictions) -> list[FieldError]:
+def excess_errors(acting: ActingCredential, wanted: Restrictions) -> list[FieldError]:
     """Return an error for each restriction in `wanted` that allows more than the acting token."""
     return [
         FieldError(

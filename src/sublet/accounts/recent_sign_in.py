@@ -1,7 +1,7 @@
 """Require a recent sign-in for sensitive changes (docs/spec-choices.md, "Signing in")."""
 
 from sublet.accounts import session_store
-from sublet.accounts.sessions import HOW, RECENT, sufficient_sign_in_methods
+from sublet.accounts.sessions import RECENT_SIGN_IN, SIGN_IN_METHODS, sufficient_sign_in_methods
 from sublet.audit import Actor
 from sublet.db import Tx
 from sublet.errors import SessionInvalid, SignInRequired
@@ -22,10 +22,10 @@ def require_recent_sign_in(tx: Tx, actor: Actor, *, any_method: bool = False) ->
     last = session_store.find_sign_in(tx, actor.session_id)
     if last is None:
         raise SessionInvalid("This session has ended. Sign in again.")
-    methods = HOW if any_method else sufficient_sign_in_methods(last, tx.now)
-    if last.how in methods and tx.now - last.signed_in_at <= RECENT:
+    methods = SIGN_IN_METHODS if any_method else sufficient_sign_in_methods(last, tx.now)
+    if last.how in methods and tx.now - last.signed_in_at <= RECENT_SIGN_IN:
         return
-    minutes = int(RECENT.total_seconds() // 60)
+    minutes = int(RECENT_SIGN_IN.total_seconds() // 60)
     sentence = (
         f"This needs a sign-in within the last {minutes} minutes. Sign in again, then repeat the request."
     )
@@ -34,5 +34,5 @@ def require_recent_sign_in(tx: Tx, actor: Actor, *, any_method: bool = False) ->
             f"This needs a sign-in with a passkey within the last {minutes} minutes. Sign in with a passkey, then repeat the request. If you "
             "have lost your passkeys, start a recovery with POST /passkeys/recovery."
         )
-    details = {"limit_seconds": int(RECENT.total_seconds()), "how": list(methods)}
+    details = {"limit_seconds": int(RECENT_SIGN_IN.total_seconds()), "how": list(methods)}
     raise SignInRequired(sentence, details=details)

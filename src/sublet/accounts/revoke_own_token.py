@@ -2,7 +2,7 @@
 
 from sublet.accounts.find import lock_acting_user
 from sublet.accounts.model import Token
-from sublet.accounts.own_tokens import find_acting, find_own_token
+from sublet.accounts.own_tokens import find_acting_credential, find_own_token
 from sublet.accounts.tokens import revoke
 from sublet.audit import Actor
 from sublet.db import Tx
@@ -19,5 +19,5 @@ def revoke_own_token(tx: Tx, actor: Actor, identifier: str) -> Token:
         TokenNotFound: the user has no such token, or the token may do more than the token of the request.
     """
     lock_acting_user(tx, actor)
-    token = find_own_token(tx, find_acting(tx, actor), identifier)
+    token = find_own_token(tx, find_acting_credential(tx, actor), identifier)
     return token if token.revoked_at is not None else revoke(tx, actor, token)

@@ -5,7 +5,7 @@ from datetime import timedelta
 from sublet import audit
 from sublet.accounts import store
 from sublet.accounts.find import lock_acting_user
-from sublet.accounts.own_tokens import find_acting, find_own_token, refuse_ended
+from sublet.accounts.own_tokens import find_acting_credential, find_own_token, refuse_ended
 from sublet.accounts.recent_sign_in import require_recent_sign_in
 from sublet.accounts.tokens import IssuedToken, digest, new_token
 from sublet.audit import Actor
@@ -30,7 +30,7 @@ def rotate_token(tx: Tx, actor: Actor, identifier: str, overlap_seconds: int | N
         SignInRequired: the token may spend credits, and the session's last sign-in is more than ten minutes ago.
     """
     user = lock_acting_user(tx, actor)
-    token = find_own_token(tx, find_acting(tx, actor), identifier)
+    token = find_own_token(tx, find_acting_credential(tx, actor), identifier)
     refuse_ended(tx, token)
     overlap = OVERLAP_SECONDS_DEFAULT if overlap_seconds is None else overlap_seconds
     if not 0 <= overlap <= OVERLAP_SECONDS_MAX:

@@ -9,13 +9,13 @@ from sublet.errors import SessionInvalid
 from sublet.secret import Secret
 
 MAIL, PASSKEY, OPERATOR = "mail", "passkey", "operator"
-HOW = (MAIL, PASSKEY, OPERATOR)
+SIGN_IN_METHODS = (MAIL, PASSKEY, OPERATOR)
 """The sign-in methods: a mailed code or link, a passkey, a link that the operator made."""
-RECENT = timedelta(minutes=10)
+RECENT_SIGN_IN = timedelta(minutes=10)
 """How long a session may make sensitive changes after a sign-in."""
 RECOVERY_WAIT = timedelta(hours=24)
 """The time between the request for a recovery and its effect."""
-RECOVERY_OPEN = timedelta(days=7)
+RECOVERY_WINDOW = timedelta(days=7)
 """How long a recovery then has effect."""
 
 
@@ -64,4 +64,4 @@ def sufficient_sign_in_methods(last: SignIn, now: datetime) -> tuple[str, ...]:
     """
     recovery = last.recovery
     is_recovering = recovery is not None and recovery.ready_at <= now < recovery.ends_at
-    return HOW if not last.has_passkeys or is_recovering else (PASSKEY, OPERATOR)
+    return SIGN_IN_METHODS if not last.has_passkeys or is_recovering else (PASSKEY, OPERATOR)

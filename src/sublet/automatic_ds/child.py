@@ -11,7 +11,7 @@ import dns.rcode
 import dns.rdatatype
 
 from sublet.automatic_ds.decide import decide
-from sublet.automatic_ds.model import Decision, Keep, Proof, Published, Refuse, Remove, Replace, Rules
+from sublet.automatic_ds.model import Decision, Keep, Proof, PublishedKeys, Refuse, Remove, Replace, Rules
 from sublet.dns.types import DsRecord
 from sublet.health.model import Observation, Question, Reply, Server, Target, name_of, text_of
 
@@ -69,14 +69,14 @@ def asks_for_ds(target: Target, seen: Observation) -> bool:
     return any(each is not None and each.has_signal for each in read)
 
 
-def published_by(name: dns.name.Name, server: Server) -> Published | None:
+def published_by(name: dns.name.Name, server: Server) -> PublishedKeys | None:
     """Return the key records that a server publishes; None if its answer to one of the questions is unusable."""
     replies = {
         "SOA": server.soa_tcp,
         **{rdtype: server.extra.get((text_of(name), rdtype)) for rdtype in TYPES},
     }
     messages = {rdtype: usable(reply) for rdtype, reply in replies.items()}
-    found = Published()
+    found = PublishedKeys()
     for rdtype, message in messages.items():
         if message is None:
             return None
@@ -103,7 +103,7 @@ def usable(reply: Reply | None) -> dns.message.Message | None:
     return message if usable and not message.flags & dns.flags.TC else None
 
 
-def _is_same(one: Published, other: Published) -> bool:
+def _is_same(one: PublishedKeys, other: PublishedKeys) -> bool:
     return all(
         frozenset(getattr(one, each) or ()) == frozenset(getattr(other, each) or ())
         for each in ("cds", "cdnskey", "dnskey")

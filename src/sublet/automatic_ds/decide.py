@@ -11,7 +11,7 @@ import dns.rrset
 from dns.rdtypes.ANY.DNSKEY import DNSKEY
 from dns.rdtypes.ANY.DS import DS
 
-from sublet.automatic_ds.model import Decision, Keep, Proof, Published, Refuse, Remove, Replace, Rules
+from sublet.automatic_ds.model import Decision, Keep, Proof, PublishedKeys, Refuse, Remove, Replace, Rules
 from sublet.dns.delegation import DS_RECORDS_MAX
 from sublet.dns.ds import SHA256, InvalidDs, parse_ds
 from sublet.dns.types import DsInput, DsRecord
@@ -24,7 +24,7 @@ _DELETE = 0
 def decide(
     name: dns.name.Name,
     current: Sequence[DsRecord],
-    published: Published,
+    published: PublishedKeys,
     proof: Proof | None,
     rules: Rules,
     now: datetime,
@@ -61,13 +61,13 @@ def _records(rrset: dns.rrset.RRset | None) -> frozenset[object]:
     return frozenset() if rrset is None else frozenset(rrset)
 
 
-def _asks_to_delete(published: Published) -> bool:
+def _asks_to_delete(published: PublishedKeys) -> bool:
     return any(
         each.algorithm == _DELETE for rrset in (published.cds, published.cdnskey) for each in rrset or ()
     )
 
 
-def _refuse_unless_proven(published: Published, proof: Proof | None) -> Refuse | None:
+def _refuse_unless_proven(published: PublishedKeys, proof: Proof | None) -> Refuse | None:
     """Return the refusal of the first DS records if the signalling names don't have the same records; else None."""
     problem = "The signalling names were not queried." if proof is None else proof.problem
     if proof is not None and problem is None:
@@ -91,7 +91,7 @@ def _refuse_unless_proven(published: Published, proof: Proof | None) -> Refuse |
 class _Case:
     name: dns.name.Name
     current: tuple[DsRecord, ...]
-    published: Published
+    published: PublishedKeys
     now: datetime
 
     @property

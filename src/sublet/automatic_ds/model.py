@@ -10,7 +10,7 @@ from sublet.dns.types import DsRecord
 
 
 @dataclass(frozen=True, slots=True)
-class Published:
+class PublishedKeys:
     """The key records that a child's nameserver publishes; None if the child has none of a type. `signatures` are of all four sets."""
 
     dnskey: dns.rrset.RRset | None = None

@@ -21,7 +21,7 @@ ITERATIONS_MAX = 50
 
 
 @dataclass(frozen=True, slots=True)
-class Signed:
+class SignedRecords:
     """A set of records, which may be empty, and when the set or the proof of its absence was signed."""
 
     records: frozenset[str]
@@ -50,7 +50,7 @@ def zone_keys(
 
 def signed_answers(
     zone: str, messages: Mapping[Question, dns.message.Message], keys: Sequence[DNSKEY], now: datetime
-) -> dict[Question, Signed]:
+) -> dict[Question, SignedRecords]:
     """Return the records that answer each question.
 
     Raises:
@@ -64,7 +64,7 @@ def signed_answers(
         times = [at for each in proofs if (at := _signed_at(each, message, zone, keys, now)) is not None]
         if not times:
             raise NotAuthentic(question)
-        found[question] = Signed(frozenset(str(each) for each in rrset or ()), max(times))
+        found[question] = SignedRecords(frozenset(str(each) for each in rrset or ()), max(times))
     return found
 
 

@@ -5,8 +5,14 @@ from collections import Counter
 from collections.abc import Sequence
 
 from sublet.csync.decide import decide_together, has_csync, is_different, questions_about
-from sublet.csync.follow_csync import find_rules, follow_csync, plan_change, plan_check, refuse_if_worse
-from sublet.csync.model import Change, Decision, Keep, Refuse, Rules
+from sublet.csync.follow_csync import (
+    find_replay_guard,
+    follow_csync,
+    plan_change,
+    plan_check,
+    refuse_if_worse,
+)
+from sublet.csync.model import Change, Decision, Keep, Refuse, ReplayGuard
 from sublet.db import Database
 from sublet.errors import Conflict
 from sublet.health.checker import Checker, CheckResult
@@ -25,7 +31,7 @@ class CsyncFollower:
 
     async def questions(self, due: DueCheck) -> Sequence[Question]:
         """Return the additional questions of a check. Empty if the name's CSYNC record isn't followed."""
-        is_followed = await self._db.read(find_rules, due.subdomain_id) is not None
+        is_followed = await self._db.read(find_replay_guard, due.subdomain_id) is not None
         return [(due.target.fqdn, "CSYNC")] if is_followed else ()
 
     async def follow(self, due: DueCheck, result: CheckResult) -> Decision | None:
@@ -34,15 +40,15 @@ class CsyncFollower:
         If the zone has a CSYNC record and differs from the registry, a second check asks for all its records, and a third checks the new
         nameservers. Return None if the name isn't followed, or if another check is asking the nameservers.
         """
-        rules = await self._db.read(find_rules, due.subdomain_id)
-        if rules is None:
+        guard = await self._db.read(find_replay_guard, due.subdomain_id)
+        if guard is None:
             return None
         decision: Decision | None = Keep()
         if has_csync(due.target, result.seen) and is_different(each.code for each in result.report.findings):
-            decision = await self._decide(due, result, rules)
+            decision = await self._decide(due, result, guard)
         if decision is None:
             return None
-        done = await self._db.write(follow_csync, due.subdomain_id, due.generation, decision, rules)
+        done = await self._db.write(follow_csync, due.subdomain_id, due.generation, decision, guard)
         if done is not None:
             self.decisions[type(done).__name__.lower()] += 1
         return done
@@ -64,13 +70,13 @@ class CsyncFollower:
             )
         return due.target.fqdn, decision
 
-    async def _decide(self, due: DueCheck, result: CheckResult, rules: Rules) -> Decision | None:
+    async def _decide(self, due: DueCheck, result: CheckResult, guard: ReplayGuard) -> Decision | None:
         questions = questions_about(due.target, result.seen)
         whole = await self._checker.check(due.target, waits=True, extra=questions)
         if whole.busy_until is not None:
             return None
         decision = await asyncio.to_thread(
-            decide_together, due.target, whole.seen, questions, rules, self._db.now()
+            decide_together, due.target, whole.seen, questions, guard, self._db.now()
         )
         if not isinstance(decision, Change):
             return decision

@@ -11,8 +11,8 @@ import dns.serial
 from dns.rdtypes.ANY.CSYNC import CSYNC
 
 from sublet.automatic_ds.child import usable
-from sublet.csync.answers import NotAuthentic, Signed, signed_answers, types_in, zone_keys
-from sublet.csync.model import Change, Decision, Keep, Refuse, Rules
+from sublet.csync.answers import NotAuthentic, SignedRecords, signed_answers, types_in, zone_keys
+from sublet.csync.model import Change, Decision, Keep, Refuse, ReplayGuard
 from sublet.dns.names import is_at_or_below
 from sublet.dns.types import Delegation, GlueInput
 from sublet.health.model import Observation, Question, Server, Target, name_of
@@ -53,7 +53,7 @@ def questions_about(target: Target, seen: Observation) -> list[Question]:
 
 
 def decide_together(
-    target: Target, seen: Observation, questions: Sequence[Question], rules: Rules, now: datetime
+    target: Target, seen: Observation, questions: Sequence[Question], guard: ReplayGuard, now: datetime
 ) -> Decision:
     """Return the decision about a name's nameservers and glue after a check. All nameservers must agree, at every address.
 
@@ -94,10 +94,10 @@ def decide_together(
             "version.",
         )
     oldest = {
-        question: Signed(each.records, min(version[question].at for version in versions))
+        question: SignedRecords(each.records, min(version[question].at for version in versions))
         for question, each in first.items()
     }
-    return _Case(target, oldest, _serial_of(first, target.fqdn)).decide(rules)
+    return _Case(target, oldest, _serial_of(first, target.fqdn)).decide(guard)
 
 
 def _read(server: Server, questions: Sequence[Question]) -> dict[Question, dns.message.Message] | None:
@@ -109,7 +109,7 @@ def _read(server: Server, questions: Sequence[Question]) -> dict[Question, dns.m
 
 def _version(
     target: Target, messages: Mapping[Question, dns.message.Message], now: datetime
-) -> dict[Question, Signed] | Refuse:
+) -> dict[Question, SignedRecords] | Refuse:
     fqdn = target.fqdn
     keys = zone_keys(fqdn, target.delegation.ds_records, messages[fqdn, "DNSKEY"], now)
     if keys is None:
@@ -137,7 +137,7 @@ def _serial(message: dns.message.Message | None, fqdn: str) -> int | None:
     return int(found[0].serial) if found else None  # type: ignore[attr-defined] # an SOA record
 
 
-def _serial_of(version: Mapping[Question, Signed], fqdn: str) -> int:
+def _serial_of(version: Mapping[Question, SignedRecords], fqdn: str) -> int:
     (soa,) = version[fqdn, "SOA"].records or ("- - 0",)
     return int(soa.split(" ")[2])
 
@@ -150,10 +150,10 @@ def _is_lower(serial: int, other: int) -> bool:
 @dataclass(frozen=True, slots=True)
 class _Case:
     target: Target
-    zone: Mapping[Question, Signed]
+    zone: Mapping[Question, SignedRecords]
     serial: int
 
-    def decide(self, rules: Rules) -> Decision:
+    def decide(self, guard: ReplayGuard) -> Decision:
         """Return the decision about an authentic zone."""
         wanted = self.zone[self.target.fqdn, "CSYNC"].records
         if not wanted:
@@ -182,7 +182,7 @@ class _Case:
                 f"The zone has the serial {self.serial}, and its CSYNC record requires at least {csync.serial}. "
                 "Wait until all nameservers have the newest version of the zone.",
             )
-        if self._is_replayed(change, rules):
+        if self._is_replayed(change, guard):
             return Refuse(
                 "replayed",
                 "The zone's serial is lower, or the changed records were signed earlier, than at the last change that was followed. "
@@ -190,9 +190,9 @@ class _Case:
             )
         return change
 
-    def _is_replayed(self, change: Change, rules: Rules) -> bool:
-        is_older = rules.signed_after is not None and change.signed_at < rules.signed_after
-        return is_older or (rules.serial is not None and _is_lower(self.serial, rules.serial))
+    def _is_replayed(self, change: Change, guard: ReplayGuard) -> bool:
+        is_older = guard.signed_after is not None and change.signed_at < guard.signed_after
+        return is_older or (guard.serial is not None and _is_lower(self.serial, guard.serial))
 
     def _change(self, types: frozenset[str]) -> Keep | Change:
         """Return the change to the zone's nameservers and glue, limited to these types; `Keep` if the registry has the same."""

@@ -9,7 +9,7 @@ from sublet import audit
 from sublet.accounts.find import find_member
 from sublet.audit import SYSTEM
 from sublet.csync.mails import change_mail
-from sublet.csync.model import Change, Decision, Keep, Refuse, Rules
+from sublet.csync.model import Change, Decision, Keep, Refuse, ReplayGuard
 from sublet.db import Tx
 from sublet.errors import Conflict, FieldError, ValidationFailed
 from sublet.health.checks import published_check, target_of
@@ -34,7 +34,7 @@ SPREADS_WITHIN = timedelta(hours=1)
 _SPREADING = frozenset({"servers_silent", "servers_differ", "serial_too_low"})
 
 
-def find_rules(tx: Tx, subdomain_id: int) -> Rules | None:
+def find_replay_guard(tx: Tx, subdomain_id: int) -> ReplayGuard | None:
     """Return the serial and signature that were followed last for a name; None if the name isn't followed, or has no DS records."""
     subdomain = store.find_subdomain(tx, subdomain_id)
     if subdomain is None or not is_delegated(subdomain) or not subdomain.delegation.ds_records:
@@ -45,7 +45,7 @@ def find_rules(tx: Tx, subdomain_id: int) -> Rules | None:
     if not find_automatic_ds(tx, subdomain_id).enabled:
         return None
     known = find_csync_state(tx, subdomain_id)
-    return Rules(known.serial, known.signed_at)
+    return ReplayGuard(known.serial, known.signed_at)
 
 
 def plan_check(tx: Tx, identifier: str) -> DueCheck:
@@ -56,7 +56,7 @@ def plan_check(tx: Tx, identifier: str) -> DueCheck:
         Conflict: the name's CSYNC record is not followed, or its last change is not published yet.
     """
     subdomain = find_for_operator(tx, identifier)
-    if find_rules(tx, subdomain.id) is None:
+    if find_replay_guard(tx, subdomain.id) is None:
         raise Conflict(
             f"The CSYNC record of {subdomain.fqdn} is not followed: the name is not in the DNS, has no DS records, its user turned automatic "
             "DS off, or its platform domain doesn't follow such records. See `sublet domain show`, and `sublet domain edit --csync`."
@@ -98,16 +98,16 @@ def refuse_if_worse(present: Report, planned: Report) -> Refuse | None:
 
 
 def follow_csync(
-    tx: Tx, subdomain_id: int, generation: int, decision: Decision, rules: Rules
+    tx: Tx, subdomain_id: int, generation: int, decision: Decision, guard: ReplayGuard
 ) -> Decision | None:
     """Apply a decision from checks of a generation to a name's nameservers and glue, and return the decision.
 
     The rules of a change by the user apply; if they forbid the change, the returned decision is a refusal. A change is audited, and mailed
     even if the user's reminders are off. A refusal is stored, and audited if it differs from the last one. Return None, and change nothing,
-    if the name or its rules have changed since the checks. Not checked: the number of changes in a day.
+    if the name, its settings or its CSYNC state have changed since the checks. Not checked: the number of changes in a day.
     """
     subdomain = lock_for_operator(tx, str(subdomain_id))
-    if subdomain.generation != generation or find_rules(tx, subdomain_id) != rules:
+    if subdomain.generation != generation or find_replay_guard(tx, subdomain_id) != guard:
         return None
     known = find_csync_state(tx, subdomain_id)
     if isinstance(decision, Change):

@@ -47,7 +47,7 @@ REFUSALS: dict[str, str] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Rules:
+class ReplayGuard:
     """The zone's serial and the time of the signature that were followed last for a name; None before the first change."""
 
     serial: int | None = None

@@ -8,7 +8,7 @@ from sqlalchemy import Table, exists, select
 
 from sublet.accounts.roles import OWNER
 from sublet.accounts.session_store import passkeys, recoveries, sessions
-from sublet.accounts.sessions import HOW, RECOVERY_OPEN, RECOVERY_WAIT, Recovery
+from sublet.accounts.sessions import RECOVERY_WAIT, RECOVERY_WINDOW, SIGN_IN_METHODS, Recovery
 from sublet.accounts.store import memberships, organizations, tokens, users
 from sublet.audit import audit_events
 from sublet.db import Tx
@@ -108,7 +108,7 @@ def _check_sign_ins(tx: Tx) -> Iterator[Violation]:
         | (of.last_used_at < of.signed_in_at)
         | (of.expires_at <= of.signed_in_at)
     )
-    query = select(of.id, of.signed_in_at).where(disorder | of.how.not_in(HOW))
+    query = select(of.id, of.signed_in_at).where(disorder | of.how.not_in(SIGN_IN_METHODS))
     sentence = "its sign-in at {signed_in_at} contradicts its other times, or has an unknown kind"
     yield from broken(tx, "session_is_possible", "session", query, sentence)
     code = mailed_codes.c
@@ -129,7 +129,7 @@ def _check_recoveries(tx: Tx) -> Iterator[Violation]:
     for *values, deleted_at in tx.connection.execute(query.select_from(recoveries.outerjoin(users))):
         found = Recovery(*values)
         times = (found.ready_at - found.asked_at, found.ends_at - found.ready_at)
-        if times != (RECOVERY_WAIT, RECOVERY_OPEN):
+        if times != (RECOVERY_WAIT, RECOVERY_WINDOW):
             sentence = f"its recovery, asked for at {found.asked_at:%Y-%m-%d %H:%M}, counts from {found.ready_at:%Y-%m-%d %H:%M} to {found.ends_at:%Y-%m-%d %H:%M}"
             yield Violation("recovery_is_possible", "user", found.user_id, sentence)
         if deleted_at is not None:

@@ -27,7 +27,7 @@ _REVOKE_FLAG = 0x0080
 
 
 @dataclass(frozen=True, slots=True)
-class Chain:
+class ChainVerdict:
     """The verdict on one server's answers.
 
     `problem` is None if the chain validates, else `without_key` (no DS record matches a key), `expired` or `broken`; `detail` says more.
@@ -56,59 +56,59 @@ def judge_chain(
     dnskey: dns.message.Message | None,
     soa: dns.message.Message | None,
     now: datetime,
-) -> Chain:
+) -> ChainVerdict:
     """Validate the DNSKEY records with the DS records, and the SOA record with the keys, at `now`. Return the verdict.
 
     Not checked: proofs that names or types don't exist, and that the zone is signed with every algorithm of its DS records.
     """
     keys = _rrset(dnskey, name, dns.rdatatype.DNSKEY)
     if keys is None:
-        return Chain("without_key", "it has no DNSKEY record")
+        return ChainVerdict("without_key", "it has no DNSKEY record")
     if len(keys) > KEYS_MAX:
-        return Chain("broken", f"it has {len(keys)} keys, more than validators try")
+        return ChainVerdict("broken", f"it has {len(keys)} keys, more than validators try")
     algorithms = frozenset(int(each.algorithm) for each in keys)
     entry_keys = [each for each in keys if _matches(name, each, ds_records)]
     if not entry_keys:
-        return Chain("without_key", "no DS record matches one of its keys", algorithms=algorithms)
+        return ChainVerdict("without_key", "no DS record matches one of its keys", algorithms=algorithms)
     checked = [
         _validate(keys, _signatures(dnskey, keys), entry_keys, now),
         _validate_soa(name, soa, keys, now),
     ]
     worst = next((each for each in checked if each.problem), None)
     if worst is not None:
-        return Chain(worst.problem, worst.detail, worst.ends_at, worst.lasts, algorithms)
+        return ChainVerdict(worst.problem, worst.detail, worst.ends_at, worst.lasts, algorithms)
     first = min(checked, key=lambda each: each.ends_at or datetime.max.replace(tzinfo=UTC))
-    return Chain(None, "", first.ends_at, first.lasts, algorithms)
+    return ChainVerdict(None, "", first.ends_at, first.lasts, algorithms)
 
 
 def _validate_soa(
     name: dns.name.Name, soa: dns.message.Message | None, keys: dns.rrset.RRset, now: datetime
-) -> Chain:
+) -> ChainVerdict:
     rrset = _rrset(soa, name, dns.rdatatype.SOA)
     if rrset is None:
-        return Chain("broken", "it has no SOA record")
+        return ChainVerdict("broken", "it has no SOA record")
     return _validate(rrset, _signatures(soa, rrset), list(keys), now)
 
 
 def _validate(
     rrset: dns.rrset.RRset, signatures: Sequence[RRSIG], keys: Sequence[DNSKEY], now: datetime
-) -> Chain:
+) -> ChainVerdict:
     """Return the verdict on a set of records. One valid signature by one of the keys is enough (RFC 4035, section 5.3)."""
     kind = dns.rdatatype.to_text(rrset.rdtype)
     if not signatures:
-        return Chain("broken", f"its {kind} record has no signature")
-    worst = Chain("broken", f"no signature of its {kind} record is by a key that a DS record matches")
+        return ChainVerdict("broken", f"its {kind} record has no signature")
+    worst = ChainVerdict("broken", f"no signature of its {kind} record is by a key that a DS record matches")
     for signature, key in _pairs(signatures, keys):
         ends_at = datetime.fromtimestamp(signature.expiration, UTC)
         lasts = timedelta(seconds=signature.expiration - signature.inception)
         if _is_valid(rrset, signature, key, now.timestamp()):
-            return Chain(None, "", ends_at, lasts)
+            return ChainVerdict(None, "", ends_at, lasts)
         if now >= ends_at and _is_valid(rrset, signature, key, signature.inception):
-            worst = Chain(
+            worst = ChainVerdict(
                 "expired", f"the signature of its {kind} record expired on {ends_at:%Y-%m-%d}", ends_at
             )
         elif worst.problem != "expired":
-            worst = Chain("broken", f"the signature of its {kind} record is not valid")
+            worst = ChainVerdict("broken", f"the signature of its {kind} record is not valid")
     return worst
 
 

@@ -13,7 +13,7 @@ import dns.rcode
 import dns.rdatatype
 
 from sublet.dns.addresses import not_public_reason
-from sublet.health.chain import Chain, counted_ds, judge_chain
+from sublet.health.chain import ChainVerdict, counted_ds, judge_chain
 from sublet.health.dns_client import PAYLOAD_OCTETS
 from sublet.health.model import (
     BROKEN,
@@ -340,10 +340,10 @@ def _signature_findings(target: Target, working: Sequence[Server], now: datetime
     yield from _algorithm_findings(target, (chain for _, chain in chains))
 
 
-def _chain(target: Target, server: Server, now: datetime) -> Chain:
+def _chain(target: Target, server: Server, now: datetime) -> ChainVerdict:
     name = name_of(target.fqdn)
     if server.dnskey.failure is not None:
-        return Chain("broken", "it doesn't answer queries for DNSKEY records")
+        return ChainVerdict("broken", "it doesn't answer queries for DNSKEY records")
     return judge_chain(
         name, counted_ds(target.delegation.ds_records), server.dnskey.message, _signed_soa(server), now
     )
@@ -355,7 +355,7 @@ def _signed_soa(server: Server) -> dns.message.Message | None:
     return server.soa_tcp.message if over_udp is not None and over_udp.flags & dns.flags.TC else over_udp
 
 
-def _chain_finding(target: Target, server: Server, chain: Chain, level: Level) -> Finding:
+def _chain_finding(target: Target, server: Server, chain: ChainVerdict, level: Level) -> Finding:
     tags = ", ".join(str(each.key_tag) for each in target.delegation.ds_records)
     code = {"without_key": "ds_without_key", "expired": "signatures_expire"}.get(
         chain.problem or "", "ds_broken"
@@ -369,7 +369,7 @@ def _chain_finding(target: Target, server: Server, chain: Chain, level: Level) -
     return Finding(code, level, server.host, message, hint)
 
 
-def _expiry_findings(target: Target, chains: Iterable[Chain], now: datetime) -> Iterator[Finding]:
+def _expiry_findings(target: Target, chains: Iterable[ChainVerdict], now: datetime) -> Iterator[Finding]:
     for chain in chains:
         if chain.problem is None and chain.ends_at is not None and chain.lasts is not None:
             left = chain.ends_at - now
@@ -384,7 +384,7 @@ def _expiry_findings(target: Target, chains: Iterable[Chain], now: datetime) -> 
                 return
 
 
-def _algorithm_findings(target: Target, chains: Iterable[Chain]) -> Iterator[Finding]:
+def _algorithm_findings(target: Target, chains: Iterable[ChainVerdict]) -> Iterator[Finding]:
     used = {each.algorithm for each in target.delegation.ds_records}.union(
         *(each.algorithms for each in chains)
     )

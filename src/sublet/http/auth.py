@@ -10,7 +10,12 @@ from sublet.http.sign_in import cookie_headers, open_for_page
 from sublet.sign_in.model import SignedIn
 from sublet.sign_up import store
 from sublet.sign_up.codes import SIGN_UP, VALID_FOR
-from sublet.sign_up.proof_of_work import PAYLOAD_CHARACTERS_MAX, Solved, check_solution, new_challenge
+from sublet.sign_up.proof_of_work import (
+    PAYLOAD_CHARACTERS_MAX,
+    SolvedChallenge,
+    check_solution,
+    new_challenge,
+)
 from sublet.sign_up.sign_up import SignedUp, SignUp, code_refusal, confirm_sign_up, sign_up
 
 
@@ -75,7 +80,7 @@ async def confirm_sign_up_(visit: Visit[ConfirmSignUpBody]) -> Answer:
     )
 
 
-async def _solved(visit: Visit[SignUpBody], payload: str) -> Solved:
+async def _solved(visit: Visit[SignUpBody], payload: str) -> SolvedChallenge:
     key = await visit.context.db.read(store.find_signing_key)
     solved = check_solution(key, payload) if len(payload) <= PAYLOAD_CHARACTERS_MAX else None
     if solved is None:

@@ -26,9 +26,9 @@ from sublet.ids import Position
 from sublet.organizations.accept_invitation import Accepted, accept_invitation, opens_accounts
 from sublet.organizations.create_organization import create_organization
 from sublet.organizations.find import (
-    find_joined,
     find_organization_member,
-    list_joined,
+    find_own_membership,
+    list_own_memberships,
     refuse_unless_owner,
 )
 from sublet.organizations.invite_member import find_invitation, invite_member, revoke_invitation
@@ -50,7 +50,7 @@ async def list_organizations(call: Call[None, PageQuery]) -> Answer:
     def find(
         tx: Tx, limit: int, after: Position | None
     ) -> Iterator[tuple[Position, shapes.OrganizationDetailShape]]:
-        for each in list_joined(tx, actor, limit, after):
+        for each in list_own_memberships(tx, actor, limit, after):
             at = each.organization.created_at
             yield Position(at, each.organization.id), organization_shape(each)
 
@@ -69,7 +69,7 @@ async def create_organization_(call: Call[OrganizationBody, None]) -> Answer:
         return Outcome(create_organization(tx, call.actor(), call.body.name, created_max=created_max).id)
 
     done = await write_once(call, 201, verb)
-    membership = await call.context.db.read(find_joined, call.actor(), str(done.outcome.id))
+    membership = await call.context.db.read(find_own_membership, call.actor(), str(done.outcome.id))
     answer = shapes.OrganizationDetailAnswer(organization=organization_shape(membership))
     return Answer(answer, done.headers, done.status)
 
@@ -101,7 +101,7 @@ async def list_members(call: Call[None, PageQuery]) -> Answer:
     """
 
     def find(tx: Tx, limit: int, after: Position | None) -> Iterator[tuple[Position, shapes.MemberShape]]:
-        own = find_joined(tx, call.actor(), call.path["id"])
+        own = find_own_membership(tx, call.actor(), call.path["id"])
         for each in membership_store.list_members(tx, own.organization.id, limit, after):
             yield Position(each.created_at, each.user.id), member_shape(each)
 
@@ -127,7 +127,7 @@ async def change_member(call: Call[RoleBody, None]) -> Answer:
 
     def read(tx: Tx) -> Membership:
         return find_organization_member(
-            tx, find_joined(tx, call.actor(), path["id"]).organization.id, path["user_id"]
+            tx, find_own_membership(tx, call.actor(), path["id"]).organization.id, path["user_id"]
         )
 
     member = await call.context.db.read(read)
@@ -155,7 +155,7 @@ async def list_invitations(call: Call[None, PageQuery]) -> Answer:
     """
 
     def find(tx: Tx, limit: int, after: Position | None) -> Iterator[tuple[Position, shapes.InvitationShape]]:
-        own = find_joined(tx, call.actor(), call.path["id"])
+        own = find_own_membership(tx, call.actor(), call.path["id"])
         refuse_unless_owner(own)
         for each in store.list_open_invitations(tx, own.organization.id, limit, after):
             yield Position(each.created_at, each.id), invitation_shape(each)
@@ -179,7 +179,7 @@ async def invite_member_(call: Call[InvitationBody, None]) -> Answer:
         return Outcome(added.id)
 
     def read(tx: Tx) -> shapes.InvitationShape:
-        own = find_joined(tx, call.actor(), organization_id)
+        own = find_own_membership(tx, call.actor(), organization_id)
         return invitation_shape(find_invitation(tx, own.organization.id, str(done.outcome.id)))
 
     done = await write_once(call, 201, verb)
@@ -249,5 +249,5 @@ def _as_acting_user(verb: Callable[..., object]) -> Callable[..., Outcome]:
 
 
 async def _organization(call: Call[Any, Any]) -> Answer:
-    membership = await call.context.db.read(find_joined, call.actor(), call.path["id"])
+    membership = await call.context.db.read(find_own_membership, call.actor(), call.path["id"])
     return Answer(shapes.OrganizationDetailAnswer(organization=organization_shape(membership)))

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal, Self
 from msgspec import Meta, Struct, convert
 
 from sublet.accounts.roles import ROLES
-from sublet.accounts.sessions import HOW
+from sublet.accounts.sessions import SIGN_IN_METHODS
 from sublet.automatic_ds.model import REFUSALS as DS_REFUSALS
 from sublet.credits.coupons import COUPON_ACTIONS
 from sublet.credits.ledger import KINDS
@@ -237,7 +237,7 @@ class SessionShape(Shape, kw_only=True, frozen=True):
     """A browser that is signed in. `last_used_at` and `last_used_from` may be up to an hour old; `current` is that of the request."""
 
     id: Id
-    how: Annotated[str, _one_of(HOW)]
+    how: Annotated[str, _one_of(SIGN_IN_METHODS)]
     created_at: Moment
     signed_in_at: Moment
     expires_at: Moment

@@ -18,7 +18,7 @@ from sublet.sign_in.identify import (
     identify_by_passkey,
     passkey_refusal,
 )
-from sublet.sign_in.model import Identified, SignedIn
+from sublet.sign_in.model import IdentifiedUser, SignedIn
 from sublet.sign_in.open_session import open_session
 from sublet.sign_in.passkeys import SIGN_IN_CHALLENGE, new_challenge, use_options
 from sublet.sign_in.request_code import request_code
@@ -86,7 +86,7 @@ async def confirm_passkey(visit: Visit[CredentialBody]) -> Answer:
 
 
 def _open(
-    tx: Tx, who: Identified | None, context: Context, client: Client, request_id: str
+    tx: Tx, who: IdentifiedUser | None, context: Context, client: Client, request_id: str
 ) -> SignedIn | None:
     """Open a session for a person who was identified; None for another one."""
     if who is None:
@@ -108,7 +108,7 @@ def open_for_page(tx: Tx, visit: Visit[Any], user: User) -> SignedIn | None:
     """Sign a browser in whose user has just opened an account by a mailed code, if a page of the service sent it; None for programs."""
     if not is_from_site(visit.client.fields, visit.client.site):
         return None
-    return _open(tx, Identified(user, MAIL), visit.context, visit.client, visit.request_id)
+    return _open(tx, IdentifiedUser(user, MAIL), visit.context, visit.client, visit.request_id)
 
 
 def cookie_headers(visit: Visit[Any], done: SignedIn | None) -> dict[str, str]:

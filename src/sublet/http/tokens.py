@@ -8,7 +8,12 @@ from typing import Any, Concatenate, ParamSpec
 from sublet.accounts.change_token import change_token
 from sublet.accounts.create_token import create_token
 from sublet.accounts.model import Token
-from sublet.accounts.own_tokens import acting_of, find_acting, find_own_token, list_own_tokens
+from sublet.accounts.own_tokens import (
+    acting_credential_of,
+    find_acting_credential,
+    find_own_token,
+    list_own_tokens,
+)
 from sublet.accounts.revoke_own_token import revoke_own_token
 from sublet.accounts.rotate_token import rotate_token
 from sublet.accounts.tokens import IssuedToken
@@ -50,7 +55,7 @@ async def list_tokens(call: Call[None, PageQuery]) -> Answer:
     def find(
         tx: Tx, limit: int, after: Position | None
     ) -> Iterator[tuple[Position, shapes.TokenDetailShape]]:
-        found = list_own_tokens(tx, find_acting(tx, call.actor()), after)
+        found = list_own_tokens(tx, find_acting_credential(tx, call.actor()), after)
         for each in islice(found, limit):
             yield Position(each.created_at, each.id), token_shape(each, call.registrant.user)
 
@@ -140,7 +145,7 @@ def _if_match(
 
 
 def _answer(tx: Tx, call: Call[Any, Any], identifier: str) -> shapes.TokenAnswer:
-    acting = find_acting(tx, call.actor())
+    acting = find_acting_credential(tx, call.actor())
     return shapes.TokenAnswer(token=_shape(call, find_own_token(tx, acting, identifier)))
 
 
@@ -164,7 +169,7 @@ async def _read_changed(call: Call[Any, Any], done: Done) -> shapes.TokenDetailS
     """Return the shape of the token that was just written, as the token of the request saw it before."""
 
     def read(tx: Tx) -> shapes.TokenDetailShape:
-        token = find_own_token(tx, acting_of(call.registrant), str(done.outcome.id))
+        token = find_own_token(tx, acting_credential_of(call.registrant), str(done.outcome.id))
         return _shape(call, token)
 
     return await call.context.db.read(read)

@@ -11,20 +11,20 @@ from sublet.errors import Conflict, InsufficientRole, NotFound, OrganizationNotF
 from sublet.ids import Position, parse_id
 
 
-def find_joined(tx: Tx, actor: Actor, identifier: str) -> Membership:
+def find_own_membership(tx: Tx, actor: Actor, identifier: str) -> Membership:
     """Return the membership of the acting user in the organization with this id.
 
     Raises:
         OrganizationNotFound: no organization has this id, the user isn't a member or is suspended, or the token is for another organization
             or restricted to some names (inviting a user would exceed the restriction).
     """
-    found = list_joined(tx, actor, 1, None, organization_id=parse_id(identifier) or 0)
+    found = list_own_memberships(tx, actor, 1, None, organization_id=parse_id(identifier) or 0)
     if not found:
         raise organization_not_found()
     return found[0]
 
 
-def list_joined(
+def list_own_memberships(
     tx: Tx, actor: Actor, limit: int, after: Position | None, *, organization_id: int | None = None
 ) -> list[Membership]:
     """Return the acting user's memberships that its token may see, the newest organization first. `organization_id` selects one."""
@@ -55,31 +55,31 @@ def find_organization_member(tx: Tx, organization_id: int, identifier: str) -> M
     return found
 
 
-def lock_joined(tx: Tx, actor: Actor, identifier: str, *other_ids: int | None) -> Membership:
+def lock_as_member(tx: Tx, actor: Actor, identifier: str, *other_ids: int | None) -> Membership:
     """Return the acting user's membership, and lock the organization, so that changes of its members run one after the other.
 
-    `other_ids` are users to lock too. Every verb that changes an organization's members calls this, or `lock_owned`, first.
+    `other_ids` are users to lock too. Every verb that changes an organization's members calls this, or `lock_as_owner`, first.
 
     Raises, in this order:
         AccountSuspended: the user is suspended.
-        OrganizationNotFound: as in `find_joined`.
+        OrganizationNotFound: as in `find_own_membership`.
         Conflict: the organization is a user's own, and only the operator changes its members.
     """
     refuse_suspended(_find_acting_user(tx, actor))
     # Not locked here: `lock_members` locks all rows, the user's too, in the order of their ids.
-    found = find_joined(tx, actor, identifier)
+    found = find_own_membership(tx, actor, identifier)
     lock_members(tx, found.organization, {found.user.id, *(each for each in other_ids if each is not None)})
-    return find_joined(tx, actor, identifier)
+    return find_own_membership(tx, actor, identifier)
 
 
-def lock_owned(tx: Tx, actor: Actor, identifier: str, *other_ids: int | None) -> Membership:
+def lock_as_owner(tx: Tx, actor: Actor, identifier: str, *other_ids: int | None) -> Membership:
     """Return the acting owner's membership, and lock the organization.
 
     Raises, in this order:
-        AccountSuspended, OrganizationNotFound, Conflict: as in `lock_joined`.
+        AccountSuspended, OrganizationNotFound, Conflict: as in `lock_as_member`.
         InsufficientRole: the user isn't an owner.
     """
-    found = lock_joined(tx, actor, identifier, *other_ids)
+    found = lock_as_member(tx, actor, identifier, *other_ids)
     refuse_unless_owner(found)
     return found
 
@@ -94,7 +94,7 @@ def refuse_unless_owner(membership: Membership) -> None:
 
 
 def refuse_last_owner(tx: Tx, membership: Membership) -> None:
-    """Raise `Conflict` if a member is the organization's only owner. Call `lock_joined` first."""
+    """Raise `Conflict` if a member is the organization's only owner. Call `lock_as_member` first."""
     if membership.role == OWNER and len(membership_store.list_owners(tx, membership.organization.id)) == 1:
         raise Conflict(
             f"{membership.user.email} is the only owner of {membership.organization.name}. Make another member an owner first."

@@ -19,7 +19,7 @@ from sublet.errors import (
 from sublet.ids import parse_id
 from sublet.mail.outbox import enqueue_to
 from sublet.mail.templates import render
-from sublet.organizations.find import lock_owned
+from sublet.organizations.find import lock_as_owner
 from sublet.sign_up import store
 from sublet.sign_up.codes import MEMBERSHIP, VALID_FOR, MailedCode, new_code
 from sublet.sign_up.sign_up import CONFIRM_PATH
@@ -39,12 +39,12 @@ def invite_member(
     Addresses with and without an account get the same answer in the same time.
 
     Raises, in this order:
-        AccountSuspended, OrganizationNotFound, Conflict, InsufficientRole: as in `lock_owned`.
+        AccountSuspended, OrganizationNotFound, Conflict, InsufficientRole: as in `lock_as_owner`.
         ValidationFailed: all invalid fields: email, role.
         Conflict: a member has this address.
         RateLimited: the organization has sent, or the address has got, the maximum number of invitations within 24 hours.
     """
-    own = lock_owned(tx, actor, identifier)
+    own = lock_as_owner(tx, actor, identifier)
     organization = own.organization
     email, errors = check_email(email or "")
     errors = [*errors, *check_one_of("role", role, ROLES)]
@@ -109,10 +109,10 @@ def revoke_invitation(tx: Tx, actor: Actor, identifier: str, invitation: str) ->
     """Revoke an open invitation, and return it.
 
     Raises, in this order:
-        AccountSuspended, OrganizationNotFound, Conflict, InsufficientRole: as in `lock_owned`.
+        AccountSuspended, OrganizationNotFound, Conflict, InsufficientRole: as in `lock_as_owner`.
         OrganizationNotFound: no open invitation has this id.
     """
-    own = lock_owned(tx, actor, identifier)
+    own = lock_as_owner(tx, actor, identifier)
     found = find_invitation(tx, own.organization.id, invitation)
     store.use_code(tx, found.id)
     after = {"organization_id": own.organization.id}

@@ -7,7 +7,7 @@ from sublet.db import Tx
 from sublet.ids import parse_id
 from sublet.organizations.find import (
     find_organization_member,
-    lock_joined,
+    lock_as_member,
     refuse_last_owner,
     refuse_unless_owner,
 )
@@ -20,12 +20,12 @@ def remove_member(tx: Tx, actor: Actor, identifier: str, member: str) -> Members
     The member's tokens for the organization are revoked.
 
     Raises, in this order:
-        AccountSuspended, OrganizationNotFound, Conflict: as in `lock_joined`.
+        AccountSuspended, OrganizationNotFound, Conflict: as in `lock_as_member`.
         InsufficientRole: the member is another user, and the acting user isn't an owner.
         OrganizationNotFound: the organization has no member with this id.
         Conflict: the member is the only owner.
     """
-    own = lock_joined(tx, actor, identifier, parse_id(member))
+    own = lock_as_member(tx, actor, identifier, parse_id(member))
     if parse_id(member) != own.user.id:
         refuse_unless_owner(own)
     found = find_organization_member(tx, own.organization.id, member)

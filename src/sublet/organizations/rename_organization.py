@@ -9,7 +9,7 @@ from sublet.accounts.organizations import find_organization
 from sublet.audit import Actor
 from sublet.db import Tx
 from sublet.errors import validation_failed
-from sublet.organizations.find import find_joined, refuse_unless_owner
+from sublet.organizations.find import find_own_membership, refuse_unless_owner
 
 
 def rename_organization(tx: Tx, actor: Actor, identifier: str, name: str | None) -> Organization:
@@ -17,12 +17,12 @@ def rename_organization(tx: Tx, actor: Actor, identifier: str, name: str | None)
 
     Raises, in this order:
         AccountSuspended: the user is suspended.
-        OrganizationNotFound: as in `find_joined`.
+        OrganizationNotFound: as in `find_own_membership`.
         InsufficientRole: the user isn't an owner.
         ValidationFailed: the name is invalid.
     """
     lock_acting_user(tx, actor)
-    own = find_joined(tx, actor, identifier)
+    own = find_own_membership(tx, actor, identifier)
     refuse_unless_owner(own)
     return _rename(tx, actor, own.organization, name)
 

@@ -10,7 +10,7 @@ from sublet.audit import Actor
 from sublet.db import Tx
 from sublet.errors import FieldError, check_one_of, validation_failed
 from sublet.ids import parse_id
-from sublet.organizations.find import find_organization_member, lock_owned, refuse_last_owner
+from sublet.organizations.find import find_organization_member, lock_as_owner, refuse_last_owner
 from sublet.organizations.notices import notify_owners
 
 
@@ -18,12 +18,12 @@ def set_role(tx: Tx, actor: Actor, identifier: str, member: str, role: str | Non
     """Change the role of a member of the acting owner's organization, starting with the member's next request.
 
     Raises, in this order:
-        AccountSuspended, OrganizationNotFound, Conflict, InsufficientRole: as in `lock_owned`.
+        AccountSuspended, OrganizationNotFound, Conflict, InsufficientRole: as in `lock_as_owner`.
         OrganizationNotFound: the organization has no member with this id.
         ValidationFailed: the role is missing or unknown.
         Conflict: the member is the only owner.
     """
-    own = lock_owned(tx, actor, identifier, parse_id(member))
+    own = lock_as_owner(tx, actor, identifier, parse_id(member))
     found = find_organization_member(tx, own.organization.id, member)
     errors = check_one_of("role", role, ROLES)
     if role is None:

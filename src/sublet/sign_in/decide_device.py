@@ -3,7 +3,7 @@
 from sublet import audit
 from sublet.accounts.create_token import LIVE_TOKENS_MAX
 from sublet.accounts.find import lock_acting_user
-from sublet.accounts.own_tokens import find_acting
+from sublet.accounts.own_tokens import find_acting_credential
 from sublet.accounts.recent_sign_in import require_recent_sign_in
 from sublet.accounts.store import count_live_tokens
 from sublet.audit import Actor
@@ -34,7 +34,7 @@ def allow_device(tx: Tx, actor: Actor, user_code: str, *, may_spend: bool, publi
         Conflict: the user has the maximum number of tokens.
     """
     user = lock_acting_user(tx, actor)
-    find_acting(tx, actor)
+    find_acting_credential(tx, actor)
     found = _require_pending(tx, device_store.lock_by_user_code(tx, user_code_digest(user_code)))
     if may_spend:
         require_recent_sign_in(tx, actor)

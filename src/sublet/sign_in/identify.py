@@ -1,4 +1,4 @@
-"""Identify a person by a mailed code or link, or by a passkey. Only an `Identified` from this file gets a session.
+"""Identify a person by a mailed code or link, or by a passkey. Only an `IdentifiedUser` from this file gets a session.
 
 A function for another sign-in method, such as OIDC, belongs here too.
 """
@@ -11,7 +11,7 @@ from sublet.accounts.store import lock_user
 from sublet.db import Tx
 from sublet.errors import FieldError, validation_failed
 from sublet.sign_in import store
-from sublet.sign_in.model import Identified, Site
+from sublet.sign_in.model import IdentifiedUser, Site
 from sublet.sign_in.passkeys import (
     SIGN_IN_CHALLENGE,
     PasskeyRefused,
@@ -30,7 +30,9 @@ CODE_SENTENCE = (
 PASSKEY_SENTENCE = "This passkey was refused: it was removed, or its answer is wrong or too old. Try again, or sign in by mail."
 
 
-def identify_by_code(tx: Tx, *, email: str = "", code: str = "", link_token: str = "") -> Identified | None:
+def identify_by_code(
+    tx: Tx, *, email: str = "", code: str = "", link_token: str = ""
+) -> IdentifiedUser | None:
     """Lock and return the user of a mailed code or link, and mark the code as used. Give either the address and the code, or `link_token`.
 
     Return None, so that the wrong attempt is committed before the caller refuses, if the code is wrong, void, used or expired, or the user
@@ -41,14 +43,14 @@ def identify_by_code(tx: Tx, *, email: str = "", code: str = "", link_token: str
     return _user_of(tx, use_code(tx, email, code, (SIGN_IN,)))
 
 
-def _user_of(tx: Tx, found: MailedCode | None) -> Identified | None:
+def _user_of(tx: Tx, found: MailedCode | None) -> IdentifiedUser | None:
     user = lock_user(tx, found.user_id) if found is not None and found.user_id is not None else None
     if found is None or user is None or user.deleted_at is not None or user.email != found.email:
         return None
-    return Identified(user, OPERATOR if found.purpose == OPERATOR_LINK else MAIL)
+    return IdentifiedUser(user, OPERATOR if found.purpose == OPERATOR_LINK else MAIL)
 
 
-def identify_by_passkey(tx: Tx, credential: Mapping[str, Any], site: Site) -> Identified | None:
+def identify_by_passkey(tx: Tx, credential: Mapping[str, Any], site: Site) -> IdentifiedUser | None:
     """Lock and return the user of a passkey by the authenticator's answer, store the use, and end a recovery of the user.
 
     Return None if the challenge isn't ours, has expired or was used; the passkey isn't stored, or belongs to another user than the
@@ -70,7 +72,7 @@ def identify_by_passkey(tx: Tx, credential: Mapping[str, Any], site: Site) -> Id
     store.update_passkey_use(tx, passkey.id, sign_count)
     store.delete_recovery(tx, passkey.user_id)
     user = lock_user(tx, passkey.user_id)
-    return Identified(user, PASSKEY) if user is not None and user.deleted_at is None else None
+    return IdentifiedUser(user, PASSKEY) if user is not None and user.deleted_at is None else None
 
 
 def code_refusal() -> Exception:

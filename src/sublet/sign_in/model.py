@@ -8,8 +8,8 @@ from sublet.secret import Secret
 
 
 @dataclass(frozen=True, slots=True)
-class Identified:
-    """A user whose identity was verified, and the method, one of `sessions.HOW`."""
+class IdentifiedUser:
+    """A user whose identity was verified, and the method, one of `sessions.SIGN_IN_METHODS`."""
 
     user: User
     how: str

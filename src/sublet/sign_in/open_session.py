@@ -10,14 +10,14 @@ from sublet.accounts.tokens import digest
 from sublet.audit import Actor
 from sublet.db import Tx
 from sublet.sign_in import store
-from sublet.sign_in.model import Browser, Identified, SignedIn
+from sublet.sign_in.model import Browser, IdentifiedUser, SignedIn
 from sublet.sign_in.notices import notify
 
 USER_AGENT_CHARACTERS_MAX = 200
 
 
 def open_session(
-    tx: Tx, who: Identified, browser: Browser, lifetime: timedelta, request_id: str, public_url: str
+    tx: Tx, who: IdentifiedUser, browser: Browser, lifetime: timedelta, request_id: str, public_url: str
 ) -> SignedIn:
     """Open a session for a browser, valid for `lifetime`, and return it with its secret.
 

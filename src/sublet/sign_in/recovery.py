@@ -3,7 +3,7 @@
 from sublet import audit
 from sublet.accounts.find import lock_acting_user, lock_requesting_user
 from sublet.accounts.recent_sign_in import require_recent_sign_in
-from sublet.accounts.sessions import RECOVERY_OPEN, RECOVERY_WAIT, Recovery
+from sublet.accounts.sessions import RECOVERY_WAIT, RECOVERY_WINDOW, Recovery
 from sublet.audit import Actor
 from sublet.db import Tx
 from sublet.errors import Conflict
@@ -32,7 +32,7 @@ def start_recovery(tx: Tx, actor: Actor, public_url: str) -> Recovery:
             "You have no passkeys, so a sign-in by mail is enough for everything. No action needed."
         )
     ready_at = tx.now + RECOVERY_WAIT
-    recovery = Recovery(user.id, tx.now, ready_at, ready_at + RECOVERY_OPEN)
+    recovery = Recovery(user.id, tx.now, ready_at, ready_at + RECOVERY_WINDOW)
     store.insert_recovery(tx, recovery)
     audit.record(tx, actor, "user.start_recovery", user.id, after={"ready_at": ready_at.isoformat()})
     sentence = (

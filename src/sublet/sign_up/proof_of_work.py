@@ -19,7 +19,7 @@ PAYLOAD_CHARACTERS_MAX = 4000
 
 
 @dataclass(frozen=True, slots=True)
-class Solved:
+class SolvedChallenge:
     """A solved challenge: its expiry, and its signature, by which the second use is detected."""
 
     signature: str
@@ -32,7 +32,7 @@ def new_challenge(key: str, now: datetime) -> dict[str, Any]:
     return challenge.to_dict()
 
 
-def check_solution(key: str, payload: str) -> Solved | None:
+def check_solution(key: str, payload: str) -> SolvedChallenge | None:
     """Return the solved challenge in a payload (base64 of JSON), or None if it isn't ours, isn't solved or has expired.
 
     Not checked: that the challenge is used for the first time.
@@ -41,4 +41,4 @@ def check_solution(key: str, payload: str) -> Solved | None:
         return None
     challenge = json.loads(base64.b64decode(payload))["challenge"]
     expires_at = datetime.fromtimestamp(challenge["parameters"]["expiresAt"], UTC)
-    return Solved(challenge["signature"], expires_at)
+    return SolvedChallenge(challenge["signature"], expires_at)

@@ -32,7 +32,7 @@ from sublet.sign_up.codes import (
     NewCode,
     new_code,
 )
-from sublet.sign_up.proof_of_work import Solved
+from sublet.sign_up.proof_of_work import SolvedChallenge
 from sublet.sign_up.use_code import use_code, use_link
 
 PROVEN_PER_HOUR = 30
@@ -61,7 +61,7 @@ class SignUp:
     email: str
     name: str
     network: str = ""
-    solved: Solved | None = None
+    solved: SolvedChallenge | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,7 +185,7 @@ def check_disposable(email: str) -> list[FieldError]:
     return [FieldError("email", "value_invalid", sentence)]
 
 
-def _use_challenge(tx: Tx, solved: Solved | None) -> None:
+def _use_challenge(tx: Tx, solved: SolvedChallenge | None) -> None:
     if solved is not None and not store.insert_solved_challenge(tx, solved.signature, solved.expires_at):
         sentence = "This challenge was used before. Get a new challenge from GET /auth/challenge, and send its solution."
         raise validation_failed([FieldError("challenge", "value_invalid", sentence)])
