@@ -180,7 +180,7 @@ class TokenExpired(Refusal, code="token_expired", category=Category.UNAUTHENTICA
 
 
 class TokenRevoked(Refusal, code="token_revoked", category=Category.UNAUTHENTICATED):
-    """The token was revoked, or its user has left the organization that it is for."""
+    """The token was revoked, or its user has left the token's organization."""
 
 
 class SessionInvalid(Refusal, code="session_invalid", category=Category.UNAUTHENTICATED):

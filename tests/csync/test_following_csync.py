@@ -64,7 +64,7 @@ def _check(service: RunningService) -> tuple[str, str | None]:
     """Return the outcome and the refusal of a check that the operator asks for."""
     got: dict[str, Any] = {}
 
-    def is_checked() -> bool:  # refused while a change is being published, or the worker looks
+    def is_checked() -> bool:  # refused while a change is being published, or the worker checks
         got.update(service.operator("subdomain", "check-csync", CHILD, expect=None) or {})
         return "outcome" in got
 

@@ -63,33 +63,33 @@ def test_limits_hold_over_two_workers(request: pytest.FixtureRequest, tmp_path: 
             service.register(
                 ada, f"{label}.{DOMAIN}", nameservers=[host], glue=[{"host": host, "ipv4": address}]
             )
-        looked = asyncio.run(_look_with_another_worker(service, ada))
+        health = asyncio.run(_check_with_another_worker(service, ada))
     for each in misfits.values():
         windows = zip(sorted(each.times), sorted(each.times)[QUERIES_PER_SECOND:], strict=False)
         # A thread of the test notes the times, so they are exact to some milliseconds.
         assert all(later - earlier > 0.8 for earlier, later in windows), (each.address, each.times)
-    states = {label: looked[label]["state"] for label in NAMES}
+    states = {label: health[label]["state"] for label in NAMES}
     assert {states[label] for label, address in NAMES.items() if address != TARPIT} == {"healthy"}
-    first_tarpit = min(looked[label]["checked_at"] for label in NAMES if label.startswith("tarpit"))
-    assert all(looked[label]["checked_at"] < first_tarpit for label in NAMES if label.startswith("other"))
+    first_tarpit = min(health[label]["checked_at"] for label in NAMES if label.startswith("tarpit"))
+    assert all(health[label]["checked_at"] < first_tarpit for label in NAMES if label.startswith("other"))
 
 
-async def _look_with_another_worker(service: RunningService, ada: Any) -> dict[str, Any]:
-    """Run a second worker beside that of the service until every name was looked at; return the health of each."""
+async def _check_with_another_worker(service: RunningService, ada: Any) -> dict[str, Any]:
+    """Run a second worker beside that of the service until every name was checked; return the health of each."""
     database = open_database(service.settings.database_url, service.clock)
     keeper = HealthKeeper(database, Checker(service.settings, database))
     running = asyncio.create_task(keeper.run())
     try:
         async with asyncio.timeout(ENOUGH_SECONDS):
             await asyncio.sleep(0)
-            looked: dict[str, Any] = {}
+            health: dict[str, Any] = {}
             service.clock.pass_time(minutes=2)  # the names are listed
-            while not looked or any(each["checked_at"] is None for each in looked.values()):
-                if not looked:
+            while not health or any(each["checked_at"] is None for each in health.values()):
+                if not health:
                     await _until_listed(service)
                     service.clock.pass_time(minutes=4)  # and due
                 await asyncio.sleep(0.5)
-                looked = {
+                health = {
                     label: (
                         await asyncio.to_thread(
                             service.call, ada, "GET", f"/subdomains/{label}.{DOMAIN}/health"
@@ -97,7 +97,7 @@ async def _look_with_another_worker(service: RunningService, ada: Any) -> dict[s
                     ).json()["health"]
                     for label in NAMES
                 }
-            return looked
+            return health
     finally:
         running.cancel()
         await asyncio.gather(running, return_exceptions=True)

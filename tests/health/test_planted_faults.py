@@ -31,7 +31,7 @@ def test_each_fault_is_found_and_nothing_else(request: pytest.FixtureRequest, tm
         return
     assert {code for each in cases for code in each.codes} == CODES.keys()
 
-    async def look(case: Planted, resolver_address: str | None) -> Report:
+    async def check(case: Planted, resolver_address: str | None) -> Report:
         client = DnsClient()
         resolver: Resolver = IteratingResolver(client, [ROOT_ADDRESS])
         if resolver_address is not None:
@@ -39,13 +39,13 @@ def test_each_fault_is_found_and_nothing_else(request: pytest.FixtureRequest, tm
         observer = Observer(client, resolver, _claimed)
         return report(case.target(), await observer.observe(case.target()), datetime.now(UTC))
 
-    async def look_at_all(resolver_address: str | None = None) -> list[Report]:
-        return list(await asyncio.gather(*(look(each, resolver_address) for each in cases)))
+    async def check_all(resolver_address: str | None = None) -> list[Report]:
+        return list(await asyncio.gather(*(check(each, resolver_address) for each in cases)))
 
     with world_running(tmp_path, world):
-        reports = asyncio.run(look_at_all())
+        reports = asyncio.run(check_all())
         with unbound_running(tmp_path / "unbound", RESOLVER, (ROOT_ADDRESS, root_key)):
-            by_unbound = asyncio.run(look_at_all(RESOLVER))
+            by_unbound = asyncio.run(check_all(RESOLVER))
         _check_service(tmp_path, {each.label: each for each in cases})
     _compare(cases, reports)
     _compare(cases, by_unbound)
@@ -66,7 +66,7 @@ def _compare(cases: Sequence[Planted], reports: Sequence[Report]) -> None:
 
 
 def _check_service(folder: Path, cases: dict[str, Planted]) -> None:
-    """A service checks planned delegations, refuses what is broken where it has to work, and looks at published ones."""
+    """A service checks planned delegations, refuses what is broken where it has to work, and checks published ones."""
     settings = {"health_checks": True, "health_root_hints": ROOT_ADDRESS, "publish_wait_ms": 10_000}
     with running_service(f"sqlite:///{folder}/registry.db", **settings) as service:
         ada = service.add_user()
@@ -122,7 +122,7 @@ def _check_service(folder: Path, cases: dict[str, Planted]) -> None:
             service.clock.pass_time(minutes=1)
             return str(service.call(ada, "GET", other).json()["health"]["state"])
 
-        # The worker looks at the others within minutes.
+        # The worker checks the others within minutes.
         wait_until(lambda: state_a_minute_later() == "broken", 60)
         broken = service.call(ada, "GET", "/subdomains?health=broken").json()["subdomains"]
         assert [each["fqdn"] for each in broken] == [cases["dead"].fqdn]

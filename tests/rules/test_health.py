@@ -1,4 +1,4 @@
-"""Delegation health: when a name is looked at, when its state changes, and which addresses may be asked."""
+"""Delegation health: when names are checked, when their states change, and which addresses checks may ask."""
 
 import asyncio
 import re
@@ -39,29 +39,29 @@ NOW = datetime(2026, 11, 25, 12, 0, tzinfo=UTC)
 MINUTE, HOUR = timedelta(minutes=1), timedelta(hours=1)
 
 
-def look(health: Health, state: str, at: datetime, generation: int = 1) -> Health:
+def checked(health: Health, state: str, at: datetime, generation: int = 1) -> Health:
     return after_check(health, Report(state, (), at), generation, at, 0.5)
 
 
 def test_the_first_look_at_a_generation_decides() -> None:
-    first = look(new_health(1, NOW, NOW), BROKEN, NOW)
+    first = checked(new_health(1, NOW, NOW), BROKEN, NOW)
     assert (first.state, first.since, first.due_at - NOW) == (BROKEN, NOW, HOUR * 1.05)
-    changed = look(first, HEALTHY, NOW + MINUTE, generation=2)
+    changed = checked(first, HEALTHY, NOW + MINUTE, generation=2)
     assert (changed.state, changed.since) == (HEALTHY, NOW + MINUTE)
     assert changed.due_at - NOW - MINUTE == timedelta(days=1)
 
 
 def test_later_a_state_changes_after_two_looks_that_agree_ten_minutes_apart() -> None:
-    healthy = look(new_health(1, NOW, NOW), HEALTHY, NOW)
-    once = look(healthy, BROKEN, NOW + HOUR)
+    healthy = checked(new_health(1, NOW, NOW), HEALTHY, NOW)
+    once = checked(healthy, BROKEN, NOW + HOUR)
     assert (once.state, once.next_state, once.due_at) == (HEALTHY, BROKEN, NOW + HOUR + 10 * MINUTE)
-    soon = look(once, BROKEN, NOW + HOUR + MINUTE)  # by a user, too early to confirm
+    soon = checked(once, BROKEN, NOW + HOUR + MINUTE)  # by a user, too early to confirm
     assert (soon.state, soon.due_at) == (HEALTHY, NOW + HOUR + 10 * MINUTE)
-    other = look(once, DEGRADED, NOW + HOUR + 10 * MINUTE)
+    other = checked(once, DEGRADED, NOW + HOUR + 10 * MINUTE)
     assert (other.state, other.next_state, other.next_since) == (HEALTHY, DEGRADED, NOW + HOUR + 10 * MINUTE)
-    back = look(once, HEALTHY, NOW + HOUR + 10 * MINUTE)
+    back = checked(once, HEALTHY, NOW + HOUR + 10 * MINUTE)
     assert (back.state, back.next_state) == (HEALTHY, None)
-    twice = look(once, BROKEN, NOW + HOUR + 10 * MINUTE)
+    twice = checked(once, BROKEN, NOW + HOUR + 10 * MINUTE)
     assert (twice.state, twice.next_state, twice.since) == (BROKEN, None, NOW + HOUR + 10 * MINUTE)
 
 
@@ -83,7 +83,7 @@ def test_pauses_double_while_a_name_does_not_work(state: str, failures: int, wai
 
 
 def test_mail_is_due_once_a_breakage_lasts_and_when_it_ends() -> None:
-    broken = look(new_health(1, NOW, NOW), BROKEN, NOW)
+    broken = checked(new_health(1, NOW, NOW), BROKEN, NOW)
     assert not is_breakage_due(broken, NOW + 2 * HOUR)
     assert is_breakage_due(broken, NOW + 3 * HOUR)
     mailed = replace(broken, mailed_at=NOW + 3 * HOUR)

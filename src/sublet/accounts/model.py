@@ -65,8 +65,8 @@ class Member:
 class Token:
     """A token without its secret; only the secret's digest is stored. `last_used_from` is an address.
 
-    Charges of tokens with the same `budget_token_id` are counted together: it is the token with `daily_credits` that created this token, or
-    the creator's own `budget_token_id`. `organization_id` is the organization for which the token acts; None if it acts for its user.
+    `budget_token_id` is set if a token with `daily_credits` created this token: to the creator's own `budget_token_id`, or else its id. The
+    charges of these tokens are counted together. `organization_id` is the organization for which the token acts; None if it acts for its user.
     """
 
     id: int

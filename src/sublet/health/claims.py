@@ -16,7 +16,7 @@ HOLD = timedelta(seconds=CHECK_SECONDS + 5)
 HELD_MAX = 2 * HOLD
 """A claim that lasts longer was made with a wrong clock, and is ignored. It is more than `HOLD`, because transactions' instants may differ."""
 PAUSE = timedelta(seconds=1)
-"""The pause between two checks of an address, so that both together stay within its queries a second."""
+"""The pause between two checks of an address, so that both together don't exceed `QUERIES_PER_SECOND`."""
 SLOT = timedelta(seconds=3)
 """The duration of a booking."""
 BOOKED_AHEAD_MAX = timedelta(hours=12)

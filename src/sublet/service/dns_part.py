@@ -38,7 +38,7 @@ async def name_server_running(
         return await db.read(view_zones, names, addresses)
 
     async def on_notify(child: str) -> None:
-        with suppress(Unavailable):  # already logged; the daily look comes anyway
+        with suppress(Unavailable):  # Already logged. The daily check replaces it.
             await db.write(schedule_check, child)
 
     server = NameServer(

@@ -73,7 +73,7 @@ async def _claimed(_addresses: Sequence[str]) -> AsyncIterator[None]:
 
 
 async def check_all(targets: Sequence[Target]) -> list[Report]:
-    """Return the report of one look at each delegation."""
+    """Return the report of one check of each delegation."""
     client, places = DnsClient(), asyncio.Semaphore(AT_ONCE)
     observer = Observer(client, CachingResolver(IteratingResolver(client, [ROOT_ADDRESS])), _claimed)
 

@@ -206,7 +206,7 @@ class TokenRestricted(ApiError):
 
 
 class TokenRevoked(ApiError):
-    """The token was revoked, or its user has left the organization that it is for."""
+    """The token was revoked, or its user has left the token's organization."""
 
 
 class TransferNotFound(ApiError):
