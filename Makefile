@@ -126,6 +126,7 @@ check: $(VENV)/dev.stamp ## Format, lint, types, import contracts
 	$(BIN)/ruff format --check
 	$(BIN)/ruff check
 	$(BIN)/mypy
+	$(BIN)/basedpyright
 	$(BIN)/lint-imports
 
 format: $(VENV)/dev.stamp ## Format the code and apply ruff's fixes
