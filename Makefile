@@ -111,7 +111,7 @@ bench-full: $(VENV)/dev.stamp ## Measure all parts in about an hour, with up to 
 reference: $(VENV)/dev.stamp ## Write the tables of the reference pages that the code determines
 	@$(BIN)/python tools/reference_tables.py
 
-client: $(VENV)/dev.stamp ## Write the part of the Python client that the API determines, and the table of the other clients
+client: $(VENV)/dev.stamp ## Write the part of the Python client that the API determines, the man page of subletctl, and the table of operations by client
 	@$(BIN)/python tools/generate_client.py
 	@$(BIN)/python tools/client_coverage.py
 	@$(BIN)/python tools/generate_subletctl.py
