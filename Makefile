@@ -22,7 +22,8 @@ SHELL := /bin/bash
 # Programs that the tests need, each with its Debian package.
 TEST_PACKAGES := dig:bind9-dnsutils kdig:knot-dnsutils unbound:unbound initdb:postgresql curl:curl git:git \
 	knotd:knot kzonecheck:knot-dnssecutils named:bind9 nsd:nsd pdns_server:pdns-server pdns_sqlite3:pdns-backend-sqlite3 \
-	sqlite3:sqlite3 ip:iproute2 systemd-analyze:systemd nginx:nginx-light wrk:wrk strace:strace chromium:chromium java:default-jre-headless
+	sqlite3:sqlite3 ip:iproute2 systemd-analyze:systemd nginx:nginx-light wrk:wrk strace:strace chromium:chromium java:default-jre-headless \
+	dbus-daemon:dbus-daemon gnome-keyring-daemon:gnome-keyring
 # What only `make soak` needs.
 SOAK_PACKAGES := patroni:patroni etcd:etcd-server zonemaster-cli:zonemaster-cli dnsviz:dnsviz
 # Programs that the benchmark needs.
@@ -30,7 +31,10 @@ BENCH_PACKAGES := wrk:wrk initdb:postgresql knotd:knot kdig:knot-dnsutils named:
 	sqlite3:sqlite3
 
 # What `make test` runs a second time, with its services on PostgreSQL; `make test-postgresql` runs everything so.
-ON_POSTGRESQL_TOO := tests/contract/test_every_error_code.py tests/contract/test_refusals_leave_no_trace.py \
+ON_POSTGRESQL_TOO := tests/clients/test_ansible.py::test_check_then_change_then_no_change \
+	tests/clients/test_terraform.py::test_a_name_from_apply_to_destroy tests/clients/test_mcp.py::test_an_agent_looks_after_a_name \
+	tests/clients/test_subletctl.py::test_a_name_from_registration_to_the_trash tests/clients/test_client.py \
+	tests/contract/test_every_error_code.py tests/contract/test_refusals_leave_no_trace.py \
 	tests/contract/test_spec_general.py tests/contract/test_spec_register.py tests/contract/test_spec_changes.py \
 	tests/contract/test_spec_tickets.py tests/contract/test_choices_conditional.py tests/http/test_edge.py
 
@@ -107,7 +111,7 @@ bench-full: $(VENV)/dev.stamp ## Measure all parts in about an hour, with up to 
 reference: $(VENV)/dev.stamp ## Write the tables of the reference pages that the code determines
 	@$(BIN)/python tools/reference_tables.py
 
-client: $(VENV)/dev.stamp ## Write the part of the Python client that the API determines, and the table of the other clients
+client: $(VENV)/dev.stamp ## Write the part of the Python client that the API determines, the man page of subletctl, and the table of operations by client
 	@$(BIN)/python tools/generate_client.py
 	@$(BIN)/python tools/client_coverage.py
 	@$(BIN)/python tools/generate_subletctl.py
@@ -123,6 +127,7 @@ check: $(VENV)/dev.stamp ## Format, lint, types, import contracts
 	$(BIN)/ruff format --check
 	$(BIN)/ruff check
 	$(BIN)/mypy
+	$(BIN)/basedpyright
 	$(BIN)/lint-imports
 
 format: $(VENV)/dev.stamp ## Format the code and apply ruff's fixes

@@ -41,6 +41,10 @@ os.environ["SUBLET_DATABASE_MAY_LOSE_WRITES"] = "yes"
 """For commands and processes of the service that tests start: the tests' own PostgreSQL doesn't wait for the disk."""
 
 
+os.environ["PYTHON_KEYRING_BACKEND"] = "keyring.backends.fail.Keyring"
+"""So that `subletctl` doesn't store the tokens of tests in the keyring of who runs them. tests/clients/test_keyring.py starts one."""
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
     """Fail where a program is missing in CI: there a part that is not tried must not pass for one that works."""

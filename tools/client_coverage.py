@@ -1,40 +1,53 @@
-"""Write which operations the thin clients use: `clients/operations.json`, and the table of docs/clients.md. `make client` runs it.
+"""Write which client has which operation: the table of docs/clients.md. `make client` runs it, and tests compare.
 
-It reads the sources of the clients: each use of a method of the Python client, such as `client.subdomains.renew`, is one of its operation.
+Commands of `subletctl` say what they use. Of Terraform, Ansible and MCP it reads the sources: each use of a method of the Python client, such
+as `client.subdomains.renew`, is one of its operation.
 """
 
 import ast
-import json
 import re
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from generate_client import PLACES
+from generate_client import OPERATIONS, PLACES
+from generate_subletctl import commands
+
+from sublet.http.routes import ENDPOINTS, OPEN_ENDPOINTS
 
 ROOT = Path(__file__).resolve().parent.parent
-DATA, PAGE = ROOT / "clients/operations.json", ROOT / "docs/clients.md"
-CLIENTS = {
+PAGE = ROOT / "docs/clients.md"
+SUBLETCTL = "subletctl"
+NOT_IN_SUBLETCTL = {
+    "challenge": "proof of work, which a page in a browser solves",
+}
+"""The operations without a command, each with its reason."""
+SOURCES = {
     "Terraform": "clients/terraform/src/sublet_terraform",
     "Ansible": "clients/ansible/plugins/modules",
     "MCP": "clients/mcp/src/sublet_mcp",
 }
-"""The sources of each client."""
+"""The sources of the clients on top of the Python client."""
+CLIENTS = (SUBLETCTL, *SOURCES)
 BY_HAND: dict[tuple[str, ...], tuple[str, ...]] = {
     ("subdomains", "wait"): ("get_subdomain",),
     ("subdomains", "quote"): ("availability", "register"),
 }
 """Methods of the Python client that aren't generated, with the operations that they use."""
-OPERATIONS: dict[tuple[str, ...], tuple[str, ...]] = {place: (name,) for name, place in PLACES.items()}
-OPERATIONS |= BY_HAND
+METHODS: dict[tuple[str, ...], tuple[str, ...]] = {place: (name,) for name, place in PLACES.items()}
+METHODS |= BY_HAND
 SHARED = {"find": "get_subdomain", "find_trashed": "list_subdomains"}
 """Functions that the modules of Ansible share."""
 MARK = "<!-- the table of `make client` -->\n"
 
 
 def coverage() -> dict[str, dict[str, list[str]]]:
-    """Return for each operation the resources, modules and tools of each client that use it."""
+    """Return for each operation the commands, resources, modules and tools that use it, by client."""
     found: dict[str, dict[str, set[str]]] = {name: {each: set() for each in CLIENTS} for name in PLACES}
-    for client, folder in CLIENTS.items():
+    for words, command in commands():
+        for operation in command.uses:  # type: ignore[attr-defined] # of sublet_client.cli.session.command
+            found[operation][SUBLETCTL].add(words)
+    for client, folder in SOURCES.items():
         for path in sorted((ROOT / folder).glob("*.py")):
             tree = ast.parse(path.read_text(encoding="utf-8"))
             for name, part in _parts(client, path.stem, tree):
@@ -66,35 +79,45 @@ def _operations(part: ast.AST) -> Iterator[str]:
         if not isinstance(node, ast.Attribute):
             continue
         words = tuple(ast.unparse(node).split("."))
-        yield from OPERATIONS.get(words[-2:], ())
+        yield from METHODS.get(words[-2:], ())
         if words[0] == "registry" and words[-1] in SHARED:
             yield SHARED[words[-1]]
 
 
-def table(uses: dict[str, dict[str, list[str]]]) -> str:
-    """Return the table: a row for each operation that a client uses."""
-    rows = [f"| Operation | {' | '.join(CLIENTS)} |", "|---|" + "---|" * len(CLIENTS)]
-    for operation, by_client in uses.items():
-        if any(by_client.values()):
-            cells = (", ".join(f"`{each}`" for each in by_client[client]) for client in CLIENTS)
-            rows.append(f"| `{operation}` | {' | '.join(cells)} |")
-    return "\n".join(rows) + "\n"
+def table() -> str:
+    """Return the table, and the operations that aren't in it."""
+    rows = [
+        f"| Operation | `Client` and `AsyncClient` | `{SUBLETCTL}` | {' | '.join(SOURCES)} |",
+        "|---|---|---|" + "---|" * len(SOURCES),
+    ]
+    uses = coverage()
+    for each in OPERATIONS:
+        cells = {
+            client: ", ".join(f"`{name}`" for name in names) for client, names in uses[each.name].items()
+        }
+        cells[SUBLETCTL] = cells[SUBLETCTL] or NOT_IN_SUBLETCTL.get(each.name, "")
+        method = ".".join(PLACES[each.name])
+        rows.append(f"| {each.method} {each.path} | `{method}` | {' | '.join(cells.values())} |")
+    others = (each for each in (*ENDPOINTS, *OPEN_ENDPOINTS) if each not in OPERATIONS)
+    listed = ", ".join(f"{each.method} {each.path}" for each in others)
+    return "\n".join([*rows, "", f"For browsers alone, which have a session: {listed}.", ""])
+
+
+def missing() -> list[str]:
+    """Return the operations that have neither a command nor a reason."""
+    return [name for name, uses in coverage().items() if not uses[SUBLETCTL] and name not in NOT_IN_SUBLETCTL]
 
 
 def page(text: str) -> str:
     """Return the page with the present table."""
     pattern = re.compile(f"{re.escape(MARK)}.*?{re.escape(MARK)}", re.DOTALL)
-    return pattern.sub(lambda _: f"{MARK}\n{table(coverage())}\n{MARK}", text)
-
-
-def data() -> str:
-    """Return the same as JSON."""
-    return json.dumps(coverage(), indent=2) + "\n"
+    return pattern.sub(lambda _: f"{MARK}\n{table()}\n{MARK}", text)
 
 
 def main() -> None:
-    """Write both."""
-    DATA.write_text(data(), encoding="utf-8")
+    """Write the table."""
+    if without := missing():
+        sys.exit(f"Give {', '.join(without)} a command, or a reason in NOT_IN_SUBLETCTL ({__file__}).")
     PAGE.write_text(page(PAGE.read_text(encoding="utf-8")), encoding="utf-8")
 
 

@@ -2,8 +2,10 @@
 
 import asyncio
 import json
+import os
 import re
 import shutil
+import subprocess
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -24,16 +26,34 @@ KINDS = {
 }
 
 
+def _printed(program: str) -> tuple[list[str], list[str]]:
+    """Return the command and the variables of the configuration in the README that starts a program."""
+    for printed in re.findall(r"```json\n(.*?)```", README.read_text(encoding="utf-8"), re.DOTALL):
+        (settings,) = json.loads(printed)["mcpServers"].values()
+        if settings["command"] == program:
+            path = shutil.which(program, path=str(Path(sys.executable).parent))
+            assert path is not None, f"{program} is not installed. Run `make .venv/dev.stamp`."
+            return [path, *settings.get("args", ())], list(settings.get("env", ()))
+    raise AssertionError(f"the README doesn't start {program}")
+
+
 @asynccontextmanager
 async def _session(service: RunningService, who: Registrant) -> AsyncIterator[Client]:
-    command = shutil.which("sublet-mcp", path=str(Path(sys.executable).parent))
-    assert command is not None, "The MCP server is not installed. Run `make .venv/dev.stamp`."
-    (printed,) = re.findall(r"```json\n(.*?)```", README.read_text(encoding="utf-8"), re.DOTALL)
-    (settings,) = json.loads(printed)["mcpServers"].values()
-    assert settings["command"] == "sublet-mcp"
-    environment = dict(zip(settings["env"], (service.base_url, who.token), strict=True))
+    """Start the server with the address and token in its configuration."""
+    (command,), variables = _printed("sublet-mcp")
+    environment = dict(zip(variables, (service.base_url, who.token), strict=True))
     async with Client(StdioServerParameters(command=command, env=environment)) as client:
         yield client
+
+
+def _signed_in(service: RunningService, who: Registrant, home: Path) -> Client:
+    """Sign in with `subletctl`, and return a client of the server that it starts."""
+    (command, *arguments), variables = _printed("subletctl")
+    assert variables == []
+    environment = {**os.environ, "XDG_CONFIG_HOME": str(home)}
+    login = [command, "login", service.base_url, "--token"]
+    subprocess.run(login, env=environment, input=who.token, text=True, capture_output=True, check=True)
+    return Client(StdioServerParameters(command=command, args=arguments, env=environment))
 
 
 async def _call(client: Client, tool: str, **arguments: Any) -> dict[str, Any]:
@@ -87,12 +107,12 @@ def test_an_agent_looks_after_a_name(service: RunningService) -> None:
     asyncio.run(story())
 
 
-def test_nothing_is_paid_without_max_credits(service: RunningService) -> None:
+def test_nothing_is_paid_without_max_credits(service: RunningService, tmp_path: Path) -> None:
     service.add_domain()
-    who = service.add_user(credit_count=25)
+    server = _signed_in(service, service.add_user(credit_count=25), tmp_path)
 
     async def story() -> None:
-        async with _session(service, who) as client:
+        async with server as client:
             shop = {"fqdn": "shop.example.test", "registration_mode": "plus"}
             sentence = await _refusal(client, "register_name", **shop)
             assert "It costs 10 credits, and the balance is 25. Nothing was paid." in sentence

@@ -257,6 +257,13 @@ def test_an_unreachable_registry_has_an_exit_code(run: Run, monkeypatch: pytest.
     assert "whoami" in run("names", "list", exit_code=3).stderr
 
 
+def test_agents_need_a_package_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With it: test_mcp.py."""
+    monkeypatch.setitem(sys.modules, "sublet_mcp.server", None)  # as if it weren't installed
+    done = CliRunner().invoke(root, ["mcp"])
+    assert (done.exit_code, done.stderr.splitlines()[-1]) == (2, "Next: pip install sublet-mcp")
+
+
 def test_help_is_quick_and_imports_no_client() -> None:
     code = "import sys; sys.argv[1:] = ['--help']\nfrom sublet_client.cli.main import main\ntry: main()\nexcept SystemExit: pass\n"
     code += "print([each for each in ('httpx2', 'yaml', 'msgspec') if each in sys.modules])"

@@ -6,7 +6,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import client_coverage
 import pytest
 import supply_chain
 
@@ -30,16 +29,6 @@ def _readme(client: str) -> str:
 def _blocks(client: str, language: str) -> list[str]:
     """Return the blocks of a README in a language."""
     return re.findall(rf"^```{language}\n(.*?)^```$", _readme(client), re.DOTALL | re.MULTILINE)
-
-
-def test_the_table_of_operations_is_that_of_the_sources() -> None:
-    """Run `make client` after a change of a client."""
-    assert client_coverage.DATA.read_text(encoding="utf-8") == client_coverage.data()
-    text = client_coverage.PAGE.read_text(encoding="utf-8")
-    assert text == client_coverage.page(text)
-    used = json.loads(client_coverage.data())
-    for operation in ("register", "delete", "update_nameservers", "restore", "set_auto_renew"):
-        assert all(used[operation].values()), operation
 
 
 @pytest.mark.parametrize("client", THIN)

@@ -18,8 +18,10 @@ from support.free_ports import free_port
 from support.running_service import MovableClock, RunningService
 
 SCRIPT = Path(__file__).parents[1] / "long" / "faults" / "killed_serve.py"
-READY_SECONDS = 60.0
-"""How long a start may take on a machine that others load."""
+READY_SECONDS = 180.0
+"""How long a start may take on a machine that others load: it is 30 seconds with what ten busy processes leave of two cores."""
+ANSWER_SECONDS = 20.0
+"""How long the answer to whether it is ready may take. It has been more than two on such a machine."""
 
 
 @dataclass(slots=True)
@@ -34,6 +36,8 @@ class ServeProcess:
     prefix: tuple[str, ...] = ()
     """A program, with its words, that runs it as the same process."""
     process: "subprocess.Popen[bytes] | None" = field(default=None)
+    not_ready: str = ""
+    """What it answered last when it wasn't ready."""
 
     def start(self, kill_at: str = "", *, wait: bool = True) -> None:
         """Start it, to be killed at a point perhaps, and wait until it is ready."""
@@ -55,15 +59,21 @@ class ServeProcess:
                 [*self.prefix, sys.executable, str(SCRIPT), "serve"], stdout=log, stderr=log, env=environment
             )
         if wait:
-            wait_until(self._is_ready, READY_SECONDS)
+            try:
+                wait_until(self._is_ready, READY_SECONDS)
+            except AssertionError as error:
+                raise AssertionError(f"{error}\n{self.not_ready}\n{self.log.read_text()[-4000:]}") from error
 
     def _is_ready(self) -> bool:
         assert self.process is not None
-        assert self.process.poll() is None, self.log.read_text()
+        assert self.process.poll() is None, f"it ended with {self.process.returncode}"
+        url = self.service.base_url.removesuffix("/api/v1") + "/readyz"
         try:
-            answer = http_clients.get(self.service.base_url.removesuffix("/api/v1") + "/readyz", timeout=2)
-        except httpx.TransportError:
+            answer = http_clients.get(url, timeout=ANSWER_SECONDS)
+        except httpx.TransportError as error:
+            self.not_ready = repr(error)
             return False
+        self.not_ready = answer.text
         return answer.status_code == 200
 
     def ended(self) -> bool:

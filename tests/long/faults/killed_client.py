@@ -18,7 +18,8 @@ THREADS = 2
 NAMES_BETWEEN = 3
 PRICE = 10
 UP_SECONDS_MAX = 0.3
-DEADLINE_SECONDS = 180.0
+DEADLINE_SECONDS = 300.0
+"""How long a program waits for an answer: longer than a start may take, so that it never gives up."""
 
 
 def run(trial: Trial) -> Outcome:

@@ -1,6 +1,6 @@
 """Refusals of the API as errors of tools: its sentence, and what to do next."""
 
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from typing import NoReturn
 
@@ -10,7 +10,7 @@ from sublet_client import ApiError, SubletError
 
 
 @contextmanager
-def refusals() -> Iterator[None]:
+def refusals() -> Generator[None, None, None]:
     """Turn the errors of the client into errors of a tool.
 
     Raises:

@@ -1,7 +1,7 @@
 """The server: tools for the names of the user whose token it has, over stdin and stdout."""
 
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from typing import Any, Literal
 
@@ -32,7 +32,7 @@ def build_server(client: AsyncClient) -> MCPServer[None]:
     """Return the server, which closes the client when it ends."""
 
     @asynccontextmanager
-    async def close_client(_: MCPServer[None]) -> AsyncIterator[None]:
+    async def close_client(_: MCPServer[None]) -> AsyncGenerator[None, None]:
         async with client:
             yield
 

@@ -33,6 +33,7 @@ COMMANDS = {
     "tokens": ("tokens:tokens", "Create, rotate and revoke tokens."),
     "organizations": ("organizations:organizations", "Organizations and their members."),
     "activity": ("account:activity", "Show what happened in the account."),
+    "mcp": ("mcp:mcp", "Serve an agent over standard input and output."),
     "account": ("account:account", "Quota, reminders, export and deletion of the account."),
 }
 """The commands in the order of `subletctl --help`, each with its module in this folder and its line of help."""

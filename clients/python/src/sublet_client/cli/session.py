@@ -54,9 +54,8 @@ class Ctl:
     def __init__(self, profile: str) -> None:
         self.profile = profile
 
-    @contextmanager
-    def client(self) -> Generator[Client, None, None]:
-        """Give the client of the profile.
+    def account(self) -> tuple[str, str]:
+        """Return address and token of the profile.
 
         Raises:
             Stop: there is no address or no token.
@@ -68,7 +67,16 @@ class Ctl:
             raise Stop(
                 sentence, "subletctl login https://HOST, or set SUBLET_URL and SUBLET_TOKEN", SIGNED_OUT
             )
-        with Client(url, token, deadline_seconds=deadline_seconds()) as client:
+        return url, token
+
+    @contextmanager
+    def client(self) -> Generator[Client, None, None]:
+        """Give the client of the profile.
+
+        Raises:
+            Stop: as `account`.
+        """
+        with Client(*self.account(), deadline_seconds=deadline_seconds()) as client:
             yield client
 
     @property
