@@ -1,7 +1,7 @@
 """Require a recent sign-in for what is sensitive (docs/spec-choices.md, "Signing in")."""
 
 from sublet.accounts import session_store
-from sublet.accounts.sessions import HOW, RECENT, ways_to_sign_in
+from sublet.accounts.sessions import HOW, RECENT, sufficient_sign_in_methods
 from sublet.audit import Actor
 from sublet.db import Tx
 from sublet.errors import SessionInvalid, SignInRequired
@@ -22,7 +22,7 @@ def require_recent_sign_in(tx: Tx, actor: Actor, *, any_way: bool = False) -> No
     last = session_store.find_sign_in(tx, actor.session_id)
     if last is None:
         raise SessionInvalid("This session has ended. Sign in again.")
-    ways = HOW if any_way else ways_to_sign_in(last, tx.now)
+    ways = HOW if any_way else sufficient_sign_in_methods(last, tx.now)
     if last.how in ways and tx.now - last.signed_in_at <= RECENT:
         return
     minutes = int(RECENT.total_seconds() // 60)

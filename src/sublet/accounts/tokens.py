@@ -38,7 +38,7 @@ _LOOKS_LIKE_DIGEST = re.compile(r"(?<![0-9a-f])[0-9a-f]{64}(?![0-9a-f])")
 
 
 @dataclass(frozen=True, slots=True)
-class Secrets:
+class SecretMatches:
     """The substrings of a text that look like a token, or like the digest of one (the digest of a DS record does too)."""
 
     tokens: frozenset[str]
@@ -73,9 +73,11 @@ def digest(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def find_secrets(text: str) -> Secrets:
-    """Return the tokens and digests in a text, to find secrets where they must not be."""
-    return Secrets(frozenset(_LOOKS_LIKE_ONE.findall(text)), frozenset(_LOOKS_LIKE_DIGEST.findall(text)))
+def find_secrets(text: str) -> SecretMatches:
+    """Return the substrings of a text that look like tokens or digests, to find leaked secrets."""
+    return SecretMatches(
+        frozenset(_LOOKS_LIKE_ONE.findall(text)), frozenset(_LOOKS_LIKE_DIGEST.findall(text))
+    )
 
 
 HOW_TO_GET_ONE = "Create another with POST /tokens, by a session or a token with tokens:write, or ask the operator for one."

@@ -31,6 +31,7 @@ from sublet.errors import (
 )
 from sublet.http.bodies import NoBody
 from sublet.http.client import Client
+from sublet.http.client_address import address_key
 from sublet.http.endpoints import (
     Answer,
     Call,
@@ -42,7 +43,8 @@ from sublet.http.endpoints import (
     takes_if_match,
 )
 from sublet.http.idempotency import REPLAYED, fingerprint, read_key
-from sublet.http.limits import (
+from sublet.http.members import Reading, invalid_request, read_members, read_query
+from sublet.http.rate_limiter import (
     ADDRESS,
     FAILED_AUTHENTICATION,
     FAILED_OF_NETWORK,
@@ -50,10 +52,8 @@ from sublet.http.limits import (
     TICKET,
     WRITE,
     Allowance,
-    address_key,
     limit_headers,
 )
-from sublet.http.members import Reading, invalid_request, read_members, read_query
 from sublet.http.session_cookie import CLEARED, read_cookie
 
 log = structlog.get_logger()
@@ -104,7 +104,7 @@ class Calls:
         if not network:
             return [(FAILED_AUTHENTICATION, address)]
         for policy, key in ((ADDRESS, address), (NETWORK, network)):
-            allowance = await self.context.limits.take(policy, key)
+            allowance = await self.context.rate_limiter.take(policy, key)
             if allowance is not None and not allowance.allowed:
                 headers |= limit_headers(allowance)
                 raise RateLimited(
@@ -143,7 +143,7 @@ class Calls:
             RateLimited: there were too many.
         """
         for policy, key in failing:
-            failures = await self.context.limits.take(policy, key)
+            failures = await self.context.rate_limiter.take(policy, key)
             if failures is not None and not failures.allowed:
                 raise RateLimited(
                     "Too many attempts to authenticate from here failed. Check the token: a valid one is accepted at once.",
@@ -158,7 +158,7 @@ class Calls:
         """
         counted = await self._count(sent, endpoint, registrant)
         try:
-            _check_scope(endpoint, registrant)
+            _authorize(endpoint, registrant)
             call = await self._read(sent, endpoint, registrant)
             answer = await (
                 self._change_in_time(endpoint, call) if takes_body(endpoint) else endpoint.handler(call)
@@ -202,7 +202,7 @@ class Calls:
             ) from None
 
     async def _count(self, sent: Sent, endpoint: Endpoint, registrant: Registrant) -> Allowance | None:
-        allowance = await self.context.limits.take(
+        allowance = await self.context.rate_limiter.take(
             endpoint.rate_class, sent.counted_as or registrant.credential
         )
         if allowance is None:
@@ -219,11 +219,11 @@ class Calls:
         """Count a request that created no ticket and no reply as a write instead, unless the token has no write left."""
         if counted is None or counted.policy != TICKET:
             return
-        limits, key = self.context.limits, registrant.credential
+        limiter, key = self.context.rate_limiter, registrant.credential
         with suppress(Unavailable):  # the request has an answer already
-            write = await limits.take(WRITE, key)
+            write = await limiter.take(WRITE, key)
             if write is not None and write.allowed:
-                sent.headers |= limit_headers(limits.give_back(counted, key))
+                sent.headers |= limit_headers(limiter.release(counted, key))
 
     async def _read(self, sent: Sent, endpoint: Endpoint, registrant: Registrant) -> Call[Any, Any]:
         """Check media type, size and form. The refusal lists everything malformed in body, query and headers."""
@@ -270,7 +270,7 @@ async def _read_parts(sent: Sent, endpoint: Endpoint) -> tuple[dict[str, Any], A
     return members, body, query, key
 
 
-def _check_scope(endpoint: Endpoint, registrant: Registrant) -> None:
+def _authorize(endpoint: Endpoint, registrant: Registrant) -> None:
     """Raise unless the token or session, and the role of its user, allow an endpoint.
 
     Raises, in this order:

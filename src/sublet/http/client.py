@@ -10,7 +10,7 @@ from starlette.types import Scope
 from sublet.audit import Actor
 from sublet.config import Settings
 from sublet.errors import OriginRefused
-from sublet.http.limits import client_address, network_key, trusted_addresses
+from sublet.http.client_address import find_client_address, network_key, parse_trusted_proxies
 from sublet.http.session_cookie import read_cookie
 from sublet.secret import Secret
 from sublet.sign_in.model import Browser, Site
@@ -54,7 +54,7 @@ class Clients:
     """Tells the clients of requests. `public_url` is where clients reach the service."""
 
     def __init__(self, settings: Settings, public_url: str) -> None:
-        self._trusted = trusted_addresses(settings.trusted_proxies)
+        self._trusted = parse_trusted_proxies(settings.trusted_proxies)
         self._public_url = public_url
         self._own_site = _site_of(settings.public_url) if settings.public_url else None
 
@@ -63,7 +63,7 @@ class Clients:
         peer = scope.get("client")
         address = peer[0] if peer else ""
         if self._trusted:
-            address = client_address(address, fields.getlist("x-forwarded-for"), self._trusted)
+            address = find_client_address(address, fields.getlist("x-forwarded-for"), self._trusted)
         site = self._own_site or _site_of(f"{scope['scheme']}://{fields.get('host', '')}")
         if not site.host:
             site = _site_of(self._public_url)

@@ -8,9 +8,10 @@ from sublet.db import Tx
 from sublet.errors import DeviceNotFound, RateLimited, Refusal
 from sublet.http import shapes
 from sublet.http.bodies import AllowDeviceBody, DeviceBody, DeviceTokenBody, NoBody
+from sublet.http.client_address import address_key
 from sublet.http.endpoints import Answer, Call, Visit
 from sublet.http.idempotency import write_once
-from sublet.http.limits import USER_CODE, address_key
+from sublet.http.rate_limiter import USER_CODE
 from sublet.http.render import token_shape
 from sublet.sign_in import device_store
 from sublet.sign_in.decide_device import allow_device, find_device, refuse_device
@@ -124,7 +125,7 @@ async def _count_code(call: Call[Any, None]) -> None:
         RateLimited: too many codes came from this address or its network.
     """
     for key in (address_key(call.client.address), call.client.network):
-        taken = await call.context.limits.take(USER_CODE, key) if key else None
+        taken = await call.context.rate_limiter.take(USER_CODE, key) if key else None
         if taken is not None and not taken.allowed:
             raise RateLimited(
                 f"More than {taken.limit} codes were entered from here in a minute; wait {taken.reset_seconds} s.",

@@ -4,7 +4,6 @@ Head, rates of the address and its network, route, method, token or session, its
 verb does the other checks.
 """
 
-import re
 import time
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
@@ -20,7 +19,6 @@ from structlog.contextvars import bind_contextvars
 from sublet.accounts.model import Registrant
 from sublet.errors import (
     FieldErrors,
-    InvalidRequest,
     NotFound,
     Refusal,
     TokenInvalid,
@@ -40,22 +38,17 @@ from sublet.http.errors import (
     JSON_TYPE,
     InternalError,
     MethodNotAllowed,
-    UriTooLong,
     accepted_request_id,
     render_refusal,
 )
 from sublet.http.json_body import BodyTooSlow, parse_object, read_body
 from sublet.http.organization_header import read_organization
+from sublet.http.request_head import check_head
 from sublet.http.security_headers import ENCODED
 from sublet.ids import new_request_id
 from sublet.secret import Secret
 
 log = structlog.get_logger()
-URI_MAX_BYTES = 16 * 1024
-"""The longest path and query together; RFC 9110, section 4.1, recommends at least 8,000 bytes."""
-_CONTROL = re.compile(r"[\x00-\x1f\x7f]")
-_HOST = re.compile(r"(?:\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]*)(?::[0-9]{0,5})?")
-"""A host name, an address or nothing, with or without a port (RFC 9110, section 7.2). Names of containers have underscores."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -216,34 +209,6 @@ class Resource:
             raise origin_refused(request.client.site)
         self._context.note_use(registrant, request.client.address)
         return registrant
-
-
-def check_head(scope: Scope, fields: Headers) -> None:
-    """Check what two readers of a request's head could understand differently.
-
-    uvicorn doesn't show whether the request line had an absolute URI; the proxy handles those.
-
-    Raises, in this order:
-        UriTooLong: path and query are longer than `URI_MAX_BYTES`.
-        InvalidRequest: another version of HTTP than 1.0 and 1.1; a missing, repeated or malformed `Host`; `Transfer-Encoding` in
-            HTTP/1.0; an empty segment or a control character in the path.
-    """
-    path, version = scope["path"], scope["http_version"]
-    hosts = fields.getlist("host")
-    if len(scope["raw_path"]) + len(scope["query_string"]) >= URI_MAX_BYTES:
-        raise UriTooLong(f"Path and query are too long. Send {URI_MAX_BYTES} bytes at most.")
-    if version not in ("1.0", "1.1"):
-        raise InvalidRequest("Send the request in HTTP/1.1.")
-    if len(hosts) > 1 or (version == "1.1" and not hosts):
-        raise InvalidRequest("HTTP/1.1 needs one header Host. Send it once.")
-    if hosts and not _HOST.fullmatch(hosts[0]):
-        raise InvalidRequest("Send the header Host as a host name or an address, with or without a port.")
-    if version == "1.0" and "transfer-encoding" in fields:
-        raise InvalidRequest("HTTP/1.0 has no Transfer-Encoding. Send Content-Length, or use HTTP/1.1.")
-    if "//" in path:
-        raise InvalidRequest("The path has an empty segment (`//`). Remove it.")
-    if _CONTROL.search(path):
-        raise InvalidRequest("The path has a control character. Remove it.")
 
 
 async def _ended_by_newline(parts: AsyncIterator[bytes]) -> AsyncIterator[bytes]:

@@ -21,8 +21,8 @@ from sublet.errors import Refusal, Unavailable
 from sublet.health.checker import Checker
 from sublet.http import errors as http_errors
 from sublet.http.client import Client
-from sublet.http.limits import Limits
 from sublet.http.observe import Metrics
+from sublet.http.rate_limiter import RateLimiter
 from sublet.http.settling import Settling
 from sublet.platform_domains.model import PlatformDomain
 from sublet.secret import Secret
@@ -55,7 +55,7 @@ class Context:
     settings: Settings
     db: Database
     authenticate: Callable[[Database, Secret], Awaitable[Registrant]]
-    limits: Limits
+    rate_limiter: RateLimiter
     metrics: Metrics
     settling: Settling
     running: set[tuple[int, str]] = field(default_factory=set)

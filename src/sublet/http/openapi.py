@@ -199,7 +199,7 @@ def meaning(refusal: type[Refusal]) -> str:
     return " ".join(inspect.cleandoc(refusal.__doc__ or refusal.code).split())
 
 
-def example(refusal: type[Refusal]) -> dict[str, Any]:
+def build_error_example(refusal: type[Refusal]) -> dict[str, Any]:
     """Return an envelope as the service would send it for this code."""
     members: dict[str, Any] = {
         "ok": False,
@@ -219,7 +219,7 @@ def example(refusal: type[Refusal]) -> dict[str, Any]:
 
 def problem(refusal: type[Refusal]) -> dict[str, Any]:
     """Return the same as RFC 9457's problem details."""
-    members = example(refusal)
+    members = build_error_example(refusal)
     status = http_errors.status_of(refusal)
     return members | {
         "type": f"{DOCS_PATH}#error-{refusal.code}",
@@ -290,7 +290,7 @@ def example_components(refusals: Iterable[type[Refusal]]) -> dict[str, Any]:
     """Return the examples of refusals that `responses` refers to: plain under the code, as problem details with a prefix."""
     found = {}
     for refusal in refusals:
-        found[refusal.code] = {"summary": meaning(refusal), "value": example(refusal)}
+        found[refusal.code] = {"summary": meaning(refusal), "value": build_error_example(refusal)}
         found[PROBLEM_PREFIX + refusal.code] = {"summary": meaning(refusal), "value": problem(refusal)}
     return found
 

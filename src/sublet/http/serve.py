@@ -127,7 +127,7 @@ async def serve_http(
         log_config=None,
         log_level="error",  # a warning for each malformed request would flood the log
         access_log=False,
-        proxy_headers=False,  # `limits.client_address` reads X-Forwarded-For, from trusted proxies only
+        proxy_headers=False,  # `client_address.py` reads X-Forwarded-For, from trusted proxies only
         server_header=False,
         backlog=BACKLOG,
         # uvicorn answers 503 when the number of connections, with the one of the request, reaches the limit.

@@ -18,8 +18,8 @@ from sublet.errors import Unavailable
 from sublet.health.checker import Checker
 from sublet.http.app import build_app
 from sublet.http.endpoints import BASE_PATH, Context
-from sublet.http.limits import Limits, borrow_from
 from sublet.http.observe import Metrics
+from sublet.http.rate_limiter import RateLimiter, choose_reserve
 from sublet.http.serve import bind, listen, serve_http
 from sublet.http.settling import Settling
 from sublet.platform_domains.name_servers import name_servers
@@ -94,7 +94,7 @@ async def serve_api(
         settings=settings,
         db=db,
         authenticate=authenticate,
-        limits=Limits(settings, borrow_from(settings, db)),
+        rate_limiter=RateLimiter(settings, choose_reserve(settings, db)),
         metrics=metrics,
         settling=Settling(db),
         stopping=stop,

@@ -16,9 +16,9 @@ from sublet.accounts.membership_store import list_of_user
 from sublet.errors import Refusal, SessionInvalid, TokenMissing
 from sublet.http.calls import Calls
 from sublet.http.client import Clients
-from sublet.http.dispatch import check_head
 from sublet.http.endpoints import BASE_PATH, Context, Endpoint
 from sublet.http.errors import InternalError, accepted_request_id
+from sublet.http.request_head import check_head
 from sublet.http.routes import ENDPOINTS, OPEN_ENDPOINTS
 from sublet.http.security_headers import SECURITY_HEADERS
 from sublet.ids import new_request_id

@@ -14,9 +14,9 @@ from sublet.accounts.model import Membership, Registrant
 from sublet.errors import NotFound, OriginRefused, Refusal
 from sublet.http.calls import Calls, Failing, Sent
 from sublet.http.client import Client, is_from_site, origin_refused
+from sublet.http.client_address import address_key
 from sublet.http.endpoints import BASE_PATH, Endpoint
 from sublet.http.errors import status_of
-from sublet.http.limits import address_key
 from sublet.http.visitor import VISITOR, VISITOR_OPERATIONS
 from sublet.web.form import KEY_FIELD, TOKEN_FIELD, Form, form_token, is_form_token, new_key
 
