@@ -228,7 +228,7 @@ def test_what_it_does_not_take(shop: RunningService, body: Any, status: int, fie
     assert [(each["field"], each["code"]) for each in answer.json()["errors"]] == [(field, code)]
     if body == {}:
         assert answer.json()["message"].endswith(
-            "Say whether the name is renewed automatically: true or false."
+            "is missing. Send true to renew the name automatically, or false."
         )
     assert shop.call(user, "GET", f"/subdomains/{fqdn}/auto-renew").json()["auto_renew"] == OFF
 

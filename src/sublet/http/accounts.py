@@ -27,9 +27,9 @@ from sublet.subdomains.quota import Quota, quota_limit
 
 
 async def me(call: Call[None, None]) -> Answer:
-    """Who the token stands for.
+    """Get the user, the organization and the token of the request.
 
-    The user and the organization that the token identifies, and the token with its scopes and dates; it is null with a session.
+    Returns the user and the organization that the token identifies, and the token with its scopes and dates. With a session `token` is null.
     """
     registrant = call.registrant
     return Answer(me_answer(Member(registrant.user, registrant.organization), registrant.token))
@@ -38,7 +38,7 @@ async def me(call: Call[None, None]) -> Answer:
 async def set_reminders_(call: Call[RemindersBody, None]) -> Answer:
     """Turn reminders on or off.
 
-    Whether the user gets mail on dates of its names, such as an expiry to come. Answers to tickets come in any case.
+    With `enabled`: true the user gets mail before dates of the names, such as an expiry. Answers to tickets are always mailed.
     """
 
     def verb(tx: Tx) -> Outcome:
@@ -50,8 +50,8 @@ async def set_reminders_(call: Call[RemindersBody, None]) -> Answer:
 async def change_account_(call: Call[AccountBody, None]) -> Answer:
     """Change the account.
 
-    `name` and `reminders` change at once. A new `email` gets a code, and the present one a notice; POST /me/email changes it. It needs a
-    sign-in within the last ten minutes.
+    `name` and `reminders` change at once. A new `email` requires a sign-in within the last ten minutes: it gets a code, which POST /me/email
+    takes, and the current address gets a notice.
     """
 
     def verb(tx: Tx) -> Outcome:
@@ -65,7 +65,7 @@ async def change_account_(call: Call[AccountBody, None]) -> Answer:
 async def confirm_email_(call: Call[EmailCodeBody, None]) -> Answer:
     """Change the address: enter the code.
 
-    The `code` is that of the mail to the new address. The former address gets a notice.
+    Takes the `code` from the mail to the new address. The former address gets a notice.
     """
 
     def verb(tx: Tx) -> Outcome:
@@ -82,9 +82,9 @@ async def _changed(call: Call[Any, None], verb: Callable[[Tx], Outcome]) -> Answ
 
 
 async def credits_(call: Call[None, None]) -> Answer:
-    """Balance and packages.
+    """Get the balance and the packages.
 
-    The user's balance in credits, and the packages of credits that can be purchased.
+    Returns the user's balance in credits, and the packages of credits on sale.
     """
     holder_id = call.registrant.holder.id
 
@@ -98,9 +98,9 @@ async def credits_(call: Call[None, None]) -> Answer:
 
 
 async def payments(call: Call[None, PageQuery]) -> Answer:
-    """History of the account.
+    """List the payments.
 
-    Purchases, charges, refunds, grants and adjustments, newest first.
+    Returns purchases, charges, refunds, grants and adjustments of credits, newest first.
     """
     actor = call.actor()
 
@@ -113,9 +113,9 @@ async def payments(call: Call[None, PageQuery]) -> Answer:
 
 
 async def platform_domains(call: Call[None, PageQuery]) -> Answer:
-    """Platform domains.
+    """List the platform domains.
 
-    The domains under which this account may register names, with what they offer.
+    Returns the domains under which this account may register names, with their modes and prices.
     """
     actor, organization_id = call.actor(), call.registrant.organization.id
 
@@ -132,9 +132,9 @@ async def platform_domains(call: Call[None, PageQuery]) -> Answer:
 
 
 async def free_subdomains(call: Call[None, None]) -> Answer:
-    """Free quota.
+    """Get the free quota.
 
-    How many free names the user holds and may hold. Names in the trash do not count.
+    Returns the number of free names that the user holds, and their maximum. Names in the trash don't count.
     """
     holder = call.registrant.holder
     used = await call.context.db.read(subdomain_store.count_free, holder.id)

@@ -1,4 +1,4 @@
-"""The ASGI applications: the API with its documentation, and the status pages, which every kind of process has."""
+"""The ASGI applications: the API with its documentation, and the status pages, which every process serves."""
 
 import asyncio
 import json
@@ -28,13 +28,13 @@ from sublet.http.security_headers import SECURITY_HEADERS
 from sublet.ids import new_request_id
 
 FIRST_PATHS = "/subdomains"
-"""The router tries one path after the other, those that begin with this first: most requests are for them."""
+"""The router tries its paths in order. Paths that begin with this come first, because most requests are for them."""
 Page = Callable[[Request], Awaitable[Response]]
 
 
 @dataclass(frozen=True, slots=True)
 class Status:
-    """The contents of the status pages: the database, the other parts of the process by name, whether it is stopping, and metrics."""
+    """The sources of the status pages. `readiness` has a check for each other part of the process, by its name."""
 
     db: Database
     metrics: Metrics
@@ -49,9 +49,9 @@ def build_app(
     *,
     more: Sequence[Route] = (),
 ) -> ASGIApp:
-    """Return the application of an API process. `base_url` is the URL of the API for clients, for the documents.
+    """Return the application of an API process.
 
-    `more` are the routes of the console.
+    `base_url` is the URL of the API for clients, which the documentation shows. `more` are the routes of the console.
     """
     by_path: dict[str, dict[str, Endpoint]] = defaultdict(dict)
     for endpoint in endpoints:
@@ -77,14 +77,14 @@ def build_app(
         Route(path, Resource(context, by_path[path], public_url))
         for path in sorted(by_path, key=lambda each: not each.startswith(BASE_PATH + FIRST_PATHS))
     ]
-    # Starlette's middleware is for the pages only: resources answer their faults themselves.
+    # Only the pages need Starlette's middleware, because a `Resource` handles its own exceptions.
     return Router(
         resources, redirect_slashes=False, default=_application(pages, Resource(context, {}, public_url))
     )
 
 
 def build_status_app(status: Status) -> Starlette:
-    """Return the application of a process without the API: the status pages alone."""
+    """Return the application of a process without the API, which serves only the status pages."""
 
     async def nothing(scope: Scope, receive: Receive, send: Send) -> None:
         refused = _refused(Request(scope), NotFound("There is nothing at this path. Check it."))
@@ -129,7 +129,7 @@ def _reach(tx: Tx) -> Replication | None:
 
 
 def _page_route(path: str, page: Page) -> Route:
-    """Return the route of a page, which gets the headers that every answer has; it keeps its own where it has one of them."""
+    """Return the route of a page, and add the headers of every answer, except those that the page sets itself."""
 
     async def with_headers(request: Request) -> Response:
         response = await page(request)
@@ -142,7 +142,7 @@ def _page_route(path: str, page: Page) -> Route:
 
 
 async def _framework_refusal(request: Request, error: Exception) -> Response:
-    """Return Starlette's refusal of a method on one of the pages, in our envelope."""
+    """Return the answer to a method that a page doesn't take. Starlette raised the error; the answer has our envelope."""
     allow = sorted((getattr(error, "headers", None) or {}).get("Allow", "GET").split(", "))
     return _refused(
         request,
@@ -153,7 +153,7 @@ async def _framework_refusal(request: Request, error: Exception) -> Response:
 
 
 async def _fault(request: Request, _error: Exception) -> Response:
-    """Return the answer to a fault of a page, without details. Starlette raises the fault again, so that uvicorn logs it."""
+    """Return the answer to an unexpected exception of a page, without details. Starlette raises it again, and uvicorn logs it."""
     return _refused(request, InternalError("Something went wrong here; it is logged. Tell the operator."))
 
 

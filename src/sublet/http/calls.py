@@ -1,7 +1,7 @@
-"""The steps from an authenticated request to the answer of its endpoint, which the API and the console share.
+"""The checks before a handler that the API and the console share, in the order of docs/errors.md.
 
-Rates of address and network, the session, the rate of the credential, scope, form, time and `Idempotency-Key`: in the order of
-docs/errors.md. `dispatch.py` takes requests of the API through them, `sublet.web` the forms of the console.
+They are the rate limits of address and network, the session, the rate limit of the credential, the scope, the form of the request, and
+the timeout. `dispatch.py` applies them to requests of the API, `sublet.web` to forms of the console.
 """
 
 import asyncio
@@ -58,17 +58,17 @@ from sublet.http.session_cookie import CLEARED, read_cookie
 
 log = structlog.get_logger()
 ANSWER_SECONDS = 30.0
-"""The timeout of a change, besides the wait for its publication. It is longer than any timeout within it."""
+"""The timeout of a handler that writes, without its wait for the publication. All timeouts inside it are shorter."""
 Failing = list[tuple[str, str]]
-"""The policies and keys that count a failed authentication."""
+"""The rate limit policies and keys that a failed authentication counts against."""
 
 
 @dataclass(slots=True, kw_only=True)
 class Sent:
-    """What a client sends to an endpoint, without its credentials: `path` is the whole path, `parameters` are those in it.
+    """A request to an endpoint, without its credentials.
 
-    `fields` may have `Idempotency-Key` and `If-Match`. `headers` are those of the answer, as far as they are known. `counted_as` is the
-    key of the rate limit of a visitor, who has no credential.
+    `path` is the whole path, `parameters` are the path parameters. `fields` are the headers of the request, `headers` the known headers
+    of the answer. `counted_as` is the rate limit key of a visitor without a credential.
     """
 
     fields: Headers
@@ -82,12 +82,12 @@ class Sent:
     counted_as: str = ""
 
     async def members(self) -> tuple[dict[str, Any], FieldErrors]:
-        """Return the members of the body, and those that came twice."""
+        """Return the members of the body, and an error for each duplicate member."""
         return self.sent_members, FieldErrors()
 
 
 class Calls:
-    """Takes requests to endpoints through the steps that come before and around their handlers."""
+    """Checks requests, then calls the handlers of their endpoints."""
 
     def __init__(self, context: Context) -> None:
         self.context = context
@@ -95,10 +95,10 @@ class Calls:
         self._idle = timedelta(hours=context.settings.session_idle_hours)
 
     async def admit(self, client: Client, headers: dict[str, str]) -> Failing:
-        """Count a request toward the limits of its address and network.
+        """Count a request against the rate limits of its address and network; return what a failed authentication counts against.
 
         Raises:
-            RateLimited: there were too many.
+            RateLimited: a limit is exceeded.
         """
         network, address = client.network, address_key(client.address)
         if not network:
@@ -108,7 +108,7 @@ class Calls:
             if allowance is not None and not allowance.allowed:
                 headers |= limit_headers(allowance)
                 raise RateLimited(
-                    f"More than {allowance.limit} requests from this {policy} in a minute; wait {allowance.reset_seconds} s.",
+                    f"This {policy} sent more than {allowance.limit} requests in a minute. Wait {allowance.reset_seconds} s.",
                     retry_after_seconds=allowance.reset_seconds,
                 )
         return [(FAILED_AUTHENTICATION, address), (FAILED_OF_NETWORK, network)]
@@ -116,15 +116,15 @@ class Calls:
     async def authenticate_session(
         self, client: Client, headers: dict[str, str], failing: Failing, organization_id: int | None
     ) -> Registrant:
-        """Return the registrant of the session in the cookie, for an organization if an id is given.
+        """Return the registrant of the session in the cookie, who acts for the organization with `organization_id`, if given.
 
-        Not checked: that a change comes from a page of ours.
+        Not checked: that a page of this service sent the request.
 
         Raises, in this order:
             TokenMissing: there is no cookie.
-            RateLimited: its secret is wrong, and there were too many failures.
-            SessionInvalid: its secret is wrong, or the session is over.
-            OrganizationNotFound, AccountSuspended: those of `accounts/authenticate.py`.
+            RateLimited: the session is invalid, and too many authentications failed.
+            SessionInvalid: the cookie's secret is wrong, or the session has ended.
+            OrganizationNotFound, AccountSuspended: raised by `accounts/authenticate.py`.
         """
         secret = read_cookie(client.fields)
         if secret is None:
@@ -140,13 +140,13 @@ class Calls:
         """Count a failed authentication.
 
         Raises:
-            RateLimited: there were too many.
+            RateLimited: too many authentications failed.
         """
         for policy, key in failing:
             failures = await self.context.rate_limiter.take(policy, key)
             if failures is not None and not failures.allowed:
                 raise RateLimited(
-                    "Too many attempts to authenticate from here failed. Check the token: a valid one is accepted at once.",
+                    "Too many authentications from this address or network failed. Send a valid token: it is accepted at once.",
                     retry_after_seconds=failures.reset_seconds,
                 )
 
@@ -154,7 +154,7 @@ class Calls:
         """Return the answer of an endpoint to a registrant.
 
         Raises:
-            Refusal: those of `all_refusals`, from the rate of the credential on.
+            Refusal: a refusal of `all_refusals`, from the rate limit of the credential on.
         """
         counted = await self._count(sent, endpoint, registrant)
         try:
@@ -172,7 +172,7 @@ class Calls:
         return answer
 
     async def visit(self, endpoint: Endpoint, sent: Sent, failing: Failing) -> Answer:
-        """Return the answer of an endpoint that needs no token. An invalid request counts as a failed authentication: it may be a guess."""
+        """Return the answer of an endpoint that needs no token. An invalid request may guess a code, so it counts as a failed authentication."""
         _, body, _, _ = await _read_parts(sent, endpoint)
         visit = Visit(self.context, sent.request_id, body, sent.client, sent.parameters)
         try:
@@ -184,10 +184,10 @@ class Calls:
         return answer
 
     async def _change_in_time(self, endpoint: Endpoint, call: Call[Any, Any]) -> Answer:
-        """Run a handler that writes, which may wait for locks. Reads have the timeouts of the database.
+        """Run a handler that writes, with a timeout, because it may wait for locks. Reads have the timeouts of the database.
 
         Raises:
-            Unavailable: the timeout is over. What the database already accepted is still written.
+            Unavailable: the timeout expired. A write that the database has accepted still takes effect.
         """
         try:
             async with asyncio.timeout(self._timeout_seconds) as timeout:
@@ -195,9 +195,9 @@ class Calls:
         except TimeoutError:
             if not timeout.expired():
                 raise
-            log.error("too_slow", endpoint=endpoint.name)  # noqa: TRY400 - a trace would show only the timeout
+            log.error("too_slow", endpoint=endpoint.name)  # noqa: TRY400 - a traceback would show only the timeout
             raise Unavailable(
-                "This took too long. Its outcome is unknown. Send the same request again: with the same Idempotency-Key it takes effect once.",
+                "This took too long, and its outcome is unknown. Send the same request again; with the same Idempotency-Key it takes effect once.",
                 retry_after_seconds=1,
             ) from None
 
@@ -210,23 +210,23 @@ class Calls:
         sent.headers |= limit_headers(allowance)
         if not allowance.allowed:
             raise RateLimited(
-                f"More than {allowance.limit} requests of this kind in a minute; wait {allowance.reset_seconds} s.",
+                f"You sent more than {allowance.limit} requests of this kind in a minute. Wait {allowance.reset_seconds} s.",
                 retry_after_seconds=allowance.reset_seconds,
             )
         return allowance
 
     async def _count_as_write(self, sent: Sent, counted: Allowance | None, registrant: Registrant) -> None:
-        """Count a request that created no ticket and no reply as a write instead, unless the token has no write left."""
+        """Count a ticket request that created no ticket or reply as a write instead, if the write limit allows one more."""
         if counted is None or counted.policy != TICKET:
             return
         limiter, key = self.context.rate_limiter, registrant.credential
-        with suppress(Unavailable):  # the request has an answer already
+        with suppress(Unavailable):  # the request already has its answer
             write = await limiter.take(WRITE, key)
             if write is not None and write.allowed:
                 sent.headers |= limit_headers(limiter.release(counted, key))
 
     async def _read(self, sent: Sent, endpoint: Endpoint, registrant: Registrant) -> Call[Any, Any]:
-        """Check media type, size and form. The refusal lists everything malformed in body, query and headers."""
+        """Return the call of a handler. A refusal lists all malformed fields of body, query and headers."""
         members, body, query, key = await _read_parts(sent, endpoint)
         if_match = sent.fields.getlist("if-match")
         return Call(
@@ -254,7 +254,7 @@ class Calls:
 
 
 async def _read_parts(sent: Sent, endpoint: Endpoint) -> tuple[dict[str, Any], Any, Any, str | None]:
-    """Return the members of the body, body and query as Structs, and the `Idempotency-Key`."""
+    """Return four parts: the members of the body, the body and the query as Structs, and the `Idempotency-Key`."""
     members: dict[str, Any] = {}
     reading = Reading()
     body = None
@@ -271,7 +271,7 @@ async def _read_parts(sent: Sent, endpoint: Endpoint) -> tuple[dict[str, Any], A
 
 
 def _authorize(endpoint: Endpoint, registrant: Registrant) -> None:
-    """Raise unless the token or session, and the role of its user, allow an endpoint.
+    """Raise unless the credential and the user's role in the organization allow an endpoint.
 
     Raises, in this order:
         SessionRequired: the endpoint is for sessions only.
@@ -279,16 +279,18 @@ def _authorize(endpoint: Endpoint, registrant: Registrant) -> None:
         InsufficientRole: the token is for an organization, and the user's role there doesn't allow it.
     """
     if endpoint.needs_session and registrant.session is None:
-        raise SessionRequired("A token may not do this. Sign in with a browser, and do it there.")
+        raise SessionRequired(
+            "This needs a session, not a token. Sign in with a browser, and send the request there."
+        )
     scope = endpoint.scope
     if scope is None or scope in registrant.restrictions.scopes:
         return
     if registrant.token is not None and scope not in registrant.token.scopes:
         raise InsufficientScope(
-            f"This token lacks the scope {scope}. Use a token or session that has it; see POST /tokens.",
+            f"This token lacks the scope {scope}. Create a token with it by POST /tokens, or sign in with a browser.",
             details={"required_scope": scope},
         )
     raise InsufficientRole(
-        f"Your role in {registrant.organization.name} is {registrant.role}, which doesn't allow this. Ask an owner for another role.",
+        f"Your role in {registrant.organization.name} is {registrant.role}, which doesn't allow this. Ask an owner to change your role.",
         details={"role": registrant.role, "required_scope": scope},
     )

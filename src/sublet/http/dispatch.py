@@ -1,7 +1,7 @@
-"""From a request to its answer: checks in the documented order (docs/errors.md), then the handler.
+"""Answer requests of the API: check each in the documented order (docs/errors.md), then call its handler.
 
-Head, rates of the address and its network, route, method, token or session, its networks or origin, their rate, scope, media type, size, form. The
-verb does the other checks.
+The order is: head, rate limits of address and network, path, method, token or session, its networks or origin, its rate limit, scope, media
+type, size, form. The verb does the other checks.
 """
 
 import time
@@ -53,7 +53,7 @@ log = structlog.get_logger()
 
 @dataclass(slots=True, kw_only=True)
 class _Request(Sent):
-    """A request on its way through the checks, and what its answer and its log line need."""
+    """A request while it is checked, with what its answer and its log line need."""
 
     scope: Scope
     receive: Receive
@@ -64,7 +64,7 @@ class _Request(Sent):
     logged_path: str = ""
 
     async def members(self) -> tuple[dict[str, Any], FieldErrors]:
-        """Read the body, and return its members and those that came twice."""
+        """Read the body; return its members, and an error for each duplicate member."""
         raw = await read_body(self.fields, self._receive_body)
         return parse_object(raw) if raw else ({}, FieldErrors())
 
@@ -75,18 +75,18 @@ class _Request(Sent):
 
 
 class Resource:
-    """All methods of one path, as an ASGI application. Without methods it answers 404."""
+    """The ASGI application of one path with its methods. Without methods it answers 404."""
 
     def __init__(self, context: Context, methods: Mapping[str, Endpoint], public_url: str) -> None:
         self._calls = Calls(context)
         self._context = context
         self._clients = Clients(context.settings, public_url)
         self._methods = methods
-        # A parameter of a path that needs no token may be a secret, which the log must not have.
+        # A path parameter of an open endpoint may be a secret, so the log gets the path with its parameters' names.
         self._path = next((each.path for each in methods.values() if each.is_open), "")
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request, and record it. Faults are logged and answered without details."""
+        """Answer one request, and log it. An unexpected exception is logged in full and answered without details."""
         started = time.perf_counter()
         fields = Headers(scope=scope)
         request_id = accepted_request_id(fields.get("x-request-id")) or new_request_id()
@@ -101,7 +101,9 @@ class Resource:
             logged_path=self._path or scope["path"],
         )
         error = None
-        bind_contextvars(request_id=request_id)  # each request runs in a task and context of its own
+        bind_contextvars(
+            request_id=request_id
+        )  # each request has a context of its own, so nothing unbinds it
         try:
             status, body = await self._answer(request)
             request.headers["content-type"] = JSON_TYPE
@@ -118,7 +120,7 @@ class Resource:
                 ),
             )
         request.headers["x-request-id"] = request_id
-        # The newline is for terminals: their prompt starts on a line of its own.
+        # With a final newline the prompt of a terminal begins on a new line.
         response: Response
         if request.parts is not None:
             response = StreamingResponse(_ended_by_newline(request.parts), status, request.headers)
@@ -173,9 +175,9 @@ class Resource:
         return endpoint
 
     async def _authenticate(self, request: _Request, failing: Failing) -> Registrant:
-        """Return the registrant of the token, which may be used from here. Only failures are limited, so a valid token is always accepted.
+        """Return the registrant of the token in `Authorization`, or of the session in the cookie if that header is missing.
 
-        A request with `Authorization` ignores the cookie of a session.
+        Only failed authentications count against a rate limit, so a valid token is always accepted.
         """
         values = request.fields.getlist("authorization")
         organization_id = read_organization(request.fields, is_of_session=not values)
@@ -192,7 +194,7 @@ class Resource:
             raise
         if not registrant.restrictions.allows_address(request.client.address):
             raise TokenRestricted(
-                f"This token may not be used from {request.client.address or 'this address'}. Use it from its networks, or use another token.",
+                f"This token may not be used from {request.client.address or 'this address'}. Send it from one of its networks, or use another token.",
                 details={"restriction": "networks"},
             )
         self._context.note_use(registrant, request.client.address)
@@ -201,7 +203,7 @@ class Resource:
     async def _authenticate_session(
         self, request: _Request, failing: Failing, organization_id: int | None
     ) -> Registrant:
-        """Return the registrant of the session in the cookie. A change has to come from a page of ours."""
+        """Return the registrant of the session in the cookie. A page of this service must have sent a change."""
         registrant = await self._calls.authenticate_session(
             request.client, request.headers, failing, organization_id
         )
@@ -220,7 +222,7 @@ async def _ended_by_newline(parts: AsyncIterator[bytes]) -> AsyncIterator[bytes]
 def _render(request: _Request, refusal: Refusal) -> tuple[int, bytes]:
     """Return status and body of a refusal, and set its headers."""
     if isinstance(refusal, BodyTooSlow) or ("expect" in request.fields and not request.body_read):
-        request.headers["connection"] = "close"  # the rest of the body would be read as the next request
+        request.headers["connection"] = "close"  # uvicorn would read the rest of the body as the next request
     accept = ",".join(request.fields.getlist("accept"))
     status, headers, body = render_refusal(refusal, request.request_id, accept, DOCS_PATH)
     request.headers |= headers

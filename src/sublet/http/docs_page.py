@@ -1,4 +1,4 @@
-"""The documents for people: one HTML page made from the OpenAPI document, which loads and runs nothing."""
+"""The documentation of the API as an HTML page, made from the OpenAPI document. The page loads nothing and has no scripts."""
 
 import base64
 import hashlib
@@ -23,18 +23,18 @@ PAGE_HEADERS = {
     "Content-Security-Policy": f"default-src 'none'; style-src 'sha256-{_STYLE_HASH}'; img-src data:; "
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
 }
-"""Headers of the page: the browser accepts only the page's own style, by its hash."""
+"""The headers of the page. The browser accepts only the page's own style sheet, by its hash."""
 
 
 def render_page(document: Document) -> str:
-    """Return the page, as HTML in UTF-8. Takes documents of `build_document`; the template escapes all texts in them."""
+    """Return the page as HTML. `document` comes from `build_document`; the template escapes all texts in it."""
     schemas, examples = document["components"]["schemas"], document["components"]["examples"]
 
     def resolve(schema: dict[str, Any]) -> dict[str, Any]:
         return schemas[schema["$ref"].rsplit("/", 1)[-1]] if "$ref" in schema else schema
 
     def description(schema: dict[str, Any]) -> str:
-        """Return the description of a member, or of the first of its forms that has one."""
+        """Return the description of a schema, or of its first alternative that has a description."""
         forms = (schema, *schema.get("anyOf", ()), *schema.get("oneOf", ()))
         return next((text for each in forms if (text := resolve(each).get("description"))), "")
 
@@ -94,7 +94,7 @@ def _curl(url: str, method: str, operation: dict[str, Any]) -> str:
 
 
 def _kind(schema: dict[str, Any]) -> str:
-    """Return the type of a value in words: `text or null`, `list of GlueEntry`, `one of free, plus`."""
+    """Return the type of a schema in words, such as `text or null`, `list of GlueEntry` or `one of free, plus`."""
     if "$ref" in schema:
         return str(schema["$ref"]).rsplit("/", 1)[-1]
     for key in ("anyOf", "oneOf"):
@@ -116,7 +116,7 @@ def _kind(schema: dict[str, Any]) -> str:
 
 
 def _inline(text: str) -> Markup:
-    """Return a text as HTML, with code where it has backquotes."""
+    """Return a text as HTML; text in backquotes becomes `code` elements."""
     return Markup(re.sub(r"`([^`]+)`", r"<code>\1</code>", str(escape(text))))  # noqa: S704 - it is escaped
 
 

@@ -1,4 +1,4 @@
-"""Handlers of what a user sees and gets of its whole account: activity, export, deletion (docs/spec-choices.md, "Activity")."""
+"""Handlers of requests about the whole account: activity, export, deletion (docs/spec-choices.md, "Activity")."""
 
 from collections.abc import AsyncIterator, Callable, Iterator
 from functools import partial
@@ -23,14 +23,14 @@ from sublet.sign_up.sign_up import FIRST_SCOPES
 from sublet.subdomains.activity import list_activity
 
 Part = tuple[bytes, Any]
-"""The encoded items of a part of a list, and the place of the next part; None if it is the last one."""
+"""The encoded items of a part of a list, and the place to continue after it; None after the last part."""
 
 
 async def activity(call: Call[None, ActivityQuery]) -> Answer:
-    """What happened in the account.
+    """List the activity of the account.
 
-    What the user did, by which token and from which address, and what the operator and the system did to the account, its names, tokens
-    and tickets. Newest first. Addresses are kept for 90 days.
+    Returns what the user did, with token and address, and what the operator and the system did to the account, its names, tokens and tickets.
+    Newest first. Addresses are stored for 90 days.
     """
     _refuse_restricted(call)
     query = call.query
@@ -50,8 +50,8 @@ async def activity(call: Call[None, ActivityQuery]) -> Answer:
 async def export(call: Call[None, None]) -> Answer:
     """Export the account.
 
-    All that the registry stores about the user, in one JSON document: account, names (in the trash and purged too), payments, coupons,
-    tokens without secrets, transfers, tickets with their messages, activity. It is sent in parts while it is read.
+    Returns all that the registry stores about the user in one JSON document: account, names (also trashed and purged), payments, coupons,
+    tokens without secrets, transfers, tickets with their messages, activity. The answer is streamed.
     """
     _refuse_weak(call)
     user_id = call.registrant.user.id
@@ -74,7 +74,7 @@ _OF_USER = ("id", "email", "name", "reminders", "free_quota", "suspended_at", "c
 
 
 async def _parts(call: Call[Any, Any], head: shapes.ExportBeginning) -> AsyncIterator[bytes]:
-    """Yield the document. Each part is read in a transaction of its own and encoded on its thread."""
+    """Yield the document. Each part is read in a transaction of its own, and encoded on the same thread."""
     user = call.registrant.user
     yield msgspec.json.encode(head)[:-1]
     lists: dict[str, Callable[[Tx, Any], Part]] = {
@@ -109,8 +109,8 @@ def _read_activity(tx: Tx, before_id: int | None, *, user: User) -> Part:
 async def delete_me(call: Call[DeleteMeBody, None]) -> Answer:
     """Delete the account.
 
-    With the own address as `confirm`, the names go to the trash, the credits are lost, all tokens are revoked, and address, name and texts
-    are erased for good. Without it, the answer says what would be lost (409).
+    Requires the user's own address as `confirm`. The names go to the trash, the credits are lost, all tokens are revoked, and address, name
+    and texts are erased permanently. Without `confirm` the answer (409) lists what would be lost.
     """
     _refuse_weak(call)
     done = await write_once(call, 200, call.context.delete_user, call.actor(), call.body.confirm)
@@ -119,25 +119,25 @@ async def delete_me(call: Call[DeleteMeBody, None]) -> Answer:
 
 
 def _refuse_restricted(call: Call[Any, Any]) -> None:
-    """Raise `TokenRestricted` if the token is for some names only."""
+    """Raise `TokenRestricted` if the token is restricted to some names."""
     if not call.actor().restrictions.allows_all_names:
         raise TokenRestricted(
-            "This is about the whole account, and the token is for some names only. Use another token.",
+            "This request is about the whole account, and the token is restricted to some names. Use a token for all names.",
             details={"restriction": "names"},
         )
 
 
 def _refuse_weak(call: Call[Any, Any]) -> None:
-    """Raise if the token may not see and change all that an account has, besides spending."""
+    """Raise unless the token may read and change everything in the user's own account, except for spending credits."""
     if call.registrant.account is not None:
         raise TokenRestricted(
-            "This is about your own account, and the request acts for an organization. Use a token of your own, or a session without Sublet-Organization.",
+            "This request is about your own account, but acts for an organization. Use a token of your own, or a session without Sublet-Organization.",
             details={"restriction": "organization_id"},
         )
     _refuse_restricted(call)
     for scope in FIRST_SCOPES:
         if scope not in call.registrant.restrictions.scopes:
             raise InsufficientScope(
-                f"This is about the whole account, and the token lacks the scope {scope}. Use a token with all scopes but credits:spend.",
+                f"This request is about the whole account, and the token lacks the scope {scope}. Use a token with all scopes; credits:spend isn't needed.",
                 details={"required_scope": scope},
             )

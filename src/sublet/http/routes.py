@@ -1,6 +1,6 @@
-"""The route table, in the order of part 4 of the spec. `refusals` are in the order in which the verb checks.
+"""The route table, in the order of part 4 of the spec. The refusals of an endpoint are in the order in which its verb checks.
 
-A handler's annotation names the Structs of body and query, and its docstring is the documentation of the endpoint.
+The annotation of a handler has the Structs of body and query. Its docstring is the endpoint's documentation.
 """
 
 import inspect
@@ -99,7 +99,7 @@ _OWN_DATED: tuple[type[Refusal], ...] = (*_OWN[:2], ClockImplausible, *_OWN[2:])
 
 
 def _documentation(handler: Handler) -> tuple[str, str]:
-    """Return the summary and the description of an endpoint: the first line of its handler's docstring, and the rest."""
+    """Return the summary and the description of an endpoint, which are the first line and the remaining text of its handler's docstring."""
     summary, _, description = inspect.cleandoc(handler.__doc__ or "").partition("\n")
     return summary.removesuffix("."), " ".join(description.split())
 
@@ -117,7 +117,7 @@ def _endpoint(
     needs_session: bool = False,
     changes: bool = True,
 ) -> Endpoint:
-    """Return an endpoint. The default class of its rate limit is that of the method."""
+    """Return an endpoint. Its `rate_class` is by default read for a GET, and write for other methods."""
     summary, description = _documentation(handler)
     body, query = typing.get_args(typing.get_type_hints(handler)["call"])
     return Endpoint(
@@ -234,7 +234,7 @@ OPEN_ENDPOINTS: tuple[Endpoint, ...] = (
         (ExpiredToken, AccessDenied, SlowDown, AuthorizationPending),
     ),
 )
-"""The endpoints that need no token. They are not under the base path, because all endpoints there need one (spec, part 1)."""
+"""The endpoints that need no token. They are outside of the base path, because the spec (part 1) demands a token there."""
 
 ENDPOINTS: tuple[Endpoint, ...] = (
     _endpoint("GET", "/me", None, accounts.me, shapes.MeAnswer),
