@@ -1,7 +1,7 @@
-"""One trigger for each error code over HTTP.
+"""A trigger for each error code over HTTP.
 
-A trigger is a context manager: it prepares users, names and coupons, yields the function that sends the one refused request, and
-cleans up. So a test can compare the database before and after the request.
+A trigger is a context manager. It prepares users, names and coupons, yields a function that sends the refused request, and cleans up. A
+test can thus compare the database before and after the request.
 """
 
 import itertools
@@ -31,7 +31,7 @@ SETTINGS: dict[str, Any] = {
     "rate_limit_failed_auth_per_minute": 100_000,
     "health_checks": True,
 }
-"""The settings that all triggers need: only `rate_limited` reaches these limits. Before the service starts, also set
+"""The settings that all triggers need. Only `rate_limited` exceeds these limits. Before the service starts, a test must also set
 `sublet.db.sqlite.BUSY_TIMEOUT_SECONDS` to `BUSY_TIMEOUT_SECONDS`.
 """
 
@@ -40,7 +40,7 @@ REFUSALS: dict[str, Provocation] = {}
 
 
 def furnish(service: RunningService) -> None:
-    """Add what all provocations share: platform domains and coupons."""
+    """Add the platform domains and coupons that all triggers share."""
     service.add_domain("example.test")
     service.add_domain(
         "strict.test", "--nameservers-min", "2", "--nameservers-max", "3", "--label-length-min", "4"
@@ -50,7 +50,7 @@ def furnish(service: RunningService) -> None:
 
 
 def newcomer(service: RunningService, credit_count: int = 0, **options: str) -> Registrant:
-    """Add a user that no other provocation knows."""
+    """Add a new user."""
     return service.add_user(f"user{next(_NUMBERS)}@example.org", credit_count=credit_count, **options)
 
 
@@ -61,7 +61,7 @@ def fresh(domain: str = "example.test") -> str:
 
 @contextmanager
 def locked(service: RunningService) -> Iterator[None]:
-    """Block registrations like another process: by SQLite's write lock, or by a lock on PostgreSQL's table of names."""
+    """Block registrations as another process could: by SQLite's write lock, or by a lock on PostgreSQL's table of names."""
     with _other_hand(service) as hand:
         hand.execute("LOCK TABLE subdomains IN SHARE MODE" if _is_postgresql(service) else "BEGIN IMMEDIATE")
         try:
@@ -93,7 +93,7 @@ def _is_postgresql(service: RunningService) -> bool:
 
 @contextmanager
 def _other_hand(service: RunningService) -> Iterator[Any]:
-    """Open a connection past the service."""
+    """Open a connection to the service's database."""
     url = service.settings.database_url
     if _is_postgresql(service):
         with psycopg.connect(url) as connection:
@@ -172,7 +172,7 @@ def token_invalid(service: RunningService) -> Iterator[Send]:
 @_refused
 def token_expired(service: RunningService) -> Iterator[Send]:
     user = newcomer(service)
-    # The command line has the real clock, and the service's may be ahead of it.
+    # The command line uses the real clock. The service's clock may be ahead of it.
     days = str(service.clock.ahead.days + 1)
     issued = service.operator("token", "issue", user.email, "--name", "short", "--expires-in-days", days)
     assert service.call(issued["token"], "GET", "/me").status_code == 200
@@ -257,7 +257,7 @@ def price_changed(service: RunningService) -> Iterator[Send]:
     yield lambda: service.call(user, "POST", "/subdomains", body)
 
 
-# Not allowed
+# Forbidden
 
 
 @_refused
@@ -364,7 +364,7 @@ def access_denied(service: RunningService) -> Iterator[Send]:
     yield lambda: _poll(service, started["device_code"])
 
 
-# Not there
+# Not found
 
 
 @_refused
@@ -418,7 +418,7 @@ def not_found(service: RunningService) -> Iterator[Send]:
     yield lambda: service.call(user, "POST", "/subdomain", {"fqdn": fresh()})
 
 
-# In the way of the state things are in
+# Conflicts with the current state
 
 
 @_refused
@@ -514,7 +514,7 @@ def precondition_failed(service: RunningService) -> Iterator[Send]:
 
 @_refused
 def idempotency_in_progress(service: RunningService) -> Iterator[Send]:
-    """Of two equal requests that are sent at once one is refused, while the other waits for a lock that is held."""
+    """Send two equal requests at the same time while a lock is held. The first waits for the lock; the second is refused."""
     user = newcomer(service)
     body = {"fqdn": fresh()}
     answers: list[httpx.Response] = []
@@ -543,7 +543,7 @@ def idempotency_in_progress(service: RunningService) -> Iterator[Send]:
     assert sorted(answer.status_code for answer in answers) == [201, 409]
 
 
-# The service's own
+# Faults of the service
 
 
 @_refused
@@ -562,8 +562,8 @@ def clock_implausible(service: RunningService) -> Iterator[Send]:
     user = newcomer(service)
     wait_until(lambda: service.operator("sweep", "status")["seen_at"] is not None)
     if not service.operator("sweep", "status")["stopped"]:
-        service.operator("sweep", "stop")  # else the sweep stops and leaves a trace
-    days = service.clock.ahead.days + 2  # others have put it forward since
+        service.operator("sweep", "stop")  # otherwise the sweep stops and stores that
+    days = service.clock.ahead.days + 2  # other triggers have advanced it since
     service.clock.advance(days=-days)
     yield lambda: service.call(user, "POST", "/subdomains", {"fqdn": fresh()})
     service.clock.advance(days=days)
@@ -571,7 +571,7 @@ def clock_implausible(service: RunningService) -> Iterator[Send]:
 
 @_refused
 def internal_error(service: RunningService) -> Iterator[Send]:
-    """An instant in the database that is none: what only a fault, or a hand in the database, can bring about."""
+    """Store a malformed instant, which only a fault or a change by hand could cause."""
     user = newcomer(service)
     service.operator("package", "add", "Small", "--credits", "10", "--price", "9.90", "--currency", "EUR")
     last = packages.c.id == select(func.max(packages.c.id)).scalar_subquery()

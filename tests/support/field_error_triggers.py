@@ -1,4 +1,4 @@
-"""How the code of each wrong field is provoked over HTTP, in the manner of `error_triggers`."""
+"""A trigger for each code of a wrong field over HTTP, like those of `error_triggers`."""
 
 from collections.abc import Iterator
 from typing import Any

@@ -1,4 +1,4 @@
-"""Name servers with faults that no maintained server has, made of dnspython: each answers for one zone at one address."""
+"""Name servers with faults that no maintained server has, built with dnspython. Each serves one zone at one address."""
 
 import socket
 import threading
@@ -18,12 +18,11 @@ import dns.rrset
 
 @dataclass
 class Misfit:
-    """A server at `address` that has these record sets (lines `name ttl IN type rdata`), with faults.
+    """A server at `address` with these record sets (lines `name ttl IN type rdata`), and with faults.
 
     `faults` may have: `no_tcp`, `no_edns` (FORMERR), `upward` (a referral to the root), `large_udp` (answers larger than allowed), `silent`
-    (takes queries and never answers), `servfail`, `tarpit` (a connection over TCP that never ends, and silence over UDP).
-    `forged_over_udp` (CDS records only there).
-    `asked` counts queries; `times` are their instants.
+    (never answers), `servfail`, `tarpit` (never ends a TCP connection, and never answers over UDP), `forged_over_udp` (has CDS records only
+    over UDP). `asked` counts queries; `times` are their instants.
     """
 
     address: str
@@ -69,7 +68,7 @@ def answer(misfit: Misfit, wire: bytes, *, over_tcp: bool) -> bytes | None:
 
 @contextmanager
 def misfits_running(misfits: Sequence[Misfit]) -> Iterator[None]:
-    """Run these servers on threads."""
+    """Run these servers in threads."""
     sockets: list[socket.socket] = []
     for misfit in misfits:
         family = socket.AF_INET6 if ":" in misfit.address else socket.AF_INET

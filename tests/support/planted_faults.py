@@ -1,4 +1,4 @@
-"""A world in which each finding of delegation health is planted: the servers, and for each name what has to be found."""
+"""A small Internet with a name for each finding of delegation health, and the expected findings of each name."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -39,7 +39,7 @@ HOSTS = {
 
 @dataclass(frozen=True)
 class Planted:
-    """A name below the parent: its nameservers by the first label in hosts.test, DS records and glue, and what has to be found."""
+    """A name below the parent: its nameservers by their label in hosts.test, its DS records and glue, and the expected findings."""
 
     label: str
     hosts: tuple[str, ...]
@@ -51,11 +51,11 @@ class Planted:
 
     @property
     def fqdn(self) -> str:
-        """The name."""
+        """The full name."""
         return f"{self.label}.{PARENT_DOMAIN}"
 
     def target(self) -> Target:
-        """Return it as the registry publishes it."""
+        """Return the name as the target of a check."""
         hosts = tuple(each if "." in each else f"{each}.hosts.test" for each in self.hosts)
         return Target(self.fqdn, PARENT_DOMAIN, Delegation(hosts, self.glue, self.ds), self.parent_signed)
 
@@ -81,7 +81,7 @@ class _Plan:
         glue: Sequence[GlueEntry] = (),
         parent_signed: bool = True,
     ) -> None:
-        """Serve a zone on servers (a: Knot, b: BIND, c: NSD, d: PowerDNS, r: the recursive BIND), and expect these findings."""
+        """Add a name with its expected findings, and its zone on servers (a: Knot, b: BIND, c: NSD, d: PowerDNS, r: the recursive BIND)."""
         case = Planted(label, tuple(hosts), state, frozenset(codes), tuple(ds), tuple(glue), parent_signed)
         names = listed or case.target().delegation.nameservers
         lines = (*(f"@ NS {each}." for each in names), *extra)
@@ -91,7 +91,7 @@ class _Plan:
         self.cases.append(case)
 
     def misfit(self, label: str, host: str, state: str, *codes: str) -> None:
-        """Serve a zone on Knot and on a misfit."""
+        """Add a name with its zone on Knot and on a misfit."""
         self.plant(label, ["a", host], state, *codes, on="a")
         fqdn = self.cases[-1].fqdn
         self.records[host] = [
@@ -102,7 +102,7 @@ class _Plan:
 
 
 def planted_world() -> tuple[World, list[Planted], ZoneKey]:
-    """Return a new world, the names in it, and the key of its root."""
+    """Return a new world, its names, and the key of its root."""
     plan = _Plan()
     _plant_reach(plan)
     _plant_content(plan)
