@@ -6,7 +6,7 @@ from typing import Any
 
 from sublet.dns.types import DsRecord
 from support.dns_world import DAY, Server, World, Zone, ZoneKey
-from support.misfit import Misfit
+from support.faulty_name_server import FaultyNameServer
 
 PARENT = "example.test"
 OPERATOR = "op.test"
@@ -81,7 +81,7 @@ def asking_world() -> tuple[World, list[AskingChild]]:
         f"{forged.fqdn}. 60 IN SOA ns.op.test. h.op.test. 1 60 60 3600 60",
         f"{forged.fqdn}. 60 IN CDS {_cds('forged', 'new')[0].removeprefix('@ CDS ')}",
     )
-    misfit = Misfit(forged.addresses[0], lines, frozenset({"forged_over_udp"}))
+    faulty_server = FaultyNameServer(forged.addresses[0], lines, frozenset({"forged_over_udp"}))
 
     wrong = add("wrongsignal", "refused", "not_bootstrapped")
     serve(wrong, *_cds("wrongsignal", "old"), signal="new")
@@ -111,7 +111,7 @@ def asking_world() -> tuple[World, list[AskingChild]]:
         *(Server("bind", (address,), (zone,)) for address, zone in apart),
     ]
     servers.append(_operators(children, signals))
-    return World(tuple(servers), (misfit,), (dead.addresses[1],)), children
+    return World(tuple(servers), (faulty_server,), (dead.addresses[1],)), children
 
 
 def _once(served: Sequence[tuple[str, Zone]]) -> tuple[Zone, ...]:

@@ -1,7 +1,7 @@
 """A small Internet of real name servers in the network of a test, whose zones, keys and faults are data.
 
 All servers listen on port 53 at addresses that look public (`network_namespace`). Zones are signed here, so that signatures can be wrong
-or old. Knot, BIND, NSD and PowerDNS serve them. A `Misfit` has faults that no maintained server has.
+or old. Knot, BIND, NSD and PowerDNS serve them. A `FaultyNameServer` has faults that no maintained server has.
 """
 
 import subprocess
@@ -23,7 +23,7 @@ import dns.zone
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 
 from sublet.dns.types import DsRecord
-from support.misfit import Misfit, misfits_running
+from support.faulty_name_server import FaultyNameServer, faulty_servers_running
 from support.name_server_programs import run_tool
 from support.name_servers import READY_SECONDS, find_program
 from support.serve_process import wait_until
@@ -119,7 +119,7 @@ class World:
     """All servers of a small Internet."""
 
     servers: tuple[Server, ...]
-    misfits: tuple[Misfit, ...] = ()
+    faulty_servers: tuple[FaultyNameServer, ...] = ()
     silent: tuple[str, ...] = ()
     """Addresses at which nothing listens."""
 
@@ -130,7 +130,7 @@ class World:
             dict.fromkeys(
                 [
                     *(address for each in self.servers for address in each.addresses),
-                    *(each.address for each in self.misfits),
+                    *(each.address for each in self.faulty_servers),
                     *self.silent,
                 ]
             )
@@ -144,7 +144,7 @@ def world_running(folder: Path, world: World) -> Iterator[None]:
         started = [
             stack.enter_context(_running(folder / str(n), each)) for n, each in enumerate(world.servers)
         ]
-        stack.enter_context(misfits_running(world.misfits))
+        stack.enter_context(faulty_servers_running(world.faulty_servers))
         for process, server, log in started:
             _wait_for(process, server, log)
         yield

@@ -8,7 +8,7 @@ import httpx
 
 Ask = Callable[[str, int], httpx.Response]
 """Sends a request about a `known` or a `new` address. The number tells it which address."""
-APART_MAX = 0.2
+DIFFERENCE_MAX = 0.2
 """The maximum of the median difference within pairs, as a part of the median time."""
 SIGMAS = 4
 """The maximum deviation from one half of the share of pairs in which one kind was slower, in standard deviations."""
@@ -20,7 +20,7 @@ def compare_times(
     """Send pairs of requests, one about each kind of address, and return the answers. Fail if one kind is slower.
 
     The requests of a pair follow each other directly, in alternating order, so that a busy machine slows both. A kind is slower if more
-    pairs say so than chance explains, and if the median difference exceeds `APART_MAX`. `after` is called with each answer, unmeasured.
+    pairs say so than chance explains, and if the median difference exceeds `DIFFERENCE_MAX`. `after` is called with each answer, unmeasured.
     """
     answers, differences, all_seconds = list[httpx.Response](), list[float](), list[float]()
     for number in range(tries):
@@ -35,5 +35,7 @@ def compare_times(
     slower = sum(each > 0 for each in differences)
     beyond_chance = abs(slower - tries / 2) > SIGMAS * (tries / 4) ** 0.5
     apart = abs(statistics.median(differences)) / statistics.median(all_seconds)
-    assert not (beyond_chance and apart > APART_MAX), f"slower in {slower} of {tries} pairs, by {apart:.0%}"
+    assert not (beyond_chance and apart > DIFFERENCE_MAX), (
+        f"slower in {slower} of {tries} pairs, by {apart:.0%}"
+    )
     return answers
