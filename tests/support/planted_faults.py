@@ -91,7 +91,7 @@ class _Plan:
         self.cases.append(case)
 
     def faulty_server(self, label: str, host: str, state: str, *codes: str) -> None:
-        """Add a name with its zone on Knot and on a faulty_server."""
+        """Add a name with its zone on Knot and on a faulty server."""
         self.plant(label, ["a", host], state, *codes, on="a")
         fqdn = self.cases[-1].fqdn
         self.records[host] = [

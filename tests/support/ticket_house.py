@@ -11,7 +11,7 @@ from sqlalchemy import Engine, select
 
 from sublet.accounts import store as account_store
 from sublet.audit import Actor, audit_events
-from sublet.credits import store as _credit_store  # noqa: F401 - its tables are referred to
+from sublet.credits import store as _credit_store  # noqa: F401 - other tables refer to its tables
 from sublet.db import Tx, sqlite_engine
 from sublet.dns.types import Delegation
 from sublet.errors import Refusal

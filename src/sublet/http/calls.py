@@ -59,8 +59,8 @@ from sublet.http.session_cookie import CLEARED, read_cookie
 log = structlog.get_logger()
 ANSWER_SECONDS = 30.0
 """The timeout of a handler that writes, without its wait for the publication. All timeouts inside it are shorter."""
-Failing = list[tuple[str, str]]
-"""The rate limit policies and keys that a failed authentication counts against."""
+FailureLimits = list[tuple[str, str]]
+"""The rate limits, as policies and keys, that a failed authentication counts against."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -94,8 +94,8 @@ class Calls:
         self._timeout_seconds = ANSWER_SECONDS + context.settings.publish_wait_ms / 1000
         self._idle = timedelta(hours=context.settings.session_idle_hours)
 
-    async def admit(self, client: Client, headers: dict[str, str]) -> Failing:
-        """Count a request against the rate limits of its address and network; return what a failed authentication counts against.
+    async def admit(self, client: Client, headers: dict[str, str]) -> FailureLimits:
+        """Count a request against the limits of its address and network. Return the limits that a failed authentication counts against.
 
         Raises:
             RateLimited: a limit is exceeded.
@@ -114,7 +114,11 @@ class Calls:
         return [(FAILED_AUTHENTICATION, address), (FAILED_OF_NETWORK, network)]
 
     async def authenticate_session(
-        self, client: Client, headers: dict[str, str], failing: Failing, organization_id: int | None
+        self,
+        client: Client,
+        headers: dict[str, str],
+        failure_limits: FailureLimits,
+        organization_id: int | None,
     ) -> Registrant:
         """Return the registrant of the session in the cookie, who acts for the organization with `organization_id`, if given.
 
@@ -133,16 +137,16 @@ class Calls:
             return await authenticate_session(self.context.db, secret, self._idle, organization_id)
         except SessionInvalid:
             headers["set-cookie"] = CLEARED
-            await self.count_failure(failing)
+            await self.count_failure(failure_limits)
             raise
 
-    async def count_failure(self, failing: Failing) -> None:
+    async def count_failure(self, failure_limits: FailureLimits) -> None:
         """Count a failed authentication.
 
         Raises:
             RateLimited: too many authentications failed.
         """
-        for policy, key in failing:
+        for policy, key in failure_limits:
             failures = await self.context.rate_limiter.take(policy, key)
             if failures is not None and not failures.allowed:
                 raise RateLimited(
@@ -171,14 +175,14 @@ class Calls:
         sent.headers |= answer.headers
         return answer
 
-    async def visit(self, endpoint: Endpoint, sent: Sent, failing: Failing) -> Answer:
+    async def visit(self, endpoint: Endpoint, sent: Sent, failure_limits: FailureLimits) -> Answer:
         """Return the answer of an endpoint that needs no token. An invalid request may guess a code, so it counts as a failed authentication."""
         _, body, _, _ = await _read_parts(sent, endpoint)
         visit = Visit(self.context, sent.request_id, body, sent.client, sent.parameters)
         try:
             answer = await endpoint.handler(visit)
         except ValidationFailed:
-            await self.count_failure(failing)
+            await self.count_failure(failure_limits)
             raise
         sent.headers |= answer.headers
         return answer

@@ -24,7 +24,7 @@ from sublet.errors import (
     TokenInvalid,
     TokenRestricted,
 )
-from sublet.http.calls import Calls, Failing, Sent
+from sublet.http.calls import Calls, FailureLimits, Sent
 from sublet.http.client import Clients, is_from_site, origin_refused
 from sublet.http.conditional import entity_tag, is_not_modified
 from sublet.http.endpoints import (
@@ -143,14 +143,14 @@ class Resource:
 
     async def _answer(self, request: _Request) -> tuple[int, bytes]:
         check_head(request.scope, request.fields)
-        failing = await self._calls.admit(request.client, request.headers)
+        failure_limits = await self._calls.admit(request.client, request.headers)
         endpoint = self._route(request)
         request.endpoint = endpoint.name
         request.parameters = request.scope.get("path_params", {})
         if endpoint.is_open:
-            answer = await self._calls.visit(endpoint, request, failing)
+            answer = await self._calls.visit(endpoint, request, failure_limits)
             return endpoint.status, msgspec.json.encode(answer.body)
-        registrant = await self._authenticate(request, failing)
+        registrant = await self._authenticate(request, failure_limits)
         request.user_id = registrant.user.id
         answer = await self._calls.call(endpoint, registrant, request)
         if answer.parts is not None and request.scope["method"] != "HEAD":
@@ -174,7 +174,7 @@ class Resource:
             )
         return endpoint
 
-    async def _authenticate(self, request: _Request, failing: Failing) -> Registrant:
+    async def _authenticate(self, request: _Request, failure_limits: FailureLimits) -> Registrant:
         """Return the registrant of the token in `Authorization`, or of the session in the cookie if that header is missing.
 
         Only failed authentications count against a rate limit, so a valid token is always accepted.
@@ -182,7 +182,7 @@ class Resource:
         values = request.fields.getlist("authorization")
         organization_id = read_organization(request.fields, is_of_session=not values)
         if not values:
-            return await self._authenticate_session(request, failing, organization_id)
+            return await self._authenticate_session(request, failure_limits, organization_id)
         try:
             scheme, _, token = values[0].partition(" ")
             if len(values) > 1 or scheme.lower() != "bearer":
@@ -190,7 +190,7 @@ class Resource:
             registrant = await self._context.authenticate(self._context.db, Secret(token.strip(" ")))
         except Refusal as refusal:
             if refusal.category is TokenInvalid.category:
-                await self._calls.count_failure(failing)
+                await self._calls.count_failure(failure_limits)
             raise
         if not registrant.restrictions.allows_address(request.client.address):
             raise TokenRestricted(
@@ -201,11 +201,11 @@ class Resource:
         return registrant
 
     async def _authenticate_session(
-        self, request: _Request, failing: Failing, organization_id: int | None
+        self, request: _Request, failure_limits: FailureLimits, organization_id: int | None
     ) -> Registrant:
-        """Return the registrant of the session in the cookie. A page of this service must have sent a change."""
+        """Return the registrant of the session in the cookie. Refuse a change that no page of this service sent."""
         registrant = await self._calls.authenticate_session(
-            request.client, request.headers, failing, organization_id
+            request.client, request.headers, failure_limits, organization_id
         )
         if request.scope["method"] in WRITE_METHODS and not is_from_site(request.fields, request.client.site):
             raise origin_refused(request.client.site)

@@ -143,7 +143,7 @@ class RateLimiter:
         return self._allowance(policy, window, now, allowed=allowed)
 
     def release(self, taken: Allowance, key: str) -> Allowance:
-        """Uncount a request that `take` allowed, unless its window has ended; return the allowance after it."""
+        """Subtract a request that `take` counted, unless its window has ended. Return the allowance afterwards."""
         window = self._windows.get((taken.policy, key))
         # A window that ends later than `take` said is a new window, which didn't count that request.
         now = self._clock()

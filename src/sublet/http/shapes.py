@@ -220,7 +220,7 @@ class TokenAnswer(Success, kw_only=True, frozen=True):
 
 
 class SecretAnswer(Success, kw_only=True, frozen=True):
-    """A token with its new secret, which is shown only once. It is null in a repeated answer (`Idempotent-Replayed`)."""
+    """A token with its new secret, which is shown only once. `secret` is null in a repeated answer (`Idempotent-Replayed`)."""
 
     token: TokenDetailShape
     secret: str | None

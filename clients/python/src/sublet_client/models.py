@@ -229,8 +229,8 @@ class TokenDetail(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SecretAnswer(msgspec.Struct, frozen=True, kw_only=True):
-    """A token with its new secret, which is shown only once. It is null in a repeated answer (`Idempotent-
-    Replayed`).
+    """A token with its new secret, which is shown only once. `secret` is null in a repeated answer
+    (`Idempotent-Replayed`).
     """
 
     token: TokenDetail
