@@ -58,9 +58,9 @@ def check_session(session: Session | None, now: datetime, idle: timedelta) -> Se
 
 
 def sufficient_sign_in_methods(last: SignIn, now: datetime) -> tuple[str, ...]:
-    """Return the sign-in methods that are sufficient for a sensitive request.
+    """Return the ways to sign in that are enough for what is sensitive.
 
-    A user with passkeys needs one, or a thief of the mailbox could remove them. A recovery that is ready lifts this rule.
+    Who has a passkey needs it: a thief of the mailbox could otherwise remove it. A recovery that is ready lifts this.
     """
     recovery = last.recovery
     is_recovering = recovery is not None and recovery.ready_at <= now < recovery.ends_at

@@ -74,7 +74,7 @@ def digest(text: str) -> str:
 
 
 def find_secrets(text: str) -> SecretMatches:
-    """Return the substrings of a text that look like tokens or digests, to find leaked secrets."""
+    """Return the tokens and digests in a text, to find secrets where they must not be."""
     return SecretMatches(
         frozenset(_LOOKS_LIKE_ONE.findall(text)), frozenset(_LOOKS_LIKE_DIGEST.findall(text))
     )

@@ -49,9 +49,9 @@ def build_app(
     *,
     more: Sequence[Route] = (),
 ) -> ASGIApp:
-    """Return the application of an API process.
+    """Return the application of an API process. `base_url` is the URL of the API for clients, for the documents.
 
-    `base_url` is the URL of the API for clients, which the documentation shows. `more` are the routes of the console.
+    `more` are the routes of the console.
     """
     by_path: dict[str, dict[str, Endpoint]] = defaultdict(dict)
     for endpoint in endpoints:
@@ -77,7 +77,7 @@ def build_app(
         Route(path, Resource(context, by_path[path], public_url))
         for path in sorted(by_path, key=lambda each: not each.startswith(BASE_PATH + FIRST_PATHS))
     ]
-    # Only the pages need Starlette's middleware, because a `Resource` handles its own exceptions.
+    # Starlette's middleware is for the pages only: resources answer their faults themselves.
     return Router(
         resources, redirect_slashes=False, default=_application(pages, Resource(context, {}, public_url))
     )
@@ -142,7 +142,7 @@ def _page_route(path: str, page: Page) -> Route:
 
 
 async def _framework_refusal(request: Request, error: Exception) -> Response:
-    """Return the answer to a method that a page doesn't take. Starlette raised the error; the answer has our envelope."""
+    """Return Starlette's refusal of a method on one of the pages, in our envelope."""
     allow = sorted((getattr(error, "headers", None) or {}).get("Allow", "GET").split(", "))
     return _refused(
         request,

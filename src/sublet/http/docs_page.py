@@ -1,4 +1,4 @@
-"""The documentation of the API as an HTML page, made from the OpenAPI document. The page loads nothing and has no scripts."""
+"""The documents for people: one HTML page made from the OpenAPI document, which loads and runs nothing."""
 
 import base64
 import hashlib
@@ -23,11 +23,11 @@ PAGE_HEADERS = {
     "Content-Security-Policy": f"default-src 'none'; style-src 'sha256-{_STYLE_HASH}'; img-src data:; "
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
 }
-"""The headers of the page. The browser accepts only the page's own style sheet, by its hash."""
+"""Headers of the page: the browser accepts only the page's own style, by its hash."""
 
 
 def render_page(document: Document) -> str:
-    """Return the page as HTML. `document` comes from `build_document`; the template escapes all texts in it."""
+    """Return the page, as HTML in UTF-8. Takes documents of `build_document`; the template escapes all texts in them."""
     schemas, examples = document["components"]["schemas"], document["components"]["examples"]
 
     def resolve(schema: dict[str, Any]) -> dict[str, Any]:
