@@ -16,9 +16,9 @@ from sublet.db import Database, Tx
 from sublet.http.client import Client
 from sublet.http.endpoints import Call, Context
 from sublet.http.me import export
-from sublet.http.observe import Metrics
+from sublet.http.metrics import Metrics
+from sublet.http.publication_wait import PublicationWaiter
 from sublet.http.rate_limiter import RateLimiter
-from sublet.http.settling import Settling
 from sublet.secret import Secret
 from sublet.sign_in.model import Site
 from sublet.subdomains.store import subdomains
@@ -80,7 +80,7 @@ def test_an_export_of_many_names_comes_in_parts(registry: Registry) -> None:
     settings = Settings()
     call: Call[None, None] = Call(
         context=Context(
-            settings, registry.db, not_asked, RateLimiter(settings), Metrics(), Settling(registry.db)
+            settings, registry.db, not_asked, RateLimiter(settings), Metrics(), PublicationWaiter(registry.db)
         ),
         request_id="r",
         registrant=Registrant(member.user, member.organization, token),

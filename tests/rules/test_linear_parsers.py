@@ -36,8 +36,8 @@ from sublet.http.client_address import address_key, find_client_address, parse_t
 from sublet.http.errors import accepted_request_id, render_refusal, wants_problem
 from sublet.http.idempotency import fingerprint, read_key
 from sublet.http.json_body import check_media_type, parse_object
-from sublet.http.members import Reading, invalid_request, read_members, read_query
 from sublet.http.organization_header import ORGANIZATION_HEADER, read_organization
+from sublet.http.read_structs import Reading, invalid_request, read_members, read_query
 from sublet.http.session_cookie import COOKIE, read_cookie
 from sublet.ids import decode_cursor, parse_id, parse_ticket_number
 from sublet.platform_domains.label_patterns import matches, parse_pattern

@@ -12,7 +12,7 @@ import psycopg
 
 from sublet.config import PrimarySettings, Settings
 from sublet.http.endpoints import BASE_PATH
-from sublet.http.observe import Metrics
+from sublet.http.metrics import Metrics
 from sublet.http.serve import listen
 from sublet.migrations import upgrade
 from sublet.registry.copy_store import list_copied, list_other, list_sequences

@@ -43,7 +43,6 @@ from sublet.http.endpoints import (
     takes_if_match,
 )
 from sublet.http.idempotency import REPLAYED, fingerprint, read_key
-from sublet.http.members import Reading, invalid_request, read_members, read_query
 from sublet.http.rate_limiter import (
     ADDRESS,
     FAILED_AUTHENTICATION,
@@ -54,6 +53,7 @@ from sublet.http.rate_limiter import (
     Allowance,
     limit_headers,
 )
+from sublet.http.read_structs import Reading, invalid_request, read_members, read_query
 from sublet.http.session_cookie import CLEARED, read_cookie
 
 log = structlog.get_logger()

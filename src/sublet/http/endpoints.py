@@ -21,9 +21,9 @@ from sublet.errors import Refusal, Unavailable
 from sublet.health.checker import Checker
 from sublet.http import errors as http_errors
 from sublet.http.client import Client
-from sublet.http.observe import Metrics
+from sublet.http.metrics import Metrics
+from sublet.http.publication_wait import PublicationWaiter
 from sublet.http.rate_limiter import RateLimiter
-from sublet.http.settling import Settling
 from sublet.platform_domains.model import PlatformDomain
 from sublet.secret import Secret
 from sublet.subdomains.quota import default_quota, withheld_modes
@@ -57,7 +57,7 @@ class Context:
     authenticate: Callable[[Database, Secret], Awaitable[Registrant]]
     rate_limiter: RateLimiter
     metrics: Metrics
-    settling: Settling
+    publication_waiter: PublicationWaiter
     running: set[tuple[int, str]] = field(default_factory=set)
     stopping: asyncio.Event = field(default_factory=asyncio.Event)
     readiness: dict[str, Callable[[], bool]] = field(default_factory=dict)

@@ -25,7 +25,7 @@ from sublet.http.idempotency_store import (
     remember_outcome,
     select_remembered,
 )
-from sublet.http.members import Reading
+from sublet.http.read_structs import Reading
 from sublet.restrictions import UNRESTRICTED, Restrictions
 
 P = ParamSpec("P")

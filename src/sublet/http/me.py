@@ -1,4 +1,4 @@
-"""Handlers of requests about the whole account: activity, export, deletion (docs/spec-choices.md, "Activity")."""
+"""Handlers of the user's own account: data, reminders, address, activity, export, deletion (docs/spec-choices.md, "Activity")."""
 
 from collections.abc import AsyncIterator, Callable, Iterator
 from functools import partial
@@ -7,23 +7,82 @@ from typing import Any
 import msgspec
 
 from sublet.accounts.find import find_member
-from sublet.accounts.model import User
+from sublet.accounts.model import Member, User
+from sublet.accounts.set_reminders import set_reminders
 from sublet.audit import ActivityFilter
+from sublet.credits.model import Outcome
 from sublet.credits.store import find_balance
 from sublet.db import Tx
 from sublet.errors import InsufficientScope, TokenRestricted
 from sublet.http import shapes
-from sublet.http.bodies import ActivityQuery, DeleteMeBody
+from sublet.http.bodies import AccountBody, ActivityQuery, DeleteMeBody, EmailCodeBody, RemindersBody
 from sublet.http.endpoints import Answer, Call
 from sublet.http.export_store import ROWS_AT_ONCE, SECTIONS, Place, Section, next_part
 from sublet.http.idempotency import write_once
 from sublet.http.paging import read_page
+from sublet.http.render import me_answer
 from sublet.ids import Position
+from sublet.sign_in.change_account import AccountChange, change_account, confirm_email, count_attempt
 from sublet.sign_up.sign_up import FIRST_SCOPES
 from sublet.subdomains.activity import list_activity
 
 Part = tuple[bytes, Any]
 """The encoded items of a part of a list, and the place to continue after it; None after the last part."""
+
+
+async def me(call: Call[None, None]) -> Answer:
+    """Get the user, the organization and the token of the request.
+
+    Returns the user and the organization that the token identifies, and the token with its scopes and dates. With a session `token` is null.
+    """
+    registrant = call.registrant
+    return Answer(me_answer(Member(registrant.user, registrant.organization), registrant.token))
+
+
+async def set_reminders_(call: Call[RemindersBody, None]) -> Answer:
+    """Turn reminders on or off.
+
+    With `enabled`: true the user gets mail before dates of the names, such as an expiry. Answers to tickets are always mailed.
+    """
+
+    def verb(tx: Tx) -> Outcome:
+        return Outcome(set_reminders(tx, call.actor(), call.body.enabled).user.id)
+
+    return await _changed(call, verb)
+
+
+async def change_account_(call: Call[AccountBody, None]) -> Answer:
+    """Change the account.
+
+    `name` and `reminders` change at once. A new `email` requires a sign-in within the last ten minutes: it gets a code, which POST /me/email
+    takes, and the current address gets a notice.
+    """
+
+    def verb(tx: Tx) -> Outcome:
+        body = call.body
+        change = AccountChange(body.name, body.email, body.reminders)
+        return Outcome(change_account(tx, call.actor(), change, call.client.public_url).user.id)
+
+    return await _changed(call, verb)
+
+
+async def confirm_email_(call: Call[EmailCodeBody, None]) -> Answer:
+    """Change the address: enter the code.
+
+    Takes the `code` from the mail to the new address. The former address gets a notice.
+    """
+
+    def verb(tx: Tx) -> Outcome:
+        return Outcome(confirm_email(tx, call.actor(), call.body.code, call.client.public_url).user.id)
+
+    await call.context.db.write(count_attempt, call.actor())
+    return await _changed(call, verb)
+
+
+async def _changed(call: Call[Any, None], verb: Callable[[Tx], Outcome]) -> Answer:
+    done = await write_once(call, 200, verb)
+    member = await call.context.db.read(find_member, done.outcome.id)
+    return Answer(me_answer(member, call.registrant.token), done.headers, done.status)
 
 
 async def activity(call: Call[None, ActivityQuery]) -> Answer:

@@ -54,16 +54,17 @@ from sublet.errors import (
     ValidationFailed,
 )
 from sublet.http import (
-    accounts,
-    auth,
+    account_credits,
     automatic_ds,
     devices,
     health,
     me,
     organizations,
+    platform_domains,
     sessions,
     shapes,
     sign_in,
+    sign_up,
     subdomains,
     tickets,
     tokens,
@@ -169,11 +170,11 @@ def _open_endpoint(
 
 
 OPEN_ENDPOINTS: tuple[Endpoint, ...] = (
-    _open_endpoint("GET", "/auth/challenge", auth.challenge, shapes.ChallengeAnswer),
+    _open_endpoint("GET", "/auth/challenge", sign_up.challenge, shapes.ChallengeAnswer),
     _open_endpoint(
         "POST",
         "/auth/signup",
-        auth.sign_up_,
+        sign_up.sign_up_,
         shapes.CodeSentAnswer,
         (SignUpClosed, ValidationFailed, RateLimited),
         status=202,
@@ -181,7 +182,7 @@ OPEN_ENDPOINTS: tuple[Endpoint, ...] = (
     _open_endpoint(
         "POST",
         "/auth/signup/confirm",
-        auth.confirm_sign_up_,
+        sign_up.confirm_sign_up_,
         shapes.SignedUpAnswer,
         (ValidationFailed,),
         status=201,
@@ -237,12 +238,12 @@ OPEN_ENDPOINTS: tuple[Endpoint, ...] = (
 """The endpoints that need no token. They are outside of the base path, because the spec (part 1) demands a token there."""
 
 ENDPOINTS: tuple[Endpoint, ...] = (
-    _endpoint("GET", "/me", None, accounts.me, shapes.MeAnswer),
+    _endpoint("GET", "/me", None, me.me, shapes.MeAnswer),
     _endpoint(
         "PUT",
         "/me/reminders",
         "subdomains:write",
-        accounts.set_reminders_,
+        me.set_reminders_,
         shapes.MeAnswer,
         (AccountSuspended, TokenRestricted, ValidationFailed),
     ),
@@ -275,7 +276,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         "PATCH",
         "/me",
         None,
-        accounts.change_account_,
+        me.change_account_,
         shapes.MeAnswer,
         (AccountSuspended, ValidationFailed, SessionInvalid, SignInRequired, RateLimited),
         needs_session=True,
@@ -284,17 +285,23 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         "POST",
         "/me/email",
         None,
-        accounts.confirm_email_,
+        me.confirm_email_,
         shapes.MeAnswer,
         (AccountSuspended, ValidationFailed),
         needs_session=True,
     ),
-    _endpoint("GET", "/credits", "account:read", accounts.credits_, shapes.CreditsAnswer),
-    _endpoint("GET", "/payments", "account:read", accounts.payments, shapes.PaymentsAnswer),
+    _endpoint("GET", "/credits", "account:read", account_credits.credits_, shapes.CreditsAnswer),
+    _endpoint("GET", "/payments", "account:read", account_credits.payments, shapes.PaymentsAnswer),
     _endpoint(
-        "GET", "/platform-domains", "account:read", accounts.platform_domains, shapes.PlatformDomainsAnswer
+        "GET",
+        "/platform-domains",
+        "account:read",
+        platform_domains.platform_domains,
+        shapes.PlatformDomainsAnswer,
     ),
-    _endpoint("GET", "/usage/free-subdomains", "account:read", accounts.free_subdomains, shapes.UsageAnswer),
+    _endpoint(
+        "GET", "/usage/free-subdomains", "account:read", account_credits.free_subdomains, shapes.UsageAnswer
+    ),
     _endpoint("GET", "/tokens", "tokens:write", tokens.list_tokens, shapes.TokensAnswer),
     _endpoint(
         "POST",

@@ -379,7 +379,7 @@ async def _settled(
     registered = done.outcome if isinstance(done.outcome, Registered) else None
     subdomain = registered.subdomain if registered else None
     if subdomain is None or (wait_seconds > 0 and subdomain.generation != subdomain.published_generation):
-        await call.context.settling.wait(done.outcome.id, wait_seconds)
+        await call.context.publication_waiter.wait(done.outcome.id, wait_seconds)
         subdomain = await db.read(_find, call, done.outcome.id)
     delegation = subdomain.delegation
     if registered:

@@ -15,7 +15,7 @@ PAUSE_SECONDS = 0.002
 log = structlog.get_logger()
 
 
-class Settling:
+class PublicationWaiter:
     """The requests that wait until their change is published or has failed.
 
     Any commit may publish any of the changes, so a single task polls for all requests.
@@ -63,7 +63,7 @@ class Settling:
         except Unavailable:
             return  # already logged
         except Exception:
-            log.exception("settling_fault")
+            log.exception("publication_wait_fault")
         finally:
             self._polling = None
             for each in tuple(self._waiting):
