@@ -89,15 +89,15 @@ def body_schemas(structs: Iterable[type[msgspec.Struct]]) -> dict[str, Schema]:
     """
     _, found = msgspec.json.schema_components([*structs, *_DS_FORMS], ref_template=REF_TEMPLATE)
     found.pop(DsEntry.__name__, None)
-    schemas = {name: _sent(schema) for name, schema in found.items()}
+    schemas = {name: _with_limits(schema) for name, schema in found.items()}
     for name, members in REQUIRED_MEMBERS.items():
         if name in schemas:
             _require(schemas[name], members)
     if RegisterBody.__name__ in schemas:
         schemas[RegisterBody.__name__]["anyOf"] = [
-            _with("fqdn"),
-            _with("label", "platform_domain_id"),
-            _with("label", "domain"),
+            _having("fqdn"),
+            _having("label", "platform_domain_id"),
+            _having("label", "domain"),
         ]
     return schemas
 
@@ -119,14 +119,14 @@ def query_schemas(struct: type[msgspec.Struct]) -> dict[str, Schema]:
     schemas = {}
     for name, schema in properties.items():
         kinds = [kind for kind in schema.get("anyOf", [schema]) if kind.get("type") != "null"]
-        schemas[name] = _exact(kinds[0])
+        schemas[name] = _limited(kinds[0])
     return schemas
 
 
-def _sent(schema: Any) -> Any:
+def _with_limits(schema: Any) -> Any:
     """Return the schema of a body with the limits of numbers and texts in all its parts."""
     if isinstance(schema, list):
-        return [_sent(item) for item in schema]
+        return [_with_limits(item) for item in schema]
     if not isinstance(schema, dict):
         return schema
     if schema.get("anyOf") == [{"type": "string"}, reference(DsEntry)]:
@@ -136,13 +136,13 @@ def _sent(schema: Any) -> Any:
             "description": "A DS record or a DNSKEY as zone-file text.",
         }
         return {"oneOf": [text, *(reference(form) for form in _DS_FORMS)]}
-    kept = {name: _sent(part) for name, part in schema.items() if (name, part) != ("default", None)}
+    kept = {name: _with_limits(part) for name, part in schema.items() if (name, part) != ("default", None)}
     if kept.get("required") == []:
         del kept["required"]
-    return _exact(kept)
+    return _limited(kept)
 
 
-def _exact(schema: Schema) -> Schema:
+def _limited(schema: Schema) -> Schema:
     if schema.get("type") == "integer":
         return {"maximum": INTEGER_MAX, **schema}
     if schema.get("type") == "string" and not schema.keys() & {"pattern", "enum", "format"}:
@@ -150,7 +150,7 @@ def _exact(schema: Schema) -> Schema:
     return schema
 
 
-def _with(*members: str) -> Schema:
+def _having(*members: str) -> Schema:
     """Return the schema of an object that has these members, none of them null."""
     return {
         "required": list(members),
@@ -197,7 +197,7 @@ _FIELD_EXAMPLES: dict[type[Refusal], dict[str, str]] = {
 }
 
 
-def meaning(refusal: type[Refusal]) -> str:
+def code_description(refusal: type[Refusal]) -> str:
     """Return the meaning of an error code: the docstring of its class, as one paragraph."""
     return " ".join(inspect.cleandoc(refusal.__doc__ or refusal.code).split())
 
@@ -207,7 +207,7 @@ def build_error_example(refusal: type[Refusal]) -> dict[str, Any]:
     members: dict[str, Any] = {
         "ok": False,
         "error": refusal.code,
-        "message": meaning(refusal).split("; ")[0].rstrip("."),
+        "message": code_description(refusal).split("; ")[0].rstrip("."),
     }
     if refusal in _QUOTED:
         short = refusal is errors.InsufficientCredits
@@ -220,7 +220,7 @@ def build_error_example(refusal: type[Refusal]) -> dict[str, Any]:
     return members
 
 
-def problem(refusal: type[Refusal]) -> dict[str, Any]:
+def build_problem_example(refusal: type[Refusal]) -> dict[str, Any]:
     """Return the example of an error code as problem details of RFC 9457."""
     members = build_error_example(refusal)
     status = http_errors.status_of(refusal)
@@ -297,8 +297,11 @@ def example_components(refusals: Iterable[type[Refusal]]) -> dict[str, Any]:
     """Return the examples that `responses` refers to, under the error code, and as problem details under `PROBLEM_PREFIX` and the code."""
     found = {}
     for refusal in refusals:
-        found[refusal.code] = {"summary": meaning(refusal), "value": build_error_example(refusal)}
-        found[PROBLEM_PREFIX + refusal.code] = {"summary": meaning(refusal), "value": problem(refusal)}
+        found[refusal.code] = {"summary": code_description(refusal), "value": build_error_example(refusal)}
+        found[PROBLEM_PREFIX + refusal.code] = {
+            "summary": code_description(refusal),
+            "value": build_problem_example(refusal),
+        }
     return found
 
 
@@ -311,7 +314,7 @@ def responses(refusals: Sequence[type[Refusal]]) -> dict[str, dict[str, Any]]:
 
 
 def _response(status: int, refusals: list[type[Refusal]]) -> dict[str, Any]:
-    lines = (f"- `{refusal.code}`: {meaning(refusal)}" for refusal in refusals)
+    lines = (f"- `{refusal.code}`: {code_description(refusal)}" for refusal in refusals)
     return {
         "description": f"{HTTPStatus(status).phrase}\n\n" + "\n".join(lines),
         "headers": _headers(status),
