@@ -3,7 +3,7 @@
 A window is fixed: it lasts a minute and begins with a key's first request. A process **reserves** requests of a window, then counts
 them in memory. On SQLite, where one process serves, it reserves the whole window. On PostgreSQL the processes reserve parts of a
 window that is in the database (`rate_limit_store.py`), so their sum never exceeds the limit. Each process counts the requests of an
-address or a network alone, answers of 404 and 405 included. Only failed authentications are limited, so a valid token always passes.
+address or a network alone, answers of 404 and 405 included. Of authentications only failures count, so a valid token always passes.
 The headers are those of draft-ietf-httpapi-ratelimit-headers.
 """
 
