@@ -11,7 +11,7 @@ from sublet.audit import audit_events
 from sublet.http.export_store import NOT_EXPORTED, SECTIONS
 from sublet.mail.store import list_mails
 from sublet.schema import metadata
-from support.error_triggers import fresh, newcomer
+from support.error_triggers import new_user, unused_name
 from support.open_registry import opened
 from support.running_service import Registrant, RunningService
 from support.serve_process import wait_until
@@ -25,7 +25,7 @@ def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningService]:
 
 @pytest.fixture
 def ada(shop: RunningService) -> Registrant:
-    return newcomer(shop, credit_count=100)
+    return new_user(shop, credit_count=100)
 
 
 def activity(shop: RunningService, who: Registrant, query: str = "") -> list[dict[str, Any]]:
@@ -35,7 +35,7 @@ def activity(shop: RunningService, who: Registrant, query: str = "") -> list[dic
 
 
 def test_own_requests_have_token_and_address(shop: RunningService, ada: Registrant) -> None:
-    fqdn = fresh()
+    fqdn = unused_name()
     body = {"fqdn": fqdn}
     shop.call(ada, "POST", "/subdomains", body, x_forwarded_for="198.51.100.7")
     found = activity(shop, ada)[0]
@@ -47,7 +47,7 @@ def test_own_requests_have_token_and_address(shop: RunningService, ada: Registra
 def test_what_operator_and_system_do_is_shown_without_their_reasons(
     shop: RunningService, ada: Registrant
 ) -> None:
-    fqdn = shop.register(ada, fresh())["subdomain"]["fqdn"]
+    fqdn = shop.register(ada, unused_name())["subdomain"]["fqdn"]
     shop.operator("user", "edit", ada.email, "--free-quota", "7", "--reason", "a secret of the operator's")
     shop.operator("subdomain", "suspend", fqdn, "--reason", "told to the user")
     shop.operator("user", "suspend", ada.email, "--reason", "another secret")
@@ -67,8 +67,8 @@ def test_what_operator_and_system_do_is_shown_without_their_reasons(
 
 
 def test_both_sides_see_their_part_of_a_transfer(shop: RunningService, ada: Registrant) -> None:
-    bob = newcomer(shop)
-    fqdn = shop.register(ada, fresh())["subdomain"]["fqdn"]
+    bob = new_user(shop)
+    fqdn = shop.register(ada, unused_name())["subdomain"]["fqdn"]
     offered = shop.call(ada, "POST", f"/subdomains/{fqdn}/transfer", {"to": bob.email}).json()["transfer"]
     path = f"/transfers/{offered['id']}/accept"
     shop.call(bob, "POST", path, x_forwarded_for="203.0.113.9")
@@ -125,8 +125,8 @@ def test_a_token_for_some_names_is_not_for_the_account(
 
 
 def test_an_export_has_all_lists(shop: RunningService, ada: Registrant) -> None:
-    fqdn = shop.register(ada, fresh(), registration_mode="plus", confirm=True)["subdomain"]["fqdn"]
-    gone = shop.register(ada, fresh())["subdomain"]["fqdn"]
+    fqdn = shop.register(ada, unused_name(), registration_mode="plus", confirm=True)["subdomain"]["fqdn"]
+    gone = shop.register(ada, unused_name())["subdomain"]["fqdn"]
     shop.call(ada, "DELETE", f"/subdomains/{gone}")
     shop.call(ada, "POST", f"/subdomains/{fqdn}/transfer", {"to": "carl@example.org"})
     shop.call(ada, "POST", "/support/tickets", {"subject": "Help", "message": "Please.", "fqdn": fqdn})
@@ -143,7 +143,7 @@ def test_an_export_has_all_lists(shop: RunningService, ada: Registrant) -> None:
     assert [each["name"] for each in found["tokens"]] == ["test"]
     assert found["activity"] == shop.list_all(ada, "/activity", "activity")
     assert ada.token not in answer.text
-    assert "carl" not in shop.call(newcomer(shop), "GET", "/me/export").text
+    assert "carl" not in shop.call(new_user(shop), "GET", "/me/export").text
 
 
 def test_no_table_of_a_user_is_forgotten_by_the_export() -> None:
@@ -164,7 +164,7 @@ def tables_of(source: Any) -> set[str]:
 
 
 def test_deletion_says_first_what_is_lost(shop: RunningService, ada: Registrant) -> None:
-    shop.register(ada, fresh())
+    shop.register(ada, unused_name())
     answer = shop.call(ada, "DELETE", "/me")
     assert (answer.status_code, answer.json()["error"]) == (409, "conflict")
     assert answer.json()["details"] == {"names": 1, "credits": 100}
@@ -174,7 +174,7 @@ def test_deletion_says_first_what_is_lost(shop: RunningService, ada: Registrant)
 
 
 def test_a_user_deletes_its_account(shop: RunningService, ada: Registrant) -> None:
-    fqdn = shop.register(ada, fresh())["subdomain"]["fqdn"]
+    fqdn = shop.register(ada, unused_name())["subdomain"]["fqdn"]
     other = shop.issue_token(ada.email)
     answer = shop.call(ada, "DELETE", "/me", {"confirm": ada.email.upper()}, idempotency_key="k")
     assert (answer.status_code, answer.json()) == (200, {"ok": True, "deleted": {"id": ada.id}})
@@ -193,7 +193,7 @@ def test_a_user_deletes_its_account(shop: RunningService, ada: Registrant) -> No
 
 
 def test_names_that_the_operator_suspended_keep_the_account(shop: RunningService, ada: Registrant) -> None:
-    fqdn = shop.register(ada, fresh())["subdomain"]["fqdn"]
+    fqdn = shop.register(ada, unused_name())["subdomain"]["fqdn"]
     shop.operator("subdomain", "suspend", fqdn)
     answer = shop.call(ada, "DELETE", "/me", {"confirm": ada.email})
     assert (answer.status_code, answer.json()["error"]) == (409, "conflict")

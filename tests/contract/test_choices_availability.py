@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from support.error_triggers import fresh, newcomer
+from support.error_triggers import new_user, unused_name
 from support.open_registry import opened
 from support.running_service import RunningService
 
@@ -16,7 +16,7 @@ def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningService]:
 
 
 def test_the_answer_about_a_free_name_and_then_a_taken_one(shop: RunningService) -> None:
-    ada, ben, name = newcomer(shop), newcomer(shop), fresh()
+    ada, ben, name = new_user(shop), new_user(shop), unused_name()
     label, _, domain = name.partition(".")
     by_fqdn = shop.call(ada, "GET", f"/availability?fqdn={name.upper()}.")
     by_label = shop.call(ada, "GET", f"/availability?label={label}&domain={domain}")
@@ -47,7 +47,7 @@ def test_the_answer_about_a_free_name_and_then_a_taken_one(shop: RunningService)
 
 
 def test_a_request_without_a_name_is_refused_like_a_registration(shop: RunningService) -> None:
-    user = newcomer(shop)
+    user = new_user(shop)
     for query, body in (
         ("", {}),
         ("?label=-a&domain=example.test", {"label": "-a", "domain": "example.test"}),
@@ -60,16 +60,16 @@ def test_a_request_without_a_name_is_refused_like_a_registration(shop: RunningSe
 
 def test_a_restricted_platform_domain_is_as_if_missing(shop: RunningService) -> None:
     shop.add_domain("secret.test", "--restricted")
-    answer = shop.call(newcomer(shop), "GET", "/availability?fqdn=a.secret.test")
+    answer = shop.call(new_user(shop), "GET", "/availability?fqdn=a.secret.test")
     assert (answer.status_code, answer.json()["error"]) == (404, "platform_domain_not_found")
 
 
 def test_it_asks_for_the_scope_of_a_registration(shop: RunningService) -> None:
-    user, name = newcomer(shop, credit_count=100), fresh()
+    user, name = new_user(shop, credit_count=100), unused_name()
     reading = shop.issue_token(user.email, "subdomains:read")
     assert shop.call(reading, "GET", f"/availability?fqdn={name}").json()["error"] == "insufficient_scope"
     for _ in range(5):
-        shop.register(user, fresh())
+        shop.register(user, unused_name())
     # Only the mode that costs credits is left.
     without = shop.issue_token(user.email, "subdomains:write")
     asked = shop.call(without, "GET", f"/availability?fqdn={name}").json()["availability"]
@@ -80,7 +80,7 @@ def test_it_asks_for_the_scope_of_a_registration(shop: RunningService) -> None:
 def test_it_has_a_rate_limit_of_its_own(tmp_path_factory: pytest.TempPathFactory) -> None:
     settings = {"rate_limits": True, "rate_limit_availability_per_minute": 2}
     with opened(tmp_path_factory.mktemp("limit"), **settings) as service:
-        user = newcomer(service)
+        user = new_user(service)
         answers = [service.call(user, "GET", "/availability?fqdn=a.example.test") for _ in range(3)]
         assert [each.status_code for each in answers] == [200, 200, 429]
         assert answers[0].headers["ratelimit-policy"] == '"availability";q=2;w=60'

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from support.error_triggers import fresh, newcomer
+from support.error_triggers import new_user, unused_name
 from support.running_service import RunningService, registry_address, running_service
 from support.serve_process import wait_until
 
@@ -21,13 +21,13 @@ def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningService]:
 
 @pytest.mark.parametrize("days", [401, -2])
 def test_a_wrong_clock_dates_no_name(shop: RunningService, days: int) -> None:
-    user = newcomer(shop)
-    held, gone = (shop.register(user, fresh(), nameservers=NS)["subdomain"]["fqdn"] for _ in range(2))
+    user = new_user(shop)
+    held, gone = (shop.register(user, unused_name(), nameservers=NS)["subdomain"]["fqdn"] for _ in range(2))
     shop.call(user, "DELETE", f"/subdomains/{gone}")
     wait_until(lambda: shop.operator("sweep", "status")["seen_at"] is not None)
     shop.clock.advance(days=days)
     wait_until(lambda: bool(shop.operator("sweep", "status")["stopped"]))
-    wanted = fresh()
+    wanted = unused_name()
     requests: tuple[tuple[str, dict[str, Any]], ...] = (
         ("/subdomains", {"fqdn": wanted}),
         ("/subdomains", {"fqdn": wanted, "registration_mode": "plus"}),
@@ -48,11 +48,11 @@ def test_a_wrong_clock_dates_no_name(shop: RunningService, days: int) -> None:
 
 
 def test_the_operator_confirms_a_right_clock(shop: RunningService) -> None:
-    user = newcomer(shop)
+    user = new_user(shop)
     wait_until(lambda: shop.operator("sweep", "status")["seen_at"] is not None)
     shop.clock.advance(days=401)
     wait_until(lambda: bool(shop.operator("sweep", "status")["stopped"]))
-    assert shop.call(user, "POST", "/subdomains", {"fqdn": fresh()}).status_code == 503
+    assert shop.call(user, "POST", "/subdomains", {"fqdn": unused_name()}).status_code == 503
     shop.operator("sweep", "resume")
-    wait_until(lambda: shop.call(user, "POST", "/subdomains", {"fqdn": fresh()}).status_code == 201)
+    wait_until(lambda: shop.call(user, "POST", "/subdomains", {"fqdn": unused_name()}).status_code == 201)
     wait_until(lambda: not shop.operator("sweep", "status")["stopped"])

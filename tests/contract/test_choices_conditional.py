@@ -7,7 +7,7 @@ from typing import Any
 import httpx
 import pytest
 
-from support.error_triggers import fresh, newcomer
+from support.error_triggers import new_user, unused_name
 from support.open_registry import opened
 from support.running_service import Registrant, RunningService
 
@@ -23,11 +23,11 @@ def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningService]:
 
 @pytest.fixture(scope="module")
 def ada(shop: RunningService) -> Registrant:
-    return newcomer(shop, credit_count=1000)
+    return new_user(shop, credit_count=1000)
 
 
 def name_of(shop: RunningService, who: Registrant, domain: str = "example.test") -> str:
-    label = fresh().partition(".")[0]
+    label = unused_name().partition(".")[0]
     return f"/subdomains/{shop.register(who, f'{label}.{domain}')['subdomain']['fqdn']}"
 
 
@@ -144,7 +144,7 @@ def test_a_name_in_the_trash_or_missing_has_no_tag(shop: RunningService, ada: Re
 
 
 def test_a_suspended_user_is_refused_first(shop: RunningService) -> None:
-    user = newcomer(shop)
+    user = new_user(shop)
     path = name_of(shop, user)
     shop.operator("user", "suspend", user.email, "--reason", "test")
     assert code_of(shop.call(user, "DELETE", path, if_match=OTHER)) == (403, "account_suspended")
@@ -153,14 +153,14 @@ def test_a_suspended_user_is_refused_first(shop: RunningService) -> None:
 def test_a_replay_is_answered_although_the_tag_has_moved_on(shop: RunningService, ada: Registrant) -> None:
     path = name_of(shop, ada)
     body = {"nameservers": ["ns1.provider.example"]}
-    headers = {"if_match": tag_of(shop, ada, path), "idempotency_key": fresh()}
+    headers = {"if_match": tag_of(shop, ada, path), "idempotency_key": unused_name()}
     answers = [shop.call(ada, "PUT", f"{path}/nameservers", body, **headers) for _ in range(2)]
     assert [each.status_code for each in answers] == [200, 200]
     assert answers[1].headers["idempotent-replayed"] == "true"
 
 
 def test_a_failed_precondition_leaves_the_key_free(shop: RunningService, ada: Registrant) -> None:
-    path, key = name_of(shop, ada), fresh()
+    path, key = name_of(shop, ada), unused_name()
     for header, status in ((OTHER, 412), ("*", 200)):
         answer = shop.call(ada, "DELETE", path, if_match=header, idempotency_key=key)
         assert answer.status_code == status

@@ -14,7 +14,7 @@ from sublet.db import Tx
 from sublet.dns.types import Record
 from sublet.http import asking
 from sublet.platform_domains import zone_store
-from support.error_triggers import fresh, newcomer
+from support.error_triggers import new_user, unused_name
 from support.open_registry import opened
 from support.publisher_outage import Outage, service_with_outage
 from support.running_service import DS, Registrant, RunningService, registry_address
@@ -45,8 +45,8 @@ def seen(shop: RunningService, who: Registrant | str, fqdn: str) -> dict[str, An
 
 
 def test_stored_published_and_served_are_told(shop: RunningService) -> None:
-    user = newcomer(shop)
-    fqdn = fresh()
+    user = new_user(shop)
+    fqdn = unused_name()
     host = f"ns1.{fqdn}"
     glue = [{"host": host, "ipv4": "8.8.4.4", "ipv6": "2a00:1450::1"}]
     added = shop.register(user, fqdn, nameservers=[*NS, host], glue=glue, ds_records=[DS])
@@ -78,24 +78,24 @@ def test_stored_published_and_served_are_told(shop: RunningService) -> None:
 
 
 def test_a_name_that_was_never_in_the_dns(shop: RunningService) -> None:
-    user = newcomer(shop)
-    found = seen(shop, user, shop.register(user, fresh())["subdomain"]["fqdn"])
+    user = new_user(shop)
+    found = seen(shop, user, shop.register(user, unused_name())["subdomain"]["fqdn"])
     assert (found["published"], found["in_agreement"]) == (None, True)
     assert found["summary"].startswith("The name has no nameservers, so the name server has no delegation")
 
 
 def test_the_warnings_are_told_as_in_the_answer_to_the_change(shop: RunningService) -> None:
-    user = newcomer(shop)
-    inactive = shop.register(user, fresh())["subdomain"]["fqdn"]
-    added = shop.register(user, fresh(), nameservers=[f"ns1.{inactive}"])
+    user = new_user(shop)
+    inactive = shop.register(user, unused_name())["subdomain"]["fqdn"]
+    added = shop.register(user, unused_name(), nameservers=[f"ns1.{inactive}"])
     found = seen(shop, user, added["subdomain"]["fqdn"])
     assert len(found["provisioning"]["warnings"]) == 2
     assert found["provisioning"]["warnings"] == added["provisioning"]["warnings"]
 
 
 def test_the_trash_shows_whether_the_dns_has_let_go(shop: RunningService) -> None:
-    user = newcomer(shop)
-    fqdn = fresh()
+    user = new_user(shop)
+    fqdn = unused_name()
     host = f"ns1.{fqdn}"
     shop.register(user, fqdn, nameservers=[host], glue=[{"host": host, "ipv4": "8.8.4.4"}])
     shop.call(user, "DELETE", f"/subdomains/{fqdn}")
@@ -299,7 +299,7 @@ def warnings(answer: dict[str, Any]) -> list[str]:
 
 def test_ds_records_below_an_unsigned_zone_are_warned_of(shop: RunningService) -> None:
     """Decisions, "Nameservers, glue, DS": `parent_not_signed` in every answer with `provisioning`, while there are DS records."""
-    user, fqdn = newcomer(shop), fresh()
+    user, fqdn = new_user(shop), unused_name()
     path = f"/subdomains/{fqdn}"
 
     def warned(answer: dict[str, Any]) -> bool:
@@ -315,15 +315,15 @@ def test_ds_records_below_an_unsigned_zone_are_warned_of(shop: RunningService) -
     assert warned(shop.call(user, "PUT", f"{path}/nameservers", {"ds_records": [DS]}).json())
     assert shop.call(user, "DELETE", path).status_code == 200
     assert warned(shop.call(user, "POST", f"{path}/restore").json())
-    assert not warned(shop.register(user, fresh(), nameservers=NS))
+    assert not warned(shop.register(user, unused_name(), nameservers=NS))
 
 
 @pytest.mark.parametrize(
     "form", [{"flags": 256, "protocol": 3, "algorithm": 13, "public_key": KEY}, f"256 3 13 {KEY}"]
 )
 def test_a_dnskey_without_sep_is_warned_of_where_it_is_sent(shop: RunningService, form: Any) -> None:
-    user = newcomer(shop)
-    fqdn = fresh()
+    user = new_user(shop)
+    fqdn = unused_name()
     added = shop.register(user, fqdn, nameservers=NS, ds_records=[form])
     (warning,) = warnings(added)
     assert "without the SEP flag" in warning
@@ -338,10 +338,10 @@ def test_a_dnskey_without_sep_is_warned_of_where_it_is_sent(shop: RunningService
 def test_a_nameserver_that_can_not_be_found_and_unusual_ds_records_are_warned_of(
     shop: RunningService,
 ) -> None:
-    user = newcomer(shop)
-    other = shop.register(user, fresh())["subdomain"]["fqdn"]
+    user = new_user(shop)
+    other = shop.register(user, unused_name())["subdomain"]["fqdn"]
     added = shop.register(
-        user, fresh(), nameservers=[*NS, f"ns1.{other}"], ds_records=["2371 16 4 " + "ab" * 48]
+        user, unused_name(), nameservers=[*NS, f"ns1.{other}"], ds_records=["2371 16 4 " + "ab" * 48]
     )
     ed448, sha384, not_there = warnings(added)
     assert "ED448" in ed448
@@ -350,11 +350,11 @@ def test_a_nameserver_that_can_not_be_found_and_unusual_ds_records_are_warned_of
 
 
 def test_a_nameserver_below_a_name_that_is_not_registered_is_refused(shop: RunningService) -> None:
-    user = newcomer(shop)
-    host = f"ns1.{fresh()}"
-    held = shop.register(user, fresh(), nameservers=NS)["subdomain"]["fqdn"]
+    user = new_user(shop)
+    host = f"ns1.{unused_name()}"
+    held = shop.register(user, unused_name(), nameservers=NS)["subdomain"]["fqdn"]
     for method, path, body in (
-        ("POST", "/subdomains", {"fqdn": fresh(), "nameservers": [*NS, host]}),
+        ("POST", "/subdomains", {"fqdn": unused_name(), "nameservers": [*NS, host]}),
         ("PUT", f"/subdomains/{held}/nameservers", {"nameservers": [*NS, host]}),
     ):
         refused = shop.call(user, method, path, body)
@@ -366,10 +366,10 @@ def test_a_nameserver_below_a_name_that_is_not_registered_is_refused(shop: Runni
 def test_a_nameserver_below_a_name_in_the_trash_is_warned_of_and_its_removal_ahead(
     shop: RunningService,
 ) -> None:
-    user, other = newcomer(shop), newcomer(shop)
-    label = shop.register(other, fresh(), nameservers=NS)["subdomain"]["fqdn"]
+    user, other = new_user(shop), new_user(shop)
+    label = shop.register(other, unused_name(), nameservers=NS)["subdomain"]["fqdn"]
     assert shop.call(other, "DELETE", f"/subdomains/{label}").status_code == 200
-    added = shop.register(user, fresh(), nameservers=[*NS, f"ns1.{label}"])
+    added = shop.register(user, unused_name(), nameservers=[*NS, f"ns1.{label}"])
     (warning,) = warnings(added)
     assert f"{label} is in the trash" in warning
     events = shop.call(user, "GET", f"/subdomains/{added['subdomain']['fqdn']}/timeline").json()["timeline"]

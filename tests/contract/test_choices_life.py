@@ -8,7 +8,7 @@ from typing import Any
 import httpx
 import pytest
 
-from support.error_triggers import fresh, newcomer
+from support.error_triggers import new_user, unused_name
 from support.open_registry import instant, opened
 from support.running_service import Registrant, RunningService
 
@@ -22,7 +22,7 @@ def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningService]:
 
 
 def held(shop: RunningService, who: Registrant, **body: Any) -> str:
-    return str(shop.register(who, fresh(), ns1=NS1, **body)["subdomain"]["fqdn"])
+    return str(shop.register(who, unused_name(), ns1=NS1, **body)["subdomain"]["fqdn"])
 
 
 def get(shop: RunningService, who: Registrant, fqdn: str) -> httpx.Response:
@@ -40,7 +40,7 @@ def until_delegation(shop: RunningService, fqdn: str, expected: set[str]) -> set
 
 def test_restore_within_the_paid_time_is_free(shop: RunningService) -> None:
     """POST restore brings it back as it was; the answer is that of a registration, and it stands in the DNS again."""
-    user = newcomer(shop)
+    user = new_user(shop)
     fqdn = held(shop, user)
     before = get(shop, user, fqdn).json()["subdomain"]
     shop.call(user, "DELETE", f"/subdomains/{fqdn}")
@@ -62,7 +62,7 @@ def test_restore_within_the_paid_time_is_free(shop: RunningService) -> None:
 
 def test_restore_after_the_expiry_is_a_paid_renewal(shop: RunningService) -> None:
     """Decisions: after the paid time the name is renewed with it, by quote and confirm, from the old expiry."""
-    user = newcomer(shop, credit_count=30)
+    user = new_user(shop, credit_count=30)
     fqdn = held(shop, user, registration_mode="plus", confirm=True)
     expires_at = instant(get(shop, user, fqdn).json()["subdomain"]["expires_at"])
     shop.clock.advance(days=360)
@@ -82,7 +82,7 @@ def test_restore_after_the_expiry_is_a_paid_renewal(shop: RunningService) -> Non
 
 def test_in_the_trash_only_the_former_owner_reads_so(shop: RunningService) -> None:
     """Decisions: GET after DELETE is 404 with in_trash and restorable_until, for the former owner alone."""
-    user, other = newcomer(shop), newcomer(shop)
+    user, other = new_user(shop), new_user(shop)
     fqdn = held(shop, user)
     shop.call(user, "DELETE", f"/subdomains/{fqdn}")
     assert set(get(shop, user, fqdn).json()["details"]) == {"in_trash", "restorable_until"}
@@ -98,7 +98,7 @@ def test_in_the_trash_only_the_former_owner_reads_so(shop: RunningService) -> No
 
 def test_nothing_shows_a_name_whose_time_in_the_trash_is_over(shop: RunningService) -> None:
     """Decisions: nothing shown may contradict what the service then does: what can't be restored is not in the trash list."""
-    user = newcomer(shop)
+    user = new_user(shop)
     fqdn = held(shop, user)
     shop.call(user, "DELETE", f"/subdomains/{fqdn}")
     shop.clock.advance(days=30, seconds=1)
@@ -110,7 +110,7 @@ def test_nothing_shows_a_name_whose_time_in_the_trash_is_over(shop: RunningServi
 
 def test_cooling_off_then_free_for_all(shop: RunningService) -> None:
     """Decisions: after the trash nobody gets the label until the cooling-off is over, its former owner neither."""
-    user, other = newcomer(shop), newcomer(shop)
+    user, other = new_user(shop), new_user(shop)
     fqdn = held(shop, user)
     shop.call(user, "DELETE", f"/subdomains/{fqdn}")
     shop.operator("subdomain", "purge", fqdn)
@@ -132,7 +132,7 @@ def test_cooling_off_then_free_for_all(shop: RunningService) -> None:
 
 def test_taken_tells_whether_it_is_ones_own(shop: RunningService) -> None:
     """Decisions: `details.reason` taken and `details.owned`."""
-    user, other = newcomer(shop), newcomer(shop)
+    user, other = new_user(shop), new_user(shop)
     fqdn = held(shop, user)
     for who, owned in ((user, True), (other, False)):
         answer = shop.call(who, "POST", "/subdomains", {"fqdn": fqdn})
@@ -141,7 +141,7 @@ def test_taken_tells_whether_it_is_ones_own(shop: RunningService) -> None:
 
 def test_an_expired_name_may_be_renewed_changed_or_deleted(shop: RunningService) -> None:
     """Decisions: expired: as before in the zone, until the sweep puts it into the trash."""
-    user = newcomer(shop)
+    user = new_user(shop)
     fqdn = held(shop, user)
     shop.clock.advance(days=365, seconds=1)
     shop.believe_clock()
@@ -163,7 +163,7 @@ def test_an_expired_name_may_be_renewed_changed_or_deleted(shop: RunningService)
 
 def test_a_suspended_name_can_only_be_read(shop: RunningService) -> None:
     """Decisions: suspended: out of the zone, with a reason; reading and tickets only. Let go, it comes back as stored."""
-    user = newcomer(shop)
+    user = new_user(shop)
     fqdn = held(shop, user)
     shop.operator("subdomain", "suspend", fqdn, "--reason", "Phishing")
     shop.clock.advance(days=330)
@@ -191,7 +191,7 @@ def test_a_suspended_name_can_only_be_read(shop: RunningService) -> None:
 
 def test_a_suspended_user_may_read_and_open_tickets_and_nothing_else(shop: RunningService) -> None:
     """Decisions, "Tokens"; and no name of his says that it could be renewed."""
-    user = newcomer(shop, credit_count=10)
+    user = new_user(shop, credit_count=10)
     fqdn = held(shop, user)
     ticket = shop.call(user, "POST", "/support/tickets", {"subject": "a", "message": "b"}).json()["ticket"][
         "id"

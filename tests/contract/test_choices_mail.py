@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from support.error_triggers import newcomer
+from support.error_triggers import new_user
 from support.open_registry import opened
 from support.running_service import RunningService
 
@@ -19,7 +19,7 @@ def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningService]:
 
 
 def test_reminders_are_on_until_they_are_turned_off(shop: RunningService) -> None:
-    user = newcomer(shop)
+    user = new_user(shop)
     before = shop.call(user, "GET", "/me").json()
     assert before["user"]["reminders"] is True
     for enabled in (False, False, True):
@@ -34,7 +34,7 @@ def test_reminders_are_on_until_they_are_turned_off(shop: RunningService) -> Non
 
 
 def test_a_repeated_request_answers_the_same_and_acts_once(shop: RunningService) -> None:
-    user = newcomer(shop)
+    user = new_user(shop)
     first = shop.call(user, "PUT", PATH, {"enabled": False}, idempotency_key="k")
     shop.call(user, "PUT", PATH, {"enabled": True})
     again = shop.call(user, "PUT", PATH, {"enabled": False}, idempotency_key="k")
@@ -56,7 +56,7 @@ def test_a_repeated_request_answers_the_same_and_acts_once(shop: RunningService)
 def test_what_is_no_answer_to_the_question_is_refused(
     shop: RunningService, body: dict[str, Any], status: int, error: str, code: str
 ) -> None:
-    user = newcomer(shop)
+    user = new_user(shop)
     answer = shop.call(user, "PUT", PATH, body)
     assert (answer.status_code, answer.json()["error"]) == (status, error)
     assert [each["code"] for each in answer.json()["errors"]] == [code]
@@ -64,7 +64,7 @@ def test_what_is_no_answer_to_the_question_is_refused(
 
 
 def test_a_suspended_user_changes_nothing_but_is_answered(shop: RunningService) -> None:
-    user = newcomer(shop)
+    user = new_user(shop)
     shop.call(user, "PUT", PATH, {"enabled": False})
     shop.operator("user", "suspend", user.email, "--reason", "test")
     refused = shop.call(user, "PUT", PATH, {"enabled": True})

@@ -7,7 +7,7 @@ from typing import Any
 import httpx
 import pytest
 
-from support.error_triggers import fresh, newcomer
+from support.error_triggers import new_user, unused_name
 from support.open_registry import instant, opened
 from support.running_service import Registrant, RunningService
 
@@ -40,8 +40,8 @@ NOT_ALLOWED = ("registration_mode_not_allowed", None)
 
 def test_classes_and_the_modes_that_take_them(shop: RunningService) -> None:
     """free and plus take standard labels, premium premium ones, special special ones; by length, or listed."""
-    user = newcomer(shop, credit_count=0)
-    granted = newcomer(shop, credit_count=0)
+    user = new_user(shop, credit_count=0)
+    granted = new_user(shop, credit_count=0)
     label = ("label", "set", "class.test")
     shop.operator(*label, "gold", "--class", "premium")
     shop.operator(*label, "pearl", "--class", "premium", "--price", "70", "--renewal-price", "5")
@@ -66,7 +66,7 @@ def test_classes_and_the_modes_that_take_them(shop: RunningService) -> None:
 
 
 def test_a_labels_own_renewal_price(shop: RunningService) -> None:
-    user = newcomer(shop, credit_count=100)
+    user = new_user(shop, credit_count=100)
     shop.operator(
         "label", "set", "class.test", "ruby", "--class", "premium", "--price", "70", "--renewal-price", "5"
     )
@@ -78,16 +78,16 @@ def test_a_labels_own_renewal_price(shop: RunningService) -> None:
 
 def test_without_a_mode_free_while_quota_lasts_then_plus(shop: RunningService) -> None:
     """Decisions: the default mode; the quota is 5 a user, or the user's own; names in the trash do not count."""
-    user = newcomer(shop, credit_count=10)
-    names = [fresh() for _ in range(5)]
+    user = new_user(shop, credit_count=10)
+    names = [unused_name() for _ in range(5)]
     for name in names:
         assert outcome(post(shop, user, name)) == ("free", 0)
-    assert outcome(post(shop, user, fresh())) == ("plus", 10)
+    assert outcome(post(shop, user, unused_name())) == ("plus", 10)
     usage = shop.call(user, "GET", "/usage/free-subdomains").json()["usage"]
     assert usage == {"used": 5, "limit": 5, "remaining": 0}
     shop.call(user, "DELETE", f"/subdomains/{names[0]}")
     assert shop.call(user, "GET", "/usage/free-subdomains").json()["usage"]["remaining"] == 1
-    assert outcome(post(shop, user, fresh())) == ("free", 0)
+    assert outcome(post(shop, user, unused_name())) == ("free", 0)
     answer = shop.call(user, "POST", f"/subdomains/{names[0]}/restore")
     assert (answer.status_code, answer.json()["error"]) == (403, "free_quota_exceeded")
     assert answer.json()["details"] == {"limit": 5, "used": 5}
@@ -97,7 +97,7 @@ def test_without_a_mode_free_while_quota_lasts_then_plus(shop: RunningService) -
 
 def test_a_new_platform_domain_offers_free_only(shop: RunningService) -> None:
     shop.operator("domain", "add", "plain.test")
-    user = newcomer(shop, credit_count=100, free_quota="1")
+    user = new_user(shop, credit_count=100, free_quota="1")
     for mode in ("plus", "premium", "special"):
         assert outcome(post(shop, user, "a.plain.test", registration_mode=mode)) == NOT_ALLOWED
     assert outcome(post(shop, user, "a.plain.test")) == ("free", 0)
@@ -106,7 +106,7 @@ def test_a_new_platform_domain_offers_free_only(shop: RunningService) -> None:
 
 def test_max_credits_bounds_what_is_charged(shop: RunningService) -> None:
     """Decisions, "Values": `max_credits` refuses with price_changed and a fresh quote instead of charging more."""
-    user = newcomer(shop, credit_count=100)
+    user = new_user(shop, credit_count=100)
     shop.add_domain("moving.test")
     body = {"registration_mode": "plus", "confirm": True, "max_credits": 10}
     shop.operator("domain", "offer", "moving.test", "--mode", "plus", "--price", "11")
@@ -122,22 +122,22 @@ def test_max_credits_bounds_what_is_charged(shop: RunningService) -> None:
 
 def test_coupons_percent_and_fixed(shop: RunningService) -> None:
     """Decisions: percent discount = floor(price x percent / 100); a price of 0, after a coupon too, completes at once."""
-    user = newcomer(shop, credit_count=20)
+    user = new_user(shop, credit_count=20)
     shop.operator("coupon", "add", "P33", "--percent", "33")
     shop.operator("coupon", "add", "F4", "--fixed", "4")
     shop.operator("coupon", "add", "F99", "--fixed", "99")
     shop.operator("coupon", "add", "P100", "--percent", "100")
     body = {"registration_mode": "plus", "coupon_code": " p33 "}
-    quoted = post(shop, user, fresh(), **body).json()["quote"]
+    quoted = post(shop, user, unused_name(), **body).json()["quote"]
     assert (quoted["list_price"], quoted["discount"], quoted["price"]) == (10, 3, 7)
     coupon = {"code": "P33", "kind": "percent", "value": 33, "discount_credits": 3}
     assert quoted["coupon"] == coupon
-    done = post(shop, user, fresh(), **body, confirm=True).json()
+    done = post(shop, user, unused_name(), **body, confirm=True).json()
     assert (done["charged_credits"], done["coupon"]) == (7, coupon)
-    done = post(shop, user, fresh(), registration_mode="plus", coupon_code="F4", confirm=True).json()
+    done = post(shop, user, unused_name(), registration_mode="plus", coupon_code="F4", confirm=True).json()
     assert (done["charged_credits"], done["coupon"]["discount_credits"]) == (6, 4)
     for code in ("F99", "P100"):
-        answer = post(shop, user, fresh(), registration_mode="plus", coupon_code=code)
+        answer = post(shop, user, unused_name(), registration_mode="plus", coupon_code=code)
         assert (answer.status_code, answer.json()["charged_credits"]) == (201, 0)
         assert answer.json()["coupon"]["discount_credits"] == 10
     assert shop.call(user, "GET", "/credits").json()["credit_balance"] == 7
@@ -145,7 +145,7 @@ def test_coupons_percent_and_fixed(shop: RunningService) -> None:
 
 def test_limits_and_restrictions_of_coupons(shop: RunningService) -> None:
     """Decisions: coupon_invalid where it is over, used up or not yet valid; coupon_not_applicable where it is for else."""
-    user, other = newcomer(shop, credit_count=100), newcomer(shop, credit_count=100)
+    user, other = new_user(shop, credit_count=100), new_user(shop, credit_count=100)
     today = shop.clock()
 
     def day(days: int) -> str:
@@ -165,7 +165,7 @@ def test_limits_and_restrictions_of_coupons(shop: RunningService) -> None:
     shop.operator("coupon", "retire", "RETIRED")
 
     def used(who: Registrant, code: str) -> str:
-        answer = post(shop, who, fresh(), registration_mode="plus", confirm=True, coupon_code=code)
+        answer = post(shop, who, unused_name(), registration_mode="plus", confirm=True, coupon_code=code)
         return "ok" if answer.status_code == 201 else str(answer.json()["errors"][0]["code"])
 
     assert [used(who, "ONCE") for who in (user, user, other)] == ["ok", "coupon_invalid", "coupon_invalid"]
@@ -182,12 +182,12 @@ def test_limits_and_restrictions_of_coupons(shop: RunningService) -> None:
 
 
 def test_a_quote_or_refusal_uses_up_no_coupon(shop: RunningService) -> None:
-    user = newcomer(shop, credit_count=9)
+    user = new_user(shop, credit_count=9)
     shop.operator("coupon", "add", "SINGLE", "--fixed", "1", "--max-uses", "1")
     body = {"registration_mode": "plus", "coupon_code": "SINGLE"}
     for _ in range(2):
-        assert post(shop, user, fresh(), **body).status_code == 402
-    assert post(shop, user, fresh(), **body, confirm=True).json()["charged_credits"] == 9
+        assert post(shop, user, unused_name(), **body).status_code == 402
+    assert post(shop, user, unused_name(), **body, confirm=True).json()["charged_credits"] == 9
 
 
 def test_history_of_credits(service: RunningService) -> None:
@@ -196,14 +196,14 @@ def test_history_of_credits(service: RunningService) -> None:
         service  # one whose clock was not moved: the command line has the real one, and the list is by time
     )
     shop.add_domain()
-    user = newcomer(shop)
+    user = new_user(shop)
     package = shop.operator(
         "package", "add", "Ten", "--credits", "10", "--price", "9.90", "--currency", "EUR"
     )
     record = ("payment", "record", user.email, "--reference")
     shop.operator(*record, "INV-1", "--package", str(package["id"]))
     shop.operator("credits", "grant", user.email, "5", "--reason", "Welcome")
-    fqdn = fresh()
+    fqdn = unused_name()
     shop.register(user, fqdn, registration_mode="plus", confirm=True)
     charge = shop.call(user, "GET", "/payments").json()["payments"][0]
     shop.operator("credits", "refund", str(charge["id"]), "--credits", "4", "--reason", "Sorry")
@@ -246,7 +246,7 @@ def test_history_of_credits(service: RunningService) -> None:
 
 
 def test_retired_packages_are_not_offered(shop: RunningService) -> None:
-    user = newcomer(shop)
+    user = new_user(shop)
     made = shop.operator("package", "add", "Gone", "--credits", "1", "--price", "1", "--currency", "EUR")
     assert "Gone" in [each["name"] for each in shop.call(user, "GET", "/credits").json()["packages"]]
     shop.operator("package", "retire", str(made["id"]))

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from support.error_triggers import fresh, newcomer
+from support.error_triggers import new_user, unused_name
 from support.open_registry import opened
 from support.running_service import RunningService
 
@@ -19,8 +19,8 @@ def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningService]:
 
 def test_a_name_that_the_operator_renews(shop: RunningService) -> None:
     """Mode `admin`: no renewal by its user, and every answer says so; a filter and the timeline agree."""
-    user = newcomer(shop)
-    fqdn = fresh()
+    user = new_user(shop)
+    fqdn = unused_name()
     shop.operator("subdomain", "register", fqdn, "--user", user.email, "--ns", NS1)
     named = shop.call(user, "GET", f"/subdomains/{fqdn}").json()["subdomain"]
     assert (named["registration_type"], named["registration_source"], named["renewal_available"]) == (
@@ -47,8 +47,8 @@ def test_a_name_that_the_operator_renews(shop: RunningService) -> None:
 
 def test_a_transferred_name_shows_its_former_user_nothing(shop: RunningService) -> None:
     """Neither a request that is repeated with its key nor a ticket shows what became of it."""
-    former, receiver = newcomer(shop), newcomer(shop)
-    fqdn, key = fresh(), fresh()
+    former, receiver = new_user(shop), new_user(shop)
+    fqdn, key = unused_name(), unused_name()
     sent = {"fqdn": fqdn, "ns1": NS1}
     assert shop.call(former, "POST", "/subdomains", sent, idempotency_key=key).status_code == 201
     ticket = shop.call(

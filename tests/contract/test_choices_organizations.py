@@ -16,9 +16,9 @@ from sublet.http.session_cookie import COOKIE
 from sublet.mail.store import mails
 from sublet.organizations.accept_invitation import opens_accounts
 from sublet.organizations.invite_member import OF_ORGANIZATION_PER_DAY, TO_ADDRESS_PER_DAY
-from support.alike import compare_times
+from support.answer_times import compare_times
 from support.browsers import signed_in
-from support.error_triggers import fresh, newcomer
+from support.error_triggers import new_user, unused_name
 from support.open_registry import opened
 from support.registry import OPERATOR
 from support.repetitions import share
@@ -67,12 +67,12 @@ def refused(answer: httpx.Response) -> tuple[int, str]:
 
 
 def test_a_users_own_organization_is_listed_and_stands_for_the_user(service: RunningService) -> None:
-    ada = newcomer(service)
+    ada = new_user(service)
     (own,) = service.call(ada, "GET", "/organizations").json()["organizations"]
     assert list(own) == ORGANIZATION
     assert (own["id"], own["role"]) == (ada.organization["id"], "owner")
     token = service.token_for(ada, own["id"])
-    fqdn = fresh()
+    fqdn = unused_name()
     assert service.call(token, "POST", "/subdomains", {"fqdn": fqdn}).status_code == 201
     assert service.call(ada, "GET", f"/subdomains/{fqdn}").status_code == 200
     for path, body in (("invitations", {"email": "x@example.org", "role": "owner"}),):
@@ -81,7 +81,7 @@ def test_a_users_own_organization_is_listed_and_stands_for_the_user(service: Run
 
 
 def test_a_life_of_an_organization(service: RunningService) -> None:
-    ada, bob = newcomer(service), newcomer(service)
+    ada, bob = new_user(service), new_user(service)
     coop = create(service, ada)
     path = f"/organizations/{coop['id']}"
     assert (coop["role"], service.call(ada, "GET", path).json()["organization"]) == ("owner", coop)
@@ -96,7 +96,7 @@ def test_a_life_of_an_organization(service: RunningService) -> None:
     assert [list(each) for each in members] == [MEMBER] * 2
     assert {each["email"]: each["role"] for each in members} == {ada.email: "owner", bob.email: "member"}
     token = service.token_for(bob, coop["id"])
-    assert service.call(token, "POST", "/subdomains", {"fqdn": fresh()}).status_code == 201
+    assert service.call(token, "POST", "/subdomains", {"fqdn": unused_name()}).status_code == 201
     assert [each["id"] for each in service.call(token, "GET", "/organizations").json()["organizations"]] == [
         coop["id"]
     ]
@@ -111,7 +111,7 @@ def test_a_life_of_an_organization(service: RunningService) -> None:
 
 
 def test_the_code_of_an_unknown_address_opens_an_account(service: RunningService) -> None:
-    ada = newcomer(service)
+    ada = new_user(service)
     code = invite(service, ada, create(service, ada), "eva@example.org", "viewer")
     answer = accept(service, code, name="Eva").json()
     assert (answer["user"]["name"], answer["organization"]["role"]) == ("Eva", "viewer")
@@ -119,7 +119,7 @@ def test_the_code_of_an_unknown_address_opens_an_account(service: RunningService
 
 
 def test_the_link_opens_a_page_that_accepts(service: RunningService) -> None:
-    ada, bob = newcomer(service), newcomer(service)
+    ada, bob = new_user(service), new_user(service)
     coop = create(service, ada, "Coop <b>")
     code = invite(service, ada, coop, bob.email, "billing")
     url = f"{service.base_url.removesuffix('/api/v1')}/signup/confirm"
@@ -132,7 +132,7 @@ def test_the_link_opens_a_page_that_accepts(service: RunningService) -> None:
 
 
 def test_a_closed_registry_opens_no_account_by_invitation(service: RunningService) -> None:
-    ada = newcomer(service)
+    ada = new_user(service)
     code = invite(service, ada, create(service, ada), "zoe@example.org", "viewer")
     assert opens_accounts(service.settings)
     assert not opens_accounts(replace(service.settings, signup="closed"))
@@ -140,7 +140,7 @@ def test_a_closed_registry_opens_no_account_by_invitation(service: RunningServic
 
 
 def test_a_token_for_an_organization_makes_none_for_another_or_for_its_user(service: RunningService) -> None:
-    ada = newcomer(service)
+    ada = new_user(service)
     coop, other = create(service, ada), create(service, ada)
     shared = service.token_for(ada, coop["id"])
     body = {"name": "child", "scopes": ["account:read"]}
@@ -149,7 +149,7 @@ def test_a_token_for_an_organization_makes_none_for_another_or_for_its_user(serv
     for organization_id in (other["id"], ada.organization["id"], 777777):
         answer = service.call(shared, "POST", "/tokens", {**body, "organization_id": organization_id})
         assert answer.json()["errors"][0]["code"] == "exceeds_token", organization_id
-    answer = service.call(newcomer(service), "POST", "/tokens", {**body, "organization_id": coop["id"]})
+    answer = service.call(new_user(service), "POST", "/tokens", {**body, "organization_id": coop["id"]})
     assert answer.json()["errors"][0]["code"] == "value_invalid"
     listed = service.call(shared, "GET", "/tokens").json()["tokens"]
     assert {each["organization_id"] for each in listed} == {coop["id"]}
@@ -160,9 +160,9 @@ def test_a_token_for_an_organization_makes_none_for_another_or_for_its_user(serv
 
 
 def test_an_idempotency_key_is_not_repeated_to_another_holder(service: RunningService) -> None:
-    ada = newcomer(service)
+    ada = new_user(service)
     shared = service.token_for(ada, create(service, ada)["id"])
-    body = {"fqdn": fresh()}
+    body = {"fqdn": unused_name()}
     assert service.call(ada, "POST", "/subdomains", body, idempotency_key="k").status_code == 201
     answer = service.call(shared, "POST", "/subdomains", body, idempotency_key="k")
     assert answer.json()["error"] == "idempotency_key_reused"
@@ -180,14 +180,14 @@ def test_an_idempotency_key_is_not_repeated_to_another_holder(service: RunningSe
 
 def test_the_last_credits_are_spent_once(service: RunningService) -> None:
     """Two members register at once with the credits for one name."""
-    ada, bob = newcomer(service), newcomer(service)
+    ada, bob = new_user(service), new_user(service)
     coop = create(service, ada)
     service.operator("organization", "set-role", str(coop["id"]), bob.email, "member")
     service.operator("credits", "grant", f"organization:{coop['id']}", "10", "--reason", "test")
     tokens = [service.token_for(who, coop["id"]) for who in (ada, bob)]
 
     def take(number: int) -> int:
-        body = {"fqdn": fresh(), "registration_mode": "plus", "confirm": True}
+        body = {"fqdn": unused_name(), "registration_mode": "plus", "confirm": True}
         return service.call(tokens[number % 2], "POST", "/subdomains", body).status_code
 
     with ThreadPoolExecutor(8) as threads:
@@ -197,7 +197,7 @@ def test_the_last_credits_are_spent_once(service: RunningService) -> None:
 
 
 def test_two_owners_do_not_remove_each_other(service: RunningService) -> None:
-    ada, bob = newcomer(service), newcomer(service)
+    ada, bob = new_user(service), new_user(service)
     coop = create(service, ada)
     service.operator("organization", "set-role", str(coop["id"]), bob.email, "owner")
 
@@ -211,10 +211,10 @@ def test_two_owners_do_not_remove_each_other(service: RunningService) -> None:
 
 
 def test_a_session_acts_for_the_organization_that_its_header_names(service: RunningService) -> None:
-    ada, bob = newcomer(service, credit_count=5), newcomer(service)
+    ada, bob = new_user(service, credit_count=5), new_user(service)
     coop = create(service, ada)
     chosen, browser = str(coop["id"]), signed_in(service, ada.email)
-    fqdn = fresh()
+    fqdn = unused_name()
     made = browser.call("POST", "/subdomains", {"fqdn": fqdn}, sublet_organization=chosen)
     assert made.status_code == 201, made.text
     # Two tabs of one browser: each acts for what its own requests name.
@@ -233,7 +233,7 @@ def test_a_session_acts_for_the_organization_that_its_header_names(service: Runn
 
 @pytest.mark.parametrize("text", ["", "0", "-1", "Coop", "1 2", "9" * 20])
 def test_a_malformed_header_is_refused(service: RunningService, text: str) -> None:
-    ada = newcomer(service)
+    ada = new_user(service)
     sent = {"sublet-organization": text, "cookie": f"{COOKIE}={signed_in(service, ada.email).secret}"}
     answer = service.client.get(f"{service.base_url}/me", headers=sent)
     assert refused(answer) == (400, "invalid_request")
@@ -242,7 +242,7 @@ def test_a_malformed_header_is_refused(service: RunningService, text: str) -> No
 def test_a_session_makes_and_sees_tokens_of_the_organization_for_which_it_acts(
     service: RunningService,
 ) -> None:
-    ada = newcomer(service)
+    ada = new_user(service)
     coop = create(service, ada)
     chosen, browser = str(coop["id"]), signed_in(service, ada.email)
     body = {"name": "ci", "scopes": ["account:read"]}
@@ -258,7 +258,7 @@ def test_a_session_makes_and_sees_tokens_of_the_organization_for_which_it_acts(
 def test_a_session_of_a_suspended_user_or_a_former_member_does_nothing_for_the_organization(
     service: RunningService,
 ) -> None:
-    ada, bob = newcomer(service), newcomer(service)
+    ada, bob = new_user(service), new_user(service)
     coop = create(service, ada)
     accept(service, invite(service, ada, coop, bob.email, "member"))
     chosen, browser = str(coop["id"]), signed_in(service, bob.email)
@@ -282,7 +282,7 @@ def test_invitations_do_not_tell_whether_an_address_has_an_account(service: Runn
             add_user(tx, OPERATOR, f"known{number}@example.org", "Known")
 
     service.write(add_users)
-    owners = [newcomer(service) for _ in range(-(-2 * TRIES // OF_ORGANIZATION_PER_DAY))]
+    owners = [new_user(service) for _ in range(-(-2 * TRIES // OF_ORGANIZATION_PER_DAY))]
     paths = [f"/organizations/{create(service, each)['id']}/invitations" for each in owners]
 
     def ask(kind: str, number: int) -> httpx.Response:

@@ -9,7 +9,7 @@ from urllib.parse import urlencode
 import httpx
 import pytest
 
-from support.error_triggers import fresh, newcomer
+from support.error_triggers import new_user, unused_name
 from support.open_registry import instant, opened
 from support.running_service import DS, Registrant, RunningService
 
@@ -24,7 +24,7 @@ def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningService]:
 
 @pytest.fixture(scope="module")
 def ada(shop: RunningService) -> Registrant:
-    return newcomer(shop, credit_count=1000)
+    return new_user(shop, credit_count=1000)
 
 
 # Requests
@@ -110,9 +110,9 @@ def test_unknown_query_parameters_are_refused_everywhere(shop: RunningService, a
 
 def test_the_order_of_checks(shop: RunningService) -> None:
     """Decisions: route, method, token, scope, 415, 413, 400, 404, state, 422, 409 unavailable, quota, price."""
-    user = newcomer(shop, free_quota="0")
+    user = new_user(shop, free_quota="0")
     reader = shop.issue_token(user.email, "subdomains:read")
-    held = shop.register(newcomer(shop), fresh())["subdomain"]["fqdn"]
+    held = shop.register(new_user(shop), unused_name())["subdomain"]["fqdn"]
     big = b'{"x": "' + b"x" * 70_000 + b'"}'
 
     def code(
@@ -135,8 +135,8 @@ def test_the_order_of_checks(shop: RunningService) -> None:
         (user.token, "POST", "/subdomains", b'{"fqdn": "-.closed.test"}', "application/json", "registration_closed"),
         (user.token, "POST", "/subdomains", b'{"fqdn": "-.example.test"}', "application/json", "validation_failed"),
         (user.token, "POST", "/subdomains", f'{{"fqdn": "{held}"'.encode() + free + b"}", "application/json", "subdomain_unavailable"),
-        (user.token, "POST", "/subdomains", f'{{"fqdn": "{fresh()}"'.encode() + free + b"}", "application/json", "free_quota_exceeded"),
-        (user.token, "POST", "/subdomains", f'{{"fqdn": "{fresh()}"}}'.encode(), "application/json", "payment_confirmation_required"),
+        (user.token, "POST", "/subdomains", f'{{"fqdn": "{unused_name()}"'.encode() + free + b"}", "application/json", "free_quota_exceeded"),
+        (user.token, "POST", "/subdomains", f'{{"fqdn": "{unused_name()}"}}'.encode(), "application/json", "payment_confirmation_required"),
     ]  # fmt: skip
     for token, method, path, content, content_type, expected in steps:
         assert code(token, method, path, content, content_type) == expected
@@ -167,9 +167,9 @@ def walk(shop: RunningService, who: Registrant, path: str, member: str) -> list[
 
 def test_pages_of_every_list_without_gap_or_duplicate(shop: RunningService) -> None:
     """Decisions, "Lists": limit and cursor; `page` and a `Link` header; newest first, filters kept from page to page."""
-    user = newcomer(shop, credit_count=1, free_quota="20")
-    names = [shop.register(user, fresh())["subdomain"]["fqdn"] for _ in range(7)]
-    shop.register(user, fresh(), nameservers=[NS1])
+    user = new_user(shop, credit_count=1, free_quota="20")
+    names = [shop.register(user, unused_name())["subdomain"]["fqdn"] for _ in range(7)]
+    shop.register(user, unused_name(), nameservers=[NS1])
     for number in range(4):
         shop.operator("credits", "grant", user.email, str(number + 1), "--reason", f"No. {number}")
         body = {"subject": str(number), "message": "x", "type": "abuse" if number % 2 else "contact"}
@@ -196,10 +196,10 @@ def test_pages_of_every_list_without_gap_or_duplicate(shop: RunningService) -> N
 
 
 def test_a_page_is_not_disturbed_by_what_comes_or_goes(shop: RunningService) -> None:
-    user = newcomer(shop)
-    names = [shop.register(user, fresh())["subdomain"]["fqdn"] for _ in range(4)]
+    user = new_user(shop)
+    names = [shop.register(user, unused_name())["subdomain"]["fqdn"] for _ in range(4)]
     first = shop.call(user, "GET", "/subdomains?limit=2").json()
-    shop.register(user, fresh())
+    shop.register(user, unused_name())
     shop.call(user, "DELETE", f"/subdomains/{names[2]}")  # the one at which the page ended
     rest = shop.call(user, "GET", f"/subdomains?cursor={first['page']['next_cursor']}").json()["subdomains"]
     assert [each["fqdn"] for each in rest] == [names[1], names[0]]
@@ -223,11 +223,11 @@ def test_limit_and_cursor_have_their_bounds(shop: RunningService, ada: Registran
 
 def test_every_filter_of_the_list_of_subdomains(shop: RunningService) -> None:
     """Decisions, "Lists": status, domain, q, registration_type, expires_before/after, dnssec_enabled, renewal_available."""
-    user = newcomer(shop, credit_count=10, free_quota="9")
+    user = new_user(shop, credit_count=10, free_quota="9")
     shop.add_domain("brief.test")
     shop.operator("domain", "offer", "brief.test", "--mode", "free", "--period-days", "30")
     shop.operator("domain", "edit", "brief.test", "--renewal-window-days", "1")
-    prefix = fresh().partition(".")[0]
+    prefix = unused_name().partition(".")[0]
     names = {key: f"{prefix}-{key}.example.test" for key in ("plus", "plain", "gone", "held")}
     names["brief"] = f"{prefix}-brief.brief.test"
     made = {
@@ -274,10 +274,10 @@ def test_every_filter_of_the_list_of_subdomains(shop: RunningService) -> None:
 
 def test_a_replay_answers_the_same_and_acts_once(shop: RunningService) -> None:
     """Decisions: the same status, ids, charge and coupon, `Idempotent-Replayed: true`, the object rendered as it is now."""
-    user = newcomer(shop, credit_count=30)
+    user = new_user(shop, credit_count=30)
     shop.operator("coupon", "add", "REPLAY", "--percent", "50")
     body = {
-        "fqdn": fresh(),
+        "fqdn": unused_name(),
         "registration_mode": "plus",
         "confirm": True,
         "coupon_code": "REPLAY",
@@ -303,8 +303,8 @@ def test_a_replay_answers_the_same_and_acts_once(shop: RunningService) -> None:
 
 def test_every_writing_endpoint_replays(shop: RunningService) -> None:
     """Decisions: on every POST, PUT and DELETE, tickets too."""
-    user = newcomer(shop)
-    fqdn = shop.register(user, fresh(), ns1=NS1)["subdomain"]["fqdn"]
+    user = new_user(shop)
+    fqdn = shop.register(user, unused_name(), ns1=NS1)["subdomain"]["fqdn"]
     ticket = shop.call(user, "POST", "/support/tickets", {"subject": "a", "message": "b"}).json()["ticket"][
         "id"
     ]
@@ -333,8 +333,8 @@ def test_every_writing_endpoint_replays(shop: RunningService) -> None:
 
 def test_a_key_is_for_one_request(shop: RunningService) -> None:
     """Decisions: the same key with another request is 422; refusals are not stored."""
-    user = newcomer(shop, credit_count=10)
-    body = {"fqdn": fresh(), "registration_mode": "plus"}
+    user = new_user(shop, credit_count=10)
+    body = {"fqdn": unused_name(), "registration_mode": "plus"}
     for _ in range(2):
         quoted = shop.call(user, "POST", "/subdomains", body, idempotency_key="k")
         assert (quoted.status_code, "idempotent-replayed" in quoted.headers) == (402, False)
@@ -347,14 +347,14 @@ def test_a_key_is_for_one_request(shop: RunningService) -> None:
         answer = shop.call(user, method, path, other, idempotency_key="k")
         assert (answer.status_code, answer.json()["error"]) == (422, "idempotency_key_reused")
     for bad in ("", "a b", "x" * 256):
-        answer = shop.call(user, "POST", "/subdomains", {"fqdn": fresh()}, idempotency_key=bad)
+        answer = shop.call(user, "POST", "/subdomains", {"fqdn": unused_name()}, idempotency_key=bad)
         assert answer.json()["error"] == "invalid_request"
 
 
 def test_equal_requests_at_once_act_once(shop: RunningService) -> None:
     """Decisions: one still running is 409; whatever the order, the effect is one."""
-    user = newcomer(shop, credit_count=100)
-    body = {"fqdn": fresh(), "registration_mode": "plus", "confirm": True}
+    user = new_user(shop, credit_count=100)
+    body = {"fqdn": unused_name(), "registration_mode": "plus", "confirm": True}
     with ThreadPoolExecutor(8) as pool:
         answers = list(
             pool.map(lambda _: shop.call(user, "POST", "/subdomains", body, idempotency_key="k"), range(8))
@@ -369,15 +369,15 @@ def test_equal_requests_at_once_act_once(shop: RunningService) -> None:
 
 def test_timestamps_are_utc(shop: RunningService) -> None:
     """Decisions, "Values": timestamps are RFC 3339 UTC with `Z`; they are the service's clock."""
-    user = newcomer(shop)
-    found = shop.register(user, fresh())["subdomain"]
+    user = new_user(shop)
+    found = shop.register(user, unused_name())["subdomain"]
     assert abs((instant(found["created_at"]) - shop.clock()).total_seconds()) < 30
 
 
 def test_q_finds_a_name_by_its_unicode_form(shop: RunningService) -> None:
     """Decisions, "Lists": `q` matches the name as the DNS has it and its Unicode form."""
-    user = newcomer(shop)
-    label = f"bücher-{fresh().partition('.')[0]}"
+    user = new_user(shop)
+    label = f"bücher-{unused_name().partition('.')[0]}"
     fqdn = shop.register(user, f"{label}.example.test")["subdomain"]["fqdn"]
     assert fqdn.startswith("xn--")
     for q in (label, "bücher", "ücher", f"{label}.example", fqdn[:8]):
@@ -389,8 +389,8 @@ def test_q_finds_a_name_by_its_unicode_form(shop: RunningService) -> None:
 
 def test_an_id_has_one_form(shop: RunningService) -> None:
     """Decisions, "Values": leading zeros make it another text, which names nothing."""
-    user = newcomer(shop)
-    number = shop.register(user, fresh())["subdomain"]["id"]
+    user = new_user(shop)
+    number = shop.register(user, unused_name())["subdomain"]["id"]
     ticket = shop.call(user, "POST", "/support/tickets", {"subject": "a", "message": "b"}).json()["ticket"][
         "id"
     ]

@@ -18,7 +18,7 @@ from sublet.db import Tx
 from sublet.http.session_cookie import COOKIE
 from sublet.mail.store import mails
 from sublet.sign_up.store import mailed_codes
-from support.alike import compare_times
+from support.answer_times import compare_times
 from support.authenticator import Authenticator
 from support.browsers import Browser
 from support.registry import OPERATOR

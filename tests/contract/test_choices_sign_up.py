@@ -16,7 +16,7 @@ from sublet.accounts.users import add_user
 from sublet.db import Tx
 from sublet.mail.store import mails
 from sublet.sign_up.store import mailed_codes
-from support.alike import compare_times
+from support.answer_times import compare_times
 from support.registry import OPERATOR
 from support.repetitions import share
 from support.running_service import RunningService, registry_address, running_service

@@ -12,7 +12,7 @@ from sublet.credits.fields import CREDITS_MAX
 from sublet.db import Tx
 from sublet.subdomains import store
 from sublet.subdomains.sweep.auto_renew import auto_renew
-from support.error_triggers import fresh, newcomer
+from support.error_triggers import new_user, unused_name
 from support.open_registry import instant, opened
 from support.running_service import Registrant, RunningService
 
@@ -38,7 +38,7 @@ def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningService]:
 def plus(shop: RunningService, who: Registrant) -> str:
     """Register a paid name."""
     body = {"registration_mode": "plus", "confirm": True, "nameservers": [NS1]}
-    return str(shop.register(who, fresh(), **body)["subdomain"]["fqdn"])
+    return str(shop.register(who, unused_name(), **body)["subdomain"]["fqdn"])
 
 
 def seen(shop: RunningService, who: Registrant | str, fqdn: str) -> dict[str, Any]:
@@ -57,7 +57,7 @@ def words(body: dict[str, Any], *, past: bool) -> list[tuple[str, str | None]]:
 def test_a_life_is_told_with_its_dates_and_costs_and_without_who_and_the_audit_s_reasons(
     shop: RunningService,
 ) -> None:
-    user = newcomer(shop, credit_count=100)
+    user = new_user(shop, credit_count=100)
     fqdn = plus(shop, user)
     path = f"/subdomains/{fqdn}"
     shop.call(user, "PUT", f"{path}/nameservers", {"nameservers": [NS1, "ns2.provider.example"]})
@@ -93,8 +93,8 @@ def test_a_life_is_told_with_its_dates_and_costs_and_without_who_and_the_audit_s
 
 
 def test_why_a_user_was_suspended_is_not_told_of_its_names(shop: RunningService) -> None:
-    user = newcomer(shop)
-    fqdn = shop.register(user, fresh())["subdomain"]["fqdn"]
+    user = new_user(shop)
+    fqdn = shop.register(user, unused_name())["subdomain"]["fqdn"]
     shop.operator("user", "suspend", user.email, "--with-names", "--reason", "a secret complaint")
     held = seen(shop, user, fqdn)
     assert held["timeline"][1]["detail"].startswith("Reason: its account was suspended. ")
@@ -103,7 +103,7 @@ def test_why_a_user_was_suspended_is_not_told_of_its_names(shop: RunningService)
 
 def test_what_is_ahead_is_what_the_service_then_does(shop: RunningService) -> None:
     """The dates are those of the verbs: a moment before its window renewal is refused, at the date it is not."""
-    user = newcomer(shop, credit_count=100)
+    user = new_user(shop, credit_count=100)
     fqdn = plus(shop, user)
     body = seen(shop, user, fqdn)
     at = {each["event"]: instant(each["at"]) for each in body["timeline"]}
@@ -129,16 +129,16 @@ def test_what_is_ahead_is_what_the_service_then_does(shop: RunningService) -> No
 
 def test_what_is_not_the_own_is_the_404_of_get(shop: RunningService) -> None:
     """Another's, another's deleted, a purged and a missing name: byte for byte as GET /subdomains/{fqdn}."""
-    user, other = newcomer(shop), newcomer(shop)
+    user, other = new_user(shop), new_user(shop)
     foreign, deleted, purged = (
-        shop.register(who, fresh())["subdomain"]["fqdn"] for who in (other, other, user)
+        shop.register(who, unused_name())["subdomain"]["fqdn"] for who in (other, other, user)
     )
     for who, fqdn in ((other, deleted), (user, purged)):
         shop.call(who, "DELETE", f"/subdomains/{fqdn}")
     shop.operator("subdomain", "purge", purged)
     answers = {
         shop.call(user, "GET", f"/subdomains/{fqdn}{suffix}", x_request_id="same").content
-        for fqdn in (foreign, deleted, purged, fresh())
+        for fqdn in (foreign, deleted, purged, unused_name())
         for suffix in ("", "/timeline", "/auto-renew")
     }
     assert len(answers) == 1
@@ -146,8 +146,8 @@ def test_what_is_not_the_own_is_the_404_of_get(shop: RunningService) -> None:
 
 
 def test_a_suspended_user_reads_that_nothing_can_be_done(shop: RunningService) -> None:
-    user = newcomer(shop)
-    fqdn = shop.register(user, fresh())["subdomain"]["fqdn"]
+    user = new_user(shop)
+    fqdn = shop.register(user, unused_name())["subdomain"]["fqdn"]
     shop.operator("user", "suspend", user.email)
     body = seen(shop, user, fqdn)
     assert (body["allowed_actions"], body["renewal_available"]) == ([], False)
@@ -161,7 +161,7 @@ def set_(shop: RunningService, who: Registrant | str, fqdn: str, body: Any, **he
 
 
 def test_it_is_set_and_shown(shop: RunningService) -> None:
-    user = newcomer(shop, credit_count=50)
+    user = new_user(shop, credit_count=50)
     fqdn = plus(shop, user)
     path = f"/subdomains/{fqdn}/auto-renew"
     assert shop.call(user, "GET", path).json() == {"ok": True, "auto_renew": OFF_PLUS}
@@ -188,7 +188,7 @@ def test_it_is_set_and_shown(shop: RunningService) -> None:
 
 def test_what_a_renewal_would_cost_is_told_before_its_window_opens(shop: RunningService) -> None:
     """The price of now: the label's own where it has one, the offer's else; whoever may only read the name sees it too."""
-    user = newcomer(shop, credit_count=50)
+    user = new_user(shop, credit_count=50)
     fqdn = plus(shop, user)
     path = f"/subdomains/{fqdn}/auto-renew"
     token = shop.issue_token(user.email, "subdomains:read")
@@ -221,21 +221,21 @@ def test_what_a_renewal_would_cost_is_told_before_its_window_opens(shop: Running
     ],
 )
 def test_what_it_does_not_take(shop: RunningService, body: Any, status: int, field: str, code: str) -> None:
-    user = newcomer(shop)
-    fqdn = shop.register(user, fresh())["subdomain"]["fqdn"]
+    user = new_user(shop)
+    fqdn = shop.register(user, unused_name())["subdomain"]["fqdn"]
     answer = set_(shop, user, fqdn, body)
     assert answer.status_code == status, answer.text
     assert [(each["field"], each["code"]) for each in answer.json()["errors"]] == [(field, code)]
     if body == {}:
         assert answer.json()["message"].endswith(
-            "Say whether the name is renewed automatically: true or false."
+            "is missing. Send true to renew the name automatically, or false."
         )
     assert shop.call(user, "GET", f"/subdomains/{fqdn}/auto-renew").json()["auto_renew"] == OFF
 
 
 def test_a_ceiling_needs_the_right_to_spend(shop: RunningService) -> None:
-    user = newcomer(shop)
-    fqdn = shop.register(user, fresh())["subdomain"]["fqdn"]
+    user = new_user(shop)
+    fqdn = shop.register(user, unused_name())["subdomain"]["fqdn"]
     token = shop.issue_token(user.email, "subdomains:write")
     answer = set_(shop, token, fqdn, {"enabled": True, "max_credits": 1})
     assert (answer.status_code, answer.json()["error"]) == (403, "insufficient_scope")
@@ -244,8 +244,8 @@ def test_a_ceiling_needs_the_right_to_spend(shop: RunningService) -> None:
 
 
 def test_the_same_key_acts_once(shop: RunningService) -> None:
-    user = newcomer(shop)
-    fqdn = shop.register(user, fresh())["subdomain"]["fqdn"]
+    user = new_user(shop)
+    fqdn = shop.register(user, unused_name())["subdomain"]["fqdn"]
     body = {"enabled": True, "max_credits": 3}
     first = set_(shop, user, fqdn, body, idempotency_key="k")
     again = set_(shop, user, fqdn, body, idempotency_key="k")
@@ -254,8 +254,8 @@ def test_the_same_key_acts_once(shop: RunningService) -> None:
 
 
 def test_states_that_take_it_not(shop: RunningService) -> None:
-    user = newcomer(shop)
-    fqdn = shop.register(user, fresh())["subdomain"]["fqdn"]
+    user = new_user(shop)
+    fqdn = shop.register(user, unused_name())["subdomain"]["fqdn"]
     good = {"enabled": True, "max_credits": 0}
     assert set_(shop, user, fqdn, good).status_code == 200
     shop.operator("subdomain", "suspend", fqdn)
@@ -273,8 +273,8 @@ def test_states_that_take_it_not(shop: RunningService) -> None:
 
 def test_the_last_attempt_and_the_mail_about_it_are_told(shop: RunningService) -> None:
     """What the sweep noted of a name, told to its user."""
-    user = newcomer(shop, credit_count=10)
-    added = shop.register(user, fresh(), registration_mode="plus", confirm=True)["subdomain"]
+    user = new_user(shop, credit_count=10)
+    added = shop.register(user, unused_name(), registration_mode="plus", confirm=True)["subdomain"]
     at = shop.clock()
 
     def attempt_now(tx: Tx) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from sublet.accounts.store import Use, touch_tokens
-from support.error_triggers import newcomer
+from support.error_triggers import new_user
 from support.open_registry import instant, opened
 from support.running_service import Registrant, RunningService
 
@@ -25,7 +25,7 @@ def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningService]:
 
 @pytest.fixture
 def ada(shop: RunningService) -> Registrant:
-    return newcomer(shop)
+    return new_user(shop)
 
 
 def create(shop: RunningService, who: Registrant | str, **members: Any) -> dict[str, Any]:

@@ -8,7 +8,7 @@ import pytest
 
 from sublet.accounts.store import Use, touch_tokens
 from sublet.http.routes import ENDPOINTS
-from support.error_triggers import fresh, newcomer
+from support.error_triggers import new_user, unused_name
 from support.open_registry import instant, opened
 from support.running_service import RunningService
 
@@ -34,7 +34,7 @@ WHOLE_ACCOUNT = ("export", "delete_me")
 
 @pytest.mark.parametrize("scope", SCOPES)
 def test_a_scope_lets_its_endpoints_through_and_no_other(shop: RunningService, scope: str) -> None:
-    user = newcomer(shop)
+    user = new_user(shop)
     token = shop.issue_token(user.email, scope)
     for endpoint in ENDPOINTS:
         path = endpoint.path.replace("{fqdn}", "nothing.example.test").replace("{id}", "777777")
@@ -79,7 +79,7 @@ def test_the_scopes_of_the_routes() -> None:
 @pytest.mark.parametrize("scope", SCOPES)
 def test_me_needs_nothing_but_a_token_and_shows_it(shop: RunningService, scope: str) -> None:
     """Spec, part 5, rule 2: "GET /me needs nothing else" than the token; decisions, "Tokens": what it shows of it."""
-    user = newcomer(shop)
+    user = new_user(shop)
     issued = shop.operator(
         *("token", "issue", user.email, "--name", "narrow", "--scope", scope, "--expires-in-days", "3000")
     )
@@ -94,7 +94,7 @@ def test_me_needs_nothing_but_a_token_and_shows_it(shop: RunningService, scope: 
 
 
 def test_me_shows_when_the_token_was_last_used(shop: RunningService) -> None:
-    issued = shop.operator("token", "issue", newcomer(shop).email, "--name", "script")
+    issued = shop.operator("token", "issue", new_user(shop).email, "--name", "script")
     used_at = datetime.now(UTC)
     shop.write(lambda tx: touch_tokens(tx, {issued["id"]: Use(used_at, "192.0.2.7")}))
     shown = shop.call(issued["token"], "GET", "/me").json()["token"]
@@ -102,21 +102,23 @@ def test_me_shows_when_the_token_was_last_used(shop: RunningService) -> None:
 
 
 def test_credits_spend_is_needed_to_pay_and_not_to_ask(shop: RunningService) -> None:
-    user = newcomer(shop, credit_count=10)
+    user = new_user(shop, credit_count=10)
     token = shop.issue_token(user.email, "subdomains:write")
-    body = {"fqdn": fresh(), "registration_mode": "plus"}
+    body = {"fqdn": unused_name(), "registration_mode": "plus"}
     assert shop.call(token, "POST", "/subdomains", body).json()["error"] == "payment_confirmation_required"
     answer = shop.call(token, "POST", "/subdomains", {**body, "confirm": True})
     assert (answer.status_code, answer.json()["error"]) == (403, "insufficient_scope")
     assert answer.json()["details"] == {"required_scope": "credits:spend"}
-    assert shop.call(token, "POST", "/subdomains", {"fqdn": fresh(), "confirm": True}).status_code == 201
+    assert (
+        shop.call(token, "POST", "/subdomains", {"fqdn": unused_name(), "confirm": True}).status_code == 201
+    )
     both = shop.issue_token(user.email, "subdomains:write", "credits:spend")
     assert shop.call(both, "POST", "/subdomains", {**body, "confirm": True}).status_code == 201
 
 
 def test_what_is_no_token_is_invalid(shop: RunningService) -> None:
     """A typing error, another scheme, two tokens: 401 with `WWW-Authenticate: Bearer`."""
-    token = newcomer(shop).token
+    token = new_user(shop).token
     headers = [
         f"Bearer {token[:-1]}",
         f"Bearer {token}x",
@@ -138,7 +140,7 @@ def test_what_is_no_token_is_invalid(shop: RunningService) -> None:
 
 def test_a_token_works_until_it_expires_or_is_revoked(shop: RunningService) -> None:
     """Decisions: revoked from the next request on; expired by the service's clock, to the instant."""
-    user = newcomer(shop)
+    user = new_user(shop)
     days = shop.clock.ahead.days + 2
     short = shop.operator("token", "issue", user.email, "--name", "short", "--expires-in-days", str(days))
     revoked = shop.operator("token", "issue", user.email, "--name", "lost")
@@ -157,7 +159,7 @@ def test_rate_limits_by_token_and_class(tmp_path_factory: pytest.TempPathFactory
     limits = {"read": 3, "write": 2, "ticket": 1}
     settings = {f"rate_limit_{name}_per_minute": limit for name, limit in limits.items()}
     with opened(tmp_path_factory.mktemp("rates"), rate_limits=True, **settings) as service:
-        user, other = newcomer(service), newcomer(service)
+        user, other = new_user(service), new_user(service)
         requests: dict[str, tuple[Any, ...]] = {
             "read": ("GET", "/me"),
             "write": ("POST", "/subdomains"),
@@ -185,7 +187,7 @@ def test_the_ticket_limit_counts_what_was_created(tmp_path_factory: pytest.TempP
     """Decisions, part 8: a refused ticket or reply counts as a write, and as a ticket once the token has no write left."""
     settings = {"rate_limit_ticket_per_minute": 3, "rate_limit_write_per_minute": 8}
     with opened(tmp_path_factory.mktemp("tickets"), rate_limits=True, **settings) as service:
-        user = newcomer(service)
+        user = new_user(service)
         good = {"subject": "a", "message": "b"}
 
         def send(body: Any, path: str = "", **headers: str) -> tuple[int, str]:
@@ -213,7 +215,7 @@ def test_failed_authentication_is_limited_by_address(tmp_path_factory: pytest.Te
         rate_limit_failed_auth_per_minute=3,
         trusted_proxies="127.0.0.1",
     ) as service:
-        user = newcomer(service)
+        user = new_user(service)
         guess = user.token[:-1] + ("a" if user.token[-1] != "a" else "b")
         for _ in range(3):
             assert service.call(guess, "GET", "/me", x_forwarded_for="198.51.100.7").status_code == 401

@@ -7,8 +7,8 @@ import pytest
 
 from sublet.mail.store import list_mails
 from sublet.subdomains.transfers.model import PUSHES_PER_DAY
-from support.alike import compare_times
-from support.error_triggers import fresh, newcomer
+from support.answer_times import compare_times
+from support.error_triggers import new_user, unused_name
 from support.open_registry import opened
 from support.repetitions import share
 from support.running_service import Registrant, RunningService
@@ -24,21 +24,21 @@ def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningService]:
 
 @pytest.fixture
 def ada(shop: RunningService) -> Registrant:
-    return newcomer(shop)
+    return new_user(shop)
 
 
 @pytest.fixture
 def bob(shop: RunningService) -> Registrant:
-    return newcomer(shop)
+    return new_user(shop)
 
 
 def push(shop: RunningService, who: Registrant, to: str, fqdn: str = "", **headers: str) -> httpx.Response:
-    fqdn = fqdn or shop.register(who, fresh())["subdomain"]["fqdn"]
+    fqdn = fqdn or shop.register(who, unused_name())["subdomain"]["fqdn"]
     return shop.call(who, "POST", f"/subdomains/{fqdn}/transfer", {"to": to}, **headers)
 
 
 def test_a_name_goes_from_one_user_to_another(shop: RunningService, ada: Registrant, bob: Registrant) -> None:
-    fqdn = shop.register(ada, fresh(), nameservers=["ns1.provider.example"])["subdomain"]["fqdn"]
+    fqdn = shop.register(ada, unused_name(), nameservers=["ns1.provider.example"])["subdomain"]["fqdn"]
     answer = push(shop, ada, bob.email, fqdn)
     assert answer.status_code == 201, answer.text
     offered = answer.json()["transfer"]
@@ -67,7 +67,7 @@ def test_the_mail_says_how_to_accept(shop: RunningService, ada: Registrant, bob:
 
 
 def test_repeated_requests_and_if_match(shop: RunningService, ada: Registrant, bob: Registrant) -> None:
-    fqdn = shop.register(ada, fresh())["subdomain"]["fqdn"]
+    fqdn = shop.register(ada, unused_name())["subdomain"]["fqdn"]
     first = push(shop, ada, bob.email, fqdn, idempotency_key="k")
     again = push(shop, ada, bob.email, fqdn, idempotency_key="k")
     assert (again.status_code, again.json()) == (201, first.json())
@@ -100,10 +100,10 @@ TRIES = share(20, whole=200)
 
 def test_known_and_unknown_addresses_answer_alike(shop: RunningService) -> None:
     """Byte for byte but for the ids, the instants and the address, which have the same lengths; and as fast."""
-    known = [newcomer(shop).email for _ in range(5)]
+    known = [new_user(shop).email for _ in range(5)]
     addresses = {"known": known, "new": [each.replace("user", "nobd") for each in known]}
-    senders = [newcomer(shop) for _ in range(-(-2 * TRIES // PUSHES_PER_DAY))]
-    names = [shop.register(each, fresh())["subdomain"]["fqdn"] for each in senders]
+    senders = [new_user(shop) for _ in range(-(-2 * TRIES // PUSHES_PER_DAY))]
+    names = [shop.register(each, unused_name())["subdomain"]["fqdn"] for each in senders]
 
     def ask(kind: str, number: int) -> httpx.Response:
         turn = 2 * number // PUSHES_PER_DAY
@@ -127,7 +127,7 @@ def test_names_move_between_people_and_organizations(
 ) -> None:
     coop = shop.call(ada, "POST", "/organizations", {"name": "Coop"}).json()["organization"]
     of_coop = shop.token_for(ada, coop["id"])
-    fqdn = shop.register(ada, fresh())["subdomain"]["fqdn"]
+    fqdn = shop.register(ada, unused_name())["subdomain"]["fqdn"]
     # To the own organization: offered to the own address, and accepted with a token for the organization.
     own = push(shop, ada, ada.email, fqdn).json()["transfer"]
     refused = shop.call(ada, "POST", f"/transfers/{own['id']}/accept")
@@ -162,7 +162,7 @@ def test_the_activity_of_an_organization_has_what_any_member_did(
 ) -> None:
     coop = shop.call(ada, "POST", "/organizations", {"name": "Coop"}).json()["organization"]
     of_coop = shop.token_for(ada, coop["id"])
-    own, shared = fresh(), fresh()
+    own, shared = unused_name(), unused_name()
     shop.register(ada, own)
     shop.register(of_coop, shared)
     activity = shop.call(of_coop, "GET", "/activity").json()["activity"]

@@ -100,9 +100,9 @@ def _traces(service: RunningService, code: str) -> dict[str, list[tuple[Any, ...
 
 def test_the_dump_sees_an_effect(furnished: RunningService) -> None:
     """The test above can fail: what is not refused shows in the tables of names, terms and the audit."""
-    user = error_triggers.newcomer(furnished)
+    user = error_triggers.new_user(furnished)
     before = furnished.read(dump)
-    furnished.register(user, error_triggers.fresh(), nameservers=["ns1.provider.example"])
+    furnished.register(user, error_triggers.unused_name(), nameservers=["ns1.provider.example"])
     after = furnished.read(dump)
     changed = {name for name in after if after[name] != before[name]}
     assert {"subdomains", "nameserver_hosts", "terms", "audit_events"} <= changed

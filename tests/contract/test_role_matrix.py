@@ -10,7 +10,7 @@ from sublet.accounts.roles import ROLES
 from sublet.http.endpoints import Endpoint, takes_body
 from sublet.http.routes import ENDPOINTS
 from support.browsers import Browser, signed_in
-from support.error_triggers import newcomer
+from support.error_triggers import new_user
 from support.open_registry import opened
 from support.running_service import Registrant, RunningService
 
@@ -46,7 +46,7 @@ class World:
 @pytest.fixture(scope="module")
 def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     with opened(tmp_path_factory.mktemp("roles")) as service:
-        members = {role: newcomer(service, credit_count=50) for role in ROLES}
+        members = {role: new_user(service, credit_count=50) for role in ROLES}
         made = service.call(members["owner"], "POST", "/organizations", {"name": "Coop"}).json()
         organization_id = made["organization"]["id"]
         for role, member in members.items():

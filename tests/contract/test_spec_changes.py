@@ -8,7 +8,7 @@ from typing import Any
 import httpx
 import pytest
 
-from support.error_triggers import fresh, newcomer
+from support.error_triggers import new_user, unused_name
 from support.open_registry import SUBDOMAIN_FIELDS, instant, opened
 from support.publisher_outage import service_with_outage
 from support.running_service import DS, Registrant, RunningService
@@ -25,7 +25,7 @@ def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningService]:
 
 @pytest.fixture(scope="module")
 def ada(shop: RunningService) -> Registrant:
-    return newcomer(shop, credit_count=1000)
+    return new_user(shop, credit_count=1000)
 
 
 def put(shop: RunningService, who: Registrant, fqdn: str, body: Any) -> httpx.Response:
@@ -38,7 +38,7 @@ def code_of(answer: httpx.Response) -> tuple[int, str]:
 
 def delegated(shop: RunningService, who: Registrant) -> dict[str, Any]:
     """A name with a nameserver outside, one inside with glue, and a DS record."""
-    fqdn = fresh()
+    fqdn = unused_name()
     glue = [{"host": f"ns1.{fqdn}", "ipv4": "8.8.4.4"}]
     members = {"nameservers": [NS1, f"ns1.{fqdn}"], "glue": glue, "ds_records": [DS]}
     return dict(shop.register(who, fqdn, **members)["subdomain"])
@@ -72,7 +72,7 @@ def test_delete_moves_to_the_trash(shop: RunningService, ada: Registrant) -> Non
 
 def test_put_answers_subdomain_and_provisioning(shop: RunningService, ada: Registrant) -> None:
     """Part 4: PUT updates nameservers, glue and DS records; returns {ok, subdomain, provisioning}."""
-    fqdn = shop.register(ada, fresh())["subdomain"]["fqdn"]
+    fqdn = shop.register(ada, unused_name())["subdomain"]["fqdn"]
     glue = [{"host": f"ns1.{fqdn}", "ipv4": "8.8.4.4"}]
     answer = put(shop, ada, fqdn, {"nameservers": [NS2, f"ns1.{fqdn}"], "glue": glue, "ds_records": [DS]})
     body = answer.json()
@@ -122,14 +122,14 @@ def test_put_an_empty_list_or_null_clears(shop: RunningService, ada: Registrant,
 
 def test_put_takes_ns1_to_ns4(shop: RunningService, ada: Registrant) -> None:
     """Decisions, "Nameservers": the keys ns1 to ns4 as the alternative form, never both."""
-    fqdn = shop.register(ada, fresh())["subdomain"]["fqdn"]
+    fqdn = shop.register(ada, unused_name())["subdomain"]["fqdn"]
     assert put(shop, ada, fqdn, {"ns1": NS2, "ns2": NS1}).json()["subdomain"]["nameservers"] == [NS2, NS1]
     assert code_of(put(shop, ada, fqdn, {"ns1": NS2, "nameservers": [NS1]})) == (422, "validation_failed")
 
 
 def test_put_requires_public_glue_of_either_family(shop: RunningService, ada: Registrant) -> None:
     """Part 4: a nameserver inside the own subdomain needs a public IPv4 or IPv6 glue address; part 7, rule 6."""
-    fqdn = shop.register(ada, fresh())["subdomain"]["fqdn"]
+    fqdn = shop.register(ada, unused_name())["subdomain"]["fqdn"]
     host = f"ns1.{fqdn}"
 
     def codes(glue: Any) -> list[str]:
@@ -174,7 +174,7 @@ def test_put_requires_public_glue_of_either_family(shop: RunningService, ada: Re
 
 def test_put_normalises_hosts_and_keeps_their_order(shop: RunningService, ada: Registrant) -> None:
     """Decisions, "Values": nameservers are lower-case A-labels without the final dot, in the order given."""
-    fqdn = shop.register(ada, fresh())["subdomain"]["fqdn"]
+    fqdn = shop.register(ada, unused_name())["subdomain"]["fqdn"]
     answer = put(shop, ada, fqdn, {"nameservers": ["NS3.Provider.EXAMPLE.", "ns1.bücher.example"]})
     assert answer.json()["subdomain"]["nameservers"] == [NS3, "ns1.xn--bcher-kva.example"]
 
@@ -192,7 +192,7 @@ def test_put_a_refusal_changes_nothing(shop: RunningService, ada: Registrant) ->
 
 def test_retry_requires_nameserver_1(shop: RunningService, ada: Registrant) -> None:
     """Part 3, rule 2, part 4 and part 7, rule 7: a retry without nameserver 1 set is rejected, before all else."""
-    fqdn = shop.register(ada, fresh())["subdomain"]["fqdn"]
+    fqdn = shop.register(ada, unused_name())["subdomain"]["fqdn"]
     assert code_of(shop.call(ada, "POST", f"/subdomains/{fqdn}/retry")) == (409, "nameserver_required")
 
 
@@ -201,7 +201,7 @@ def test_retry_is_only_possible_after_a_failure(database_url: str, monkeypatch: 
     with service_with_outage(database_url, monkeypatch, publish_wait_ms=20_000) as outage:
         shop = outage.service
         ada = shop.add_user()
-        fqdn = shop.register(ada, fresh())["subdomain"]["fqdn"]
+        fqdn = shop.register(ada, unused_name())["subdomain"]["fqdn"]
         outage.server.nsupdate([f"add {fqdn}. 300 TXT hand"])
         failed = put(shop, ada, fqdn, {"nameservers": [NS1]}).json()
         assert (failed["subdomain"]["status"], failed["provisioning"]["status"]) == ("failed", "failed")
@@ -223,7 +223,7 @@ def test_retry_is_only_possible_after_a_failure(database_url: str, monkeypatch: 
 
 def test_retry_takes_no_members(shop: RunningService, ada: Registrant) -> None:
     """Part 4: no body fields are stated; none, an empty object and no body at all are the same."""
-    fqdn = shop.register(ada, fresh(), nameservers=[NS1])["subdomain"]["fqdn"]
+    fqdn = shop.register(ada, unused_name(), nameservers=[NS1])["subdomain"]["fqdn"]
     for body, expected in (
         (None, "retry_not_available"),
         ({}, "retry_not_available"),
@@ -237,7 +237,7 @@ def test_retry_takes_no_members(shop: RunningService, ada: Registrant) -> None:
 
 def test_renewal_is_refused_before_its_window(shop: RunningService, ada: Registrant) -> None:
     """Part 2: renewal_available is a boolean, true exactly when POST renew works; `details.opens_at` says from when."""
-    found = shop.register(ada, fresh())["subdomain"]
+    found = shop.register(ada, unused_name())["subdomain"]
     answer = shop.call(ada, "POST", f"/subdomains/{found['fqdn']}/renew")
     assert (code_of(answer), found["renewal_available"]) == ((409, "renewal_not_available"), False)
     assert instant(found["expires_at"]) - instant(answer.json()["details"]["opens_at"]) == timedelta(days=60)
@@ -245,8 +245,8 @@ def test_renewal_is_refused_before_its_window(shop: RunningService, ada: Registr
 
 def test_free_renewal(shop: RunningService) -> None:
     """Part 4: {ok, subdomain, renewal}; renewal has expires_at, renewal_available, charged_credits, coupon."""
-    user = newcomer(shop)
-    found = shop.register(user, fresh())["subdomain"]
+    user = new_user(shop)
+    found = shop.register(user, unused_name())["subdomain"]
     shop.clock.advance(days=306)
     shop.believe_clock()
     path = f"/subdomains/{found['fqdn']}"
@@ -269,8 +269,8 @@ def test_free_renewal(shop: RunningService) -> None:
 
 def test_paid_renewal_is_quoted_then_confirmed(shop: RunningService) -> None:
     """Part 3, rule 4, part 4 and part 7, rule 2: the same quote-then-confirm pattern as registration."""
-    user = newcomer(shop, credit_count=25)
-    found = shop.register(user, fresh(), registration_mode="plus", confirm=True)["subdomain"]
+    user = new_user(shop, credit_count=25)
+    found = shop.register(user, unused_name(), registration_mode="plus", confirm=True)["subdomain"]
     shop.clock.advance(days=306)
     shop.believe_clock()
     path = f"/subdomains/{found['fqdn']}"
@@ -288,9 +288,9 @@ def test_paid_renewal_is_quoted_then_confirmed(shop: RunningService) -> None:
 
 def test_renewal_takes_a_coupon_code(shop: RunningService) -> None:
     """Part 4: optional fields confirm and coupon_code; the coupon is shown in `renewal`."""
-    user = newcomer(shop, credit_count=25)
+    user = new_user(shop, credit_count=25)
     shop.operator("coupon", "add", "RENEW30", "--percent", "35", "--action", "renew")
-    found = shop.register(user, fresh(), registration_mode="plus", confirm=True)["subdomain"]
+    found = shop.register(user, unused_name(), registration_mode="plus", confirm=True)["subdomain"]
     shop.clock.advance(days=306)
     shop.believe_clock()
     body = {"confirm": True, "coupon_code": "renew30"}
@@ -306,7 +306,7 @@ def test_renewal_takes_a_coupon_code(shop: RunningService) -> None:
 
 def test_renewal_goes_on_where_the_mode_is_withdrawn(shop: RunningService) -> None:
     """Part 1, rule 5 and decisions, "Modes and prices": what is held stays renewable, for the price of its mode."""
-    user = newcomer(shop, credit_count=25)
+    user = new_user(shop, credit_count=25)
     shop.add_domain("withdrawn.test")
     found = shop.register(user, "a.withdrawn.test", registration_mode="plus", confirm=True)["subdomain"]
     shop.operator("domain", "offer", "withdrawn.test", "--mode", "plus", "--withdraw")

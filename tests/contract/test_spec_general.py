@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from sublet.http.routes import ENDPOINTS
-from support.error_triggers import fresh, newcomer
+from support.error_triggers import new_user, unused_name
 from support.open_registry import SUBDOMAIN_FIELDS, instant, opened
 from support.running_service import DS, RunningService
 
@@ -98,7 +98,7 @@ def test_part_1_rule_1_every_endpoint_requires_the_token(
     ("method", "path"), [*ROUTES, ("GET", "/nothing"), ("PATCH", "/me"), ("TRACE", "/me")]
 )
 def test_part_1_rule_2_all_responses_are_json(shop: RunningService, method: str, path: str) -> None:
-    user = newcomer(shop)
+    user = new_user(shop)
     answer = shop.call(user, method, path.replace("{fqdn}", "a.example.test").replace("{id}", "1"))
     assert answer.headers["content-type"] == "application/json"
     assert isinstance(answer.json()["ok"], bool)
@@ -106,7 +106,7 @@ def test_part_1_rule_2_all_responses_are_json(shop: RunningService, method: str,
 
 
 def test_part_1_rule_3_a_body_needs_its_content_type(shop: RunningService) -> None:
-    user = newcomer(shop)
+    user = new_user(shop)
     content = b'{"fqdn": "plain.example.test"}'
     for content_type, status in (
         ("application/json", 201),
@@ -120,8 +120,8 @@ def test_part_1_rule_3_a_body_needs_its_content_type(shop: RunningService) -> No
 
 def test_part_1_rule_4_success_has_ok_true_and_exactly_the_named_members(shop: RunningService) -> None:
     """The members of each answer as part 4 lists them; lists have `page` beside them (decisions, "Lists")."""
-    user = newcomer(shop)
-    fqdn = shop.register(user, fresh(), **DELEGATED)["subdomain"]["fqdn"]
+    user = new_user(shop)
+    fqdn = shop.register(user, unused_name(), **DELEGATED)["subdomain"]["fqdn"]
     number = shop.call(user, "POST", "/support/tickets", {"subject": "a", "message": "b"}).json()["ticket"][
         "id"
     ]
@@ -145,7 +145,7 @@ def test_part_1_rule_4_success_has_ok_true_and_exactly_the_named_members(shop: R
 
 
 def test_part_1_rule_5_hidden_and_not_enabled_platform_domains_are_omitted(shop: RunningService) -> None:
-    user, other = newcomer(shop), newcomer(shop)
+    user, other = new_user(shop), new_user(shop)
     for domain in ("rule5a.test", "rule5b.test", "rule5c.test"):
         shop.add_domain(domain)
     held = shop.register(user, "kept.rule5a.test", **DELEGATED)["subdomain"]
@@ -176,7 +176,7 @@ def test_part_1_rule_5_hidden_and_not_enabled_platform_domains_are_omitted(shop:
 
 def test_part_2_account_resources(shop: RunningService) -> None:
     """GET /me, /credits, /platform-domains and /usage: fields and types (decisions, "Values")."""
-    user = newcomer(shop, credit_count=7)
+    user = new_user(shop, credit_count=7)
     shop.operator("package", "add", "Ten", "--credits", "10", "--price", "9.90", "--currency", "EUR")
     me = shop.call(user, "GET", "/me").json()
     assert list(me["user"]) == ["id", "email", "name", "reminders", "created_at"]
@@ -215,8 +215,8 @@ def test_part_2_account_resources(shop: RunningService) -> None:
 
 
 def test_part_2_subdomain_object_has_exactly_the_twenty_fields(shop: RunningService) -> None:
-    user = newcomer(shop)
-    fqdn = fresh()
+    user = new_user(shop)
+    fqdn = unused_name()
     members = {
         "nameservers": ["ns1.provider.example", f"ns1.{fqdn}"],
         "glue": [{"host": f"ns1.{fqdn}", "ipv4": "8.8.4.4"}],
@@ -245,7 +245,7 @@ def test_part_2_subdomain_object_has_exactly_the_twenty_fields(shop: RunningServ
 
 def test_part_4_the_id_or_the_name_in_any_form_is_taken_in_paths(shop: RunningService) -> None:
     """Any case, with or without the final dot, U-label or A-label (decisions, "Values")."""
-    user = newcomer(shop)
+    user = new_user(shop)
     registered = shop.register(user, "bücher.example.test")["subdomain"]
     assert registered["fqdn"] == "xn--bcher-kva.example.test"
     forms = [
@@ -266,7 +266,7 @@ def test_part_4_the_id_or_the_name_in_any_form_is_taken_in_paths(shop: RunningSe
 
 
 def test_part_5_rule_2_and_3_the_token_alone_identifies_user_and_organization(shop: RunningService) -> None:
-    one, two = newcomer(shop), newcomer(shop)
+    one, two = new_user(shop), new_user(shop)
     for user in (one, two):
         me = shop.call(user, "GET", "/me").json()
         assert (me["user"]["email"], me["organization"]["id"]) == (user.email, user.organization["id"])
@@ -275,7 +275,7 @@ def test_part_5_rule_2_and_3_the_token_alone_identifies_user_and_organization(sh
 
 
 def test_part_9_all_endpoints_live_under_one_base_path(shop: RunningService) -> None:
-    user = newcomer(shop)
+    user = new_user(shop)
     assert shop.base_url.endswith("/api/v1")
     for path in ("/../../me", "/../me"):
         url = re.sub(r"/api/v1$", "", shop.base_url) + path.removeprefix("/../..").removeprefix("/..")

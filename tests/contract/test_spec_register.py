@@ -7,7 +7,7 @@ from typing import Any
 import httpx
 import pytest
 
-from support.error_triggers import fresh, newcomer
+from support.error_triggers import new_user, unused_name
 from support.open_registry import SUBDOMAIN_FIELDS, instant, opened
 from support.running_service import DS, Registrant, RunningService
 
@@ -22,7 +22,7 @@ def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningService]:
 
 @pytest.fixture(scope="module")
 def ada(shop: RunningService) -> Registrant:
-    return newcomer(shop, credit_count=1000)
+    return new_user(shop, credit_count=1000)
 
 
 def post(shop: RunningService, who: Registrant, **body: Any) -> httpx.Response:
@@ -133,7 +133,7 @@ def test_label_is_required_unless_derivable(shop: RunningService, ada: Registran
 
 def test_success_is_201_with_exactly_these_members(shop: RunningService, ada: Registrant) -> None:
     """Part 4: HTTP 201 with {ok, subdomain, provisioning, charged_credits, coupon}; coupon null when none was used."""
-    answer = post(shop, ada, fqdn=fresh(), nameservers=["ns1.provider.example"])
+    answer = post(shop, ada, fqdn=unused_name(), nameservers=["ns1.provider.example"])
     body = answer.json()
     assert answer.status_code == 201
     assert list(body) == ["ok", "subdomain", "provisioning", "charged_credits", "coupon"]
@@ -144,7 +144,7 @@ def test_success_is_201_with_exactly_these_members(shop: RunningService, ada: Re
 
 def test_provisioning_tells_what_the_name_server_answers(shop: RunningService, ada: Registrant) -> None:
     """Decisions, "Values": provisioning; `active` means that the parent zone's name server answers with it now."""
-    body = post(shop, ada, fqdn=fresh(), nameservers=["ns1.provider.example"]).json()
+    body = post(shop, ada, fqdn=unused_name(), nameservers=["ns1.provider.example"]).json()
     provisioning = body["provisioning"]
     instant(provisioning.pop("published_at"))
     serial = provisioning.pop("serial")
@@ -160,7 +160,7 @@ def test_provisioning_tells_what_the_name_server_answers(shop: RunningService, a
 
 def test_without_nameservers_it_is_inactive(shop: RunningService, ada: Registrant) -> None:
     """Part 4: nameservers, glue and ds_records are optional."""
-    body = post(shop, ada, fqdn=fresh()).json()
+    body = post(shop, ada, fqdn=unused_name()).json()
     assert (body["subdomain"]["status"], body["provisioning"]["status"]) == ("inactive", "none")
     assert (body["subdomain"]["nameservers"], body["subdomain"]["ds_records"]) == ([], [])
     assert body["subdomain"]["dnssec_enabled"] is False
@@ -171,11 +171,13 @@ def test_ns1_to_ns4_are_the_alternative(shop: RunningService, ada: Registrant) -
     """Part 4: alternatively the separate keys ns1 to ns4; never both (decisions, "Nameservers")."""
     hosts = [f"ns{number}.provider.example" for number in (4, 2, 3, 1)]
     keys = {f"ns{number}": host for number, host in enumerate(hosts, start=1)}
-    assert post(shop, ada, fqdn=fresh(), **keys).json()["subdomain"]["nameservers"] == hosts
-    fewer = post(shop, ada, fqdn=fresh(), ns1=hosts[0], ns2=hosts[1], ns3=None, ns4=None).json()
+    assert post(shop, ada, fqdn=unused_name(), **keys).json()["subdomain"]["nameservers"] == hosts
+    fewer = post(shop, ada, fqdn=unused_name(), ns1=hosts[0], ns2=hosts[1], ns3=None, ns4=None).json()
     assert fewer["subdomain"]["nameservers"] == hosts[:2]
-    refused(post(shop, ada, fqdn=fresh(), nameservers=hosts[:1], ns2=hosts[1]), 422, "validation_failed")
-    refused(post(shop, ada, fqdn=fresh(), ns5=hosts[0]), 400, "invalid_request")
+    refused(
+        post(shop, ada, fqdn=unused_name(), nameservers=hosts[:1], ns2=hosts[1]), 422, "validation_failed"
+    )
+    refused(post(shop, ada, fqdn=unused_name(), ns5=hosts[0]), 400, "invalid_request")
 
 
 @pytest.mark.parametrize("sent", [{"ns3": NS1}, {"ns1": None, "ns2": None, "ns3": NS1}, {"ns2": NS1}])
@@ -184,8 +186,8 @@ def test_a_gap_in_ns1_to_ns4_is_refused_by_the_missing_key(
 ) -> None:
     """Decisions, "Nameservers": without `ns1` nothing becomes nameserver 1, in POST and PUT."""
     missing = [(key, "required") for key in ("ns1", "ns2") if key < max(sent)]
-    ada, fqdn = newcomer(shop), fresh()
-    held = shop.register(ada, fresh(), ns1=NS2)["subdomain"]["fqdn"]
+    ada, fqdn = new_user(shop), unused_name()
+    held = shop.register(ada, unused_name(), ns1=NS2)["subdomain"]["fqdn"]
     path = f"/subdomains/{held}"
     for answer in (post(shop, ada, fqdn=fqdn, **sent), shop.call(ada, "PUT", path + "/nameservers", sent)):
         errors = refused(answer, 422, "validation_failed")["errors"]
@@ -216,7 +218,7 @@ NUMBERED: dict[str, tuple[dict[str, Any], dict[str, str]]] = {
 def test_an_error_names_the_key_that_was_sent(shop: RunningService, case: str) -> None:
     """Decisions, "Nameservers": `ns4`, not `nameservers[3]`; what is wrong with the whole list names `ns1`."""
     members, wanted = NUMBERED[case]
-    ada, fqdn = newcomer(shop), fresh()
+    ada, fqdn = new_user(shop), unused_name()
     shop.register(ada, fqdn)
     if case == "found through itself":
         shop.register(ada, f"other-{fqdn}", nameservers=[f"ns1.{fqdn}"])
@@ -226,7 +228,7 @@ def test_an_error_names_the_key_that_was_sent(shop: RunningService, case: str) -
     try:
         answers = [shop.call(ada, "PUT", f"/subdomains/{fqdn}/nameservers", sent)]
         if fqdn not in json.dumps(sent):
-            answers.append(post(shop, ada, fqdn=fresh(), **sent))
+            answers.append(post(shop, ada, fqdn=unused_name(), **sent))
     finally:
         shop.operator("domain", "edit", "example.test", "--nameservers-max", "13")
     for answer in answers:
@@ -238,7 +240,7 @@ def test_an_error_names_the_key_that_was_sent(shop: RunningService, case: str) -
 
 def test_glue_entries_are_host_and_ipv4(shop: RunningService, ada: Registrant) -> None:
     """Part 4: glue entries {host, ipv4}, for nameservers inside the subdomain; an IPv6 address may stand beside or alone."""
-    fqdn = fresh()
+    fqdn = unused_name()
     glue = [
         {"host": f"ns1.{fqdn}", "ipv4": "8.8.4.4", "ipv6": "2620:FE::9"},
         {"host": f"ns1.{fqdn}", "ipv4": "8.8.8.8"},
@@ -257,7 +259,7 @@ def test_glue_entries_are_host_and_ipv4(shop: RunningService, ada: Registrant) -
 @pytest.mark.parametrize("owner", ["", "ns1.", "a.b."])
 def test_missing_glue_is_rejected(shop: RunningService, ada: Registrant, owner: str) -> None:
     """Part 7, rule 6: a glue address missing for a nameserver inside the own subdomain is rejected."""
-    fqdn = fresh()
+    fqdn = unused_name()
     body = refused(post(shop, ada, fqdn=fqdn, nameservers=[f"{owner}{fqdn}"]), 422, "validation_failed")
     assert [error["code"] for error in body["errors"]] == ["glue_required"]
 
@@ -273,10 +275,12 @@ def test_ds_records_in_all_their_forms(shop: RunningService, ada: Registrant) ->
         ({**members, "digest": digest.upper()}, {**members, "digest": digest}),
     ]
     for given, expected in forms:
-        found = post(shop, ada, fqdn=fresh(), nameservers=["ns1.provider.example"], ds_records=[given]).json()
+        found = post(
+            shop, ada, fqdn=unused_name(), nameservers=["ns1.provider.example"], ds_records=[given]
+        ).json()
         assert found["subdomain"]["ds_records"] == [expected]
         assert found["subdomain"]["dnssec_enabled"] is True
-    fqdn = fresh()
+    fqdn = unused_name()
     both = [dnskey, f"257 3 13 {key}"]  # the same key twice is one record
     found = post(shop, ada, fqdn=fqdn, nameservers=["ns1.provider.example"], ds_records=both).json()[
         "subdomain"
@@ -290,9 +294,9 @@ def test_ds_records_in_all_their_forms(shop: RunningService, ada: Registrant) ->
 @pytest.mark.parametrize("mode", ["admin"])
 def test_mode_admin_is_rejected(shop: RunningService, ada: Registrant, mode: str) -> None:
     """Part 2 and part 7, rule 8: the admin mode is not available through the API."""
-    refused(post(shop, ada, fqdn=fresh(), registration_mode=mode), 403, "registration_mode_not_allowed")
+    refused(post(shop, ada, fqdn=unused_name(), registration_mode=mode), 403, "registration_mode_not_allowed")
     refused(
-        post(shop, ada, fqdn=fresh(), registration_mode=mode, confirm=True),
+        post(shop, ada, fqdn=unused_name(), registration_mode=mode, confirm=True),
         403,
         "registration_mode_not_allowed",
     )
@@ -300,8 +304,8 @@ def test_mode_admin_is_rejected(shop: RunningService, ada: Registrant, mode: str
 
 def test_quote_then_confirm(shop: RunningService) -> None:
     """Part 3, rule 4 and part 7, rule 2: a quote with price and balance, nothing registered; confirm true completes it."""
-    user = newcomer(shop, credit_count=25)
-    request = {"fqdn": fresh(), "registration_mode": "plus", "nameservers": ["ns1.provider.example"]}
+    user = new_user(shop, credit_count=25)
+    request = {"fqdn": unused_name(), "registration_mode": "plus", "nameservers": ["ns1.provider.example"]}
     for confirm in ({}, {"confirm": False}, {"confirm": None}):
         body = refused(post(shop, user, **request, **confirm), 402, "payment_confirmation_required")
         instant(body["quote"].pop("new_expires_at"))
@@ -321,8 +325,8 @@ def test_quote_then_confirm(shop: RunningService) -> None:
 
 def test_the_quote_of_a_short_balance_says_so(shop: RunningService) -> None:
     """Decisions, "Order of checks": without confirm a quote even where the balance is short; with it insufficient_credits."""
-    user = newcomer(shop, credit_count=3)
-    request = {"fqdn": fresh(), "registration_mode": "plus"}
+    user = new_user(shop, credit_count=3)
+    request = {"fqdn": unused_name(), "registration_mode": "plus"}
     quoted = refused(post(shop, user, **request), 402, "payment_confirmation_required")
     assert quoted["message"].startswith("The balance of 3 credits is too low: this costs 10 credits")
     assert "Buy credits first" in quoted["message"]
@@ -336,24 +340,24 @@ def test_the_quote_of_a_short_balance_says_so(shop: RunningService) -> None:
 
 def test_who_always_confirms_is_kept_from_paying_by_max_credits(shop: RunningService) -> None:
     """Decisions, "Modes and prices": without a mode the service chooses one that costs credits once the free quota is used up."""
-    user = newcomer(shop, credit_count=20, free_quota="0")
-    bounded = post(shop, user, fqdn=fresh(), confirm=True, max_credits=0)
+    user = new_user(shop, credit_count=20, free_quota="0")
+    bounded = post(shop, user, fqdn=unused_name(), confirm=True, max_credits=0)
     assert refused(bounded, 409, "price_changed")["quote"]["registration_mode"] == "plus"
-    assert post(shop, user, fqdn=fresh(), confirm=True).json()["charged_credits"] == 10
+    assert post(shop, user, fqdn=unused_name(), confirm=True).json()["charged_credits"] == 10
     assert shop.call(user, "GET", "/credits").json()["credit_balance"] == 10
 
 
 def test_confirm_on_what_is_free_changes_nothing(shop: RunningService) -> None:
     """Part 4: confirm finalizes a paid request after a quote; what costs nothing completes at once, with or without."""
-    user = newcomer(shop)
-    answer = post(shop, user, fqdn=fresh(), confirm=True)
+    user = new_user(shop)
+    answer = post(shop, user, fqdn=unused_name(), confirm=True)
     assert (answer.status_code, answer.json()["charged_credits"]) == (201, 0)
 
 
 def test_the_quotes_expiry_is_what_the_name_then_has(shop: RunningService) -> None:
     """Decisions, "Values": the quote says what the name's expiry will then be."""
-    user = newcomer(shop, credit_count=10)
-    request = {"fqdn": fresh(), "registration_mode": "plus"}
+    user = new_user(shop, credit_count=10)
+    request = {"fqdn": unused_name(), "registration_mode": "plus"}
     quoted = instant(post(shop, user, **request).json()["quote"]["new_expires_at"])
     found = post(shop, user, **request, confirm=True).json()["subdomain"]
     assert 0 <= (instant(found["expires_at"]) - quoted).total_seconds() < 60

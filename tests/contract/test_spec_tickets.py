@@ -7,7 +7,7 @@ from typing import Any
 import httpx
 import pytest
 
-from support.error_triggers import fresh, newcomer
+from support.error_triggers import new_user, unused_name
 from support.open_registry import instant, opened
 from support.running_service import Registrant, RunningService
 
@@ -27,7 +27,7 @@ def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningService]:
 
 @pytest.fixture
 def ada(shop: RunningService) -> Registrant:
-    return newcomer(shop)
+    return new_user(shop)
 
 
 def post(shop: RunningService, who: Registrant, **body: Any) -> httpx.Response:
@@ -83,9 +83,9 @@ def test_type_is_one_of_three_and_defaults_to_support(shop: RunningService, ada:
 @pytest.mark.parametrize("field", ["subdomain_id", "subdomain", "fqdn"])
 def test_it_may_relate_to_one_of_the_users_own_subdomains(shop: RunningService, field: str) -> None:
     """Part 4: subdomain_id, or subdomain, or fqdn; part 7, rule 5: not one of the user's own is rejected."""
-    user = newcomer(shop)
-    own = shop.register(user, fresh())["subdomain"]
-    foreign = shop.register(newcomer(shop), fresh())["subdomain"]
+    user = new_user(shop)
+    own = shop.register(user, unused_name())["subdomain"]
+    foreign = shop.register(new_user(shop), unused_name())["subdomain"]
     key = "id" if field == "subdomain_id" else "fqdn"
     assert opened_ticket(shop, user, **{field: own[key]})["subdomain"] == own["fqdn"]
     answer = post(shop, user, **QUESTION, **{field: foreign[key]})
@@ -199,7 +199,7 @@ def test_a_message_is_limited_in_characters_and_the_body_in_bytes(
 
 def test_subdomain_is_a_text_and_subdomain_id_a_number(shop: RunningService, ada: Registrant) -> None:
     """Decisions, "Tickets": `subdomain` is the name or the id in digits."""
-    held = shop.register(ada, fresh())["subdomain"]
+    held = shop.register(ada, unused_name())["subdomain"]
     for value in ({"subdomain": str(held["id"])}, {"subdomain": held["fqdn"]}, {"subdomain_id": held["id"]}):
         assert opened_ticket(shop, ada, **value)["subdomain"] == held["fqdn"]
     for field, wrong in (("subdomain", held["id"]), ("subdomain_id", str(held["id"]))):

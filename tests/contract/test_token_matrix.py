@@ -17,7 +17,7 @@ from sublet.http.endpoints import Endpoint, takes_body
 from sublet.http.routes import ENDPOINTS
 from sublet.restrictions import SCOPES
 from support.browsers import Browser, signed_in
-from support.error_triggers import newcomer
+from support.error_triggers import new_user
 from support.open_registry import opened
 from support.running_service import Registrant, RunningService, running_service
 from support.serve_process import wait_until
@@ -54,7 +54,7 @@ def issue(service: RunningService, who: Registrant, *words: str) -> dict[str, An
 @pytest.fixture(scope="module")
 def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     with opened(tmp_path_factory.mktemp("matrix"), trusted_proxies="127.0.0.1") as service:
-        ada = newcomer(service, credit_count=1000, free_quota="50")
+        ada = new_user(service, credit_count=1000, free_quota="50")
         service.add_domain(f"{HIDDEN}.test")
         service.operator("domain", "edit", "example.test", "--renewal-window-days", "365")
         ids = []
@@ -93,7 +93,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
         answer = service.call(rotated["token"], "POST", path, {"overlap_seconds": 0})
         assert service.call(answer.json()["secret"], "GET", "/me").status_code == 200
         tokens |= {"revoked": revoked["token"], "rotated": rotated["token"]}
-        suspended = newcomer(service)
+        suspended = new_user(service)
         service.operator("user", "suspend", suspended.email)
         tokens["suspended"] = suspended.token
         soon = (service.clock() + timedelta(seconds=1)).isoformat()
@@ -105,7 +105,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
 
 def _browsers(service: RunningService, suspended: Registrant) -> dict[str, Browser]:
     """Return a browser with an ended session, one with the secret before a second sign-in, and that of a suspended user."""
-    ann = newcomer(service)
+    ann = new_user(service)
     ended, signed_in_twice = signed_in(service, ann.email), signed_in(service, ann.email)
     signed_in(service, ann.email, signed_in_twice)
     assert ended.call("DELETE", "/sessions/current", {}).status_code == 200

@@ -11,7 +11,7 @@ from sublet.db import open_database
 from sublet.health.checker import Checker
 from sublet.health.health_keeper import HealthKeeper
 from sublet.health.targets import QUERIES_PER_SECOND
-from support.misfit import Misfit, misfits_running
+from support.faulty_name_server import FaultyNameServer, faulty_servers_running
 from support.network_namespace import runs_outside
 from support.running_service import RunningService, running_service
 from support.serve_process import wait_until
@@ -41,18 +41,18 @@ def _records(labels: Sequence[str]) -> tuple[str, ...]:
 
 
 def test_limits_hold_over_two_workers(request: pytest.FixtureRequest, tmp_path: Path) -> None:
-    misfits = {
-        address: Misfit(
+    faulty_servers = {
+        address: FaultyNameServer(
             address,
             _records([label for label, its in NAMES.items() if its == address]),
             frozenset({"tarpit"} if address == TARPIT else ()),
         )
         for address in dict.fromkeys(NAMES.values())
     }
-    if runs_outside(request, list(misfits), seconds=200):
+    if runs_outside(request, list(faulty_servers), seconds=200):
         return
     with (
-        misfits_running(list(misfits.values())),
+        faulty_servers_running(list(faulty_servers.values())),
         running_service(f"sqlite:///{tmp_path}/registry.db", health_checks=True) as service,
     ):
         ada = service.add_user()
@@ -64,7 +64,7 @@ def test_limits_hold_over_two_workers(request: pytest.FixtureRequest, tmp_path: 
                 ada, f"{label}.{DOMAIN}", nameservers=[host], glue=[{"host": host, "ipv4": address}]
             )
         health = asyncio.run(_check_with_another_worker(service, ada))
-    for each in misfits.values():
+    for each in faulty_servers.values():
         windows = zip(sorted(each.times), sorted(each.times)[QUERIES_PER_SECOND:], strict=False)
         # A thread of the test notes the times, so they are exact to some milliseconds.
         assert all(later - earlier > 0.8 for earlier, later in windows), (each.address, each.times)

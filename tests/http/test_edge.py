@@ -220,7 +220,7 @@ def test_an_answer_lists_50_wrong_fields_and_counts_the_others(
     malformed = refused(service.call(ada, "POST", "/subdomains", body), 400, "invalid_request")
     assert len(malformed["errors"]) == 50
     assert malformed["details"] == {"errors_omitted": 2951}
-    assert malformed["message"].startswith("3001 fields can't be read; the first: member_0: ")
+    assert malformed["message"].startswith("3001 fields are malformed. The first is member_0: ")
     body = {"fqdn": "many.example.test", "nameservers": [f"-{number}.example" for number in range(60)]}
     invalid = refused(service.call(ada, "POST", "/subdomains", body), 422, "validation_failed")
     assert len(invalid["errors"]) == 50

@@ -15,10 +15,10 @@ from sublet.config import Settings
 from sublet.db import Database, Tx
 from sublet.http.client import Client
 from sublet.http.endpoints import Call, Context
-from sublet.http.limits import Limits
 from sublet.http.me import export
-from sublet.http.observe import Metrics
-from sublet.http.settling import Settling
+from sublet.http.metrics import Metrics
+from sublet.http.publication_wait import PublicationWaiter
+from sublet.http.rate_limiter import RateLimiter
 from sublet.secret import Secret
 from sublet.sign_in.model import Site
 from sublet.subdomains.store import subdomains
@@ -79,7 +79,9 @@ def test_an_export_of_many_names_comes_in_parts(registry: Registry) -> None:
     member = registry.read(find_member, registry.users["ann"])
     settings = Settings()
     call: Call[None, None] = Call(
-        context=Context(settings, registry.db, not_asked, Limits(settings), Metrics(), Settling(registry.db)),
+        context=Context(
+            settings, registry.db, not_asked, RateLimiter(settings), Metrics(), PublicationWaiter(registry.db)
+        ),
         request_id="r",
         registrant=Registrant(member.user, member.organization, token),
         path={},

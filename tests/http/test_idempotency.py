@@ -17,9 +17,9 @@ from sublet.http.client import Clients
 from sublet.http.endpoints import Call, Context
 from sublet.http.errors import IdempotencyInProgress
 from sublet.http.idempotency import Done, fingerprint, write_once
-from sublet.http.limits import Limits
-from sublet.http.observe import Metrics
-from sublet.http.settling import Settling
+from sublet.http.metrics import Metrics
+from sublet.http.publication_wait import PublicationWaiter
+from sublet.http.rate_limiter import RateLimiter
 from sublet.migrations import upgrade
 from sublet.secret import Secret
 from support.postgresql import fresh_database
@@ -41,7 +41,7 @@ def process(database_url: str) -> Context:
         raise AssertionError("not asked here")
 
     db = open_database(database_url, may_lose_writes=True)
-    return Context(settings, db, nobody, Limits(settings), Metrics(), Settling(db))
+    return Context(settings, db, nobody, RateLimiter(settings), Metrics(), PublicationWaiter(db))
 
 
 def call(context: Context, key: str | None = "key", body: str = "a") -> Call[None, None]:

@@ -15,8 +15,8 @@ from schemathesis.specs.openapi.definitions import OPENAPI_31_VALIDATOR
 from sublet.http.docs_page import PAGE_HEADERS, render_page
 from sublet.http.endpoints import Endpoint, all_refusals, takes_body
 from sublet.http.errors import status_of
-from sublet.http.members import Reading, read_members
 from sublet.http.openapi import build_document
+from sublet.http.read_structs import Reading, read_members
 from sublet.http.routes import ENDPOINTS
 
 BASE_URL = "https://registry.example/api/v1"

@@ -9,7 +9,7 @@ from sqlalchemy import text
 
 from sublet.db import Database, Tx, open_database
 from sublet.http.app import Status, build_status_app
-from sublet.http.observe import Metrics
+from sublet.http.metrics import Metrics
 from sublet.http.routes import ENDPOINTS
 from sublet.http.security_headers import SECURITY_HEADERS
 from support.running_service import Registrant, RunningService, registry_address, running_service

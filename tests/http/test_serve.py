@@ -112,7 +112,7 @@ def test_beyond_the_most_connections_requests_are_refused_and_others_answered() 
 
 
 def test_the_header_of_a_proxy_is_not_believed() -> None:
-    """`limits.client_address` reads it, if the proxy is trusted."""
+    """`find_client_address` reads the header, if the proxy is trusted."""
     with running() as server, server.connect() as connection:
         connection.sendall(GET[:-2] + b"X-Forwarded-For: 203.0.113.1\r\nX-Forwarded-Proto: https\r\n\r\n")
         assert answered(connection)

@@ -32,12 +32,12 @@ from sublet.dns.types import DnskeyInput, DsInput, GlueInput
 from sublet.dns.wire import read_name, read_record, walk
 from sublet.http.bodies import NoBody, RegisterBody, SubdomainsQuery
 from sublet.http.client import is_from_site
+from sublet.http.client_address import address_key, find_client_address, parse_trusted_proxies
 from sublet.http.errors import accepted_request_id, render_refusal, wants_problem
 from sublet.http.idempotency import fingerprint, read_key
 from sublet.http.json_body import check_media_type, parse_object
-from sublet.http.limits import address_key, client_address, trusted_addresses
-from sublet.http.members import Reading, invalid_request, read_members, read_query
 from sublet.http.organization_header import ORGANIZATION_HEADER, read_organization
+from sublet.http.read_structs import Reading, invalid_request, read_members, read_query
 from sublet.http.session_cookie import COOKIE, read_cookie
 from sublet.ids import decode_cursor, parse_id, parse_ticket_number
 from sublet.platform_domains.label_patterns import matches, parse_pattern
@@ -307,11 +307,11 @@ PARSERS: dict[str, dict[str, tuple[Make, int]]] = {
     "check_restrictions": texts(_restrictions, BODY),
     "digest": texts(digest, HEAD),
     "find_secrets": texts(find_secrets, BODY),
-    "client_address": texts(
-        lambda text: client_address("10.0.0.1", [text], frozenset({"10.0.0.1"})), HEAD, end=",10.0.0.1"
+    "find_client_address": texts(
+        lambda text: find_client_address("10.0.0.1", [text], frozenset({"10.0.0.1"})), HEAD, end=",10.0.0.1"
     ),
     "address_key": texts(address_key.__wrapped__, HEAD),
-    "trusted_addresses": texts(trusted_addresses, HEAD),
+    "parse_trusted_proxies": texts(parse_trusted_proxies, HEAD),
     "read_query": texts(
         lambda text: read_query(text.encode("ascii", "replace"), SubdomainsQuery, Reading()), TARGET
     ),

@@ -1,1 +1,1 @@
-"""What tests share: services, servers, registries, clients and checks."""
+"""Services, servers, registries, clients and checks that tests share."""

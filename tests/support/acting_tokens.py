@@ -10,7 +10,7 @@ from support.registry import OPERATOR, Registry
 
 
 def issue(registry: Registry, name: str = "ann", **restrictions: Any) -> Token:
-    """Issue a token as the operator does."""
+    """Issue a token as the operator."""
     return registry.write(issue_token, OPERATOR, f"{name}@example.org", "token", **restrictions).token
 
 
@@ -20,7 +20,7 @@ def acting(token: Token) -> Actor:
 
 
 def stored(registry: Registry, token: Token) -> Token:
-    """Return the token as it is stored now."""
+    """Return the stored token."""
     found = registry.read(store.find_token, token.id)
     assert found is not None
     return found

@@ -1,4 +1,4 @@
-"""Ansible for a test: a folder with the installed collection, and playbooks in it."""
+"""Run Ansible with the installed collection in a folder of a test."""
 
 import json
 import os
@@ -14,7 +14,7 @@ COLLECTION = Path(__file__).resolve().parents[2] / "clients/ansible"
 
 @dataclass(frozen=True, slots=True)
 class Played:
-    """What a playbook printed; the results of its tasks in their order."""
+    """The output of a playbook, and the results of its tasks in their order."""
 
     code: int
     text: str
@@ -22,12 +22,12 @@ class Played:
 
     @property
     def changes(self) -> list[bool]:
-        """Whether each task changed something."""
+        """Return for each task whether it changed something."""
         return [bool(each["changed"]) for each in self.results]
 
 
 class Ansible:
-    """A folder with the collection, for the service and token in these variables."""
+    """A folder with the collection, and the environment with the service's URL and token."""
 
     def __init__(self, folder: Path, url: str, token: str) -> None:
         self.folder = folder

@@ -1,4 +1,4 @@
-"""Children that ask for DS records, rightly and wrongly, on real servers; and what has to become of them."""
+"""Child zones on real servers whose CDS records request DS records, with right and wrong requests and their expected outcomes."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -6,7 +6,7 @@ from typing import Any
 
 from sublet.dns.types import DsRecord
 from support.dns_world import DAY, Server, World, Zone, ZoneKey
-from support.misfit import Misfit
+from support.faulty_name_server import FaultyNameServer
 
 PARENT = "example.test"
 OPERATOR = "op.test"
@@ -17,7 +17,7 @@ KEYS = {name: ZoneKey.new() for name in ("operator", "old", "new", "absent")}
 
 @dataclass(frozen=True)
 class AskingChild:
-    """A child with its own nameservers ns-NUMBER.op.test at `addresses`, its DS records, and what has to become of these."""
+    """A child with its own nameservers ns-NUMBER.op.test at `addresses`, its DS records, and the expected outcome."""
 
     label: str
     addresses: tuple[str, ...]
@@ -28,12 +28,12 @@ class AskingChild:
 
     @property
     def fqdn(self) -> str:
-        """The name."""
+        """The child's name."""
         return f"{self.label}.{PARENT}"
 
     @property
     def nameservers(self) -> tuple[str, ...]:
-        """Its nameservers."""
+        """The child's nameservers."""
         return tuple(f"ns-{each.replace('.', '-')}.{self.operator}" for each in self.addresses)
 
 
@@ -81,7 +81,7 @@ def asking_world() -> tuple[World, list[AskingChild]]:
         f"{forged.fqdn}. 60 IN SOA ns.op.test. h.op.test. 1 60 60 3600 60",
         f"{forged.fqdn}. 60 IN CDS {_cds('forged', 'new')[0].removeprefix('@ CDS ')}",
     )
-    misfit = Misfit(forged.addresses[0], lines, frozenset({"forged_over_udp"}))
+    faulty_server = FaultyNameServer(forged.addresses[0], lines, frozenset({"forged_over_udp"}))
 
     wrong = add("wrongsignal", "refused", "not_bootstrapped")
     serve(wrong, *_cds("wrongsignal", "old"), signal="new")
@@ -103,7 +103,7 @@ def asking_world() -> tuple[World, list[AskingChild]]:
     dead = add("dead", "refused", "servers_silent", ds=(_ds("dead", "old"),), servers=2)
     zones.append((dead.addresses[0], _zone("dead", dead.nameservers, *_cds("dead", "old", "new"))))
 
-    # The nameservers of one child differ, so each has a server of its own.
+    # One child's nameservers give different answers, so each runs on a server of its own.
     apart = [each for each in zones if each[1].name == differing.fqdn]
     together = [each for each in zones if each not in apart]
     servers = [
@@ -111,7 +111,7 @@ def asking_world() -> tuple[World, list[AskingChild]]:
         *(Server("bind", (address,), (zone,)) for address, zone in apart),
     ]
     servers.append(_operators(children, signals))
-    return World(tuple(servers), (misfit,), (dead.addresses[1],)), children
+    return World(tuple(servers), (faulty_server,), (dead.addresses[1],)), children
 
 
 def _once(served: Sequence[tuple[str, Zone]]) -> tuple[Zone, ...]:
@@ -119,7 +119,7 @@ def _once(served: Sequence[tuple[str, Zone]]) -> tuple[Zone, ...]:
 
 
 def _operators(children: Sequence[AskingChild], signals: Sequence[str]) -> Server:
-    """Return the server of the zones of the nameservers, of which one is not signed."""
+    """Return the server of the nameservers' zones. One of these zones isn't signed."""
     zones = []
     for name, key in ((OPERATOR, KEYS["operator"]), (INSECURE, None)):
         lines = ["ns A 8.8.2.2", "@ NS ns"]

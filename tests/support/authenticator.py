@@ -1,4 +1,4 @@
-"""An authenticator of passkeys in Python, for tests that need many answers: one ES256 key each, verified user, no attestation."""
+"""An authenticator for passkeys in Python. Each has one ES256 key, verifies its user and gives no attestation."""
 
 import hashlib
 import json
@@ -14,7 +14,7 @@ PRESENT, VERIFIED, HAS_KEY = 1, 4, 64
 
 
 class Authenticator:
-    """One passkey. `count` is what it counts; `origin` and `host` are what its browser says."""
+    """A passkey. `count` is its signature counter; `origin` and `host` are those of its browser."""
 
     def __init__(self, origin: str) -> None:
         self.origin = origin

@@ -1,4 +1,4 @@
-"""A server of ours with an application that says how long a body was: for tests of the server's own bounds, octet by octet."""
+"""The HTTP server with an application that answers with the body's length, for tests of the server's own limits."""
 
 import asyncio
 import re
@@ -47,7 +47,7 @@ class Server:
 
 @contextmanager
 def running(**options: Any) -> Iterator[Server]:
-    """Run a server on a thread; `options` are those of `serve_http`."""
+    """Run a server in a thread. `options` are options of `serve_http`."""
     server = Server()
     listening = listen("127.0.0.1", 0)
     server.port = listening.getsockname()[1]
@@ -73,7 +73,7 @@ def running(**options: Any) -> Iterator[Server]:
 
 
 def everything(connection: socket.socket) -> bytes:
-    """Read until the other side closes or resets the connection."""
+    """Return all octets until the server closes or resets the connection."""
     received = b""
     try:
         while chunk := connection.recv(65536):
@@ -84,7 +84,7 @@ def everything(connection: socket.socket) -> bytes:
 
 
 def answered(connection: socket.socket) -> bool:
-    """Read one whole answer of the application; return True if it is a success."""
+    """Read a whole answer of the application. Return True if it is a success."""
     received = b""
     while not re.search(rb"\r\n\r\n[0-9]$", received):
         chunk = connection.recv(1000)

@@ -1,4 +1,4 @@
-"""A browser that is signed in at a running service: it sends the cookie of its session, and its `Origin` with changes."""
+"""A browser that is signed in at a running service. It sends the cookie of its session, and `Origin` with changes."""
 
 from dataclasses import dataclass
 from datetime import timedelta
@@ -25,7 +25,7 @@ class Browser:
     secret: str
 
     def call(self, method: str, path: str, body: Any = None, **headers: str) -> httpx.Response:
-        """Send a request as a page of the service does. An empty header isn't sent."""
+        """Send a request like a page of the service. A header that is empty is left out."""
         more = {} if method == "GET" else {"origin": self.service.base_url.removesuffix("/api/v1")}
         sent = {"cookie": f"a=b; {COOKIE}={self.secret}"} | more | headers
         sent = {name: value for name, value in sent.items() if value}
@@ -33,7 +33,7 @@ class Browser:
 
 
 def signed_in(service: RunningService, email: str, former: Browser | None = None) -> Browser:
-    """Return a browser in which a user has signed in by mail just now, for the second time if it is the `former` one."""
+    """Return a browser in which a user has just signed in by mail. With a `former` browser its session is signed in again."""
 
     def verb(tx: Tx) -> SignedIn:
         user = find_user_by_email(tx, email)

@@ -1,4 +1,4 @@
-"""Children with real keys: what they publish about them, signed, for decisions about DS records."""
+"""Keys of child zones, and the signed DNSKEY, CDS and CDNSKEY records with them, for decisions about DS records."""
 
 import random
 from collections.abc import Sequence
@@ -46,7 +46,7 @@ class ChildKey:
         return cls(private, dnskey)
 
     def ds(self, digest_type: int = 2) -> DsRecord:
-        """Return its DS record."""
+        """Return the DS record of the key."""
         made = dns.dnssec.make_ds(CHILD, self.dnskey, dns.dnssectypes.DSDigest(digest_type), validating=True)
         return DsRecord(made.key_tag, int(made.algorithm), int(made.digest_type), made.digest.hex())
 
@@ -57,7 +57,7 @@ def dnskeys(keys: Sequence[ChildKey]) -> dns.rrset.RRset:
 
 
 def cds(keys: Sequence[ChildKey], digest_types: Sequence[int] = (2,)) -> dns.rrset.RRset:
-    """Return the CDS records that ask for DS records of keys."""
+    """Return the CDS records that request DS records of keys."""
     made = [each.ds(digest_type) for each in keys for digest_type in digest_types]
     return dns.rrset.from_text_list(
         CHILD,
@@ -69,7 +69,7 @@ def cds(keys: Sequence[ChildKey], digest_types: Sequence[int] = (2,)) -> dns.rrs
 
 
 def cdnskeys(keys: Sequence[ChildKey]) -> dns.rrset.RRset:
-    """Return the CDNSKEY records that ask for DS records of keys."""
+    """Return the CDNSKEY records that request DS records of keys."""
     return dns.rrset.from_text_list(CHILD, TTL, "IN", "CDNSKEY", [str(each.dnskey) for each in keys])
 
 
@@ -97,7 +97,7 @@ def sign(
 def random_child(
     chance: random.Random, pool: Sequence[ChildKey], zone_key: ChildKey, now: datetime
 ) -> tuple[list[DsRecord], PublishedKeys, datetime | None]:
-    """Return present DS records, what the child publishes, and the inception that was followed last. Most are a step of some rollover."""
+    """Return random DS records, records that the child publishes, and the last followed inception. Most are a step of a rollover."""
 
     def some(of: Sequence[ChildKey], least: int = 1) -> list[ChildKey]:
         return chance.sample(list(of), chance.randint(min(least, len(of)), min(2, len(of))))
@@ -139,7 +139,7 @@ def random_child(
 
 
 def child_file(published: PublishedKeys) -> str:
-    """Return what a child publishes, as lines of a zone file."""
+    """Return a child's published records as lines of a zone file."""
     lines = [
         each.to_text()
         for each in (published.dnskey, published.cds, published.cdnskey, published.soa)
@@ -150,7 +150,7 @@ def child_file(published: PublishedKeys) -> str:
 
 
 def parse_dsset(text: str) -> set[DsRecord]:
-    """Return the DS records of lines of a zone file."""
+    """Return the DS records in lines of a zone file."""
     found = set()
     for line in text.splitlines():
         words = line.split()
@@ -161,5 +161,5 @@ def parse_dsset(text: str) -> set[DsRecord]:
 
 
 def now_in_seconds() -> datetime:
-    """Return the time, as signatures have it."""
+    """Return the current time as signatures have it, in seconds."""
     return datetime.now(UTC).replace(microsecond=0)

@@ -1,4 +1,4 @@
-"""A real Chromium at the console: with or without JavaScript, narrow or wide, light or dark. What goes wrong in a page fails the test."""
+"""Chromium with the console: with or without JavaScript, narrow or wide, light or dark. A fault in a page fails the test."""
 
 import os
 import shutil
@@ -25,18 +25,18 @@ AUTHENTICATOR = {
     "isUserVerified": True,
     "automaticPresenceSimulation": True,
 }
-"""The options of a virtual authenticator, which says yes to each request for a passkey."""
+"""The options of a virtual authenticator that accepts each request for a passkey."""
 WAYS = [
     pytest.param({"javascript": True, "size": WIDE}, id="javascript-1440"),
     pytest.param({"javascript": False, "size": NARROW}, id="plain-360"),
     pytest.param({"javascript": True, "size": NARROW}, id="javascript-360", marks=pytest.mark.whole),
     pytest.param({"javascript": False, "size": WIDE}, id="plain-1440", marks=pytest.mark.whole),
 ]
-"""The ways in which a story is told: with and without JavaScript, on a narrow and on a wide page."""
+"""The variants in which a test runs: with and without JavaScript, on a narrow and on a wide page."""
 
 
 def outside(fn: Callable[..., R], *args: Any, **kwargs: Any) -> R:
-    """Run something on a thread of its own: playwright has an event loop in that of the test."""
+    """Run a function in a thread of its own, because playwright has an event loop in the test's thread."""
     with ThreadPoolExecutor(1) as pool:
         return pool.submit(fn, *args, **kwargs).result()
 
@@ -57,15 +57,15 @@ def chromium() -> Iterator[Browser]:
 
 @dataclass(slots=True)
 class Loaded:
-    """What a page took: its requests, and their octets as they came over the network."""
+    """The requests of a page, and the octets received over the network."""
 
     urls: list[str] = field(default_factory=list)
     octets: int = 0
 
 
-@dataclass  # without slots: playwright puts an attribute of its own on it
+@dataclass  # without slots, because playwright adds an attribute
 class Tab:
-    """A tab at the console. `faults` are messages of the console, failed scripts, and requests to other hosts."""
+    """A browser tab with the console. `faults` are the browser's messages, failed scripts, and requests to other hosts."""
 
     page: Page
     origin: str
@@ -74,21 +74,21 @@ class Tab:
     loaded: Loaded = field(default_factory=Loaded)
 
     def watch(self) -> None:
-        """Note what goes wrong from now on, and what is loaded."""
+        """Record faults and loaded resources from now on."""
         self.page.on("console", lambda message: self._note(message.type, message.text))
         self.page.on("pageerror", lambda error: self.faults.append(f"script: {error}"))
         self.page.on("request", self._requested)
         self.page.on("requestfinished", self._finished)
 
     def open(self, path: str) -> Response:
-        """Load a page, and forget what earlier ones took."""
+        """Load a page, and reset the record of loaded resources."""
         self.loaded = Loaded()
         response = self.page.goto(self.origin + path, wait_until="load")
         assert response is not None
         return response
 
     def press(self, name: str) -> None:
-        """Press a button or follow a link by its words, and wait for the page that it leads to."""
+        """Press the button or link with this label, and wait for the next page."""
         target = self.page.get_by_role("button", name=name, exact=True).or_(
             self.page.get_by_role("link", name=name, exact=True)
         )
@@ -96,7 +96,7 @@ class Tab:
             target.first.click()
 
     def fill(self, label: str, text: str) -> None:
-        """Type into a field by the words of its label."""
+        """Type into the field with this label."""
         self.page.get_by_label(label).first.fill(text)
 
     @property
@@ -105,7 +105,7 @@ class Tab:
         return self.page.inner_text("body")
 
     def _note(self, kind: str, text: str) -> None:
-        # Chromium reports the status of a form that was refused.
+        # Chromium logs the status of a refused form, which is no fault.
         if kind in ("error", "warning") and "Failed to load resource: the server responded" not in text:
             self.faults.append(f"{kind}: {text}")
 
@@ -129,7 +129,7 @@ def tab(
     size: tuple[int, int] = WIDE,
     dark: bool = False,
 ) -> Iterator[Tab]:
-    """Open a tab, signed in with the secret of a session. In the end nothing may have gone wrong in its pages."""
+    """Open a tab, signed in with the secret of a session. Fail at the end if one of its pages had a fault."""
     with browser.new_context(
         java_script_enabled=javascript,
         viewport={"width": size[0], "height": size[1]},
@@ -145,7 +145,7 @@ def tab(
 
 
 def origin_of(service: RunningService) -> str:
-    """Return the origin of the console; browsers take its cookie over plain HTTP on localhost only."""
+    """Return the origin of the console, on localhost, because browsers accept its cookie over plain HTTP only there."""
     return service.base_url.removesuffix("/api/v1").replace("127.0.0.1", "localhost")
 
 

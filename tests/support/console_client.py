@@ -1,4 +1,4 @@
-"""A browser without JavaScript, in a few lines: it keeps cookies, reads the forms of a page, and sends them as a browser does."""
+"""A minimal browser without JavaScript. It keeps cookies, and reads and sends the forms of a page."""
 
 from dataclasses import dataclass, field
 from html.parser import HTMLParser
@@ -15,7 +15,7 @@ from support.running_service import RunningService
 
 @dataclass(slots=True)
 class PageForm:
-    """A form of a page: where it goes, and what its fields hold."""
+    """A form of a page: its action, and the values of its fields."""
 
     method: str
     action: str
@@ -66,7 +66,7 @@ class _Reader(HTMLParser):
 
 @dataclass(slots=True)
 class Shown:
-    """A page that the service answered."""
+    """A page that the service returned."""
 
     response: httpx.Response
     forms: list[PageForm]
@@ -74,7 +74,7 @@ class Shown:
 
     @property
     def status(self) -> int:
-        """The status."""
+        """The status of the answer."""
         return self.response.status_code
 
     @property
@@ -83,14 +83,14 @@ class Shown:
         return self.response.url.path
 
     def form(self, action: str) -> PageForm:
-        """Return the form that is sent to a path; there must be exactly one."""
+        """Return the only form with this action. Fail if there is none, or several."""
         (found,) = [each for each in self.forms if each.action == action and each.method == "POST"]
         return found
 
 
 @dataclass(slots=True)
 class ConsoleClient:
-    """A browser at the console of a service."""
+    """A browser that uses the console of a service."""
 
     service: RunningService
     cookies: dict[str, str] = field(default_factory=dict)
@@ -104,7 +104,7 @@ class ConsoleClient:
         return self._send("GET", path, headers={"sec-fetch-site": "same-origin", **headers})
 
     def post(self, path: str, fields: dict[str, Any], **headers: str) -> Shown:
-        """Send a form from a page of the service, and follow the redirect. An empty header isn't sent."""
+        """Send a form like a page of the service, and follow the redirect. A header that is empty is left out."""
         sent = {"origin": self.origin, "sec-fetch-site": "same-origin"} | {
             name.replace("_", "-"): value for name, value in headers.items()
         }
@@ -149,7 +149,7 @@ class ConsoleClient:
 
 
 def console(service: RunningService, email: str = "") -> ConsoleClient:
-    """Return a browser at the console; with an address this user is signed in."""
+    """Return a browser that uses the console. If an address is given, its user is signed in."""
     client = ConsoleClient(service)
     if email:
         client.cookies[COOKIE] = signed_in(service, email).secret

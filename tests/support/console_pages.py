@@ -1,4 +1,4 @@
-"""A service with names in many states, and every page of its console, for screenshots and for checks of all pages."""
+"""Every page of the console, and data of a service that fills them, for screenshots and for checks of all pages."""
 
 from dataclasses import dataclass
 
@@ -11,7 +11,7 @@ DOMAIN = "example.test"
 
 @dataclass(frozen=True, slots=True)
 class ShownPage:
-    """A page to look at: a name for its picture, its path, and whether its reader is signed in."""
+    """A page: the name of its picture, its path, and whether the user is signed in."""
 
     name: str
     path: str
@@ -55,11 +55,11 @@ PAGES = (
     ShownPage("names-of-organization", "/o/3/names"),
     ShownPage("not-found", f"/names/nothing.{DOMAIN}"),
 )
-"""Every page that a link leads to. A page that only a form leads to is shown by the stories in tests/web/."""
+"""Every page that a link leads to. The stories in tests/web/ show the pages after forms."""
 
 
 def fill(service: RunningService) -> str:
-    """Add what the pages show, and return the secret of Ada's session."""
+    """Add the data that the pages show, and return the secret of Ada's session."""
     service.add_domain(DOMAIN, "--description", "Names for people and projects of the valley.")
     service.operator(
         *("domain", "offer", DOMAIN, "--mode", "premium", "--price", "50"),

@@ -1,6 +1,6 @@
-"""Break a registry by hand, past the verbs and past what the database itself guards; only ever in a transaction that is undone."""
+"""Corrupt a registry without the verbs and without the database's constraints, in a transaction that is rolled back."""
 
-# ruff: noqa: S608 - its SQL is put together of the tests' own words
+# ruff: noqa: S608 - the SQL is built from the tests' own texts
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
@@ -27,18 +27,18 @@ _UNIQUE_INDEXES = ("uq_subdomains_fqdn_unreleased", "uq_terms_subdomain_id_start
 
 
 class _UndoError(Exception):
-    """Ends a transaction whose work is not wanted."""
+    """Rolls a transaction back."""
 
 
 def found_after(registry: Registry, spoil: Spoil, *, guarded: bool = False) -> list[Violation]:
-    """Break something, past the database's guards too unless it is `guarded`, ask the doctor, and take it back."""
+    """Corrupt the registry, run the doctor and roll back; return its findings. Unless `guarded`, the constraints are disabled."""
     return found_after_each(registry, {"it": spoil}, guarded=guarded)["it"]
 
 
 def found_after_each(
     registry: Registry, spoils: Mapping[str, Spoil], *, guarded: bool = False
 ) -> dict[str, list[Violation]]:
-    """Break one thing after the other, each taken back before the next, all in a transaction that is undone."""
+    """Corrupt the registry in each way separately, and return the doctor's findings for each. Everything is rolled back."""
     found: dict[str, list[Violation]] = {}
 
     def run(tx: Tx) -> None:
@@ -60,7 +60,7 @@ def found_after_each(
 
 
 def _drop_constraints(tx: Tx) -> None:
-    """Let the database store what its constraints refuse."""
+    """Disable the constraints of the database."""
     run = tx.connection.exec_driver_sql
     if tx.connection.dialect.name == "postgresql":
         run("SET LOCAL session_replication_role = replica")  # no triggers of tables
@@ -73,7 +73,7 @@ def _drop_constraints(tx: Tx) -> None:
 
 @contextmanager
 def _without_triggers(tx: Tx) -> Iterator[None]:
-    """Let SQLite store what its triggers and foreign keys refuse; the triggers stand again afterwards."""
+    """Disable SQLite's triggers and foreign keys, and restore the triggers afterwards."""
     run = tx.connection.exec_driver_sql
     triggers = []
     if tx.connection.dialect.name == "sqlite":
@@ -87,7 +87,7 @@ def _without_triggers(tx: Tx) -> Iterator[None]:
 
 
 def without_unique(tx: Tx, table: str) -> None:
-    """Drop a unique constraint of a table; SQLite has to rebuild the table without it."""
+    """Drop a unique constraint of a table. On SQLite this rebuilds the table."""
     if tx.connection.dialect.name == "sqlite":
         run = tx.connection.exec_driver_sql
         last = run(f"SELECT seq FROM sqlite_sequence WHERE name = '{table}'").scalar_one()
@@ -99,7 +99,7 @@ def without_unique(tx: Tx, table: str) -> None:
 
 
 def number_was_given(tx: Tx, table: str, number: int) -> None:
-    """Let the database know that a row with this number was added by hand."""
+    """Set the table's sequence to the number of a row that was added with its own number."""
     sqlite = "UPDATE sqlite_sequence SET seq = :number WHERE name = :table"
     postgresql = "SELECT setval(pg_get_serial_sequence(:table, 'id'), :number)"
     statement = sqlite if tx.connection.dialect.name == "sqlite" else postgresql
@@ -107,7 +107,7 @@ def number_was_given(tx: Tx, table: str, number: int) -> None:
 
 
 def sql(*statements: str) -> Spoil:
-    """Run statements that both engines know."""
+    """Return a function that runs statements of both engines."""
 
     def run(tx: Tx) -> None:
         for each in statements:
@@ -117,7 +117,7 @@ def sql(*statements: str) -> Spoil:
 
 
 def change(table: Table, where: str, **values: Any) -> Spoil:
-    """Change exactly one row."""
+    """Return a function that changes exactly one row."""
 
     def run(tx: Tx) -> None:
         changed = tx.connection.execute(update(table).where(text(where)).values(**values))
@@ -127,7 +127,7 @@ def change(table: Table, where: str, **values: Any) -> Spoil:
 
 
 def both(*spoils: Spoil) -> Spoil:
-    """Do one after the other."""
+    """Return a function that runs others in order."""
 
     def run(tx: Tx) -> None:
         for spoil in spoils:

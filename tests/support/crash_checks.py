@@ -1,4 +1,4 @@
-"""A name with glue, changes of it while the service is down, and what the built-in name server serves."""
+"""Changes of a name with glue while the service is down, and checks of the built-in name server's answers."""
 
 from collections.abc import Callable
 
@@ -26,27 +26,27 @@ WITH_GLUE = {
 Change = Callable[[RunningService, Registrant], object]
 Triple = tuple[str, str, str]
 NAMES_MAX = 100
-"""How many names are read with one question."""
+"""The maximum of names in a single query."""
 
 
 def delete_it(service: RunningService, who: Registrant) -> None:
-    """Delete the name in the database, while no service runs."""
+    """Delete the name in the database while the service is down."""
     service.write(lambda tx: delete(tx, Actor("user", user_id=who.id), NAME))
 
 
 def change_it(service: RunningService, who: Registrant) -> None:
-    """Give the name another nameserver in the database, while no service runs: glue and DS go."""
+    """Change the name's nameserver in the database while the service is down, which removes glue and DS."""
     command = UpdateNameservers(nameservers=("ns9.elsewhere.example",), ds_records=())
     service.write(lambda tx: update_nameservers(tx, Actor("user", user_id=who.id), NAME, command))
 
 
 def suspend_it(service: RunningService, _who: Registrant) -> None:
-    """Suspend the name with the operator's command line, while no service runs."""
+    """Suspend the name by the operator's command while the service is down."""
     service.operator("subdomain", "suspend", NAME, "--reason", "test")
 
 
 def zone_is_right(service: RunningService) -> bool:
-    """True if the built-in name server has the delegations of the registry in example.test and nothing else, and no change waits."""
+    """True if the built-in name server serves exactly the registry's delegations in example.test, and no change is pending."""
 
     def read(tx: Tx) -> bool:
         return not count_waiting(tx) and _standing(tx, ZONE) == _wanted(tx)
@@ -55,7 +55,7 @@ def zone_is_right(service: RunningService) -> bool:
 
 
 def standing(service: RunningService, name: str = ZONE) -> set[Triple]:
-    """Return what the built-in name server has for a name, by default for all names that were ever registered in example.test."""
+    """Return the built-in name server's records of a name, by default of all names that were ever registered in example.test."""
     return service.read(lambda tx: _standing(tx, name))
 
 

@@ -1,4 +1,4 @@
-"""Delegations that today's rules refuse, but that older registries may have."""
+"""Delegations that the rules refuse now, and that older registries may have."""
 
 from sublet import audit
 from sublet.audit import Actor
@@ -9,7 +9,7 @@ from sublet.subdomains.model import Subdomain
 
 
 def store_unchecked(tx: Tx, subdomain: Subdomain, *nameservers: str) -> None:
-    """Store nameservers for a name like its user's change, but without the checks."""
+    """Store nameservers for a name as if its user had changed them, without the checks."""
     delegation = Delegation(nameservers)
     delegation_store.update_delegation(tx, subdomain, delegation)
     audit.record(

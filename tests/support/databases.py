@@ -1,7 +1,7 @@
-"""Which database the tests run their services on: SQLite, or PostgreSQL with `pytest --database postgresql`.
+"""The databases of services in tests: SQLite, or PostgreSQL with `pytest --database postgresql`.
 
-A service's tests take the address of their registry from here. On PostgreSQL it is a fresh database of the one server that each
-process of pytest runs, and is dropped with the test whose folder it belongs to.
+On PostgreSQL each process of pytest runs one server. Each registry is a new database of the server, and is dropped after the test in
+whose folder it belongs.
 """
 
 import atexit
@@ -18,7 +18,7 @@ from sublet.db import Tx
 from support.postgresql import fresh_database, run_postgresql
 
 VARIABLE = "TEST_DATABASE"
-"""Says which one, also to processes that tests start. No SUBLET_ before it: that would be an unknown setting."""
+"""Names the database, also for processes that tests start. It has no prefix SUBLET_, which would make it an unknown setting."""
 
 
 def on_postgresql() -> bool:
@@ -28,7 +28,7 @@ def on_postgresql() -> bool:
 
 @dataclass(slots=True)
 class _Server:
-    """The PostgreSQL of this process: its address once it runs, and the databases on it by folder."""
+    """The PostgreSQL server of this process: its address once it runs, and its databases by folder."""
 
     url: str = ""
     running: ExitStack = field(default_factory=ExitStack)
@@ -39,25 +39,25 @@ _server = _Server()
 
 
 def server_address() -> str:
-    """Return the address of the maintenance database of this process' PostgreSQL, which is started when it is first asked for."""
+    """Return the address of the maintenance database of this process's PostgreSQL. The first call starts the server."""
     if not _server.url:
-        # Not in pytest's own folder: any other run of pytest closes that to all but its owner, and PostgreSQL is another user.
+        # Not in pytest's own folder, which every run of pytest closes to other users, and PostgreSQL runs as another user.
         folder = _server.running.enter_context(tempfile.TemporaryDirectory(prefix="sublet-postgresql-"))
         _server.url = _server.running.enter_context(run_postgresql(Path(folder)))
     return _server.url
 
 
 def stop_server() -> None:
-    """Drop the databases of this process's PostgreSQL and stop it, if it was started."""
+    """Drop the databases of this process's PostgreSQL and stop the server, if it was started."""
     drop_registries(Path("/"))
     _server.running.close()
     _server.url = ""
 
 
 def registry_address(folder: Path, *, like: str | None = None) -> str:
-    """Return the address of the registry of a test's folder: a file that isn't there yet, or a database that is empty.
+    """Return the address of the registry of a test's folder: a file that doesn't exist yet, or a new database.
 
-    On PostgreSQL it may be a copy of another one. Asked again for the same folder it is the same.
+    On PostgreSQL the new database is a copy of the database `like`, or empty. A second call for a folder returns the same address.
     """
     if not on_postgresql():
         return f"sqlite:///{folder}/registry.db"
@@ -69,18 +69,18 @@ def registry_address(folder: Path, *, like: str | None = None) -> str:
 
 
 def driver_of(tx: Tx) -> sqlite3.Connection:
-    """Return the driver's connection of a transaction on SQLite."""
+    """Return the connection of the SQLite driver in a transaction."""
     return cast("sqlite3.Connection", tx.connection.connection.dbapi_connection)
 
 
 def template(name: str) -> Path:
-    """Return a folder for a registry that is copied; it exists until this process ends."""
+    """Return a folder for a registry to copy. It exists until this process ends."""
     folder = Path(tempfile.mkdtemp(prefix=f"sublet-{name}-"))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     return folder
 
 
 def drop_registries(folder: Path) -> None:
-    """Drop the databases of a folder and of those in it."""
+    """Drop the databases of a folder and of its subfolders."""
     for each in [each for each in _server.databases if each.is_relative_to(folder)]:
         _server.databases.pop(each)[1].close()

@@ -21,7 +21,7 @@ def find_program(name: str) -> str:
 
 
 def parse_command(words: list[str]) -> None:
-    """Parse the words after `sublet`; a command or an option that isn't there raises."""
+    """Parse the words after `sublet`. Raise if a command or an option doesn't exist."""
     command: Any = typer.main.get_command(app)
     while hasattr(command, "get_command"):
         found = command.get_command(typer.Context(command), words[0])

@@ -1,4 +1,4 @@
-"""A proxy for DNS over TCP before a real server, which can hold messages back and tamper with answers."""
+"""A proxy for DNS over TCP in front of a real server. It can hold messages and change answers."""
 
 import socket
 import threading
@@ -10,9 +10,9 @@ import dns.message
 import dns.opcode
 
 OnQuery = Callable[[bytes], bytes | None]
-"""Returns the message to pass on for a query; None passes nothing on, and the connection hangs."""
+"""Returns the message to forward for a query. If it returns None, nothing is forwarded and the connection hangs."""
 OnAnswer = Callable[[bytes], bytes | None]
-"""Returns the bytes to pass on for an answer, with their length prefix; None closes the connection."""
+"""Returns the bytes to forward for an answer, with their length prefix. If it returns None, the connection is closed."""
 
 
 def framed(wire: bytes) -> bytes:
@@ -22,23 +22,23 @@ def framed(wire: bytes) -> bytes:
 
 @dataclass
 class DnsProxy:
-    """A proxy to `target`; `target`, `on_query` and `on_answer` may be changed while it runs."""
+    """A proxy to `target`. A test may change `target`, `on_query` and `on_answer` while it runs."""
 
     target: tuple[str, int]
     listening: socket.socket
     on_query: OnQuery = lambda wire: wire
     on_answer: OnAnswer = framed
     held: list[bytes] = field(default_factory=list)
-    """The messages that `hold_next_update` kept back."""
+    """The messages that `hold_next_update` held."""
 
     @property
     def address(self) -> tuple[str, int]:
-        """The address it listens on."""
+        """The address of the proxy."""
         host, port = self.listening.getsockname()
         return host, port
 
     def hold_next_update(self) -> None:
-        """Hold the next UPDATE in `held`; its sender gets no answer."""
+        """Hold the next UPDATE message in `held`. Its sender gets no answer."""
 
         def hold(wire: bytes) -> bytes | None:
             if (wire[2] >> 3) & 0xF != dns.opcode.UPDATE:
@@ -50,7 +50,7 @@ class DnsProxy:
         self.on_query = hold
 
     def deliver(self, wire: bytes) -> dns.message.Message:
-        """Send a message to the server now, and return its answer (its signature unread)."""
+        """Send a message to the server, and return the answer. Its signature isn't checked."""
         with socket.create_connection(self.target, 10) as connection:
             connection.sendall(framed(wire))
             answer = _read(connection)
@@ -68,7 +68,7 @@ class DnsProxy:
             while (query := _read(client)) is not None:
                 passed = self.on_query(query)
                 if passed is None:
-                    _read(client)  # until the client gives up
+                    _read(client)  # until the client disconnects
                     return
                 server.sendall(framed(passed))
                 answer = _read(server)
@@ -98,7 +98,7 @@ def _exactly(read: Callable[[int], bytes | None], size: int) -> bytes | None:
 
 @contextmanager
 def dns_proxy(target: tuple[str, int] = ("", 0)) -> Iterator[DnsProxy]:
-    """Run a proxy on a free loopback port; it drops its connections at the end."""
+    """Run a proxy on a free loopback port, and close its connections at the end."""
     with socket.create_server(("127.0.0.1", 0)) as listening:
         proxy = DnsProxy(target, listening)
         threading.Thread(target=proxy._serve, daemon=True).start()

@@ -1,4 +1,4 @@
-"""Updates of a zone as a test sends them, with what they are answered; and the delegation that they are about."""
+"""UPDATE messages that a test sends to a server, their answers, and the delegation that they add or remove."""
 
 import socket
 from collections.abc import Callable
@@ -21,7 +21,7 @@ Build = Callable[[dns.update.UpdateMessage], object]
 
 @dataclass(frozen=True)
 class Outcome:
-    """What an update was answered: the code, the error in the TSIG record, and whether the answer is signed."""
+    """The answer to an update: the code, the error in the TSIG record, and whether the answer is signed."""
 
     rcode: str
     tsig_error: str
@@ -29,7 +29,7 @@ class Outcome:
 
 
 def send(server: NameServerProcess, build: Build, *, key: TsigKey | None = None, zone: str = ZONE) -> Outcome:
-    """Send one update over TCP, signed if there is a key, and return the answer unverified: refusals are often unsigned."""
+    """Send an update over TCP, signed if a key is given. Return the answer unverified, because refusals are often unsigned."""
     message = dns.update.UpdateMessage(zone)
     if key is not None:
         ring = {dns.name.from_text(key.name): dns.tsig.Key(key.name, key.secret.reveal(), key.algorithm)}
@@ -64,7 +64,7 @@ def skip_without(*kinds: str) -> None:
 
 
 def delegate(label: str) -> Build:
-    """Everything that a delegation may be made of."""
+    """Return a function that adds a delegation with every type of record."""
 
     def build(message: dns.update.UpdateMessage) -> None:
         message.add(label, 300, "NS", f"ns1.{label}", "ns.elsewhere.example.")

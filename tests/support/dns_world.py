@@ -1,7 +1,7 @@
-"""A small Internet of real name servers in the network of a test: zones, keys and faults are stated as data.
+"""A small Internet of real name servers in the network of a test, whose zones, keys and faults are data.
 
-Everything listens on port 53 at addresses that look public (`network_namespace`). Zones are signed here, so that signatures can be wrong or
-old, and served by Knot, BIND, NSD and PowerDNS. A `Misfit` answers as no maintained server does.
+All servers listen on port 53 at addresses that look public (`network_namespace`). Zones are signed here, so that signatures can be wrong
+or old. Knot, BIND, NSD and PowerDNS serve them. A `FaultyNameServer` has faults that no maintained server has.
 """
 
 import subprocess
@@ -23,7 +23,7 @@ import dns.zone
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 
 from sublet.dns.types import DsRecord
-from support.misfit import Misfit, misfits_running
+from support.faulty_name_server import FaultyNameServer, faulty_servers_running
 from support.name_server_programs import run_tool
 from support.name_servers import READY_SECONDS, find_program
 from support.serve_process import wait_until
@@ -31,12 +31,12 @@ from support.serve_process import wait_until
 DAY = 86_400
 _POWERDNS_SCHEMA = "/usr/share/pdns-backend-sqlite3/schema/schema.sqlite3.sql"
 ROOT_ADDRESS = "198.41.0.4"
-"""Where the root server of each world is."""
+"""The address of the root server in each world."""
 
 
 @dataclass(frozen=True)
 class ZoneKey:
-    """A key that signs a zone alone (a CSK)."""
+    """The only key that signs a zone (a combined signing key)."""
 
     private: Any
     dnskey: Any
@@ -53,16 +53,17 @@ class ZoneKey:
         return cls(private, dnskey)
 
     def ds(self, zone: str) -> DsRecord:
-        """Return its SHA-256 DS record."""
+        """Return the DS record of the key, with SHA-256."""
         made = dns.dnssec.make_ds(dns.name.from_text(zone), self.dnskey, "SHA256", validating=True)
         return DsRecord(made.key_tag, int(made.algorithm), int(made.digest_type), made.digest.hex())
 
 
 @dataclass(frozen=True)
 class Zone:
-    """A zone: `records` are lines of a zone file relative to it, without the SOA. `key` signs it. `signed_from` and `signed_until` are seconds from now.
+    """A zone. `records` are lines of its zone file without the SOA, with relative names. `key` signs it.
 
-    `published` are other DNSKEYs that it has. `mutilated` changes a record after signing: a pair of texts.
+    `signed_from` and `signed_until` are seconds from now. `published` are more DNSKEYs of the zone. `mutilated` is a text of a record and
+    its replacement after signing.
     """
 
     name: str
@@ -105,7 +106,7 @@ class Zone:
 
 @dataclass(frozen=True)
 class Server:
-    """A real server: `kind` is knot, bind, nsd or powerdns. `recursion` turns it on for all (BIND)."""
+    """A real server. `kind` is knot, bind, nsd or powerdns. `recursion` turns recursion on for all clients (BIND)."""
 
     kind: str
     addresses: tuple[str, ...]
@@ -115,21 +116,21 @@ class Server:
 
 @dataclass(frozen=True)
 class World:
-    """All servers of an Internet."""
+    """All servers of a small Internet."""
 
     servers: tuple[Server, ...]
-    misfits: tuple[Misfit, ...] = ()
+    faulty_servers: tuple[FaultyNameServer, ...] = ()
     silent: tuple[str, ...] = ()
     """Addresses at which nothing listens."""
 
     @property
     def addresses(self) -> tuple[str, ...]:
-        """The addresses that the network of the test must have."""
+        """The addresses that the test's network must have."""
         return tuple(
             dict.fromkeys(
                 [
                     *(address for each in self.servers for address in each.addresses),
-                    *(each.address for each in self.misfits),
+                    *(each.address for each in self.faulty_servers),
                     *self.silent,
                 ]
             )
@@ -143,7 +144,7 @@ def world_running(folder: Path, world: World) -> Iterator[None]:
         started = [
             stack.enter_context(_running(folder / str(n), each)) for n, each in enumerate(world.servers)
         ]
-        stack.enter_context(misfits_running(world.misfits))
+        stack.enter_context(faulty_servers_running(world.faulty_servers))
         for process, server, log in started:
             _wait_for(process, server, log)
         yield
@@ -279,7 +280,7 @@ def _powerdns(folder: Path, server: Server) -> list[str]:
             None,
             folder,
         )
-    # The records have their signatures; PowerDNS would otherwise answer without them.
+    # PowerDNS would otherwise answer without the signatures, which are among the records.
     signed = [zone.name.rstrip(".") for zone in server.zones if zone.key is not None]
     presigned = "insert into domainmetadata (domain_id, kind, content) select id, 'PRESIGNED', '1' from domains where name = '{}';"
     run_tool(["sqlite3", str(database)], "\n".join(map(presigned.format, signed)), folder)

@@ -1,7 +1,7 @@
-"""One trigger for each error code over HTTP.
+"""A trigger for each error code over HTTP.
 
-A trigger is a context manager: it prepares users, names and coupons, yields the function that sends the one refused request, and
-cleans up. So a test can compare the database before and after the request.
+A trigger is a context manager. It prepares users, names and coupons, yields a function that sends the refused request, and cleans up. A
+test can thus compare the database before and after the request.
 """
 
 import itertools
@@ -31,7 +31,7 @@ SETTINGS: dict[str, Any] = {
     "rate_limit_failed_auth_per_minute": 100_000,
     "health_checks": True,
 }
-"""The settings that all triggers need: only `rate_limited` reaches these limits. Before the service starts, also set
+"""The settings that all triggers need. Only `rate_limited` exceeds these limits. Before the service starts, a test must also set
 `sublet.db.sqlite.BUSY_TIMEOUT_SECONDS` to `BUSY_TIMEOUT_SECONDS`.
 """
 
@@ -40,7 +40,7 @@ REFUSALS: dict[str, Provocation] = {}
 
 
 def furnish(service: RunningService) -> None:
-    """Add what all provocations share: platform domains and coupons."""
+    """Add the platform domains and coupons that all triggers share."""
     service.add_domain("example.test")
     service.add_domain(
         "strict.test", "--nameservers-min", "2", "--nameservers-max", "3", "--label-length-min", "4"
@@ -49,19 +49,19 @@ def furnish(service: RunningService) -> None:
     service.add_domain("checked.test", "--delegation-check", "require")
 
 
-def newcomer(service: RunningService, credit_count: int = 0, **options: str) -> Registrant:
-    """Add a user that no other provocation knows."""
+def new_user(service: RunningService, credit_count: int = 0, **options: str) -> Registrant:
+    """Add a new user."""
     return service.add_user(f"user{next(_NUMBERS)}@example.org", credit_count=credit_count, **options)
 
 
-def fresh(domain: str = "example.test") -> str:
+def unused_name(domain: str = "example.test") -> str:
     """Return an unused name."""
     return f"name{next(_NUMBERS)}.{domain}"
 
 
 @contextmanager
 def locked(service: RunningService) -> Iterator[None]:
-    """Block registrations like another process: by SQLite's write lock, or by a lock on PostgreSQL's table of names."""
+    """Block registrations as another process could: by SQLite's write lock, or by a lock on PostgreSQL's table of names."""
     with _other_hand(service) as hand:
         hand.execute("LOCK TABLE subdomains IN SHARE MODE" if _is_postgresql(service) else "BEGIN IMMEDIATE")
         try:
@@ -93,7 +93,7 @@ def _is_postgresql(service: RunningService) -> bool:
 
 @contextmanager
 def _other_hand(service: RunningService) -> Iterator[Any]:
-    """Open a connection past the service."""
+    """Open a connection to the service's database."""
     url = service.settings.database_url
     if _is_postgresql(service):
         with psycopg.connect(url) as connection:
@@ -115,42 +115,42 @@ def _refused(function: Provocation) -> Provocation:
 
 @_refused
 def invalid_json(service: RunningService) -> Iterator[Send]:
-    user = newcomer(service)
+    user = new_user(service)
     headers = {"authorization": f"Bearer {user.token}", "content-type": "application/json"}
     yield lambda: service.client.post(service.base_url + "/subdomains", content=b'{"fqdn":', headers=headers)
 
 
 @_refused
 def invalid_request(service: RunningService) -> Iterator[Send]:
-    user = newcomer(service)
+    user = new_user(service)
     yield lambda: service.call(user, "POST", "/subdomains", {"fqdn": 1})
 
 
 @_refused
 def invalid_cursor(service: RunningService) -> Iterator[Send]:
-    user = newcomer(service)
+    user = new_user(service)
     yield lambda: service.call(user, "GET", "/payments?cursor=abc")
 
 
 @_refused
 def method_not_allowed(service: RunningService) -> Iterator[Send]:
-    user = newcomer(service)
+    user = new_user(service)
     yield lambda: service.call(user, "PATCH", "/subdomains")
 
 
 @_refused
 def payload_too_large(service: RunningService) -> Iterator[Send]:
-    user = newcomer(service)
+    user = new_user(service)
     body = {"subject": "long", "message": "x" * (64 * 1024)}
     yield lambda: service.call(user, "POST", "/support/tickets", body)
 
 
 @_refused
 def unsupported_media_type(service: RunningService) -> Iterator[Send]:
-    user = newcomer(service)
+    user = new_user(service)
     headers = {"authorization": f"Bearer {user.token}"}
     yield lambda: service.client.post(
-        service.base_url + "/subdomains", data={"fqdn": fresh()}, headers=headers
+        service.base_url + "/subdomains", data={"fqdn": unused_name()}, headers=headers
     )
 
 
@@ -159,70 +159,70 @@ def unsupported_media_type(service: RunningService) -> Iterator[Send]:
 
 @_refused
 def token_missing(service: RunningService) -> Iterator[Send]:
-    yield lambda: service.call(None, "POST", "/subdomains", {"fqdn": fresh()})
+    yield lambda: service.call(None, "POST", "/subdomains", {"fqdn": unused_name()})
 
 
 @_refused
 def token_invalid(service: RunningService) -> Iterator[Send]:
-    token = newcomer(service).token
+    token = new_user(service).token
     typo = token[:-1] + ("a" if token[-1] != "a" else "b")
-    yield lambda: service.call(typo, "POST", "/subdomains", {"fqdn": fresh()})
+    yield lambda: service.call(typo, "POST", "/subdomains", {"fqdn": unused_name()})
 
 
 @_refused
 def token_expired(service: RunningService) -> Iterator[Send]:
-    user = newcomer(service)
-    # The command line has the real clock, and the service's may be ahead of it.
+    user = new_user(service)
+    # The command line uses the real clock. The service's clock may be ahead of it.
     days = str(service.clock.ahead.days + 1)
     issued = service.operator("token", "issue", user.email, "--name", "short", "--expires-in-days", days)
     assert service.call(issued["token"], "GET", "/me").status_code == 200
     service.clock.pass_time(days=1)
-    yield lambda: service.call(issued["token"], "POST", "/subdomains", {"fqdn": fresh()})
+    yield lambda: service.call(issued["token"], "POST", "/subdomains", {"fqdn": unused_name()})
 
 
 @_refused
 def token_revoked(service: RunningService) -> Iterator[Send]:
-    user = newcomer(service)
+    user = new_user(service)
     issued = service.operator("token", "issue", user.email, "--name", "lost")
     assert service.call(issued["token"], "GET", "/me").status_code == 200
     service.operator("token", "revoke", str(issued["id"]))
-    yield lambda: service.call(issued["token"], "POST", "/subdomains", {"fqdn": fresh()})
+    yield lambda: service.call(issued["token"], "POST", "/subdomains", {"fqdn": unused_name()})
 
 
 @_refused
 def insufficient_scope(service: RunningService) -> Iterator[Send]:
-    user = newcomer(service)
+    user = new_user(service)
     token = service.issue_token(user.email, "subdomains:read")
-    yield lambda: service.call(token, "POST", "/subdomains", {"fqdn": fresh()})
+    yield lambda: service.call(token, "POST", "/subdomains", {"fqdn": unused_name()})
 
 
 @_refused
 def insufficient_role(service: RunningService) -> Iterator[Send]:
-    owner, viewer = newcomer(service), newcomer(service)
+    owner, viewer = new_user(service), new_user(service)
     organization = service.call(owner, "POST", "/organizations", {"name": "Coop"}).json()["organization"]
     service.operator("organization", "set-role", str(organization["id"]), viewer.email, "viewer")
     token = service.token_for(viewer, organization["id"])
-    yield lambda: service.call(token, "POST", "/subdomains", {"fqdn": fresh()})
+    yield lambda: service.call(token, "POST", "/subdomains", {"fqdn": unused_name()})
 
 
 @_refused
 def token_restricted(service: RunningService) -> Iterator[Send]:
-    user = newcomer(service)
+    user = new_user(service)
     words = ("token", "issue", user.email, "--name", "elsewhere", "--only-network", "192.0.2.0/24")
     token = service.operator(*words)["token"]
-    yield lambda: service.call(token, "POST", "/subdomains", {"fqdn": fresh()})
+    yield lambda: service.call(token, "POST", "/subdomains", {"fqdn": unused_name()})
 
 
 @_refused
 def account_suspended(service: RunningService) -> Iterator[Send]:
-    user = newcomer(service)
+    user = new_user(service)
     service.operator("user", "suspend", user.email, "--reason", "test")
-    yield lambda: service.call(user, "POST", "/subdomains", {"fqdn": fresh()})
+    yield lambda: service.call(user, "POST", "/subdomains", {"fqdn": unused_name()})
 
 
 @_refused
 def rate_limited(service: RunningService) -> Iterator[Send]:
-    user = newcomer(service)
+    user = new_user(service)
     for _ in range(SETTINGS["rate_limit_ticket_per_minute"]):
         sent = service.call(user, "POST", "/support/tickets", {"subject": "One", "message": "of many"})
         assert sent.status_code == 201
@@ -234,43 +234,47 @@ def rate_limited(service: RunningService) -> Iterator[Send]:
 
 @_refused
 def payment_confirmation_required(service: RunningService) -> Iterator[Send]:
-    user = newcomer(service, credit_count=10)
+    user = new_user(service, credit_count=10)
     yield lambda: service.call(
         user,
         "POST",
         "/subdomains",
-        {"fqdn": fresh(), "registration_mode": "plus", "nameservers": ["ns1.a.net"]},
+        {"fqdn": unused_name(), "registration_mode": "plus", "nameservers": ["ns1.a.net"]},
     )
 
 
 @_refused
 def insufficient_credits(service: RunningService) -> Iterator[Send]:
-    user = newcomer(service, credit_count=9)
-    body = {"fqdn": fresh(), "registration_mode": "plus", "confirm": True}
+    user = new_user(service, credit_count=9)
+    body = {"fqdn": unused_name(), "registration_mode": "plus", "confirm": True}
     yield lambda: service.call(user, "POST", "/subdomains", body)
 
 
 @_refused
 def price_changed(service: RunningService) -> Iterator[Send]:
-    user = newcomer(service, credit_count=10)
-    body = {"fqdn": fresh(), "registration_mode": "plus", "confirm": True, "max_credits": 9}
+    user = new_user(service, credit_count=10)
+    body = {"fqdn": unused_name(), "registration_mode": "plus", "confirm": True, "max_credits": 9}
     yield lambda: service.call(user, "POST", "/subdomains", body)
 
 
-# Not allowed
+# Forbidden
 
 
 @_refused
 def registration_mode_not_allowed(service: RunningService) -> Iterator[Send]:
-    user = newcomer(service)
-    yield lambda: service.call(user, "POST", "/subdomains", {"fqdn": fresh(), "registration_mode": "admin"})
+    user = new_user(service)
+    yield lambda: service.call(
+        user, "POST", "/subdomains", {"fqdn": unused_name(), "registration_mode": "admin"}
+    )
 
 
 @_refused
 def free_quota_exceeded(service: RunningService) -> Iterator[Send]:
-    user = newcomer(service, free_quota="1")
-    service.register(user, fresh())
-    yield lambda: service.call(user, "POST", "/subdomains", {"fqdn": fresh(), "registration_mode": "free"})
+    user = new_user(service, free_quota="1")
+    service.register(user, unused_name())
+    yield lambda: service.call(
+        user, "POST", "/subdomains", {"fqdn": unused_name(), "registration_mode": "free"}
+    )
 
 
 @_refused
@@ -280,38 +284,38 @@ def session_invalid(service: RunningService) -> Iterator[Send]:
 
 @_refused
 def session_required(service: RunningService) -> Iterator[Send]:
-    who = newcomer(service)
+    who = new_user(service)
     yield lambda: service.call(who, "GET", "/sessions")
 
 
 @_refused
 def sign_in_required(service: RunningService) -> Iterator[Send]:
-    browser = signed_in(service, newcomer(service).email)
+    browser = signed_in(service, new_user(service).email)
     service.clock.advance(minutes=11)
     yield lambda: browser.call("POST", "/passkeys/challenge", {})
 
 
 @_refused
 def origin_refused(service: RunningService) -> Iterator[Send]:
-    browser = signed_in(service, newcomer(service).email)
+    browser = signed_in(service, new_user(service).email)
     yield lambda: browser.call("POST", "/passkeys/challenge", {}, origin="https://evil.example")
 
 
 @_refused
 def session_not_found(service: RunningService) -> Iterator[Send]:
-    browser = signed_in(service, newcomer(service).email)
+    browser = signed_in(service, new_user(service).email)
     yield lambda: browser.call("DELETE", "/sessions/99999")
 
 
 @_refused
 def passkey_not_found(service: RunningService) -> Iterator[Send]:
-    browser = signed_in(service, newcomer(service).email)
+    browser = signed_in(service, new_user(service).email)
     yield lambda: browser.call("DELETE", "/passkeys/99999")
 
 
 @_refused
 def device_not_found(service: RunningService) -> Iterator[Send]:
-    browser = signed_in(service, newcomer(service).email)
+    browser = signed_in(service, new_user(service).email)
     yield lambda: browser.call("GET", "/devices/BBBB-BBBB")
 
 
@@ -324,8 +328,8 @@ def signup_closed(service: RunningService) -> Iterator[Send]:
 
 @_refused
 def registration_closed(service: RunningService) -> Iterator[Send]:
-    user = newcomer(service)
-    yield lambda: service.call(user, "POST", "/subdomains", {"fqdn": fresh("closed.test")})
+    user = new_user(service)
+    yield lambda: service.call(user, "POST", "/subdomains", {"fqdn": unused_name("closed.test")})
 
 
 def _device_code(service: RunningService) -> dict[str, str]:
@@ -359,78 +363,80 @@ def expired_token(service: RunningService) -> Iterator[Send]:
 
 @_refused
 def access_denied(service: RunningService) -> Iterator[Send]:
-    started, browser = _device_code(service), signed_in(service, newcomer(service).email)
+    started, browser = _device_code(service), signed_in(service, new_user(service).email)
     assert browser.call("POST", f"/devices/{started['user_code']}/refuse", {}).status_code == 200
     yield lambda: _poll(service, started["device_code"])
 
 
-# Not there
+# Not found
 
 
 @_refused
 def subdomain_not_found(service: RunningService) -> Iterator[Send]:
-    foreign = service.register(newcomer(service), fresh(), nameservers=["ns1.provider.example"])["subdomain"]
-    user = newcomer(service)
+    foreign = service.register(new_user(service), unused_name(), nameservers=["ns1.provider.example"])[
+        "subdomain"
+    ]
+    user = new_user(service)
     yield lambda: service.call(user, "DELETE", f"/subdomains/{foreign['fqdn']}")
 
 
 @_refused
 def organization_not_found(service: RunningService) -> Iterator[Send]:
-    other, user = newcomer(service), newcomer(service)
+    other, user = new_user(service), new_user(service)
     organization = service.call(other, "POST", "/organizations", {"name": "Coop"}).json()["organization"]
     yield lambda: service.call(user, "PATCH", f"/organizations/{organization['id']}", {"name": "Mine"})
 
 
 @_refused
 def platform_domain_not_found(service: RunningService) -> Iterator[Send]:
-    user = newcomer(service)
+    user = new_user(service)
     yield lambda: service.call(user, "POST", "/subdomains", {"label": "a", "domain": "missing.test"})
 
 
 @_refused
 def ticket_not_found(service: RunningService) -> Iterator[Send]:
-    other = newcomer(service)
+    other = new_user(service)
     opened = service.call(other, "POST", "/support/tickets", {"subject": "Mine", "message": "Mine"})
     number = opened.json()["ticket"]["ticket_number"]
-    user = newcomer(service)
+    user = new_user(service)
     yield lambda: service.call(user, "POST", f"/support/tickets/{number}/reply", {"message": "Mine?"})
 
 
 @_refused
 def token_not_found(service: RunningService) -> Iterator[Send]:
-    other = service.operator("token", "issue", newcomer(service).email, "--name", "other")
-    user = newcomer(service)
+    other = service.operator("token", "issue", new_user(service).email, "--name", "other")
+    user = new_user(service)
     yield lambda: service.call(user, "DELETE", f"/tokens/{other['id']}")
 
 
 @_refused
 def transfer_not_found(service: RunningService) -> Iterator[Send]:
-    owner = newcomer(service)
-    fqdn = service.register(owner, fresh())["subdomain"]["fqdn"]
-    offered = service.call(owner, "POST", f"/subdomains/{fqdn}/transfer", {"to": newcomer(service).email})
-    user = newcomer(service)
+    owner = new_user(service)
+    fqdn = service.register(owner, unused_name())["subdomain"]["fqdn"]
+    offered = service.call(owner, "POST", f"/subdomains/{fqdn}/transfer", {"to": new_user(service).email})
+    user = new_user(service)
     yield lambda: service.call(user, "POST", f"/transfers/{offered.json()['transfer']['id']}/accept")
 
 
 @_refused
 def not_found(service: RunningService) -> Iterator[Send]:
-    user = newcomer(service)
-    yield lambda: service.call(user, "POST", "/subdomain", {"fqdn": fresh()})
+    user = new_user(service)
+    yield lambda: service.call(user, "POST", "/subdomain", {"fqdn": unused_name()})
 
 
-# In the way of the state things are in
+# Conflicts with the current state
 
 
 @_refused
 def subdomain_unavailable(service: RunningService) -> Iterator[Send]:
-    taken = service.register(newcomer(service), fresh())["subdomain"]["fqdn"]
-    user = newcomer(service)
+    taken = service.register(new_user(service), unused_name())["subdomain"]["fqdn"]
+    user = new_user(service)
     yield lambda: service.call(user, "POST", "/subdomains", {"fqdn": taken})
 
 
 @_refused
 def ticket_closed(service: RunningService) -> Iterator[Send]:
-    user = newcomer(service)
+    user = new_user(service)
     opened = service.call(user, "POST", "/support/tickets", {"subject": "Over", "message": "Done"})
     number = opened.json()["ticket"]["ticket_number"]
     service.operator("ticket", "close", number)
@@ -439,37 +445,37 @@ def ticket_closed(service: RunningService) -> Iterator[Send]:
 
 @_refused
 def nameserver_required(service: RunningService) -> Iterator[Send]:
-    user = newcomer(service)
-    fqdn = service.register(user, fresh())["subdomain"]["fqdn"]
+    user = new_user(service)
+    fqdn = service.register(user, unused_name())["subdomain"]["fqdn"]
     yield lambda: service.call(user, "POST", f"/subdomains/{fqdn}/retry")
 
 
 @_refused
 def retry_not_available(service: RunningService) -> Iterator[Send]:
-    user = newcomer(service)
-    fqdn = service.register(user, fresh(), nameservers=["ns1.provider.example"])["subdomain"]["fqdn"]
+    user = new_user(service)
+    fqdn = service.register(user, unused_name(), nameservers=["ns1.provider.example"])["subdomain"]["fqdn"]
     yield lambda: service.call(user, "POST", f"/subdomains/{fqdn}/retry")
 
 
 @_refused
 def renewal_not_available(service: RunningService) -> Iterator[Send]:
-    user = newcomer(service)
-    fqdn = service.register(user, fresh())["subdomain"]["fqdn"]
+    user = new_user(service)
+    fqdn = service.register(user, unused_name())["subdomain"]["fqdn"]
     yield lambda: service.call(user, "POST", f"/subdomains/{fqdn}/renew")
 
 
 @_refused
 def subdomain_suspended(service: RunningService) -> Iterator[Send]:
-    user = newcomer(service)
-    fqdn = service.register(user, fresh())["subdomain"]["fqdn"]
+    user = new_user(service)
+    fqdn = service.register(user, unused_name())["subdomain"]["fqdn"]
     service.operator("subdomain", "suspend", fqdn, "--reason", "test")
     yield lambda: service.call(user, "DELETE", f"/subdomains/{fqdn}")
 
 
 @_refused
 def transfer_pending(service: RunningService) -> Iterator[Send]:
-    user = newcomer(service)
-    fqdn = service.register(user, fresh())["subdomain"]["fqdn"]
+    user = new_user(service)
+    fqdn = service.register(user, unused_name())["subdomain"]["fqdn"]
     path = f"/subdomains/{fqdn}/transfer"
     assert service.call(user, "POST", path, {"to": "first@example.org"}).status_code == 201
     yield lambda: service.call(user, "POST", path, {"to": "second@example.org"})
@@ -477,46 +483,46 @@ def transfer_pending(service: RunningService) -> Iterator[Send]:
 
 @_refused
 def conflict(service: RunningService) -> Iterator[Send]:
-    user = newcomer(service)
-    fqdn = service.register(user, fresh())["subdomain"]["fqdn"]
+    user = new_user(service)
+    fqdn = service.register(user, unused_name())["subdomain"]["fqdn"]
     yield lambda: service.call(user, "POST", f"/subdomains/{fqdn}/restore")
 
 
 @_refused
 def validation_failed(service: RunningService) -> Iterator[Send]:
-    user = newcomer(service)
-    body = {"fqdn": fresh(), "nameservers": ["ns1.provider.example", "-"], "ds_records": [DS, "0 0"]}
+    user = new_user(service)
+    body = {"fqdn": unused_name(), "nameservers": ["ns1.provider.example", "-"], "ds_records": [DS, "0 0"]}
     yield lambda: service.call(user, "POST", "/subdomains", body)
 
 
 @_refused
 def delegation_broken(service: RunningService) -> Iterator[Send]:
-    user = newcomer(service)
+    user = new_user(service)
     # No query is sent for a name under .example.
-    body = {"fqdn": fresh("checked.test"), "nameservers": ["ns1.provider.example"]}
+    body = {"fqdn": unused_name("checked.test"), "nameservers": ["ns1.provider.example"]}
     yield lambda: service.call(user, "POST", "/subdomains", body)
 
 
 @_refused
 def idempotency_key_reused(service: RunningService) -> Iterator[Send]:
-    user = newcomer(service)
-    first = service.call(user, "POST", "/subdomains", {"fqdn": fresh()}, idempotency_key="k")
+    user = new_user(service)
+    first = service.call(user, "POST", "/subdomains", {"fqdn": unused_name()}, idempotency_key="k")
     assert first.status_code == 201
-    yield lambda: service.call(user, "POST", "/subdomains", {"fqdn": fresh()}, idempotency_key="k")
+    yield lambda: service.call(user, "POST", "/subdomains", {"fqdn": unused_name()}, idempotency_key="k")
 
 
 @_refused
 def precondition_failed(service: RunningService) -> Iterator[Send]:
-    user = newcomer(service)
-    fqdn = service.register(user, fresh())["subdomain"]["fqdn"]
+    user = new_user(service)
+    fqdn = service.register(user, unused_name())["subdomain"]["fqdn"]
     yield lambda: service.call(user, "DELETE", f"/subdomains/{fqdn}", if_match='"another"')
 
 
 @_refused
 def idempotency_in_progress(service: RunningService) -> Iterator[Send]:
-    """Of two equal requests that are sent at once one is refused, while the other waits for a lock that is held."""
-    user = newcomer(service)
-    body = {"fqdn": fresh()}
+    """Send two equal requests at the same time while a lock is held. The first waits for the lock; the second is refused."""
+    user = new_user(service)
+    body = {"fqdn": unused_name()}
     answers: list[httpx.Response] = []
 
     def one() -> httpx.Response:
@@ -543,36 +549,36 @@ def idempotency_in_progress(service: RunningService) -> Iterator[Send]:
     assert sorted(answer.status_code for answer in answers) == [201, 409]
 
 
-# The service's own
+# Faults of the service
 
 
 @_refused
 def unavailable(service: RunningService) -> Iterator[Send]:
-    user = newcomer(service)
+    user = new_user(service)
 
     def send() -> httpx.Response:
         with away(service):
-            return service.call(user, "POST", "/subdomains", {"fqdn": fresh()})
+            return service.call(user, "POST", "/subdomains", {"fqdn": unused_name()})
 
     yield send
 
 
 @_refused
 def clock_implausible(service: RunningService) -> Iterator[Send]:
-    user = newcomer(service)
+    user = new_user(service)
     wait_until(lambda: service.operator("sweep", "status")["seen_at"] is not None)
     if not service.operator("sweep", "status")["stopped"]:
-        service.operator("sweep", "stop")  # else the sweep stops and leaves a trace
-    days = service.clock.ahead.days + 2  # others have put it forward since
+        service.operator("sweep", "stop")  # otherwise the sweep stops and stores that
+    days = service.clock.ahead.days + 2  # other triggers have advanced it since
     service.clock.advance(days=-days)
-    yield lambda: service.call(user, "POST", "/subdomains", {"fqdn": fresh()})
+    yield lambda: service.call(user, "POST", "/subdomains", {"fqdn": unused_name()})
     service.clock.advance(days=days)
 
 
 @_refused
 def internal_error(service: RunningService) -> Iterator[Send]:
-    """An instant in the database that is none: what only a fault, or a hand in the database, can bring about."""
-    user = newcomer(service)
+    """Store a malformed instant, which only a fault or a change by hand could cause."""
+    user = new_user(service)
     service.operator("package", "add", "Small", "--credits", "10", "--price", "9.90", "--currency", "EUR")
     last = packages.c.id == select(func.max(packages.c.id)).scalar_subquery()
     none = "'infinity'" if _is_postgresql(service) else "'yesterday, secret-detail'"

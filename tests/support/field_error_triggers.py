@@ -1,9 +1,9 @@
-"""How the code of each wrong field is provoked over HTTP, in the manner of `error_triggers`."""
+"""A trigger for each code of a wrong field over HTTP, like those of `error_triggers`."""
 
 from collections.abc import Iterator
 from typing import Any
 
-from support.error_triggers import Provocation, Send, fresh, newcomer
+from support.error_triggers import Provocation, Send, new_user, unused_name
 from support.running_service import DS, RunningService
 
 FIELD_CODES: dict[str, Provocation] = {}
@@ -16,8 +16,8 @@ def _field(function: Provocation) -> Provocation:
 
 def _registering(code: str, *, coupon: bool = False, **body: Any) -> None:
     def provocation(service: RunningService) -> Iterator[Send]:
-        user = newcomer(service, credit_count=10)
-        members = {key: value for key, value in {"fqdn": fresh(), **body}.items() if value is not None}
+        user = new_user(service, credit_count=10)
+        members = {key: value for key, value in {"fqdn": unused_name(), **body}.items() if value is not None}
         if coupon:
             service.operator("coupon", "add", code.upper(), "--percent", "50")
         yield lambda: service.call(user, "POST", "/subdomains", members)
@@ -65,8 +65,8 @@ _registering("wrong_type", confirm="true")
 
 @_field
 def nameserver_cycle(service: RunningService) -> Iterator[Send]:
-    user = newcomer(service)
-    one, other = fresh(), fresh()
+    user = new_user(service)
+    one, other = unused_name(), unused_name()
     service.register(user, one)
     service.register(user, other, nameservers=[f"ns1.{one}"])
     path = f"/subdomains/{one}/nameservers"
@@ -75,35 +75,35 @@ def nameserver_cycle(service: RunningService) -> Iterator[Send]:
 
 @_field
 def required(service: RunningService) -> Iterator[Send]:
-    user = newcomer(service)
+    user = new_user(service)
     yield lambda: service.call(user, "POST", "/support/tickets", {"subject": "No message"})
 
 
 @_field
 def too_long(service: RunningService) -> Iterator[Send]:
-    user = newcomer(service)
+    user = new_user(service)
     body = {"subject": "x" * 201, "message": "short"}
     yield lambda: service.call(user, "POST", "/support/tickets", body)
 
 
 @_field
 def exceeds_token(service: RunningService) -> Iterator[Send]:
-    token = service.issue_token(newcomer(service).email, "tokens:write")
+    token = service.issue_token(new_user(service).email, "tokens:write")
     body = {"name": "more", "scopes": ["credits:spend"]}
     yield lambda: service.call(token, "POST", "/tokens", body)
 
 
 @_field
 def ticket_subdomain_invalid(service: RunningService) -> Iterator[Send]:
-    foreign = service.register(newcomer(service), fresh())["subdomain"]["fqdn"]
-    user = newcomer(service)
+    foreign = service.register(new_user(service), unused_name())["subdomain"]["fqdn"]
+    user = new_user(service)
     body = {"subject": "Whose", "message": "is it?", "fqdn": foreign}
     yield lambda: service.call(user, "POST", "/support/tickets", body)
 
 
 @_field
 def duplicate_field(service: RunningService) -> Iterator[Send]:
-    user = newcomer(service)
+    user = new_user(service)
     headers = {"authorization": f"Bearer {user.token}", "content-type": "application/json"}
     content = b'{"fqdn": "a.example.test", "fqdn": "b.example.test"}'
     yield lambda: service.client.post(service.base_url + "/subdomains", content=content, headers=headers)
@@ -111,5 +111,5 @@ def duplicate_field(service: RunningService) -> Iterator[Send]:
 
 @_field
 def unknown_value(service: RunningService) -> Iterator[Send]:
-    user = newcomer(service)
+    user = new_user(service)
     yield lambda: service.call(user, "GET", "/subdomains?status=live")

@@ -1,7 +1,7 @@
-"""Free ports for servers that a test starts a moment later.
+"""Free ports for servers that a test is about to start.
 
-The ports are below Linux's range for outgoing connections (`ip_local_port_range`, from 32768): a port of that range could be taken by a
-client before the server starts or restarts.
+The ports are below Linux's range for outgoing connections (`ip_local_port_range`, from 32768), because a client could take a port of that
+range before the server starts or restarts.
 """
 
 import errno
@@ -9,7 +9,9 @@ import random
 import socket
 
 _FIRST, _END = 10_240, 32_768
-_DRAWS = random.SystemRandom()  # several processes draw at once, and Hypothesis seeds the other one
+_DRAWS = (
+    random.SystemRandom()
+)  # Hypothesis seeds the default generator, so several processes would draw the same ports
 
 
 def free_port(host: str = "127.0.0.1") -> int:

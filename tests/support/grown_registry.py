@@ -1,6 +1,6 @@
-"""Grow a registry of any size from a seed: names with their ledger, trash, tickets, mail and zone.
+"""Fill a registry of any size from a seed: names with their ledger, trash, tickets, mail and zone.
 
-The registry's verbs create ten thousand names in minutes. `multiply` then copies all users with their names, which takes seconds.
+The registry's verbs create ten thousand names in minutes. `multiply` then copies all users with their names in seconds.
 """
 
 import asyncio
@@ -51,26 +51,26 @@ START = datetime(2025, 11, 3, 9, 30, 0, 123456, tzinfo=UTC)
 OPERATOR = Actor(kind="operator", name="olga", reason="grown for a test")
 NAMES_OF_A_USER = 25
 AT_ONCE = 500
-"""Verbs in one transaction: each would otherwise wait for the disk."""
+"""The number of verbs in a transaction, because each transaction waits for the disk."""
 Verb = Callable[..., object]
-"""Called with `tx` alone."""
+"""A verb that takes only `tx`."""
 PAID = Payable(confirm=True)
 TEXTS = ("Grüße aus Köln", "日本語のメモ", "plain words", "quotes ' \" \\ and\nlines", "🌱 emoji")
 
 
 @dataclass
 class Growing:
-    """A registry that grows; `now` is its clock, which is moved on by each verb."""
+    """A registry while it is filled. `now` is its clock, which each verb advances."""
 
     db: Database
     draws: random.Random
     now: list[datetime]
     users: list[int] = field(default_factory=list)
     names: list[tuple[int, str, str]] = field(default_factory=list)
-    """The user, the name and the mode of each."""
+    """The user, the name and the mode of each registration."""
 
     async def do(self, verbs: list[Verb]) -> None:
-        """Run verbs in order, many in one transaction."""
+        """Run verbs in order, `AT_ONCE` in a transaction."""
         for first in range(0, len(verbs), AT_ONCE):
             part = verbs[first : first + AT_ONCE]
 
@@ -110,7 +110,7 @@ class Growing:
         await self.do([user(number) for number in range(-(-names // NAMES_OF_A_USER))])
 
     async def register(self, names: int) -> None:
-        """Register names: some free, more of them paid, a few with a coupon."""
+        """Register names. Most are paid, some are free, and a few use a coupon."""
 
         def one(number: int) -> Verb:
             mode = "plus" if self.draws.random() < 0.7 else "free"
@@ -131,7 +131,7 @@ class Growing:
         await self.do([one(number) for number in range(names)])
 
     async def live(self) -> None:
-        """Let eleven months pass: renewals, changes, the trash and the way back, tickets, reminders."""
+        """Simulate eleven months with renewals, changes, deletions, restorations, tickets and reminders."""
         self.now[0] += timedelta(days=340)
         verbs: list[Verb] = []
         for user_id, fqdn, mode in self.names:
@@ -168,7 +168,7 @@ def _ask(tx: Tx, actor: Actor, fqdn: str, text: str) -> None:
 
 
 def grow(url: str, names: int, seed: int = 1, start: datetime = START) -> None:
-    """Fill an empty database with `names` names; their 340 days begin at `start`.
+    """Fill an empty database with `names` names, and simulate 340 days from `start`.
 
     The same seed gives the same registry, except for tokens.
     """
@@ -178,7 +178,7 @@ def grow(url: str, names: int, seed: int = 1, start: datetime = START) -> None:
         now = [start]
         database = open_database(url, lambda: now[0], may_lose_writes=True)
         try:
-            growing = Growing(database, random.Random(seed), now)  # noqa: S311 - no secret
+            growing = Growing(database, random.Random(seed), now)  # noqa: S311 - not a secret
             await growing.furnish(names)
             await growing.register(names)
             await growing.live()
@@ -201,7 +201,7 @@ SHARED = (
         "forecasts",
     ),
 )
-"""The tables without copies; only their counters change."""
+"""The tables that `multiply` doesn't copy. It only changes their counters."""
 OBJECTS = {
     "user": "users",
     "organization": "organizations",
@@ -211,7 +211,7 @@ OBJECTS = {
     "transfer": "transfers",
     "name_transfer": "name_transfers",
 }
-"""The tables of the objects that events tell of."""
+"""The tables of the objects of audit events."""
 _NAME = re.compile(r"\b(n\d+\.example\.test|user\d+(?=@|-example)|pay-\d+)")
 _LABEL = re.compile(r"n\d+")
 _REFERENCE = re.compile(r"^(\w+):(\d+):")

@@ -1,4 +1,4 @@
-"""One check for each guard of the service: the real service passes it, a twin without the guard must not."""
+"""A check for each guard of the service. The service passes them; a copy of the service without a guard must fail its check."""
 
 from typing import Any
 
@@ -14,7 +14,7 @@ NOT_PUBLIC = {
 
 
 def check_delete_leaves_nothing(service: RunningService) -> None:
-    """A deleted name has no record left on the built-in name server, glue included."""
+    """Check that the built-in name server has no record of a deleted name, also no glue."""
     ada = service.add_user()
     service.register(ada, NAME, **{key: value for key, value in WITH_GLUE.items() if key != "fqdn"})
     assert {rdtype for _, rdtype, _ in standing(service)} == {"NS", "DS", "A", "AAAA"}
@@ -26,7 +26,7 @@ def check_delete_leaves_nothing(service: RunningService) -> None:
 
 
 def check_former_glue_leaves(service: RunningService) -> None:
-    """The glue of a former nameserver isn't served any more, although the name stays delegated."""
+    """Check that the glue of a removed nameserver isn't served, although the name is still delegated."""
     ada = service.add_user()
     service.register(ada, NAME, **{key: value for key, value in WITH_GLUE.items() if key != "fqdn"})
     assert "8.8.4.4" in service.dig(NAME)
@@ -37,7 +37,7 @@ def check_former_glue_leaves(service: RunningService) -> None:
 
 
 def check_others_names_are_hidden(service: RunningService) -> None:
-    """Check that another user's name is answered like a missing one, by name and by id."""
+    """Check that requests for another user's name, by name or id, get the same answer as for a missing name."""
     ada, bob = (service.add_user(f"{name}@example.org", credit_count=100) for name in ("ada", "bob"))
     subdomain = service.register(ada, NAME, nameservers=["ns1.provider.example"])["subdomain"]
     requests: list[tuple[str, str, Any]] = [
@@ -63,7 +63,7 @@ def _without_request_id(answer: dict[str, Any]) -> dict[str, Any]:
 
 
 def check_glue_is_public(service: RunningService) -> None:
-    """Glue that not everybody can reach is refused, and nothing is stored."""
+    """Check that glue with a private address is refused, and nothing is stored."""
     ada = service.add_user()
     for family, addresses in NOT_PUBLIC.items():
         for address in addresses:
@@ -75,11 +75,11 @@ def check_glue_is_public(service: RunningService) -> None:
 
 
 WRONG_CLOCK_NAMES = 30
-"""How many names the user has; none may be lost."""
+"""The number of the user's names. None may be lost."""
 
 
 def check_wrong_clock_loses_nothing(service: RunningService) -> None:
-    """A clock that is wrong by a year or more empties no registry: the sweep stops and asks. Publishing goes on."""
+    """Check that a clock that is wrong by a year deletes no names: the sweep stops until the operator confirms the clock. Publishing continues."""
     names = [f"n{number}.example.test" for number in range(WRONG_CLOCK_NAMES)]
     ada = service.add_user(free_quota="100")
     for name in names:
@@ -96,7 +96,7 @@ def check_wrong_clock_loses_nothing(service: RunningService) -> None:
     assert service.delegation(names[0]) == {"ns1.provider.example"}
     assert "400 days" in service.operator("sweep", "status")["stopped_reason"]
     assert [each.invariant for each in service.read(check_running)] == ["sweep_runs"]
-    # The operator's word that the clock is right; and a second one, since 30 names are more than the dates forecast.
+    # The operator confirms the clock, then the sweep of 30 names, which are more than the dates forecast.
     service.operator("sweep", "resume")
     wait_until(lambda: "Of 30 names 30 would" in str(service.operator("sweep", "status")["stopped_reason"]))
     assert _gone(service) == 0
@@ -109,5 +109,5 @@ def check_wrong_clock_loses_nothing(service: RunningService) -> None:
 
 
 def _gone(service: RunningService) -> int:
-    """How many names are in the trash."""
+    """Return the number of names in the trash."""
     return len(service.operator("subdomain", "list", "--status", "trashed"))

@@ -1,4 +1,4 @@
-"""Tools for tests of hostile input: a target, checks of refusals and of stored rows, and raw HTTP over a socket."""
+"""Tools for tests with hostile input: a target, checks of refusals and of stored rows, and raw HTTP over a socket."""
 
 import json
 import socket
@@ -32,7 +32,7 @@ class Target:
         return url.host, url.port or 0
 
     def send(self, body: bytes, path: str = "/subdomains", **headers: str) -> httpx.Response:
-        """Send these octets as the JSON body of a POST."""
+        """Send octets as the JSON body of a POST."""
         sent = {"authorization": f"Bearer {self.user.token}", "content-type": "application/json"}
         sent |= {name.replace("_", "-"): value for name, value in headers.items()}
         return self.service.client.post(self.service.base_url + path, content=body, headers=sent)
@@ -42,7 +42,7 @@ class Target:
         return self.service.call(self.user, method, path, body, **headers)
 
     def request_head(self, method: str = "GET", path: str = "/me", *headers: str) -> bytes:
-        """Return a request's head to send by hand, with the user's token."""
+        """Return the head of a request as octets, with the user's token."""
         host, port = self.address
         lines = [
             f"{method} /api/v1{path} HTTP/1.1",
@@ -56,7 +56,7 @@ class Target:
 
 
 def prepare(service: RunningService) -> Target:
-    """Make what hostile requests aim at: `blog.example.test`, a ticket, and 1,000 credits to lose."""
+    """Prepare the target of hostile requests: `blog.example.test`, a ticket, and 1,000 credits."""
     domain = service.add_domain("example.test")
     user = service.add_user(credit_count=1000)
     service.register(user, "blog.example.test", nameservers=["ns1.provider.example"])
@@ -66,18 +66,18 @@ def prepare(service: RunningService) -> Target:
 
 
 MOVED_BY_TIME = {"last_used_at", "due_at", "loss_at", "seen_at", "made_at", "losses"}
-"""Columns that change without a request: when a token was last used, and what the sweep notes when it looks."""
+"""Columns that change without a writing request: the last use of a token, and the instants that the sweep stores."""
 
 
 MADE_BY_PROCESSES = {
     *("forecasts", "commit_marks", "processes", "leases", "rate_windows"),
     *("delegation_health", "health_changes", "health_targets"),
 }
-"""Tables that processes write of themselves, whatever is asked."""
+"""Tables that processes write independently of requests."""
 
 
 def stored(target: Target) -> Rows:
-    """Return every row of every table, except when a token was last used, which reading moves too, and when the sweep looks."""
+    """Return all rows of all tables, without `MOVED_BY_TIME` and `MADE_BY_PROCESSES`."""
 
     def ask(tx: Tx) -> Rows:
         rows = {}
@@ -94,7 +94,7 @@ def stored(target: Target) -> Rows:
 
 @contextmanager
 def nothing_stored(target: Target) -> Iterator[None]:
-    """Require that every table is afterwards what it was before."""
+    """Check that the block changes no table."""
     before = stored(target)
     assert before["subdomains"], "there is nothing that could change"
     yield
@@ -102,13 +102,13 @@ def nothing_stored(target: Target) -> Iterator[None]:
 
 
 def refusal(answer: httpx.Response, *statuses: int) -> dict[str, Any]:
-    """Require the envelope of a refusal with one of these statuses, and return it."""
+    """Check that an answer is a refusal with one of these statuses; return its envelope."""
     assert answer.status_code in statuses, (answer.status_code, answer.text[:500])
     return envelope(answer.status_code, dict(answer.headers), answer.content)
 
 
 def envelope(status: int, headers: dict[str, str], content: bytes) -> dict[str, Any]:
-    """Require the envelope of a refusal, with sentences to act on, and return it."""
+    """Check that an answer is a refusal whose sentences say what to do; return its envelope."""
     assert 400 <= status < 500, (status, content[:500])
     assert headers["content-type"] == "application/json"
     members: dict[str, Any] = json.loads(content)
@@ -124,14 +124,14 @@ def envelope(status: int, headers: dict[str, str], content: bytes) -> dict[str, 
 
 
 def codes(members: dict[str, Any]) -> set[tuple[str, str]]:
-    """Return which field of a refusal has which code."""
+    """Return the codes of a refusal's wrong fields, by field."""
     return {(each["field"], each["code"]) for each in members["errors"]}
 
 
 def exchange(target: Target, octets: bytes, *, ends: bool = False) -> bytes:
     """Send octets on a new connection, and return the octets received until the service closes it.
 
-    With `ends` the client's side is closed after the octets. A reset ends it too.
+    With `ends` the client's side is closed after the octets. A reset of the connection also ends the reading.
     """
     with socket.create_connection(target.address, timeout=15) as connection:
         received = b""

@@ -1,4 +1,4 @@
-"""HTTP clients that speak no TLS: to load whom a client would trust takes longer than most tests do, and nothing here has a certificate."""
+"""HTTP clients without TLS. Loading the trusted certificates takes longer than most tests, and no server here has a certificate."""
 
 import ssl
 from functools import partial

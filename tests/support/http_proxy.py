@@ -1,4 +1,4 @@
-"""A proxy before the service that spoils answers: late, cut, lost, or twice; and refuses with 429 while there is a storm."""
+"""A proxy in front of the service that delays, cuts, loses or repeats answers, and answers 429 during an overload."""
 
 import random
 import socket
@@ -33,14 +33,14 @@ BUSY = (
 
 @dataclass
 class HttpProxy:
-    """A proxy to `target`. `fates` are those that it draws from; what came of them is counted in `done`."""
+    """A proxy to `target`. It draws the fate of each request from `fates`, and counts them in `done`."""
 
     target: tuple[str, int]
     listening: socket.socket
     draws: random.Random
     fates: tuple[str, ...] = FATES
     storm_until: float = 0.0
-    """Until then every request gets 429 with `Retry-After: 1`."""
+    """The instant until which every request gets 429 with `Retry-After: 1`."""
     drawn: list[str] = field(default_factory=list)
     done: Counter[str] = field(default_factory=Counter)
 
@@ -65,7 +65,7 @@ class HttpProxy:
                 pass
 
     def _answer(self, connection: socket.socket, request: bytes) -> bool:
-        """Answer a request as its fate is; False if the connection ends with that."""
+        """Answer a request by its fate. Return False if that ends the connection."""
         if time.monotonic() < self.storm_until:
             self.done["storm"] += 1
             connection.sendall(BUSY)
@@ -93,7 +93,7 @@ class HttpProxy:
         return True
 
     def _draw(self) -> str:
-        """Return the next fate: each of them once, in random order, then again."""
+        """Return the next fate. Each is drawn once in random order, then all are drawn again."""
         if not self.drawn:
             self.drawn = self.draws.sample(self.fates, len(self.fates))
         return self.drawn.pop()

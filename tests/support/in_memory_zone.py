@@ -1,4 +1,4 @@
-"""A zone in a plain list, read the way that the built-in name server asks for it; and the server on a thread of its own."""
+"""A zone as a list of records for the built-in name server, and the server in a thread of its own."""
 
 import asyncio
 import threading
@@ -30,7 +30,7 @@ def apex(**changes: object) -> Apex:
 
 
 def view_at(zone_apex: Apex, records: list[Record], name: str) -> ZoneView | None:
-    """Exactly what the docstring of ZoneView promises and nothing more."""
+    """Return exactly the records that the docstring of `ZoneView` promises."""
     zone = zone_apex.zone
     if name != zone and not name.endswith(f".{zone}"):
         return None
@@ -62,7 +62,7 @@ def reader_of(records: list[Record], zone_apex: Apex | None = None) -> ReadZones
 
 @contextmanager
 def serving(read_zones: ReadZones, codes: list[str] | None = None, host: str = "127.0.0.1") -> Iterator[int]:
-    """The real server on a free port, until the block ends."""
+    """Run the built-in name server on a free port until the block ends."""
     loop = asyncio.new_event_loop()
     thread = threading.Thread(target=loop.run_forever)
     thread.start()
@@ -87,10 +87,10 @@ RECORDS = [
     Record("ns1.foo.zone.example", "AAAA", 300, "2001:db8::11"),
     # a sibling's host, no DS
     Record("bar.zone.example", "NS", 300, "ns1.foo.zone.example."),
-    # a delegation that hides the records below it, another delegation included
+    # a delegation that hides the records below it, also another delegation
     Record("deep.foo.zone.example", "NS", 300, "ns.hidden.example."),
     Record("text.foo.zone.example", "TXT", 300, '"occluded"'),
-    # data of our own
+    # data of the zone itself
     Record("text.zone.example", "TXT", 300, '"hello"'),
     Record("under.ent.zone.example", "TXT", 300, '"below nothing"'),
     Record("alias.zone.example", "CNAME", 300, "text.zone.example."),
@@ -102,7 +102,7 @@ RECORDS = [
 
 
 def many_nameservers(count: int, name: str) -> list[Record]:
-    """A delegation to many hosts below the name, so that all of its glue is required."""
+    """Return a delegation to many hosts below the name, which requires all of their glue."""
     hosts = [f"a-rather-long-host-name-number-{number}.{name}" for number in range(count)]
     return [Record(name, "NS", 300, f"{host}.") for host in hosts] + [
         Record(host, rdtype, 300, address)

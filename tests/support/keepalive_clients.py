@@ -1,4 +1,4 @@
-"""Clients that ask again and again over connections that they keep, and tell what failed."""
+"""Clients that send requests continuously over persistent connections, and record what failed."""
 
 import http.client
 import threading
@@ -13,11 +13,11 @@ from support.serve_process import wait_until
 
 @dataclass(slots=True)
 class Hammer:
-    """What the clients saw: how many answers, and every request that failed."""
+    """The number of answers that the clients got, and every request that failed."""
 
     answers: int = 0
     closed: int = 0
-    """How many answers said `Connection: close`."""
+    """The number of answers with `Connection: close`."""
     failures: list[str] = field(default_factory=list)
     _over: threading.Event = field(default_factory=threading.Event)
     _lock: threading.Lock = field(default_factory=threading.Lock)
@@ -29,7 +29,7 @@ class Hammer:
 
     def _ask(self, url: str, token: str, pause_seconds: float) -> None:
         split = urlsplit(url)
-        # It sends on a kept connection without a look whether the server has closed it, and tries nothing twice.
+        # This client doesn't check whether the server has closed the connection before it sends, and never retries.
         client = http.client.HTTPConnection(str(split.hostname), split.port, timeout=60)
         while not self._over.is_set():
             try:
@@ -52,7 +52,7 @@ class Hammer:
 
 @contextmanager
 def hammering(url: str, token: str, *, clients: int = 4, pause_seconds: float = 0.02) -> Iterator[Hammer]:
-    """Send requests to `url` from several clients until the block ends; client n pauses n times `pause_seconds` between two."""
+    """Send requests to `url` from several clients until the block ends. Client n waits n times `pause_seconds` after each request."""
     hammer = Hammer()
     threads = [
         threading.Thread(target=hammer._ask, args=(url, token, pause_seconds * number), daemon=True)

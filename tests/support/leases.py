@@ -1,4 +1,4 @@
-"""Find a lease, or let it expire at once."""
+"""Find a lease, or make it expire."""
 
 from datetime import timedelta
 

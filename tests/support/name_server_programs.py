@@ -1,4 +1,4 @@
-"""How each name server is started, changed by hand and made to forget: what differs between them, for `name_servers`."""
+"""The differences between name server programs for `name_servers`: how to start one, change its zone by hand, and delete its state."""
 
 import os
 import shlex
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def run_tool(command: str | Sequence[str], text: str | None, folder: Path) -> str:
-    """Run a command, which must succeed, and return its output; a string is split like a shell line."""
+    """Run a command, which must succeed, and return its output. A string is split as by a shell."""
     environment = {**os.environ, "PATH": f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin"}
     done = subprocess.run(
         shlex.split(command) if isinstance(command, str) else command,
@@ -41,7 +41,7 @@ def run_tool(command: str | Sequence[str], text: str | None, folder: Path) -> st
 
 
 class Program(Protocol):
-    """What differs between the servers."""
+    """The operations that differ between the programs."""
 
     programs: tuple[str, ...]
 
@@ -54,19 +54,19 @@ class Program(Protocol):
         ...
 
     def start_command(self, server: "NameServerProcess") -> str:
-        """Return the command that runs it in the foreground."""
+        """Return the command that runs the server in the foreground."""
         ...
 
     def change_by_hand(self, server: "NameServerProcess", changes: list[list[str]]) -> None:
-        """Change the zone beside the updates."""
+        """Change the zone by hand, without an UPDATE message of the service."""
         ...
 
     def forget(self, server: "NameServerProcess") -> None:
-        """Remove what it remembers of the zone's content; it is not running."""
+        """Delete the stored content of the zone. The server must be stopped."""
         ...
 
     def load(self, server: "NameServerProcess", zone_file: str) -> None:
-        """Load a zone file, if a start doesn't do it; the server is stopped."""
+        """Load a zone file, if a start doesn't load it. The server must be stopped."""
         ...
 
 
@@ -107,7 +107,7 @@ class Bind:
         raise NotImplementedError
 
     def start_command(self, server: "NameServerProcess") -> str:
-        # The port of rndc (953) is one for all on a machine; the tests want none.
+        # All BINDs of a machine would share the port of rndc (953), and the tests don't need it.
         configuration = Path(server.configuration)
         if "controls" not in configuration.read_text(encoding="utf-8"):
             with configuration.open("a", encoding="utf-8") as file:
@@ -139,7 +139,7 @@ class PowerDns:
         raise NotImplementedError
 
     def start_command(self, server: "NameServerProcess") -> str:
-        # like Debian's unit
+        # as in Debian's unit
         return (
             f"pdns_server --config-dir={shlex.quote(str(server.folder / 'c'))} "
             "--guardian=no --daemon=no --disable-syslog --write-pid=no"
@@ -172,7 +172,7 @@ class PowerDns:
         server.run(["pdnsutil", f"--config-dir={server.folder}/c", *words])
 
     def forget(self, server: "NameServerProcess") -> None:
-        """A loaded zone replaces the old one."""
+        """Do nothing, because a loaded zone replaces the old zone."""
 
     def load(self, server: "NameServerProcess", zone_file: str) -> None:
         self._tool(server, "load-zone", server.zone, zone_file)

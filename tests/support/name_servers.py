@@ -1,4 +1,4 @@
-"""Real name servers, started from the configurations that `sublet zone config` prints: every line of them is tried here."""
+"""Real name servers that run with the configurations of `sublet zone config`, so that every line of these is tested."""
 
 import os
 import secrets
@@ -32,19 +32,19 @@ from support.serve_process import free_address, wait_until
 KINDS = tuple(PRIMARIES)
 TRANSFER_TRIES = 5
 READY_SECONDS = 60.0
-"""How long a start may take on a loaded machine."""
+"""The timeout of a start on a busy machine."""
 OF_SIGNING = ("RRSIG", "NSEC", "NSEC3", "NSEC3PARAM", "DNSKEY", "CDS", "CDNSKEY", "TYPE65534")
-"""The record types that signing adds; the last one is BIND's progress note."""
+"""The record types that signing adds. The last type is BIND's private record of its progress."""
 
 
 def missing_programs(*kinds: str) -> list[str]:
-    """Return which programs of these kinds of server are not installed, for a test's reason to be skipped."""
+    """Return the programs of these kinds of server that aren't installed."""
     wanted = [each for kind in kinds for each in {**PRIMARIES, **SECONDARIES}[kind].programs]
     return [each for each in wanted if not find_program(each)]
 
 
 def find_program(name: str) -> str | None:
-    """Return the path of a program; a user's PATH often lacks the folders of servers."""
+    """Return the path of a program, also from folders of servers that a user's PATH often lacks."""
     return shutil.which(name, path=f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin")
 
 
@@ -54,7 +54,7 @@ def fresh_key(name: str, algorithm: str = "hmac-sha256") -> TsigKey:
 
 
 def zone_apex(zone: str, address: str = "127.0.0.1", **changes: object) -> Apex:
-    """Return an apex as the platform domain's defaults make it, with one nameserver inside the zone."""
+    """Return an apex with the defaults of a platform domain, and a nameserver inside the zone."""
     host = f"ns1.{zone}"
     fields: dict[str, object] = {
         "zone": zone,
@@ -75,14 +75,14 @@ def zone_apex(zone: str, address: str = "127.0.0.1", **changes: object) -> Apex:
 
 @dataclass(slots=True)
 class NameServerProcess:
-    """A server of one zone, which can be stopped, killed, frozen and started again on the same port with the same state."""
+    """A server of one zone. A test can stop, kill or freeze it, and start it again on the same port with the same state."""
 
     kind: str
     address: str
     port: int
     zone: str
     key: TsigKey
-    """The key that may update; on a secondary, the key for transfers."""
+    """The key that may send updates; on a secondary, the key for transfers."""
     transfer_key: TsigKey
     folder: Path
     program: Program
@@ -91,26 +91,26 @@ class NameServerProcess:
 
     @property
     def pid(self) -> int:
-        """The process id of its first process."""
+        """The id of the server's first process."""
         assert self.process is not None
         return self.process.pid
 
     @property
     def log(self) -> Path:
-        """What it wrote."""
+        """The log of the server."""
         return self.folder / "server.log"
 
     @property
     def configuration(self) -> str:
-        """The path of its main configuration file."""
+        """The path of the main configuration file."""
         return self.config.files[0].path
 
     def as_primary(self, name: str = "primary") -> Primary:
-        """Return it as the settings would name it."""
+        """Return the server as a primary of the settings."""
         return Primary(name, self.address, self.port, self.key)
 
     def install(self) -> None:
-        """Put the files at their places and run the printed commands, but for those about the machine."""
+        """Write the printed files and run the printed commands, except commands for the whole machine."""
         for name in ("c", "s", "r"):
             (self.folder / name).mkdir(parents=True, exist_ok=True)
         for file in self.config.files:
@@ -126,8 +126,8 @@ class NameServerProcess:
         return run_tool(command, text, self.folder)
 
     def start(self, *, wait: bool = True) -> None:
-        """Start it, and wait until it answers for its zone."""
-        # In a session of its own: some of them are several processes, and a signal is for all of these.
+        """Start the server, and wait until it answers for its zone."""
+        # In a session of its own, because some servers have several processes, and a signal must reach all of them.
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(
                 self._words(self.program.start_command(self)),
@@ -144,7 +144,7 @@ class NameServerProcess:
         return [find_program(words[0]) or words[0], *words[1:]]
 
     def is_ready(self) -> bool:
-        """Return True if it answers for its zone, with signatures."""
+        """Return True if the server answers for its zone, with signatures."""
         assert self.process is not None
         assert self.process.poll() is None, self.log.read_text(errors="replace")[-4000:]
         try:
@@ -157,17 +157,17 @@ class NameServerProcess:
     def ask(
         self, name: str, rdtype: str, *, want_dnssec: bool = False, timeout: float = 5
     ) -> dns.message.Message:
-        """Ask it over TCP, without recursion."""
+        """Send a query over TCP, without recursion."""
         query = dns.message.make_query(name, rdtype, want_dnssec=want_dnssec)
         query.flags &= ~dns.flags.RD
         return dns.query.tcp(query, self.address, timeout, self.port)
 
     def serial(self) -> int:
-        """Return the serial that it serves now."""
+        """Return the serial that the server has now."""
         return int(self.ask(self.zone, "SOA").answer[0][0].serial)
 
     def transfer(self, key: TsigKey | None = None) -> dns.zone.Zone:
-        """Return the whole zone by AXFR, signed with its own key."""
+        """Return the whole zone by AXFR, signed with the server's key."""
         used = key or self.key
         ring = {dns.name.from_text(used.name): dns.tsig.Key(used.name, used.secret.reveal(), used.algorithm)}
         for _ in range(TRANSFER_TRIES):
@@ -176,13 +176,13 @@ class NameServerProcess:
             query.use_tsig(ring)
             with suppress(
                 EOFError
-            ):  # Knot closes the connection of a client that needs half a second for a part, on a busy machine
+            ):  # Knot closes the connection if the client needs half a second for a part, as on a busy machine
                 dns.query.inbound_xfr(self.address, zone, query, self.port, timeout=10, lifetime=60)
                 return zone
         raise EOFError(f"{self.kind} ends each transfer of {self.zone} too early")
 
     def records(self) -> set[Record]:
-        """Return all records of the served zone, without the SOA and the records of signing."""
+        """Return all records of the zone, without the SOA and the record types in `OF_SIGNING`."""
         found = set()
         for name, ttl, rdata in self.transfer().iterate_rdatas():
             kind = dns.rdatatype.to_text(rdata.rdtype)
@@ -192,7 +192,7 @@ class NameServerProcess:
         return found
 
     def zone_text(self) -> str:
-        """Return the zone as a file without signatures, to rebuild from later."""
+        """Return the zone as a file without signatures, for a later `rebuild`."""
         zone = self.transfer()
         lines = [
             f"{name} {ttl} IN {dns.rdatatype.to_text(rdata.rdtype)} {rdata.to_text()}"
@@ -202,21 +202,21 @@ class NameServerProcess:
         return "\n".join(lines) + "\n"
 
     def nsupdate(self, lines: Sequence[str]) -> None:
-        """Change the zone on the server itself, like its operator.
+        """Change the zone on the server itself, as its operator would.
 
-        Lines are nsupdate's, with full names: `add NAME TTL TYPE RDATA`, `delete NAME [TYPE [RDATA]]`.
+        `lines` are lines of nsupdate with full names: `add NAME TTL TYPE RDATA`, `delete NAME [TYPE [RDATA]]`.
         """
         self.program.change_by_hand(self, [shlex.split(line, posix=False) for line in lines])
 
     def trust_anchor(self) -> str:
-        """Return the zone's DNSKEY in zone file form, as a resolver takes it for a trust anchor."""
+        """Return the zone's DNSKEY as a line of a zone file, for a resolver's trust anchors."""
         reply = self.ask(self.zone, "DNSKEY")
         return "\n".join(
             f"{self.zone}. IN DNSKEY {rdata.to_text()}" for rrset in reply.answer for rdata in rrset
         )
 
     def rebuild(self, zone_text: str | None = None) -> None:
-        """Restart it like after a loss of its files: from this zone file, or the first one; without a journal, with its signing keys."""
+        """Restart the server as after a loss of its zone: with this zone file or the first one, without its journal, with its signing keys."""
         self.kill()
         self.program.forget(self)
         zone_file = next(Path(each.path) for each in self.config.files if each.path.endswith(".zone"))
@@ -226,11 +226,11 @@ class NameServerProcess:
         self.start()
 
     def stop(self) -> None:
-        """Have it end in its own time, and wait."""
+        """Stop the server gracefully, and wait for its end."""
         self._end(signal.SIGTERM)
 
     def kill(self) -> None:
-        """End its processes like a power cut."""
+        """Kill the server's processes, as a power cut would."""
         self._end(signal.SIGKILL)
 
     def _end(self, number: int) -> None:
@@ -240,26 +240,26 @@ class NameServerProcess:
             self.process.wait(30)
 
     def freeze(self) -> None:
-        """Have it hang: connections open, nothing answered."""
+        """Freeze the server: connections stay open, and nothing is answered."""
         self._send(signal.SIGSTOP)
-        # The signal is not a moment: a thread may still answer after it was sent.
+        # A thread may still answer for a moment after the signal.
         wait_until(self._is_stopped)
 
     def _is_stopped(self) -> bool:
-        """Return True if the kernel reports every thread of its processes as stopped."""
+        """Return True if the kernel reports every thread of the server as stopped."""
         states = set()
         for task in Path("/proc").glob("[0-9]*/task/[0-9]*/stat"):
             try:
                 # pid (name) state parent group …: the name may have spaces and parentheses.
                 state, _, group = task.read_text().rpartition(")")[2].split()[:3]
-            except OSError:  # ended while we looked
+            except OSError:  # the process ended in the meantime
                 continue
             if int(group) == self.pid:
                 states.add(state)
         return states == {"T"}
 
     def thaw(self) -> None:
-        """Let it continue."""
+        """Let a frozen server continue."""
         self._send(signal.SIGCONT)
 
     def _send(self, number: int) -> None:
@@ -268,7 +268,7 @@ class NameServerProcess:
 
 
 def places_in(folder: Path) -> Places:
-    """Return short paths: a socket's has 107 characters at most."""
+    """Return paths that are short enough for sockets, which may have 107 characters."""
     return Places(str(folder / "c"), str(folder / "s"), str(folder / "r"))
 
 
@@ -283,7 +283,7 @@ def primary(
     address: tuple[str, int] | None = None,
     transfer_key: TsigKey | None = None,
 ) -> Iterator[NameServerProcess]:
-    """A primary that runs, signs its zone and takes updates with its `key`; ended in any case."""
+    """Run a primary that signs its zone and accepts updates with its `key`, and stop it at the end."""
     host, port = address or free_address()
     flat = zone.replace(".", "-")
     key = fresh_key(f"sublet-{flat}")
@@ -302,10 +302,10 @@ def primary(
 def secondary(
     kind: str, folder: Path, *, of: NameServerProcess, address: tuple[str, int] | None = None
 ) -> Iterator[NameServerProcess]:
-    """Run a secondary that has its primary's zone.
+    """Run a secondary with its primary's zone, and stop it at the end.
 
-    The primary must know its address: choose it first (`free_address("127.0.0.2")`), name it in `primary(secondaries=…)`,
-    and start the secondary here at the same address.
+    The primary must know the secondary's address. Choose the address first (`free_address("127.0.0.2")`), pass it to
+    `primary(secondaries=…)`, then start the secondary at this address.
     """
     host, port = address or free_address("127.0.0.2")
     folder.mkdir(parents=True, exist_ok=True)
@@ -336,9 +336,9 @@ def resolver(
     options: Sequence[str] = (),
     address: tuple[str, int] | None = None,
 ) -> Iterator[tuple[str, int]]:
-    """Run a validating unbound and yield its address; `stubs` are the name servers of zones.
+    """Run unbound as a validating resolver, and yield its address. `stubs` are the name servers of zones.
 
-    `options` are more lines of its server clause.
+    `options` are more lines of the server clause.
     """
     host, port = address or free_address()
     folder.mkdir(parents=True, exist_ok=True)
@@ -387,7 +387,7 @@ def _resolves(process: "subprocess.Popen[bytes]", host: str, port: int, zone: st
 def resolve(
     resolver_address: tuple[str, int], name: str, rdtype: str, timeout: float = 10
 ) -> dns.message.Message:
-    """Ask a resolver, with the AD flag wanted."""
+    """Send a query with the AD flag to a resolver."""
     query = dns.message.make_query(name, rdtype, want_dnssec=True)
     query.flags |= dns.flags.AD
     return dns.query.tcp(query, resolver_address[0], timeout, resolver_address[1])
@@ -399,7 +399,7 @@ def validate(
     trust_anchors: Sequence[str],
     *questions: tuple[str, str],
 ) -> list[tuple[str, bool]]:
-    """Ask a resolver that has just started, and so remembers nothing; return each answer's code, and whether it has the AD flag."""
+    """Query a new resolver, whose cache is empty. Return the code of each answer, and whether the answer has the AD flag."""
     with resolver(folder, stubs, trust_anchors) as asked:
         answers = [resolve(asked, *question) for question in questions]
     return [(dns.rcode.to_text(each.rcode()), bool(each.flags & dns.flags.AD)) for each in answers]

@@ -1,6 +1,6 @@
-"""Run a test in a network namespace (Linux), where loopback has public addresses, as glue must have, and port 53 is free.
+"""Run a test in a network namespace (Linux), where loopback has public addresses for glue, and port 53 is free.
 
-The test runs again in another pytest process inside the namespace.
+The test runs again in a second pytest process inside the namespace.
 """
 
 import os
@@ -19,7 +19,7 @@ _WITHOUT = [
     for each in ("cacheprovider", "schemathesis", "hypothesispytest", "xdist", "pytest_cov")
     for word in ("-p", f"no:{each}")
 ]
-"""Plugins that would only take their time."""
+"""Plugins that the inner pytest process doesn't need."""
 _SET_UP = """\
 ip link set lo up
 for address in $ADDRESSES; do ip address add "$address" dev lo; done
@@ -28,23 +28,23 @@ exec "$@"
 
 
 def runs_outside(request: pytest.FixtureRequest, addresses: Sequence[str], seconds: float = 120) -> bool:
-    """Run the test that asks in a network that has these addresses, unless it is there already; tell which of the two.
+    """Run the calling test in a network with these addresses, and return True; return False inside of that network.
 
-    A test begins with `if runs_outside(…): return`. It takes no fixtures that start something: they would be started twice.
+    A test begins with `if runs_outside(…): return`. Its fixtures must start nothing, because they would start twice.
     """
     if os.environ.get(_INSIDE):
         return False
     environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
     environment |= {_INSIDE: "yes", "ADDRESSES": " ".join(addresses)}
     environment["PATH"] = f"{environment.get('PATH', '')}:/usr/sbin:/sbin"
-    # Root needs no user namespace, which would lack other users, such as PostgreSQL's.
+    # Root needs no user namespace. In one, other users such as PostgreSQL's would be missing.
     users = [] if os.getuid() == 0 else ["--map-root-user"]
     inside = ["unshare", *users, "--net", "sh", "-euc", _SET_UP, "sh"]
     if find_program("unshare") is None:
         pytest.skip("no unshare here")
     tried = subprocess.run([*inside, "true"], env=environment, capture_output=True, text=True, check=False)
     if tried.returncode != 0:
-        pytest.skip(f"nobody can have a network of one's own here: {tried.stderr.strip()}")
+        pytest.skip(f"network namespaces are not available here:  {tried.stderr.strip()}")
     # A short path: a socket's path has at most 107 characters.
     with tempfile.TemporaryDirectory(prefix="sublet-") as folder:
         pytest_again = [sys.executable, "-m", "pytest", "-q", *_WITHOUT, f"--basetemp={folder}/t"]

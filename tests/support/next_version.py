@@ -1,4 +1,4 @@
-"""A made-up next version of Sublet: a copy of the package with one migration more, run as a process of its own."""
+"""A fictitious next version of Sublet: a copy of the package with one more migration, which runs in processes of its own."""
 
 import json
 import os
@@ -39,12 +39,12 @@ def upgrade() -> None:
 
 @dataclass(frozen=True, slots=True)
 class NewerVersion:
-    """The next version; `run` runs a command of it."""
+    """The next version of Sublet."""
 
     folder: Path
 
     def start(self, url: str, *words: str) -> "subprocess.Popen[str]":
-        """Start a command and return its process."""
+        """Start a command of the next version, and return its process."""
         environment = {**os.environ, "SUBLET_DATABASE_URL": url, "PYTHONPATH": str(self.folder)}
         return subprocess.Popen(
             [sys.executable, "-m", "sublet.cli.main", *words, "--json"],
@@ -55,7 +55,7 @@ class NewerVersion:
         )
 
     def run(self, url: str, *words: str, expect: int = 0) -> Any:
-        """Run a command with --json and return its value; `expect` is the exit code it must have."""
+        """Run a command of the next version with --json, and return its value. `expect` is the required exit code."""
         process = self.start(url, *words)
         answer, errors = process.communicate(timeout=120)
         assert process.returncode == expect, (words, answer, errors)
@@ -63,7 +63,7 @@ class NewerVersion:
 
 
 def newer_version(folder: Path, *, goes_on: bool) -> NewerVersion:
-    """Make the next version in a folder; this one `goes_on` with its schema or doesn't."""
+    """Create the next version in a folder. If `goes_on`, its schema is compatible with this version."""
     package = folder / "newer" / "sublet"
     shutil.copytree(Path(sublet.__file__).parent, package, ignore=shutil.ignore_patterns("__pycache__"))
     before = needed_revision()

@@ -1,4 +1,4 @@
-"""A real nginx with the files of `deploy/nginx/`, before APIs of a test."""
+"""Run nginx with the files of `deploy/nginx/` in front of a test's APIs."""
 
 import getpass
 import re
@@ -68,7 +68,7 @@ def resident_bytes(pid: int) -> int:
 
 @contextmanager
 def nginx(folder: Path, *upstreams: str) -> Iterator[Proxy]:
-    """Run nginx before one or two APIs, with our files as they are except for addresses and places of files."""
+    """Run nginx in front of one or two APIs, with the deployment files; only addresses and paths are replaced."""
     proxy = Proxy(free_address(), free_address(), folder)
     _make_certificate(folder)
     of_upstream = {
@@ -96,7 +96,7 @@ def nginx(folder: Path, *upstreams: str) -> Iterator[Proxy]:
         "nginx.conf",
         folder,
         {
-            # root's temporary folders are closed to the user that nginx would take
+            # nginx's own user may not enter root's temporary folders
             "pid /run/nginx.pid": f"user {getpass.getuser()};\npid {folder}/nginx.pid",
             "/var/log/nginx/error.log warn": "stderr",
             "access_log /var/log/nginx/access.log;": f"access_log off;\n{places}",
@@ -119,7 +119,7 @@ def nginx(folder: Path, *upstreams: str) -> Iterator[Proxy]:
 
 
 def _copy(name: str, folder: Path, changes: dict[str, str]) -> None:
-    """Copy one of our files with texts replaced, each of which must be in it."""
+    """Copy a deployment file with replaced texts. The file must have each of them."""
     text = (FOLDER / name).read_text(encoding="utf-8")
     for given, wanted in changes.items():
         assert given in text, given

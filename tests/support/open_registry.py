@@ -1,4 +1,4 @@
-"""What the tests of the contract share: one service for a module of tests, members and their types."""
+"""The service that a module of contract tests shares, and the expected members of a subdomain."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,12 +14,12 @@ SUBDOMAIN_FIELDS = [
     "registration_source", "nameservers", "glue", "dnssec_enabled", "ds_records", "provision_error", "registered_at",
     "expires_at", "last_renewed_at", "renewal_available", "created_at", "updated_at",
 ]  # fmt: skip
-"""Spec, part 2, "Subdomain object", written out once more."""
+"""The fields of the spec, part 2, "Subdomain object", copied by hand."""
 
 
 @contextmanager
 def opened(folder: Path, **settings: Any) -> Iterator[RunningService]:
-    """Run a service with the platform domains of `error_triggers.furnish`; every invariant must hold at the end."""
+    """Run a service with the platform domains of `error_triggers.furnish`. Every invariant must hold at the end."""
     with running_service(registry_address(folder), **settings) as service:
         furnish(service)
         yield service
@@ -27,7 +27,7 @@ def opened(folder: Path, **settings: Any) -> Iterator[RunningService]:
 
 
 def instant(text: Any) -> datetime:
-    """Return a timestamp, which must be RFC 3339 in UTC with `Z`."""
+    """Parse a timestamp, which must be RFC 3339 in UTC with `Z`."""
     assert isinstance(text, str)
     assert text.endswith("Z"), text
     return datetime.fromisoformat(text)

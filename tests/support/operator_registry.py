@@ -1,4 +1,4 @@
-"""A registry for tests of the operator's verbs and commands, with a clock that only the test moves."""
+"""A registry for tests of the operator's verbs and commands. Only the test moves its clock."""
 
 import asyncio
 import shutil
@@ -32,7 +32,7 @@ ANNA, BOB = "anna@example.net", "bob@example.net"
 
 
 def _address(folder: Path, *, like: str | None = None) -> str:
-    """Return the address of a folder's registry, which is a copy of another one."""
+    """Return the address of a folder's registry, which is a copy of the registry `like`."""
     if on_postgresql():
         return registry_address(folder, like=like)
     if like is not None:
@@ -49,19 +49,19 @@ def _template() -> str:
 
 @dataclass(slots=True)
 class Registry:
-    """A database; `now` is the instant of everything done through it."""
+    """A database. `now` is the instant of all its transactions."""
 
     url: str
     now: datetime = field(default_factory=lambda: datetime(2026, 3, 1, 12, tzinfo=UTC))
 
     @property
     def path(self) -> Path:
-        """The file of an SQLite registry."""
+        """The path of an SQLite registry."""
         assert self.url.startswith("sqlite:///")
         return Path(self.url.removeprefix("sqlite:///"))
 
     def use(self, fn: Callable[[Database], Awaitable[R]]) -> R:
-        """Run what takes the whole database."""
+        """Run a function that takes the database."""
 
         async def run() -> R:
             database = open_database(self.url, lambda: self.now, may_lose_writes=True)
@@ -83,7 +83,7 @@ class Registry:
         return self.use(lambda database: database.write(fn, *args, **kwargs))
 
     def rows(self) -> dict[str, list[tuple[Any, ...]]]:
-        """Return every row of every table, to prove that a refusal changed nothing."""
+        """Return all rows of all tables, to check that a refusal changed nothing."""
 
         def ask(tx: Tx) -> dict[str, list[tuple[Any, ...]]]:
             return {
@@ -94,7 +94,7 @@ class Registry:
         return self.read(ask)
 
     def events(self) -> list[dict[str, Any]]:
-        """All audit events, oldest first."""
+        """Return all audit events, oldest first."""
         table = metadata.tables["audit_events"]
 
         def ask(tx: Tx) -> list[dict[str, Any]]:
@@ -106,7 +106,7 @@ class Registry:
         self.now += timedelta(days=days)
 
     def register(self, user_id: int, fqdn: str, mode: str | None = None, *nameservers: str) -> int:
-        """Register a name for a user, confirmed."""
+        """Register a name for a user, with confirmation."""
         command = Register(
             fqdn=fqdn, registration_mode=mode, nameservers=nameservers, payable=Payable(confirm=True)
         )
@@ -115,14 +115,14 @@ class Registry:
 
 
 def empty_registry(folder: Path) -> Registry:
-    """A registry just initialised."""
+    """Return a newly initialised registry."""
     return Registry(_address(folder, like=_template()))
 
 
 def small_registry(folder: Path) -> Registry:
-    """Anna (id 1, 100 credits) and Bob (id 2, of Acme); example.test with `free` and `plus` for 10; Anna's two names.
+    """Return a registry with Anna (id 1, 100 credits), Bob (id 2, of Acme), and example.test with `free` and `plus` for 10 credits.
 
-    `alpha` (id 1) is free and delegated, `beta` (id 2) was charged (transfer 2) and is not delegated.
+    Anna has two names: `alpha` (id 1) is free and delegated, `beta` (id 2) was charged (transfer 2) and isn't delegated.
     """
     return Registry(_address(folder, like=_small_template()))
 

@@ -1,4 +1,4 @@
-"""Knot, NSD and BIND with one unsigned zone from a file, to compare the answers of the built-in name server with theirs."""
+"""Knot, NSD and BIND with an unsigned zone from a file, to compare their answers with those of the built-in name server."""
 
 import subprocess
 from collections.abc import Callable, Iterator, Sequence
@@ -93,7 +93,7 @@ def zone_text(apex: Apex, records: Sequence[Record]) -> str:
 def plain_name_servers(
     folder: Path, apex: Apex, records: Sequence[Record]
 ) -> Iterator[dict[str, tuple[str, int]]]:
-    """Run the three servers; yields their addresses by name."""
+    """Run the three servers, and yield their addresses by name."""
     folder.mkdir()
     file = folder / "zone"
     file.write_text(zone_text(apex, records), encoding="utf-8")

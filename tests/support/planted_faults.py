@@ -1,4 +1,4 @@
-"""A world in which each finding of delegation health is planted: the servers, and for each name what has to be found."""
+"""A small Internet with a name for each finding of delegation health, and the expected findings of each name."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from sublet.dns.types import Delegation, DsRecord, GlueEntry
 from sublet.health.model import BROKEN, DEGRADED, HEALTHY, UNKNOWN, Target
 from support.dns_world import DAY, ROOT_ADDRESS, Server, World, Zone, ZoneKey
-from support.misfit import Misfit
+from support.faulty_name_server import FaultyNameServer
 
 TLD = "192.5.6.30"
 PARENT = "8.8.1.1"
@@ -39,7 +39,7 @@ HOSTS = {
 
 @dataclass(frozen=True)
 class Planted:
-    """A name below the parent: its nameservers by the first label in hosts.test, DS records and glue, and what has to be found."""
+    """A name below the parent: its nameservers by their label in hosts.test, its DS records and glue, and the expected findings."""
 
     label: str
     hosts: tuple[str, ...]
@@ -51,11 +51,11 @@ class Planted:
 
     @property
     def fqdn(self) -> str:
-        """The name."""
+        """The full name."""
         return f"{self.label}.{PARENT_DOMAIN}"
 
     def target(self) -> Target:
-        """Return it as the registry publishes it."""
+        """Return the name as the target of a check."""
         hosts = tuple(each if "." in each else f"{each}.hosts.test" for each in self.hosts)
         return Target(self.fqdn, PARENT_DOMAIN, Delegation(hosts, self.glue, self.ds), self.parent_signed)
 
@@ -81,7 +81,7 @@ class _Plan:
         glue: Sequence[GlueEntry] = (),
         parent_signed: bool = True,
     ) -> None:
-        """Serve a zone on servers (a: Knot, b: BIND, c: NSD, d: PowerDNS, r: the recursive BIND), and expect these findings."""
+        """Add a name with its expected findings, and its zone on servers (a: Knot, b: BIND, c: NSD, d: PowerDNS, r: the recursive BIND)."""
         case = Planted(label, tuple(hosts), state, frozenset(codes), tuple(ds), tuple(glue), parent_signed)
         names = listed or case.target().delegation.nameservers
         lines = (*(f"@ NS {each}." for each in names), *extra)
@@ -90,8 +90,8 @@ class _Plan:
             self.zones[server].append(Zone(case.fqdn, lines, **options))  # type: ignore[arg-type]
         self.cases.append(case)
 
-    def misfit(self, label: str, host: str, state: str, *codes: str) -> None:
-        """Serve a zone on Knot and on a misfit."""
+    def faulty_server(self, label: str, host: str, state: str, *codes: str) -> None:
+        """Add a name with its zone on Knot and on a faulty server."""
         self.plant(label, ["a", host], state, *codes, on="a")
         fqdn = self.cases[-1].fqdn
         self.records[host] = [
@@ -102,7 +102,7 @@ class _Plan:
 
 
 def planted_world() -> tuple[World, list[Planted], ZoneKey]:
-    """Return a new world, the names in it, and the key of its root."""
+    """Return a new world, its names, and the key of its root."""
     plan = _Plan()
     _plant_reach(plan)
     _plant_content(plan)
@@ -151,8 +151,8 @@ def planted_world() -> tuple[World, list[Planted], ZoneKey]:
         Server("powerdns", (POWERDNS,), tuple(plan.zones["d"])),
         Server("bind", (RECURSIVE,), tuple(plan.zones["r"]), recursion=True),
     )
-    misfits = tuple(
-        Misfit(HOSTS[host][0], tuple(plan.records.get(host, ())), frozenset({fault}))
+    faulty_servers = tuple(
+        FaultyNameServer(HOSTS[host][0], tuple(plan.records.get(host, ())), frozenset({fault}))
         for host, fault in (
             ("notcp", "no_tcp"),
             ("upward", "upward"),
@@ -161,7 +161,7 @@ def planted_world() -> tuple[World, list[Planted], ZoneKey]:
             ("large", "large_udp"),
         )
     )
-    return World(servers, misfits, (DEAD, DEAD_SIX, RESOLVER)), plan.cases, keys[""]
+    return World(servers, faulty_servers, (DEAD, DEAD_SIX, RESOLVER)), plan.cases, keys[""]
 
 
 def _delegation(case: Planted) -> list[str]:
@@ -194,7 +194,7 @@ def _plant_reach(plan: _Plan) -> None:
     )
     plan.plant("lame", ["a", "c"], DEGRADED, "lame", on="a")
     plan.plant("alllame", ["c", "servfail"], BROKEN, "lame", on="")
-    plan.misfit("upward", "upward", DEGRADED, "lame")
+    plan.faulty_server("upward", "upward", DEGRADED, "lame")
 
 
 def _plant_content(plan: _Plan) -> None:
@@ -253,6 +253,6 @@ def _plant_signatures(plan: _Plan) -> None:
 
 def _plant_manners(plan: _Plan) -> None:
     plan.plant("recursive", ["a", "recursive"], HEALTHY, "open_recursion", on="ar")
-    plan.misfit("notcp", "notcp", DEGRADED, "nameserver_unreachable_over_tcp")
-    plan.misfit("noedns", "noedns", HEALTHY, "edns_broken")
-    plan.misfit("large", "large", HEALTHY, "udp_size")
+    plan.faulty_server("notcp", "notcp", DEGRADED, "nameserver_unreachable_over_tcp")
+    plan.faulty_server("noedns", "noedns", HEALTHY, "edns_broken")
+    plan.faulty_server("large", "large", HEALTHY, "udp_size")

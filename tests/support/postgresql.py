@@ -1,4 +1,4 @@
-"""PostgreSQL servers for tests: each in a temporary folder, on a free loopback port."""
+"""PostgreSQL servers for tests. Each runs in a temporary folder, on a free loopback port."""
 
 import itertools
 import os
@@ -21,7 +21,7 @@ from support.processes import children_of
 
 _NUMBERS = itertools.count(1)
 READY_SECONDS = 180.0
-"""How long a start may take on a busy machine."""
+"""The timeout of a start on a busy machine."""
 
 
 def find_postgresql(name: str) -> str:
@@ -34,10 +34,10 @@ def find_postgresql(name: str) -> str:
 
 
 def hand_over(folder: Path) -> dict[str, Any]:
-    """Make PostgreSQL's user the owner of a folder; return the arguments with which `subprocess` runs as that user."""
+    """Make PostgreSQL's user the owner of a folder. Return the arguments with which `subprocess` runs a program as this user."""
     if os.getuid() != 0:
         return {}
-    # PostgreSQL doesn't run as root.
+    # PostgreSQL refuses to run as root.
     user = pwd.getpwnam("postgres")
     for each in (folder, *folder.parents):
         if each.stat().st_uid == 0 and each != Path("/") and str(each).startswith("/tmp"):  # noqa: S108
@@ -48,9 +48,9 @@ def hand_over(folder: Path) -> dict[str, Any]:
 
 @dataclass(slots=True)
 class PostgresqlServer:
-    """A server in a folder of its own; it waits for the disk (fsync) unless `settings` say otherwise.
+    """A server in a folder of its own. It waits for the disk (fsync) unless `settings` say otherwise.
 
-    `prefix` is a command that executes PostgreSQL in its own process, such as strace.
+    `prefix` is a command that runs PostgreSQL, such as strace.
     """
 
     folder: Path
@@ -61,20 +61,20 @@ class PostgresqlServer:
 
     @property
     def data(self) -> Path:
-        """The folder of its files."""
+        """The folder of the server's data."""
         return self.folder / "data"
 
     def address(self, database: str = "postgres") -> str:
-        """Return the address of one of its databases."""
+        """Return the address of a database."""
         return f"postgresql://sublet@127.0.0.1:{self.port}/{database}"
 
     def create(self) -> None:
-        """Create its files, without a database of ours."""
+        """Create the server's data, without other databases than PostgreSQL's own."""
         words = ("-U", "sublet", "--auth=trust", "-E", "UTF8", "--locale=C.UTF-8", "-N")
         self.run("initdb", "-D", str(self.data), *words)
 
     def run(self, program: str, *words: str) -> None:
-        """Run one of PostgreSQL's programs as the server's user; it must succeed."""
+        """Run a program of PostgreSQL as the server's user. It must succeed."""
         self.folder.mkdir(exist_ok=True)
         done = subprocess.run(
             [find_postgresql(program), *words],
@@ -88,7 +88,7 @@ class PostgresqlServer:
         assert done.returncode == 0, (program, words, done.stderr)
 
     def start(self) -> None:
-        """Start it and wait until it answers."""
+        """Start the server, and wait until it answers."""
         settings = {"listen_addresses": "127.0.0.1", "unix_socket_directories": self.folder, **self.settings}
         words = [*self.prefix, find_postgresql("postgres"), "-D", str(self.data), "-p", str(self.port)]
         words += [word for name, value in settings.items() for word in ("-c", f"{name}={value}")]
@@ -110,18 +110,18 @@ class PostgresqlServer:
         return True
 
     def ask(self, statement: str) -> Any:
-        """Run one statement outside any transaction; return the first field of its answer, if there is one."""
+        """Run a statement outside of a transaction. Return the first field of the answer, or None without an answer."""
         with psycopg.connect(self.address(), autocommit=True, connect_timeout=2) as connection:
             found = connection.execute(statement.encode())
             row = found.fetchone() if found.description else None
         return row[0] if row else None
 
     def kill(self) -> None:
-        """Kill all its processes at once, like a power cut."""
+        """Kill all processes of the server at once, as a power cut would."""
         assert self.process is not None
         if self.process.poll() is not None:
             return
-        # A running parent would see the others die, and restart them.
+        # The parent process would otherwise restart the others.
         self.process.send_signal(signal.SIGSTOP)
         for pid in children_of(self.process.pid):
             with suppress(ProcessLookupError):
@@ -138,8 +138,8 @@ def run_postgresql(
     prefix: tuple[str, ...] = (),
     settings: Mapping[str, str] = MappingProxyType({}),
 ) -> Iterator[str]:
-    """Run a server; yield the address of its database `postgres`. Only a `durable` one waits for the disk."""
-    # No test cuts the power, and each creates and drops a database: waiting for the disk would be most of their time.
+    """Run a server, and yield the address of its database `postgres`. Only a `durable` server waits for the disk."""
+    # Most tests create and drop a database, and would spend most of their time waiting for the disk.
     fast = {} if durable else {"fsync": "off", "full_page_writes": "off"}
     server = PostgresqlServer(folder, free_port(), {**fast, **settings}, prefix)
     server.create()
@@ -154,7 +154,7 @@ def run_postgresql(
 
 @contextmanager
 def fresh_database(server_url: str, *, like: str | None = None) -> Iterator[str]:
-    """Create a database, empty or a copy of another one without connections, and drop it afterwards."""
+    """Create a database, empty or as a copy of the database `like`, which must have no connections; drop it at the end."""
     template = like.rpartition("/")[2] if like else "template1"
     name = f"registry_{os.getpid()}_{next(_NUMBERS)}"
     with psycopg.connect(server_url, autocommit=True) as connection:

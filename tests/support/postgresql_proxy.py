@@ -1,7 +1,7 @@
-"""A proxy between Sublet and PostgreSQL that loses connections at a chosen point of the conversation.
+"""A proxy between Sublet and PostgreSQL that cuts connections at a chosen message.
 
-It reads the client's messages (PostgreSQL's documentation, "Message Formats"): each has a type of one byte, its length in four, and a
-body. A rule is for the first message that has some text in it, and is used once.
+It reads the client's messages (PostgreSQL's documentation, "Message Formats"). Each has a type of one byte, a length of four bytes, and a
+body. A rule applies once, to the first message that contains its text.
 """
 
 import socket
@@ -14,34 +14,34 @@ from urllib.parse import urlsplit
 
 @dataclass
 class Rule:
-    """What to do with the first message that contains `text`: `before`, `after` or `hold`."""
+    """A rule for the first message that contains `text`. `point` is `before`, `after` or `hold`."""
 
     text: bytes
     point: str
     reached: threading.Event = field(default_factory=threading.Event)
-    """The client has been cut off."""
+    """Set when the client has been disconnected."""
     released: threading.Event = field(default_factory=threading.Event)
-    """A held message may go on to the server."""
+    """Set by the test to forward a held message."""
     answered: threading.Event = field(default_factory=threading.Event)
-    """The server has answered the message, or its connection is over."""
+    """Set when the server has answered the message, or has disconnected."""
 
 
 @dataclass
 class Proxy:
-    """A running proxy: its `url` and its rules."""
+    """A running proxy with its `url` and its rules."""
 
     url: str
     rules: list[Rule] = field(default_factory=list)
     connections: int = 0
 
     def lose(self, text: bytes, point: str) -> Rule:
-        """Lose the connection before the message is sent, or after its answer (which the client never gets); or hold the message."""
+        """Cut the connection before the message is forwarded, or after the server's answer, which the client doesn't get; or hold the message."""
         rule = Rule(text, point)
         self.rules.append(rule)
         return rule
 
     def take(self, message: bytes) -> Rule | None:
-        """Return the rule for a message, which is used by that."""
+        """Return the rule for a message, and remove the rule."""
         for rule in self.rules:
             if rule.text in message:
                 self.rules.remove(rule)
@@ -51,7 +51,7 @@ class Proxy:
 
 @contextmanager
 def run_proxy(url: str) -> Iterator[Proxy]:
-    """Run a proxy before the server of an address."""
+    """Run a proxy in front of the server with this address."""
     parts = urlsplit(url)
     target = (str(parts.hostname), int(parts.port or 5432))
     listening = socket.create_server(("127.0.0.1", 0))
@@ -115,7 +115,7 @@ class _Link:
         _end(self._server)
 
     def _pass_on(self, message: bytes) -> bool:
-        """Send a message by its rule; return True if the connection still lives."""
+        """Forward a message by its rule. Return True if the connection is still open."""
         rule = None if self._rule else self._proxy.take(message)
         if rule is None:
             self._server.sendall(message)
@@ -132,7 +132,7 @@ class _Link:
             rule.released.wait(60)
         with suppress(OSError):
             self._server.sendall(message)
-        return message[:1] == b"P"  # a Parse is answered when its Sync is there
+        return message[:1] == b"P"  # the server answers a Parse after its Sync
 
     def to_client(self) -> None:
         last = b""

@@ -1,4 +1,4 @@
-"""A database on PostgreSQL that has a table of things, and what the tests of lost connections do with it."""
+"""A PostgreSQL database with a table of things, and the operations of the tests of lost connections."""
 
 import asyncio
 import threading
@@ -21,7 +21,7 @@ UNKNOWN = "outcome is unknown"
 
 @contextmanager
 def prepared_things(server_url: str) -> Iterator[str]:
-    """Make a registry's database with an empty table `things`."""
+    """Create a registry's database with an empty table `things`."""
     with fresh_database(server_url) as url:
         upgrade(url)
         with psycopg.connect(url, autocommit=True) as connection:
@@ -30,7 +30,7 @@ def prepared_things(server_url: str) -> Iterator[str]:
 
 
 def tell(url: str, story: Story, **options: Any) -> None:
-    """Run a story with an open database."""
+    """Run a coroutine with an open database."""
 
     async def run() -> None:
         database = open_database(url, may_lose_writes=True, **options)
@@ -50,18 +50,18 @@ def add(tx: Tx, name: str | None = None) -> int:
 
 
 def ask(url: str, question: str) -> list[Any]:
-    """Ask the server past the proxy."""
+    """Run a query on the server, without the proxy."""
     with psycopg.connect(url, autocommit=True) as connection:
         return [row[0] for row in connection.execute(question)]
 
 
 def ids(url: str) -> list[int]:
-    """Return the ids of the things that are there."""
+    """Return the ids of all things."""
     return ask(url, "SELECT id FROM things ORDER BY id")
 
 
 def waiting_pids(url: str, kind: str) -> list[int]:
-    """Return the backends that wait for something, such as a `Lock`."""
+    """Return the process ids of backends with this type of wait event, such as `Lock`."""
     return ask(
         url,
         f"SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = '{kind}'",  # noqa: S608
@@ -70,7 +70,7 @@ def waiting_pids(url: str, kind: str) -> list[int]:
 
 @contextmanager
 def meanwhile(run: Callable[[], None]) -> Iterator[None]:
-    """Do something in another thread; what it raises is raised at the end."""
+    """Run a function in another thread during the block, and raise its exception at the end."""
     failures: list[BaseException] = []
 
     def guarded() -> None:
@@ -90,7 +90,7 @@ def meanwhile(run: Callable[[], None]) -> Iterator[None]:
 
 
 def commits_waiting(url: str) -> list[int]:
-    """Return the backends whose COMMIT waits for a standby."""
+    """Return the process ids of backends whose COMMIT waits for a standby."""
     return ask(
         url, "SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND wait_event = 'SyncRep'"
     )
@@ -104,9 +104,9 @@ def _standby_names(url: str) -> str:
 
 
 def has_standby(url: str, names: str) -> None:
-    """Have the server wait for a synchronous standby, which isn't there, or for none."""
+    """Make the server wait for a synchronous standby, which doesn't exist, or for none."""
     with psycopg.connect(url, autocommit=True) as connection:
         connection.execute(f"ALTER SYSTEM SET synchronous_standby_names = '{names}'")
         connection.execute("SELECT pg_reload_conf()")
-    # When a new connection has the setting, all others apply it before their next command.
+    # Once a new connection has the setting, all others apply it before their next command.
     wait_until(lambda: _standby_names(url) == names)

@@ -1,4 +1,4 @@
-"""What the tests of faulty primaries share: a name that must fail for a cause, and the healing; servers set up otherwise."""
+"""Helpers of tests of faulty primaries: names whose publication must fail, then succeed, and changed configurations of servers."""
 
 import itertools
 import socket
@@ -25,7 +25,7 @@ def state(on: ServiceOn) -> ZoneState:
 
 
 def register(on: ServiceOn, who: Registrant, name: str = "", *, nameservers: int = 1) -> str:
-    """Register a name, a new one if none is given."""
+    """Register a name, by default a new one."""
     fqdn = f"{name or f'name{next(_NUMBERS)}'}.{ZONE}"
     hosts = [PROVIDER, *(f"ns{number}.provider.example" for number in range(1, nameservers))]
     on.service.register(who, fqdn, nameservers=hosts)
@@ -37,7 +37,7 @@ def shown(on: ServiceOn, who: Registrant, fqdn: str) -> dict[str, object]:
 
 
 def fails_for(on: ServiceOn, who: Registrant, cause: str) -> str:
-    """Register a name, which must fail for this cause, and return it."""
+    """Register a name whose publication must fail for this cause, and return the name."""
     fqdn = register(on, who)
     wait_until(lambda: shown(on, who, fqdn)["status"] == "failed", HEALED_SECONDS)
     problem = state(on)
@@ -58,7 +58,7 @@ def healed(on: ServiceOn, who: Registrant, *fqdns: str) -> None:
 
 
 def no_rights(server: NameServerProcess) -> tuple[str, str]:
-    """Return what to change in its configuration so that our key has no right to update."""
+    """Return the change of the server's configuration that takes the right to update from the service's key."""
     name = server.key.name
     return {
         "knot": ("action: [update, transfer]", "action: [transfer]"),
@@ -69,7 +69,7 @@ def no_rights(server: NameServerProcess) -> tuple[str, str]:
 
 @contextmanager
 def changed(server: NameServerProcess, *changes: tuple[str, str], all_files: bool = False) -> Iterator[None]:
-    """Restart the server with another text in its configuration; restore it at the end."""
+    """Restart the server with a changed configuration, and restore the configuration at the end."""
     files = [Path(each.path) for each in server.config.files if "/c/" in each.path]
     good = {path: path.read_text(encoding="utf-8") for path in (files if all_files else files[:1])}
     server.kill()
@@ -88,7 +88,7 @@ def changed(server: NameServerProcess, *changes: tuple[str, str], all_files: boo
 
 @contextmanager
 def in_database(server: NameServerProcess, there: str, back: str) -> Iterator[None]:
-    """PowerDNS with something else in its database."""
+    """Change PowerDNS's database, and restore it at the end."""
     for statement in (there, back):
         server.kill()
         server.run(["sqlite3", str(server.folder / "s" / "pdns.sqlite3"), statement])
@@ -99,7 +99,7 @@ def in_database(server: NameServerProcess, there: str, back: str) -> Iterator[No
 
 
 def start(server: NameServerProcess) -> None:
-    """Start it, and wait until it listens, whatever it serves."""
+    """Start the server, and wait until it listens."""
     server.start(wait=False)
     wait_until(lambda: listens(server))
 

@@ -1,10 +1,10 @@
-"""Look at the processes of this machine (Linux)."""
+"""Find processes of this machine (Linux)."""
 
 from pathlib import Path
 
 
 def _state_and_parent(pid: int | str) -> tuple[str, int] | None:
-    """Return the state letter and the parent of a process, None if it has ended."""
+    """Return the state letter and the parent of a process; None if the process has ended."""
     try:
         # pid (name) state parent …: the name may have spaces and parentheses.
         state, parent = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[:2]

@@ -1,4 +1,4 @@
-"""A running service whose zone is on Knot, and its publisher: a test can stop the name server, and hold the publisher."""
+"""A running service with a zone on Knot. A test can stop the name server, and pause the publisher."""
 
 import tempfile
 from collections.abc import Iterator
@@ -20,7 +20,7 @@ from support.service_on_primary import ServiceOn, service_on
 
 @dataclass(slots=True)
 class Outage:
-    """A running service with example.test on Knot, whose publisher the test can hold."""
+    """A running service with example.test on Knot. The test can stop the server and pause the publisher."""
 
     on: ServiceOn
     publisher: Publisher
@@ -44,7 +44,7 @@ class Outage:
 
     @contextmanager
     def held(self) -> Iterator[None]:
-        """Let names wait, so that they become one batch."""
+        """Pause the publisher, so that the waiting names become one batch."""
 
         async def publish_nothing() -> None:
             return
@@ -60,7 +60,7 @@ class Outage:
 def service_with_outage(
     database_url: str, monkeypatch: pytest.MonkeyPatch, **settings: Any
 ) -> Iterator[Outage]:
-    """Run Knot, and a service with the platform domain example.test on it; yield them with the publisher."""
+    """Run Knot, and a service with the platform domain example.test on it."""
     skip_without("knot")
     made: list[Publisher] = []
 

@@ -1,4 +1,4 @@
-"""The expected answers of the built-in name server, built with dnspython's messages: slow, and independent of the service's code."""
+"""The expected answers of the built-in name server, built with dnspython. The code is slow, and independent of the service."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
@@ -22,7 +22,7 @@ from sublet.dns.types import Record, ZoneView
 
 PAYLOAD_BYTES = 1232
 NS, DS, SOA, CNAME, ANY = (dns.rdatatype.from_text(each) for each in ("NS", "DS", "SOA", "CNAME", "ANY"))
-# The service ignores all options, so their data is not looked at.
+# The service ignores all options, so their data isn't checked.
 for _option in (dns.edns.OptionType.ECS, dns.edns.OptionType.COOKIE, dns.edns.OptionType.EDE):
     dns.edns.register_type(dns.edns.GenericOption, _option)
 _Held = dict[dns.rdatatype.RdataType, dns.rrset.RRset]
@@ -39,12 +39,12 @@ class _Content:
 
 
 def key_of(name: dns.name.Name) -> str:
-    """A name in the form of `ZoneView`."""
+    """Return a name in the form of `ZoneView`."""
     return "" if name == dns.name.root else name.to_text(omit_final_dot=True).lower()
 
 
 def read(wire: bytes) -> dns.message.Message | dns.rcode.Rcode | None:
-    """Return the query in a message, or the response code if only a header is answered, or None if there is no answer."""
+    """Return the query in a message; the response code, if the answer is only a header; or None, if there is no answer."""
     if len(wire) < 12 or wire[2] & 0x80:
         return None
     if (wire[2] >> 3) & 0xF != dns.opcode.QUERY:
@@ -53,12 +53,12 @@ def read(wire: bytes) -> dns.message.Message | dns.rcode.Rcode | None:
         return dns.rcode.FORMERR
     try:
         return dns.message.from_wire(wire, keyring=False)
-    except Exception:  # noqa: BLE001 - as the service: whatever is wrong is its form
+    except Exception:  # noqa: BLE001 - for the service any fault is a malformed message
         return dns.rcode.FORMERR
 
 
 def refused(query: dns.message.Message) -> dns.rcode.Rcode | None:
-    """The code of a query that is answered without a zone."""
+    """Return the response code of a query that needs no zone, or None if it needs one."""
     if query.had_tsig:
         return dns.rcode.NOTAUTH
     if len(query.question) != 1:
@@ -74,7 +74,7 @@ def refused(query: dns.message.Message) -> dns.rcode.Rcode | None:
 def answer(
     query: dns.message.Message, view_at: Callable[[str], ZoneView | None], *, over_tcp: bool
 ) -> dns.message.Message:
-    """The response to a query; `view_at` gives the view of a name, None if it is in no zone."""
+    """Return the response to a query. `view_at` returns the view of a name, or None if the name is in no zone."""
     rcode = refused(query)
     if rcode is not None:
         return _bare(query, rcode)

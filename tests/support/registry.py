@@ -1,6 +1,6 @@
-"""A registry for tests of verbs: a fresh database with a clock that only the test moves.
+"""A registry for tests of verbs: a new database with a clock that only the test moves.
 
-There is no service: only the verbs that the test calls run, and only `publish` publishes.
+No service runs. Only the verbs that the test calls run, and only `publish` publishes.
 """
 
 import asyncio
@@ -51,7 +51,7 @@ Dump = dict[str, list[tuple[Any, ...]]]
 
 @dataclass
 class Registry:
-    """A database with a frozen clock (`now`), users by their short names, platform domains by theirs."""
+    """A database with a frozen clock (`now`), with its users and platform domains by name."""
 
     run: Callable[[Any], Any]
     db: Database = field(init=False)
@@ -60,39 +60,39 @@ class Registry:
     organizations: dict[str, int] = field(default_factory=dict)
     domains: dict[str, int] = field(default_factory=dict)
     sent: dict[str, set[Record]] = field(default_factory=dict)
-    """What `publish` left in each zone on a primary."""
+    """The records that `publish` has sent to each zone on a primary."""
 
     def read(self, fn: Callable[Concatenate[Tx, P], R], /, *args: P.args, **kwargs: P.kwargs) -> R:
-        """Run a question."""
+        """Run a function in a reading transaction."""
         result: R = self.run(self.db.read(fn, *args, **kwargs))
         return result
 
     def write(self, fn: Callable[Concatenate[Tx, P], R], /, *args: P.args, **kwargs: P.kwargs) -> R:
-        """Run a verb; a refusal comes through."""
+        """Run a verb in a writing transaction. Raises its refusal."""
         result: R = self.run(self.db.write(fn, *args, **kwargs))
         return result
 
     def advance(self, **by: float) -> None:
-        """Let time pass: `days=30`, `hours=1` …"""
+        """Advance the clock: `days=30`, `hours=1` …"""
         self.now += timedelta(**by)
 
     def actor(self, name: str = "ann") -> Actor:
-        """A registrant, with a token and a request."""
+        """Return the actor of a user's request with a token."""
         return Actor(kind="user", user_id=self.users[name], token_id=1, request_id="r-1")
 
     def add_user(self, name: str, *, credit_count: int = 0, free_quota: int | None = None) -> None:
-        """Add a user, perhaps with credits."""
+        """Add a user, by default without credits."""
         member = self.write(add_user, OPERATOR, f"{name}@example.org", name.title(), free_quota=free_quota)
         self.users[name], self.organizations[name] = member.user.id, member.organization.id
         if credit_count:
             self.grant(name, credit_count)
 
     def grant(self, name: str, credit_count: int) -> None:
-        """Give a user credits."""
+        """Grant credits to a user."""
         self.write(grant_credits, OPERATOR, f"{name}@example.org", credit_count, "test")
 
     def add_domain(self, domain: str = "example.test", *, force: bool = False, **settings: Any) -> None:
-        """Add a platform domain that offers free, and plus, premium and special for 10, 40 and 70 credits (renewal 1 more)."""
+        """Add a platform domain with the modes free, plus (10 credits), premium (40) and special (70). A renewal costs 1 credit more."""
         added = self.write(
             add_platform_domain,
             OPERATOR,
@@ -108,11 +108,11 @@ class Registry:
             )
 
     def add_coupon(self, code: str = "SPRING", **terms: Any) -> None:
-        """Add a coupon of 30 percent, or of the terms given."""
+        """Add a coupon, by default of 30 percent."""
         self.write(add_coupon, OPERATOR, code, CouponTerms(**(terms or {"percent": 30})))
 
     def register(self, fqdn: str, name: str = "ann", **members: Any) -> Subdomain:
-        """Register a name, which must succeed; paid ones are confirmed."""
+        """Register a name, which must succeed. A charge is confirmed."""
         members.setdefault("payable", Payable(confirm=True))
         outcome: Outcome = self.write(
             register, self.actor(name), Register(fqdn=fqdn, **members), free_quota=FREE_QUOTA
@@ -129,7 +129,7 @@ class Registry:
         return self.subdomain(outcome.id)
 
     def move(self, primary: str = "main", domain: str = "example.test") -> None:
-        """Say that a zone is on a primary, which only the test knows."""
+        """Move a zone to a primary that exists only in the test."""
         domain_id = self.domains[domain]
         self.write(lambda tx: update_platform_domain(tx, domain_id, primary=primary))
 
@@ -140,28 +140,28 @@ class Registry:
         return found
 
     def dates(self) -> dict[int, SweepDates]:
-        """The stored dates of all names that aren't released, by id."""
+        """Return the stored dates of all names that aren't released, by id."""
         columns = (store.subdomains.c.id, store.subdomains.c.due_at, store.subdomains.c.loss_at)
         query = select(*columns).where(store.subdomains.c.released_at.is_(None))
         return self.read(lambda tx: {row[0]: SweepDates(*row[1:]) for row in tx.connection.execute(query)})
 
     def balance(self, name: str = "ann") -> int:
-        """A user's credits."""
+        """Return a user's balance in credits."""
         return self.read(find_balance, self.users[name])
 
     def sweep(self) -> Swept:
-        """Sweep until no name is due; return the sum of the steps, or the reason of a stop."""
+        """Sweep until no name is due. Return the sum of the steps, or the reason why the sweep stopped."""
         done: Counter[str] = Counter()
         while (swept := self.write(sweep)).more:
             done += swept.done
         return Swept(done + swept.done, stopped_reason=swept.stopped_reason)
 
     def live(self, *, days: int, step_days: int = 6) -> Counter[str]:
-        """Advance the clock by days; sweep and publish whenever a name is due, and after each step. Return the sum of the sweeps' steps."""
+        """Advance the clock by days. Sweep and publish whenever a name is due, and after each step. Return the sum of the sweeps' steps."""
         done: Counter[str] = Counter()
         end = self.now + timedelta(days=days)
         while self.now < end:
-            # Nothing happens in between; but the sweep must not be away for long.
+            # Nothing is due in between, but the sweep must run often enough to believe the clock.
             self.now = min(end, self.now + timedelta(days=step_days), self._next_due_at() or end)
             swept = self.sweep()
             assert swept.stopped_reason is None, swept.stopped_reason
@@ -184,7 +184,7 @@ class Registry:
         return self.read(ask)
 
     def publish(self, domain: str = "example.test", *, error: str | None = None) -> list[int]:
-        """Do one batch of a zone on a primary as the publisher does: published, or failed with this error; return the subdomains' ids."""
+        """Publish a batch of a zone on a primary like the publisher, or fail with this error. Return the subdomains' ids."""
         batch = self.write(begin_publication, self.domains[domain])
         if batch is None:
             return []
@@ -198,7 +198,7 @@ class Registry:
         return list(results)
 
     def send(self, batch: Batch) -> None:
-        """Apply a batch to `sent`, as a primary applies its message."""
+        """Apply a batch to `sent`, as a primary applies an UPDATE message."""
         changes = plan_changes(
             batch.zone,
             (owner for item in batch.items for owner in item.owners),
@@ -221,7 +221,7 @@ class Registry:
 
     @contextmanager
     def refuses(self, refusal: type[Refusal]) -> Iterator[list[Refusal]]:
-        """Expect exactly this refusal, which must change no row; yield a list that receives it."""
+        """Check that the block raises exactly this refusal and changes no row. Yield a list that gets the refusal."""
         before = self.dump()
         caught: list[Refusal] = []
         with pytest.raises(Refusal) as raised:
@@ -231,13 +231,13 @@ class Registry:
         caught.append(raised.value)
 
     def doctor(self) -> list[Violation]:
-        """Every broken invariant."""
+        """Return every broken invariant."""
         return self.read(check_all, free_quota=FREE_QUOTA)
 
 
 @dataclass(frozen=True)
 class Prepared:
-    """A database with what every registry of the tests begins with, to be copied: far faster than to be made again."""
+    """A database with the initial content of each test's registry. Copying it is much faster than filling a new database."""
 
     url: str
     users: dict[str, int]

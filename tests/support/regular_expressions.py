@@ -1,4 +1,4 @@
-"""All regular expressions of the package: found in its source and among its modules' values, so that none can be forgotten."""
+"""Find all regular expressions of the package, in its source and among the values of its modules."""
 
 import ast
 import importlib
@@ -15,13 +15,13 @@ from sublet.dns import look_alikes
 
 ROOT = Path(sublet.__file__).parent
 MADE_INSIDE = {"dns.look_alikes:_reserved": lambda: look_alikes._reserved()[1]}
-"""Expressions that a function makes of values."""
+"""Expressions that a function builds from values."""
 _METHODS = ("fullmatch", "match", "search", "sub", "split", "findall", "finditer")
 
 
 @dataclass(frozen=True, slots=True)
 class Expression:
-    """An expression: `place` is its module with the name that it is bound to, or the function that it is in, and `methods` how it is used."""
+    """An expression. `place` is its module with its variable or its function, `methods` are the methods that use it."""
 
     place: str
     pattern: re.Pattern[Any]
@@ -40,7 +40,7 @@ def modules() -> dict[str, ModuleType]:
 
 
 def expressions() -> list[Expression]:
-    """Return the expressions in calls of `re` in the source."""
+    """Return the expressions in the source's calls of `re`."""
     found = []
     for path in sorted(ROOT.rglob("*.py")):
         text = path.read_text(encoding="utf-8")
@@ -50,7 +50,7 @@ def expressions() -> list[Expression]:
 
 
 def compiled() -> Iterator[tuple[str, re.Pattern[Any]]]:
-    """Give the compiled expressions among the values of the modules and of their classes, each with its module."""
+    """Yield the compiled expressions among the values of modules and their classes, each with its module."""
     for name, module in modules().items():
         for value in vars(module).values():
             values = [value]
@@ -102,7 +102,5 @@ def _expression(
     place = f"{name}:{holder.name}"
     if attribute == "compile":
         return Expression(place, MADE_INSIDE[place](), ("fullmatch",))
-    source = ast.literal_eval(
-        call.args[0]
-    )  # an expression that is made of values is compiled, and named above
+    source = ast.literal_eval(call.args[0])  # an expression that is built from values is in `MADE_INSIDE`
     return Expression(f"{place}: {source}", re.compile(source), (attribute,))

@@ -1,4 +1,4 @@
-"""How many repetitions `make test` runs: a share of those of `make test-whole` (TESTS_WHOLE=yes)."""
+"""Choose between a share of a test's repetitions (`make test`) and all of them (`make test-whole`, TESTS_WHOLE=yes)."""
 
 import os
 from typing import TypeVar
@@ -8,5 +8,5 @@ WHOLE = os.environ.get("TESTS_WHOLE", "no") == "yes"
 
 
 def share(part: T, *, whole: T) -> T:
-    """Return `part`, or `whole` in `make test-whole`."""
+    """Return `part` in `make test`, `whole` in `make test-whole`."""
     return whole if WHOLE else part

@@ -1,4 +1,4 @@
-"""The roles in processes of their own over one PostgreSQL: `sublet api`, `sublet worker`, `sublet dns`."""
+"""Processes of `sublet api`, `sublet worker` and `sublet dns` with one PostgreSQL database."""
 
 import os
 import signal
@@ -21,23 +21,23 @@ END_SECONDS = 30.0
 
 @dataclass(slots=True)
 class RoleProcess:
-    """A process of a role; what it logs is in a file."""
+    """A process of a role, which logs to a file."""
 
     process: "subprocess.Popen[bytes]"
     log: Path
 
     @property
     def text(self) -> str:
-        """What it has logged."""
+        """The log of the process."""
         return self.log.read_text()
 
     def has_said(self, text: str) -> bool:
-        """Return True if it has logged a text; it must be running."""
+        """Return True if the process, which must be running, has logged a text."""
         assert self.process.poll() is None, self.text
         return text in self.text
 
     def children(self) -> list[int]:
-        """Return the ids of its living processes."""
+        """Return the ids of its running child processes."""
         return children_of(self.process.pid)
 
     def end(self, number: int = signal.SIGTERM) -> int:
@@ -48,17 +48,17 @@ class RoleProcess:
 
 @dataclass(slots=True)
 class Apart:
-    """A registry on PostgreSQL whose roles a test starts; `service` reaches the API, and the first of the name servers."""
+    """A registry on PostgreSQL whose roles a test starts. `service` uses the API and the first name server."""
 
     service: RunningService
     folder: Path
     name_servers: list[tuple[str, int]]
     started: list[RoleProcess] = field(default_factory=list)
     pids: set[int] = field(default_factory=set)
-    """The processes of the processes that were seen, for the end of the test."""
+    """The child processes that were seen, to end them after the test."""
 
     def start(self, *words: str, said: str = "serving", **settings: str) -> RoleProcess:
-        """Start `sublet WORDS` with further settings, and wait until it has said something."""
+        """Start `sublet WORDS` with more settings, and wait until it has logged `said`."""
         log = self.folder / f"{words[0]}-{len(self.started)}.log"
         with log.open("wb") as output:
             process = subprocess.Popen(
@@ -75,7 +75,7 @@ class Apart:
         return role
 
     def environment(self, **settings: str) -> dict[str, str]:
-        """Return the environment of a process, with further settings."""
+        """Return the environment of a process, with more settings."""
         chosen = self.service.settings
         return {
             **os.environ,
@@ -90,7 +90,7 @@ class Apart:
         }
 
     def start_all(self, *, workers: int = 2) -> RoleProcess:
-        """Start every name server, a worker and the API; returns the API's parent."""
+        """Start every name server, a worker and the API; return the parent process of the API."""
         for host, port in self.name_servers:
             self.start("dns", dns_listen=f"{host}:{port}")
         self.start("worker")
@@ -99,7 +99,7 @@ class Apart:
 
 @contextmanager
 def apart(server_url: str, folder: Path, *, name_servers: int = 1) -> Iterator[Apart]:
-    """An initialised database with the platform domain example.test, and nothing started."""
+    """Create a database with the platform domain example.test, start nothing, and end all processes after the test."""
     with fresh_database(server_url) as url:
         http, dns = free_address(), [free_address() for _ in range(name_servers)]
         settings = Settings(

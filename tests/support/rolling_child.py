@@ -1,4 +1,4 @@
-"""Children on Knot, BIND and PowerDNS that sign their zones and roll their keys, below a platform domain on a signed primary."""
+"""Child zones on Knot, BIND and PowerDNS whose servers sign them and roll their keys, below a platform domain on a signed primary."""
 
 import secrets
 import subprocess
@@ -28,9 +28,9 @@ from support.serve_process import free_address, wait_until
 
 @dataclass(slots=True)
 class Child:
-    """A zone that signs itself, at port 53 of an address. `parent` is the server that it asks for its DS records.
+    """A zone that its server signs, at port 53 of an address. The server queries `parent` for the zone's DS records.
 
-    `records` are further lines of its zone, and `others` further addresses of its server (Knot).
+    `records` are more lines of the zone, `others` are more addresses of the server (Knot).
     """
 
     folder: Path
@@ -46,7 +46,7 @@ class Child:
         raise NotImplementedError
 
     def write_zone(self) -> None:
-        """Write the zone file, all of whose TTLs are one second."""
+        """Write the zone file, with TTLs of one second."""
         lines = [
             f"$ORIGIN {self.zone}.",
             "$TTL 1",
@@ -60,11 +60,11 @@ class Child:
         (self.folder / "zone").write_text("\n".join(lines) + "\n", encoding="utf-8")
 
     def ds_records(self) -> set[DsRecord]:
-        """Return the DS records that it asks for now."""
+        """Return the DS records that the zone requests now."""
         return _ds_records(ask(self.address, self.zone, "CDS"))
 
     def key_tags(self, kind: str) -> set[int]:
-        """Return the tags of the keys that the zone has: `ksk` or `zsk`."""
+        """Return the key tags of the zone's `ksk` or `zsk` keys."""
         flags = {"ksk": 257, "zsk": 256}[kind]
         answer = ask(self.address, self.zone, "DNSKEY").answer
         return {dns.dnssec.key_id(each) for rrset in answer for each in rrset if each.flags == flags}
@@ -72,7 +72,7 @@ class Child:
 
 @dataclass(slots=True)
 class KnotChild(Child):
-    """A zone on a Knot of its own, which rolls its keys on its own."""
+    """A zone on its own Knot, which rolls the keys automatically."""
 
     def configure(self) -> list[str]:
         """Write the configuration and return the command that runs it."""
@@ -112,7 +112,7 @@ class KnotChild(Child):
         return run_tool(["knotc", "-c", str(self.folder / "conf"), *words], None, self.folder)
 
     def change_records(self, *records: str) -> None:
-        """Change the zone of the running server, which then has a new serial."""
+        """Change the records of the running server's zone, which gets a new serial."""
         self.records = records
         self.write_zone()
         self.control("-b", "zone-reload", self.zone)
@@ -126,7 +126,7 @@ class KnotChild(Child):
 
 @dataclass(slots=True)
 class BindChild(Child):
-    """A zone on a BIND of its own with a `dnssec-policy`, whose parental agent is the parent's server."""
+    """A zone on its own BIND with a `dnssec-policy`, whose parental agent is the parent's server."""
 
     def configure(self) -> list[str]:
         """Write the configuration and return the command that runs it."""
@@ -167,13 +167,13 @@ class BindChild(Child):
         self.control("reconfig")
 
     def look(self) -> None:
-        """Have BIND look after its keys now; it does so every hour, and asks the parental agents then."""
+        """Make BIND check its keys and query the parental agents now. Otherwise it does so every hour."""
         self.control("loadkeys", self.zone)
 
 
 @dataclass(slots=True)
 class PowerDnsChild(Child):
-    """A zone on a PowerDNS of its own, which publishes CDS records of its active key-signing keys."""
+    """A zone on its own PowerDNS, which publishes CDS records of the active key-signing keys."""
 
     def configure(self) -> list[str]:
         """Write the configuration and return the command that runs it."""
@@ -222,7 +222,7 @@ class PowerDnsChild(Child):
 
 @contextmanager
 def child_running(child: Child) -> Iterator[None]:
-    """Run a child, wait until it asks for DS records, and stop it at the end."""
+    """Run a child's server, wait until the zone requests DS records, and stop the server at the end."""
     child.write_zone()
     words = child.configure()
     with (child.folder / "log").open("wb") as log:
@@ -246,14 +246,14 @@ def child_running(child: Child) -> Iterator[None]:
 
 
 def ask(address: str, name: str, rdtype: str, port: int = 53) -> dns.message.Message:
-    """Ask an authoritative server over TCP."""
+    """Send a query to an authoritative server over TCP."""
     query = dns.message.make_query(name, rdtype)
     query.flags &= ~dns.flags.RD
     return dns.query.tcp(query, address, 5, port)
 
 
 def ds_at(address: str, name: str, port: int) -> set[DsRecord]:
-    """Return the DS records that the parent's server has."""
+    """Return the DS records of a name at the parent's server."""
     return _ds_records(ask(address, name, "DS", port))
 
 
@@ -266,14 +266,14 @@ def _ds_records(message: dns.message.Message) -> set[DsRecord]:
 
 
 def notify(server: tuple[str, int], name: str, rdtype: str = "CDS") -> None:
-    """Tell a name server that a child has new CDS or CSYNC records, as the child's primary does (RFC 9859)."""
+    """Send a NOTIFY about new CDS or CSYNC records to a name server, as the child's primary does (RFC 9859)."""
     message = dns.message.make_query(name, rdtype)
     message.set_opcode(dns.opcode.NOTIFY)
     assert dns.query.udp(message, server[0], 5, server[1]).rcode() == dns.rcode.NOERROR
 
 
 class Watcher:
-    """Asks a validating resolver for a name all the time, and remembers each answer: the code, and whether it was secure."""
+    """Queries a validating resolver for a name continuously, and records each answer: the code, and whether it was secure."""
 
     def __init__(self, resolver: tuple[str, int], name: str, seconds: float = 0.5) -> None:
         self._resolver = resolver
@@ -310,7 +310,7 @@ class Watcher:
 
 @dataclass(slots=True)
 class FollowedChild:
-    """A name of a service, whose DS records follow the child."""
+    """A name of a service, whose DS records follow the child's CDS records."""
 
     service: RunningService
     who: Registrant
@@ -319,7 +319,7 @@ class FollowedChild:
     def register(
         self, nameservers: Sequence[str], ds_records: Collection[DsRecord], glue: Mapping[str, str] = {}
     ) -> None:
-        """Register it with these nameservers, and the IPv4 addresses of those below it."""
+        """Register the name with these nameservers, and with the IPv4 addresses of those below the name."""
         self.service.register(
             self.who,
             self.fqdn,
@@ -329,21 +329,21 @@ class FollowedChild:
         )
 
     def check(self) -> dict[str, Any]:
-        """Have the operator's command check it; returns the answer, empty if the last change isn't published yet."""
+        """Check the name by the operator's command. Return the answer, empty if the last change isn't published yet."""
         return dict(self.service.operator("subdomain", "check-ds", self.fqdn, expect=None) or {})
 
     def show(self) -> dict[str, Any]:
-        """Return its automatic DS, as its user sees it."""
+        """Return the name's automatic DS from the API."""
         answer = self.service.call(self.who, "GET", f"/subdomains/{self.fqdn}/automatic-ds")
         return dict(answer.json()["automatic_ds"])
 
     def ds_records(self) -> set[DsRecord]:
-        """Return its DS records."""
+        """Return the name's DS records."""
         names = ("key_tag", "algorithm", "digest_type", "digest")
         return {DsRecord(**{name: each[name] for name in names}) for each in self.show()["ds_records"]}
 
     def wait_for(self, is_done: Callable[[set[DsRecord]], bool]) -> None:
-        """Check it until its DS records are so."""
+        """Check the name until its DS records fulfil a condition."""
 
         def is_so() -> bool:
             self.check()
@@ -352,7 +352,7 @@ class FollowedChild:
         wait_until(is_so, 60)
 
     def wait_for_new_ds(self, before: Collection[DsRecord]) -> None:
-        """Check it until it has DS records, and none of those before."""
+        """Check the name until it has DS records, and none of `before`."""
         self.wait_for(lambda ds_records: bool(ds_records) and not ds_records & set(before))
 
     def timeline(self, event: str) -> list[dict[str, Any]]:

@@ -1,7 +1,7 @@
-"""A whole Sublet for a test: the real service on loopback ports over a real database.
+"""The whole service for a test, on loopback ports, with a real database.
 
-`RunningService` offers its API (`call`), its DNS (`dig`), the operator's commands (`operator`), its database (`read`), and a
-clock that the test moves.
+`RunningService` gives access to the API (`call`), the DNS (`dig`), the operator's commands (`operator`), the database (`read`), and the
+clock.
 """
 
 import asyncio
@@ -37,31 +37,31 @@ from support import databases, http_clients
 R = TypeVar("R")
 DS = "2371 13 2 1f987cc6583e92df0890718c42a1d3b1a1f4b4a6b2d8a1dd09a4c1d7f4d3e5a6"
 PUBLISH_WAIT_MS = 10_000
-"""How long requests wait for their publication on PostgreSQL by default."""
+"""The default time in which requests wait for their publication on PostgreSQL."""
 
 
 class MovableClock:
-    """A clock for the service that runs with the real one, ahead of it by what a test has added."""
+    """The clock of a service. It runs like the real clock, ahead of it by what a test has added."""
 
     def __init__(self) -> None:
         self.ahead = timedelta()
         self._passed = timedelta()
 
     def __call__(self) -> datetime:
-        """Return the instant that the service believes in."""
+        """Return the instant of the service's clock."""
         return datetime.now(UTC) + self.ahead
 
     def advance(self, **by: float) -> None:
-        """Put the clock forward: `days=30`, `hours=1` … The brake of the sweep takes more than an hour for a wrong clock."""
+        """Advance the clock: `days=30`, `hours=1` … The sweep takes an advance of more than an hour for a wrong clock."""
         self.ahead += timedelta(**by)
 
     def pass_time(self, **by: float) -> None:
-        """Advance both clocks of the service; its worker then does what is due."""
+        """Advance both clocks of the service. Its worker then does what is due."""
         self._passed += timedelta(**by)
         self.ahead += timedelta(**by)
 
     def monotonic(self) -> float:
-        """Return the seconds of the monotonic clock."""
+        """Return the seconds of the service's monotonic clock."""
         return time.monotonic() + self._passed.total_seconds()
 
 
@@ -70,7 +70,7 @@ LOG_LINE = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d ")
 
 @dataclass(frozen=True, slots=True)
 class Registrant:
-    """A user with a token, for a test."""
+    """A user with a token."""
 
     id: int
     email: str
@@ -80,7 +80,7 @@ class Registrant:
 
 @dataclass(slots=True)
 class RunningService:
-    """A running service; `base_url` ends in /api/v1, `dns` is the name server's host and port."""
+    """A running service. `base_url` ends in /api/v1, `dns` is the name server's host and port."""
 
     settings: Settings
     clock: MovableClock
@@ -88,11 +88,11 @@ class RunningService:
     dns: tuple[str, int] = ("", 0)
     client: httpx.Client = field(default_factory=lambda: http_clients.Client(timeout=30))
     environment: dict[str, str] = field(default_factory=dict)
-    """What the operator's commands find in their environment beside the database's address."""
+    """The environment of the operator's commands, without the database's address."""
 
     def operator(self, *words: str, expect: int | None = 0) -> Any:
-        """Run a command of the operator's with --json and return its value; `expect` is the exit code it must have, None for any."""
-        # The service logs from its own thread; while the runner replaces stdout, only the answer may go there.
+        """Run an operator's command with --json, and return its value. `expect` is the required exit code, None for any."""
+        # The service logs from its own thread. While the runner replaces stdout, only the command's output may go there.
         structlog.configure(logger_factory=structlog.PrintLoggerFactory(sys.stderr))
         result = CliRunner().invoke(
             command_line,
@@ -104,14 +104,14 @@ class RunningService:
             },
         )
         assert expect in (None, result.exit_code), (words, result.exit_code, result.output, result.exception)
-        # A logger that was made before still writes there.
+        # Loggers that were created earlier still write there.
         answer = "\n".join(line for line in result.stdout.splitlines() if not LOG_LINE.match(line))
         return json.loads(answer) if answer.strip() else None
 
     def add_user(
         self, email: str = "ada@example.org", *, credit_count: int = 0, **options: str
     ) -> Registrant:
-        """Add a user with a token of all scopes, and perhaps credits."""
+        """Add a user with a token of all scopes, by default without credits."""
         words = [word for name, value in options.items() for word in (f"--{name.replace('_', '-')}", value)]
         user = self.operator("user", "add", email, "--name", email.partition("@")[0], *words)
         if credit_count:
@@ -119,14 +119,14 @@ class RunningService:
         return Registrant(user["id"], email, self.issue_token(email), user["organization"])
 
     def metrics(self) -> dict[str, float]:
-        """Return our metrics by name and labels."""
+        """Return the service's metrics by name and labels."""
         text = self.client.get(self.base_url.removesuffix("/api/v1") + "/metrics").text
         return {
             found[1]: float(found[2]) for found in re.finditer(r"^(sublet_\S+) (\S+)$", text, re.MULTILINE)
         }
 
     def issue_token(self, email: str, *scopes: str) -> str:
-        """Issue a token with these scopes, or with all."""
+        """Issue a token with these scopes, by default all."""
         words = [word for scope in scopes for word in ("--scope", scope)]
         return str(self.operator("token", "issue", email, "--name", "test", *words)["token"])
 
@@ -138,7 +138,7 @@ class RunningService:
         return str(answer.json()["secret"])
 
     def add_domain(self, domain: str = "example.test", *options: str) -> dict[str, Any]:
-        """Add a platform domain that offers free, and plus for 10 credits."""
+        """Add a platform domain with the modes free and plus (10 credits)."""
         added = self.operator("domain", "add", domain, "--public-name", domain.title(), *options)
         self.operator(
             "domain",
@@ -158,7 +158,7 @@ class RunningService:
     def call(
         self, who: Registrant | str | None, method: str, path: str, body: Any = None, **headers: str
     ) -> httpx.Response:
-        """Send a request to the API; `body` is JSON. Header names are given with underscores."""
+        """Send a request with a JSON `body` to the API. Names of headers have underscores."""
         sent = {name.replace("_", "-"): value for name, value in headers.items()}
         if who is not None:
             sent["authorization"] = f"Bearer {who if isinstance(who, str) else who.token}"
@@ -187,7 +187,7 @@ class RunningService:
             cursor = f"&cursor={page['next_cursor']}"
 
     def dig(self, name: str, rdtype: str = "NS", *options: str) -> str:
-        """Ask the name server with dig and return what it prints."""
+        """Query the name server with dig, and return its output."""
         words = [
             "dig",
             f"@{self.dns[0]}",
@@ -203,7 +203,7 @@ class RunningService:
         return subprocess.run(words, capture_output=True, text=True, check=True).stdout
 
     def delegation(self, name: str) -> set[str]:
-        """Return the nameservers that the name server refers to for a name, without final dots."""
+        """Return the nameservers in the name server's referral for a name, without final dots."""
         lines = self.dig(name, "NS", "+noall", "+authority").splitlines()
         fields = (line.split() for line in lines)
         return {
@@ -213,15 +213,15 @@ class RunningService:
         }
 
     def read(self, fn: Callable[[Tx], R]) -> R:
-        """Ask the database something, in a transaction of its own, at the service's time."""
+        """Run a function in a reading transaction, at the service's time."""
         return self._run("read", fn)
 
     def write(self, fn: Callable[[Tx], R]) -> R:
-        """Change the database without the service, to make faults that no verb makes."""
+        """Run a function in a writing transaction, to make changes that no verb makes."""
         return self._run("write", fn)
 
     def believe_clock(self) -> None:
-        """Store that the sweep ran just now, but leave due steps undone."""
+        """Store that the sweep has just run, without doing any due step."""
         self.write(lambda tx: sweep_store.update_sweep_state(tx, seen_at=tx.now))
 
     def _run(self, mode: str, fn: Callable[[Tx], R]) -> R:
@@ -241,7 +241,7 @@ class RunningService:
 
 @cache
 def _initialised(*, on_sqlite: bool) -> str:
-    """Make a database by `sublet init`, to be copied: far faster than every migration again for each test."""
+    """Create a database by `sublet init`, to copy it for each test, which is much faster than all migrations."""
     folder = databases.template("initialised")
     url = f"sqlite:///{folder}/registry.db" if on_sqlite else databases.registry_address(folder)
     RunningService(Settings(database_url=url), MovableClock()).operator("init")
@@ -249,7 +249,7 @@ def _initialised(*, on_sqlite: bool) -> str:
 
 
 def registry_address(folder: Path) -> str:
-    """Return the address of an initialised registry of a test's folder, on the database that the tests run on."""
+    """Return the address of an initialised registry of a test's folder, on the chosen database."""
     like = _initialised(on_sqlite=False) if databases.on_postgresql() else None
     return databases.registry_address(folder, like=like)
 
@@ -264,8 +264,8 @@ def _initialise(service: RunningService) -> None:
 
 @contextmanager
 def running_service(database_url: str, **settings: Any) -> Iterator[RunningService]:
-    """Initialise a database and run a service over it on free loopback ports; stop it gracefully."""
-    if database_url.startswith("postgresql"):  # slower than SQLite, and more so on a loaded machine
+    """Initialise a database, run a service with it on free loopback ports, and stop the service gracefully at the end."""
+    if database_url.startswith("postgresql"):  # slower than SQLite, above all on a busy machine
         settings.setdefault("publish_wait_ms", PUBLISH_WAIT_MS)
     chosen = Settings(
         database_url=database_url,
@@ -296,7 +296,7 @@ def running_service(database_url: str, **settings: Any) -> Iterator[RunningServi
 
         try:
             asyncio.run(serve())
-        except BaseException as error:  # noqa: BLE001 - told to the test below
+        except BaseException as error:  # noqa: BLE001 - raised in the test below
             failures.append(error)
         finally:
             ready.set()

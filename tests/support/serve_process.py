@@ -1,4 +1,4 @@
-"""`sublet serve` as a process of its own, which can be killed and started again on the same ports."""
+"""`sublet serve` as a process that a test can kill and start again on the same ports."""
 
 import os
 import signal
@@ -26,21 +26,21 @@ ANSWER_SECONDS = 20.0
 
 @dataclass(slots=True)
 class ServeProcess:
-    """A process that serves; `service` reaches it, whether it runs or not."""
+    """A process of `sublet serve`. `service` is its API, name server and database."""
 
     service: RunningService
     log: Path
     broken: str = ""
     environment: dict[str, str] = field(default_factory=dict)
-    """Further settings of the process."""
+    """More settings of the process."""
     prefix: tuple[str, ...] = ()
-    """A program, with its words, that runs it as the same process."""
+    """A command that executes the service in its own process, such as strace."""
     process: "subprocess.Popen[bytes] | None" = field(default=None)
     not_ready: str = ""
     """What it answered last when it wasn't ready."""
 
     def start(self, kill_at: str = "", *, wait: bool = True) -> None:
-        """Start it, to be killed at a point perhaps, and wait until it is ready."""
+        """Start the process, and wait until it is ready. With `kill_at` it kills itself at this point."""
         settings = self.service.settings
         environment = {
             **os.environ,
@@ -77,14 +77,14 @@ class ServeProcess:
         return answer.status_code == 200
 
     def ended(self) -> bool:
-        """Return True if it has ended."""
+        """Return True if the process has ended."""
         assert self.process is not None
         return self.process.poll() is not None
 
     def stop(self, number: int = signal.SIGTERM) -> int:
         """Send a signal, wait for the end and return the exit code."""
         assert self.process is not None
-        self._forget_connections()  # else it would wait for them
+        self._forget_connections()  # otherwise the process would wait for these connections
         if self.process.poll() is None:
             self.process.send_signal(number)
         return self.wait()
@@ -93,7 +93,7 @@ class ServeProcess:
         """Wait for the end and return the exit code."""
         assert self.process is not None
         code = self.process.wait(20)
-        self._forget_connections()  # they ended too
+        self._forget_connections()  # the connections have ended too
         return code
 
     def _forget_connections(self) -> None:
@@ -102,7 +102,7 @@ class ServeProcess:
 
 
 def wait_until(condition: Callable[[], bool], seconds: float = 180.0) -> None:
-    """Ask again and again until it is so, or fail: late enough that only what never comes is a failure, however loaded the machine is."""
+    """Wait until a condition is true. Fail only after a time that is long enough for any busy machine."""
     ends = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < ends, f"{_named(condition)}: not so within {seconds:g} s"
@@ -110,7 +110,7 @@ def wait_until(condition: Callable[[], bool], seconds: float = 180.0) -> None:
 
 
 def _named(condition: Callable[[], bool]) -> str:
-    """Return the place of a condition in the source, for the message of a failure."""
+    """Return the file and line of a condition, for the message of a failure."""
     code = getattr(getattr(condition, "__func__", condition), "__code__", None)
     return (
         f"{condition}" if code is None else f"{code.co_qualname} ({code.co_filename}:{code.co_firstlineno})"
@@ -118,7 +118,7 @@ def _named(condition: Callable[[], bool]) -> str:
 
 
 def free_address(host: str = "127.0.0.1") -> tuple[str, int]:
-    """Return a loopback address with a free port, over TCP and UDP."""
+    """Return a loopback address with a port that is free for TCP and UDP."""
     return host, free_port(host)
 
 
@@ -126,13 +126,13 @@ def free_address(host: str = "127.0.0.1") -> tuple[str, int]:
 def serve_process(
     database_url: str, folder: Path, *, broken: str = "", free_quota: int = 1000
 ) -> Iterator[ServeProcess]:
-    """An initialised database, and the process over it, not started; ended in any case."""
+    """Initialise a database, yield a process for it that isn't started, and end the process after the test."""
     http, dns = free_address(), free_address()
     settings = Settings(
         database_url=database_url,
         http_listen=f"{http[0]}:{http[1]}",
         dns_listen=f"{dns[0]}:{dns[1]}",
-        database_may_lose_writes=True,  # the tests' own PostgreSQL does not wait for the disk
+        database_may_lose_writes=True,  # the tests' own PostgreSQL doesn't wait for the disk
         rate_limits=False,
         free_quota=free_quota,
     )

@@ -1,4 +1,4 @@
-"""A running service whose platform domain's zone is on Knot, BIND, PowerDNS, or the built-in name server."""
+"""A running service with a zone on Knot, BIND, PowerDNS, or the built-in name server."""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -20,23 +20,23 @@ ZONE = "example.test"
 
 @dataclass(slots=True)
 class ServiceOn:
-    """A service and the primary of its zone; None is the built-in name server."""
+    """A service and the primary of its zone, None for the built-in name server."""
 
     service: RunningService
     server: NameServerProcess | None
     apex: frozenset[Record]
-    """What stood in the zone at first."""
+    """The initial records of the zone."""
 
     @property
     def primary(self) -> NameServerProcess:
-        """The primary; the test fails if it is the built-in one."""
+        """The primary. Fails if the zone is on the built-in name server."""
         assert self.server is not None
         return self.server
 
     def records(self) -> set[tuple[str, str, str]]:
-        """Return the zone's records without the first ones and the fence: owner, type, rdata.
+        """Return the zone's records (owner, type, rdata) without the initial records and the fence.
 
-        From a primary by transfer; of the built-in name server those around the names that were ever registered.
+        A primary's records come by transfer; those of the built-in name server from queries for all names that were ever registered.
         """
         if self.server is None:
             return standing(self.service)
@@ -45,7 +45,7 @@ class ServiceOn:
 
 
 def settings_file(folder: Path, settings: Sequence[PrimarySettings]) -> Path:
-    """Write a settings file that names these primaries, for the operator's commands."""
+    """Write a settings file with these primaries, for the operator's commands."""
     lines = []
     for each in settings:
         lines += [
@@ -62,7 +62,7 @@ def settings_file(folder: Path, settings: Sequence[PrimarySettings]) -> Path:
 
 
 def primary_settings(folder: Path, server: NameServerProcess, name: str = "main") -> PrimarySettings:
-    """Return the settings' section of a server, with its key in a file."""
+    """Return the settings of a primary, whose key is in a file."""
     key_file = folder / f"{name}.key"
     key_file.write_text(server.key.secret.reveal() + "\n", encoding="ascii")
     return PrimarySettings(
@@ -85,9 +85,9 @@ def service_on(
     before: Callable[[PrimarySettings], PrimarySettings] = lambda section: section,
     **settings: Any,
 ) -> Iterator[ServiceOn]:
-    """Run a server of this kind and a service that publishes `example.test` into it.
+    """Run a server of this kind, and a service that publishes `example.test` on it.
 
-    `before` may put something before the server: it gets the server's section of the settings and returns another.
+    `before` may put a proxy in front of the server: it gets the settings of the primary and returns changed ones.
     """
     url = database_url or registry_address(folder)
     chosen = {"free_quota": 100_000, **settings}
@@ -114,7 +114,7 @@ def service_on(
 def serve_process_on(
     kind: str, folder: Path, *, database_url: str | None = None, broken: str = ""
 ) -> Iterator[tuple[ServiceOn, ServeProcess]]:
-    """Run a server of this kind, and give a process that publishes `example.test` into it, not started; both ended in any case."""
+    """Run a server of this kind, yield a process that publishes `example.test` on it and isn't started, and end both after the test."""
     url = database_url or registry_address(folder)
     with (
         primary(kind, folder / kind, ZONE) as server,

@@ -1,4 +1,4 @@
-"""A service whose processes have a PostgreSQL login each, with exactly the privileges of `sublet grants`."""
+"""A service whose processes have separate PostgreSQL logins, with exactly the privileges of `sublet grants`."""
 
 import asyncio
 import itertools
@@ -12,7 +12,7 @@ import psycopg
 
 from sublet.config import PrimarySettings, Settings
 from sublet.http.endpoints import BASE_PATH
-from sublet.http.observe import Metrics
+from sublet.http.metrics import Metrics
 from sublet.http.serve import listen
 from sublet.migrations import upgrade
 from sublet.registry.copy_store import list_copied, list_other, list_sequences
@@ -26,17 +26,17 @@ _NUMBERS = itertools.count(1)
 
 @dataclass(frozen=True, slots=True)
 class Logins:
-    """The addresses of one database for each role's login."""
+    """The addresses of a database for the login of each role."""
 
     owner: str
     prefix: str
 
     def url(self, role: str) -> str:
-        """Return the address with which a role's login comes."""
+        """Return the address of the database with a role's login."""
         return self.owner.replace("sublet@", f"{self.prefix}{role}_login@")
 
     def statements(self) -> list[str]:
-        """Return what `sublet grants` prints, with this prefix."""
+        """Return the output of `sublet grants` for this prefix."""
         tables = [each.name for each in (*list_copied(), *list_other())]
         return grant_statements(
             [*tables, "alembic_version"], [each.name for each in list_sequences()], self.prefix
@@ -45,12 +45,12 @@ class Logins:
 
 @contextmanager
 def logins(owner_url: str) -> Iterator[Logins]:
-    """Make the registry and the roles with a login each, and drop the roles afterwards; they are the whole server's."""
+    """Create the registry and a login for each role. Drop the roles afterwards, because they belong to the whole server."""
     made = Logins(owner_url, f"sublet{next(_NUMBERS)}_")
     upgrade(owner_url)
     names = [f"{made.prefix}{role.name}" for role in ROLES]
     with psycopg.connect(owner_url, autocommit=True) as connection:
-        for _ in range(2):  # it may be run again
+        for _ in range(2):  # a second run must change nothing
             connection.execute("\n".join(made.statements()).encode())
         for name in names:
             connection.execute(f"CREATE ROLE {name}_login LOGIN IN ROLE {name}".encode())
@@ -65,9 +65,9 @@ def logins(owner_url: str) -> Iterator[Logins]:
 
 @contextmanager
 def split_service(found: Logins, *primaries: PrimarySettings) -> Iterator[RunningService]:
-    """Run `sublet api`'s process, `sublet worker` and `sublet dns`, each with its own login; the operator's commands have the operator's.
+    """Run `sublet api`, `sublet worker` and `sublet dns`, each with its own login. Commands use the operator's login.
 
-    All must be ready before, and must have taken their leave in the end.
+    All processes must be ready before the block, and must have unregistered after it.
     """
     dns, statuses = free_address(), [free_address() for _ in range(2)]
     settings = Settings(
@@ -105,7 +105,7 @@ def split_service(found: Logins, *primaries: PrimarySettings) -> Iterator[Runnin
     def run() -> None:
         try:
             asyncio.run(serve())
-        except BaseException as error:  # noqa: BLE001 - told to the test below
+        except BaseException as error:  # noqa: BLE001 - raised in the test below
             failures.append(error)
         finally:
             ready.set()
@@ -136,4 +136,4 @@ def split_service(found: Logins, *primaries: PrimarySettings) -> Iterator[Runnin
             raise failures[0]
     with psycopg.connect(found.owner) as connection:
         left = connection.execute("SELECT role FROM processes").fetchall()
-    assert left == [], "a process could not take its leave"
+    assert left == [], "a process couldn't unregister"

@@ -1,4 +1,4 @@
-"""Organizations of the users of `support.registry`, and the actors that work for them."""
+"""Organizations of the users of `support.registry`, and the actors of requests for them."""
 
 import re
 
@@ -22,7 +22,7 @@ STRANGER = Actor(kind="system", name="invitation", request_id="r-1")
 
 
 def share(registry: Registry, **roles: str) -> int:
-    """Create an organization that `ann` owns, with other users in these roles; return its id."""
+    """Create an organization with `ann` as owner and other users in these roles. Return its id."""
     made = registry.write(create_organization, registry.actor(), "Coop", created_max=3)
     for name, role in roles.items():
         registry.write(set_role_as_operator, OPERATOR, str(made.id), f"{name}@example.org", role)
@@ -30,7 +30,7 @@ def share(registry: Registry, **roles: str) -> int:
 
 
 def working_for(registry: Registry, organization_id: int, name: str = "ann", **given: object) -> Actor:
-    """Return the actor of a request with a user's token for an organization, as it is authenticated."""
+    """Return the actor of a request with a user's token for an organization."""
     wanted = {"scopes": SCOPES, **given}
     issued = registry.write(create_token, acting(issue(registry, name)), "shared", wanted, organization_id)
     found: Registrant = registry.run(authenticate(registry.db, issued.secret))
@@ -64,7 +64,7 @@ def accept(registry: Registry, code: str, *, opens_accounts: bool = True) -> Acc
 
 
 def told(registry: Registry, name: str = "ann") -> list[str]:
-    """Return the sentences of the mails to a user about an organization, oldest first."""
+    """Return the sentences about an organization in the mails to a user, oldest first."""
     email = f"{name}@example.org"
     query = select(mails.c.text).where(
         (mails.c.recipient == email) & mails.c.reference.startswith("organization:")

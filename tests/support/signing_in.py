@@ -1,4 +1,4 @@
-"""Sign users of `support.registry` in: the codes in their mails, and the actors of their sessions."""
+"""Sign in users of `support.registry` with the codes in their mails or with passkeys."""
 
 import re
 from datetime import timedelta
@@ -32,19 +32,19 @@ def texts_to(registry: Registry, email: str) -> list[str]:
 
 
 def newest_code(registry: Registry, email: str) -> str:
-    """Return the code in the newest mail with one."""
+    """Return the code in the newest mail that has a code."""
     found = [each for text in texts_to(registry, email) for each in re.findall(r"your code is (\d{6})", text)]
     return str(found[-1])
 
 
 def newest_link(registry: Registry, email: str) -> str:
-    """Return the token of the link in the newest mail with one."""
+    """Return the token of the link in the newest mail that has a link."""
     found = [each for text in texts_to(registry, email) for each in re.findall(r"\?token=(\S+)", text)]
     return str(found[-1])
 
 
 def wrong(code: str) -> str:
-    """Return another code."""
+    """Return a code that differs from the given one."""
     return f"{(int(code) + 1) % 1_000_000:06d}"
 
 
@@ -56,7 +56,7 @@ def enter(
     link_token: str = "",
     browser: Browser = ANY_BROWSER,
 ) -> SignedIn | None:
-    """Enter a code or open a link in a browser."""
+    """Sign in with a code or a link in a browser."""
 
     def verb(tx: Tx) -> SignedIn | None:
         who = identify_by_code(tx, email=email, code=code, link_token=link_token)
@@ -66,7 +66,7 @@ def enter(
 
 
 def sign_in(registry: Registry, name: str = "ann", browser: Browser = ANY_BROWSER) -> SignedIn:
-    """Sign a user in by a mailed code, a minute later if one was mailed just now."""
+    """Sign a user in by a mailed code. Advance the clock by a minute first if a code was just mailed."""
     email = f"{name}@example.org"
     registry.advance(minutes=1)
     registry.write(request_code, email, "", URL)
@@ -81,7 +81,7 @@ def session_actor(done: SignedIn) -> Actor:
 
 
 def again(done: SignedIn) -> Browser:
-    """Return the browser that has this session."""
+    """Return the browser of this session."""
     return Browser(secret=Secret(done.secret.reveal()))
 
 

@@ -1,6 +1,6 @@
-"""A real SMTP server for the tests: keeps what it took, and answers as a test tells it to."""
+"""A real SMTP server for tests. It stores the mails, and a test chooses its answers."""
 
-# ruff: noqa: ARG002, N802 - the names and parameters of handle_… are the library's
+# ruff: noqa: ARG002, N802 - the library defines the names and parameters of handle_…
 import ipaddress
 import ssl
 import threading
@@ -35,7 +35,7 @@ def text_of(message: EmailMessage) -> str:
 
 @dataclass
 class Mailbox:
-    """What the server took, in order, and what it answers: `rcpt` and `data` give a reply for a recipient, or None for 250."""
+    """The received mails in order, and the server's answers. `rcpt` and `data` return a reply for a recipient, None for 250."""
 
     replies_rcpt: dict[str, list[str]] = field(default_factory=dict)
     replies_data: list[str] = field(default_factory=list)
@@ -68,11 +68,11 @@ class Mailbox:
         return "250 taken"
 
     def messages(self) -> list[EmailMessage]:
-        """The messages that were taken, parsed."""
+        """The received messages, parsed."""
         return [message_from_bytes(cast("bytes", each.content), policy=default) for each in self.taken]
 
     def recipients(self) -> list[str]:
-        """Whom the messages were for, in order."""
+        """The recipients of the messages, in order."""
         return [str(address) for each in self.taken for address in each.rcpt_tos]
 
 
@@ -93,7 +93,7 @@ def smtp_server(
     tls: bool = False,
     auth: bool = False,
 ) -> Iterator[int]:
-    """Run a server on loopback; yield its port. With a certificate it requires STARTTLS, or speaks TLS from the first byte."""
+    """Run a server on loopback, and yield its port. With a certificate it requires STARTTLS, or TLS from the first byte."""
     context = None
     if certificate is not None:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
@@ -119,7 +119,7 @@ def smtp_server(
 
 
 def make_certificate(folder: Path, host: str = "localhost") -> Path:
-    """Make a certificate that signs itself, good for an hour, and its key, in one file."""
+    """Write a self-signed certificate, valid for an hour, and its key to one file."""
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, host)])
     now = datetime.now(UTC)

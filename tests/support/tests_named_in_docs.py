@@ -1,4 +1,4 @@
-"""The tests that pages name as `tests/FILE.py::FUNCTION`, and the check that they exist."""
+"""Find the tests that pages name as `tests/FILE.py::FUNCTION`, and check that they exist."""
 
 import ast
 import re
@@ -15,7 +15,7 @@ def named_in(page: str) -> list[str]:
 
 
 def check_is_there(name: str) -> None:
-    """Check that a test which a page names exists."""
+    """Check that a test exists."""
     file, _, function = name.partition("::")
     path = ROOT / file
     assert path.is_file(), f"there is no {file}"

@@ -11,7 +11,7 @@ from sqlalchemy import Engine, select
 
 from sublet.accounts import store as account_store
 from sublet.audit import Actor, audit_events
-from sublet.credits import store as _credit_store  # noqa: F401 - its tables are referred to
+from sublet.credits import store as _credit_store  # noqa: F401 - other tables refer to its tables
 from sublet.db import Tx, sqlite_engine
 from sublet.dns.types import Delegation
 from sublet.errors import Refusal
@@ -65,7 +65,7 @@ PLATFORM_DOMAIN: dict[str, Any] = {
 
 @dataclass
 class House:
-    """A registry with two users of one organization, and a hand-moved clock."""
+    """A registry with two users of one organization. Only the test moves its clock."""
 
     engine: Engine
     now: datetime = START
@@ -131,7 +131,7 @@ class House:
 
     @contextmanager
     def refuses(self, refusal: type[Refusal]) -> Iterator[tuple[Tx, list[Refusal]]]:
-        """Expect a refusal that leaves no trace, although what was written before it is committed here."""
+        """Check that a refused verb has written nothing, by committing its transaction."""
         before = self.dump()
         caught: list[Refusal] = []
         with self.tx() as tx:
@@ -145,7 +145,7 @@ class House:
 
 @contextmanager
 def ticket_house(tmp_path: Path) -> Iterator[House]:
-    """A house with an SQLite database in a folder."""
+    """Return a new registry with an SQLite database in a folder."""
     engine = sqlite_engine(f"sqlite:///{tmp_path / 'sublet.db'}")
     metadata.create_all(engine)
     house = House(engine)

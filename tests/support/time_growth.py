@@ -1,21 +1,21 @@
-"""Compares how long something takes for inputs of full and of half length, on a machine that may be busy."""
+"""Compare the time of a function for an input of full and of half length, on a machine that may be busy."""
 
 import time
 from collections.abc import Callable
 from typing import NamedTuple
 
 FACTOR = 3.0
-"""Linear work takes twice the time for twice the input, quadratic work four times."""
+"""The maximum growth. For twice the input, linear work takes twice the time, and quadratic work four times."""
 TRIES = 6
 RUNS = 3
 LEAST_SECONDS = 0.002
-"""How long one measurement takes at least: short calls are repeated."""
+"""The minimum time of a measurement, for which short calls are repeated."""
 LONG_SECONDS = 0.1
-"""A call that takes this long is measured only twice: a quadratic one would take minutes."""
+"""A call that takes longer is measured only twice, because quadratic work would take minutes."""
 
 
 class Growth(NamedTuple):
-    """The least times of the compared lengths, in seconds, and how many tries there were."""
+    """The minimum times of both lengths, in seconds, and the number of tries."""
 
     half_seconds: float
     full_seconds: float
@@ -23,20 +23,20 @@ class Growth(NamedTuple):
 
     @property
     def factor(self) -> float:
-        """Return how many times longer the full length takes."""
+        """Return the time of the full length as a multiple of the time of the half length."""
         return self.full_seconds / self.half_seconds
 
 
 def seconds(run: Callable[[], object], number: int = 1) -> float:
-    """Return how long a number of calls takes, divided by the number."""
-    started = time.thread_time()  # the processor's time: other processes of a busy machine don't count
+    """Return the average time of a number of calls, in seconds."""
+    started = time.thread_time()  # processor time, which excludes other processes of a busy machine
     for _ in range(number):
         run()
     return (time.thread_time() - started) / number
 
 
 def growth(half: Callable[[], object], full: Callable[[], object]) -> Growth:
-    """Measure both in turn, again while they seem worse than linear, and return the last comparison."""
+    """Measure both lengths in turn, again while the growth exceeds `FACTOR`, and return the last result."""
     once = seconds(full)
     number = max(1, int(LEAST_SECONDS / max(once, 1e-9)))
     runs, tries_max = (1, 2) if once > LONG_SECONDS else (RUNS, TRIES)
@@ -49,7 +49,7 @@ def growth(half: Callable[[], object], full: Callable[[], object]) -> Growth:
 
 
 def reference_seconds() -> float:
-    """Return the seconds that this machine takes now for work that took 50 ms on the machine where the bound was set."""
+    """Return the current time, in seconds, of work that took 50 ms on the machine where the limits were set."""
     return min(seconds(_reference) for _ in range(3))
 
 

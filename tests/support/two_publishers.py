@@ -1,4 +1,4 @@
-"""Two publishers over one database, each with its own database object, like two worker processes."""
+"""Two publishers with one database. Each has its own `Database` object, as in two worker processes."""
 
 import asyncio
 from collections import Counter
@@ -17,7 +17,7 @@ WAIT_SECONDS = 40.0
 
 @dataclass
 class Worker:
-    """A publisher that can be started and killed. `took` counts names that it sent, by zone; `stale` counts its stale batches."""
+    """A publisher that a test can start and kill. `took` counts the names that it sent, by zone; `stale` counts its stale batches."""
 
     db: Database
     publisher: Publisher
@@ -26,11 +26,11 @@ class Worker:
     task: "asyncio.Task[None] | None" = None
 
     def start(self) -> None:
-        """Let it publish."""
+        """Start the publisher."""
         self.task = asyncio.create_task(self.publisher.run())
 
     async def kill(self) -> None:
-        """Kill it; its leases stay."""
+        """Kill the publisher. Its leases stay."""
         assert self.task is not None
         self.task.cancel()
         await asyncio.gather(self.task, return_exceptions=True)
@@ -40,7 +40,7 @@ class Worker:
 async def two_publishers(
     registry: Registry, url: str, primaries: Mapping[str, Primary], *, batch_max: int = 100
 ) -> AsyncIterator[tuple[Worker, Worker]]:
-    """Two publishers "a" and "b" that know of each other, not started; both have these primaries, by name."""
+    """Return two publishers "a" and "b" that aren't started. Both know each other, and these primaries by name."""
     databases = [open_database(url, lambda: registry.now, may_lose_writes=True) for _ in range(2)]
     workers = []
     for db, holder in zip(databases, "ab", strict=True):
@@ -63,7 +63,7 @@ async def two_publishers(
 
 
 def _watched(worker: Worker) -> Worker:
-    """Count what a publisher does: names sent by zone, and stale batches."""
+    """Count the names that a publisher sends, by zone, and its stale batches."""
     publisher = worker.publisher
     note_stale, change = publisher._note_stale, publisher._change
 
@@ -81,14 +81,14 @@ def _watched(worker: Worker) -> Worker:
 
 
 async def until(is_so: Callable[[], bool], seconds: float = WAIT_SECONDS) -> None:
-    """Wait until it is so, or fail."""
+    """Wait until a condition is true, or fail after `seconds`."""
     async with asyncio.timeout(seconds):
-        while not is_so():  # noqa: ASYNC110 - it is no event that anybody could set
+        while not is_so():  # noqa: ASYNC110 - the condition has no event
             await asyncio.sleep(0.02)
 
 
 async def until_published(db: Database, seconds: float = WAIT_SECONDS) -> None:
-    """Wait until no name waits for its publication, or fail."""
+    """Wait until no name waits for its publication, or fail after `seconds`."""
     async with asyncio.timeout(seconds):
         while await db.read(count_waiting):  # noqa: ASYNC110 - as above
             await asyncio.sleep(0.02)

@@ -1,4 +1,4 @@
-"""A load of registrations, changes and deletions that remembers acknowledged writes, to compare with the registry at the end."""
+"""A load of registrations, changes and deletions. It records acknowledged writes, to compare them with the registry at the end."""
 
 import random
 import threading
@@ -22,7 +22,7 @@ NOTHING: Records = frozenset()
 
 @contextmanager
 def in_threads(run: Callable[[int], None], count: int, stopped: threading.Event) -> Iterator[None]:
-    """Run a function in `count` threads, each with its number, until the end of the block; then set `stopped`, and wait for them."""
+    """Run a function in `count` threads, each with its number. At the end of the block set `stopped`, and wait for the threads."""
     threads = [threading.Thread(target=run, args=(number,)) for number in range(count)]
     for thread in threads:
         thread.start()
@@ -37,7 +37,7 @@ def in_threads(run: Callable[[int], None], count: int, stopped: threading.Event)
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """A name as the API shows it: its status, and the records that its delegation means."""
+    """A name in the API: its status, and the records of its delegation."""
 
     status: str
     records: Records
@@ -45,9 +45,9 @@ class Shown:
 
 @dataclass(slots=True)
 class Load:
-    """The names of one registrant. No two threads share a name, so the last acknowledged write is the expected state.
+    """A load on the names of a registrant. Threads share no name, so the last acknowledged write is the expected state.
 
-    `doubtful` are requests whose answer was lost: they may have been executed or not.
+    `doubtful` are requests whose answer was lost. They may or may not have taken effect.
     """
 
     service: RunningService
@@ -55,13 +55,13 @@ class Load:
     threads: int = 3
     pause_seconds: float = 0.02
     prefix: str = "n"
-    """With what the names begin; loads in one zone need another each."""
+    """The beginning of the names. Each load in a zone needs a different prefix."""
     acknowledged: dict[str, Records] = field(default_factory=dict)
     doubtful: dict[str, Records] = field(default_factory=dict)
     requests: int = 0
-    """How many were acknowledged."""
+    """The number of acknowledged requests."""
     touched: dict[str, int] = field(default_factory=dict)
-    """How many requests about a name were begun."""
+    """The number of requests that were sent about a name."""
     faults: list[str] = field(default_factory=list)
     _own: dict[int, list[str]] = field(default_factory=dict)
     _sent: int = 0
@@ -70,14 +70,14 @@ class Load:
 
     @contextmanager
     def running(self) -> Iterator[None]:
-        """Send requests until the end of the block; none is under way after it."""
+        """Send requests until the end of the block, and wait for all answers."""
         self._stopped.clear()
         with in_threads(self._run, self.threads, self._stopped):
             yield
         assert self.faults == []
 
     def _run(self, number: int) -> None:
-        draws = random.Random(time.monotonic_ns())  # noqa: S311 - which request comes next, no secret
+        draws = random.Random(time.monotonic_ns())  # noqa: S311 - chooses the next request, not a secret
         own = self._own.setdefault(number, [])
         with http_clients.Client(timeout=30) as client:
             while not self._stopped.is_set() and not self.faults:
@@ -102,7 +102,7 @@ class Load:
     def _send(
         self, client: httpx.Client, fqdn: str, records: Records, method: str, path: str, body: Any
     ) -> bool:
-        """Send a request; return True if it was acknowledged. A name whose answer was lost is not used again."""
+        """Send a request. Return True if it was acknowledged. A name whose answer was lost isn't used again."""
         with self._lock:
             self.touched[fqdn] = self.touched.get(fqdn, 0) + 1
             self.doubtful[fqdn] = records
@@ -131,16 +131,16 @@ class Load:
         return True
 
     def shown(self) -> dict[str, Shown]:
-        """Return every live name of the registrant, as the API shows it."""
+        """Return all live names of the registrant from the API."""
         listed = self.service.list_all(self.who, "/subdomains", "subdomains")
         return {each["fqdn"]: Shown(each["status"], records_of(each)) for each in listed}
 
     def untouched_active(self) -> dict[str, tuple[int, Records]]:
-        """Return the names that are active while no request changes them: their number of requests, and their records."""
+        """Return the active names that no request is changing, with their numbers of requests and their records."""
         with self._lock:
             before = {
                 fqdn: times for fqdn, times in self.touched.items() if fqdn not in self.doubtful
-            }  # no request of theirs is under way
+            }  # no request about the name is running
         shown = self.shown()
         with self._lock:
             return {
@@ -150,7 +150,7 @@ class Load:
             }
 
     def check_stored(self) -> dict[str, Shown]:
-        """Check that the registry has all that was acknowledged, and nothing that was not asked for; return what it shows."""
+        """Check that the registry has every acknowledged write, and nothing that wasn't requested. Return the names from the API."""
         shown = self.shown()
         for fqdn in {*self.acknowledged, *self.doubtful, *shown}:
             stored = shown[fqdn].records if fqdn in shown else NOTHING
@@ -161,7 +161,7 @@ class Load:
 
 
 def records_of(subdomain: dict[str, Any]) -> Records:
-    """Return the records that a subdomain of the API's answers means; written apart from the registry's own rules."""
+    """Return the records of a subdomain in an answer of the API. This code is independent of the registry's rules."""
     fqdn = subdomain["fqdn"]
     records = {(fqdn, "NS", f"{host}.") for host in subdomain["nameservers"]}
     for each in subdomain["glue"]:
@@ -174,7 +174,7 @@ def records_of(subdomain: dict[str, Any]) -> Records:
 
 
 def draw_delegation(draws: random.Random, fqdn: str) -> tuple[dict[str, Any], Records]:
-    """Draw a delegation; return its request and its records."""
+    """Draw a delegation, and return its request and its records."""
     hosts = [f"ns{draws.randrange(1000)}.provider.example" for _ in range(2)]
     records = {(fqdn, "NS", f"{host}.") for host in hosts}
     body: dict[str, Any] = {"nameservers": sorted(set(hosts)), "glue": [], "ds_records": []}

@@ -34,7 +34,7 @@ def lock_user(tx: Tx, identifier: str) -> User:
         NotFound: no user has this address or id, or the user is deleted.
     """
     user = store.lock_user(tx, find_user(tx, identifier).id)
-    assert user is not None  # noqa: S101 - rows of users stay
+    assert user is not None  # noqa: S101 - user rows are never deleted
     refuse_deleted(user)
     return user
 
@@ -63,7 +63,7 @@ def refuse_account(user: User) -> None:
 def find_member(tx: Tx, user_id: int) -> Member:
     """Return the user with this id and the user's organization. The user must exist."""
     user = store.find_user(tx, user_id)
-    assert user is not None  # noqa: S101 - rows of users stay
+    assert user is not None  # noqa: S101 - user rows are never deleted
     organization = store.find_organization(tx, user.organization_id)
     assert organization is not None  # noqa: S101 - the foreign key ensures it
     return Member(user, organization)

@@ -1,1 +1,1 @@
-"""The HTTP edge: turns requests into (actor, command), and outcomes and refusals into the envelope."""
+"""The HTTP API: turns a request into an actor and a command, and an outcome or a refusal into an answer."""

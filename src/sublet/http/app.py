@@ -1,4 +1,4 @@
-"""The ASGI applications: the API with its documentation, and the status pages, which every kind of process has."""
+"""The ASGI applications: the API with its documentation, and the status pages, which every process serves."""
 
 import asyncio
 import json
@@ -21,20 +21,20 @@ from sublet.http.docs_page import PAGE_HEADERS, render_page
 from sublet.http.endpoints import BASE_PATH, DOCS_PATH, OPENAPI_PATH, Context, Endpoint
 from sublet.http.errors import InternalError, MethodNotAllowed, accepted_request_id, render_refusal
 from sublet.http.idempotency_store import answers
-from sublet.http.observe import METRICS_TYPE, Metrics
+from sublet.http.metrics import METRICS_TYPE, Metrics
 from sublet.http.openapi import build_document
 from sublet.http.routes import ENDPOINTS, OPEN_ENDPOINTS
 from sublet.http.security_headers import SECURITY_HEADERS
 from sublet.ids import new_request_id
 
 FIRST_PATHS = "/subdomains"
-"""The router tries one path after the other, those that begin with this first: most requests are for them."""
+"""The router tries its paths in order. Paths that begin with this come first, because most requests are for them."""
 Page = Callable[[Request], Awaitable[Response]]
 
 
 @dataclass(frozen=True, slots=True)
 class Status:
-    """The contents of the status pages: the database, the other parts of the process by name, whether it is stopping, and metrics."""
+    """The sources of the status pages. `readiness` has a check for each other part of the process, by its name."""
 
     db: Database
     metrics: Metrics
@@ -84,7 +84,7 @@ def build_app(
 
 
 def build_status_app(status: Status) -> Starlette:
-    """Return the application of a process without the API: the status pages alone."""
+    """Return the application of a process without the API, which serves only the status pages."""
 
     async def nothing(scope: Scope, receive: Receive, send: Send) -> None:
         refused = _refused(Request(scope), NotFound("There is nothing at this path. Check it."))
@@ -129,7 +129,7 @@ def _reach(tx: Tx) -> Replication | None:
 
 
 def _page_route(path: str, page: Page) -> Route:
-    """Return the route of a page, which gets the headers that every answer has; it keeps its own where it has one of them."""
+    """Return the route of a page, and add the headers of every answer, except those that the page sets itself."""
 
     async def with_headers(request: Request) -> Response:
         response = await page(request)
@@ -153,7 +153,7 @@ async def _framework_refusal(request: Request, error: Exception) -> Response:
 
 
 async def _fault(request: Request, _error: Exception) -> Response:
-    """Return the answer to a fault of a page, without details. Starlette raises the fault again, so that uvicorn logs it."""
+    """Return the answer to an unexpected exception of a page, without details. Starlette raises it again, and uvicorn logs it."""
     return _refused(request, InternalError("Something went wrong here; it is logged. Tell the operator."))
 
 

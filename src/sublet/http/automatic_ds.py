@@ -15,16 +15,17 @@ from sublet.subdomains.find import find_in_account
 async def get_automatic_ds(call: Call[None, None]) -> Answer:
     """Get the automatic DS.
 
-    Whether the DS records follow the CDS and CDNSKEY records of the name's zone, where each came from, and which request is refused now.
+    Returns whether the DS records follow the CDS and CDNSKEY records of the name's zone, the source of each DS record, and the request of
+    the zone that is currently refused.
     """
     view = await call.context.db.read(view_automatic_ds, call.actor(), call.path["fqdn"])
     return Answer(_answer(view))
 
 
 async def set_automatic_ds_(call: Call[AutomaticDsBody, None]) -> Answer:
-    """Turn the automatic DS off or on.
+    """Turn the automatic DS on or off.
 
-    `bootstrap` is also turned off by a change that removes all DS records by hand.
+    Removing all DS records by hand also turns `bootstrap` off.
     """
     is_suspended = call.registrant.is_suspended
 

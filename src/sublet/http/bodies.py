@@ -1,7 +1,7 @@
-"""The shapes of what clients send: request bodies and query parameters, and what the verbs get of them.
+"""The shapes of request bodies and query parameters, and the commands that the verbs get from them.
 
-Types and limits here are for reading JSON and for the documents. Only a wrong type is refused here (400); the rules check values, so that
-a client gets all wrong values together (422). `UNSET` is a member that was left out, where null means something else.
+A wrong type is refused while the JSON is read (400). The limits here are for the documentation: the rules check values, so that one refusal
+(422) lists all wrong values. `UNSET` means that a member was left out, if null has a meaning of its own.
 """
 
 import re
@@ -32,18 +32,19 @@ HostNameText = Annotated[
     ),
 ]
 Label = Annotated[str, Meta(max_length=63, description="A label, as a U-label or an A-label.")]
-Confirm = Annotated[bool, Meta(description="True completes a paid request after its quote.")]
+Confirm = Annotated[bool, Meta(description="True completes a paid request, after its quote.")]
 CouponCode = Annotated[str, Meta(max_length=64, description="A coupon.")]
 MaxCredits = Annotated[
     int,
     Meta(
-        ge=0, description="Refuse with `price_changed` and a fresh quote instead of charging more than this."
+        ge=0,
+        description="The maximum charge. A higher price is refused with `price_changed` and a new quote.",
     ),
 ]
 
 
 class GlueEntry(Struct, kw_only=True, forbid_unknown_fields=True):
-    """The addresses of a nameserver at or below the own name: `host`, and at least one of `ipv4` and `ipv6`."""
+    """The addresses of a nameserver at or below the name itself. `host` and at least one of `ipv4` and `ipv6` are required."""
 
     host: HostNameText
     ipv4: Annotated[str, Meta(max_length=64, extra_json_schema={"format": "ipv4"})] | None = None
@@ -51,7 +52,7 @@ class GlueEntry(Struct, kw_only=True, forbid_unknown_fields=True):
 
 
 class DsEntry(Struct, kw_only=True, forbid_unknown_fields=True):
-    """A DS record or a DNSKEY; the members tell which."""
+    """A DS record or a DNSKEY, depending on the members."""
 
 
 class DsRecord(DsEntry, kw_only=True, forbid_unknown_fields=True):
@@ -64,7 +65,7 @@ class DsRecord(DsEntry, kw_only=True, forbid_unknown_fields=True):
 
 
 class Dnskey(DsEntry, kw_only=True, forbid_unknown_fields=True):
-    """A DNSKEY (RFC 4034, section 2), of which the SHA-256 DS is published."""
+    """A DNSKEY (RFC 4034, section 2). Its DS record with SHA-256 is published."""
 
     flags: Annotated[int, Meta(ge=0, le=65535)]
     protocol: Annotated[int, Meta(ge=0, le=255)]
@@ -74,30 +75,30 @@ class Dnskey(DsEntry, kw_only=True, forbid_unknown_fields=True):
 
 Nameservers = Annotated[
     list[HostNameText],
-    Meta(max_length=13, description="The nameservers, in the order in which they are kept."),
+    Meta(max_length=13, description="The nameservers. Their order is kept."),
 ]
 Glue = Annotated[
     list[GlueEntry],
     Meta(
         max_length=GLUE_ENTRIES_MAX,
-        description="Addresses of exactly those nameservers that lie at or below the own name.",
+        description="The addresses of each nameserver at or below the name itself, and of no other.",
     ),
 ]
 DsRecords = Annotated[
     list[str | DsEntry],
     Meta(
         max_length=8,
-        description="DS records or DNSKEYs, as objects or in zone-file text; only with nameservers.",
+        description="DS records or DNSKEYs, as objects or zone-file texts. Requires nameservers.",
     ),
 ]
 
 
 class NoBody(Struct, kw_only=True, forbid_unknown_fields=True):
-    """Nothing: an empty object, or no body at all."""
+    """An empty object, or no body."""
 
 
 class RemindersBody(Struct, kw_only=True, forbid_unknown_fields=True):
-    """Whether the user gets mail about dates of its names."""
+    """The setting of mail about dates of the user's names."""
 
     enabled: Annotated[bool, Meta(description="True turns reminders on, false off.")] | None = None
 
@@ -109,9 +110,9 @@ class DeleteMeBody(Struct, kw_only=True, forbid_unknown_fields=True):
 
 
 class SignUpBody(Struct, kw_only=True, forbid_unknown_fields=True):
-    """A wish for an account."""
+    """A request to open an account."""
 
-    email: Annotated[str, Meta(max_length=254, description="Where the code goes.")] | None = None
+    email: Annotated[str, Meta(max_length=254, description="The address that gets the code.")] | None = None
     name: Annotated[str, Meta(max_length=200, description="The name of the new user.")] | None = None
     challenge: (
         Annotated[
@@ -125,7 +126,7 @@ class SignUpBody(Struct, kw_only=True, forbid_unknown_fields=True):
 
 
 class ConfirmSignUpBody(Struct, kw_only=True, forbid_unknown_fields=True):
-    """A code that came by mail: either with its address, or as the token of the link."""
+    """A mailed code: `email` and `code`, or the `token` of the link."""
 
     email: Annotated[str, Meta(max_length=254)] | None = None
     code: Annotated[str, Meta(max_length=20, description="Six digits.")] | None = None
@@ -143,7 +144,7 @@ class DeviceBody(Struct, kw_only=True, forbid_unknown_fields=True):
             Meta(
                 min_length=1,
                 max_length=200,
-                description="What the token is called, such as the name of the computer.",
+                description="The name of the token, such as that of the computer.",
             ),
         ]
         | None
@@ -151,13 +152,13 @@ class DeviceBody(Struct, kw_only=True, forbid_unknown_fields=True):
 
 
 class AllowDeviceBody(Struct, kw_only=True, forbid_unknown_fields=True):
-    """What a program may do that a person allows."""
+    """The permissions that a person gives to a program."""
 
     may_spend: Annotated[bool, Meta(description="True if the token may spend credits.")] | None = None
 
 
 class DeviceTokenBody(Struct, kw_only=True, forbid_unknown_fields=True):
-    """The code of a program that waits for its token."""
+    """The device code of a program that waits for its token."""
 
     device_code: Annotated[str, Meta(max_length=100)] | None = None
 
@@ -174,7 +175,9 @@ class OrganizationBody(Struct, kw_only=True, forbid_unknown_fields=True):
 class InvitationBody(Struct, kw_only=True, forbid_unknown_fields=True):
     """An invitation to an organization."""
 
-    email: Annotated[str, Meta(max_length=254, description="Where the invitation goes.")] | None = None
+    email: (
+        Annotated[str, Meta(max_length=254, description="The address that gets the invitation.")] | None
+    ) = None
     role: Role | None = None
 
 
@@ -193,7 +196,7 @@ class AcceptBody(Struct, kw_only=True, forbid_unknown_fields=True):
             Meta(
                 min_length=1,
                 max_length=200,
-                description="The name of a new user; by default the address before the `@`.",
+                description="The name of a new user; by default the part of the address before the `@`.",
             ),
         ]
         | None
@@ -201,17 +204,18 @@ class AcceptBody(Struct, kw_only=True, forbid_unknown_fields=True):
 
 
 class SignInBody(Struct, kw_only=True, forbid_unknown_fields=True):
-    """A wish to sign in by mail."""
+    """A request to sign in by mail."""
 
-    email: Annotated[str, Meta(max_length=254, description="Where the code goes.")] | None = None
+    email: Annotated[str, Meta(max_length=254, description="The address that gets the code.")] | None = None
 
 
 class CredentialBody(Struct, kw_only=True, forbid_unknown_fields=True):
-    """What an authenticator answered."""
+    """The answer of an authenticator."""
 
     credential: (
         Annotated[
-            dict[str, Any], Meta(description="The `PublicKeyCredential` of the browser, by its `toJSON()`.")
+            dict[str, Any],
+            Meta(description="The browser's `PublicKeyCredential`, converted by its `toJSON()`."),
         ]
         | None
     ) = None
@@ -221,30 +225,33 @@ class PasskeyBody(CredentialBody, kw_only=True, forbid_unknown_fields=True):
     """A new passkey."""
 
     name: (
-        Annotated[str, Meta(min_length=1, max_length=200, description="By which the user knows it.")] | None
+        Annotated[
+            str, Meta(min_length=1, max_length=200, description="The name of the passkey for the user.")
+        ]
+        | None
     ) = None
 
 
 class AccountBody(Struct, kw_only=True, forbid_unknown_fields=True):
-    """A change of the account: a member that is left out keeps its value."""
+    """A change of the account. A member that is left out keeps its value."""
 
     name: Annotated[str, Meta(min_length=1, max_length=200)] | None = None
     email: Annotated[str, Meta(max_length=254, description="The new address, which gets a code.")] | None = (
         None
     )
     reminders: (
-        Annotated[bool, Meta(description="Whether the user gets mail on dates of its names.")] | None
+        Annotated[bool, Meta(description="True if the user gets mail about dates of the names.")] | None
     ) = None
 
 
 class EmailCodeBody(Struct, kw_only=True, forbid_unknown_fields=True):
-    """The code that came to a new address."""
+    """The code that was mailed to a new address."""
 
     code: Annotated[str, Meta(max_length=20, description="Six digits.")] | None = None
 
 
 class DelegationCheckBody(Struct, kw_only=True, forbid_unknown_fields=True):
-    """A planned delegation. One of `platform_domain_id`, `domain` and `fqdn` selects the platform domain."""
+    """A planned delegation. `platform_domain_id`, `domain` or `fqdn` selects the platform domain."""
 
     platform_domain_id: Annotated[int, Meta(ge=1)] | None = None
     domain: Annotated[str, Meta(max_length=254)] | None = None
@@ -260,7 +267,7 @@ class DelegationCheckBody(Struct, kw_only=True, forbid_unknown_fields=True):
 
 
 class RegisterBody(DelegationCheckBody, kw_only=True, forbid_unknown_fields=True):
-    """A registration: the delegation, the mode and what the price is paid with."""
+    """A registration: the delegation, the mode and the payment."""
 
     coupon_code: CouponCode | None = None
     registration_mode: Annotated[str, Meta(extra_json_schema={"enum": list(MODES)})] | None = None
@@ -269,7 +276,7 @@ class RegisterBody(DelegationCheckBody, kw_only=True, forbid_unknown_fields=True
 
 
 class NameserversBody(Struct, kw_only=True, forbid_unknown_fields=True):
-    """A change: a member that is left out keeps its stored value, an empty list or null clears it. `ns1` to `ns4` replace the whole list."""
+    """A change. A member that is left out keeps its stored value; an empty list or null clears it. `ns1` to `ns4` replace the whole list."""
 
     nameservers: Nameservers | UnsetType | None = UNSET
     ns1: HostNameText | UnsetType | None = UNSET
@@ -281,7 +288,7 @@ class NameserversBody(Struct, kw_only=True, forbid_unknown_fields=True):
 
 
 class RenewBody(Struct, kw_only=True, forbid_unknown_fields=True):
-    """A renewal."""
+    """The payment of a renewal or a restoration."""
 
     confirm: Confirm | None = None
     coupon_code: CouponCode | None = None
@@ -289,7 +296,7 @@ class RenewBody(Struct, kw_only=True, forbid_unknown_fields=True):
 
 
 class TransferBody(Struct, kw_only=True, forbid_unknown_fields=True):
-    """An offer of a name."""
+    """An offer to transfer a name."""
 
     to: Annotated[str, Meta(max_length=254, description="The e-mail address of the new holder.")] | None = (
         None
@@ -297,16 +304,18 @@ class TransferBody(Struct, kw_only=True, forbid_unknown_fields=True):
 
 
 class AutoRenewBody(Struct, kw_only=True, forbid_unknown_fields=True):
-    """The automatic renewal of a name; `max_credits` belongs to `enabled`: true."""
+    """The automatic renewal of a name. `max_credits` is for `enabled`: true only."""
 
-    enabled: Annotated[bool, Meta(description="True turns it on, false off.")] | None = None
+    enabled: Annotated[bool, Meta(description="True turns the automatic renewal on, false off.")] | None = (
+        None
+    )
     max_credits: (
         Annotated[
             int,
             Meta(
                 ge=0,
                 le=CREDITS_MAX,
-                description="The most that one renewal may cost; 0 renews only while that is free. Required with `enabled`: true.",
+                description="The maximum price of a renewal; 0 renews only while renewals are free. Required with `enabled`: true.",
             ),
         ]
         | None
@@ -314,13 +323,16 @@ class AutoRenewBody(Struct, kw_only=True, forbid_unknown_fields=True):
 
 
 class AutomaticDsBody(Struct, kw_only=True, forbid_unknown_fields=True):
-    """Whether a name's DS records follow its zone. A member left out keeps what is stored."""
+    """The settings of automatic DS. A member that is left out keeps its stored value."""
 
     enabled: (
-        Annotated[bool, Meta(description="Whether CDS and CDNSKEY records of the zone are followed.")] | None
+        Annotated[
+            bool, Meta(description="True if the DS records follow CDS and CDNSKEY records of the zone.")
+        ]
+        | None
     ) = None
     bootstrap: (
-        Annotated[bool, Meta(description="Whether they also give the name its first DS records (RFC 9615).")]
+        Annotated[bool, Meta(description="True if CDS and CDNSKEY may add the first DS records (RFC 9615).")]
         | None
     ) = None
 
@@ -334,7 +346,7 @@ Names = Annotated[
     Meta(
         min_length=1,
         max_length=ITEMS_MAX,
-        description="The names that the token is for; `*.example.net` is all names below example.net. Null: all names.",
+        description="The names that the token is for. `*.example.net` stands for all names below example.net. Null: all names.",
     ),
 ]
 Domains = Annotated[
@@ -355,13 +367,17 @@ Networks = Annotated[
 ]
 DailyCredits = Annotated[
     int,
-    Meta(ge=0, le=DAILY_CREDITS_MAX, description="The most credits spent within 24 hours. Null: no limit."),
+    Meta(
+        ge=0,
+        le=DAILY_CREDITS_MAX,
+        description="The maximum of credits spent within 24 hours. Null: no limit.",
+    ),
 ]
 ExpiresAt = Annotated[datetime, Meta(tz=True, description="RFC 3339. Null: the token doesn't expire.")]
 
 
 class ChangeTokenBody(Struct, kw_only=True, forbid_unknown_fields=True):
-    """A change of a token: a member that is left out keeps its stored value; null lifts a restriction."""
+    """A change of a token. A member that is left out keeps its stored value; null lifts a restriction."""
 
     name: Annotated[str, Meta(min_length=1, max_length=200)] | None = None
     scopes: Scopes | None = None
@@ -373,18 +389,18 @@ class ChangeTokenBody(Struct, kw_only=True, forbid_unknown_fields=True):
 
 
 class TokenBody(ChangeTokenBody, kw_only=True, forbid_unknown_fields=True):
-    """A new token. A restriction that is left out is that of the token of the request; `expires_at` is then at most 30 days from now."""
+    """A new token. A restriction that is left out is copied from the token of the request; `expires_at` is then at most 30 days from now."""
 
     organization_id: (
         Annotated[
-            int, Meta(ge=1, description="The organization that the token is for; without it, the user's own.")
+            int, Meta(ge=1, description="The organization that the token is for; by default the user's own.")
         ]
         | None
     ) = None
 
 
 class RotateBody(Struct, kw_only=True, forbid_unknown_fields=True):
-    """A rotation."""
+    """The rotation of a token."""
 
     overlap_seconds: (
         Annotated[
@@ -392,7 +408,7 @@ class RotateBody(Struct, kw_only=True, forbid_unknown_fields=True):
             Meta(
                 ge=0,
                 le=OVERLAP_SECONDS_MAX,
-                description="How long the present secret stays valid; 3,600 if left out. 0 ends it now.",
+                description="The seconds for which the current secret stays valid, by default 3,600. 0 ends it now.",
             ),
         ]
         | None
@@ -400,7 +416,7 @@ class RotateBody(Struct, kw_only=True, forbid_unknown_fields=True):
 
 
 class TicketBody(Struct, kw_only=True, forbid_unknown_fields=True):
-    """A new ticket; `subdomain_id`, `subdomain` or `fqdn` relates it to one of the user's own subdomains."""
+    """A new ticket. `subdomain_id`, `subdomain` or `fqdn` names the user's subdomain that it is about."""
 
     subject: Annotated[str, Meta(min_length=1, max_length=200)] | None = None
     message: Annotated[str, Meta(min_length=1, max_length=20_000)] | None = None
@@ -421,10 +437,11 @@ class ReplyBody(Struct, kw_only=True, forbid_unknown_fields=True):
 class PageQuery(Struct, kw_only=True):
     """The query parameters of all lists."""
 
-    limit: Annotated[int, Meta(ge=1, le=500, description="Most items of one page.")] = 100
+    limit: Annotated[int, Meta(ge=1, le=500, description="The maximum of items on a page.")] = 100
     cursor: (
         Annotated[
-            str, Meta(min_length=1, max_length=512, description="`page.next_cursor` of the page before.")
+            str,
+            Meta(min_length=1, max_length=512, description="The `page.next_cursor` of the previous page."),
         ]
         | None
     ) = None
@@ -436,19 +453,19 @@ class SubdomainsQuery(PageQuery, kw_only=True):
     status: (
         Annotated[
             Literal["inactive", "provisioning", "active", "failed", "expired", "suspended", "trashed"],
-            Meta(description="Only names with this status. Default: all except those in the trash."),
+            Meta(description="Only names with this status. By default all names that aren't in the trash."),
         ]
         | None
     ) = None
     domain: (
-        Annotated[str, Meta(max_length=254, description="Only those under this platform domain.")] | None
+        Annotated[str, Meta(max_length=254, description="Only names under this platform domain.")] | None
     ) = None
     q: (
         Annotated[
             str,
             Meta(
                 max_length=254,
-                description="Only those whose fqdn contains this text, as the DNS has it or in Unicode.",
+                description="Only names whose fqdn contains this text, as A-labels or U-labels.",
             ),
         ]
         | None
@@ -468,7 +485,7 @@ class SubdomainsQuery(PageQuery, kw_only=True):
 
 
 class AvailabilityQuery(Struct, kw_only=True):
-    """The name to ask about: `fqdn`, or `label` and `domain`."""
+    """The name to check: `fqdn`, or `label` and `domain`."""
 
     fqdn: Annotated[str, Meta(max_length=254, description="The full name.")] | None = None
     label: Label | None = None
@@ -489,11 +506,10 @@ class ActivityQuery(PageQuery, kw_only=True):
     action: (
         Annotated[str, Meta(max_length=64, description="Only this action, such as subdomain.renew.")] | None
     ) = None
-    token_id: Annotated[int, Meta(ge=1, description="Only what was done with this token.")] | None = None
+    token_id: Annotated[int, Meta(ge=1, description="Only requests with this token.")] | None = None
     since: Annotated[datetime, Meta(tz=True, description="RFC 3339.")] | None = None
     until: (
-        Annotated[datetime, Meta(tz=True, description="RFC 3339. Events at this instant are left out.")]
-        | None
+        Annotated[datetime, Meta(tz=True, description="RFC 3339. Only events before this instant.")] | None
     ) = None
 
 
@@ -501,34 +517,34 @@ class TransfersQuery(PageQuery, kw_only=True):
     """The filters of the list of transfers."""
 
     state: Literal["pending", "accepted", "declined", "withdrawn", "expired"] | None = None
-    direction: Annotated[Literal["sent", "received"], Meta(description="Default: both.")] | None = None
+    direction: Annotated[Literal["sent", "received"], Meta(description="By default both.")] | None = None
 
 
 def sent_ceiling(body: AutoRenewBody) -> int | None:
     """Return the ceiling of the automatic renewal; None turns it off.
 
     Raises:
-        ValidationFailed: `enabled` is missing; `max_credits` is missing if it is true, or sent if it is false.
+        ValidationFailed: `enabled` is missing; it is true and `max_credits` is missing; it is false and `max_credits` was sent.
     """
     if body.enabled is None:
         raise validation_failed(
             [
                 FieldError(
-                    "enabled", "required", "Say whether the name is renewed automatically: true or false."
+                    "enabled", "required", "is missing. Send true to renew the name automatically, or false."
                 )
             ]
         )
     if body.enabled and body.max_credits is None:
-        sentence = "Say how many credits a renewal may cost at most; 0 renews only while it is free."
+        sentence = "is missing. Send the maximum price of a renewal in credits; 0 renews only while renewals are free."
         raise validation_failed([FieldError("max_credits", "required", sentence)])
     if not body.enabled and body.max_credits is not None:
-        sentence = "A ceiling is for `enabled`: true; leave it out."
+        sentence = "is only for `enabled`: true. Leave it out."
         raise validation_failed([FieldError("max_credits", "value_invalid", sentence)])
     return body.max_credits
 
 
 def given_restrictions(body: ChangeTokenBody) -> dict[str, Any]:
-    """Return the restrictions that were sent, by the names of their fields; None lifts one."""
+    """Return the restrictions that were sent, by the names of their fields. None lifts a restriction."""
     sent = {name: getattr(body, name) for name in Restrictions.__slots__}
     if sent["scopes"] is None:
         sent["scopes"] = UNSET
@@ -540,12 +556,12 @@ def given_restrictions(body: ChangeTokenBody) -> dict[str, Any]:
 
 
 def glue_inputs(entries: list[GlueEntry]) -> tuple[GlueInput, ...]:
-    """Return glue entries as the rules take them."""
+    """Convert glue entries to the type that the rules take."""
     return tuple(GlueInput(entry.host, entry.ipv4, entry.ipv6) for entry in entries)
 
 
 def planned_registration(body: DelegationCheckBody) -> Register:
-    """Return the registration that a body describes, without a mode and a payment."""
+    """Return the registration that a body describes, without its mode and payment."""
     return Register(
         platform_domain_id=body.platform_domain_id,
         domain=body.domain,
@@ -558,7 +574,7 @@ def planned_registration(body: DelegationCheckBody) -> Register:
 
 
 def ds_inputs(entries: list[str | DsEntry]) -> tuple[DsLike, ...]:
-    """Return DS entries as the rules take them."""
+    """Convert DS entries to the types that the rules take."""
     return tuple(_ds_input(entry) for entry in entries)
 
 
@@ -579,12 +595,12 @@ _IN_LIST = re.compile(r"nameservers(?:\[(?P<index>[0-9]+)\])?")
 def sent_nameservers(body: NameserversBody | DelegationCheckBody) -> tuple[str, ...] | None:
     """Return the nameservers from `nameservers` or from `ns1` to `ns4`; None if neither was sent.
 
-    The keys stand for the whole list: a key that is left out or null is no nameserver any more. An empty text counts as sent, so the
+    `ns1` to `ns4` replace the whole list, so a key that is left out or null removes its nameserver. An empty text counts as sent, and the
     verb refuses it as a host name.
 
     Raises, in this order:
-        ValidationFailed: both forms at once (`value_invalid`).
-        ValidationFailed: a key is missing below one that was sent (`required`, for each missing key).
+        ValidationFailed: both forms were sent (`value_invalid`).
+        ValidationFailed: there is a gap before the last key that was sent (`required`, for each missing key).
     """
     by_key = {key: getattr(body, key) for key in _KEYS}
     hosts = _hosts(by_key)
@@ -593,7 +609,7 @@ def sent_nameservers(body: NameserversBody | DelegationCheckBody) -> tuple[str, 
         isinstance(body, NameserversBody) and body.nameservers is None
     )
     if hosts and has_list:
-        sentence = "Both `nameservers` and `ns1` to `ns4` are given. Send one of the two forms."
+        sentence = "is sent together with `nameservers`. Send either `nameservers`, or `ns1` to `ns4`."
         raise validation_failed([FieldError(next(iter(hosts)), "value_invalid", sentence)])
     if isinstance(body.nameservers, list):
         return tuple(body.nameservers)
@@ -607,7 +623,7 @@ def sent_nameservers(body: NameserversBody | DelegationCheckBody) -> tuple[str, 
 
 @contextmanager
 def named_as_sent(body: NameserversBody | DelegationCheckBody) -> Iterator[None]:
-    """Give the errors of nameservers that were sent as `ns1` to `ns4` under these keys, those of the whole list under `ns1`."""
+    """Rename the fields of errors in `nameservers` to `ns1` to `ns4` if these were sent. Errors of the whole list get `ns1`."""
     try:
         yield
     except ValidationFailed as refusal:
@@ -624,7 +640,7 @@ def _missing_keys(hosts: dict[str, str]) -> list[FieldError]:
     if not hosts:
         return []
     last = max(hosts)
-    sentence = f"`{last}` is given and this is not. Send the nameservers as `ns1`, `ns2` … without a gap."
+    sentence = f"is missing, but `{last}` was sent. Send the nameservers as `ns1`, `ns2` … without a gap."
     return [FieldError(key, "required", sentence) for key in _KEYS if key < last and key not in hosts]
 
 

@@ -1,7 +1,7 @@
-"""The steps from an authenticated request to the answer of its endpoint, which the API and the console share.
+"""The checks before a handler that the API and the console share, in the order of docs/errors.md.
 
-Rates of address and network, the session, the rate of the credential, scope, form, time and `Idempotency-Key`: in the order of
-docs/errors.md. `dispatch.py` takes requests of the API through them, `sublet.web` the forms of the console.
+They are the rate limits of address and network, the session, the rate limit of the credential, the scope, the form of the request, and
+the timeout. `dispatch.py` applies them to requests of the API, `sublet.web` to forms of the console.
 """
 
 import asyncio
@@ -31,6 +31,7 @@ from sublet.errors import (
 )
 from sublet.http.bodies import NoBody
 from sublet.http.client import Client
+from sublet.http.client_address import address_key
 from sublet.http.endpoints import (
     Answer,
     Call,
@@ -42,7 +43,7 @@ from sublet.http.endpoints import (
     takes_if_match,
 )
 from sublet.http.idempotency import REPLAYED, fingerprint, read_key
-from sublet.http.limits import (
+from sublet.http.rate_limiter import (
     ADDRESS,
     FAILED_AUTHENTICATION,
     FAILED_OF_NETWORK,
@@ -50,25 +51,24 @@ from sublet.http.limits import (
     TICKET,
     WRITE,
     Allowance,
-    address_key,
     limit_headers,
 )
-from sublet.http.members import Reading, invalid_request, read_members, read_query
+from sublet.http.read_structs import Reading, invalid_request, read_members, read_query
 from sublet.http.session_cookie import CLEARED, read_cookie
 
 log = structlog.get_logger()
 ANSWER_SECONDS = 30.0
-"""The timeout of a change, besides the wait for its publication. It is longer than any timeout within it."""
-Failing = list[tuple[str, str]]
-"""The policies and keys that count a failed authentication."""
+"""The timeout of a handler that writes, without its wait for the publication. All timeouts inside it are shorter."""
+FailureLimits = list[tuple[str, str]]
+"""The rate limits, as policies and keys, that a failed authentication counts against."""
 
 
 @dataclass(slots=True, kw_only=True)
 class Sent:
-    """What a client sends to an endpoint, without its credentials: `path` is the whole path, `parameters` are those in it.
+    """A request to an endpoint, without its credentials.
 
-    `fields` may have `Idempotency-Key` and `If-Match`. `headers` are those of the answer, as far as they are known. `counted_as` is the
-    key of the rate limit of a visitor, who has no credential.
+    `path` is the whole path, `parameters` are the path parameters. `fields` are the headers of the request, `headers` the known headers
+    of the answer. `counted_as` is the rate limit key of a visitor without a credential.
     """
 
     fields: Headers
@@ -82,49 +82,53 @@ class Sent:
     counted_as: str = ""
 
     async def members(self) -> tuple[dict[str, Any], FieldErrors]:
-        """Return the members of the body, and those that came twice."""
+        """Return the members of the body, and an error for each duplicate member."""
         return self.sent_members, FieldErrors()
 
 
 class Calls:
-    """Takes requests to endpoints through the steps that come before and around their handlers."""
+    """Checks requests, then calls the handlers of their endpoints."""
 
     def __init__(self, context: Context) -> None:
         self.context = context
         self._timeout_seconds = ANSWER_SECONDS + context.settings.publish_wait_ms / 1000
         self._idle = timedelta(hours=context.settings.session_idle_hours)
 
-    async def admit(self, client: Client, headers: dict[str, str]) -> Failing:
-        """Count a request toward the limits of its address and network.
+    async def admit(self, client: Client, headers: dict[str, str]) -> FailureLimits:
+        """Count a request against the limits of its address and network. Return the limits that a failed authentication counts against.
 
         Raises:
-            RateLimited: there were too many.
+            RateLimited: a limit is exceeded.
         """
         network, address = client.network, address_key(client.address)
         if not network:
             return [(FAILED_AUTHENTICATION, address)]
         for policy, key in ((ADDRESS, address), (NETWORK, network)):
-            allowance = await self.context.limits.take(policy, key)
+            allowance = await self.context.rate_limiter.take(policy, key)
             if allowance is not None and not allowance.allowed:
                 headers |= limit_headers(allowance)
                 raise RateLimited(
-                    f"More than {allowance.limit} requests from this {policy} in a minute; wait {allowance.reset_seconds} s.",
+                    f"This {policy} sent more than {allowance.limit} requests in a minute. Wait {allowance.reset_seconds} s.",
                     retry_after_seconds=allowance.reset_seconds,
                 )
         return [(FAILED_AUTHENTICATION, address), (FAILED_OF_NETWORK, network)]
 
     async def authenticate_session(
-        self, client: Client, headers: dict[str, str], failing: Failing, organization_id: int | None
+        self,
+        client: Client,
+        headers: dict[str, str],
+        failure_limits: FailureLimits,
+        organization_id: int | None,
     ) -> Registrant:
-        """Return the registrant of the session in the cookie, for an organization if an id is given.
+        """Return the registrant of the session in the cookie, who acts for the organization with `organization_id`, if given.
 
-        Not checked: that a change comes from a page of ours.
+        Not checked: that a page of this service sent the request.
 
         Raises, in this order:
             TokenMissing: there is no cookie.
-            RateLimited: its secret is wrong, and there were too many failures.
-            SessionInvalid: its secret is wrong, or the session is over.
-            OrganizationNotFound, AccountSuspended: those of `accounts/authenticate.py`.
+            RateLimited: the session is invalid, and too many authentications failed.
+            SessionInvalid: the cookie's secret is wrong, or the session has ended.
+            OrganizationNotFound, AccountSuspended: raised by `accounts/authenticate.py`.
         """
         secret = read_cookie(client.fields)
         if secret is None:
@@ -133,20 +137,20 @@ class Calls:
             return await authenticate_session(self.context.db, secret, self._idle, organization_id)
         except SessionInvalid:
             headers["set-cookie"] = CLEARED
-            await self.count_failure(failing)
+            await self.count_failure(failure_limits)
             raise
 
-    async def count_failure(self, failing: Failing) -> None:
+    async def count_failure(self, failure_limits: FailureLimits) -> None:
         """Count a failed authentication.
 
         Raises:
-            RateLimited: there were too many.
+            RateLimited: too many authentications failed.
         """
-        for policy, key in failing:
-            failures = await self.context.limits.take(policy, key)
+        for policy, key in failure_limits:
+            failures = await self.context.rate_limiter.take(policy, key)
             if failures is not None and not failures.allowed:
                 raise RateLimited(
-                    "Too many attempts to authenticate from here failed. Check the token: a valid one is accepted at once.",
+                    "Too many authentications from this address or network failed. Send a valid token: it is accepted at once.",
                     retry_after_seconds=failures.reset_seconds,
                 )
 
@@ -154,11 +158,11 @@ class Calls:
         """Return the answer of an endpoint to a registrant.
 
         Raises:
-            Refusal: those of `all_refusals`, from the rate of the credential on.
+            Refusal: a refusal of `all_refusals`, from the rate limit of the credential on.
         """
         counted = await self._count(sent, endpoint, registrant)
         try:
-            _check_scope(endpoint, registrant)
+            _authorize(endpoint, registrant)
             call = await self._read(sent, endpoint, registrant)
             answer = await (
                 self._change_in_time(endpoint, call) if takes_body(endpoint) else endpoint.handler(call)
@@ -171,23 +175,23 @@ class Calls:
         sent.headers |= answer.headers
         return answer
 
-    async def visit(self, endpoint: Endpoint, sent: Sent, failing: Failing) -> Answer:
-        """Return the answer of an endpoint that needs no token. An invalid request counts as a failed authentication: it may be a guess."""
+    async def visit(self, endpoint: Endpoint, sent: Sent, failure_limits: FailureLimits) -> Answer:
+        """Return the answer of an endpoint that needs no token. An invalid request may guess a code, so it counts as a failed authentication."""
         _, body, _, _ = await _read_parts(sent, endpoint)
         visit = Visit(self.context, sent.request_id, body, sent.client, sent.parameters)
         try:
             answer = await endpoint.handler(visit)
         except ValidationFailed:
-            await self.count_failure(failing)
+            await self.count_failure(failure_limits)
             raise
         sent.headers |= answer.headers
         return answer
 
     async def _change_in_time(self, endpoint: Endpoint, call: Call[Any, Any]) -> Answer:
-        """Run a handler that writes, which may wait for locks. Reads have the timeouts of the database.
+        """Run a handler that writes, with a timeout, because it may wait for locks. Reads have the timeouts of the database.
 
         Raises:
-            Unavailable: the timeout is over. What the database already accepted is still written.
+            Unavailable: the timeout expired. A write that the database has accepted still takes effect.
         """
         try:
             async with asyncio.timeout(self._timeout_seconds) as timeout:
@@ -195,14 +199,14 @@ class Calls:
         except TimeoutError:
             if not timeout.expired():
                 raise
-            log.error("too_slow", endpoint=endpoint.name)  # noqa: TRY400 - a trace would show only the timeout
+            log.error("too_slow", endpoint=endpoint.name)  # noqa: TRY400 - a traceback would show only the timeout
             raise Unavailable(
-                "This took too long. Its outcome is unknown. Send the same request again: with the same Idempotency-Key it takes effect once.",
+                "This took too long, and its outcome is unknown. Send the same request again; with the same Idempotency-Key it takes effect once.",
                 retry_after_seconds=1,
             ) from None
 
     async def _count(self, sent: Sent, endpoint: Endpoint, registrant: Registrant) -> Allowance | None:
-        allowance = await self.context.limits.take(
+        allowance = await self.context.rate_limiter.take(
             endpoint.rate_class, sent.counted_as or registrant.credential
         )
         if allowance is None:
@@ -210,23 +214,23 @@ class Calls:
         sent.headers |= limit_headers(allowance)
         if not allowance.allowed:
             raise RateLimited(
-                f"More than {allowance.limit} requests of this kind in a minute; wait {allowance.reset_seconds} s.",
+                f"You sent more than {allowance.limit} requests of this kind in a minute. Wait {allowance.reset_seconds} s.",
                 retry_after_seconds=allowance.reset_seconds,
             )
         return allowance
 
     async def _count_as_write(self, sent: Sent, counted: Allowance | None, registrant: Registrant) -> None:
-        """Count a request that created no ticket and no reply as a write instead, unless the token has no write left."""
+        """Count a ticket request that created no ticket or reply as a write instead, if the write limit allows one more."""
         if counted is None or counted.policy != TICKET:
             return
-        limits, key = self.context.limits, registrant.credential
-        with suppress(Unavailable):  # the request has an answer already
-            write = await limits.take(WRITE, key)
+        limiter, key = self.context.rate_limiter, registrant.credential
+        with suppress(Unavailable):  # the request already has its answer
+            write = await limiter.take(WRITE, key)
             if write is not None and write.allowed:
-                sent.headers |= limit_headers(limits.give_back(counted, key))
+                sent.headers |= limit_headers(limiter.release(counted, key))
 
     async def _read(self, sent: Sent, endpoint: Endpoint, registrant: Registrant) -> Call[Any, Any]:
-        """Check media type, size and form. The refusal lists everything malformed in body, query and headers."""
+        """Return the call of a handler. A refusal lists all malformed fields of body, query and headers."""
         members, body, query, key = await _read_parts(sent, endpoint)
         if_match = sent.fields.getlist("if-match")
         return Call(
@@ -254,7 +258,7 @@ class Calls:
 
 
 async def _read_parts(sent: Sent, endpoint: Endpoint) -> tuple[dict[str, Any], Any, Any, str | None]:
-    """Return the members of the body, body and query as Structs, and the `Idempotency-Key`."""
+    """Return four parts: the members of the body, the body and the query as Structs, and the `Idempotency-Key`."""
     members: dict[str, Any] = {}
     reading = Reading()
     body = None
@@ -270,8 +274,8 @@ async def _read_parts(sent: Sent, endpoint: Endpoint) -> tuple[dict[str, Any], A
     return members, body, query, key
 
 
-def _check_scope(endpoint: Endpoint, registrant: Registrant) -> None:
-    """Raise unless the token or session, and the role of its user, allow an endpoint.
+def _authorize(endpoint: Endpoint, registrant: Registrant) -> None:
+    """Raise unless the credential and the user's role in the organization allow an endpoint.
 
     Raises, in this order:
         SessionRequired: the endpoint is for sessions only.
@@ -279,16 +283,18 @@ def _check_scope(endpoint: Endpoint, registrant: Registrant) -> None:
         InsufficientRole: the token is for an organization, and the user's role there doesn't allow it.
     """
     if endpoint.needs_session and registrant.session is None:
-        raise SessionRequired("A token may not do this. Sign in with a browser, and do it there.")
+        raise SessionRequired(
+            "This needs a session, not a token. Sign in with a browser, and send the request there."
+        )
     scope = endpoint.scope
     if scope is None or scope in registrant.restrictions.scopes:
         return
     if registrant.token is not None and scope not in registrant.token.scopes:
         raise InsufficientScope(
-            f"This token lacks the scope {scope}. Use a token or session that has it; see POST /tokens.",
+            f"This token lacks the scope {scope}. Create a token with it by POST /tokens, or sign in with a browser.",
             details={"required_scope": scope},
         )
     raise InsufficientRole(
-        f"Your role in {registrant.organization.name} is {registrant.role}, which doesn't allow this. Ask an owner for another role.",
+        f"Your role in {registrant.organization.name} is {registrant.role}, which doesn't allow this. Ask an owner to change your role.",
         details={"role": registrant.role, "required_scope": scope},
     )

@@ -1,4 +1,4 @@
-"""Where a request comes from: the client's address, and whether a browser sent it from a page of ours (against forged requests)."""
+"""The client of a request, and the check against requests that pages of other sites forge."""
 
 from functools import lru_cache
 from typing import NamedTuple
@@ -10,20 +10,20 @@ from starlette.types import Scope
 from sublet.audit import Actor
 from sublet.config import Settings
 from sublet.errors import OriginRefused
-from sublet.http.limits import client_address, network_key, trusted_addresses
+from sublet.http.client_address import find_client_address, network_key, parse_trusted_proxies
 from sublet.http.session_cookie import read_cookie
 from sublet.secret import Secret
 from sublet.sign_in.model import Browser, Site
 
 SITES_MAX = 64
-"""How many parsed addresses of the service are kept."""
+"""The maximum of parsed URLs in the cache."""
 
 
 class Client(NamedTuple):
-    """The client of a request, and the service as this client reaches it.
+    """The client of a request, and the URL and site of the service for this client.
 
-    `network` is that of `address`, for the limits of a network; empty on this machine itself. `public_url` is where clients reach the
-    service. `site` is the origin of its pages: of the setting `public_url`, or of the request's own host if that is empty.
+    `network` is the rate limit key of the address's network, empty for loopback. `site` has the origin of the service's pages, which is
+    that of the setting `public_url`, or of the request's `Host` if the setting is empty. `fields` are the headers of the request.
     """
 
     address: str
@@ -34,27 +34,27 @@ class Client(NamedTuple):
 
     @property
     def source(self) -> str | None:
-        """The address without a zone, as it is stored; None if it is unknown."""
+        """The address without an IPv6 zone, as it is stored; None if it is unknown."""
         return self.address.partition("%")[0] or None
 
     def visitor(self, name: str, request_id: str) -> Actor:
-        """Return the actor of what needs no token; `name` says what it does. The address is that of the client."""
+        """Return the actor of a request without a token, with the client's address. `name` tells the audit what the request does."""
         return Actor(kind="system", name=name, request_id=request_id, address=self.source)
 
     def browser(self) -> Browser:
-        """Return the client as it signs in."""
+        """Return the browser that signs in, with the secret of the session that it has."""
         return Browser(self.source, self.network, self.fields.get("user-agent", ""), self.session_secret())
 
     def session_secret(self) -> Secret | None:
-        """Return the secret of the session in the cookie, if there is one."""
+        """Return the session's secret from the cookie; None without a cookie."""
         return read_cookie(self.fields)
 
 
 class Clients:
-    """Tells the clients of requests. `public_url` is where clients reach the service."""
+    """Finds the client of a request. `public_url` is the URL of the service."""
 
     def __init__(self, settings: Settings, public_url: str) -> None:
-        self._trusted = trusted_addresses(settings.trusted_proxies)
+        self._trusted = parse_trusted_proxies(settings.trusted_proxies)
         self._public_url = public_url
         self._own_site = _site_of(settings.public_url) if settings.public_url else None
 
@@ -63,7 +63,7 @@ class Clients:
         peer = scope.get("client")
         address = peer[0] if peer else ""
         if self._trusted:
-            address = client_address(address, fields.getlist("x-forwarded-for"), self._trusted)
+            address = find_client_address(address, fields.getlist("x-forwarded-for"), self._trusted)
         site = self._own_site or _site_of(f"{scope['scheme']}://{fields.get('host', '')}")
         if not site.host:
             site = _site_of(self._public_url)
@@ -72,7 +72,7 @@ class Clients:
 
 @lru_cache(SITES_MAX)
 def _site_of(url: str) -> Site:
-    """Return the site of a URL, with an empty host if there is none or it is malformed."""
+    """Return the site of a URL. Its host is empty if the URL has no host or is malformed."""
     try:
         parts = urlsplit(url)
         return Site(f"{parts.scheme}://{parts.netloc}".lower(), parts.hostname or "")
@@ -81,9 +81,9 @@ def _site_of(url: str) -> Site:
 
 
 def is_from_site(fields: Headers, site: Site) -> bool | None:
-    """True if a browser says that a page of the site sent the request, False if it was another page; None if nothing says so.
+    """True if the headers say that a page of the site sent the request, False if another page did, None if they don't say.
 
-    `Sec-Fetch-Site` comes first: a form on a page without referrer sends `Origin: null`.
+    `Sec-Fetch-Site` takes precedence, because a form on a page with `Referrer-Policy: no-referrer` sends `Origin: null`.
     """
     fetched_from = fields.get("sec-fetch-site")
     if fetched_from is not None:
@@ -93,14 +93,14 @@ def is_from_site(fields: Headers, site: Site) -> bool | None:
 
 
 def refuse_other_sites(client: Client) -> None:
-    """Raise `OriginRefused` if a page of another site sent the request, which could sign its reader in to another account."""
+    """Raise `OriginRefused` if a page of another site sent the request. It could sign its reader in to an attacker's account."""
     if is_from_site(client.fields, client.site) is False:
         raise origin_refused(client.site)
 
 
 def origin_refused(site: Site) -> OriginRefused:
-    """Return the refusal of a request that a page of another site may have sent."""
+    """Return the refusal of a request that may come from a page of another site."""
     return OriginRefused(
-        f"A request with a session comes from a page at {site.origin}, and its browser says so in Origin or Sec-Fetch-Site. Send it from "
-        "there, or use a token."
+        f"A request with a session must come from a page at {site.origin}, with the header Origin or Sec-Fetch-Site. Send it from there, or "
+        "use a token."
     )

@@ -1,4 +1,4 @@
-"""Conditional requests (RFC 9110, section 13): `ETag` and `If-None-Match` of a name or ticket, `If-Match` of its changes."""
+"""Conditional requests (RFC 9110, section 13): `ETag`, `If-None-Match` and `If-Match`."""
 
 import hashlib
 from collections.abc import Callable
@@ -23,19 +23,19 @@ def entity_tag(body: bytes) -> str:
 
 
 def is_not_modified(fields: Headers, tag: str) -> bool:
-    """True if `If-None-Match` names this tag, so that the answer is 304. The comparison is weak (section 13.1.2)."""
+    """True if `If-None-Match` has this tag, so that the answer is 304. The comparison is weak (section 13.1.2)."""
     listed = _tags(",".join(fields.getlist("if-none-match")))
     return listed == ["*"] or tag in [each.removeprefix("W/") for each in listed]
 
 
 def is_match(if_match: str, tag: str) -> bool:
-    """True if a field `If-Match` names this tag. The comparison is strong: a weak tag never matches (section 13.1.1)."""
+    """True if `If-Match` has this tag. The comparison is strong, so a weak tag never matches (section 13.1.1)."""
     listed = _tags(if_match)
     return listed == ["*"] or tag in listed
 
 
 def _tags(field: str) -> list[str]:
-    # Tags of others may contain a comma. Ours don't, so the pieces of those match none.
+    # A tag that this service didn't make may contain a comma. Its pieces match no tag of ours, which are hex digits.
     return [each.strip(" \t") for each in field.split(",")]
 
 
@@ -45,22 +45,22 @@ def only_if_match(
     show: Callable[[Tx], msgspec.Struct],
     lock: Callable[[Tx], object] | None = None,
 ) -> Callable[Concatenate[Tx, P], Outcome]:
-    """Return a verb that first compares `If-Match` with the tag of what GET answers, in its transaction; without the header, the verb.
+    """Return a verb that checks `If-Match` against the current `ETag` first, in the same transaction; without the header, the verb.
 
-    `show` returns the answer of GET, or raises its refusal. The verb, which refuses what GET doesn't show, then decides; if it succeeds
-    (a restore from the trash), there was no tag to match. `lock` locks the users of a verb that locks more than the acting one.
+    `show` returns the answer of GET, or raises its refusal. If GET refuses, the verb runs, and its refusal is the answer; if it succeeds
+    (a restore from the trash), no tag could match. `lock` locks the users of a verb that locks more than the acting user.
 
     The returned verb raises, in this order:
         AccountSuspended: the user is suspended.
         PreconditionFailed: `If-Match` doesn't name the tag.
-        Refusal: those of the verb.
+        Refusal: a refusal of the verb.
     """
     if_match = call.if_match
     if if_match is None:
         return verb
 
     def checked(tx: Tx, /, *args: P.args, **kwargs: P.kwargs) -> Outcome:
-        # Until the commit, so that no other change comes in between.
+        # The lock keeps other changes out until the commit.
         lock(tx) if lock is not None else lock_holder(tx, call.actor())
         try:
             tag = entity_tag(msgspec.json.encode(show(tx)))
@@ -76,5 +76,5 @@ def only_if_match(
 
 def _failed() -> PreconditionFailed:
     return PreconditionFailed(
-        "This has changed since the `ETag` that `If-Match` names. Look at it again, then send the change with its new `ETag`."
+        "This has changed: `If-Match` doesn't have its current `ETag`. Get it again, then send the change with the new `ETag`."
     )

@@ -1,4 +1,4 @@
-"""Handlers of programs that ask for a token, and of the person who decides (docs/api.md, "Sign in a program"; RFC 8628)."""
+"""Handlers of the sign-in of programs, by the device flow of RFC 8628 (docs/api.md, "Sign in a program")."""
 
 from typing import Any
 
@@ -8,9 +8,10 @@ from sublet.db import Tx
 from sublet.errors import DeviceNotFound, RateLimited, Refusal
 from sublet.http import shapes
 from sublet.http.bodies import AllowDeviceBody, DeviceBody, DeviceTokenBody, NoBody
+from sublet.http.client_address import address_key
 from sublet.http.endpoints import Answer, Call, Visit
 from sublet.http.idempotency import write_once
-from sublet.http.limits import USER_CODE, address_key
+from sublet.http.rate_limiter import USER_CODE
 from sublet.http.render import token_shape
 from sublet.sign_in import device_store
 from sublet.sign_in.decide_device import allow_device, find_device, refuse_device
@@ -22,10 +23,10 @@ DEFAULT_NAME = "command line"
 
 
 async def start_device_(visit: Visit[DeviceBody]) -> Answer:
-    """Ask for a token in the name of a person (RFC 8628).
+    """Start the sign-in of a program (RFC 8628).
 
-    Show the person `verification_uri` and `user_code`, then send `device_code` to POST /auth/device/token every `interval` seconds. The codes
-    are valid for ten minutes.
+    Returns the codes, valid for ten minutes. Show the person `verification_uri` and `user_code`, then send `device_code` to
+    POST /auth/device/token every `interval` seconds.
     """
     client = visit.client
     name = DEFAULT_NAME if visit.body.name is None else visit.body.name
@@ -47,8 +48,8 @@ async def start_device_(visit: Visit[DeviceBody]) -> Answer:
 async def poll_device_(visit: Visit[DeviceTokenBody]) -> Answer:
     """Get the token that a person has allowed.
 
-    Its name is that of the program. It has all scopes, but `credits:spend` only if the person chose so, and is valid for 90 days. Its secret is
-    shown only here, once. Until the person has decided, the answer is 400 `authorization_pending`.
+    Returns a token with the name of the program, valid for 90 days. It has all scopes; `credits:spend` only if the person allowed it. Only
+    this answer shows its secret, once. Until the person has decided, the answer is 400 `authorization_pending`.
     """
     address = visit.client.address.partition("%")[0] or None
     actor = Actor(kind="system", name="device", request_id=visit.request_id, address=address)
@@ -61,7 +62,7 @@ async def poll_device_(visit: Visit[DeviceTokenBody]) -> Answer:
 async def get_device(call: Call[None, None]) -> Answer:
     """Get a program that asks for a token.
 
-    By the code that it shows, while it waits for a decision. Ten codes a minute may be tried from an address or network.
+    Returns the program with this user code, while it waits for a decision. An address or a network may try ten codes a minute.
     """
     await _count_code(call)
     return _answer(await call.context.db.read(find_device, call.path["user_code"]))
@@ -70,8 +71,8 @@ async def get_device(call: Call[None, None]) -> Answer:
 async def allow_device_(call: Call[AllowDeviceBody, None]) -> Answer:
     """Allow a program that asks for a token.
 
-    It gets a token of the user, with the scopes of the answer, and the user gets a mail. With `may_spend` it needs a sign-in within the last
-    ten minutes.
+    Gives the program a token of the user, with the scopes of the answer, and mails the user. With `may_spend` it requires a sign-in within
+    the last ten minutes.
     """
     await _count_code(call)
     may_spend, public_url = bool(call.body.may_spend), call.client.public_url
@@ -84,7 +85,10 @@ async def allow_device_(call: Call[AllowDeviceBody, None]) -> Answer:
 
 
 async def refuse_device_(call: Call[NoBody, None]) -> Answer:
-    """Refuse a program that asks for a token. Suspended users may do this too."""
+    """Refuse a program that asks for a token.
+
+    Suspended users may refuse too.
+    """
     await _count_code(call)
 
     def verb(tx: Tx) -> Outcome:
@@ -97,7 +101,9 @@ async def _decided(call: Call[Any, None], verb: Any) -> Answer:
     def read(tx: Tx) -> DeviceRequest:
         found = device_store.find_request(tx, done.outcome.id)
         if found is None:
-            raise DeviceNotFound("This program was decided, and is forgotten by now. No action needed.")
+            raise DeviceNotFound(
+                "This program was allowed or refused earlier, and its request is deleted. No action needed."
+            )
         return found
 
     done = await write_once(call, 200, verb)
@@ -118,15 +124,15 @@ def _answer(found: DeviceRequest) -> Answer:
 
 
 async def _count_code(call: Call[Any, None]) -> None:
-    """Count a code before it is looked up, right or wrong, so that codes can't be guessed.
+    """Count a user code against its rate limit before the lookup, right or wrong, so that codes can't be guessed.
 
     Raises:
         RateLimited: too many codes came from this address or its network.
     """
     for key in (address_key(call.client.address), call.client.network):
-        taken = await call.context.limits.take(USER_CODE, key) if key else None
+        taken = await call.context.rate_limiter.take(USER_CODE, key) if key else None
         if taken is not None and not taken.allowed:
             raise RateLimited(
-                f"More than {taken.limit} codes were entered from here in a minute; wait {taken.reset_seconds} s.",
+                f"Your address or network entered more than {taken.limit} codes in a minute. Wait {taken.reset_seconds} s.",
                 retry_after_seconds=taken.reset_seconds,
             )

@@ -1,10 +1,9 @@
-"""From a request to its answer: checks in the documented order (docs/errors.md), then the handler.
+"""Answer requests of the API: check each in the documented order (docs/errors.md), then call its handler.
 
-Head, rates of the address and its network, route, method, token or session, its networks or origin, their rate, scope, media type, size, form. The
-verb does the other checks.
+The order is: head, rate limits of address and network, path, method, token or session, its networks or origin, its rate limit, scope, media
+type, size, form. The verb does the other checks.
 """
 
-import re
 import time
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
@@ -20,13 +19,12 @@ from structlog.contextvars import bind_contextvars
 from sublet.accounts.model import Registrant
 from sublet.errors import (
     FieldErrors,
-    InvalidRequest,
     NotFound,
     Refusal,
     TokenInvalid,
     TokenRestricted,
 )
-from sublet.http.calls import Calls, Failing, Sent
+from sublet.http.calls import Calls, FailureLimits, Sent
 from sublet.http.client import Clients, is_from_site, origin_refused
 from sublet.http.conditional import entity_tag, is_not_modified
 from sublet.http.endpoints import (
@@ -40,27 +38,22 @@ from sublet.http.errors import (
     JSON_TYPE,
     InternalError,
     MethodNotAllowed,
-    UriTooLong,
     accepted_request_id,
     render_refusal,
 )
 from sublet.http.json_body import BodyTooSlow, parse_object, read_body
 from sublet.http.organization_header import read_organization
+from sublet.http.request_head import check_head
 from sublet.http.security_headers import ENCODED
 from sublet.ids import new_request_id
 from sublet.secret import Secret
 
 log = structlog.get_logger()
-URI_MAX_BYTES = 16 * 1024
-"""The longest path and query together; RFC 9110, section 4.1, recommends at least 8,000 bytes."""
-_CONTROL = re.compile(r"[\x00-\x1f\x7f]")
-_HOST = re.compile(r"(?:\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]*)(?::[0-9]{0,5})?")
-"""A host name, an address or nothing, with or without a port (RFC 9110, section 7.2). Names of containers have underscores."""
 
 
 @dataclass(slots=True, kw_only=True)
 class _Request(Sent):
-    """A request on its way through the checks, and what its answer and its log line need."""
+    """A request while it is checked, with what its answer and its log line need."""
 
     scope: Scope
     receive: Receive
@@ -71,7 +64,7 @@ class _Request(Sent):
     logged_path: str = ""
 
     async def members(self) -> tuple[dict[str, Any], FieldErrors]:
-        """Read the body, and return its members and those that came twice."""
+        """Read the body; return its members, and an error for each duplicate member."""
         raw = await read_body(self.fields, self._receive_body)
         return parse_object(raw) if raw else ({}, FieldErrors())
 
@@ -82,18 +75,18 @@ class _Request(Sent):
 
 
 class Resource:
-    """All methods of one path, as an ASGI application. Without methods it answers 404."""
+    """The ASGI application of one path with its methods. Without methods it answers 404."""
 
     def __init__(self, context: Context, methods: Mapping[str, Endpoint], public_url: str) -> None:
         self._calls = Calls(context)
         self._context = context
         self._clients = Clients(context.settings, public_url)
         self._methods = methods
-        # A parameter of a path that needs no token may be a secret, which the log must not have.
+        # A path parameter of an open endpoint may be a secret, so the log gets the path with its parameters' names.
         self._path = next((each.path for each in methods.values() if each.is_open), "")
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request, and record it. Faults are logged and answered without details."""
+        """Answer one request, and log it. An unexpected exception is logged in full and answered without details."""
         started = time.perf_counter()
         fields = Headers(scope=scope)
         request_id = accepted_request_id(fields.get("x-request-id")) or new_request_id()
@@ -108,7 +101,9 @@ class Resource:
             logged_path=self._path or scope["path"],
         )
         error = None
-        bind_contextvars(request_id=request_id)  # each request runs in a task and context of its own
+        bind_contextvars(
+            request_id=request_id
+        )  # each request has a context of its own, so nothing unbinds it
         try:
             status, body = await self._answer(request)
             request.headers["content-type"] = JSON_TYPE
@@ -125,7 +120,7 @@ class Resource:
                 ),
             )
         request.headers["x-request-id"] = request_id
-        # The newline is for terminals: their prompt starts on a line of its own.
+        # With a final newline the prompt of a terminal begins on a new line.
         response: Response
         if request.parts is not None:
             response = StreamingResponse(_ended_by_newline(request.parts), status, request.headers)
@@ -148,14 +143,14 @@ class Resource:
 
     async def _answer(self, request: _Request) -> tuple[int, bytes]:
         check_head(request.scope, request.fields)
-        failing = await self._calls.admit(request.client, request.headers)
+        failure_limits = await self._calls.admit(request.client, request.headers)
         endpoint = self._route(request)
         request.endpoint = endpoint.name
         request.parameters = request.scope.get("path_params", {})
         if endpoint.is_open:
-            answer = await self._calls.visit(endpoint, request, failing)
+            answer = await self._calls.visit(endpoint, request, failure_limits)
             return endpoint.status, msgspec.json.encode(answer.body)
-        registrant = await self._authenticate(request, failing)
+        registrant = await self._authenticate(request, failure_limits)
         request.user_id = registrant.user.id
         answer = await self._calls.call(endpoint, registrant, request)
         if answer.parts is not None and request.scope["method"] != "HEAD":
@@ -179,15 +174,15 @@ class Resource:
             )
         return endpoint
 
-    async def _authenticate(self, request: _Request, failing: Failing) -> Registrant:
-        """Return the registrant of the token, which may be used from here. Only failures are limited, so a valid token is always accepted.
+    async def _authenticate(self, request: _Request, failure_limits: FailureLimits) -> Registrant:
+        """Return the registrant of the token in `Authorization`, or of the session in the cookie if that header is missing.
 
-        A request with `Authorization` ignores the cookie of a session.
+        Only failed authentications count against a rate limit, so a valid token is always accepted.
         """
         values = request.fields.getlist("authorization")
         organization_id = read_organization(request.fields, is_of_session=not values)
         if not values:
-            return await self._authenticate_session(request, failing, organization_id)
+            return await self._authenticate_session(request, failure_limits, organization_id)
         try:
             scheme, _, token = values[0].partition(" ")
             if len(values) > 1 or scheme.lower() != "bearer":
@@ -195,55 +190,27 @@ class Resource:
             registrant = await self._context.authenticate(self._context.db, Secret(token.strip(" ")))
         except Refusal as refusal:
             if refusal.category is TokenInvalid.category:
-                await self._calls.count_failure(failing)
+                await self._calls.count_failure(failure_limits)
             raise
         if not registrant.restrictions.allows_address(request.client.address):
             raise TokenRestricted(
-                f"This token may not be used from {request.client.address or 'this address'}. Use it from its networks, or use another token.",
+                f"This token may not be used from {request.client.address or 'this address'}. Send it from one of its networks, or use another token.",
                 details={"restriction": "networks"},
             )
         self._context.note_use(registrant, request.client.address)
         return registrant
 
     async def _authenticate_session(
-        self, request: _Request, failing: Failing, organization_id: int | None
+        self, request: _Request, failure_limits: FailureLimits, organization_id: int | None
     ) -> Registrant:
-        """Return the registrant of the session in the cookie. A change has to come from a page of ours."""
+        """Return the registrant of the session in the cookie. Refuse a change that no page of this service sent."""
         registrant = await self._calls.authenticate_session(
-            request.client, request.headers, failing, organization_id
+            request.client, request.headers, failure_limits, organization_id
         )
         if request.scope["method"] in WRITE_METHODS and not is_from_site(request.fields, request.client.site):
             raise origin_refused(request.client.site)
         self._context.note_use(registrant, request.client.address)
         return registrant
-
-
-def check_head(scope: Scope, fields: Headers) -> None:
-    """Check what two readers of a request's head could understand differently.
-
-    uvicorn doesn't show whether the request line had an absolute URI; the proxy handles those.
-
-    Raises, in this order:
-        UriTooLong: path and query are longer than `URI_MAX_BYTES`.
-        InvalidRequest: another version of HTTP than 1.0 and 1.1; a missing, repeated or malformed `Host`; `Transfer-Encoding` in
-            HTTP/1.0; an empty segment or a control character in the path.
-    """
-    path, version = scope["path"], scope["http_version"]
-    hosts = fields.getlist("host")
-    if len(scope["raw_path"]) + len(scope["query_string"]) >= URI_MAX_BYTES:
-        raise UriTooLong(f"Path and query are too long. Send {URI_MAX_BYTES} bytes at most.")
-    if version not in ("1.0", "1.1"):
-        raise InvalidRequest("Send the request in HTTP/1.1.")
-    if len(hosts) > 1 or (version == "1.1" and not hosts):
-        raise InvalidRequest("HTTP/1.1 needs one header Host. Send it once.")
-    if hosts and not _HOST.fullmatch(hosts[0]):
-        raise InvalidRequest("Send the header Host as a host name or an address, with or without a port.")
-    if version == "1.0" and "transfer-encoding" in fields:
-        raise InvalidRequest("HTTP/1.0 has no Transfer-Encoding. Send Content-Length, or use HTTP/1.1.")
-    if "//" in path:
-        raise InvalidRequest("The path has an empty segment (`//`). Remove it.")
-    if _CONTROL.search(path):
-        raise InvalidRequest("The path has a control character. Remove it.")
 
 
 async def _ended_by_newline(parts: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
@@ -255,7 +222,7 @@ async def _ended_by_newline(parts: AsyncIterator[bytes]) -> AsyncIterator[bytes]
 def _render(request: _Request, refusal: Refusal) -> tuple[int, bytes]:
     """Return status and body of a refusal, and set its headers."""
     if isinstance(refusal, BodyTooSlow) or ("expect" in request.fields and not request.body_read):
-        request.headers["connection"] = "close"  # the rest of the body would be read as the next request
+        request.headers["connection"] = "close"  # uvicorn would read the rest of the body as the next request
     accept = ",".join(request.fields.getlist("accept"))
     status, headers, body = render_refusal(refusal, request.request_id, accept, DOCS_PATH)
     request.headers |= headers

@@ -34,7 +34,7 @@ def render_page(document: Document) -> str:
         return schemas[schema["$ref"].rsplit("/", 1)[-1]] if "$ref" in schema else schema
 
     def description(schema: dict[str, Any]) -> str:
-        """Return the description of a member, or of the first of its forms that has one."""
+        """Return the description of a schema, or of its first alternative that has a description."""
         forms = (schema, *schema.get("anyOf", ()), *schema.get("oneOf", ()))
         return next((text for each in forms if (text := resolve(each).get("description"))), "")
 
@@ -94,7 +94,7 @@ def _curl(url: str, method: str, operation: dict[str, Any]) -> str:
 
 
 def _kind(schema: dict[str, Any]) -> str:
-    """Return the type of a value in words: `text or null`, `list of GlueEntry`, `one of free, plus`."""
+    """Return the type of a schema in words, such as `text or null`, `list of GlueEntry` or `one of free, plus`."""
     if "$ref" in schema:
         return str(schema["$ref"]).rsplit("/", 1)[-1]
     for key in ("anyOf", "oneOf"):
@@ -116,7 +116,7 @@ def _kind(schema: dict[str, Any]) -> str:
 
 
 def _inline(text: str) -> Markup:
-    """Return a text as HTML, with code where it has backquotes."""
+    """Return a text as HTML; text in backquotes becomes `code` elements."""
     return Markup(re.sub(r"`([^`]+)`", r"<code>\1</code>", str(escape(text))))  # noqa: S704 - it is escaped
 
 

@@ -1,4 +1,4 @@
-"""The types of the route table: an endpoint, the call of its handler, and the answer."""
+"""The types of the route table: the endpoint, the call of its handler, and the answer."""
 
 import asyncio
 from collections import Counter
@@ -21,17 +21,17 @@ from sublet.errors import Refusal, Unavailable
 from sublet.health.checker import Checker
 from sublet.http import errors as http_errors
 from sublet.http.client import Client
-from sublet.http.limits import Limits
-from sublet.http.observe import Metrics
-from sublet.http.settling import Settling
+from sublet.http.metrics import Metrics
+from sublet.http.publication_wait import PublicationWaiter
+from sublet.http.rate_limiter import RateLimiter
 from sublet.platform_domains.model import PlatformDomain
 from sublet.secret import Secret
 from sublet.subdomains.quota import default_quota, withheld_modes
 
 BASE_PATH = "/api/v1"
-"""`{base_url}` without scheme and host (spec, part 9: one single base path). All under it needs a token and is JSON."""
+"""The path of `{base_url}` (spec, part 9: one base path). Every endpoint under it needs a credential and answers JSON."""
 DOCS_PATH, OPENAPI_PATH = "/docs", "/openapi.json"
-"""The documentation, outside of `BASE_PATH`: it needs no token."""
+"""The paths of the documentation. They need no token, so they are outside of `BASE_PATH`."""
 TOKEN_USE_GRAIN = timedelta(hours=1)
 """The precision of a token's `last_used_at`."""
 WRITE_METHODS = ("POST", "PUT", "PATCH", "DELETE")
@@ -48,35 +48,35 @@ def _delete_nothing(_tx: Tx, _actor: Actor, _confirm: str | None) -> Outcome:
 class Context:
     """The objects that all requests of a process share.
 
-    `authenticate` finds who a token's text stands for. `running` holds the (user, Idempotency-Key) of requests under
-    way in this process. `stopping` is set when the process stops: from then on `/readyz` answers 503.
+    `authenticate` returns the registrant of a token. `running` has the user id and `Idempotency-Key` of each request that this process is
+    handling. `stopping` is set when the process stops, and `/readyz` then answers 503.
     """
 
     settings: Settings
     db: Database
     authenticate: Callable[[Database, Secret], Awaitable[Registrant]]
-    limits: Limits
+    rate_limiter: RateLimiter
     metrics: Metrics
-    settling: Settling
+    publication_waiter: PublicationWaiter
     running: set[tuple[int, str]] = field(default_factory=set)
     stopping: asyncio.Event = field(default_factory=asyncio.Event)
     readiness: dict[str, Callable[[], bool]] = field(default_factory=dict)
-    """The checks of `/readyz` besides the database: the other parts of this process, by name."""
+    """The checks of `/readyz` for the other parts of this process, by name. The database is checked in any case."""
     used_tokens: dict[int, Use] = field(default_factory=dict)
-    """The last use of tokens whose stored `last_used_at` is too old. Written in intervals, so that a read isn't a write."""
+    """The last use of each token whose stored `last_used_at` is outdated, by id. Stored at intervals, so that a read needs no write."""
     used_sessions: dict[int, Use] = field(default_factory=dict)
-    """The same of sessions."""
+    """The last use of each session whose stored `last_used_at` is outdated, by id."""
     name_servers: Callable[[PlatformDomain], Sequence[ParentServer]] = lambda _: ()
-    """Returns the name servers of a platform domain's zone. The API asks no others, except through `checker`."""
+    """Returns the name servers of a platform domain's zone. The API queries other name servers only through `checker`."""
     checker: Checker | None = None
-    """Looks at delegations; None if `health_checks` is off."""
+    """Checks delegations; None if the setting `health_checks` is off."""
     asking: Counter[int] = field(default_factory=Counter)
-    """The number of requests that are asking name servers, by user id."""
+    """The number of requests that are querying name servers, by user id."""
     delete_user: Callable[[Tx, Actor, str | None], Outcome] = field(default=_delete_nothing)
-    """Deletes the acting user; the verb is of the registry as a whole, which this layer doesn't know."""
+    """Deletes the acting user. `service/` passes the verb in, because this layer may not import `registry/`."""
 
     def note_use(self, registrant: Registrant, address: str) -> None:
-        """Remember that a token or session was used from an address, if its stored use is older than `TOKEN_USE_GRAIN`."""
+        """Record the use of a token or session from an address, if its stored use is older than `TOKEN_USE_GRAIN`."""
         credential = registrant.token or registrant.session
         if credential is None:
             return
@@ -87,10 +87,10 @@ class Context:
 
 
 class Call(NamedTuple, Generic[BodyT, QueryT]):
-    """One request that passed all checks before its handler.
+    """A request with a credential that passed all checks before its handler.
 
-    `path` has the path parameters, percent-decoded. `fingerprint` is that of method, path and body for `idempotency_key`
-    (None if the header wasn't sent; the fingerprint is then empty).
+    `path` has the path parameters, percent-decoded. `idempotency_key` is None if the header wasn't sent; `fingerprint`, of method, path
+    and body, is then empty.
     """
 
     context: Context
@@ -105,23 +105,23 @@ class Call(NamedTuple, Generic[BodyT, QueryT]):
     query_string: str
     client: Client
     if_match: str | None = None
-    """The header `If-Match`, of an endpoint that takes it."""
+    """The header `If-Match`; None if it wasn't sent or the endpoint doesn't take it."""
 
     def actor(self) -> Actor:
         """Return the actor that the audit names."""
         return replace(self.registrant.actor(self.request_id), address=self.client.source)
 
     def default_free_quota(self) -> int:
-        """Return the free quota of the holder if it has no own one."""
+        """Return the free quota of a holder for whom the operator has set none."""
         return default_quota(self.context.settings, self.registrant.holder, self.context.db.now())
 
     def withheld_modes(self) -> dict[str, datetime]:
-        """Return the modes in which the holder may not register names yet, and from when on each may be used."""
+        """Return the modes in which the holder may not register names yet, each with the instant from which it may."""
         return withheld_modes(self.context.settings, self.registrant.holder, self.context.db.now())
 
 
 class Visit(NamedTuple, Generic[BodyT]):
-    """One request without a token that passed all checks before its handler. `path` has the path parameters, percent-decoded."""
+    """A request without a credential that passed all checks before its handler. `path` has the path parameters, percent-decoded."""
 
     context: Context
     request_id: str
@@ -132,9 +132,9 @@ class Visit(NamedTuple, Generic[BodyT]):
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """The answer of a handler: a Struct of `shapes`, further headers, and a status if it isn't the endpoint's.
+    """The answer of a handler: a Struct of `shapes.py`, more headers, and a status if it differs from the endpoint's.
 
-    `parts` are the octets of a long answer, of which `body` is the beginning; they are sent while they are made.
+    `parts` streams a long answer as octets; `body` is then its beginning.
     """
 
     body: msgspec.Struct
@@ -144,16 +144,17 @@ class Answer:
 
 
 Handler = Callable[[Any], Awaitable[Answer]]
-"""Takes a `Call`, or a `Visit` if the endpoint `is_open`."""
+"""A handler takes a `Call`, or a `Visit` if its endpoint `is_open`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
     """One method on one path, as part 4 of the spec lists it.
 
-    `path` has `{parameters}`, and is relative to `BASE_PATH`. If the endpoint `is_open`, it needs no token and is at the root. `scope` is what a token needs, None for any token. If it `needs_session`, a token won't do. `rate_class` is read, write,
-    ticket, availability or health. `body` and `query` are the Structs of the request (None: nothing is accepted), `answer` is that of the answer with
-    `status`. `refusals` are those of the handler, in the order in which it checks.
+    `path` has `{parameters}`. It is relative to `BASE_PATH`; if the endpoint `is_open`, it is relative to the root, and the endpoint needs
+    no credential. `scope` is the scope that a token needs, None if any token will do. An endpoint that `needs_session` refuses tokens.
+    `rate_class` is read, write, ticket, availability or health. `body` and `query` are the Structs of the request, None if it takes none.
+    `answer` is the Struct of the answer with `status`. `refusals` are the handler's refusals, in the order in which it checks.
     """
 
     method: str
@@ -172,11 +173,11 @@ class Endpoint:
     is_open: bool = False
     needs_session: bool = False
     changes: bool = True
-    """False for a POST that computes an answer and changes no resource of the user."""
+    """False for a POST that only computes an answer, and changes no resource of the user."""
 
     @property
     def full_path(self) -> str:
-        """The path from the root."""
+        """The path relative to the root."""
         return self.path if self.is_open else BASE_PATH + self.path
 
 
@@ -186,17 +187,17 @@ def takes_body(endpoint: Endpoint) -> bool:
 
 
 def takes_idempotency_key(endpoint: Endpoint) -> bool:
-    """True if the endpoint reads `Idempotency-Key`. Keys belong to a user, so one without a token reads none."""
+    """True if the endpoint reads `Idempotency-Key`. A key belongs to a user, so an open endpoint reads none."""
     return takes_body(endpoint) and not endpoint.is_open and endpoint.changes
 
 
 def has_entity_tag(endpoint: Endpoint) -> bool:
-    """True for GET of one name, ticket, token or organization: its answer has an `ETag`, and it reads `If-None-Match`."""
+    """True for GET of a single resource. Its answer has an `ETag`, and it reads `If-None-Match`."""
     return endpoint.method == "GET" and endpoint.path.endswith("}")
 
 
 def takes_if_match(endpoint: Endpoint) -> bool:
-    """True for a change of one name, ticket, token or transfer: it reads `If-Match`. Sessions, passkeys and organizations have no tags."""
+    """True if the endpoint reads `If-Match`: it changes a single name, ticket, token or transfer."""
     return (
         takes_body(endpoint)
         and "{" in endpoint.path
@@ -208,9 +209,9 @@ def takes_if_match(endpoint: Endpoint) -> bool:
 
 
 def all_refusals(endpoint: Endpoint) -> tuple[type[Refusal], ...]:
-    """Return every refusal an endpoint may answer with, in the order in which they are checked.
+    """Return every refusal that an endpoint may answer with, in the order in which they are checked.
 
-    Route and method come first and are not among them: those answers belong to a path, not to an endpoint.
+    The refusals of an unknown path or method are not included, because they belong to no endpoint.
     """
     found: list[type[Refusal]] = []
     if not endpoint.is_open:

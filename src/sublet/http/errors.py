@@ -1,8 +1,7 @@
-"""From a refusal to an HTTP answer: the status of each category, the codes only HTTP has, the envelope.
+"""The answer of HTTP to a refusal: the status of each category, the refusals that only HTTP has, the envelope.
 
-Every failure has one shape (docs/spec-choices.md, "Base, envelope, errors"): `ok`, `error`, `message`, `errors`, `details`,
-`request_id`, and `quote` if it is about a price. With `Accept: application/problem+json` the same members come
-with those of RFC 9457.
+Every failure has the members `ok`, `error`, `message`, `errors`, `details` and `request_id` (docs/spec-choices.md, "Base, envelope,
+errors"), and `quote` if it is about a price. With `Accept: application/problem+json` it has the members of RFC 9457 too.
 """
 
 import re
@@ -34,7 +33,7 @@ _REQUEST_ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
 
 
 class MethodNotAllowed(Refusal, code="method_not_allowed", category=Category.MALFORMED):
-    """The path exists, but not with this method; `Allow` and `details.allow` list those it takes."""
+    """The path doesn't take this method; `Allow` and `details.allow` list the methods that it takes."""
 
 
 class PayloadTooLarge(Refusal, code="payload_too_large", category=Category.MALFORMED):
@@ -54,15 +53,15 @@ class IdempotencyKeyReused(Refusal, code="idempotency_key_reused", category=Cate
 
 
 class IdempotencyInProgress(Refusal, code="idempotency_in_progress", category=Category.CONFLICT):
-    """A request with this `Idempotency-Key` is still running; ask again shortly."""
+    """A request with this `Idempotency-Key` is still running; send it again in a moment."""
 
 
 class PreconditionFailed(Refusal, code="precondition_failed", category=Category.CONFLICT):
-    """`If-Match` doesn't name the present `ETag` of the name or ticket: it has changed, or the tag is weak."""
+    """`If-Match` doesn't have the current `ETag`: the resource has changed, or the tag is weak."""
 
 
 class InternalError(Refusal, code="internal_error", category=Category.FAULT):
-    """A fault of the service. The answer has no details; the log has them, under the request id."""
+    """A fault of the service. The log has its details, under the request id."""
 
 
 _STATUS: dict[type[Refusal], int] = {
@@ -81,7 +80,7 @@ HTTP_REFUSALS: tuple[type[Refusal], ...] = (
     PreconditionFailed,
     InternalError,
 )
-"""The refusals that only HTTP has; the others are in `sublet.errors`."""
+"""The refusals that only HTTP has; `sublet.errors` has the others."""
 
 
 def status_of(refusal: type[Refusal]) -> int:
@@ -90,7 +89,7 @@ def status_of(refusal: type[Refusal]) -> int:
 
 
 def accepted_request_id(text: str | None) -> str | None:
-    """Return a client's `X-Request-Id` if it has 1 to 64 of `A-Za-z0-9._-` and isn't a token; otherwise None."""
+    """Return a client's `X-Request-Id` if it has 1 to 64 characters of `A-Za-z0-9._-` and contains no token; otherwise None."""
     good = text is not None and _REQUEST_ID.fullmatch(text) and without_secrets(text) == text
     return text if good else None
 
@@ -106,7 +105,7 @@ def wants_problem(accept: str) -> bool:
 
 
 def refusal_members(refusal: Refusal, request_id: str) -> dict[str, Any]:
-    """Return the members of the envelope of a failure, in the order in which they are shown."""
+    """Return the members of a failure's envelope, in their order in the answer."""
     members: dict[str, Any] = {"ok": False, "error": refusal.code, "message": refusal.message}
     if refusal.quote is not None:
         members["quote"] = QuoteShape.of(refusal.quote)
@@ -121,9 +120,9 @@ def refusal_members(refusal: Refusal, request_id: str) -> dict[str, Any]:
 def render_refusal(
     refusal: Refusal, request_id: str, accept: str = "", docs_path: str = ""
 ) -> tuple[int, dict[str, str], bytes]:
-    """Return status, headers and body of the answer that carries a refusal.
+    """Return status, headers and body of the answer to a refused request.
 
-    `accept` is the request's `Accept` header; `docs_path` is where the documents explain the codes, for RFC 9457's `type`.
+    `accept` is the request's `Accept` header. `docs_path` is the path of the page that explains the codes, for RFC 9457's `type`.
     """
     status = status_of(type(refusal))
     members = refusal_members(refusal, request_id)

@@ -1,4 +1,4 @@
-"""The examples of the documents: one registrant's day. A test sends the bodies and reads the answers by their shapes."""
+"""The examples of the documentation. A test sends the bodies, and parses the answers as their shapes."""
 
 from typing import Any
 
@@ -314,7 +314,7 @@ BODIES: dict[str, dict[str, Any]] = {
     },
     "reply": {"message": "Found it, thank you."},
 }
-"""The bodies by the name of the endpoint."""
+"""Examples of request bodies, by the name of the endpoint."""
 ANSWERS: dict[str, dict[str, Any]] = {
     "challenge": {"challenge": _CHALLENGE},
     "sign_up": {
@@ -630,4 +630,4 @@ ANSWERS: dict[str, dict[str, Any]] = {
     "get_ticket": _OPEN_TICKET,
     "reply": _OPEN_TICKET,
 }
-"""The answers, without `ok`, by the name of the endpoint."""
+"""Examples of answers without `ok`, by the name of the endpoint."""

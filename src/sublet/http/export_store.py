@@ -1,4 +1,4 @@
-"""All SQL of the export of a user's data: its tables in parts, so that neither memory nor a transaction grows with them."""
+"""All SQL of the export of a user's data. It reads in parts, so that no transaction and no memory grows with the data."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -17,18 +17,18 @@ from sublet.tickets.store import messages, tickets
 
 ROWS_AT_ONCE = 500
 Place = Sequence[Any]
-"""The sort key of the last row of a part."""
+"""The sort key of a part's last row."""
 
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """A list of the export: its columns by the names of its members, where they are from, and the order of its rows."""
+    """A list of the export. `columns` are by the names of the members, `source` has the tables, `order` sorts the rows."""
 
     columns: Mapping[str, ColumnElement[Any]]
     source: FromClause
     order: tuple[ColumnElement[Any], ...]
     owner: ColumnElement[Any] | None = None
-    """The column with the user's id; None for transfers, which have two sides."""
+    """The column with the user's id; None for transfers, which have a sender and a recipient."""
 
 
 def _columns(table: Table, *names: str, **others: ColumnElement[Any]) -> dict[str, ColumnElement[Any]]:
@@ -129,7 +129,7 @@ SECTIONS: dict[str, Section] = {
         tickets.c.user_id,
     ),
 }
-"""The lists of the export, besides the account and the activity."""
+"""The lists of the export, without the activity, by the names of their members."""
 
 NOT_EXPORTED = {
     "mailed_codes": "codes are secrets, and are deleted a day after they expire",
@@ -141,13 +141,13 @@ NOT_EXPORTED = {
     "mails": "they are in the user's mailbox, and the API doesn't read the outbox",
     "erasures": "it has rows only while a user is deleted",
 }
-"""The other tables with a user's rows, each with the reason."""
+"""The other tables with a user's data, each with the reason why it isn't exported."""
 
 
 def next_part(
     tx: Tx, section: Section, user: User, after: Place | None
 ) -> tuple[list[dict[str, Any]], Place | None]:
-    """Return the next rows of a list, and the place for the part after it; None if this is the last one."""
+    """Return the next rows of a list, and the place to continue after them; None if these are the last rows."""
     names = list(section.columns)
     query = select(*section.columns.values(), *section.order).select_from(section.source)
     query = query.where(is_of_user(user) if section.owner is None else section.owner == user.id)

@@ -1,4 +1,4 @@
-"""Handlers of delegation health, and the check before a delegation is stored."""
+"""Handlers of delegation health, and the check of a delegation before it is stored."""
 
 import time
 from collections.abc import Callable
@@ -27,24 +27,24 @@ from sublet.http.endpoints import Answer, Call
 P = ParamSpec("P")
 OutcomeT = TypeVar("OutcomeT", bound=Outcome)
 CHECK_PART = 2
-"""The part of `publish_wait_ms` that a check before a change may take; the rest is for the publication."""
+"""A check before a change may take 1/2 of `publish_wait_ms`; the publication gets the remaining time."""
 
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """The check before a change: what was planned and found, None if there was no check."""
+    """The check of a delegation before it is stored: the plan and the report, both None if none was needed."""
 
     plan: Plan | None = None
     report: Report | None = None
     took_seconds: float = 0.0
 
     def guard(self, verb: Callable[Concatenate[Tx, P], OutcomeT]) -> Callable[Concatenate[Tx, P], OutcomeT]:
-        """Return the verb, refused at its end if the check found the delegation broken where it has to work."""
+        """Return a verb that refuses a broken delegation at its end, if the platform domain demands a working one."""
         return unless_broken(verb, self.plan, self.report)
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """The findings for `provisioning.warnings`."""
+        """The findings as sentences, for `provisioning.warnings`."""
         return check_warnings(self.plan, self.report)
 
 
@@ -58,7 +58,7 @@ async def check_first(
     *args: P.args,
     **kwargs: P.kwargs,
 ) -> Checked:
-    """Look at a planned delegation if its platform domain wants that, for a part of the time that the answer may wait."""
+    """Check a planned delegation, if its platform domain demands a check. It takes at most `publish_wait_ms / CHECK_PART`."""
     checker = call.context.checker
     if checker is None:
         return NOT_CHECKED
@@ -78,8 +78,8 @@ async def check_first(
 async def check_delegation_(call: Call[DelegationCheckBody, None]) -> Answer:
     """Check a planned delegation.
 
-    Looks at the nameservers as resolvers would if the name were delegated so, and stores nothing. The name may be free or registered.
-    An answer takes up to ten seconds.
+    Queries the nameservers as resolvers would if the name had this delegation, and stores nothing. The name may be free or registered.
+    The answer takes up to ten seconds.
     """
     body = call.body
     command = planned_registration(body)
@@ -101,8 +101,8 @@ async def check_delegation_(call: Call[DelegationCheckBody, None]) -> Answer:
 async def get_health(call: Call[None, None]) -> Answer:
     """Get the health of a subdomain's delegation.
 
-    Whether resolvers find the name at its nameservers: the last result, since when, and what was found. A worker looks minutes after
-    each change, then daily, and more often while the name is broken.
+    Returns the result of the last check: whether resolvers find the name at its nameservers, since when, and the findings. A worker checks
+    minutes after each change, then daily, and more often while the name is broken.
     """
     view = await call.context.db.read(view_health, call.actor(), call.path["fqdn"])
     return Answer(_answer(view))
@@ -111,8 +111,8 @@ async def get_health(call: Call[None, None]) -> Answer:
 async def check_health(call: Call[NoBody, None]) -> Answer:
     """Check a subdomain's delegation now.
 
-    Looks at the nameservers once and stores the result. A state that differs from the stored one counts after a second look that agrees,
-    ten minutes later; after a change of the delegation it counts at once. An answer takes up to ten seconds.
+    Queries the nameservers once and stores the result. A new state counts once a second check, ten minutes later, agrees; after a change of
+    the delegation it counts at once. The answer takes up to ten seconds.
     """
     db = call.context.db
     due = await db.read(plan_health_check, call.actor(), call.registrant.holder, call.path["fqdn"])

@@ -1,8 +1,7 @@
-"""`Idempotency-Key`: a repeated request acts once and gets the same answer.
+"""`Idempotency-Key`: a repeated request takes effect once and gets the same answer.
 
-The key is claimed, the verb run and its outcome kept in one transaction, so the effect is never
-stored without its memory. A refusal rolls all of it back, and the key is free again. Within a process the second request with a
-key is refused at once; of another process it waits for the first one, and is then answered with what that did.
+One transaction claims the key, runs the verb and stores its outcome. A refusal rolls all of it back and frees the key. While a request
+is running, a second request with its key is refused in the same process; in another process it waits, then returns the first one's outcome.
 """
 
 import hashlib
@@ -26,19 +25,19 @@ from sublet.http.idempotency_store import (
     remember_outcome,
     select_remembered,
 )
-from sublet.http.members import Reading
+from sublet.http.read_structs import Reading
 from sublet.restrictions import UNRESTRICTED, Restrictions
 
 P = ParamSpec("P")
 _KEY = re.compile(r"[\x21-\x7e]{1,255}")
-LOOKS_MAX = 3
-"""The attempts to claim a key. If another process commits it meanwhile, the second attempt finds its outcome."""
+CLAIM_ATTEMPTS_MAX = 3
+"""If another process commits the key during an attempt, the next attempt finds its outcome."""
 REPLAYED = {"idempotent-replayed": "true"}
 
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """The outcome of a verb, now or (`replayed`) earlier under the same key; `status` is that of the first answer."""
+    """The outcome of a verb, and the status of its first answer. If `replayed`, an earlier request with the same key ran the verb."""
 
     outcome: Outcome
     status: int
@@ -46,12 +45,12 @@ class Done:
 
     @property
     def headers(self) -> dict[str, str]:
-        """The headers that tell a repeated answer from a first one."""
+        """The headers that mark a repeated answer."""
         return dict(REPLAYED) if self.replayed else {}
 
 
 def read_key(headers: Headers, reading: Reading) -> str | None:
-    """Return the `Idempotency-Key`, or None if none was sent. A malformed key is added to `reading`."""
+    """Return the `Idempotency-Key`, or None without the header. Add an error to `reading` if the key is malformed."""
     values = headers.getlist("idempotency-key")
     if not values:
         return None
@@ -71,7 +70,7 @@ def fingerprint(
 ) -> str:
     """Return the SHA-256 (hex) of method, path and body. Spacing and order of members make no difference.
 
-    For a token for some names, or for an organization, it is another one: what a token did that may do other things is not repeated to it.
+    It includes a token's restrictions to names and its organization, so a token can't get the outcome of a token with other rights.
     """
     request: list[Any] = [method, path, body]
     if not restrictions.allows_all_names:
@@ -90,14 +89,14 @@ async def write_once(
     *args: P.args,
     **kwargs: P.kwargs,
 ) -> Done:
-    """Run a verb in a writing transaction, or return its outcome under the same key before.
+    """Run a verb in a writing transaction, or return the outcome of an earlier request with the same key.
 
-    `status` is that of a first success. Without a key only the verb runs.
+    `status` is the status of a first success. Without a key this only runs the verb.
 
     Raises:
-        IdempotencyInProgress: a request with this key is under way.
+        IdempotencyInProgress: a request with this key is running.
         IdempotencyKeyReused: the key was used for another request.
-        Refusal: those of the verb.
+        Refusal: a refusal of the verb.
     """
     database = call.context.db
     key = call.idempotency_key
@@ -110,7 +109,7 @@ async def write_once(
         if remembered is not None:
             if remembered.fingerprint != call.fingerprint:
                 raise IdempotencyKeyReused(
-                    "This Idempotency-Key was used for another request; take a new one for each request."
+                    "This Idempotency-Key was used for another request. Send a new key with each request."
                 )
             return Done(remembered.outcome, remembered.status, replayed=True)
         claim_key(tx, user_id, key, call.fingerprint, status)
@@ -123,7 +122,7 @@ async def write_once(
         raise key_is_running()
     running.add((user_id, key))
     try:
-        for _ in range(LOOKS_MAX):
+        for _ in range(CLAIM_ATTEMPTS_MAX):
             with suppress(KeyTaken):
                 return await database.write(once)
         raise key_is_running()

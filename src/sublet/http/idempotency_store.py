@@ -1,4 +1,4 @@
-"""All SQL of `Idempotency-Key`, and the question whether the database answers."""
+"""All SQL of `Idempotency-Key`, and the check that the database answers."""
 
 from datetime import datetime, timedelta
 from typing import Any
@@ -26,7 +26,7 @@ from sublet.processes.store import processes
 from sublet.schema import BIG_ID, Instant, metadata, violates
 
 KEPT_FOR = timedelta(hours=24)
-"""The time that a key is remembered (docs/spec-choices.md)."""
+"""The time for which a key is stored (docs/spec-choices.md)."""
 
 _LOCK_NOT_AVAILABLE = "55P03"
 idempotency_keys = Table(
@@ -42,8 +42,8 @@ idempotency_keys = Table(
 )
 
 
-class KeyTaken(Exception):  # noqa: N818 - no error: a new transaction sees what was done
-    """Another process has committed under a key since this transaction looked for it."""
+class KeyTaken(Exception):  # noqa: N818 - no error: the caller tries again
+    """Another process has committed the key since this transaction searched for it. A new transaction finds its outcome."""
 
 
 class Remembered(msgspec.Struct, frozen=True):
@@ -54,7 +54,7 @@ class Remembered(msgspec.Struct, frozen=True):
     outcome: Outcome
 
 
-# Asked at every request with a key, so they are built once: building a statement takes longer than running it.
+# Every request with a key runs these statements. They are built once, because building one takes longer than running it.
 _REMEMBERED = Prepared(
     select(idempotency_keys.c.fingerprint, idempotency_keys.c.status, idempotency_keys.c.outcome).where(
         idempotency_keys.c.user_id == bindparam("of"),
@@ -76,12 +76,14 @@ _KEPT = Prepared(
 
 
 def key_is_running() -> IdempotencyInProgress:
-    """Return the refusal of a request whose key belongs to one that has not ended."""
-    return IdempotencyInProgress("A request with this Idempotency-Key is still running; ask again shortly.")
+    """Return the refusal of a request whose key belongs to a request that is still running."""
+    return IdempotencyInProgress(
+        "A request with this Idempotency-Key is still running. Send it again in a moment."
+    )
 
 
 def select_remembered(tx: Tx, user_id: int, key: str) -> Remembered | None:
-    """Return the request of this user with this key in the last 24 hours, or None."""
+    """Return the user's request with this key within the last 24 hours, or None."""
     row = _REMEMBERED.one_or_none(tx, of=user_id, under=key, oldest=_oldest(tx.now))
     if row is None:
         return None
@@ -90,14 +92,14 @@ def select_remembered(tx: Tx, user_id: int, key: str) -> Remembered | None:
 
 
 def claim_key(tx: Tx, user_id: int, key: str, fingerprint: str, status: int) -> None:
-    """Take a key before the verb runs, and forget this user's keys that are older than 24 hours.
+    """Store a key before the verb runs, and delete the user's keys that are older than 24 hours.
 
-    On PostgreSQL this waits for another process that has taken it and has not committed; SQLite's writers wait for each other
-    before they begin.
+    On PostgreSQL this waits for another process that has stored the key and hasn't committed. On SQLite a transaction begins only after the
+    other writer's end.
 
     Raises:
-        IdempotencyInProgress: the other one is still running when the time to wait for a lock is over.
-        KeyTaken: the other one has committed meanwhile.
+        IdempotencyInProgress: the other process hasn't committed within the lock timeout.
+        KeyTaken: the other process has committed.
     """
     _FORGOTTEN.run(tx, of=user_id, oldest=_oldest(tx.now))
     row = {
@@ -125,7 +127,7 @@ def remember_outcome(tx: Tx, user_id: int, key: str, outcome: Outcome) -> None:
 
 
 def answers(tx: Tx) -> bool:
-    """Return True if the database answers and has our tables. Reads a table that each role of `sublet grants` may read."""
+    """Return True if the database answers and has the tables. Reads a table that each role of `sublet grants` may read."""
     tx.connection.execute(select(processes.c.id).limit(1)).first()
     return True
 

@@ -1,7 +1,7 @@
-"""Read a request's body: the right media type, within the limits, one strict JSON object.
+"""Read a request's body: check its media type, size and time, and parse its JSON object strictly.
 
-Python's own reader accepts more than RFC 8259 allows and silently keeps the last of duplicate keys. This module also
-refuses NaN and infinities, numbers beyond 64 bits, lone surrogates, NUL, deep nesting, duplicates at any depth.
+Python's parser accepts more than RFC 8259 allows, and silently keeps the last of duplicate keys. This module also refuses NaN,
+infinities, numbers beyond 64 bits, lone surrogates, NUL, deep nesting, and duplicate keys at any depth.
 """
 
 import asyncio
@@ -22,33 +22,37 @@ BODY_MAX_BYTES = 64 * 1024
 BODY_TIMEOUT_SECONDS = 10.0
 DEPTH_MAX = 32
 FIELD_CHARACTERS_MAX = 200
-"""Most characters of a wrong field's name that the answer repeats."""
+"""The maximum of characters of a wrong field's name that the answer repeats."""
 _UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
 _BLANKS = " \t"
 
 
 class BodyTooSlow(InvalidRequest):
-    """The body did not arrive in time; the connection is closed after the answer."""
+    """The body didn't arrive in time. The connection is closed after the answer."""
 
 
 def check_media_type(headers: Headers) -> None:
-    """Accept a body that is declared as JSON in UTF-8, without an encoding (gzip and the like).
+    """Raise unless the headers declare a body of JSON in UTF-8, without a content encoding such as gzip.
 
     Raises:
-        UnsupportedMediaType: it is declared as anything else, or not at all.
+        UnsupportedMediaType: they declare something else, or nothing.
     """
     encodings = headers.getlist("content-encoding")
     if any(encoding.strip().lower() not in ("", "identity") for encoding in encodings):
-        raise UnsupportedMediaType("Send the body as it is, without Content-Encoding.")
+        raise UnsupportedMediaType(
+            "The body has a Content-Encoding. Send it uncompressed, without this header."
+        )
     values = headers.getlist("content-type")
     if not values:
-        raise UnsupportedMediaType("Say what the body is: `Content-Type: application/json`.")
+        raise UnsupportedMediaType("The body has no Content-Type. Send `Content-Type: application/json`.")
     if len(values) > 1 or not _is_json(values[0]):
-        raise UnsupportedMediaType("Send the body as JSON in UTF-8, with `Content-Type: application/json`.")
+        raise UnsupportedMediaType(
+            "The body is not declared as JSON. Send `Content-Type: application/json`, in UTF-8."
+        )
 
 
 def _is_json(content_type: str) -> bool:
-    """Return whether a `Content-Type` means JSON in UTF-8 (RFC 9110, section 8.3.1); an empty last parameter is accepted."""
+    """True if a `Content-Type` means JSON in UTF-8 (RFC 9110, section 8.3.1). An empty last parameter is accepted."""
     media_type, *parameters = content_type.lower().split(";", 3)
     if media_type.strip(_BLANKS) != "application/json":
         return False
@@ -67,12 +71,12 @@ def _is_json(content_type: str) -> bool:
 async def read_body(
     headers: Headers, receive: Receive, timeout_seconds: float = BODY_TIMEOUT_SECONDS
 ) -> bytes:
-    """Return the whole body; empty for a request without one, whatever its `Content-Type`.
+    """Return the whole body, empty if the request has none. An empty body may have any `Content-Type`.
 
     Raises:
-        UnsupportedMediaType: it isn't empty, and `check_media_type` refuses it.
-        PayloadTooLarge: it has more than 64 KiB, by `Content-Length` or as it arrives.
-        BodyTooSlow: it was not there in `timeout_seconds`, or the client went away.
+        UnsupportedMediaType: `check_media_type` refuses a body that isn't empty.
+        PayloadTooLarge: the body has more than 64 KiB, by `Content-Length` or by the octets received.
+        BodyTooSlow: the body didn't arrive within `timeout_seconds`, or the client disconnected.
     """
     length = _content_length(headers)
     is_declared = length > 0
@@ -87,7 +91,9 @@ async def read_body(
             while more:
                 message = await receive()
                 if message["type"] == "http.disconnect":
-                    raise BodyTooSlow("The connection ended before the body did. Send the request again.")
+                    raise BodyTooSlow(
+                        "The connection closed before the whole body arrived. Send the request again."
+                    )
                 piece = message.get("body", b"")
                 if piece and not body and not is_declared:
                     check_media_type(headers)
@@ -103,7 +109,7 @@ async def read_body(
 
 
 def _content_length(headers: Headers) -> int:
-    """Return the declared length; 0 if none is declared, as with chunks. The parser has refused other texts."""
+    """Return the declared length; 0 without the header, as in a chunked body. uvicorn has refused malformed values."""
     length = headers.get("content-length") or ""
     return int(length[:20]) if length.isascii() and length.isdigit() else 0
 
@@ -115,17 +121,17 @@ def _too_large() -> PayloadTooLarge:
 
 
 class _Object(dict[str, Any]):
-    """A JSON object that had duplicate keys, with those keys."""
+    """A JSON object with duplicate keys; `duplicates` lists them."""
 
     duplicates: tuple[str, ...] = ()
 
 
 def parse_object(raw: bytes) -> tuple[dict[str, Any], FieldErrors]:
-    """Return the one JSON object of a body, and its duplicate members (`duplicate_field`) at any depth.
+    """Return the JSON object of a body, and an error (`duplicate_field`) for each duplicate member at any depth.
 
     Raises:
-        InvalidJson: it is not UTF-8, begins with a byte order mark, is not JSON, holds a number beyond 64 bits, a NUL or a
-            lone surrogate, is nested deeper than 32, or is not an object.
+        InvalidJson: the body isn't UTF-8, begins with a byte order mark, isn't JSON, has a number beyond 64 bits, a NUL or a
+            lone surrogate, is nested deeper than 32 levels, or isn't an object.
     """
     try:
         text = raw.decode("utf-8")
@@ -134,7 +140,7 @@ def parse_object(raw: bytes) -> tuple[dict[str, Any], FieldErrors]:
             f"The body is not UTF-8: octet {error.start} begins no character. Encode it as UTF-8."
         ) from None
     if text.startswith("\ufeff"):
-        raise InvalidJson("The body begins with a byte order mark; leave it out.")
+        raise InvalidJson("The body begins with a byte order mark. Leave it out.")
     try:
         value = _DECODER.decode(text)
     except json.JSONDecodeError as error:
@@ -144,7 +150,7 @@ def parse_object(raw: bytes) -> tuple[dict[str, Any], FieldErrors]:
     except RecursionError:
         raise _too_deep() from None
     if not isinstance(value, dict):
-        raise InvalidJson("The body is no JSON object. Send one, such as {}.")
+        raise InvalidJson("The body is not a JSON object. Send an object, such as {}.")
     duplicates = FieldErrors()
     _inspect(value, "", 1, duplicates)
     return value, duplicates
@@ -166,14 +172,14 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 def _integer(text: str) -> int:
     value = int(text) if len(text) <= 20 else None
     if value is None or not -(2**63) <= value < 2**63:
-        raise InvalidJson("The body holds a number beyond 64 bits. Send a smaller one.")
+        raise InvalidJson("The body has a number beyond 64 bits. Send a smaller number.")
     return value
 
 
 def _number(text: str) -> float:
     value = float(text)
     if not math.isfinite(value):
-        raise InvalidJson("The body holds a number beyond 64 bits. Send a smaller one.")
+        raise InvalidJson("The body has a number beyond 64 bits. Send a smaller number.")
     return value
 
 
@@ -187,7 +193,7 @@ _DECODER = json.JSONDecoder(
 
 
 def _inspect(value: dict[str, Any] | list[Any], path: str, depth: int, duplicates: FieldErrors) -> None:
-    """Look at all texts and objects within; `path` has at most `FIELD_CHARACTERS_MAX` characters, or the work would be quadratic."""
+    """Check all texts, keys and nesting of a value, and add its duplicates. `path` is cut, or a deep body would need quadratic time."""
     if depth > DEPTH_MAX:
         raise _too_deep()
     prefix = f"{path}." if path else ""
@@ -209,6 +215,4 @@ def _inspect(value: dict[str, Any] | list[Any], path: str, depth: int, duplicate
 
 def _refuse_unstorable(text: str) -> None:
     if _UNSTORABLE.search(text):
-        raise InvalidJson(
-            "The body holds a NUL or half of a surrogate pair, which are no characters of a text. Leave them out."
-        )
+        raise InvalidJson("A text in the body has a NUL or half of a surrogate pair. Leave it out.")

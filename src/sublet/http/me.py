@@ -1,4 +1,4 @@
-"""Handlers of what a user sees and gets of its whole account: activity, export, deletion (docs/spec-choices.md, "Activity")."""
+"""Handlers of the user's own account: data, reminders, address, activity, export, deletion (docs/spec-choices.md, "Activity")."""
 
 from collections.abc import AsyncIterator, Callable, Iterator
 from functools import partial
@@ -7,30 +7,89 @@ from typing import Any
 import msgspec
 
 from sublet.accounts.find import find_member
-from sublet.accounts.model import User
+from sublet.accounts.model import Member, User
+from sublet.accounts.set_reminders import set_reminders
 from sublet.audit import ActivityFilter
+from sublet.credits.model import Outcome
 from sublet.credits.store import find_balance
 from sublet.db import Tx
 from sublet.errors import InsufficientScope, TokenRestricted
 from sublet.http import shapes
-from sublet.http.bodies import ActivityQuery, DeleteMeBody
+from sublet.http.bodies import AccountBody, ActivityQuery, DeleteMeBody, EmailCodeBody, RemindersBody
 from sublet.http.endpoints import Answer, Call
 from sublet.http.export_store import ROWS_AT_ONCE, SECTIONS, Place, Section, next_part
 from sublet.http.idempotency import write_once
 from sublet.http.paging import read_page
+from sublet.http.render import me_answer
 from sublet.ids import Position
+from sublet.sign_in.change_account import AccountChange, change_account, confirm_email, count_attempt
 from sublet.sign_up.sign_up import FIRST_SCOPES
 from sublet.subdomains.activity import list_activity
 
 Part = tuple[bytes, Any]
-"""The encoded items of a part of a list, and the place of the next part; None if it is the last one."""
+"""The encoded items of a part of a list, and the place to continue after it; None after the last part."""
+
+
+async def me(call: Call[None, None]) -> Answer:
+    """Get the user, the organization and the token of the request.
+
+    Returns the user and the organization that the token identifies, and the token with its scopes and dates. With a session `token` is null.
+    """
+    registrant = call.registrant
+    return Answer(me_answer(Member(registrant.user, registrant.organization), registrant.token))
+
+
+async def set_reminders_(call: Call[RemindersBody, None]) -> Answer:
+    """Turn reminders on or off.
+
+    With `enabled`: true the user gets mail before dates of the names, such as an expiry. Answers to tickets are always mailed.
+    """
+
+    def verb(tx: Tx) -> Outcome:
+        return Outcome(set_reminders(tx, call.actor(), call.body.enabled).user.id)
+
+    return await _changed(call, verb)
+
+
+async def change_account_(call: Call[AccountBody, None]) -> Answer:
+    """Change the account.
+
+    `name` and `reminders` change at once. A new `email` requires a sign-in within the last ten minutes: it gets a code, which POST /me/email
+    takes, and the current address gets a notice.
+    """
+
+    def verb(tx: Tx) -> Outcome:
+        body = call.body
+        change = AccountChange(body.name, body.email, body.reminders)
+        return Outcome(change_account(tx, call.actor(), change, call.client.public_url).user.id)
+
+    return await _changed(call, verb)
+
+
+async def confirm_email_(call: Call[EmailCodeBody, None]) -> Answer:
+    """Change the address: enter the code.
+
+    Takes the `code` from the mail to the new address. The former address gets a notice.
+    """
+
+    def verb(tx: Tx) -> Outcome:
+        return Outcome(confirm_email(tx, call.actor(), call.body.code, call.client.public_url).user.id)
+
+    await call.context.db.write(count_attempt, call.actor())
+    return await _changed(call, verb)
+
+
+async def _changed(call: Call[Any, None], verb: Callable[[Tx], Outcome]) -> Answer:
+    done = await write_once(call, 200, verb)
+    member = await call.context.db.read(find_member, done.outcome.id)
+    return Answer(me_answer(member, call.registrant.token), done.headers, done.status)
 
 
 async def activity(call: Call[None, ActivityQuery]) -> Answer:
-    """What happened in the account.
+    """List the activity of the account.
 
-    What the user did, by which token and from which address, and what the operator and the system did to the account, its names, tokens
-    and tickets. Newest first. Addresses are kept for 90 days.
+    Returns what the user did, with token and address, and what the operator and the system did to the account, its names, tokens and tickets.
+    Newest first. Addresses are stored for 90 days.
     """
     _refuse_restricted(call)
     query = call.query
@@ -50,8 +109,8 @@ async def activity(call: Call[None, ActivityQuery]) -> Answer:
 async def export(call: Call[None, None]) -> Answer:
     """Export the account.
 
-    All that the registry stores about the user, in one JSON document: account, names (in the trash and purged too), payments, coupons,
-    tokens without secrets, transfers, tickets with their messages, activity. It is sent in parts while it is read.
+    Returns all that the registry stores about the user in one JSON document: account, names (also trashed and purged), payments, coupons,
+    tokens without secrets, transfers, tickets with their messages, activity. The answer is streamed.
     """
     _refuse_weak(call)
     user_id = call.registrant.user.id
@@ -74,7 +133,7 @@ _OF_USER = ("id", "email", "name", "reminders", "free_quota", "suspended_at", "c
 
 
 async def _parts(call: Call[Any, Any], head: shapes.ExportBeginning) -> AsyncIterator[bytes]:
-    """Yield the document. Each part is read in a transaction of its own and encoded on its thread."""
+    """Yield the document. Each part is read in a transaction of its own, and encoded on the same thread."""
     user = call.registrant.user
     yield msgspec.json.encode(head)[:-1]
     lists: dict[str, Callable[[Tx, Any], Part]] = {
@@ -109,8 +168,8 @@ def _read_activity(tx: Tx, before_id: int | None, *, user: User) -> Part:
 async def delete_me(call: Call[DeleteMeBody, None]) -> Answer:
     """Delete the account.
 
-    With the own address as `confirm`, the names go to the trash, the credits are lost, all tokens are revoked, and address, name and texts
-    are erased for good. Without it, the answer says what would be lost (409).
+    Requires the user's own address as `confirm`. The names go to the trash, the credits are lost, all tokens are revoked, and address, name
+    and texts are erased permanently. Without `confirm` the answer (409) lists what would be lost.
     """
     _refuse_weak(call)
     done = await write_once(call, 200, call.context.delete_user, call.actor(), call.body.confirm)
@@ -119,25 +178,25 @@ async def delete_me(call: Call[DeleteMeBody, None]) -> Answer:
 
 
 def _refuse_restricted(call: Call[Any, Any]) -> None:
-    """Raise `TokenRestricted` if the token is for some names only."""
+    """Raise `TokenRestricted` if the token is restricted to some names."""
     if not call.actor().restrictions.allows_all_names:
         raise TokenRestricted(
-            "This is about the whole account, and the token is for some names only. Use another token.",
+            "This request is about the whole account, and the token is restricted to some names. Use a token for all names.",
             details={"restriction": "names"},
         )
 
 
 def _refuse_weak(call: Call[Any, Any]) -> None:
-    """Raise if the token may not see and change all that an account has, besides spending."""
+    """Raise unless the token may read and change everything in the user's own account, except for spending credits."""
     if call.registrant.account is not None:
         raise TokenRestricted(
-            "This is about your own account, and the request acts for an organization. Use a token of your own, or a session without Sublet-Organization.",
+            "This request is about your own account, but acts for an organization. Use a token of your own, or a session without Sublet-Organization.",
             details={"restriction": "organization_id"},
         )
     _refuse_restricted(call)
     for scope in FIRST_SCOPES:
         if scope not in call.registrant.restrictions.scopes:
             raise InsufficientScope(
-                f"This is about the whole account, and the token lacks the scope {scope}. Use a token with all scopes but credits:spend.",
+                f"This request is about the whole account, and the token lacks the scope {scope}. Use a token with all scopes; credits:spend isn't needed.",
                 details={"required_scope": scope},
             )

@@ -1,7 +1,7 @@
 """The OpenAPI 3.1 document, made from the route table: schemas of Structs, answers of refusals, then the document.
 
-msgspec derives the schema of a Struct from its types. What it can't know is added here: members that rules ask for, the forms of a DS
-entry, and that numbers end at 64 bits and no text has a NUL.
+msgspec derives the schema of a Struct from its types. This module adds what the types don't say: members that the rules require, the
+forms of a DS entry, the 64 bits of numbers, and that texts have no NUL.
 """
 
 import inspect
@@ -71,7 +71,7 @@ REQUIRED_MEMBERS: dict[str, tuple[str, ...]] = {
     InvitationBody.__name__: ("email", "role"),
     RoleBody.__name__: ("role",),
 }
-"""Members that the spec (part 4) or an extension requires. The Structs have them optional so that a refusal (422) lists a missing one with the others."""
+"""The required members of bodies. They are optional in the Structs, so that one refusal (422) lists missing and invalid members."""
 _DS_FORMS = (DsRecord, Dnskey)
 
 Schema = dict[str, Any]
@@ -83,28 +83,27 @@ def reference(struct: type[msgspec.Struct]) -> Schema:
 
 
 def body_schemas(structs: Iterable[type[msgspec.Struct]]) -> dict[str, Schema]:
-    """Return the schemas of request bodies, by name, with those of everything inside them.
+    """Return the schemas of request bodies and of the Structs inside them, by name.
 
-    Not in them, since JSON Schema has no good words for it: that `nameservers` and `ns1` to `ns4` exclude each other, and all
-    that depends on what is stored.
+    They don't say that `nameservers` and `ns1` to `ns4` exclude each other, nor what depends on stored data: JSON Schema can't say it well.
     """
     _, found = msgspec.json.schema_components([*structs, *_DS_FORMS], ref_template=REF_TEMPLATE)
     found.pop(DsEntry.__name__, None)
-    schemas = {name: _sent(schema) for name, schema in found.items()}
+    schemas = {name: _with_limits(schema) for name, schema in found.items()}
     for name, members in REQUIRED_MEMBERS.items():
         if name in schemas:
             _require(schemas[name], members)
     if RegisterBody.__name__ in schemas:
         schemas[RegisterBody.__name__]["anyOf"] = [
-            _with("fqdn"),
-            _with("label", "platform_domain_id"),
-            _with("label", "domain"),
+            _having("fqdn"),
+            _having("label", "platform_domain_id"),
+            _having("label", "domain"),
         ]
     return schemas
 
 
 def answer_schemas(structs: Iterable[type[msgspec.Struct]]) -> dict[str, Schema]:
-    """Return the schemas of answers, by name, with those of everything inside them: every member is always there."""
+    """Return the schemas of answers and of the Structs inside them, by name. Every member is required, because answers have them all."""
     _, found = msgspec.json.schema_components(list(structs), ref_template=REF_TEMPLATE)
     for schema in found.values():
         for member in schema.get("properties", {}).values():
@@ -114,32 +113,36 @@ def answer_schemas(structs: Iterable[type[msgspec.Struct]]) -> dict[str, Schema]
 
 
 def query_schemas(struct: type[msgspec.Struct]) -> dict[str, Schema]:
-    """Return the schema of each query parameter of a Struct, by name. A parameter has no null: it is left out."""
+    """Return the schema of each query parameter of a Struct, by name. None of them is nullable."""
     _, found = msgspec.json.schema_components([struct], ref_template=REF_TEMPLATE)
     properties: dict[str, Schema] = found[struct.__name__]["properties"]
     schemas = {}
     for name, schema in properties.items():
         kinds = [kind for kind in schema.get("anyOf", [schema]) if kind.get("type") != "null"]
-        schemas[name] = _exact(kinds[0])
+        schemas[name] = _limited(kinds[0])
     return schemas
 
 
-def _sent(schema: Any) -> Any:
-    """Return a schema of a body with all its parts exact."""
+def _with_limits(schema: Any) -> Any:
+    """Return the schema of a body with the limits of numbers and texts in all its parts."""
     if isinstance(schema, list):
-        return [_sent(item) for item in schema]
+        return [_with_limits(item) for item in schema]
     if not isinstance(schema, dict):
         return schema
     if schema.get("anyOf") == [{"type": "string"}, reference(DsEntry)]:
-        text = {"type": "string", "pattern": TEXT_PATTERN, "description": "The zone-file text of either."}
+        text = {
+            "type": "string",
+            "pattern": TEXT_PATTERN,
+            "description": "A DS record or a DNSKEY as zone-file text.",
+        }
         return {"oneOf": [text, *(reference(form) for form in _DS_FORMS)]}
-    kept = {name: _sent(part) for name, part in schema.items() if (name, part) != ("default", None)}
+    kept = {name: _with_limits(part) for name, part in schema.items() if (name, part) != ("default", None)}
     if kept.get("required") == []:
         del kept["required"]
-    return _exact(kept)
+    return _limited(kept)
 
 
-def _exact(schema: Schema) -> Schema:
+def _limited(schema: Schema) -> Schema:
     if schema.get("type") == "integer":
         return {"maximum": INTEGER_MAX, **schema}
     if schema.get("type") == "string" and not schema.keys() & {"pattern", "enum", "format"}:
@@ -147,8 +150,8 @@ def _exact(schema: Schema) -> Schema:
     return schema
 
 
-def _with(*members: str) -> Schema:
-    """Return the schema of an object that has these members, not null."""
+def _having(*members: str) -> Schema:
+    """Return the schema of an object that has these members, none of them null."""
     return {
         "required": list(members),
         "properties": {
@@ -158,7 +161,7 @@ def _with(*members: str) -> Schema:
 
 
 def _require(schema: Schema, members: tuple[str, ...]) -> None:
-    """Make members required in place, and no longer nullable."""
+    """Make members of a schema required and not nullable, in place."""
     schema["required"] = list(members)
     for member in members:
         kinds = schema["properties"][member]["anyOf"]
@@ -194,17 +197,17 @@ _FIELD_EXAMPLES: dict[type[Refusal], dict[str, str]] = {
 }
 
 
-def meaning(refusal: type[Refusal]) -> str:
-    """Return what a code means: the text of its class, as one paragraph."""
+def code_description(refusal: type[Refusal]) -> str:
+    """Return the meaning of an error code: the docstring of its class, as one paragraph."""
     return " ".join(inspect.cleandoc(refusal.__doc__ or refusal.code).split())
 
 
-def example(refusal: type[Refusal]) -> dict[str, Any]:
-    """Return an envelope as the service would send it for this code."""
+def build_error_example(refusal: type[Refusal]) -> dict[str, Any]:
+    """Return an example of the envelope for this error code."""
     members: dict[str, Any] = {
         "ok": False,
         "error": refusal.code,
-        "message": meaning(refusal).split("; ")[0].rstrip("."),
+        "message": code_description(refusal).split("; ")[0].rstrip("."),
     }
     if refusal in _QUOTED:
         short = refusal is errors.InsufficientCredits
@@ -217,9 +220,9 @@ def example(refusal: type[Refusal]) -> dict[str, Any]:
     return members
 
 
-def problem(refusal: type[Refusal]) -> dict[str, Any]:
-    """Return the same as RFC 9457's problem details."""
-    members = example(refusal)
+def build_problem_example(refusal: type[Refusal]) -> dict[str, Any]:
+    """Return the example of an error code as problem details of RFC 9457."""
+    members = build_error_example(refusal)
     status = http_errors.status_of(refusal)
     return members | {
         "type": f"{DOCS_PATH}#error-{refusal.code}",
@@ -230,22 +233,22 @@ def problem(refusal: type[Refusal]) -> dict[str, Any]:
 
 
 def envelope_schemas() -> dict[str, Schema]:
-    """Return the schemas of the envelope of failures: `Failure`, and `Problem` with RFC 9457's members too."""
+    """Return the schemas of a failure's envelope: `Failure`, and `Problem` with the members of RFC 9457 too."""
     field_error = reference(FieldErrorShape)
     failure = {
         "title": "Failure",
-        "description": "What every failure is answered with.",
+        "description": "The answer to every request that fails.",
         "type": "object",
         "properties": {
             "ok": {"type": "boolean", "const": False},
             "error": {"type": "string", "description": "The code, for programs."},
-            "message": {"type": "string", "description": "One sentence that a person can act on."},
+            "message": {"type": "string", "description": "What is wrong, then what to do, for people."},
             "quote": reference(QuoteShape),
             "errors": {
                 "type": "array",
                 "items": field_error,
                 "maxItems": FIELD_ERRORS_MAX,
-                "description": "Malformed fields (400), or invalid ones (422); `details.errors_omitted` counts those beyond 50.",
+                "description": "All malformed fields (400) or all invalid fields (422), but at most 50; `details.errors_omitted` counts the others.",
             },
             "details": {
                 "type": "object",
@@ -253,18 +256,22 @@ def envelope_schemas() -> dict[str, Schema]:
                     "errors_omitted": {
                         "type": "integer",
                         "minimum": 1,
-                        "description": "How many wrong fields `errors` leaves out; absent if it has them all.",
+                        "description": "The number of wrong fields that `errors` omits; absent if it lists all.",
                     }
                 },
-                "description": "Members that the code defines.",
+                "description": "Members that depend on the code.",
             },
             "request_id": {"type": "string", "description": "The same as in `X-Request-Id`."},
         },
         "required": ["ok", "error", "message", "errors", "details", "request_id"],
     }
     problem_members = {
-        "type": {"type": "string", "format": "uri-reference", "description": "Where the code is explained."},
-        "title": {"type": "string", "description": "The status as text."},
+        "type": {
+            "type": "string",
+            "format": "uri-reference",
+            "description": "The URL of the code's explanation.",
+        },
+        "title": {"type": "string", "description": "The reason phrase of the status."},
         "status": {"type": "integer", "minimum": 400, "maximum": 599},
         "detail": {"type": "string", "description": "The same as `message`."},
     }
@@ -282,21 +289,24 @@ def envelope_schemas() -> dict[str, Schema]:
 
 
 def field_code_schema() -> Schema:
-    """Return the schema of the code of one wrong field."""
+    """Return the schema of the codes of wrong fields."""
     return {"type": "string", "enum": sorted({**FIELD_CODES, **MALFORMED_FIELD_CODES})}
 
 
 def example_components(refusals: Iterable[type[Refusal]]) -> dict[str, Any]:
-    """Return the examples of refusals that `responses` refers to: plain under the code, as problem details with a prefix."""
+    """Return the examples that `responses` refers to, under the error code, and as problem details under `PROBLEM_PREFIX` and the code."""
     found = {}
     for refusal in refusals:
-        found[refusal.code] = {"summary": meaning(refusal), "value": example(refusal)}
-        found[PROBLEM_PREFIX + refusal.code] = {"summary": meaning(refusal), "value": problem(refusal)}
+        found[refusal.code] = {"summary": code_description(refusal), "value": build_error_example(refusal)}
+        found[PROBLEM_PREFIX + refusal.code] = {
+            "summary": code_description(refusal),
+            "value": build_problem_example(refusal),
+        }
     return found
 
 
 def responses(refusals: Sequence[type[Refusal]]) -> dict[str, dict[str, Any]]:
-    """Return the responses of refusals by status, in ascending order; the codes of each stay in the order given."""
+    """Return the responses of refusals by status, in ascending order. The codes of a status keep the given order."""
     by_status: dict[int, list[type[Refusal]]] = defaultdict(list)
     for refusal in refusals:
         by_status[http_errors.status_of(refusal)].append(refusal)
@@ -304,7 +314,7 @@ def responses(refusals: Sequence[type[Refusal]]) -> dict[str, dict[str, Any]]:
 
 
 def _response(status: int, refusals: list[type[Refusal]]) -> dict[str, Any]:
-    lines = (f"- `{refusal.code}`: {meaning(refusal)}" for refusal in refusals)
+    lines = (f"- `{refusal.code}`: {code_description(refusal)}" for refusal in refusals)
     return {
         "description": f"{HTTPStatus(status).phrase}\n\n" + "\n".join(lines),
         "headers": _headers(status),
@@ -326,7 +336,7 @@ def _references(refusals: Sequence[type[Refusal]], prefix: str) -> dict[str, Any
 
 
 def _schema(base: str, refusals: list[type[Refusal]]) -> Schema:
-    """Return the schema of a status: its codes; `quote` wherever a price is the matter."""
+    """Return the schema of a status with its codes. `quote` is required with the codes that are about a price."""
     schema: Schema = {
         "allOf": [{"$ref": f"#/components/schemas/{base}"}],
         "type": "object",
@@ -357,28 +367,29 @@ def _headers(status: int) -> dict[str, Any]:
 
 SECURITY_SCHEME, SESSION_SCHEME, ORGANIZATION_SCHEME = "token", "session", "organization"
 _TAGS = {
-    "Open an account": "What needs no token, outside of the base path.",
+    "Open an account": "Requests that need no token, outside of the base path.",
     "Sign in": "Sessions of browsers, without passwords.",
     "Sessions and passkeys": "The browsers in which the user is signed in, and the user's passkeys.",
-    "Account and credits": "Who the token stands for, and the account's credits.",
+    "Account and credits": "The user of the token, and the account's credits.",
     "Tokens": "The tokens of the user, and what each may do.",
-    "Organizations": "Users who share names and credits, and the role of each.",
+    "Organizations": "Organizations share names and credits; each member has a role.",
     "Subdomains": "Registered names and their delegation in the DNS.",
-    "Support tickets": "Questions to the people who run the service.",
+    "Support tickets": "Questions to the operator of the service.",
 }
 _INTRODUCTION = """\
 Register names under platform domains, delegate them to your nameservers, renew and delete them.
 
-Every answer is JSON. A success has `"ok": true` and named members; a failure has `"ok": false`, a code in `error`, a sentence in
-`message`, all malformed fields (400) or all invalid ones (422) in `errors`, and is problem details (RFC 9457) too with `Accept: application/problem+json`.
+Every answer is JSON. A success has `"ok": true` and named members. A failure has `"ok": false`, a code in `error`, a sentence in
+`message`, and all malformed fields (400) or all invalid fields (422) in `errors`. With `Accept: application/problem+json` it also has the
+members of problem details (RFC 9457).
 
 A paid request first answers 402 with a `quote` and does nothing; the same request with `"confirm": true` completes it. Send an
-`Idempotency-Key` with every write: a repeated request then acts once. Unknown members and query parameters are refused,
-and so is an integer written with a fraction or an exponent (`1.0`).
+`Idempotency-Key` with every write: a repeated request then takes effect once. Unknown members and query parameters are refused, and so is
+an integer with a fraction or an exponent (`1.0`).
 """
 _PATH_PARAMETERS: dict[str, dict[str, Any]] = {
     "fqdn": {
-        "description": "The name in any case, with or without the final dot, as U-labels or A-labels; or the subdomain's id.",
+        "description": "The subdomain's id or its name, in any case, with or without the final dot, as U-labels or A-labels.",
         "example": "blog.example.net",
     },
     "id": {"description": "The ticket's id or its number.", "example": "T-000123"},
@@ -397,7 +408,7 @@ _IDS = {
         "example": "3",
     },
 }
-# No `/`, control character or character that has a meaning in URLs, and no leading dot: clients resolve `.` and `..`.
+# A path segment has no `/`, no control character, no character with a meaning in URLs, and no leading dot: clients resolve `.` and `..`.
 _SEGMENT: dict[str, Any] = {
     "type": "string",
     "minLength": 1,
@@ -407,23 +418,23 @@ _SEGMENT: dict[str, Any] = {
 _TAG_EXAMPLE = '"5f2b1c0d9e8a4f7b6c3d2e1f0a9b8c7d"'
 _HEADERS: dict[str, dict[str, Any]] = {
     "X-Request-Id": {
-        "description": "Identifies this request in the service's log: the client's `X-Request-Id` if that was valid, or a new one.",
+        "description": "The id of this request in the service's log: the client's `X-Request-Id` if it is valid, otherwise a new id.",
         "required": True,
         "schema": {"type": "string", "pattern": "^[A-Za-z0-9._-]{1,64}$"},
         "example": REQUEST_ID_EXAMPLE,
     },
     "RateLimit": {
-        "description": "What is left: r requests in the next t seconds. Absent where limits are off.",
+        "description": "The remaining requests: r in the next t seconds. Absent if rate limits are off.",
         "schema": {"type": "string"},
         "example": '"read";r=299;t=60',
     },
     "RateLimit-Policy": {
-        "description": "The limit: q requests in w seconds. Absent where limits are off.",
+        "description": "The limit: q requests in w seconds. Absent if rate limits are off.",
         "schema": {"type": "string"},
         "example": '"read";q=300;w=60',
     },
     "Link": {
-        "description": 'The next page, with `rel="next"`; absent on the last one.',
+        "description": 'The URL of the next page, with `rel="next"`; absent on the last page.',
         "schema": {"type": "string"},
         "example": '</api/v1/subdomains?limit=100&cursor=bmV4dA>; rel="next"',
     },
@@ -434,18 +445,18 @@ _HEADERS: dict[str, dict[str, Any]] = {
         "example": _TAG_EXAMPLE,
     },
     "Idempotent-Replayed": {
-        "description": "This answer repeats that of an earlier request with the same `Idempotency-Key`.",
+        "description": "Present if this repeats the answer to an earlier request with the same `Idempotency-Key`.",
         "schema": {"type": "string", "enum": ["true"]},
         "example": "true",
     },
     "WWW-Authenticate": {
-        "description": "How to authenticate (RFC 6750).",
+        "description": "The authentication scheme (RFC 6750).",
         "required": True,
         "schema": {"type": "string", "pattern": "^Bearer"},
         "example": 'Bearer error="invalid_token"',
     },
     "Retry-After": {
-        "description": "Seconds after which to ask again.",
+        "description": "The number of seconds to wait before the next attempt.",
         "required": True,
         "schema": {"type": "integer", "minimum": 1},
         "example": 30,
@@ -460,7 +471,7 @@ _HEADERS: dict[str, dict[str, Any]] = {
 
 
 def build_document(endpoints: Sequence[Endpoint], base_url: str, version: str) -> dict[str, Any]:
-    """Return the OpenAPI 3.1 document of these endpoints, in their order. `base_url` is the server's, for clients."""
+    """Return the OpenAPI 3.1 document of these endpoints, in their order. `base_url` is the URL of the API for clients."""
     paths: dict[str, dict[str, Any]] = {}
     for endpoint in endpoints:
         operation = paths.setdefault(endpoint.path, {})[endpoint.method.lower()] = _operation(endpoint)
@@ -477,19 +488,19 @@ def build_document(endpoints: Sequence[Endpoint], base_url: str, version: str) -
                 SECURITY_SCHEME: {
                     "type": "http",
                     "scheme": "bearer",
-                    "description": "`Authorization: Bearer <API_TOKEN>`; the operator of the service issues tokens, and so does POST /tokens.",
+                    "description": "`Authorization: Bearer <API_TOKEN>`. The operator or POST /tokens issues a token.",
                 },
                 SESSION_SCHEME: {
                     "type": "apiKey",
                     "in": "cookie",
                     "name": COOKIE,
-                    "description": "The session of a browser that is signed in. A request with `Authorization` ignores it; a change needs an `Origin` or `Sec-Fetch-Site` of ours.",
+                    "description": "The session of a signed-in browser. A request with `Authorization` ignores it. A change must have an `Origin` or `Sec-Fetch-Site` of this service.",
                 },
                 ORGANIZATION_SCHEME: {
                     "type": "apiKey",
                     "in": "header",
                     "name": ORGANIZATION_HEADER,
-                    "description": "The id of the organization that a session acts for, by the user's role there; without it, the session acts for its user. It is no secret. A request with a token may not send it.",
+                    "description": "The id of the organization that a session acts for, with the user's role there. Without it the session acts for its user. It isn't secret. A request with a token may not send it.",
                 },
             },
             "headers": _HEADERS,
@@ -526,7 +537,7 @@ def _operation(endpoint: Endpoint) -> dict[str, Any]:
     if has_entity_tag(endpoint):
         names = ("X-Request-Id", "RateLimit", "RateLimit-Policy", "ETag")
         operation["responses"]["304"] = {
-            "description": "It is as `If-None-Match` names it.",
+            "description": "Unchanged: `If-None-Match` has the current `ETag`.",
             "headers": {name: {"$ref": f"#/components/headers/{name}"} for name in names},
         }
     operation["x-refusals"] = [refusal.code for refusal in refusals]
@@ -540,7 +551,7 @@ def _security(endpoint: Endpoint) -> list[dict[str, list[str]]]:
     if endpoint.needs_session:
         return [by_session]
     for_organization: dict[str, list[str]] = {SESSION_SCHEME: [], ORGANIZATION_SCHEME: []}
-    # OpenAPI 3.1 lets a requirement of any scheme list what the credential must be good for.
+    # In OpenAPI 3.1 a security requirement of any scheme may list scopes.
     return [
         {SECURITY_SCHEME: [] if endpoint.scope is None else [endpoint.scope]},
         by_session,
@@ -550,14 +561,14 @@ def _security(endpoint: Endpoint) -> list[dict[str, list[str]]]:
 
 def _scope(endpoint: Endpoint) -> str:
     if endpoint.is_open:
-        return "none, and no token"
+        return "none, no token needed"
     if endpoint.needs_session:
-        return "none, but a session"
-    return "none, any valid token will do" if endpoint.scope is None else f"`{endpoint.scope}`"
+        return "none, but needs a session"
+    return "none, any valid token" if endpoint.scope is None else f"`{endpoint.scope}`"
 
 
 def _refusals(endpoint: Endpoint) -> tuple[type[Refusal], ...]:
-    """Return every refusal in the order checked, with those of its path: another method, and a path of another form."""
+    """Return every refusal of an endpoint and of its path, in the order in which they are checked."""
     of_path: tuple[type[Refusal], ...] = (MethodNotAllowed,)
     if "{" in endpoint.path:
         of_path = (NotFound, MethodNotAllowed)
@@ -598,21 +609,19 @@ def _parameters(endpoint: Endpoint) -> list[dict[str, Any]]:
                 "name": "Idempotency-Key",
                 "in": "header",
                 "required": False,
-                "description": "Any text of the client's choice, new for each request: within 24 hours the same request with "
-                "the same key acts once.",
+                "description": "A text of the client's choice, different for each request. Within 24 hours the same request with the same key "
+                "takes effect once.",
                 "schema": {"type": "string", "pattern": "^[\\x21-\\x7e]{1,255}$"},
                 "example": "0f8fad5b-d9cb-469f-a165-70867728950e",
             }
         )
     if has_entity_tag(endpoint):
         found.append(
-            _tags_parameter("If-None-Match", "Answer 304 without a body if the `ETag` is one of these.")
+            _tags_parameter("If-None-Match", "Answer 304 without a body if the list has the current `ETag`.")
         )
     if takes_if_match(endpoint):
         of = {"Subdomains": "name", "Tokens": "token"}.get(_tag(endpoint.path), "ticket")
-        found.append(
-            _tags_parameter("If-Match", f"Change the {of} only if the `ETag` of its GET is one of these.")
-        )
+        found.append(_tags_parameter("If-Match", f"Change the {of} only if the list has its current `ETag`."))
     return found
 
 
@@ -621,14 +630,14 @@ def _tags_parameter(name: str, description: str) -> dict[str, Any]:
         "name": name,
         "in": "header",
         "required": False,
-        "description": f"{description} `*` is any.",
+        "description": f"{description} `*` stands for any.",
         "schema": {"type": "string"},
         "example": _TAG_EXAMPLE,
     }
 
 
 def _request_body(endpoint: Endpoint) -> dict[str, Any] | None:
-    """Return the body; none for DELETE, where HTTP gives one no meaning and only an empty object is taken."""
+    """Return the request body; None for a DELETE that takes only an empty object, because HTTP defines no meaning for its body."""
     if endpoint.body is None or (endpoint.method == "DELETE" and endpoint.body is NoBody):
         return None
     media: dict[str, Any] = {"schema": reference(endpoint.body)}

@@ -43,7 +43,8 @@ from sublet.sign_up.sign_up import code_refusal
 async def list_organizations(call: Call[None, PageQuery]) -> Answer:
     """List the user's organizations.
 
-    Those of which the user is a member, with the user's role, newest first. A token that is for an organization lists that one.
+    Returns the organizations of which the user is a member, with the user's role, newest first. A token for an organization lists only
+    this organization.
     """
     actor = call.actor()
 
@@ -61,7 +62,8 @@ async def list_organizations(call: Call[None, PageQuery]) -> Answer:
 async def create_organization_(call: Call[OrganizationBody, None]) -> Answer:
     """Create an organization.
 
-    The user is its owner. It has names, credits, a free quota and tickets of its own, which tokens with its `organization_id` act on.
+    The user becomes its owner. An organization has its own names, credits, free quota and tickets. Tokens with its `organization_id` act
+    for it.
     """
     created_max = call.context.settings.organizations_per_user
 
@@ -77,7 +79,7 @@ async def create_organization_(call: Call[OrganizationBody, None]) -> Answer:
 async def get_organization(call: Call[None, None]) -> Answer:
     """Get an organization.
 
-    By its id, with the user's role in it.
+    Returns the organization with this id, and the user's role in it.
     """
     return await _organization(call)
 
@@ -85,7 +87,7 @@ async def get_organization(call: Call[None, None]) -> Answer:
 async def change_organization(call: Call[OrganizationBody, None]) -> Answer:
     """Rename an organization.
 
-    Only its owners may. The slug stays.
+    Only owners may rename it. The slug doesn't change.
     """
     done = await write_once(
         call, 200, _as_acting_user(rename_organization), call.actor(), call.path["id"], call.body.name
@@ -97,7 +99,7 @@ async def change_organization(call: Call[OrganizationBody, None]) -> Answer:
 async def list_members(call: Call[None, PageQuery]) -> Answer:
     """List the members of an organization.
 
-    With their roles, newest first.
+    Returns the members with their roles, newest first.
     """
 
     def find(tx: Tx, limit: int, after: Position | None) -> Iterator[tuple[Position, shapes.MemberShape]]:
@@ -112,7 +114,7 @@ async def list_members(call: Call[None, PageQuery]) -> Answer:
 async def change_member(call: Call[RoleBody, None]) -> Answer:
     """Change the role of a member.
 
-    Only owners may. It is in effect from the member's next request on.
+    Only owners may change roles. The new role takes effect with the member's next request.
     """
     path = call.path
     done = await write_once(
@@ -137,8 +139,8 @@ async def change_member(call: Call[RoleBody, None]) -> Answer:
 async def remove_member_(call: Call[NoBody, None]) -> Answer:
     """Remove a member, or leave.
 
-    Owners remove others, and everyone may leave by removing themselves. The member's tokens for the organization are revoked. An
-    organization keeps at least one owner.
+    Owners may remove any member, and members may remove themselves. Revokes the member's tokens for the organization. The last owner can't
+    be removed.
     """
     path = call.path
     done = await write_once(
@@ -151,7 +153,7 @@ async def remove_member_(call: Call[NoBody, None]) -> Answer:
 async def list_invitations(call: Call[None, PageQuery]) -> Answer:
     """List the open invitations.
 
-    Only owners may. Newest first, without those that were accepted or revoked, or have expired.
+    Only owners may list them. Returns the invitations that were neither accepted nor revoked and haven't expired, newest first.
     """
 
     def find(tx: Tx, limit: int, after: Position | None) -> Iterator[tuple[Position, shapes.InvitationShape]]:
@@ -165,10 +167,10 @@ async def list_invitations(call: Call[None, PageQuery]) -> Answer:
 
 
 async def invite_member_(call: Call[InvitationBody, None]) -> Answer:
-    """Invite someone.
+    """Invite a person.
 
-    Only owners may. The address gets a link that is valid for a week; the answer is the same whether it has an account or not. A new
-    invitation takes the place of an open one to the same address.
+    Only owners may invite. Mails the address a link, valid for a week. The answer doesn't tell whether the address has an account. A new
+    invitation replaces an open invitation to the same address.
     """
     organization_id, body = call.path["id"], call.body
 
@@ -191,7 +193,7 @@ async def invite_member_(call: Call[InvitationBody, None]) -> Answer:
 async def revoke_invitation_(call: Call[NoBody, None]) -> Answer:
     """Revoke an invitation.
 
-    Only owners may. Its link is void from then on.
+    Only owners may revoke it. Its link becomes invalid.
     """
     path = call.path
     done = await write_once(
@@ -209,9 +211,9 @@ async def revoke_invitation_(call: Call[NoBody, None]) -> Answer:
 async def accept_invitation_(visit: Visit[AcceptBody]) -> Answer:
     """Accept an invitation to an organization.
 
-    The code is that of the link in the mail. It proves the address, so no token is needed. An address without an account gets one, with a
-    first token as a sign-up does, whose secret is shown only here, and with a page of the service a session; `name` is that of the new user.
-    Otherwise `token` and `secret` are null.
+    Takes the code of the link in the mail, which proves the address, so no token is needed. If the address has no account, this opens one
+    for a user with this `name`, with a first token, as a sign-up does. Only this answer shows its secret. If a page of the service sends the
+    request, the answer sets the cookie of a session. `token` and `secret` are null for an address with an account.
     """
     actor = visit.client.visitor("invitation", visit.request_id)
     may_open = opens_accounts(visit.context.settings)
@@ -239,7 +241,7 @@ async def accept_invitation_(visit: Visit[AcceptBody]) -> Answer:
 
 
 def _as_acting_user(verb: Callable[..., object]) -> Callable[..., Outcome]:
-    """Return a verb whose outcome is the acting user: what it changes is in the path."""
+    """Return a verb whose outcome is the acting user, because the path has the ids of what the verb changes."""
 
     def run(tx: Tx, actor: Actor, /, *args: Any) -> Outcome:
         verb(tx, actor, *args)

@@ -1,4 +1,4 @@
-"""Pages of lists: from `limit` and `cursor` to the `page` member and a `Link` header (docs/spec-choices.md, "Values")."""
+"""Pages of lists: the parameters `limit` and `cursor`, the member `page`, the header `Link` (docs/spec-choices.md, "Values")."""
 
 from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
@@ -20,8 +20,8 @@ async def read_page(
 ) -> tuple[list[Shape], PageShape, dict[str, str]]:
     """Return the rendered items of a page, its `page` member and its headers.
 
-    `find(tx, limit, after)` returns rendered items with their positions, those after `after`, or the first ones if it is None. It is
-    called with one more than the page's limit. It renders them in the reader's thread, so that the event loop isn't blocked.
+    `find(tx, limit, after)` returns up to `limit` rendered items with their positions, from the first position after `after`, or from the
+    start of the list if `after` is None. Its `limit` is one more than the page's. It runs in a thread, so it doesn't block the event loop.
 
     Raises:
         InvalidCursor: the cursor doesn't belong to this list.
@@ -41,7 +41,7 @@ async def fetch_page(
     render: Callable[[Item], tuple[Position, Shape]],
     **parameters: object,
 ) -> tuple[list[Shape], PageShape, dict[str, str]]:
-    """Return the same as `read_page`, for a list that one query reads by an index: the event loop fetches and renders it.
+    """Return the same as `read_page`, for a list that a single query reads by an index. The event loop sends the query and renders the items.
 
     Raises:
         InvalidCursor: the cursor doesn't belong to this list.
@@ -58,7 +58,7 @@ def _after(call: Call[Any, Any], list_name: str) -> Position | None:
 def _page(
     call: Call[Any, Any], list_name: str, found: list[tuple[Position, Shape]]
 ) -> tuple[list[Shape], PageShape, dict[str, str]]:
-    """Return the page of these items, of which there may be one more than the page's limit."""
+    """Return a page of the found items. If they are more than its limit, the page has a successor."""
     limit = call.query.limit
     items, has_more = found[:limit], len(found) > limit
     cursor = encode_cursor(list_name, items[-1][0]) if has_more else None

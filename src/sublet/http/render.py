@@ -1,4 +1,4 @@
-"""From the types of the nouns to the shapes of answers."""
+"""Convert the registry's types to the shapes of answers."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -25,7 +25,7 @@ from sublet.subdomains.view_availability import Availability
 
 
 def me_answer(member: Member, token: Token | None) -> shapes.MeAnswer:
-    """Return a user and its organization, with the token of the request (None with a session), but never its secret."""
+    """Return the answer with a user, the user's organization, and the token of the request without its secret; None with a session."""
     return shapes.MeAnswer(
         user=shapes.UserShape.of(member.user),
         organization=shapes.OrganizationShape.of(member.organization),
@@ -34,7 +34,7 @@ def me_answer(member: Member, token: Token | None) -> shapes.MeAnswer:
 
 
 def token_shape(token: Token, user: User) -> shapes.TokenDetailShape:
-    """Return a token of a user as /tokens shows it."""
+    """Return the shape of a user's token for /tokens."""
     members = {name: getattr(token, name) for name in shapes.TokenDetailShape.__struct_fields__}
     members["organization_id"] = token.organization_id or user.organization_id
     lists = {name: list(value) for name, value in members.items() if isinstance(value, tuple)}
@@ -42,7 +42,7 @@ def token_shape(token: Token, user: User) -> shapes.TokenDetailShape:
 
 
 def organization_shape(membership: Membership) -> shapes.OrganizationDetailShape:
-    """Return an organization with the role of one of its members."""
+    """Return the shape of a membership's organization, with the member's role."""
     found = membership.organization
     return shapes.OrganizationDetailShape(
         id=found.id, name=found.name, slug=found.slug, role=membership.role, created_at=found.created_at
@@ -50,7 +50,7 @@ def organization_shape(membership: Membership) -> shapes.OrganizationDetailShape
 
 
 def member_shape(membership: Membership) -> shapes.MemberShape:
-    """Return a member of an organization."""
+    """Return the shape of a member of an organization."""
     user = membership.user
     return shapes.MemberShape(
         user_id=user.id,
@@ -62,12 +62,12 @@ def member_shape(membership: Membership) -> shapes.MemberShape:
 
 
 def invitation_shape(code: MailedCode) -> shapes.InvitationShape:
-    """Return an open invitation to an organization, without its code."""
+    """Return the shape of an open invitation to an organization, without its code."""
     return shapes.InvitationShape.of(code)
 
 
 def session_shape(session: Session, current_id: int | None) -> shapes.SessionShape:
-    """Return a session as /sessions shows it."""
+    """Return the shape of a session for /sessions."""
     names = (name for name in shapes.SessionShape.__struct_fields__ if name != "current")
     return shapes.SessionShape(
         current=session.id == current_id, **{name: getattr(session, name) for name in names}
@@ -75,12 +75,12 @@ def session_shape(session: Session, current_id: int | None) -> shapes.SessionSha
 
 
 def coupon_shape(coupon: AppliedCoupon | None) -> shapes.CouponShape | None:
-    """Return a coupon that was used as the wire shows it; null when none was."""
+    """Return the shape of the coupon that was used; None without a coupon."""
     return shapes.CouponShape.of(coupon) if coupon else None
 
 
 def platform_domain_shape(platform_domain: PlatformDomain, offers: list[Offer]) -> shapes.PlatformDomainShape:
-    """Return a platform domain with those of its offers that are not withdrawn, in the order of the modes."""
+    """Return the shape of a platform domain, with its current offers in the order of the modes."""
     current = sorted(
         (offer for offer in offers if offer.withdrawn_at is None), key=lambda each: MODES.index(each.mode)
     )
@@ -95,7 +95,7 @@ def platform_domain_shape(platform_domain: PlatformDomain, offers: list[Offer]) 
 def subdomain_shape(
     subdomain: ShownSubdomain, now: datetime, *, user_suspended: bool
 ) -> shapes.SubdomainShape:
-    """Return the spec's twenty fields of a subdomain; status and renewal are derived at this instant."""
+    """Return the shape of a subdomain, with its status and `renewal_available` at this instant."""
     status = derive_status(subdomain, now)
     delegation = subdomain.delegation
     return shapes.SubdomainShape(
@@ -123,7 +123,7 @@ def subdomain_shape(
 
 
 def availability_shape(availability: Availability) -> shapes.AvailabilityShape:
-    """Return the availability of a name as the wire shows it."""
+    """Return the shape of a name's availability."""
     refusal = availability.refusal
     return shapes.AvailabilityShape(
         fqdn=availability.fqdn,
@@ -135,7 +135,7 @@ def availability_shape(availability: Availability) -> shapes.AvailabilityShape:
 
 
 def provisioning_shape(subdomain: Subdomain, warnings: Sequence[str]) -> shapes.ProvisioningShape:
-    """Return the state of a subdomain's publication, with warnings."""
+    """Return the shape of the state of a subdomain's publication, with warnings."""
     return shapes.ProvisioningShape(
         status=provisioning_status(subdomain),
         generation=subdomain.generation,
@@ -153,7 +153,7 @@ def provisioning_shape(subdomain: Subdomain, warnings: Sequence[str]) -> shapes.
 def delegation_answer(
     subdomain: Subdomain, report: ServedReport, warnings: Sequence[str]
 ) -> shapes.DelegationAnswer:
-    """Return a name's delegation as it is stored, was published, and is served, with its provisioning."""
+    """Return the answer with a name's stored, published and served delegation, and its provisioning."""
     stored = shapes.StoredDelegationShape(
         generation=subdomain.generation, **_delegation_members(subdomain.delegation)
     )
@@ -217,7 +217,7 @@ def timeline_answer(
     user_suspended: bool,
     quota_left: bool,
 ) -> shapes.TimelineAnswer:
-    """Return a name's timeline with what can be done at this instant."""
+    """Return the answer with a name's timeline and the actions allowed at this instant."""
     actions = allowed_actions(subdomain, now, user_suspended=user_suspended, quota_left=quota_left)
     return shapes.TimelineAnswer(
         timeline=[shapes.TimelineEventShape.of(each) for each in events],
@@ -229,7 +229,7 @@ def timeline_answer(
 def auto_renew_shape(
     subdomain: Subdomain, renewal_price_credits: int, last_attempt: AutoRenewAttempt | None, now: datetime
 ) -> shapes.AutoRenewShape:
-    """Return a name's automatic renewal, with what a renewal costs now; an attempt that is due is due now."""
+    """Return the shape of a name's automatic renewal, with the price of a renewal now. An overdue attempt gets the instant `now`."""
     next_attempt_at = auto_renew_at(subdomain)
     return shapes.AutoRenewShape(
         enabled=subdomain.auto_renew_max_credits is not None,

@@ -1,6 +1,6 @@
-"""The route table, in the order of part 4 of the spec. `refusals` are in the order in which the verb checks.
+"""The route table, in the order of part 4 of the spec. The refusals of an endpoint are in the order in which its verb checks.
 
-A handler's annotation names the Structs of body and query, and its docstring is the documentation of the endpoint.
+The annotation of a handler has the Structs of body and query. Its docstring is the endpoint's documentation.
 """
 
 import inspect
@@ -54,16 +54,17 @@ from sublet.errors import (
     ValidationFailed,
 )
 from sublet.http import (
-    accounts,
-    auth,
+    account_credits,
     automatic_ds,
     devices,
     health,
     me,
     organizations,
+    platform_domains,
     sessions,
     shapes,
     sign_in,
+    sign_up,
     subdomains,
     tickets,
     tokens,
@@ -99,7 +100,7 @@ _OWN_DATED: tuple[type[Refusal], ...] = (*_OWN[:2], ClockImplausible, *_OWN[2:])
 
 
 def _documentation(handler: Handler) -> tuple[str, str]:
-    """Return the summary and the description of an endpoint: the first line of its handler's docstring, and the rest."""
+    """Return the summary and the description of an endpoint, which are the first line and the remaining text of its handler's docstring."""
     summary, _, description = inspect.cleandoc(handler.__doc__ or "").partition("\n")
     return summary.removesuffix("."), " ".join(description.split())
 
@@ -117,7 +118,7 @@ def _endpoint(
     needs_session: bool = False,
     changes: bool = True,
 ) -> Endpoint:
-    """Return an endpoint. The default class of its rate limit is that of the method."""
+    """Return an endpoint. Its `rate_class` is by default read for a GET, and write for other methods."""
     summary, description = _documentation(handler)
     body, query = typing.get_args(typing.get_type_hints(handler)["call"])
     return Endpoint(
@@ -169,11 +170,11 @@ def _open_endpoint(
 
 
 OPEN_ENDPOINTS: tuple[Endpoint, ...] = (
-    _open_endpoint("GET", "/auth/challenge", auth.challenge, shapes.ChallengeAnswer),
+    _open_endpoint("GET", "/auth/challenge", sign_up.challenge, shapes.ChallengeAnswer),
     _open_endpoint(
         "POST",
         "/auth/signup",
-        auth.sign_up_,
+        sign_up.sign_up_,
         shapes.CodeSentAnswer,
         (SignUpClosed, ValidationFailed, RateLimited),
         status=202,
@@ -181,7 +182,7 @@ OPEN_ENDPOINTS: tuple[Endpoint, ...] = (
     _open_endpoint(
         "POST",
         "/auth/signup/confirm",
-        auth.confirm_sign_up_,
+        sign_up.confirm_sign_up_,
         shapes.SignedUpAnswer,
         (ValidationFailed,),
         status=201,
@@ -234,15 +235,15 @@ OPEN_ENDPOINTS: tuple[Endpoint, ...] = (
         (ExpiredToken, AccessDenied, SlowDown, AuthorizationPending),
     ),
 )
-"""The endpoints that need no token. They are not under the base path, because all endpoints there need one (spec, part 1)."""
+"""The endpoints that need no token. They are outside of the base path, because the spec (part 1) demands a token there."""
 
 ENDPOINTS: tuple[Endpoint, ...] = (
-    _endpoint("GET", "/me", None, accounts.me, shapes.MeAnswer),
+    _endpoint("GET", "/me", None, me.me, shapes.MeAnswer),
     _endpoint(
         "PUT",
         "/me/reminders",
         "subdomains:write",
-        accounts.set_reminders_,
+        me.set_reminders_,
         shapes.MeAnswer,
         (AccountSuspended, TokenRestricted, ValidationFailed),
     ),
@@ -275,7 +276,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         "PATCH",
         "/me",
         None,
-        accounts.change_account_,
+        me.change_account_,
         shapes.MeAnswer,
         (AccountSuspended, ValidationFailed, SessionInvalid, SignInRequired, RateLimited),
         needs_session=True,
@@ -284,17 +285,23 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         "POST",
         "/me/email",
         None,
-        accounts.confirm_email_,
+        me.confirm_email_,
         shapes.MeAnswer,
         (AccountSuspended, ValidationFailed),
         needs_session=True,
     ),
-    _endpoint("GET", "/credits", "account:read", accounts.credits_, shapes.CreditsAnswer),
-    _endpoint("GET", "/payments", "account:read", accounts.payments, shapes.PaymentsAnswer),
+    _endpoint("GET", "/credits", "account:read", account_credits.credits_, shapes.CreditsAnswer),
+    _endpoint("GET", "/payments", "account:read", account_credits.payments, shapes.PaymentsAnswer),
     _endpoint(
-        "GET", "/platform-domains", "account:read", accounts.platform_domains, shapes.PlatformDomainsAnswer
+        "GET",
+        "/platform-domains",
+        "account:read",
+        platform_domains.platform_domains,
+        shapes.PlatformDomainsAnswer,
     ),
-    _endpoint("GET", "/usage/free-subdomains", "account:read", accounts.free_subdomains, shapes.UsageAnswer),
+    _endpoint(
+        "GET", "/usage/free-subdomains", "account:read", account_credits.free_subdomains, shapes.UsageAnswer
+    ),
     _endpoint("GET", "/tokens", "tokens:write", tokens.list_tokens, shapes.TokensAnswer),
     _endpoint(
         "POST",

@@ -1,6 +1,6 @@
-"""The security headers of every answer: browsers store, guess, frame and run nothing.
+"""The security headers of every answer. They keep browsers from caching, sniffing, framing and executing it.
 
-There are no `Access-Control-…` headers: a token belongs into the user's program, not into another site's page.
+There are no `Access-Control-…` headers, because pages of other sites shouldn't use tokens.
 """
 
 SECURITY_HEADERS = {
@@ -12,6 +12,6 @@ SECURITY_HEADERS = {
     "x-content-type-options": "nosniff",
     "x-frame-options": "DENY",
 }
-"""By lower-case name. A browser heeds `strict-transport-security` over TLS alone (RFC 6797, section 8.1), so it is sent always."""
+"""The headers by lower-case name. `strict-transport-security` has no effect without TLS (RFC 6797, section 8.1), so it is always sent."""
 ENCODED = [(name.encode("ascii"), value.encode("ascii")) for name, value in SECURITY_HEADERS.items()]
-"""The same as ASGI has headers."""
+"""The same headers as ASGI takes them."""

@@ -1,6 +1,6 @@
-"""Serve an ASGI application with uvicorn on a given socket, and drain it at the end.
+"""Serve an ASGI application with uvicorn on a given socket, and drain its connections at the end.
 
-uvicorn doesn't limit the time for a request's head, the head's size, or how many requests a client pipelines on one connection. The
+uvicorn doesn't limit the time for a request's head, the size of the head, or the requests that a client pipelines on a connection. The
 proxy in `deploy/nginx/` does (docs/operating/proxy.md).
 """
 
@@ -14,18 +14,18 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 KEEP_ALIVE_SECONDS = 30
 DRAIN_SECONDS = 5.0
-"""How long idle connections stay open for one more request when the process stops."""
+"""The time for which idle connections stay open for a last request while the process stops."""
 DRAIN_CHECK_SECONDS = 0.02
 GRACE_SECONDS = 10
-"""How long requests may still take after the drain, before they are cancelled."""
+"""The time after the drain in which running requests may end before they are cancelled."""
 BACKLOG = 2048
 CONNECTIONS_MAX = 1000
 
 
 class _Server(uvicorn.Server):
-    """A uvicorn server that its caller stops, not a signal. Then it keeps idle connections open for one more request.
+    """A uvicorn server that its caller stops, not a signal. While it stops, idle connections stay open for a last request.
 
-    Without the drain uvicorn closes idle connections at once, and a request that a client has just sent on one is lost.
+    Without this drain uvicorn closes idle connections at once, and loses requests that clients have just sent.
     """
 
     def __init__(
@@ -46,25 +46,25 @@ class _Server(uvicorn.Server):
         self._on_listening()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """Refuse new connections, wait until the clients have closed theirs or the drain is over, then stop."""
+        """Refuse new connections, wait until all connections are closed or the drain has timed out, then stop."""
         for server in self.servers:
             server.close()
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(self._drain_seconds):
-                while self.server_state.connections:  # noqa: ASYNC110 - uvicorn has no event for it
+                while self.server_state.connections:  # noqa: ASYNC110 - uvicorn has no event for closed connections
                     await asyncio.sleep(DRAIN_CHECK_SECONDS)
         await super().shutdown(sockets)
 
 
 def bind(host: str, port: int) -> socket.socket:
-    """Return a socket that is bound but doesn't listen: clients are refused until `serve_http` begins. Port 0 picks a free one.
+    """Return a bound socket that doesn't listen, so clients are refused until `serve_http` starts. Port 0 picks a free port.
 
     Raises:
         OSError: the address is in use or isn't an address of this host.
     """
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    # asyncio sets TCP_NODELAY only on sockets with this protocol number. Without it the second segment of an answer waits for the
-    # client's delayed acknowledgement, 40 ms.
+    # asyncio sets TCP_NODELAY only on sockets with this protocol number. Without TCP_NODELAY the second segment of an answer waits up to
+    # 40 ms for the client's delayed acknowledgement.
     listening = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
@@ -76,7 +76,7 @@ def bind(host: str, port: int) -> socket.socket:
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """Return a listening socket: clients wait in its queue until `serve_http` begins. Port 0 picks a free one.
+    """Return a listening socket. Clients wait in its queue until `serve_http` starts. Port 0 picks a free port.
 
     Raises:
         OSError: the address is in use or isn't an address of this host.
@@ -99,12 +99,11 @@ async def serve_http(
     drain_seconds: float | None = None,
     on_listening: Callable[[], None] = lambda: None,
 ) -> None:
-    """Answer requests until `stop` is set, then drain. Calls `on_listening` once clients are accepted.
+    """Answer requests until `stop` is set, then drain. Calls `on_listening` once it accepts clients.
 
-    While there are more than `connections_max` connections, requests are answered with 503. From `stop` on new connections are
-    refused and each answer says `Connection: close`. The drain ends when no connection is left, or after `drain_seconds`
-    (`DRAIN_SECONDS`). Requests that are then under way get `GRACE_SECONDS`; after that they are cancelled, but what the database
-    already accepted is still written.
+    Answers 503 while there are more than `connections_max` connections. After `stop` it refuses new connections, and each answer has
+    `Connection: close`. The drain ends once all connections are closed, or after `drain_seconds` (default: `DRAIN_SECONDS`). Requests that
+    still run are cancelled after `GRACE_SECONDS`; a write that the database has accepted still takes effect.
 
     Raises:
         OSError: another process listens on the address.
@@ -125,12 +124,12 @@ async def serve_http(
         interface="asgi3",
         lifespan="off",
         log_config=None,
-        log_level="error",  # a warning for each malformed request would flood the log
+        log_level="error",  # uvicorn logs a warning for each malformed request, which would flood the log
         access_log=False,
-        proxy_headers=False,  # `limits.client_address` reads X-Forwarded-For, from trusted proxies only
+        proxy_headers=False,  # `client_address.py` reads X-Forwarded-For, from trusted proxies only
         server_header=False,
         backlog=BACKLOG,
-        # uvicorn answers 503 when the number of connections, with the one of the request, reaches the limit.
+        # uvicorn answers 503 once the number of connections, including the request's own, reaches the limit.
         limit_concurrency=connections_max + 1,
         timeout_keep_alive=KEEP_ALIVE_SECONDS,
         timeout_graceful_shutdown=GRACE_SECONDS,

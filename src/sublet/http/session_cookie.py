@@ -1,4 +1,4 @@
-"""The cookie of a session. The prefix `__Host-` binds it to this host, TLS and the path /; browsers count localhost as secure."""
+"""The cookie of a session. The prefix `__Host-` binds the cookie to this host, TLS and the path /; browsers trust localhost without TLS."""
 
 from datetime import datetime
 
@@ -13,12 +13,12 @@ CLEARED = f"{COOKIE}=; Max-Age=0; {_ATTRIBUTES}"
 
 
 def set_cookie(secret: Secret, expires_at: datetime, now: datetime) -> str:
-    """Return the value of `Set-Cookie` that gives a browser the secret of its session."""
+    """Return the value of `Set-Cookie` with the secret of a session."""
     return f"{COOKIE}={secret.reveal()}; Max-Age={int((expires_at - now).total_seconds())}; {_ATTRIBUTES}"
 
 
 def read_cookie(fields: Headers) -> Secret | None:
-    """Return the secret in the cookie of a request, or None if it has none or several."""
+    """Return the secret in the cookie of a request; None if the request has no such cookie, or several."""
     found = [
         value
         for line in fields.getlist("cookie")

@@ -28,7 +28,7 @@ from sublet.sign_in.remove_passkey import remove_passkey
 
 @dataclass(frozen=True, slots=True)
 class _Ended(Outcome):
-    """An outcome with the number of sessions that ended, which is not stored for a repeated request."""
+    """An outcome with the number of sessions that ended. The number isn't stored for a repeated request."""
 
     ended: int | None = None
 
@@ -36,7 +36,7 @@ class _Ended(Outcome):
 async def list_sessions(call: Call[None, PageQuery]) -> Answer:
     """List sessions.
 
-    The browsers in which the user is signed in, newest first.
+    Returns the browsers in which the user is signed in, newest first.
     """
     idle = timedelta(hours=call.context.settings.session_idle_hours)
     user_id, current_id = call.registrant.user.id, _current_id(call)
@@ -56,7 +56,7 @@ async def list_sessions(call: Call[None, PageQuery]) -> Answer:
 async def end_session_(call: Call[NoBody, None]) -> Answer:
     """Sign out.
 
-    Ends a session by its id from the next request on; `current` is that of the request. Suspended users may do this too.
+    Ends the session with this id; `current` is the session of the request. Suspended users may sign out too.
     """
     wanted, current_id = call.path["id"], _current_id(call)
 
@@ -72,7 +72,7 @@ async def end_session_(call: Call[NoBody, None]) -> Answer:
 async def end_other_sessions_(call: Call[NoBody, None]) -> Answer:
     """Sign out everywhere else.
 
-    Ends all sessions of the user but that of the request, from the next request on; `ended` is how many. Suspended users may do this too.
+    Ends all other sessions of the user; `ended` is their number. Suspended users may sign out too.
     """
 
     def verb(tx: Tx) -> Outcome:
@@ -86,7 +86,7 @@ async def end_other_sessions_(call: Call[NoBody, None]) -> Answer:
 async def list_passkeys(call: Call[None, None]) -> Answer:
     """List passkeys.
 
-    The user's passkeys, oldest first, and the recovery, if there is one.
+    Returns the user's passkeys, oldest first, and the recovery, if there is one.
     """
     return Answer(await call.context.db.read(_passkeys_answer, call))
 
@@ -94,8 +94,8 @@ async def list_passkeys(call: Call[None, None]) -> Answer:
 async def offer_passkey_(call: Call[NoBody, None]) -> Answer:
     """Add a passkey: get a challenge.
 
-    The options of `navigator.credentials.create`, good for one passkey within five minutes, in this session only. Needs a sign-in within the
-    last ten minutes.
+    Returns the options for `navigator.credentials.create`. They are valid for one passkey within five minutes, in this session only.
+    Requires a sign-in within the last ten minutes.
     """
 
     def verb(tx: Tx) -> shapes.OptionsAnswer:
@@ -107,7 +107,7 @@ async def offer_passkey_(call: Call[NoBody, None]) -> Answer:
 async def add_passkey_(call: Call[PasskeyBody, None]) -> Answer:
     """Add a passkey.
 
-    Send a `name`, and what `navigator.credentials.create` answered. The user gets a mail. Needs a sign-in within the last ten minutes.
+    Send a `name` and the result of `navigator.credentials.create`. Mails the user. Requires a sign-in within the last ten minutes.
     """
 
     def verb(tx: Tx) -> Outcome:
@@ -119,7 +119,9 @@ async def add_passkey_(call: Call[PasskeyBody, None]) -> Answer:
     def read(tx: Tx) -> Passkey:
         passkey = store.find_passkey(tx, done.outcome.id)
         if passkey is None:
-            raise PasskeyNotFound("This passkey was added, and is removed by now. See GET /passkeys.")
+            raise PasskeyNotFound(
+                "This passkey was added earlier and has been removed since. See GET /passkeys."
+            )
         return passkey
 
     done = await write_once(call, 201, verb)
@@ -130,7 +132,7 @@ async def add_passkey_(call: Call[PasskeyBody, None]) -> Answer:
 async def remove_passkey_(call: Call[NoBody, None]) -> Answer:
     """Remove a passkey.
 
-    The user gets a mail. Sessions stay. Needs a sign-in within the last ten minutes.
+    Mails the user. Sessions that were signed in with the passkey stay. Requires a sign-in within the last ten minutes.
     """
 
     def verb(tx: Tx) -> Outcome:
@@ -144,8 +146,8 @@ async def remove_passkey_(call: Call[NoBody, None]) -> Answer:
 async def start_recovery_(call: Call[NoBody, None]) -> Answer:
     """Recover from lost passkeys.
 
-    After 24 hours a sign-in by mail counts as one with a passkey, for a week, so that lost passkeys can be removed. The user gets a mail. A
-    sign-in with a passkey stops it. Needs a sign-in within the last ten minutes, by mail is enough.
+    After 24 hours, and then for a week, a sign-in by mail counts as a sign-in with a passkey, so that the user can remove lost passkeys.
+    Mails the user. A sign-in with a passkey stops the recovery. Requires a sign-in within the last ten minutes; by mail is enough.
     """
 
     def verb(tx: Tx) -> Outcome:
@@ -158,7 +160,7 @@ async def start_recovery_(call: Call[NoBody, None]) -> Answer:
 async def stop_recovery_(call: Call[NoBody, None]) -> Answer:
     """Stop a recovery.
 
-    The passkeys stay. Any session of the user may do this, also as a suspended user.
+    The passkeys stay. Any session of the user may stop it. Suspended users may stop it too.
     """
 
     def verb(tx: Tx) -> Outcome:

@@ -1,4 +1,4 @@
-"""The shapes of all answers: exactly the members of the spec (part 2) and of docs/spec-choices.md, "Values"."""
+"""The shapes of all answers, with exactly the members of the spec (part 2) and of docs/spec-choices.md, "Values"."""
 
 from collections.abc import Iterable
 from datetime import datetime
@@ -59,18 +59,18 @@ class Shape(Struct, frozen=True):
 
     @classmethod
     def of(cls, value: Any) -> Self:
-        """Return the shape of an object that has all its members as attributes."""
+        """Convert an object that has an attribute for each member of the shape."""
         return convert(value, cls, from_attributes=True)
 
 
 class Success(Shape, kw_only=True, frozen=True):
-    """The base of all answers that are no failures."""
+    """The base of all successful answers."""
 
     ok: Literal[True] = True
 
 
 class UserShape(Shape, kw_only=True, frozen=True):
-    """The user that the token stands for; `reminders` tells whether it gets mail on dates of its names."""
+    """The user of the token. `reminders` is true if the user gets mail about dates of the names."""
 
     id: Id
     email: str
@@ -89,7 +89,7 @@ class OrganizationShape(Shape, kw_only=True, frozen=True):
 
 
 class ActivityShape(Shape, kw_only=True, frozen=True):
-    """Something that happened in the account. `token_id`, `token_name` and `address` are those of an own request."""
+    """An event of the account. `token_id`, `token_name` and `address` are null unless the user's own request caused it."""
 
     id: Id
     at: Moment
@@ -106,7 +106,7 @@ class ActivityShape(Shape, kw_only=True, frozen=True):
 
 
 class AccountShape(Shape, kw_only=True, frozen=True):
-    """The account in its export."""
+    """The account in an export."""
 
     id: Id
     email: str
@@ -121,7 +121,7 @@ class AccountShape(Shape, kw_only=True, frozen=True):
 
 
 class ExportBeginning(Success, kw_only=True, frozen=True):
-    """The beginning of an export, which is sent before the lists are read."""
+    """The beginning of an export, without its lists."""
 
     account: AccountShape
 
@@ -130,7 +130,7 @@ Rows = list[dict[str, Any]]
 
 
 class ExportAnswer(ExportBeginning, kw_only=True, frozen=True):
-    """All that the registry stores about the user: lists from old to new, the activity from new to old."""
+    """All that the registry stores about the user. The lists are oldest first, the activity is newest first."""
 
     subdomains: Rows
     terms: Rows
@@ -160,7 +160,7 @@ class DeletedMeAnswer(Success, kw_only=True, frozen=True):
 
 
 class TokenShape(Shape, kw_only=True, frozen=True):
-    """The token of the request; `last_used_at` may be up to an hour old, and is null until a first use is stored."""
+    """The token of the request. `last_used_at` may be up to an hour old, and is null until the first use is stored."""
 
     name: str
     scopes: list[Annotated[str, _one_of(SCOPES)]]
@@ -170,7 +170,7 @@ class TokenShape(Shape, kw_only=True, frozen=True):
 
 
 class PageShape(Shape, kw_only=True, frozen=True):
-    """Where a list goes on: `next_cursor` is null on the last page."""
+    """The position of a page in its list. `next_cursor` is null on the last page."""
 
     limit: Annotated[int, Meta(ge=1, le=500)]
     next_cursor: str | None
@@ -178,9 +178,10 @@ class PageShape(Shape, kw_only=True, frozen=True):
 
 
 class TokenDetailShape(Shape, kw_only=True, frozen=True):
-    """A token with its restrictions; null is none. `last_used_at` and `last_used_from` may be up to an hour old.
+    """A token with its restrictions; null means unrestricted. `last_used_at` and `last_used_from` may be up to an hour old.
 
-    `organization_id` is the organization that the token is for; the user's own one stands for the user's own names and credits.
+    `organization_id` is the organization that the token is for. A token for the user's own organization is for the user's own names and
+    credits.
     """
 
     id: Id
@@ -199,7 +200,7 @@ class TokenDetailShape(Shape, kw_only=True, frozen=True):
 
 
 class ActivityAnswer(Success, kw_only=True, frozen=True):
-    """What happened in the account, newest first."""
+    """The events of the account, newest first."""
 
     activity: list[ActivityShape]
     page: PageShape
@@ -219,14 +220,14 @@ class TokenAnswer(Success, kw_only=True, frozen=True):
 
 
 class SecretAnswer(Success, kw_only=True, frozen=True):
-    """A token with its new secret, which can't be shown again: null in a repeated answer (`Idempotent-Replayed`)."""
+    """A token with its new secret, which is shown only once. `secret` is null in a repeated answer (`Idempotent-Replayed`)."""
 
     token: TokenDetailShape
     secret: str | None
 
 
 class MeAnswer(Success, kw_only=True, frozen=True):
-    """The user and organization that the token identifies, and the token; null with a session."""
+    """The user and organization that the token identifies, and the token. With a session `token` is null."""
 
     user: UserShape
     organization: OrganizationShape
@@ -234,7 +235,7 @@ class MeAnswer(Success, kw_only=True, frozen=True):
 
 
 class SessionShape(Shape, kw_only=True, frozen=True):
-    """A browser that is signed in. `last_used_at` and `last_used_from` may be up to an hour old; `current` is that of the request."""
+    """A session of a browser. `last_used_at` and `last_used_from` may be up to an hour old. `current` marks the session of the request."""
 
     id: Id
     how: Annotated[str, _one_of(SIGN_IN_METHODS)]
@@ -255,7 +256,7 @@ class SessionsAnswer(Success, kw_only=True, frozen=True):
 
 
 class SignedInAnswer(Success, kw_only=True, frozen=True):
-    """The user who is signed in now, and the session, whose secret is in the cookie."""
+    """The user who has signed in, and the session. The session's secret is in the cookie."""
 
     user: UserShape
     organization: OrganizationShape
@@ -263,17 +264,17 @@ class SignedInAnswer(Success, kw_only=True, frozen=True):
 
 
 class DoneAnswer(Success, kw_only=True, frozen=True):
-    """It is done."""
+    """The request succeeded."""
 
 
 class EndedSessionsAnswer(Success, kw_only=True, frozen=True):
-    """How many sessions have ended; null in a repeated answer."""
+    """The number of sessions that have ended; null in a repeated answer."""
 
     ended: Count | None
 
 
 class OptionsAnswer(Success, kw_only=True, frozen=True):
-    """What a browser needs for a passkey."""
+    """The options that a browser needs to create or use a passkey."""
 
     public_key: Annotated[
         dict[str, Any],
@@ -293,7 +294,7 @@ class PasskeyShape(Shape, kw_only=True, frozen=True):
 
 
 class RecoveryShape(Shape, kw_only=True, frozen=True):
-    """A recovery: from `ready_at` to `ends_at` a sign-in by mail is as good as one with a passkey."""
+    """A recovery. From `ready_at` to `ends_at` a sign-in by mail counts as a sign-in with a passkey."""
 
     asked_at: Moment
     ready_at: Moment
@@ -301,7 +302,7 @@ class RecoveryShape(Shape, kw_only=True, frozen=True):
 
 
 class PasskeysAnswer(Success, kw_only=True, frozen=True):
-    """The user's passkeys, oldest first, and the recovery; null if there is none."""
+    """The user's passkeys, oldest first, and the recovery, null if there is none."""
 
     passkeys: list[PasskeyShape]
     recovery: RecoveryShape | None
@@ -314,7 +315,7 @@ class PasskeyAnswer(Success, kw_only=True, frozen=True):
 
 
 class ChallengeShape(Shape, kw_only=True, frozen=True):
-    """A challenge as the ALTCHA widget reads it."""
+    """A challenge for the ALTCHA widget."""
 
     parameters: Annotated[
         dict[str, Any], Meta(description="Algorithm, cost, nonce, salt, prefix and expiry.")
@@ -329,25 +330,25 @@ class ChallengeAnswer(Success, kw_only=True, frozen=True):
 
 
 class CodeSentAnswer(Success, kw_only=True, frozen=True):
-    """A code is on its way, if the address can get one."""
+    """A code was mailed, if the address may get one."""
 
     message: str
-    expires_in_seconds: Annotated[int, Meta(ge=1, description="How long the code is valid.")]
+    expires_in_seconds: Annotated[int, Meta(ge=1, description="The seconds for which the code is valid.")]
 
 
 class DeviceAnswer(Success, kw_only=True, frozen=True):
-    """The codes of a program that asks for a token, and the page that the person opens (RFC 8628, section 3.2)."""
+    """The codes of a program that asks for a token, and the page where a person allows it (RFC 8628, section 3.2)."""
 
     device_code: str
     user_code: str
     verification_uri: str
     verification_uri_complete: str
-    expires_in: Annotated[int, Meta(ge=1, description="How many seconds the codes are valid.")]
-    interval: Annotated[int, Meta(ge=1, description="How many seconds to wait between two polls.")]
+    expires_in: Annotated[int, Meta(ge=1, description="The seconds for which the codes are valid.")]
+    interval: Annotated[int, Meta(ge=1, description="The seconds to wait between two polls.")]
 
 
 class DeviceRequestShape(Shape, kw_only=True, frozen=True):
-    """A program that asks for a token. `address` is where it asked from, `scopes` are those that the token would get."""
+    """A program that asks for a token. `address` is the program's address, `scopes` are the scopes that the token would have."""
 
     name: str
     address: str | None
@@ -364,7 +365,7 @@ class DeviceRequestAnswer(Success, kw_only=True, frozen=True):
 
 
 class SignedUpAnswer(Success, kw_only=True, frozen=True):
-    """A new user with its organization and first token. The secret can't be shown again."""
+    """A new user with its organization and first token. The secret is shown only once."""
 
     user: UserShape
     organization: OrganizationShape
@@ -399,7 +400,7 @@ class OrganizationDetailAnswer(Success, kw_only=True, frozen=True):
 
 
 class MemberShape(Shape, kw_only=True, frozen=True):
-    """A member of an organization; `created_at` is when the user joined."""
+    """A member of an organization, who joined at `created_at`."""
 
     user_id: Id
     email: str
@@ -429,7 +430,7 @@ class RemovedShape(Shape, kw_only=True, frozen=True):
 
 
 class RemovedAnswer(Success, kw_only=True, frozen=True):
-    """The user is no member any more."""
+    """The membership has ended."""
 
     removed: RemovedShape
 
@@ -458,20 +459,20 @@ class InvitationAnswer(Success, kw_only=True, frozen=True):
 
 
 class RevokedInvitationShape(Shape, kw_only=True, frozen=True):
-    """An invitation that is void now."""
+    """An invitation that was revoked."""
 
     organization_id: Id
     id: Id
 
 
 class RevokedInvitationAnswer(Success, kw_only=True, frozen=True):
-    """The invitation is void."""
+    """The invitation is revoked."""
 
     revoked: RevokedInvitationShape
 
 
 class AcceptedAnswer(Success, kw_only=True, frozen=True):
-    """The new member and the organization. `token` and `secret` are the first ones of a new user, and can't be shown again; else null."""
+    """The new member and the organization. `token` and `secret` are a new user's first token, shown only once; otherwise null."""
 
     user: UserShape
     organization: OrganizationDetailShape
@@ -497,7 +498,7 @@ class CreditsAnswer(Success, kw_only=True, frozen=True):
 
 
 class PaymentShape(Shape, kw_only=True, frozen=True):
-    """One record of the account's history; `credits` is signed."""
+    """A change of the balance. `credits` is negative if the balance decreased."""
 
     id: Id
     kind: Annotated[str, _one_of(KINDS)]
@@ -512,7 +513,7 @@ class PaymentShape(Shape, kw_only=True, frozen=True):
 
 
 class PaymentsAnswer(Success, kw_only=True, frozen=True):
-    """The account's history, newest first."""
+    """The changes of the balance, newest first."""
 
     payments: list[PaymentShape]
     page: PageShape
@@ -554,7 +555,7 @@ class PlatformDomainsAnswer(Success, kw_only=True, frozen=True):
 
 
 class UsageShape(Shape, kw_only=True, frozen=True):
-    """The number of free names that the user holds, and may hold. Names in the trash do not count."""
+    """The number of free names that the user holds, and their maximum. Names in the trash don't count."""
 
     used: Count
     limit: Count
@@ -568,7 +569,7 @@ class UsageAnswer(Success, kw_only=True, frozen=True):
 
 
 class GlueShape(Shape, kw_only=True, frozen=True):
-    """The addresses of a nameserver at or below the own name; at least one of the two is set."""
+    """The addresses of a nameserver at or below the name itself. At least one of them isn't null."""
 
     host: HostName
     ipv4: Annotated[str, Meta(extra_json_schema={"format": "ipv4"})] | None
@@ -585,7 +586,7 @@ class DsShape(Shape, kw_only=True, frozen=True):
 
 
 class SubdomainShape(Shape, kw_only=True, frozen=True):
-    """A subdomain, with the spec's twenty fields and no other."""
+    """A subdomain, with exactly the twenty fields of the spec."""
 
     id: Id
     fqdn: HostName
@@ -610,7 +611,7 @@ class SubdomainShape(Shape, kw_only=True, frozen=True):
 
 
 class ProvisioningShape(Shape, kw_only=True, frozen=True):
-    """How far the DNS is: `published` once the name server answered with exactly this delegation."""
+    """The state of a publication. It is `published` once the name server has answered with exactly this delegation."""
 
     status: Annotated[str, _one_of(("none", "pending", "published", "failed"))]
     generation: Count
@@ -625,7 +626,7 @@ class ProvisioningShape(Shape, kw_only=True, frozen=True):
 
 
 class CouponShape(Shape, kw_only=True, frozen=True):
-    """A coupon that was used, and what it saved."""
+    """A coupon that was used, and its discount."""
 
     code: str
     kind: Annotated[str, _one_of(("percent", "fixed"))]
@@ -634,7 +635,7 @@ class CouponShape(Shape, kw_only=True, frozen=True):
 
 
 class TransferShape(Shape, kw_only=True, frozen=True):
-    """A name that its user offers to an address. It tells whether the address has an account only after an answer from there."""
+    """An offer of a name to an address. It doesn't tell whether the address has an account, until its owner accepts or declines."""
 
     id: Id
     direction: Annotated[str, _one_of(DIRECTIONS)]
@@ -674,7 +675,7 @@ class SubdomainAnswer(Success, kw_only=True, frozen=True):
 
 
 class RegisterAnswer(Success, kw_only=True, frozen=True):
-    """A registered subdomain, what it cost, and how far the DNS is."""
+    """A registered subdomain, its price, and the state of its publication."""
 
     subdomain: SubdomainShape
     provisioning: ProvisioningShape
@@ -683,7 +684,7 @@ class RegisterAnswer(Success, kw_only=True, frozen=True):
 
 
 class AvailabilityShape(Struct, kw_only=True, frozen=True):
-    """Whether the caller could register a name now: `reason` is the code that a confirmed registration would be refused with."""
+    """The availability of a name for the user. `reason` is the error code that a confirmed registration would get now."""
 
     fqdn: HostName
     available: bool
@@ -712,7 +713,7 @@ class AvailabilityAnswer(Success, kw_only=True, frozen=True):
 
 
 class FindingShape(Shape, kw_only=True, frozen=True):
-    """A fault of a delegation: with an error resolvers fail, with a warning some fail, or all soon; a notice is advice."""
+    """A fault of a delegation. With an error resolvers fail; with a warning some fail, or all will; a notice is advice."""
 
     code: Annotated[str, _one_of((*FINDING_CODES, *REFUSED_CODES))]
     level: Annotated[str, _one_of(tuple(each.value for each in Level))]
@@ -722,7 +723,7 @@ class FindingShape(Shape, kw_only=True, frozen=True):
 
 
 class DelegationCheckShape(Shape, kw_only=True, frozen=True):
-    """The result of a check: `unknown` if the nameservers could not be asked."""
+    """The result of a check. It is `unknown` if the nameservers couldn't be queried."""
 
     fqdn: HostName
     state: Annotated[str, _one_of(HEALTH_STATES)]
@@ -737,7 +738,7 @@ class DelegationCheckAnswer(Success, kw_only=True, frozen=True):
 
 
 class HealthChangeShape(Shape, kw_only=True, frozen=True):
-    """A change of a name's health, with the codes of what was found."""
+    """A change of a name's health, with the codes of its findings."""
 
     at: Moment
     state: Annotated[str, _one_of(HEALTH_STATES)]
@@ -745,7 +746,7 @@ class HealthChangeShape(Shape, kw_only=True, frozen=True):
 
 
 class HealthShape(Shape, kw_only=True, frozen=True):
-    """The health of a name's delegation. `unconfirmed_state` is what one look saw, and a second one has to confirm."""
+    """The health of a name's delegation. `unconfirmed_state` is the result of one check, until a second check confirms it."""
 
     fqdn: HostName
     state: Annotated[str, _one_of(HEALTH_STATES)]
@@ -764,7 +765,7 @@ class HealthAnswer(Success, kw_only=True, frozen=True):
 
 
 class ProvisionAnswer(Success, kw_only=True, frozen=True):
-    """A subdomain, and how far the DNS is."""
+    """A subdomain, and the state of its publication."""
 
     subdomain: SubdomainShape
     provisioning: ProvisioningShape
@@ -780,7 +781,7 @@ class RenewalShape(Shape, kw_only=True, frozen=True):
 
 
 class RenewAnswer(Success, kw_only=True, frozen=True):
-    """A renewed subdomain, and what the renewal did."""
+    """A renewed subdomain, and the result of the renewal."""
 
     subdomain: SubdomainShape
     renewal: RenewalShape
@@ -800,7 +801,7 @@ class DeleteAnswer(Success, kw_only=True, frozen=True):
 
 
 class MessageShape(Shape, kw_only=True, frozen=True):
-    """One message of a ticket, stored as sent."""
+    """A message of a ticket, as it was sent."""
 
     id: Id
     author_type: Annotated[str, _one_of(AUTHOR_TYPES)]
@@ -847,7 +848,7 @@ class TicketAnswer(Success, kw_only=True, frozen=True):
 
 
 class QuoteShape(Shape, kw_only=True, frozen=True):
-    """The price of a paid operation; `new_expires_at` is when the name will expire after it. `confirm: true` completes it."""
+    """The price of a paid request, which `confirm: true` completes. `new_expires_at` is the name's expiry after it."""
 
     action: Annotated[str, _one_of(COUPON_ACTIONS)]
     fqdn: HostName
@@ -865,7 +866,7 @@ class QuoteShape(Shape, kw_only=True, frozen=True):
 
 
 class FieldErrorShape(Shape, kw_only=True, frozen=True):
-    """One wrong field."""
+    """A wrong field."""
 
     field: str
     code: str
@@ -876,7 +877,7 @@ Serial = Annotated[int, Meta(ge=0, le=2**32 - 1, description="The serial of a zo
 
 
 class StoredDelegationShape(Shape, kw_only=True, frozen=True):
-    """The stored delegation; `generation` counts the changes that the DNS has to follow."""
+    """The stored delegation. `generation` counts the changes that must be published."""
 
     nameservers: list[HostName]
     glue: list[GlueShape]
@@ -885,7 +886,7 @@ class StoredDelegationShape(Shape, kw_only=True, frozen=True):
 
 
 class PublishedDelegationShape(Shape, kw_only=True, frozen=True):
-    """The last publication: of which generation, and at which serial of the zone it was read back from the name server."""
+    """The last publication. `serial` is the zone's serial at which the name server answered with `published_generation`."""
 
     zone: HostName
     serial: Serial | None
@@ -894,9 +895,9 @@ class PublishedDelegationShape(Shape, kw_only=True, frozen=True):
 
 
 class ParentServerShape(Shape, kw_only=True, frozen=True):
-    """The present answer of a name server of the parent zone. Without an answer `error` says why, and the rest is null.
+    """The current answer of a name server of the parent zone. Without an answer `error` says why, and the other members are null.
 
-    `difference` is null where the answer is what is stored.
+    `difference` is null if the answer matches the stored delegation.
     """
 
     server: HostName
@@ -913,8 +914,8 @@ class ParentServerShape(Shape, kw_only=True, frozen=True):
 class DelegationShape(Shape, kw_only=True, frozen=True):
     """A delegation as it is stored, as it was published, and as it is served.
 
-    `in_agreement` is true where every server answered with exactly what is stored (for a name that is not to be in
-    the DNS: with nothing).
+    `in_agreement` is true if every server answered with exactly the stored delegation, or with nothing for a name that shouldn't be in
+    the DNS.
     """
 
     stored: StoredDelegationShape
@@ -925,17 +926,16 @@ class DelegationShape(Shape, kw_only=True, frozen=True):
 
 
 class DelegationAnswer(Success, kw_only=True, frozen=True):
-    """The delegation of a subdomain, and how far its publication is, as in the answer to a change."""
+    """The delegation of a subdomain, and the state of its publication."""
 
     delegation: DelegationShape
     provisioning: ProvisioningShape
 
 
 class TimelineEventShape(Shape, kw_only=True, frozen=True):
-    """A dated event: in the past if `past` is true, otherwise to come if nothing changes.
+    """A dated event. It has happened if `past` is true; otherwise it will happen if nothing changes.
 
-    `expires_at` and `charged_credits` are set where a term was added: the expiry after it, and what it cost. `by` is null
-    for a date.
+    `expires_at` and `charged_credits` are set for an event that added a term: the new expiry, and the price. `by` is null for a date.
     """
 
     event: Annotated[str, _one_of(EVENTS)]
@@ -956,7 +956,7 @@ class TimelineAnswer(Success, kw_only=True, frozen=True):
 
 
 class AttemptShape(Shape, kw_only=True, frozen=True):
-    """An attempt of the automatic renewal; `charged_credits` is null if it failed."""
+    """An attempt of the automatic renewal. `charged_credits` is null if the attempt failed."""
 
     at: Moment
     outcome: Annotated[str, _one_of(("renewed", "failed"))]
@@ -965,7 +965,7 @@ class AttemptShape(Shape, kw_only=True, frozen=True):
 
 
 class SourcedDsShape(Shape, kw_only=True, frozen=True):
-    """A DS record with its source: the registrant or the operator set it, or CDS and CDNSKEY records of the zone did. Null: unknown."""
+    """A DS record with its source: the registrant, the operator, or CDS and CDNSKEY records of the zone; null if unknown."""
 
     key_tag: int
     algorithm: int
@@ -976,7 +976,7 @@ class SourcedDsShape(Shape, kw_only=True, frozen=True):
 
 
 class CsyncRefusalShape(Shape, kw_only=True, frozen=True):
-    """The CSYNC request of the zone that is refused now."""
+    """The CSYNC request of the zone that is currently refused."""
 
     code: Annotated[str, _one_of(CSYNC_REFUSALS)]
     message: str
@@ -984,7 +984,7 @@ class CsyncRefusalShape(Shape, kw_only=True, frozen=True):
 
 
 class CsyncShape(Shape, kw_only=True, frozen=True):
-    """Whether the platform domain follows CSYNC records, the serial of the zone that was followed last, and when its changes were signed."""
+    """The state of CSYNC. `followed` is true if the platform domain follows it. `serial` and `signed_at` are of the last followed request."""
 
     followed: bool
     serial: int | None
@@ -993,7 +993,7 @@ class CsyncShape(Shape, kw_only=True, frozen=True):
 
 
 class DsRefusalShape(Shape, kw_only=True, frozen=True):
-    """The request of the zone that is refused now."""
+    """The request of the zone's CDS and CDNSKEY records that is currently refused."""
 
     code: Annotated[str, _one_of(DS_REFUSALS)]
     message: str
@@ -1001,10 +1001,10 @@ class DsRefusalShape(Shape, kw_only=True, frozen=True):
 
 
 class AutomaticDsShape(Shape, kw_only=True, frozen=True):
-    """Whether and how the DS records of a subdomain follow its zone.
+    """The settings and the state of a subdomain's automatic DS.
 
-    `policy` is the platform domain's: off, rollover (changes), bootstrap (the first DS records), all. `followed_signed_at` is when the
-    request was signed that was followed last; older ones are refused.
+    `policy` is the platform domain's: off, rollover (changes only), bootstrap (first DS records only), or all. `followed_signed_at` is the
+    time of the signature of the last followed request; requests with older signatures are refused.
     """
 
     policy: Annotated[str, _one_of(AUTOMATIC_DS)]
@@ -1023,9 +1023,9 @@ class AutomaticDsAnswer(Success, kw_only=True, frozen=True):
 
 
 class AutoRenewShape(Shape, kw_only=True, frozen=True):
-    """The automatic renewal of a subdomain: off where `max_credits` is null.
+    """The automatic renewal of a subdomain, which is off if `max_credits` is null.
 
-    `renewal_price_credits` is what a renewal would cost now, by list price.
+    `renewal_price_credits` is the current list price of a renewal.
     """
 
     enabled: bool
@@ -1042,7 +1042,7 @@ class AutoRenewAnswer(Success, kw_only=True, frozen=True):
 
 
 class SetAutoRenewAnswer(Success, kw_only=True, frozen=True):
-    """A subdomain with its automatic renewal as it was set."""
+    """A subdomain with its new automatic renewal."""
 
     subdomain: SubdomainShape
     auto_renew: AutoRenewShape

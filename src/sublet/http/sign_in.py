@@ -1,4 +1,4 @@
-"""Handlers of `/auth/` that sign a browser in, which needs no token (docs/api.md, "Sign in")."""
+"""Handlers of the requests under `/auth/` that sign a browser in without a token (docs/api.md, "Sign in")."""
 
 from datetime import timedelta
 from typing import Any
@@ -29,7 +29,7 @@ from sublet.sign_up.store import find_signing_key
 async def request_sign_in(visit: Visit[SignInBody]) -> Answer:
     """Sign in: get a code by mail.
 
-    The answer is the same whether the address has an account or not. The mail has a code of six digits and a link, valid for 15 minutes.
+    Mails a code of six digits and a link, valid for 15 minutes. The answer doesn't tell whether the address has an account.
     """
     client = visit.client
     await visit.context.db.write(request_code, visit.body.email or "", client.network, client.public_url)
@@ -41,8 +41,8 @@ async def request_sign_in(visit: Visit[SignInBody]) -> Answer:
 async def confirm_sign_in(visit: Visit[ConfirmSignUpBody]) -> Answer:
     """Sign in: enter the code.
 
-    Send `email` and `code`, or the `token` of the link. Sets the cookie of a session. If the browser has a session of this user, that one
-    gets a new secret and counts as signed in again.
+    Send `email` and `code`, or the `token` of the link. Sets the cookie of a session. If the browser already has a session of this user, the
+    session gets a new secret and counts as signed in now.
     """
     refuse_other_sites(visit.client)
     body = visit.body
@@ -60,7 +60,7 @@ async def confirm_sign_in(visit: Visit[ConfirmSignUpBody]) -> Answer:
 async def challenge_passkey(visit: Visit[NoBody]) -> Answer:
     """Sign in with a passkey: get a challenge.
 
-    The options of `navigator.credentials.get`, good for one sign-in within five minutes. They name no user and no passkey.
+    Returns the options for `navigator.credentials.get`, valid for one sign-in within five minutes. They name no user and no passkey.
     """
     key = await visit.context.db.read(find_signing_key)
     found = new_challenge(key, SIGN_IN_CHALLENGE, visit.context.db.now())
@@ -70,7 +70,7 @@ async def challenge_passkey(visit: Visit[NoBody]) -> Answer:
 async def confirm_passkey(visit: Visit[CredentialBody]) -> Answer:
     """Sign in with a passkey.
 
-    Send what `navigator.credentials.get` answered. Sets the cookie of a session, as the sign-in by mail does. It ends a recovery.
+    Send the result of `navigator.credentials.get`. Sets the cookie of a session, as the sign-in by mail does. Stops a recovery.
     """
     refuse_other_sites(visit.client)
     credential: dict[str, Any] = visit.body.credential or {}
@@ -88,7 +88,7 @@ async def confirm_passkey(visit: Visit[CredentialBody]) -> Answer:
 def _open(
     tx: Tx, who: IdentifiedUser | None, context: Context, client: Client, request_id: str
 ) -> SignedIn | None:
-    """Open a session for a person who was identified; None for another one."""
+    """Open a session for an identified person, and return it; return None if `who` is None."""
     if who is None:
         return None
     lifetime = timedelta(days=context.settings.session_max_days)
@@ -105,14 +105,14 @@ def _answer(visit: Visit[Any], done: SignedIn) -> Answer:
 
 
 def open_for_page(tx: Tx, visit: Visit[Any], user: User) -> SignedIn | None:
-    """Sign a browser in whose user has just opened an account by a mailed code, if a page of the service sent it; None for programs."""
+    """Sign in a user who has just opened an account, if a page of the service sent the request; otherwise return None."""
     if not is_from_site(visit.client.fields, visit.client.site):
         return None
     return _open(tx, IdentifiedUser(user, MAIL), visit.context, visit.client, visit.request_id)
 
 
 def cookie_headers(visit: Visit[Any], done: SignedIn | None) -> dict[str, str]:
-    """Return the header of an answer that gives a browser its session."""
+    """Return the header that sets the cookie of a session; empty without a session."""
     if done is None:
         return {}
     return {"set-cookie": set_cookie(done.secret, done.session.expires_at, visit.context.db.now())}

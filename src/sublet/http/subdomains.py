@@ -82,7 +82,7 @@ P = ParamSpec("P")
 async def list_subdomains(call: Call[None, SubdomainsQuery]) -> Answer:
     """List the user's subdomains.
 
-    Newest first. Those in the trash are listed only with `status=trashed`.
+    Returns them newest first. Names in the trash are listed only with `status=trashed`.
     """
     query = call.query
     actor, holder = call.actor(), call.registrant.holder
@@ -119,7 +119,7 @@ async def list_subdomains(call: Call[None, SubdomainsQuery]) -> Answer:
 async def get_subdomain(call: Call[None, None]) -> Answer:
     """Get a subdomain.
 
-    By name (any case, final dot or not, U-label or A-label) or by id.
+    Returns the subdomain with this id or name. A name may have any case, a final dot, and U-labels or A-labels.
     """
     db = call.context.db
     subdomain = await fetch_in_account(db, call.actor(), call.path["fqdn"])
@@ -127,10 +127,10 @@ async def get_subdomain(call: Call[None, None]) -> Answer:
 
 
 async def timeline_(call: Call[None, None]) -> Answer:
-    """The timeline of a subdomain.
+    """Get the timeline of a subdomain.
 
-    The dated events of a name, live or in the own trash, oldest first: what happened, then what comes if nothing changes.
-    `allowed_actions` are those that would not be refused for the state of things now; a quote counts.
+    Returns past events, oldest first, then the dates to come if nothing changes. The name may be in the user's trash. `allowed_actions` are
+    the actions that the current state allows, also if the first answer would be a quote.
     """
     holder = call.registrant.holder
     limit = quota_limit(holder.free_quota, call.default_free_quota())
@@ -160,7 +160,7 @@ async def timeline_(call: Call[None, None]) -> Answer:
 async def get_auto_renew(call: Call[None, None]) -> Answer:
     """Get the automatic renewal.
 
-    Whether the name is renewed automatically, its ceiling in credits, the next attempt, and the last one.
+    Returns whether the name is renewed automatically, its ceiling in credits, and the next and the last attempt.
     """
 
     def read(tx: Tx) -> shapes.AutoRenewAnswer:
@@ -173,9 +173,9 @@ async def get_auto_renew(call: Call[None, None]) -> Answer:
 async def set_auto_renew_(call: Call[AutoRenewBody, None]) -> Answer:
     """Set the automatic renewal.
 
-    With `enabled`: true the name is renewed automatically once its window is open, if that costs at most `max_credits`: the
-    ceiling is the confirmation, so above 0 it needs the scope `credits:spend`. An attempt that fails is made again after a day.
-    Nothing is charged by this request.
+    With `enabled`: true the name is renewed automatically once its renewal window is open, if the price is at most `max_credits`. This
+    ceiling confirms the charge, so a ceiling above 0 needs the scope `credits:spend`. A failed attempt is repeated after a day. This request
+    charges nothing.
     """
     done = await write_once(
         call,
@@ -199,9 +199,9 @@ async def set_auto_renew_(call: Call[AutoRenewBody, None]) -> Answer:
 async def register_(call: Call[RegisterBody, None]) -> Answer:
     """Register a subdomain.
 
-    Selects the platform domain by `platform_domain_id`, `domain` or the domain part of `fqdn`. Where it costs credits, the first
-    answer is a quote (402) and nothing is registered; the same request with `confirm`: true completes it. The answer waits up to
-    a second for the DNS: `status` active means that the name server answers with the delegation.
+    Selects the platform domain by `platform_domain_id`, `domain` or the domain part of `fqdn`. If the name costs credits, the first answer
+    is a quote (402) and registers nothing; the same request with `confirm`: true completes it. The answer waits up to a second for the
+    DNS: `status` active means that the name server answers with the delegation.
     """
     body = call.body
     command = replace(
@@ -222,10 +222,10 @@ async def register_(call: Call[RegisterBody, None]) -> Answer:
 
 
 async def availability(call: Call[None, AvailabilityQuery]) -> Answer:
-    """Ask whether a name can be registered.
+    """Check whether a name can be registered.
 
-    Whether a registration of this name by the caller would succeed now, confirmed and with valid nameservers, and in which modes. It tells
-    no more than a registration attempt. A name is selected as there: by `fqdn`, or by `label` and `domain`.
+    Returns whether the user could register this name now, with valid nameservers and a confirmation, and in which modes. It tells no more
+    than an attempt to register. Select the name by `fqdn`, or by `label` and `domain`.
     """
     query = call.query
     found = await call.context.db.read(
@@ -243,7 +243,7 @@ async def availability(call: Call[None, AvailabilityQuery]) -> Answer:
 async def update_nameservers_(call: Call[NameserversBody, None]) -> Answer:
     """Change nameservers, glue and DS records.
 
-    A member left out keeps what is stored; an empty list or null clears it.
+    A member that is left out keeps its stored value; an empty list or null clears it.
     """
     body, settings = call.body, call.context.settings
     command = UpdateNameservers(
@@ -268,7 +268,7 @@ async def update_nameservers_(call: Call[NameserversBody, None]) -> Answer:
 async def retry_(call: Call[NoBody, None]) -> Answer:
     """Retry provisioning.
 
-    After a provisioning failure: try to publish now instead of at the next automatic attempt.
+    Publishes a name after a failure now, instead of at the next automatic attempt.
     """
     done = await write_once(call, 200, if_subdomain_matches(call, retry), call.actor(), call.path["fqdn"])
     return await _provisioned(call, done)
@@ -277,7 +277,7 @@ async def retry_(call: Call[NoBody, None]) -> Answer:
 async def renew_(call: Call[RenewBody, None]) -> Answer:
     """Renew a subdomain.
 
-    For one more term, counted from the old expiry. Quote, then `confirm`, as with registration.
+    Adds one term to the current expiry. If it costs credits, the first answer is a quote, as in a registration.
     """
     payable = _payable(call, call.body)
     done = await write_once(
@@ -289,7 +289,7 @@ async def renew_(call: Call[RenewBody, None]) -> Answer:
 async def restore_(call: Call[RenewBody, None]) -> Answer:
     """Restore a subdomain from the trash.
 
-    Free within the time that is paid; after it the name is renewed with it, by quote and `confirm`.
+    Costs nothing before the name's expiry. After it, the name is also renewed, by a quote and `confirm`.
     """
     done = await write_once(
         call,
@@ -306,7 +306,7 @@ async def restore_(call: Call[RenewBody, None]) -> Answer:
 async def delete_(call: Call[NoBody, None]) -> Answer:
     """Delete a subdomain.
 
-    It leaves the account and the DNS, and can be restored from the trash for a while.
+    Moves the name to the trash and removes it from the DNS. It can be restored until it is purged.
     """
     done = await write_once(call, 200, if_subdomain_matches(call, delete), call.actor(), call.path["fqdn"])
     subdomain = await call.context.db.read(_find, call, done.outcome.id)
@@ -317,7 +317,7 @@ async def delete_(call: Call[NoBody, None]) -> Answer:
 def if_subdomain_matches(
     call: Call[Any, Any], verb: Callable[Concatenate[Tx, P], Outcome]
 ) -> Callable[Concatenate[Tx, P], Outcome]:
-    """Return a verb that changes the name of the path only if `If-Match` names the `ETag` of GET /subdomains/{fqdn}."""
+    """Return a verb that first checks `If-Match` against the `ETag` of GET /subdomains/{fqdn}."""
 
     def show(tx: Tx) -> shapes.SubdomainAnswer:
         subdomain = find_in_account(tx, call.actor(), call.path["fqdn"])
@@ -351,18 +351,18 @@ def _shape(call: Call[Any, Any], subdomain: ShownSubdomain, now: datetime) -> sh
 
 
 def _find(tx: Tx, call: Call[Any, Any], subdomain_id: int) -> Subdomain:
-    """Return the subdomain that was written just now, or earlier with the same Idempotency-Key, in its current state.
+    """Return the current state of the subdomain that this request, or an earlier request with its Idempotency-Key, wrote.
 
     Raises, in this order:
-        Unavailable: it isn't there. Rows of subdomains are never removed, so the database went back to before the write, as when a
-            standby takes over that the primary didn't wait for.
-        SubdomainNotFound: it was transferred to another user since.
+        Unavailable: the row is missing. Rows of subdomains are never deleted, so the database has lost the write: an asynchronous
+            standby has become the primary.
+        SubdomainNotFound: the name has been transferred to another user since.
     """
     subdomain = store.find_subdomain(tx, subdomain_id)
     if subdomain is None:
         raise Unavailable(
-            "The registry's database has lost this change before it was acknowledged. Send the same again, with the same "
-            "Idempotency-Key if there was one.",
+            "The registry's database has lost this change before it was acknowledged. Send the same request again, with the same "
+            "Idempotency-Key if it had one.",
             retry_after_seconds=1,
         )
     if subdomain.user_id != call.registrant.holder.id:
@@ -373,13 +373,13 @@ def _find(tx: Tx, call: Call[Any, Any], subdomain_id: int) -> Subdomain:
 async def _settled(
     call: Call[Any, Any], done: Done, checked: Checked = NOT_CHECKED
 ) -> tuple[shapes.SubdomainShape, shapes.ProvisioningShape]:
-    """Wait for the publication, at most `publish_wait_ms`, and return the shapes of the current state."""
+    """Wait for the publication, at most `publish_wait_ms`, then return the shapes of the current state."""
     db = call.context.db
     wait_seconds = call.context.settings.publish_wait_ms / 1000 - checked.took_seconds
     registered = done.outcome if isinstance(done.outcome, Registered) else None
     subdomain = registered.subdomain if registered else None
     if subdomain is None or (wait_seconds > 0 and subdomain.generation != subdomain.published_generation):
-        await call.context.settling.wait(done.outcome.id, wait_seconds)
+        await call.context.publication_waiter.wait(done.outcome.id, wait_seconds)
         subdomain = await db.read(_find, call, done.outcome.id)
     delegation = subdomain.delegation
     if registered:
@@ -396,7 +396,7 @@ async def _settled(
 
 
 def _warnings_of_body(call: Call[Any, Any], subdomain: Subdomain) -> tuple[str, ...]:
-    """Return the warnings about sent values that aren't stored: the flags of DNSKEYs."""
+    """Return the warnings about the flags of sent DNSKEYs, which aren't stored."""
     if not isinstance(call.body, (RegisterBody, NameserversBody)) or not call.body.ds_records:
         return ()
     return dnskey_warnings(subdomain.fqdn, ds_inputs(call.body.ds_records))
@@ -434,11 +434,11 @@ async def _renewed(call: Call[Any, Any], done: Done) -> Answer:
 
 
 async def delegation(call: Call[None, None]) -> Answer:
-    """What the name servers answer for a subdomain.
+    """Get the answers of the name servers for a subdomain.
 
-    The delegation of a name, live or in the own trash, as it is stored, as it was last published, and as each name server of the
-    parent zone answers now, with a sentence on every difference. All servers are asked at once; one that gives no answer within
-    three seconds is an entry with an `error`.
+    Returns a name's delegation as it is stored, as it was last published, and as each name server of the parent zone answers now, with a
+    sentence for every difference. The name may be in the user's trash. All servers are queried at the same time; the entry of a server that
+    doesn't answer within three seconds has an `error`.
     """
     db, actor, identifier = call.context.db, call.actor(), call.path["fqdn"]
     before = await db.read(view_delegation, actor, identifier)
@@ -449,7 +449,7 @@ async def delegation(call: Call[None, None]) -> Answer:
             before.subdomain.fqdn,
             also_absent=before.also_absent,
         )
-    # A change during the queries makes old answers possible.
+    # If the name changed during the queries, a server may have answered with the old delegation.
     view = await db.read(view_delegation, actor, identifier)
     report = report_served(
         view.subdomain,

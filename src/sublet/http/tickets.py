@@ -21,7 +21,7 @@ from sublet.tickets.reply import reply
 async def list_tickets(call: Call[None, TicketsQuery]) -> Answer:
     """List the user's tickets.
 
-    Most recent first, without their messages.
+    Returns them without their messages, the most recent first.
     """
     query = call.query
     wanted = TicketFilter(status=query.status, type=query.type, archived=query.archived)
@@ -38,7 +38,7 @@ async def list_tickets(call: Call[None, TicketsQuery]) -> Answer:
 async def get_ticket(call: Call[None, None]) -> Answer:
     """Get a ticket.
 
-    By id or ticket number, with its messages, oldest first.
+    Returns the ticket with this id or number, with its messages, oldest first.
     """
     return await _ticket(call, call.path["id"])
 
@@ -46,7 +46,7 @@ async def get_ticket(call: Call[None, None]) -> Answer:
 async def open_ticket_(call: Call[TicketBody, None]) -> Answer:
     """Open a ticket.
 
-    It may be about one of the user's own subdomains. A suspended user may open tickets too.
+    A ticket may be about one of the user's subdomains. Suspended users may open tickets too.
     """
     body = call.body
     command = OpenTicket(
@@ -65,7 +65,7 @@ async def open_ticket_(call: Call[TicketBody, None]) -> Answer:
 async def reply_(call: Call[ReplyBody, None]) -> Answer:
     """Reply to a ticket.
 
-    To an own ticket that is not closed, and has fewer than 200 messages.
+    The ticket must be the user's own, not closed, and have fewer than 200 messages.
     """
     body = call.body
     done = await write_once(

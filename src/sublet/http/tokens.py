@@ -41,7 +41,7 @@ P = ParamSpec("P")
 
 @dataclass(frozen=True, slots=True)
 class _WithSecret(Outcome):
-    """An outcome with a secret, which is not stored for a repeated request."""
+    """An outcome with a secret. The secret isn't stored for a repeated request."""
 
     secret: Secret | None = None
 
@@ -49,7 +49,7 @@ class _WithSecret(Outcome):
 async def list_tokens(call: Call[None, PageQuery]) -> Answer:
     """List tokens.
 
-    Those of the user that may do no more than the token of the request, newest first; also revoked and expired ones.
+    Returns the user's tokens, newest first, also revoked and expired ones, but none that may do more than the token of the request.
     """
 
     def find(
@@ -66,9 +66,9 @@ async def list_tokens(call: Call[None, PageQuery]) -> Answer:
 async def create_token_(call: Call[TokenBody, None]) -> Answer:
     """Create a token.
 
-    It may do no more than the token of the request. `name` and `scopes` are required; a restriction that is left out is that of the
-    token of the request. Without `expires_at` it expires in 30 days. With `organization_id` it is for the names and credits of that
-    organization, as far as the user's role there allows. The secret is shown once.
+    The new token may do no more than the token of the request. `name` and `scopes` are required. A restriction that is left out is copied
+    from the token of the request. Without `expires_at` the token expires in 30 days. With `organization_id` it is for the names and credits
+    of this organization, as far as the user's role there allows. Only this answer shows the secret.
     """
     body = call.body
     done = await write_once(
@@ -86,7 +86,7 @@ async def create_token_(call: Call[TokenBody, None]) -> Answer:
 async def get_token(call: Call[None, None]) -> Answer:
     """Get a token.
 
-    By its id. One that may do more than the token of the request is not found.
+    Returns the token with this id, unless it may do more than the token of the request.
     """
     return Answer(await call.context.db.read(_answer, call, call.path["id"]))
 
@@ -94,7 +94,7 @@ async def get_token(call: Call[None, None]) -> Answer:
 async def change_token_(call: Call[ChangeTokenBody, None]) -> Answer:
     """Change a token.
 
-    Its name and its restrictions, from the next request on. A member left out keeps its value, null lifts the restriction.
+    Changes the token's name and restrictions. A member that is left out keeps its value; null lifts the restriction.
     """
     verb = _if_match(call, _by_id(change_token))
     done = await write_once(
@@ -106,7 +106,7 @@ async def change_token_(call: Call[ChangeTokenBody, None]) -> Answer:
 async def revoke_token_(call: Call[NoBody, None]) -> Answer:
     """Revoke a token.
 
-    From the next request on the API refuses it. A token may revoke itself. Tokens that it created stay.
+    The API refuses a revoked token. A token may revoke itself. The tokens that it created stay valid.
     """
     done = await write_once(
         call, 200, _if_match(call, _by_id(revoke_own_token)), call.actor(), call.path["id"]
@@ -117,7 +117,7 @@ async def revoke_token_(call: Call[NoBody, None]) -> Answer:
 async def rotate_token_(call: Call[RotateBody, None]) -> Answer:
     """Give a token a new secret.
 
-    The present secret stays valid for `overlap_seconds`; one that was replaced before ends now. A token may rotate itself.
+    The current secret stays valid for `overlap_seconds`. A secret that was replaced earlier becomes invalid now. A token may rotate itself.
     """
     verb = _if_match(call, _with_secret(rotate_token))
     done = await write_once(call, 200, verb, call.actor(), call.path["id"], call.body.overlap_seconds)
@@ -166,7 +166,7 @@ async def _secret_answer(call: Call[Any, Any], done: Done) -> Answer:
 
 
 async def _read_changed(call: Call[Any, Any], done: Done) -> shapes.TokenDetailShape:
-    """Return the shape of the token that was just written, as the token of the request saw it before."""
+    """Return the shape of the token that was just written, with the rights that the acting token had before the write."""
 
     def read(tx: Tx) -> shapes.TokenDetailShape:
         token = find_own_token(tx, acting_credential_of(call.registrant), str(done.outcome.id))

@@ -28,8 +28,8 @@ P = ParamSpec("P")
 async def push_(call: Call[TransferBody, None]) -> Answer:
     """Offer a subdomain to another person.
 
-    The person at the address `to` gets a mail, and has seven days to accept. The answer is the same whether the address has an account or
-    not. Until then nothing changes for the name.
+    Mails the address `to`, whose owner may accept within seven days. The answer doesn't tell whether the address has an account. The name
+    doesn't change until the transfer is accepted.
     """
     verb = if_subdomain_matches(call, push)
     done = await write_once(
@@ -41,7 +41,7 @@ async def push_(call: Call[TransferBody, None]) -> Answer:
 async def list_transfers(call: Call[None, TransfersQuery]) -> Answer:
     """List transfers.
 
-    Those that the user sent, and those to its address, newest first. With a token for an organization, those that it sent.
+    Returns the transfers that the user sent or received, newest first. A token for an organization lists those that the organization sent.
     """
     side, restrictions = _side(call), call.actor().restrictions
     wanted = TransferFilter(call.query.state, call.query.direction)
@@ -57,7 +57,7 @@ async def list_transfers(call: Call[None, TransfersQuery]) -> Answer:
 async def get_transfer(call: Call[None, None]) -> Answer:
     """Get a transfer.
 
-    By its id: one that the user sent, or one to its address.
+    Returns the transfer with this id, if the user sent or received it.
     """
     return Answer(await call.context.db.read(_answer, call, call.path["id"]))
 
@@ -65,7 +65,8 @@ async def get_transfer(call: Call[None, None]) -> Answer:
 async def accept_(call: Call[NoBody, None]) -> Answer:
     """Accept a transfer.
 
-    The name moves to the user, or to the organization that the token is for, with its term, mode and delegation. A free name counts in the free quota. Nothing is charged.
+    Moves the name to the user, or to the organization that the token is for. Term, mode and delegation stay. A free name counts in the free
+    quota. Nothing is charged.
     """
     done = await write_once(
         call,
@@ -81,7 +82,7 @@ async def accept_(call: Call[NoBody, None]) -> Answer:
 async def decline_(call: Call[NoBody, None]) -> Answer:
     """Decline a transfer.
 
-    The name stays with its user, who gets a mail.
+    The name stays with the sender. Mails the sender.
     """
     done = await write_once(call, 200, _if_match(call, decline), call.actor(), call.path["id"])
     return await _changed(call, done)
@@ -90,7 +91,7 @@ async def decline_(call: Call[NoBody, None]) -> Answer:
 async def withdraw_(call: Call[NoBody, None]) -> Answer:
     """Withdraw a transfer.
 
-    The offer can't be accepted any more.
+    Ends the offer, so that it can't be accepted.
     """
     done = await write_once(call, 200, _if_match(call, withdraw), call.actor(), call.path["id"])
     return await _changed(call, done)

@@ -32,7 +32,7 @@ def list_own_memberships(
         return []
     if actor.account_id is not None:
         account = store.find_user(tx, actor.account_id)
-        assert account is not None  # noqa: S101 - rows of users stay
+        assert account is not None  # noqa: S101 - user rows are never deleted
         if organization_id not in (None, account.organization_id):
             return []
         organization_id = account.organization_id

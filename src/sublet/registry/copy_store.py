@@ -21,7 +21,7 @@ import sublet.accounts.store
 import sublet.credits.store
 import sublet.health.store
 import sublet.http.idempotency_store
-import sublet.http.rate_store
+import sublet.http.rate_limit_store
 import sublet.mail.store
 import sublet.platform_domains.store
 import sublet.platform_domains.zone_state_store

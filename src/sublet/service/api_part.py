@@ -18,10 +18,10 @@ from sublet.errors import Unavailable
 from sublet.health.checker import Checker
 from sublet.http.app import build_app
 from sublet.http.endpoints import BASE_PATH, Context
-from sublet.http.limits import Limits, borrow_from
-from sublet.http.observe import Metrics
+from sublet.http.metrics import Metrics
+from sublet.http.publication_wait import PublicationWaiter
+from sublet.http.rate_limiter import RateLimiter, choose_reserve
 from sublet.http.serve import bind, listen, serve_http
-from sublet.http.settling import Settling
 from sublet.platform_domains.name_servers import name_servers
 from sublet.registry.delete_own_user import delete_own_user
 from sublet.service.event_loop import running
@@ -94,9 +94,9 @@ async def serve_api(
         settings=settings,
         db=db,
         authenticate=authenticate,
-        limits=Limits(settings, borrow_from(settings, db)),
+        rate_limiter=RateLimiter(settings, choose_reserve(settings, db)),
         metrics=metrics,
-        settling=Settling(db),
+        publication_waiter=PublicationWaiter(db),
         stopping=stop,
         readiness=dict(readiness),
         delete_user=delete_own_user,

@@ -14,7 +14,7 @@ import structlog
 
 from sublet.config import Settings, SettingsError, load_settings
 from sublet.errors import UNAVAILABLE, USAGE, Refusal
-from sublet.http.observe import Metrics, share_counts
+from sublet.http.metrics import Metrics, share_counts
 from sublet.service.event_loop import run_event_loop
 from sublet.service.logs import configure_logs
 from sublet.service.roles import run_api_process

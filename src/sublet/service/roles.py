@@ -13,7 +13,7 @@ from sublet.config import Settings, SettingsError
 from sublet.db import Clock, Database, SqliteDatabase, open_database, utc_now
 from sublet.errors import FilesChanged
 from sublet.http.app import Status, build_status_app
-from sublet.http.observe import Metrics
+from sublet.http.metrics import Metrics
 from sublet.http.serve import serve_http
 from sublet.schema_revision import refuse_unusable_database
 from sublet.service.announced import Presence, announced

@@ -1,4 +1,4 @@
-"""The account of the person: name, address, reminders, export, deletion."""
+"""The page of the user's account: name, address, reminders, export, deletion."""
 
 from typing import Any
 
@@ -23,7 +23,7 @@ async def change(call: PageCall) -> Response:
 
 
 async def change_reminders(call: PageCall) -> Response:
-    """Turn the mails on dates of names on or off."""
+    """Turn the mails about dates of names on or off."""
     try:
         await call.api("set_reminders", {"enabled": call.form.is_on("enabled")})
     except Refusal as refusal:
@@ -42,7 +42,7 @@ async def send_email_code(call: PageCall) -> Response:
 
 
 async def show_code(call: PageCall) -> Response:
-    """Show the form for the code."""
+    """Show the form for the mailed code."""
     return call.render("account_code", email="")
 
 
@@ -56,7 +56,7 @@ async def confirm_email(call: PageCall) -> Response:
 
 
 async def show_deletion(call: PageCall) -> Response:
-    """Show what a deletion takes along: the API refuses one without `confirm`, and says so."""
+    """Show what a deletion would delete, which the API's refusal of a request without `confirm` lists."""
     return await _deletion(call)
 
 

@@ -1,4 +1,4 @@
-"""The part of the page table that is about no single name: tokens, sign-in, account."""
+"""The entries of the page table that aren't about a name: tokens, sign-in, account."""
 
 from sublet.web import (
     account,
@@ -20,12 +20,12 @@ def _personal(path: str, get: Handler | None, post: Handler | None, *operations:
 
 
 def _shared(path: str, post: Handler | None, *operations: str) -> Page:
-    """Return a page of an organization that its path names; a person has none like it."""
+    """Return a page of the organization in its path. A user has no such page."""
     shown = ("get_organization", "list_members", "list_invitations")
     return _personal(f"/o/{{organization:int}}{path}", organizations.show, post, *shown, *operations)
 
 
-# Each path of a form has a GET too: a browser loads it after a new sign-in, or after a reload of a refused form.
+# Each path of a form also takes GET, which a browser sends after a new sign-in, or after a reload of a refused form.
 ACCOUNT_PAGES: tuple[Page, ...] = (
     Page("/tokens", tokens.show_list, operations=("list_tokens",)),
     Page("/tokens/new", tokens.show_new, tokens.create, operations=("create_token",)),

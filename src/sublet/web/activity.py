@@ -1,4 +1,4 @@
-"""What happened in the account, with filters."""
+"""The page of the account's activity, with filters."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -14,7 +14,7 @@ BY_WORDS = {"user": "you", "other_user": "another person", "operator": "the oper
 
 
 async def show(call: PageCall) -> Response:
-    """Show a page of the activity. The filters name days, which begin in UTC; `until` is a whole day."""
+    """Show a page of the activity. The filters are days in UTC; the day of `until` is included."""
     asked = {name: call.request.query_params.get(name, "") for name in FILTERS}
     query: dict[str, Any] = {**asked, "limit": PAGE_LIMIT}
     for name, time in (("since", "T00:00:00Z"), ("until", "T23:59:59.999999Z")):
@@ -28,7 +28,7 @@ async def show(call: PageCall) -> Response:
 
 
 def _changes(event: Any) -> Iterator[tuple[str, str, str]]:
-    """Yield each member that an event changed, before and after."""
+    """Yield each member that an event changed, with its old and new value."""
     before, after = event.before or {}, event.after or {}
     for name in dict.fromkeys((*before, *after)):
         if before.get(name) != after.get(name):

@@ -1,4 +1,4 @@
-"""The stylesheet, the scripts and the pictures of the pages: read and compressed once, and served under names with their digest."""
+"""The stylesheet, the scripts and the pictures of the pages. They are read and compressed once, and their names contain their digest."""
 
 import gzip
 import hashlib
@@ -32,7 +32,7 @@ class _Asset:
 
 
 class Assets:
-    """The assets by name. `more` are those that the operator's settings make."""
+    """The assets by name. `more` are assets from the operator's settings."""
 
     def __init__(self, more: Mapping[str, bytes]) -> None:
         own = {each.name: each.read_bytes() for each in files("sublet.web").joinpath("assets").iterdir()}
@@ -64,7 +64,7 @@ class Assets:
         self._urls[name] = f"{ASSETS_PATH}/{digest}-{name}"
 
     def _with_imports(self, body: bytes) -> bytes:
-        """Return a script that imports others by the names under which they are served. A script imports those that sort before it."""
+        """Return a script whose imports have the served names. A script may only import scripts that sort before it."""
         for name, url in self._urls.items():
             body = body.replace(f'"./{name}"'.encode(), f'"{url}"'.encode())
         return body

@@ -16,9 +16,9 @@ from sublet.accounts.membership_store import list_of_user
 from sublet.errors import Refusal, SessionInvalid, TokenMissing
 from sublet.http.calls import Calls
 from sublet.http.client import Clients
-from sublet.http.dispatch import check_head
 from sublet.http.endpoints import BASE_PATH, Context, Endpoint
 from sublet.http.errors import InternalError, accepted_request_id
+from sublet.http.request_head import check_head
 from sublet.http.routes import ENDPOINTS, OPEN_ENDPOINTS
 from sublet.http.security_headers import SECURITY_HEADERS
 from sublet.ids import new_request_id
@@ -87,7 +87,7 @@ class Console:
                 request=request,
                 client=self._clients.find(request.scope, request.headers),
                 request_id=request_id,
-                failing=[],
+                failure_limits=[],
             )
             error, response = await self._answer(call)
             self._finish(call, response)
@@ -131,11 +131,11 @@ class Console:
         """Check a request, and return the answer of its handler: head, rates, session, form, origin."""
         request, page = call.request, call.page
         check_head(request.scope, request.headers)
-        call.failing = await self.calls.admit(call.client, call.headers)
+        call.failure_limits = await self.calls.admit(call.client, call.headers)
         call.organization_id = request.path_params.get("organization")
         try:
             call.registrant = await self.calls.authenticate_session(
-                call.client, call.headers, call.failing, call.organization_id
+                call.client, call.headers, call.failure_limits, call.organization_id
             )
             self._context.note_use(call.registrant, call.client.address)
         except _NOT_SIGNED_IN:

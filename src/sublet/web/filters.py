@@ -1,4 +1,4 @@
-"""How pages show values: dates, states, prices."""
+"""Template filters that format values: dates, states, prices."""
 
 import re
 from collections.abc import Callable, Iterable, Mapping
@@ -29,11 +29,11 @@ STATES = {
     "answered": "good",
     "closed": "idle",
 }
-"""The look of a state's chip, which always has the state's words too."""
+"""The style of each state's chip, which always contains the state in words too."""
 
 
 def moment(value: datetime | None) -> Markup:
-    """Return an instant as `<time>`, to the minute and in UTC; scripts may show it in the reader's zone."""
+    """Return an instant as `<time>`, to the minute and in UTC. Scripts may show it in the user's time zone."""
     if value is None:
         return Markup("—")
     return Markup('<time datetime="{}">{} UTC</time>').format(
@@ -68,7 +68,7 @@ def plural(count: int, one: str, many: str = "") -> str:
 
 
 def sentence(text: str) -> str:
-    """Return the words about a field as a sentence."""
+    """Return the message of a field error as a sentence."""
     return text[:1].upper() + text[1:] + ("" if text.endswith((".", "?", "!")) else ".")
 
 
@@ -94,7 +94,7 @@ REASONS = {
     "insufficient_credits": "You need more credits",
     "token_restricted": "Not allowed",
 }
-"""Why a name can't be registered, by the reasons of `AvailabilityShape`."""
+"""The texts that say why a name can't be registered, by `AvailabilityShape.reason`."""
 EVENTS = {
     "registered": "Registered",
     "nameservers_updated": "Nameservers changed",
@@ -130,7 +130,7 @@ _SENTENCES = {
 
 
 def reason(availability: AvailabilityShape) -> str:
-    """Return in words why a name can't be registered."""
+    """Return the text that says why a name can't be registered."""
     return REASONS.get(availability.reason or "", "Not available")
 
 
@@ -150,7 +150,7 @@ def balance(count: int) -> str:
 
 
 def pairs(words: Iterable[str]) -> list[tuple[str, str]]:
-    """Return words as the options of a choice."""
+    """Return words as options of a select field."""
     return [(each, each) for each in words]
 
 

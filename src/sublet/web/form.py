@@ -1,4 +1,4 @@
-"""Forms: their fields, the token that binds them to a session, and the key that lets them act once."""
+"""Forms: their fields, the token that binds them to a session, and the key with which they take effect once."""
 
 import asyncio
 import hmac
@@ -18,7 +18,7 @@ FIELDS_MAX = 200
 
 
 class Form(dict[str, str]):
-    """The fields of a form without blanks around them; of several with one name it has the last, and `lists` all."""
+    """The fields of a form, stripped of blanks. Of several fields with the same name it has the last; `lists` has all."""
 
     def __init__(self, pairs: list[tuple[str, str]] = ()) -> None:  # type: ignore[assignment] # read only
         super().__init__(pairs)
@@ -27,7 +27,7 @@ class Form(dict[str, str]):
             self.lists.setdefault(name, []).append(value)
 
     def text(self, name: str) -> str | None:
-        """Return what was typed into a field; None if it is empty or missing."""
+        """Return the text of a field; None if the field is empty or missing."""
         return self.get(name) or None
 
     def lines(self, name: str) -> list[str]:
@@ -35,12 +35,12 @@ class Form(dict[str, str]):
         return [line for each in self.get(name, "").splitlines() if (line := each.strip())]
 
     def number(self, name: str) -> int | str | None:
-        """Return a number, or the text if it is none, which the API refuses; None if the field is empty or missing."""
+        """Return the number in a field; None if the field is empty or missing. Other text is returned unchanged, and the API refuses it."""
         text = self.get(name, "")
         return int(text) if text.isascii() and text.isdigit() and len(text) <= 18 else text or None
 
     def is_on(self, name: str) -> bool:
-        """True if a box is ticked."""
+        """True if a checkbox is ticked."""
         return bool(self.get(name))
 
 
@@ -48,9 +48,9 @@ async def read_form(request: Request) -> Form:
     """Return the fields of a form.
 
     Raises, in this order:
-        InvalidRequest: it isn't sent as a form of ours, or it doesn't arrive in time.
-        PayloadTooLarge: it has more than 64 KiB.
-        InvalidRequest: `parse_form` refuses it.
+        InvalidRequest: the body isn't sent as a form, or doesn't arrive in time.
+        PayloadTooLarge: the body has more than 64 KiB.
+        InvalidRequest: `parse_form` refuses the body.
     """
     if request.headers.get("content-type", "").partition(";")[0].strip().lower() != FORM_TYPE:
         raise InvalidRequest("This is not sent as a form. Use the form of the page.")
@@ -70,10 +70,10 @@ async def read_form(request: Request) -> Form:
 
 
 def parse_form(body: bytes) -> Form:
-    """Return the fields of a form as browsers send it.
+    """Return the fields of a form in the encoding of browsers.
 
     Raises:
-        InvalidRequest: it isn't percent-encoded UTF-8, or has a NUL or too many fields.
+        InvalidRequest: the body isn't percent-encoded UTF-8, or has a NUL or too many fields.
     """
     try:
         pairs = parse_qsl(
@@ -82,7 +82,7 @@ def parse_form(body: bytes) -> Form:
     except ValueError:
         raise InvalidRequest("The form can't be read. Open the page again, and send it from there.") from None
     if any("\x00" in name or "\x00" in value for name, value in pairs):
-        raise InvalidRequest("The form has a NUL, which is no character of a text. Leave it out.")
+        raise InvalidRequest("The form has a NUL, which isn't a character of a text. Leave it out.")
     return Form([(name, value.replace("\r\n", "\n").strip()) for name, value in pairs])
 
 
@@ -92,7 +92,7 @@ def form_token(session_secret: Secret) -> str:
 
 
 def is_form_token(given: str, session_secret: Secret) -> bool:
-    """True if a text is the token of this session, in a time that doesn't tell how much of it is right."""
+    """True if a text is the token of this session. The comparison takes constant time."""
     return hmac.compare_digest(given.encode(), form_token(session_secret).encode())
 
 

@@ -1,4 +1,4 @@
-"""My names: the list with filter, search and pages."""
+"""The list of the user's names, with filters, search and pages."""
 
 from starlette.responses import Response
 
@@ -8,7 +8,7 @@ from sublet.web.page import PageCall
 
 PAGE_LIMIT = 50
 ATTENTION_MAX = 10
-"""Most names that are shown for each thing they need."""
+"""The maximum of names that are shown for each kind of attention."""
 ATTENTION: tuple[tuple[dict[str, object], str], ...] = (
     ({"status": "failed"}, "its publication failed"),
     ({"status": "expired"}, "it has expired"),
@@ -30,7 +30,7 @@ async def show_list(call: PageCall) -> Response:
 
 
 async def _find_attention(call: PageCall) -> list[tuple[SubdomainShape, str]]:
-    """Return the names that need something, each once with what that is, the most urgent first."""
+    """Return the names that need attention, each once with its reason, the most urgent first."""
     found: dict[int, tuple[SubdomainShape, str]] = {}
     for query, words in ATTENTION:
         answer = await call.api("list_subdomains", query={**query, "limit": ATTENTION_MAX})

@@ -1,4 +1,4 @@
-"""Organizations: mine, and the members of one, with their roles and the open invitations."""
+"""The pages of organizations: the user's list, and the members, roles and open invitations of an organization."""
 
 from typing import Any
 
@@ -12,12 +12,12 @@ LISTED_MAX = 500
 
 
 async def show_list(call: PageCall) -> Response:
-    """Show my organizations, and the form of a new one."""
+    """Show the user's organizations, and the form for a new one."""
     return await _list(call)
 
 
 async def create(call: PageCall) -> Response:
-    """Create an organization, and lead to its members."""
+    """Create an organization, and redirect to its members."""
     try:
         created = await call.api("create_organization", {"name": call.form.text("name")})
     except Refusal as refusal:
@@ -59,7 +59,7 @@ async def remove(call: PageCall) -> Response:
 
 
 async def leave(call: PageCall) -> Response:
-    """Leave an organization. The person does this, not the organization: any role may."""
+    """Leave an organization. The request acts for the user, not the organization, because any member may leave."""
     assert call.registrant is not None  # noqa: S101 - the page isn't open
     try:
         await call.api("remove_member", id=_id(call), user_id=str(call.registrant.user.id))
@@ -90,7 +90,7 @@ async def _one(call: PageCall, refusal: Refusal | None = None) -> Response:
     assert call.registrant is not None  # noqa: S101 - the page isn't open
     organization = (await call.api("get_organization", id=_id(call))).organization
     members = (await call.api("list_members", id=_id(call), query={"limit": LISTED_MAX})).members
-    # The members of a user's own organization are the operator's to change.
+    # Only the operator changes the members of a user's own organization.
     is_managed = organization.role == OWNER and organization.id != call.registrant.user.organization_id
     invitations = []
     if is_managed:

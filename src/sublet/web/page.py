@@ -12,11 +12,11 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from sublet.accounts.model import Membership, Registrant
 from sublet.errors import NotFound, OriginRefused, Refusal
-from sublet.http.calls import Calls, Failing, Sent
+from sublet.http.calls import Calls, FailureLimits, Sent
 from sublet.http.client import Client, is_from_site, origin_refused
+from sublet.http.client_address import address_key
 from sublet.http.endpoints import BASE_PATH, Endpoint
 from sublet.http.errors import status_of
-from sublet.http.limits import address_key
 from sublet.http.visitor import VISITOR, VISITOR_OPERATIONS
 from sublet.web.form import KEY_FIELD, TOKEN_FIELD, Form, form_token, is_form_token, new_key
 
@@ -61,7 +61,7 @@ class PageCall:
     request: Request
     client: Client
     request_id: str
-    failing: Failing
+    failure_limits: FailureLimits
     registrant: Registrant | None = None
     organization_id: int | None = None
     memberships: Sequence[Membership] = ()
@@ -113,7 +113,7 @@ class PageCall:
             headers=self.headers,
         )
         if endpoint.is_open:
-            return (await self.shared.calls.visit(endpoint, sent, self.failing)).body
+            return (await self.shared.calls.visit(endpoint, sent, self.failure_limits)).body
         registrant = self.registrant
         if registrant is None:
             assert name in VISITOR_OPERATIONS, "the page is open, the endpoint isn't"  # noqa: S101

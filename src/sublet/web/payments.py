@@ -1,4 +1,4 @@
-"""Credits: the balance, what is on sale, and the history."""
+"""The page of credits: the balance, the packages on sale, and the history."""
 
 from starlette.responses import Response
 

@@ -1,4 +1,4 @@
-"""How a person signs in: the sessions and the passkeys."""
+"""The pages of the user's sessions and passkeys."""
 
 from starlette.responses import Response
 
@@ -14,7 +14,7 @@ async def show_sessions(call: PageCall) -> Response:
 
 
 async def end_session(call: PageCall) -> Response:
-    """Sign another browser out."""
+    """End the session of another browser."""
     try:
         await call.api("end_session", id=str(call.parameters["id"]))
     except Refusal as refusal:

@@ -1,4 +1,4 @@
-"""Open an account, and use the link or the code of a mail: a sign-up, the operator's invitation, or one to an organization."""
+"""The pages that open an account, with a code or a link from a sign-up, an operator's invitation, or an invitation to an organization."""
 
 from starlette.responses import Response
 
@@ -25,7 +25,7 @@ async def send_code(call: PageCall) -> Response:
 
 
 async def show_link(call: PageCall) -> Response:
-    """Show the button of a mailed link: mail programs follow links, so the link alone opens nothing."""
+    """Show the button of a mailed link. Mail programs follow links, so the link alone must change nothing."""
     return call.render("sign_up_link", link_token=call.request.query_params.get("token", ""))
 
 
@@ -43,7 +43,7 @@ async def confirm(call: PageCall) -> Response:
         opened = await call.api("confirm_sign_up", {"token": link_token})
         return call.render("sign_up_done", done=opened, organization=None, next=target(call))
     except ValidationFailed:
-        pass  # a sign-up doesn't find the code of an invitation, and leaves it alone
+        pass  # a sign-up doesn't find the code of an invitation, and doesn't use it up
     except Refusal as refusal:
         return call.render("sign_up_link", refusal=refusal, link_token=link_token)
     try:

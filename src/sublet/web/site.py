@@ -1,4 +1,4 @@
-"""How the pages look by the operator's settings: name, colour, logo, contact."""
+"""The appearance of the pages from the operator's settings: name, colour, logo, contact."""
 
 from dataclasses import dataclass
 from importlib.resources import files
@@ -8,14 +8,14 @@ from sublet.config import Settings, SettingsError
 
 LOGO_MAX_BYTES = 64 * 1024
 LIGHT_PAPER, DARK_PAPER = "#ffffff", "#121417"
-"""The papers of the stylesheet."""
+"""The background colours of the stylesheet."""
 CONTRAST_MIN = 4.5
-"""The contrast of text that everyone can read (WCAG 2.2, 1.4.3)."""
+"""The minimum contrast of text (WCAG 2.2, 1.4.3)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """The looks. `logo` is the name of an asset, or empty; `assets` are those that the settings make."""
+    """The appearance. `logo` is the name of an asset, or empty. `assets` are the assets from the settings."""
 
     name: str
     contact: str
@@ -25,7 +25,7 @@ class Site:
 
 
 def site_of(settings: Settings) -> Site:
-    """Return the looks of the pages.
+    """Return the appearance of the pages.
 
     Raises:
         SettingsError: the logo can't be read, or is too large.
@@ -49,7 +49,7 @@ def site_of(settings: Settings) -> Site:
 
 
 def accents(color: str) -> str:
-    """Return the rules of the stylesheet for a colour, as light or dark as reading it on each paper needs."""
+    """Return the rules of the stylesheet for a colour, made readable on each background."""
     light, dark = readable(color, LIGHT_PAPER), readable(color, DARK_PAPER)
     return (
         f"\n:root {{ --accent: {light}; --accent-soft: {_mixed(light, LIGHT_PAPER, 0.92)}; --on-accent: {LIGHT_PAPER}; }}\n"
@@ -59,7 +59,7 @@ def accents(color: str) -> str:
 
 
 def readable(color: str, paper: str) -> str:
-    """Return a colour, mixed with black on light paper or white on dark paper until text in it can be read, also on a tint of it."""
+    """Return a colour, mixed with black on a light background or white on a dark one until text in it is readable, also on its tint."""
     toward = "#000000" if _luminance(paper) > 0.5 else "#ffffff"
     for step in range(21):
         mixed = _mixed(color, toward, step / 20)
@@ -69,7 +69,7 @@ def readable(color: str, paper: str) -> str:
 
 
 def contrast(one: str, other: str) -> float:
-    """Return the contrast of two colours, 1 to 21 (WCAG 2.2, "contrast ratio")."""
+    """Return the contrast ratio of two colours, from 1 to 21 (WCAG 2.2)."""
     darker, lighter = sorted((_luminance(one), _luminance(other)))
     return (lighter + 0.05) / (darker + 0.05)
 
@@ -81,7 +81,7 @@ def _luminance(color: str) -> float:
 
 
 def _mixed(color: str, other: str, share: float) -> str:
-    """Return a colour with a share of another one."""
+    """Return a colour mixed with a share of another colour."""
     pairs = zip(_parts(color), _parts(other), strict=True)
     return "#" + "".join(f"{round(one + (two - one) * share):02x}" for one, two in pairs)
 

@@ -1,4 +1,4 @@
-"""The start page: what is on offer, and which names are free, before anyone signs in."""
+"""The start page, without a sign-in: the offers, and the search for available names."""
 
 import asyncio
 
@@ -9,11 +9,11 @@ from sublet.http.shapes import AvailabilityShape
 from sublet.web.page import PageCall
 
 DOMAINS_MAX = 20
-"""Most platform domains that one search asks about."""
+"""The maximum of platform domains in a search."""
 
 
 async def show(call: PageCall) -> Response:
-    """Show the offers, and with `q` where this name is free."""
+    """Show the offers, and with `q` the platform domains under which this label is available."""
     wanted = call.request.query_params.get("q", "").strip().lower()
     domains = (await call.api("platform_domains", query={"limit": DOMAINS_MAX})).platform_domains
     found: list[AvailabilityShape] = []

@@ -1,4 +1,4 @@
-"""Support tickets: the list, a new one, and one with its messages."""
+"""The pages of support tickets: the list, a new ticket, and a ticket with its messages."""
 
 from typing import Any
 
@@ -42,7 +42,9 @@ async def open_ticket(call: PageCall) -> Response:
     except Refusal as refusal:
         return _new(call, refusal)
     number = opened.ticket.ticket_number
-    return call.redirect(f"/tickets/{number}", f"Your ticket {number} is open. The answer comes by mail too.")
+    return call.redirect(
+        f"/tickets/{number}", f"Your ticket {number} is open. You get the answer by mail too."
+    )
 
 
 async def show_one(call: PageCall) -> Response:

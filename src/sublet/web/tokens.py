@@ -1,4 +1,4 @@
-"""Tokens: the list, a new one with its secret, and the changes of one."""
+"""The pages of tokens: the list, a new token with its secret, and changes of a token."""
 
 from datetime import UTC, datetime
 from typing import Any
@@ -24,7 +24,7 @@ SCOPE_WORDS = {
 }
 TICKED_AT_FIRST = ("account:read", "subdomains:read", "subdomains:write")
 OVERLAPS = (("3600", "One hour"), ("86400", "One day"), ("604800", "One week"), ("0", "End it now"))
-"""How long the former secret of a rotated token stays valid, in seconds."""
+"""The seconds for which the former secret of a rotated token stays valid."""
 
 
 async def show_list(call: PageCall) -> Response:
@@ -45,7 +45,7 @@ async def show_new(call: PageCall) -> Response:
 async def create(call: PageCall) -> Response:
     """Create a token, and show its secret.
 
-    The answer is no redirect: the secret is stored nowhere that the next page could read.
+    The answer isn't a redirect, because the secret isn't stored and the next page couldn't show it.
     """
     try:
         created = await call.api("create_token", _members(call.form))
@@ -60,7 +60,7 @@ async def show_one(call: PageCall) -> Response:
 
 
 async def change(call: PageCall) -> Response:
-    """Change what differs from the token as it is stored."""
+    """Change the members that differ from the stored token."""
     try:
         token = (await call.api("get_token", id=str(call.parameters["id"]))).token
         sent = _members(call.form)
@@ -118,7 +118,7 @@ def _scopes() -> list[tuple[str, str]]:
 
 
 def _members(form: Form) -> dict[str, Any]:
-    """Return the members of the API. An empty field is no restriction; a day is its last second in UTC."""
+    """Return the members for the API. An empty field means no restriction; a day means its last second in UTC."""
     until = form.text("expires_at")
     return {
         "name": form.text("name"),

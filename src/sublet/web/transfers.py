@@ -1,4 +1,4 @@
-"""Offers of names between people: those sent, those received."""
+"""The pages of transfers: the sent and received offers of names."""
 
 from starlette.responses import Response
 
@@ -27,17 +27,17 @@ async def show_one(call: PageCall) -> Response:
 
 
 async def accept(call: PageCall) -> Response:
-    """Take a name over."""
+    """Accept an offered name."""
     return await _answered(call, "accept", "{} is yours now.")
 
 
 async def decline(call: PageCall) -> Response:
-    """Decline a name."""
+    """Decline an offered name."""
     return await _answered(call, "decline", "{} stays with its holder.")
 
 
 async def withdraw(call: PageCall) -> Response:
-    """Withdraw an offer of one's own."""
+    """Withdraw an own offer."""
     return await _answered(call, "withdraw", "The offer of {} is withdrawn.")
 
 

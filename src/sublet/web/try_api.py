@@ -1,4 +1,4 @@
-"""Requests to the API by hand, with the session of the browser. A script sends them; the answer is shown as text."""
+"""The page that sends requests to the API with the browser's session. A script sends them, and shows the answer as text."""
 
 import json
 

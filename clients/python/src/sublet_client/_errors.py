@@ -40,7 +40,7 @@ class FreeQuotaExceeded(ApiError):
 
 
 class IdempotencyInProgress(ApiError):
-    """A request with this `Idempotency-Key` is still running; ask again shortly."""
+    """A request with this `Idempotency-Key` is still running; send it again in a moment."""
 
 
 class IdempotencyKeyReused(ApiError):
@@ -60,7 +60,7 @@ class InsufficientScope(ApiError):
 
 
 class InternalError(ApiError):
-    """A fault of the service. The answer has no details; the log has them, under the request id."""
+    """A fault of the service. The log has its details, under the request id."""
 
 
 class InvalidCursor(ApiError):
@@ -76,7 +76,7 @@ class InvalidRequest(ApiError):
 
 
 class MethodNotAllowed(ApiError):
-    """The path exists, but not with this method; `Allow` and `details.allow` list those it takes."""
+    """The path doesn't take this method; `Allow` and `details.allow` list the methods that it takes."""
 
 
 class NameserverRequired(ApiError):
@@ -108,9 +108,7 @@ class PlatformDomainNotFound(ApiError):
 
 
 class PreconditionFailed(ApiError):
-    """`If-Match` doesn't name the present `ETag` of the name or ticket: it has changed, or the tag is
-    weak.
-    """
+    """`If-Match` doesn't have the current `ETag`: the resource has changed, or the tag is weak."""
 
 
 class PriceChanged(ApiError):

@@ -59,10 +59,10 @@ class AccountMethods:
         self._transport = transport
 
     def me(self) -> MeAnswer:
-        """Who the token stands for.
+        """Get the user, the organization and the token of the request.
 
-        The user and the organization that the token identifies, and the token with its scopes and dates; it
-        is null with a session.
+        Returns the user and the organization that the token identifies, and the token with its scopes and
+        dates. With a session `token` is null.
 
         Raises:
             AccountSuspended: and what every call raises.
@@ -72,9 +72,9 @@ class AccountMethods:
     def delete(self, *, confirm: str | None = None, idempotency_key: str | None = None) -> DeletedUser:
         """Delete the account.
 
-        With the own address as `confirm`, the names go to the trash, the credits are lost, all tokens are
-        revoked, and address, name and texts are erased for good. Without it, the answer says what would be
-        lost (409).
+        Requires the user's own address as `confirm`. The names go to the trash, the credits are lost, all
+        tokens are revoked, and address, name and texts are erased permanently. Without `confirm` the answer
+        (409) lists what would be lost.
 
         Args:
             confirm: The user's own e-mail address.
@@ -87,8 +87,8 @@ class AccountMethods:
     def set_reminders(self, enabled: bool, *, idempotency_key: str | None = None) -> MeAnswer:
         """Turn reminders on or off.
 
-        Whether the user gets mail on dates of its names, such as an expiry to come. Answers to tickets come
-        in any case.
+        With `enabled`: true the user gets mail before dates of the names, such as an expiry. Answers to
+        tickets are always mailed.
 
         Args:
             enabled: True turns reminders on, false off.
@@ -101,9 +101,9 @@ class AccountMethods:
     def export(self) -> ExportAnswer:
         """Export the account.
 
-        All that the registry stores about the user, in one JSON document: account, names (in the trash and
-        purged too), payments, coupons, tokens without secrets, transfers, tickets with their messages,
-        activity. It is sent in parts while it is read.
+        Returns all that the registry stores about the user in one JSON document: account, names (also
+        trashed and purged), payments, coupons, tokens without secrets, transfers, tickets with their
+        messages, activity. The answer is streamed.
 
         Raises:
             AccountSuspended: and what every call raises.
@@ -119,17 +119,17 @@ class AccountMethods:
         since: datetime | None = None,
         until: datetime | None = None,
     ) -> Iterator[Activity]:
-        """What happened in the account.
+        """List the activity of the account.
 
-        What the user did, by which token and from which address, and what the operator and the system did
-        to the account, its names, tokens and tickets. Newest first. Addresses are kept for 90 days.
+        Returns what the user did, with token and address, and what the operator and the system did to the
+        account, its names, tokens and tickets. Newest first. Addresses are stored for 90 days.
 
         Args:
-            limit: Most items of one page.
+            limit: The maximum of items on a page.
             action: Only this action, such as subdomain.renew.
-            token_id: Only what was done with this token.
+            token_id: Only requests with this token.
             since: RFC 3339.
-            until: RFC 3339. Events at this instant are left out.
+            until: RFC 3339. Only events before this instant.
 
         Raises:
             AccountSuspended: and what every call raises.
@@ -142,9 +142,10 @@ class AccountMethods:
         )
 
     def free_subdomains(self) -> Usage:
-        """Free quota.
+        """Get the free quota.
 
-        How many free names the user holds and may hold. Names in the trash do not count.
+        Returns the number of free names that the user holds, and their maximum. Names in the trash don't
+        count.
 
         Raises:
             AccountSuspended: and what every call raises.
@@ -159,9 +160,9 @@ class CreditsMethods:
         self._transport = transport
 
     def get(self) -> CreditsAnswer:
-        """Balance and packages.
+        """Get the balance and the packages.
 
-        The user's balance in credits, and the packages of credits that can be purchased.
+        Returns the user's balance in credits, and the packages of credits on sale.
 
         Raises:
             AccountSuspended: and what every call raises.
@@ -169,12 +170,12 @@ class CreditsMethods:
         return self._transport.run(_calls.credits())
 
     def payments(self, *, limit: int | None = None) -> Iterator[Payment]:
-        """History of the account.
+        """List the payments.
 
-        Purchases, charges, refunds, grants and adjustments, newest first.
+        Returns purchases, charges, refunds, grants and adjustments of credits, newest first.
 
         Args:
-            limit: Most items of one page.
+            limit: The maximum of items on a page.
 
         Raises:
             AccountSuspended: and what every call raises.
@@ -189,12 +190,12 @@ class PlatformDomainsMethods:
         self._transport = transport
 
     def list(self, *, limit: int | None = None) -> Iterator[PlatformDomain]:
-        """Platform domains.
+        """List the platform domains.
 
-        The domains under which this account may register names, with what they offer.
+        Returns the domains under which this account may register names, with their modes and prices.
 
         Args:
-            limit: Most items of one page.
+            limit: The maximum of items on a page.
 
         Raises:
             AccountSuspended: and what every call raises.
@@ -211,11 +212,11 @@ class TokensMethods:
     def list(self, *, limit: int | None = None) -> Iterator[TokenDetail]:
         """List tokens.
 
-        Those of the user that may do no more than the token of the request, newest first; also revoked and
-        expired ones.
+        Returns the user's tokens, newest first, also revoked and expired ones, but none that may do more
+        than the token of the request.
 
         Args:
-            limit: Most items of one page.
+            limit: The maximum of items on a page.
 
         Raises:
             AccountSuspended: and what every call raises.
@@ -248,19 +249,19 @@ class TokensMethods:
     ) -> SecretAnswer:
         """Create a token.
 
-        It may do no more than the token of the request. `name` and `scopes` are required; a restriction
-        that is left out is that of the token of the request. Without `expires_at` it expires in 30 days.
-        With `organization_id` it is for the names and credits of that organization, as far as the user's
-        role there allows. The secret is shown once.
+        The new token may do no more than the token of the request. `name` and `scopes` are required. A
+        restriction that is left out is copied from the token of the request. Without `expires_at` the token
+        expires in 30 days. With `organization_id` it is for the names and credits of this organization, as
+        far as the user's role there allows. Only this answer shows the secret.
 
         Args:
-            names: The names that the token is for; `*.example.net` is all names below example.net. Null:
-                all names.
+            names: The names that the token is for. `*.example.net` stands for all names below example.net.
+                Null: all names.
             domains: The platform domains whose names the token is for. Null: all platform domains.
             networks: The networks from which the token may be used, in CIDR notation. Null: all networks.
-            daily_credits: The most credits spent within 24 hours. Null: no limit.
+            daily_credits: The maximum of credits spent within 24 hours. Null: no limit.
             expires_at: RFC 3339. Null: the token doesn't expire.
-            organization_id: The organization that the token is for; without it, the user's own.
+            organization_id: The organization that the token is for; by default the user's own.
 
         Raises:
             AccountSuspended, SignInRequired, Conflict, ValidationFailed: and what every call raises.
@@ -282,7 +283,7 @@ class TokensMethods:
     def get(self, id: int | str) -> TokenDetail:
         """Get a token.
 
-        By its id. One that may do more than the token of the request is not found.
+        Returns the token with this id, unless it may do more than the token of the request.
 
         Args:
             id: The token's id.
@@ -324,16 +325,16 @@ class TokensMethods:
     ) -> TokenDetail:
         """Change a token.
 
-        Its name and its restrictions, from the next request on. A member left out keeps its value, null
-        lifts the restriction.
+        Changes the token's name and restrictions. A member that is left out keeps its value; null lifts the
+        restriction.
 
         Args:
             id: The token's id.
-            names: The names that the token is for; `*.example.net` is all names below example.net. Null:
-                all names.
+            names: The names that the token is for. `*.example.net` stands for all names below example.net.
+                Null: all names.
             domains: The platform domains whose names the token is for. Null: all platform domains.
             networks: The networks from which the token may be used, in CIDR notation. Null: all networks.
-            daily_credits: The most credits spent within 24 hours. Null: no limit.
+            daily_credits: The maximum of credits spent within 24 hours. Null: no limit.
             expires_at: RFC 3339. Null: the token doesn't expire.
 
         Raises:
@@ -360,7 +361,7 @@ class TokensMethods:
     ) -> TokenDetail:
         """Revoke a token.
 
-        From the next request on the API refuses it. A token may revoke itself. Tokens that it created stay.
+        The API refuses a revoked token. A token may revoke itself. The tokens that it created stay valid.
 
         Args:
             id: The token's id.
@@ -382,12 +383,13 @@ class TokensMethods:
     ) -> SecretAnswer:
         """Give a token a new secret.
 
-        The present secret stays valid for `overlap_seconds`; one that was replaced before ends now. A token
-        may rotate itself.
+        The current secret stays valid for `overlap_seconds`. A secret that was replaced earlier becomes
+        invalid now. A token may rotate itself.
 
         Args:
             id: The token's id.
-            overlap_seconds: How long the present secret stays valid; 3,600 if left out. 0 ends it now.
+            overlap_seconds: The seconds for which the current secret stays valid, by default 3,600. 0 ends
+                it now.
 
         Raises:
             AccountSuspended, SignInRequired, NotFound, TokenNotFound, Conflict, PreconditionFailed,
@@ -409,11 +411,11 @@ class OrganizationsMethods:
     def list(self, *, limit: int | None = None) -> Iterator[OrganizationDetail]:
         """List the user's organizations.
 
-        Those of which the user is a member, with the user's role, newest first. A token that is for an
-        organization lists that one.
+        Returns the organizations of which the user is a member, with the user's role, newest first. A token
+        for an organization lists only this organization.
 
         Args:
-            limit: Most items of one page.
+            limit: The maximum of items on a page.
 
         Raises:
             AccountSuspended, OrganizationNotFound: and what every call raises.
@@ -423,8 +425,8 @@ class OrganizationsMethods:
     def create(self, name: str, *, idempotency_key: str | None = None) -> OrganizationDetail:
         """Create an organization.
 
-        The user is its owner. It has names, credits, a free quota and tickets of its own, which tokens with
-        its `organization_id` act on.
+        The user becomes its owner. An organization has its own names, credits, free quota and tickets.
+        Tokens with its `organization_id` act for it.
 
         Raises:
             AccountSuspended, OrganizationNotFound, Conflict, ValidationFailed: and what every call raises.
@@ -434,7 +436,7 @@ class OrganizationsMethods:
     def get(self, id: int | str) -> OrganizationDetail:
         """Get an organization.
 
-        By its id, with the user's role in it.
+        Returns the organization with this id, and the user's role in it.
 
         Args:
             id: The ticket's id or its number.
@@ -451,7 +453,7 @@ class OrganizationsMethods:
     def rename(self, id: int | str, name: str, *, idempotency_key: str | None = None) -> OrganizationDetail:
         """Rename an organization.
 
-        Only its owners may. The slug stays.
+        Only owners may rename it. The slug doesn't change.
 
         Args:
             id: The ticket's id or its number.
@@ -466,11 +468,11 @@ class OrganizationsMethods:
     def members(self, id: int | str, *, limit: int | None = None) -> Iterator[Member]:
         """List the members of an organization.
 
-        With their roles, newest first.
+        Returns the members with their roles, newest first.
 
         Args:
             id: The ticket's id or its number.
-            limit: Most items of one page.
+            limit: The maximum of items on a page.
 
         Raises:
             AccountSuspended, NotFound, OrganizationNotFound: and what every call raises.
@@ -487,7 +489,7 @@ class OrganizationsMethods:
     ) -> Member:
         """Change the role of a member.
 
-        Only owners may. It is in effect from the member's next request on.
+        Only owners may change roles. The new role takes effect with the member's next request.
 
         Args:
             id: The ticket's id or its number.
@@ -504,8 +506,8 @@ class OrganizationsMethods:
     def remove_member(self, id: int | str, user_id: str, *, idempotency_key: str | None = None) -> Removed:
         """Remove a member, or leave.
 
-        Owners remove others, and everyone may leave by removing themselves. The member's tokens for the
-        organization are revoked. An organization keeps at least one owner.
+        Owners may remove any member, and members may remove themselves. Revokes the member's tokens for the
+        organization. The last owner can't be removed.
 
         Args:
             id: The ticket's id or its number.
@@ -521,11 +523,12 @@ class OrganizationsMethods:
     def invitations(self, id: int | str, *, limit: int | None = None) -> Iterator[Invitation]:
         """List the open invitations.
 
-        Only owners may. Newest first, without those that were accepted or revoked, or have expired.
+        Only owners may list them. Returns the invitations that were neither accepted nor revoked and
+        haven't expired, newest first.
 
         Args:
             id: The ticket's id or its number.
-            limit: Most items of one page.
+            limit: The maximum of items on a page.
 
         Raises:
             AccountSuspended, NotFound, OrganizationNotFound: and what every call raises.
@@ -542,14 +545,14 @@ class OrganizationsMethods:
         *,
         idempotency_key: str | None = None,
     ) -> Invitation:
-        """Invite someone.
+        """Invite a person.
 
-        Only owners may. The address gets a link that is valid for a week; the answer is the same whether it
-        has an account or not. A new invitation takes the place of an open one to the same address.
+        Only owners may invite. Mails the address a link, valid for a week. The answer doesn't tell whether
+        the address has an account. A new invitation replaces an open invitation to the same address.
 
         Args:
             id: The ticket's id or its number.
-            email: Where the invitation goes.
+            email: The address that gets the invitation.
 
         Raises:
             AccountSuspended, NotFound, OrganizationNotFound, Conflict, ValidationFailed: and what every
@@ -564,7 +567,7 @@ class OrganizationsMethods:
     ) -> RevokedInvitation:
         """Revoke an invitation.
 
-        Only owners may. Its link is void from then on.
+        Only owners may revoke it. Its link becomes invalid.
 
         Args:
             id: The ticket's id or its number.
@@ -600,13 +603,13 @@ class SubdomainsMethods:
     ) -> Iterator[Subdomain]:
         """List the user's subdomains.
 
-        Newest first. Those in the trash are listed only with `status=trashed`.
+        Returns them newest first. Names in the trash are listed only with `status=trashed`.
 
         Args:
-            limit: Most items of one page.
-            status: Only names with this status. Default: all except those in the trash.
-            domain: Only those under this platform domain.
-            q: Only those whose fqdn contains this text, as the DNS has it or in Unicode.
+            limit: The maximum of items on a page.
+            status: Only names with this status. By default all names that aren't in the trash.
+            domain: Only names under this platform domain.
+            q: Only names whose fqdn contains this text, as A-labels or U-labels.
             expires_before: RFC 3339.
             expires_after: RFC 3339.
             health: Only names whose delegation has this health.
@@ -649,19 +652,19 @@ class SubdomainsMethods:
     ) -> RegisterAnswer:
         """Register a subdomain.
 
-        Selects the platform domain by `platform_domain_id`, `domain` or the domain part of `fqdn`. Where it
-        costs credits, the first answer is a quote (402) and nothing is registered; the same request with
+        Selects the platform domain by `platform_domain_id`, `domain` or the domain part of `fqdn`. If the
+        name costs credits, the first answer is a quote (402) and registers nothing; the same request with
         `confirm`: true completes it. The answer waits up to a second for the DNS: `status` active means
         that the name server answers with the delegation.
 
         Args:
             label: A label, as a U-label or an A-label.
-            nameservers: The nameservers, in the order in which they are kept.
-            glue: Addresses of exactly those nameservers that lie at or below the own name.
-            ds_records: DS records or DNSKEYs, as objects or in zone-file text; only with nameservers.
+            nameservers: The nameservers. Their order is kept.
+            glue: The addresses of each nameserver at or below the name itself, and of no other.
+            ds_records: DS records or DNSKEYs, as objects or zone-file texts. Requires nameservers.
             coupon_code: A coupon.
-            confirm: True completes a paid request after its quote.
-            max_credits: Refuse with `price_changed` and a fresh quote instead of charging more than this.
+            confirm: True completes a paid request, after its quote.
+            max_credits: The maximum charge. A higher price is refused with `price_changed` and a new quote.
 
         Raises:
             PaymentConfirmationRequired, InsufficientCredits, AccountSuspended, RegistrationClosed,
@@ -689,11 +692,11 @@ class SubdomainsMethods:
     def availability(
         self, fqdn: str | None = None, *, label: str | None = None, domain: str | None = None
     ) -> Availability:
-        """Ask whether a name can be registered.
+        """Check whether a name can be registered.
 
-        Whether a registration of this name by the caller would succeed now, confirmed and with valid
-        nameservers, and in which modes. It tells no more than a registration attempt. A name is selected as
-        there: by `fqdn`, or by `label` and `domain`.
+        Returns whether the user could register this name now, with valid nameservers and a confirmation,
+        and in which modes. It tells no more than an attempt to register. Select the name by `fqdn`, or by
+        `label` and `domain`.
 
         Args:
             fqdn: The full name.
@@ -708,11 +711,12 @@ class SubdomainsMethods:
     def get(self, fqdn: str) -> Subdomain:
         """Get a subdomain.
 
-        By name (any case, final dot or not, U-label or A-label) or by id.
+        Returns the subdomain with this id or name. A name may have any case, a final dot, and U-labels or
+        A-labels.
 
         Args:
-            fqdn: The name in any case, with or without the final dot, as U-labels or A-labels; or the
-                subdomain's id.
+            fqdn: The subdomain's id or its name, in any case, with or without the final dot, as U-labels or
+                A-labels.
 
         Raises:
             AccountSuspended, NotFound, SubdomainNotFound: and what every call raises.
@@ -728,11 +732,11 @@ class SubdomainsMethods:
     ) -> Deleted:
         """Delete a subdomain.
 
-        It leaves the account and the DNS, and can be restored from the trash for a while.
+        Moves the name to the trash and removes it from the DNS. It can be restored until it is purged.
 
         Args:
-            fqdn: The name in any case, with or without the final dot, as U-labels or A-labels; or the
-                subdomain's id.
+            fqdn: The subdomain's id or its name, in any case, with or without the final dot, as U-labels or
+                A-labels.
 
         Raises:
             AccountSuspended, NotFound, SubdomainNotFound, SubdomainSuspended, PreconditionFailed: and what
@@ -754,14 +758,14 @@ class SubdomainsMethods:
     ) -> ProvisionAnswer:
         """Change nameservers, glue and DS records.
 
-        A member left out keeps what is stored; an empty list or null clears it.
+        A member that is left out keeps its stored value; an empty list or null clears it.
 
         Args:
-            fqdn: The name in any case, with or without the final dot, as U-labels or A-labels; or the
-                subdomain's id.
-            nameservers: The nameservers, in the order in which they are kept.
-            glue: Addresses of exactly those nameservers that lie at or below the own name.
-            ds_records: DS records or DNSKEYs, as objects or in zone-file text; only with nameservers.
+            fqdn: The subdomain's id or its name, in any case, with or without the final dot, as U-labels or
+                A-labels.
+            nameservers: The nameservers. Their order is kept.
+            glue: The addresses of each nameserver at or below the name itself, and of no other.
+            ds_records: DS records or DNSKEYs, as objects or zone-file texts. Requires nameservers.
 
         Raises:
             AccountSuspended, NotFound, SubdomainNotFound, SubdomainSuspended, PreconditionFailed,
@@ -783,11 +787,11 @@ class SubdomainsMethods:
     ) -> ProvisionAnswer:
         """Retry provisioning.
 
-        After a provisioning failure: try to publish now instead of at the next automatic attempt.
+        Publishes a name after a failure now, instead of at the next automatic attempt.
 
         Args:
-            fqdn: The name in any case, with or without the final dot, as U-labels or A-labels; or the
-                subdomain's id.
+            fqdn: The subdomain's id or its name, in any case, with or without the final dot, as U-labels or
+                A-labels.
 
         Raises:
             AccountSuspended, NotFound, SubdomainNotFound, SubdomainSuspended, NameserverRequired,
@@ -809,14 +813,15 @@ class SubdomainsMethods:
     ) -> RenewAnswer:
         """Renew a subdomain.
 
-        For one more term, counted from the old expiry. Quote, then `confirm`, as with registration.
+        Adds one term to the current expiry. If it costs credits, the first answer is a quote, as in a
+        registration.
 
         Args:
-            fqdn: The name in any case, with or without the final dot, as U-labels or A-labels; or the
-                subdomain's id.
-            confirm: True completes a paid request after its quote.
+            fqdn: The subdomain's id or its name, in any case, with or without the final dot, as U-labels or
+                A-labels.
+            confirm: True completes a paid request, after its quote.
             coupon_code: A coupon.
-            max_credits: Refuse with `price_changed` and a fresh quote instead of charging more than this.
+            max_credits: The maximum charge. A higher price is refused with `price_changed` and a new quote.
 
         Raises:
             PaymentConfirmationRequired, InsufficientCredits, AccountSuspended, RegistrationClosed,
@@ -846,14 +851,15 @@ class SubdomainsMethods:
     ) -> RegisterAnswer:
         """Restore a subdomain from the trash.
 
-        Free within the time that is paid; after it the name is renewed with it, by quote and `confirm`.
+        Costs nothing before the name's expiry. After it, the name is also renewed, by a quote and
+        `confirm`.
 
         Args:
-            fqdn: The name in any case, with or without the final dot, as U-labels or A-labels; or the
-                subdomain's id.
-            confirm: True completes a paid request after its quote.
+            fqdn: The subdomain's id or its name, in any case, with or without the final dot, as U-labels or
+                A-labels.
+            confirm: True completes a paid request, after its quote.
             coupon_code: A coupon.
-            max_credits: Refuse with `price_changed` and a fresh quote instead of charging more than this.
+            max_credits: The maximum charge. A higher price is refused with `price_changed` and a new quote.
 
         Raises:
             PaymentConfirmationRequired, InsufficientCredits, AccountSuspended, RegistrationClosed,
@@ -873,15 +879,16 @@ class SubdomainsMethods:
         )
 
     def delegation(self, fqdn: str) -> DelegationAnswer:
-        """What the name servers answer for a subdomain.
+        """Get the answers of the name servers for a subdomain.
 
-        The delegation of a name, live or in the own trash, as it is stored, as it was last published, and
-        as each name server of the parent zone answers now, with a sentence on every difference. All servers
-        are asked at once; one that gives no answer within three seconds is an entry with an `error`.
+        Returns a name's delegation as it is stored, as it was last published, and as each name server of
+        the parent zone answers now, with a sentence for every difference. The name may be in the user's
+        trash. All servers are queried at the same time; the entry of a server that doesn't answer within
+        three seconds has an `error`.
 
         Args:
-            fqdn: The name in any case, with or without the final dot, as U-labels or A-labels; or the
-                subdomain's id.
+            fqdn: The subdomain's id or its name, in any case, with or without the final dot, as U-labels or
+                A-labels.
 
         Raises:
             AccountSuspended, NotFound, SubdomainNotFound: and what every call raises.
@@ -891,12 +898,13 @@ class SubdomainsMethods:
     def get_health(self, fqdn: str) -> Health:
         """Get the health of a subdomain's delegation.
 
-        Whether resolvers find the name at its nameservers: the last result, since when, and what was found.
-        A worker looks minutes after each change, then daily, and more often while the name is broken.
+        Returns the result of the last check: whether resolvers find the name at its nameservers, since
+        when, and the findings. A worker checks minutes after each change, then daily, and more often while
+        the name is broken.
 
         Args:
-            fqdn: The name in any case, with or without the final dot, as U-labels or A-labels; or the
-                subdomain's id.
+            fqdn: The subdomain's id or its name, in any case, with or without the final dot, as U-labels or
+                A-labels.
 
         Raises:
             AccountSuspended, NotFound, SubdomainNotFound: and what every call raises.
@@ -906,13 +914,13 @@ class SubdomainsMethods:
     def check_health(self, fqdn: str) -> Health:
         """Check a subdomain's delegation now.
 
-        Looks at the nameservers once and stores the result. A state that differs from the stored one counts
-        after a second look that agrees, ten minutes later; after a change of the delegation it counts at
-        once. An answer takes up to ten seconds.
+        Queries the nameservers once and stores the result. A new state counts once a second check, ten
+        minutes later, agrees; after a change of the delegation it counts at once. The answer takes up to
+        ten seconds.
 
         Args:
-            fqdn: The name in any case, with or without the final dot, as U-labels or A-labels; or the
-                subdomain's id.
+            fqdn: The subdomain's id or its name, in any case, with or without the final dot, as U-labels or
+                A-labels.
 
         Raises:
             AccountSuspended, NotFound, SubdomainNotFound, SubdomainSuspended, NameserverRequired, Conflict:
@@ -933,14 +941,14 @@ class SubdomainsMethods:
     ) -> DelegationCheck:
         """Check a planned delegation.
 
-        Looks at the nameservers as resolvers would if the name were delegated so, and stores nothing. The
-        name may be free or registered. An answer takes up to ten seconds.
+        Queries the nameservers as resolvers would if the name had this delegation, and stores nothing. The
+        name may be free or registered. The answer takes up to ten seconds.
 
         Args:
             label: A label, as a U-label or an A-label.
-            nameservers: The nameservers, in the order in which they are kept.
-            glue: Addresses of exactly those nameservers that lie at or below the own name.
-            ds_records: DS records or DNSKEYs, as objects or in zone-file text; only with nameservers.
+            nameservers: The nameservers. Their order is kept.
+            glue: The addresses of each nameserver at or below the name itself, and of no other.
+            ds_records: DS records or DNSKEYs, as objects or zone-file texts. Requires nameservers.
 
         Raises:
             AccountSuspended, PlatformDomainNotFound, Conflict, ValidationFailed: and what every call
@@ -959,15 +967,15 @@ class SubdomainsMethods:
         )
 
     def timeline(self, fqdn: str) -> TimelineAnswer:
-        """The timeline of a subdomain.
+        """Get the timeline of a subdomain.
 
-        The dated events of a name, live or in the own trash, oldest first: what happened, then what comes
-        if nothing changes. `allowed_actions` are those that would not be refused for the state of things
-        now; a quote counts.
+        Returns past events, oldest first, then the dates to come if nothing changes. The name may be in the
+        user's trash. `allowed_actions` are the actions that the current state allows, also if the first
+        answer would be a quote.
 
         Args:
-            fqdn: The name in any case, with or without the final dot, as U-labels or A-labels; or the
-                subdomain's id.
+            fqdn: The subdomain's id or its name, in any case, with or without the final dot, as U-labels or
+                A-labels.
 
         Raises:
             AccountSuspended, NotFound, SubdomainNotFound: and what every call raises.
@@ -977,12 +985,12 @@ class SubdomainsMethods:
     def get_auto_renew(self, fqdn: str) -> AutoRenew:
         """Get the automatic renewal.
 
-        Whether the name is renewed automatically, its ceiling in credits, the next attempt, and the last
-        one.
+        Returns whether the name is renewed automatically, its ceiling in credits, and the next and the last
+        attempt.
 
         Args:
-            fqdn: The name in any case, with or without the final dot, as U-labels or A-labels; or the
-                subdomain's id.
+            fqdn: The subdomain's id or its name, in any case, with or without the final dot, as U-labels or
+                A-labels.
 
         Raises:
             AccountSuspended, NotFound, SubdomainNotFound: and what every call raises.
@@ -1000,16 +1008,16 @@ class SubdomainsMethods:
     ) -> SetAutoRenewAnswer:
         """Set the automatic renewal.
 
-        With `enabled`: true the name is renewed automatically once its window is open, if that costs at
-        most `max_credits`: the ceiling is the confirmation, so above 0 it needs the scope `credits:spend`.
-        An attempt that fails is made again after a day. Nothing is charged by this request.
+        With `enabled`: true the name is renewed automatically once its renewal window is open, if the price
+        is at most `max_credits`. This ceiling confirms the charge, so a ceiling above 0 needs the scope
+        `credits:spend`. A failed attempt is repeated after a day. This request charges nothing.
 
         Args:
-            fqdn: The name in any case, with or without the final dot, as U-labels or A-labels; or the
-                subdomain's id.
-            enabled: True turns it on, false off.
-            max_credits: The most that one renewal may cost; 0 renews only while that is free. Required with
-                `enabled`: true.
+            fqdn: The subdomain's id or its name, in any case, with or without the final dot, as U-labels or
+                A-labels.
+            enabled: True turns the automatic renewal on, false off.
+            max_credits: The maximum price of a renewal; 0 renews only while renewals are free. Required
+                with `enabled`: true.
 
         Raises:
             AccountSuspended, NotFound, SubdomainNotFound, SubdomainSuspended, RenewalNotAvailable,
@@ -1028,12 +1036,12 @@ class SubdomainsMethods:
     def get_automatic_ds(self, fqdn: str) -> AutomaticDs:
         """Get the automatic DS.
 
-        Whether the DS records follow the CDS and CDNSKEY records of the name's zone, where each came from,
-        and which request is refused now.
+        Returns whether the DS records follow the CDS and CDNSKEY records of the name's zone, the source of
+        each DS record, and the request of the zone that is currently refused.
 
         Args:
-            fqdn: The name in any case, with or without the final dot, as U-labels or A-labels; or the
-                subdomain's id.
+            fqdn: The subdomain's id or its name, in any case, with or without the final dot, as U-labels or
+                A-labels.
 
         Raises:
             AccountSuspended, NotFound, SubdomainNotFound: and what every call raises.
@@ -1049,15 +1057,15 @@ class SubdomainsMethods:
         idempotency_key: str | None = None,
         if_match: str | None = None,
     ) -> AutomaticDs:
-        """Turn the automatic DS off or on.
+        """Turn the automatic DS on or off.
 
-        `bootstrap` is also turned off by a change that removes all DS records by hand.
+        Removing all DS records by hand also turns `bootstrap` off.
 
         Args:
-            fqdn: The name in any case, with or without the final dot, as U-labels or A-labels; or the
-                subdomain's id.
-            enabled: Whether CDS and CDNSKEY records of the zone are followed.
-            bootstrap: Whether they also give the name its first DS records (RFC 9615).
+            fqdn: The subdomain's id or its name, in any case, with or without the final dot, as U-labels or
+                A-labels.
+            enabled: True if the DS records follow CDS and CDNSKEY records of the zone.
+            bootstrap: True if CDS and CDNSKEY may add the first DS records (RFC 9615).
 
         Raises:
             AccountSuspended, NotFound, SubdomainNotFound, SubdomainSuspended, PreconditionFailed: and what
@@ -1085,12 +1093,12 @@ class TransfersMethods:
     ) -> Transfer:
         """Offer a subdomain to another person.
 
-        The person at the address `to` gets a mail, and has seven days to accept. The answer is the same
-        whether the address has an account or not. Until then nothing changes for the name.
+        Mails the address `to`, whose owner may accept within seven days. The answer doesn't tell whether
+        the address has an account. The name doesn't change until the transfer is accepted.
 
         Args:
-            fqdn: The name in any case, with or without the final dot, as U-labels or A-labels; or the
-                subdomain's id.
+            fqdn: The subdomain's id or its name, in any case, with or without the final dot, as U-labels or
+                A-labels.
             to: The e-mail address of the new holder.
 
         Raises:
@@ -1106,12 +1114,12 @@ class TransfersMethods:
     ) -> Iterator[Transfer]:
         """List transfers.
 
-        Those that the user sent, and those to its address, newest first. With a token for an organization,
-        those that it sent.
+        Returns the transfers that the user sent or received, newest first. A token for an organization
+        lists those that the organization sent.
 
         Args:
-            limit: Most items of one page.
-            direction: Default: both.
+            limit: The maximum of items on a page.
+            direction: By default both.
 
         Raises:
             AccountSuspended: and what every call raises.
@@ -1126,7 +1134,7 @@ class TransfersMethods:
     def get(self, id: int | str) -> Transfer:
         """Get a transfer.
 
-        By its id: one that the user sent, or one to its address.
+        Returns the transfer with this id, if the user sent or received it.
 
         Args:
             id: The ticket's id or its number.
@@ -1145,7 +1153,7 @@ class TransfersMethods:
     ) -> Transfer:
         """Withdraw a transfer.
 
-        The offer can't be accepted any more.
+        Ends the offer, so that it can't be accepted.
 
         Args:
             id: The ticket's id or its number.
@@ -1161,8 +1169,8 @@ class TransfersMethods:
     ) -> Transfer:
         """Accept a transfer.
 
-        The name moves to the user, or to the organization that the token is for, with its term, mode and
-        delegation. A free name counts in the free quota. Nothing is charged.
+        Moves the name to the user, or to the organization that the token is for. Term, mode and delegation
+        stay. A free name counts in the free quota. Nothing is charged.
 
         Args:
             id: The ticket's id or its number.
@@ -1179,7 +1187,7 @@ class TransfersMethods:
     ) -> Transfer:
         """Decline a transfer.
 
-        The name stays with its user, who gets a mail.
+        The name stays with the sender. Mails the sender.
 
         Args:
             id: The ticket's id or its number.
@@ -1207,10 +1215,10 @@ class TicketsMethods:
     ) -> Iterator[Ticket]:
         """List the user's tickets.
 
-        Most recent first, without their messages.
+        Returns them without their messages, the most recent first.
 
         Args:
-            limit: Most items of one page.
+            limit: The maximum of items on a page.
 
         Raises:
             AccountSuspended: and what every call raises.
@@ -1236,7 +1244,7 @@ class TicketsMethods:
     ) -> TicketDetail:
         """Open a ticket.
 
-        It may be about one of the user's own subdomains. A suspended user may open tickets too.
+        A ticket may be about one of the user's subdomains. Suspended users may open tickets too.
 
         Raises:
             AccountSuspended, ValidationFailed: and what every call raises.
@@ -1257,7 +1265,7 @@ class TicketsMethods:
     def get(self, id: int | str) -> TicketDetail:
         """Get a ticket.
 
-        By id or ticket number, with its messages, oldest first.
+        Returns the ticket with this id or number, with its messages, oldest first.
 
         Args:
             id: The ticket's id or its number.
@@ -1282,7 +1290,7 @@ class TicketsMethods:
     ) -> TicketDetail:
         """Reply to a ticket.
 
-        To an own ticket that is not closed, and has fewer than 200 messages.
+        The ticket must be the user's own, not closed, and have fewer than 200 messages.
 
         Args:
             id: The ticket's id or its number.
@@ -1311,20 +1319,20 @@ class SignUpMethods:
     def challenge(self) -> Challenge:
         """Get a challenge.
 
-        Proof of work for a sign-up (ALTCHA, version 2), which a browser solves in about a second. It is
-        good for one sign-up within 20 minutes.
+        Returns a proof of work for a sign-up (ALTCHA, version 2), which a browser solves in about a second.
+        Its solution is valid for one sign-up within 20 minutes.
         """
         return self._transport.run(_calls.challenge())
 
     def start(self, email: str, name: str, *, challenge: str | None = None) -> CodeSentAnswer:
         """Open an account: get a code by mail.
 
-        The answer is the same whether the address has an account or not. The mail has a code of six digits
-        and a link, valid for 15 minutes. `challenge` is the solution of a challenge; without it fewer sign-
-        ups are accepted from a network.
+        Mails a code of six digits and a link, valid for 15 minutes. The answer doesn't tell whether the
+        address has an account. `challenge` is the solution of a challenge; without it fewer sign-ups are
+        accepted from a network.
 
         Args:
-            email: Where the code goes.
+            email: The address that gets the code.
             name: The name of the new user.
             challenge: The solution of a challenge: the payload of an ALTCHA widget.
 
@@ -1338,10 +1346,10 @@ class SignUpMethods:
     ) -> SignedUpAnswer:
         """Open an account: enter the code.
 
-        Send `email` and `code`, or the `token` of the link. Creates the user, an organization of its own
-        and a first token: it has all scopes but `credits:spend`, and is valid for 30 days. Its secret is
-        shown only here. Invitations are accepted here too. A page of the service also gets the cookie of a
-        session.
+        Send `email` and `code`, or the `token` of the link. Creates the user, the user's own organization
+        and a first token. The token has all scopes but `credits:spend`, and is valid for 30 days. Only this
+        answer shows its secret. The code of an operator's invitation works too. If a page of the service
+        sends the request, the answer sets the cookie of a session.
 
         Args:
             code: Six digits.
@@ -1355,14 +1363,14 @@ class SignUpMethods:
     def accept_invitation(self, code: str, *, name: str | None = None) -> AcceptedAnswer:
         """Accept an invitation to an organization.
 
-        The code is that of the link in the mail. It proves the address, so no token is needed. An address
-        without an account gets one, with a first token as a sign-up does, whose secret is shown only here,
-        and with a page of the service a session; `name` is that of the new user. Otherwise `token` and
-        `secret` are null.
+        Takes the code of the link in the mail, which proves the address, so no token is needed. If the
+        address has no account, this opens one for a user with this `name`, with a first token, as a sign-up
+        does. Only this answer shows its secret. If a page of the service sends the request, the answer sets
+        the cookie of a session. `token` and `secret` are null for an address with an account.
 
         Args:
             code: The code of the link in the mail.
-            name: The name of a new user; by default the address before the `@`.
+            name: The name of a new user; by default the part of the address before the `@`.
 
         Raises:
             SignupClosed, NotFound, ValidationFailed: and what every call raises.
@@ -1377,13 +1385,13 @@ class DevicesMethods:
         self._transport = transport
 
     def start(self, *, name: str | None = None) -> DeviceAnswer:
-        """Ask for a token in the name of a person (RFC 8628).
+        """Start the sign-in of a program (RFC 8628).
 
-        Show the person `verification_uri` and `user_code`, then send `device_code` to POST
-        /auth/device/token every `interval` seconds. The codes are valid for ten minutes.
+        Returns the codes, valid for ten minutes. Show the person `verification_uri` and `user_code`, then
+        send `device_code` to POST /auth/device/token every `interval` seconds.
 
         Args:
-            name: What the token is called, such as the name of the computer.
+            name: The name of the token, such as that of the computer.
 
         Raises:
             ValidationFailed: and what every call raises.
@@ -1393,9 +1401,9 @@ class DevicesMethods:
     def poll(self, *, device_code: str | None = None) -> SecretAnswer:
         """Get the token that a person has allowed.
 
-        Its name is that of the program. It has all scopes, but `credits:spend` only if the person chose so,
-        and is valid for 90 days. Its secret is shown only here, once. Until the person has decided, the
-        answer is 400 `authorization_pending`.
+        Returns a token with the name of the program, valid for 90 days. It has all scopes; `credits:spend`
+        only if the person allowed it. Only this answer shows its secret, once. Until the person has
+        decided, the answer is 400 `authorization_pending`.
 
         Raises:
             ExpiredToken, AccessDenied, SlowDown, AuthorizationPending: and what every call raises.

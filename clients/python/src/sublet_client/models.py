@@ -9,8 +9,8 @@ from sublet_client._secret import Secret
 
 
 class GlueEntry(msgspec.Struct, frozen=True, kw_only=True):
-    """The addresses of a nameserver at or below the own name: `host`, and at least one of `ipv4` and
-    `ipv6`.
+    """The addresses of a nameserver at or below the name itself. `host` and at least one of `ipv4` and
+    `ipv6` are required.
     """
 
     host: str
@@ -28,7 +28,7 @@ class DsRecord(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Dnskey(msgspec.Struct, frozen=True, kw_only=True):
-    """A DNSKEY (RFC 4034, section 2), of which the SHA-256 DS is published."""
+    """A DNSKEY (RFC 4034, section 2). Its DS record with SHA-256 is published."""
 
     flags: int
     protocol: int
@@ -37,7 +37,7 @@ class Dnskey(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class User(msgspec.Struct, frozen=True, kw_only=True):
-    """The user that the token stands for; `reminders` tells whether it gets mail on dates of its names."""
+    """The user of the token. `reminders` is true if the user gets mail about dates of the names."""
 
     id: int
     email: str
@@ -56,8 +56,8 @@ class Organization(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Token(msgspec.Struct, frozen=True, kw_only=True):
-    """The token of the request; `last_used_at` may be up to an hour old, and is null until a first use is
-    stored.
+    """The token of the request. `last_used_at` may be up to an hour old, and is null until the first use
+    is stored.
     """
 
     name: str
@@ -68,7 +68,7 @@ class Token(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class MeAnswer(msgspec.Struct, frozen=True, kw_only=True):
-    """The user and organization that the token identifies, and the token; null with a session."""
+    """The user and organization that the token identifies, and the token. With a session `token` is null."""
 
     user: User
     organization: Organization
@@ -76,7 +76,7 @@ class MeAnswer(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Account(msgspec.Struct, frozen=True, kw_only=True):
-    """The account in its export."""
+    """The account in an export."""
 
     id: int
     email: str
@@ -91,8 +91,8 @@ class Account(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Activity(msgspec.Struct, frozen=True, kw_only=True):
-    """Something that happened in the account. `token_id`, `token_name` and `address` are those of an own
-    request.
+    """An event of the account. `token_id`, `token_name` and `address` are null unless the user's own
+    request caused it.
     """
 
     id: int
@@ -110,7 +110,9 @@ class Activity(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ExportAnswer(msgspec.Struct, frozen=True, kw_only=True):
-    """All that the registry stores about the user: lists from old to new, the activity from new to old."""
+    """All that the registry stores about the user. The lists are oldest first, the activity is newest
+    first.
+    """
 
     account: Account
     subdomains: tuple[dict[str, Any], ...]
@@ -152,7 +154,7 @@ class CreditsAnswer(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Payment(msgspec.Struct, frozen=True, kw_only=True):
-    """One record of the account's history; `credits` is signed."""
+    """A change of the balance. `credits` is negative if the balance decreased."""
 
     id: int
     kind: str
@@ -195,7 +197,7 @@ class PlatformDomain(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Usage(msgspec.Struct, frozen=True, kw_only=True):
-    """The number of free names that the user holds, and may hold. Names in the trash do not count."""
+    """The number of free names that the user holds, and their maximum. Names in the trash don't count."""
 
     used: int
     limit: int
@@ -203,11 +205,12 @@ class Usage(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TokenDetail(msgspec.Struct, frozen=True, kw_only=True):
-    """A token with its restrictions; null is none. `last_used_at` and `last_used_from` may be up to an
-    hour old.
+    """A token with its restrictions; null means unrestricted. `last_used_at` and `last_used_from` may be
+    up to an hour old.
 
-        `organization_id` is the organization that the token is for; the user's own one stands for the
-            user's own names and credits.
+        `organization_id` is the organization that the token is for. A token for the user's own
+            organization is for the user's own names and
+        credits.
     """
 
     id: int
@@ -226,8 +229,8 @@ class TokenDetail(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SecretAnswer(msgspec.Struct, frozen=True, kw_only=True):
-    """A token with its new secret, which can't be shown again: null in a repeated answer (`Idempotent-
-    Replayed`).
+    """A token with its new secret, which is shown only once. `secret` is null in a repeated answer
+    (`Idempotent-Replayed`).
     """
 
     token: TokenDetail
@@ -245,7 +248,7 @@ class OrganizationDetail(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Member(msgspec.Struct, frozen=True, kw_only=True):
-    """A member of an organization; `created_at` is when the user joined."""
+    """A member of an organization, who joined at `created_at`."""
 
     user_id: int
     email: str
@@ -272,14 +275,14 @@ class Invitation(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RevokedInvitation(msgspec.Struct, frozen=True, kw_only=True):
-    """An invitation that is void now."""
+    """An invitation that was revoked."""
 
     organization_id: int
     id: int
 
 
 class Glue(msgspec.Struct, frozen=True, kw_only=True):
-    """The addresses of a nameserver at or below the own name; at least one of the two is set."""
+    """The addresses of a nameserver at or below the name itself. At least one of them isn't null."""
 
     host: str
     ipv4: str | None
@@ -296,7 +299,7 @@ class Ds(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Subdomain(msgspec.Struct, frozen=True, kw_only=True):
-    """A subdomain, with the spec's twenty fields and no other."""
+    """A subdomain, with exactly the twenty fields of the spec."""
 
     id: int
     fqdn: str
@@ -321,7 +324,9 @@ class Subdomain(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Provisioning(msgspec.Struct, frozen=True, kw_only=True):
-    """How far the DNS is: `published` once the name server answered with exactly this delegation."""
+    """The state of a publication. It is `published` once the name server has answered with exactly this
+    delegation.
+    """
 
     status: str
     generation: int
@@ -336,7 +341,7 @@ class Provisioning(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Coupon(msgspec.Struct, frozen=True, kw_only=True):
-    """A coupon that was used, and what it saved."""
+    """A coupon that was used, and its discount."""
 
     code: str
     kind: str
@@ -345,7 +350,7 @@ class Coupon(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RegisterAnswer(msgspec.Struct, frozen=True, kw_only=True):
-    """A registered subdomain, what it cost, and how far the DNS is."""
+    """A registered subdomain, its price, and the state of its publication."""
 
     subdomain: Subdomain
     provisioning: Provisioning
@@ -354,8 +359,8 @@ class RegisterAnswer(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Availability(msgspec.Struct, frozen=True, kw_only=True):
-    """Whether the caller could register a name now: `reason` is the code that a confirmed registration
-    would be refused with.
+    """The availability of a name for the user. `reason` is the error code that a confirmed registration
+    would get now.
     """
 
     fqdn: str
@@ -373,7 +378,7 @@ class Deleted(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ProvisionAnswer(msgspec.Struct, frozen=True, kw_only=True):
-    """A subdomain, and how far the DNS is."""
+    """A subdomain, and the state of its publication."""
 
     subdomain: Subdomain
     provisioning: Provisioning
@@ -389,14 +394,14 @@ class Renewal(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RenewAnswer(msgspec.Struct, frozen=True, kw_only=True):
-    """A renewed subdomain, and what the renewal did."""
+    """A renewed subdomain, and the result of the renewal."""
 
     subdomain: Subdomain
     renewal: Renewal
 
 
 class StoredDelegation(msgspec.Struct, frozen=True, kw_only=True):
-    """The stored delegation; `generation` counts the changes that the DNS has to follow."""
+    """The stored delegation. `generation` counts the changes that must be published."""
 
     nameservers: tuple[str, ...]
     glue: tuple[Glue, ...]
@@ -405,8 +410,8 @@ class StoredDelegation(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PublishedDelegation(msgspec.Struct, frozen=True, kw_only=True):
-    """The last publication: of which generation, and at which serial of the zone it was read back from the
-    name server.
+    """The last publication. `serial` is the zone's serial at which the name server answered with
+    `published_generation`.
     """
 
     zone: str
@@ -416,10 +421,10 @@ class PublishedDelegation(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ParentServer(msgspec.Struct, frozen=True, kw_only=True):
-    """The present answer of a name server of the parent zone. Without an answer `error` says why, and the
-    rest is null.
+    """The current answer of a name server of the parent zone. Without an answer `error` says why, and the
+    other members are null.
 
-        `difference` is null where the answer is what is stored.
+        `difference` is null if the answer matches the stored delegation.
     """
 
     server: str
@@ -436,9 +441,9 @@ class ParentServer(msgspec.Struct, frozen=True, kw_only=True):
 class Delegation(msgspec.Struct, frozen=True, kw_only=True):
     """A delegation as it is stored, as it was published, and as it is served.
 
-    `in_agreement` is true where every server answered with exactly what is stored (for a name that
-        is not to be in
-    the DNS: with nothing).
+    `in_agreement` is true if every server answered with exactly the stored delegation, or with
+        nothing for a name that shouldn't be in
+    the DNS.
     """
 
     stored: StoredDelegation
@@ -449,14 +454,14 @@ class Delegation(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class DelegationAnswer(msgspec.Struct, frozen=True, kw_only=True):
-    """The delegation of a subdomain, and how far its publication is, as in the answer to a change."""
+    """The delegation of a subdomain, and the state of its publication."""
 
     delegation: Delegation
     provisioning: Provisioning
 
 
 class Finding(msgspec.Struct, frozen=True, kw_only=True):
-    """A fault of a delegation: with an error resolvers fail, with a warning some fail, or all soon; a
+    """A fault of a delegation. With an error resolvers fail; with a warning some fail, or all will; a
     notice is advice.
     """
 
@@ -468,7 +473,7 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class HealthChange(msgspec.Struct, frozen=True, kw_only=True):
-    """A change of a name's health, with the codes of what was found."""
+    """A change of a name's health, with the codes of its findings."""
 
     at: datetime
     state: str
@@ -476,8 +481,8 @@ class HealthChange(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Health(msgspec.Struct, frozen=True, kw_only=True):
-    """The health of a name's delegation. `unconfirmed_state` is what one look saw, and a second one has to
-    confirm.
+    """The health of a name's delegation. `unconfirmed_state` is the result of one check, until a second
+    check confirms it.
     """
 
     fqdn: str
@@ -491,7 +496,7 @@ class Health(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class DelegationCheck(msgspec.Struct, frozen=True, kw_only=True):
-    """The result of a check: `unknown` if the nameservers could not be asked."""
+    """The result of a check. It is `unknown` if the nameservers couldn't be queried."""
 
     fqdn: str
     state: str
@@ -500,11 +505,10 @@ class DelegationCheck(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TimelineEvent(msgspec.Struct, frozen=True, kw_only=True):
-    """A dated event: in the past if `past` is true, otherwise to come if nothing changes.
+    """A dated event. It has happened if `past` is true; otherwise it will happen if nothing changes.
 
-    `expires_at` and `charged_credits` are set where a term was added: the expiry after it, and what
-        it cost. `by` is null
-    for a date.
+    `expires_at` and `charged_credits` are set for an event that added a term: the new expiry, and
+        the price. `by` is null for a date.
     """
 
     event: str
@@ -525,7 +529,7 @@ class TimelineAnswer(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Attempt(msgspec.Struct, frozen=True, kw_only=True):
-    """An attempt of the automatic renewal; `charged_credits` is null if it failed."""
+    """An attempt of the automatic renewal. `charged_credits` is null if the attempt failed."""
 
     at: datetime
     outcome: str
@@ -534,9 +538,9 @@ class Attempt(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class AutoRenew(msgspec.Struct, frozen=True, kw_only=True):
-    """The automatic renewal of a subdomain: off where `max_credits` is null.
+    """The automatic renewal of a subdomain, which is off if `max_credits` is null.
 
-    `renewal_price_credits` is what a renewal would cost now, by list price.
+    `renewal_price_credits` is the current list price of a renewal.
     """
 
     enabled: bool
@@ -547,15 +551,15 @@ class AutoRenew(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SetAutoRenewAnswer(msgspec.Struct, frozen=True, kw_only=True):
-    """A subdomain with its automatic renewal as it was set."""
+    """A subdomain with its new automatic renewal."""
 
     subdomain: Subdomain
     auto_renew: AutoRenew
 
 
 class SourcedDs(msgspec.Struct, frozen=True, kw_only=True):
-    """A DS record with its source: the registrant or the operator set it, or CDS and CDNSKEY records of
-    the zone did. Null: unknown.
+    """A DS record with its source: the registrant, the operator, or CDS and CDNSKEY records of the zone;
+    null if unknown.
     """
 
     key_tag: int
@@ -567,7 +571,7 @@ class SourcedDs(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class DsRefusal(msgspec.Struct, frozen=True, kw_only=True):
-    """The request of the zone that is refused now."""
+    """The request of the zone's CDS and CDNSKEY records that is currently refused."""
 
     code: str
     message: str
@@ -575,7 +579,7 @@ class DsRefusal(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CsyncRefusal(msgspec.Struct, frozen=True, kw_only=True):
-    """The CSYNC request of the zone that is refused now."""
+    """The CSYNC request of the zone that is currently refused."""
 
     code: str
     message: str
@@ -583,8 +587,8 @@ class CsyncRefusal(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Csync(msgspec.Struct, frozen=True, kw_only=True):
-    """Whether the platform domain follows CSYNC records, the serial of the zone that was followed last,
-    and when its changes were signed.
+    """The state of CSYNC. `followed` is true if the platform domain follows it. `serial` and `signed_at`
+    are of the last followed request.
     """
 
     followed: bool
@@ -594,11 +598,11 @@ class Csync(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class AutomaticDs(msgspec.Struct, frozen=True, kw_only=True):
-    """Whether and how the DS records of a subdomain follow its zone.
+    """The settings and the state of a subdomain's automatic DS.
 
-    `policy` is the platform domain's: off, rollover (changes), bootstrap (the first DS records),
-        all. `followed_signed_at` is when the
-    request was signed that was followed last; older ones are refused.
+    `policy` is the platform domain's: off, rollover (changes only), bootstrap (first DS records
+        only), or all. `followed_signed_at` is the
+    time of the signature of the last followed request; requests with older signatures are refused.
     """
 
     policy: str
@@ -611,8 +615,8 @@ class AutomaticDs(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Transfer(msgspec.Struct, frozen=True, kw_only=True):
-    """A name that its user offers to an address. It tells whether the address has an account only after an
-    answer from there.
+    """An offer of a name to an address. It doesn't tell whether the address has an account, until its
+    owner accepts or declines.
     """
 
     id: int
@@ -644,7 +648,7 @@ class Ticket(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Message(msgspec.Struct, frozen=True, kw_only=True):
-    """One message of a ticket, stored as sent."""
+    """A message of a ticket, as it was sent."""
 
     id: int
     author_type: str
@@ -673,21 +677,21 @@ class TicketDetail(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Challenge(msgspec.Struct, frozen=True, kw_only=True):
-    """A challenge as the ALTCHA widget reads it."""
+    """A challenge for the ALTCHA widget."""
 
     parameters: dict[str, Any]
     signature: str
 
 
 class CodeSentAnswer(msgspec.Struct, frozen=True, kw_only=True):
-    """A code is on its way, if the address can get one."""
+    """A code was mailed, if the address may get one."""
 
     message: str
     expires_in_seconds: int
 
 
 class SignedUpAnswer(msgspec.Struct, frozen=True, kw_only=True):
-    """A new user with its organization and first token. The secret can't be shown again."""
+    """A new user with its organization and first token. The secret is shown only once."""
 
     user: User
     organization: Organization
@@ -696,8 +700,8 @@ class SignedUpAnswer(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class AcceptedAnswer(msgspec.Struct, frozen=True, kw_only=True):
-    """The new member and the organization. `token` and `secret` are the first ones of a new user, and
-    can't be shown again; else null.
+    """The new member and the organization. `token` and `secret` are a new user's first token, shown only
+    once; otherwise null.
     """
 
     user: User
@@ -707,8 +711,8 @@ class AcceptedAnswer(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class DeviceAnswer(msgspec.Struct, frozen=True, kw_only=True):
-    """The codes of a program that asks for a token, and the page that the person opens (RFC 8628, section
-    3.2).
+    """The codes of a program that asks for a token, and the page where a person allows it (RFC 8628,
+    section 3.2).
     """
 
     device_code: Secret
@@ -720,8 +724,8 @@ class DeviceAnswer(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class QuoteDetails(msgspec.Struct, frozen=True, kw_only=True):
-    """The price of a paid operation; `new_expires_at` is when the name will expire after it. `confirm:
-    true` completes it.
+    """The price of a paid request, which `confirm: true` completes. `new_expires_at` is the name's expiry
+    after it.
     """
 
     action: str

@@ -1,4 +1,4 @@
-"""Compare requests about known and unknown addresses: their answers must be the same, and as fast."""
+"""Compare the answer times of requests about known and unknown addresses, which must not tell which addresses have accounts."""
 
 import statistics
 import time
@@ -7,20 +7,20 @@ from collections.abc import Callable
 import httpx
 
 Ask = Callable[[str, int], httpx.Response]
-"""Sends the request with this number about a `known` or a `new` address."""
-APART_MAX = 0.2
-"""The median of the differences within pairs may be this part of the median time."""
+"""Sends a request about a `known` or a `new` address. The number tells it which address."""
+DIFFERENCE_MAX = 0.2
+"""The maximum of the median difference within pairs, as a part of the median time."""
 SIGMAS = 4
-"""How far from a half the share of pairs in which one kind was slower may be, in standard deviations."""
+"""The maximum deviation from one half of the share of pairs in which one kind was slower, in standard deviations."""
 
 
 def compare_times(
     ask: Ask, tries: int, after: Callable[[httpx.Response], object] = lambda _: None
 ) -> list[httpx.Response]:
-    """Send pairs of requests, one about each kind, and return the answers. Fail if one kind is clearly slower.
+    """Send pairs of requests, one about each kind of address, and return the answers. Fail if one kind is slower.
 
-    The two of a pair run close together, so load of the machine meets both; which comes first alternates. A kind is slower if it is so in
-    more pairs than chance explains, and by more than `APART_MAX` in the median. `after` is called with each answer, and not measured.
+    The requests of a pair follow each other directly, in alternating order, so that a busy machine slows both. A kind is slower if more
+    pairs say so than chance explains, and if the median difference exceeds `DIFFERENCE_MAX`. `after` is called with each answer, unmeasured.
     """
     answers, differences, all_seconds = list[httpx.Response](), list[float](), list[float]()
     for number in range(tries):
@@ -35,5 +35,7 @@ def compare_times(
     slower = sum(each > 0 for each in differences)
     beyond_chance = abs(slower - tries / 2) > SIGMAS * (tries / 4) ** 0.5
     apart = abs(statistics.median(differences)) / statistics.median(all_seconds)
-    assert not (beyond_chance and apart > APART_MAX), f"slower in {slower} of {tries} pairs, by {apart:.0%}"
+    assert not (beyond_chance and apart > DIFFERENCE_MAX), (
+        f"slower in {slower} of {tries} pairs, by {apart:.0%}"
+    )
     return answers

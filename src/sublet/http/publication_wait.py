@@ -1,4 +1,4 @@
-"""Wait until a change is published: one query for all waiting requests of a process."""
+"""Wait until a change is published, with a single query for all waiting requests of a process."""
 
 import asyncio
 
@@ -8,29 +8,29 @@ from sublet.db import Database
 from sublet.errors import Unavailable
 from sublet.subdomains.store import list_settled
 
-LOOK_SECONDS = 0.1
-"""The longest wait for a commit before the next query: a commit during a query may be missed."""
+POLL_SECONDS = 0.1
+"""The maximum wait for a commit before the next query, because a commit during a query may be missed."""
 PAUSE_SECONDS = 0.002
-"""The pause between two queries: commits come in groups."""
+"""The pause before the next query, because commits come in groups."""
 log = structlog.get_logger()
 
 
-class Settling:
+class PublicationWaiter:
     """The requests that wait until their change is published or has failed.
 
-    Any commit may be the one they wait for, so one task queries for all of them.
+    Any commit may publish any of the changes, so a single task polls for all requests.
     """
 
     def __init__(self, db: Database) -> None:
         self._db = db
         self._waiting: dict[int, set[asyncio.Future[None]]] = {}
-        self._looking: asyncio.Task[None] | None = None
+        self._polling: asyncio.Task[None] | None = None
 
     async def wait(self, subdomain_id: int, seconds: float) -> None:
-        """Wait until a name's last change is published or has failed, `seconds` are over, or the database is away.
+        """Wait until a name's last change is published or has failed, at most `seconds`, and not longer than the database answers.
 
         Raises:
-            Unavailable: the database was away before it began to wait.
+            Unavailable: the database didn't answer the first query.
         """
         if seconds <= 0:
             return
@@ -39,8 +39,8 @@ class Settling:
             return
         future = asyncio.get_running_loop().create_future()
         self._waiting.setdefault(subdomain_id, set()).add(future)
-        if self._looking is None:
-            self._looking = asyncio.create_task(self._look())
+        if self._polling is None:
+            self._polling = asyncio.create_task(self._poll())
         try:
             async with asyncio.timeout(seconds):
                 await future
@@ -52,20 +52,20 @@ class Settling:
             if not futures:
                 self._waiting.pop(subdomain_id, None)
 
-    async def _look(self) -> None:
+    async def _poll(self) -> None:
         try:
             while self._waiting:
                 for each in await self._db.read(list_settled, list(self._waiting)):
                     self._release(each)
                 if self._waiting:
-                    await self._db.changed(LOOK_SECONDS)
+                    await self._db.changed(POLL_SECONDS)
                     await asyncio.sleep(PAUSE_SECONDS)
         except Unavailable:
             return  # already logged
         except Exception:
-            log.exception("settling_fault")
+            log.exception("publication_wait_fault")
         finally:
-            self._looking = None
+            self._polling = None
             for each in tuple(self._waiting):
                 self._release(each)
 

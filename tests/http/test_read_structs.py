@@ -22,7 +22,7 @@ from sublet.http.bodies import (
     ds_inputs,
     sent_nameservers,
 )
-from sublet.http.members import Reading, invalid_request, read_members, read_query
+from sublet.http.read_structs import Reading, invalid_request, read_members, read_query
 
 Found = set[tuple[str, str]]
 

@@ -1,4 +1,4 @@
-"""Rate limits over several processes: what they borrow of one window in PostgreSQL is never more than the limit."""
+"""Rate limits over several processes: their reservations of a window in PostgreSQL never exceed the limit."""
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator, Sequence
@@ -14,9 +14,16 @@ from sqlalchemy import func, select, text
 from sublet.config import Settings
 from sublet.db import Database, Tx, open_database
 from sublet.errors import Unavailable
-from sublet.http import limits
-from sublet.http.limits import FAILED_AUTHENTICATION, Allowance, Borrow, Limits, borrow_from
-from sublet.http.rate_store import SHARE, WINDOW_SECONDS, Loan, forget_ended, lend, rate_windows
+from sublet.http import rate_limiter
+from sublet.http.rate_limit_store import (
+    RESERVED_PART,
+    WINDOW_SECONDS,
+    Reservation,
+    delete_ended,
+    rate_windows,
+    reserve,
+)
+from sublet.http.rate_limiter import FAILED_AUTHENTICATION, Allowance, RateLimiter, Reserve, choose_reserve
 from support.postgresql import fresh_database
 from support.registry import Prepared
 
@@ -29,25 +36,25 @@ class Clock:
 
 
 class Processes:
-    """Several processes' limits over one database, each with its own connections; their clocks are the test's."""
+    """The rate limiters of several processes with one database. Each has connections of its own; the test sets their clock."""
 
     def __init__(self, url: str, count: int, **chosen: int) -> None:
         settings = Settings(database_url=url, **chosen)  # type: ignore[arg-type]
         self.clock = Clock()
         self.dbs: list[Database] = [open_database(url, may_lose_writes=True) for _ in range(count)]
-        self.limits = [Limits(settings, borrow_from(settings, db), self.clock) for db in self.dbs]
+        self.limiters = [RateLimiter(settings, choose_reserve(settings, db), self.clock) for db in self.dbs]
 
     async def take(self, process: int, policy: str = "write", key: str = "1") -> Allowance:
-        taken = await self.limits[process].take(policy, key)
+        taken = await self.limiters[process].take(policy, key)
         assert taken is not None
         return taken
 
     async def allowed(self, order: Sequence[int], policy: str = "write", key: str = "1") -> int:
-        """Take one after the other, at these processes; tell how many were allowed."""
+        """Send one request after the other to these processes; return how many were allowed."""
         return sum([(await self.take(process, policy, key)).allowed for process in order])
 
     async def minute_passes(self, seconds: float = WINDOW_SECONDS) -> None:
-        """Let time pass for the processes and, since its clock can't be moved, have the database's windows end earlier."""
+        """Advance the processes' clock, and end the database's windows earlier, because its clock can't be moved."""
         self.clock.now += seconds
 
         def earlier(tx: Tx) -> None:
@@ -85,7 +92,7 @@ def robin(count: int, processes: int = 4) -> list[int]:
 
 @pytest.mark.parametrize(("limit", "processes"), [(1, 2), (3, 4), (20, 2), (120, 4), (600, 4)])
 def test_the_sum_in_turn_is_the_limit(url: str, limit: int, processes: int) -> None:
-    """Asked in turn, up to four processes strand nothing: the limit is let through before the first refusal."""
+    """In a round robin over up to four processes the whole limit is allowed before the first refusal."""
 
     async def story() -> tuple[int, int]:
         async with opened(url, processes, rate_limit_write_per_minute=limit) as some:
@@ -95,13 +102,13 @@ def test_the_sum_in_turn_is_the_limit(url: str, limit: int, processes: int) -> N
 
 
 def test_what_is_stranded_is_at_most_a_share(url: str) -> None:
-    """Who changes to another process leaves at most what the first one had borrowed and not spent."""
+    """After a change to another process, the first process keeps only what it has reserved and not counted."""
 
     async def story() -> tuple[int, int]:
         async with opened(url, 2, rate_limit_write_per_minute=120) as some:
             first = await some.allowed([0] * 33)
-            held = some.limits[0]._windows["write", "1"].left
-            assert 0 < held <= 120 // SHARE
+            held = some.limiters[0]._windows["write", "1"].left
+            assert 0 < held <= 120 // RESERVED_PART
             assert first + await some.allowed([1] * 120) == 120 - held
             return await some.allowed([0] * 120), held
 
@@ -118,7 +125,7 @@ def test_what_is_stranded_is_at_most_a_share(url: str) -> None:
 def test_at_once_it_is_never_above_the_limit(
     url: str, limit: int, bursts: list[list[int]], policy: str
 ) -> None:
-    """Whatever is asked at once and wherever: not more than the limit; and in the end the limit, when all have asked enough."""
+    """Concurrent requests at any processes never exceed the limit. After enough requests they reach it."""
 
     async def story() -> None:
         chosen = {"rate_limit_write_per_minute": limit, "rate_limit_failed_auth_per_minute": limit}
@@ -136,7 +143,7 @@ def test_at_once_it_is_never_above_the_limit(
 
 
 def test_every_failed_authentication_counts_at_once(url: str) -> None:
-    """No process keeps any for itself: each failure counts at once, wherever it comes."""
+    """Each failed authentication counts at once, at any process, because processes reserve them singly."""
 
     async def story() -> None:
         async with opened(url, rate_limit_failed_auth_per_minute=5) as some:
@@ -147,14 +154,14 @@ def test_every_failed_authentication_counts_at_once(url: str) -> None:
     asyncio.run(story())
 
 
-def test_the_window_ends_and_begins_anew(url: str) -> None:
-    """What was borrowed of a window dies with it, also at a process that did not ask since."""
+def test_a_window_ends_and_the_next_one_begins(url: str) -> None:
+    """A reservation ends with its window, also at a process that has counted nothing since."""
 
     async def story() -> None:
         async with opened(url, 2, rate_limit_write_per_minute=40) as some:
             assert await some.allowed([0] * 25) == 25
             assert await some.allowed([1]) == 1
-            assert some.limits[0]._windows["write", "1"].left
+            assert some.limiters[0]._windows["write", "1"].left
             await some.minute_passes(59)
             taken = await some.take(0)
             assert (taken.allowed, taken.reset_seconds) == (True, 1)
@@ -187,20 +194,20 @@ def test_keys_and_policies_are_counted_apart(url: str) -> None:
     asyncio.run(story())
 
 
-def test_a_limit_that_was_lowered_lends_nothing_more(url: str) -> None:
-    """While processes are restarted one after the other with another setting, both limits are looked at by their own."""
+def test_a_lowered_limit_reserves_nothing_more(url: str) -> None:
+    """While processes restart one by one with a new setting, each process uses its own limit."""
 
     async def story() -> None:
         async with opened(url, 1) as some:
-            loans = [await lend(some.dbs[0], "read", "1", limit, 8) for limit in (40, 4, 40)]
-            assert [(each.count, each.not_lent) for each in loans] == [(8, 32), (0, 0), (8, 24)]
+            reservations = [await reserve(some.dbs[0], "read", "1", limit, 8) for limit in (40, 4, 40)]
+            assert [(each.count, each.unreserved) for each in reservations] == [(8, 32), (0, 0), (8, 24)]
 
     asyncio.run(story())
 
 
 def test_windows_that_are_over_are_deleted(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(limits, "LOANS_BETWEEN_FORGETTING", 5)
-    monkeypatch.setattr(limits, "ENDED_MAX", 10)
+    monkeypatch.setattr(rate_limiter, "RESERVATIONS_BETWEEN_DELETIONS", 5)
+    monkeypatch.setattr(rate_limiter, "DELETED_MAX", 10)
 
     async def story() -> None:
         async with opened(url, 1) as some:
@@ -212,9 +219,9 @@ def test_windows_that_are_over_are_deleted(url: str, monkeypatch: pytest.MonkeyP
             for number in range(20, 34):
                 await some.take(0, key=str(number))
                 left.append(await some.windows())
-            assert left[0] == 23  # begun anew in its place
+            assert left[0] == 23  # a new window in the row of the ended one
             assert left[-1] == 14
-            assert await forget_ended(some.dbs[0], 100) == 0
+            assert await delete_ended(some.dbs[0], 100) == 0
 
     asyncio.run(story())
 
@@ -222,7 +229,7 @@ def test_windows_that_are_over_are_deleted(url: str, monkeypatch: pytest.MonkeyP
 def test_without_its_database_nothing_is_counted_and_the_next_request_asks_again(
     url: str, postgresql_server: str
 ) -> None:
-    """Where the database is away the request is refused as any is then; what was not lent is there afterwards."""
+    """Without the database a request is refused. The unreserved part of the window is available afterwards."""
     name = url.rpartition("/")[2]
 
     def reachable(allowed: str) -> None:
@@ -247,29 +254,29 @@ def test_without_its_database_nothing_is_counted_and_the_next_request_asks_again
 
 
 def test_what_it_costs(url: str) -> None:
-    """How many of the requests of one token in a minute ask the database: few, and fewer where one process has them all."""
+    """Few requests of a token's minute query the database, and fewer if one process serves them all."""
 
-    async def borrowed(processes: int, requests: int, policy: str) -> int:
+    async def reservations(processes: int, requests: int, policy: str) -> int:
         async with opened(url, processes) as some:
             await some.minute_passes()
             asked = 0
 
-            def counting(borrow: Borrow) -> Borrow:
-                async def counted(*wanted: Any) -> Loan:
+            def counting(reserve: Reserve) -> Reserve:
+                async def counted(*wanted: Any) -> Reservation:
                     nonlocal asked
                     asked += 1
-                    return await borrow(*wanted)
+                    return await reserve(*wanted)
 
                 return counted
 
-            for each in some.limits:
-                each._borrow = counting(each._borrow)
+            for each in some.limiters:
+                each._reserve = counting(each._reserve)
             assert await some.allowed(robin(requests, processes), policy) == requests
             return asked
 
     async def story() -> list[int]:
         return [
-            await borrowed(processes, requests, policy)
+            await reservations(processes, requests, policy)
             for processes in (1, 4)
             for requests, policy in ((100, "read"), (600, "read"), (100, "write"))
         ]

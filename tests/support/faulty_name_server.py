@@ -1,4 +1,4 @@
-"""Name servers with faults that no maintained server has, made of dnspython: each answers for one zone at one address."""
+"""Name servers with faults that no maintained server has, built with dnspython. Each serves one zone at one address."""
 
 import socket
 import threading
@@ -17,13 +17,12 @@ import dns.rrset
 
 
 @dataclass
-class Misfit:
-    """A server at `address` that has these record sets (lines `name ttl IN type rdata`), with faults.
+class FaultyNameServer:
+    """A server at `address` with these record sets (lines `name ttl IN type rdata`), and with faults.
 
     `faults` may have: `no_tcp`, `no_edns` (FORMERR), `upward` (a referral to the root), `large_udp` (answers larger than allowed), `silent`
-    (takes queries and never answers), `servfail`, `tarpit` (a connection over TCP that never ends, and silence over UDP).
-    `forged_over_udp` (CDS records only there).
-    `asked` counts queries; `times` are their instants.
+    (never answers), `servfail`, `tarpit` (never ends a TCP connection, and never answers over UDP), `forged_over_udp` (has CDS records only
+    over UDP). `asked` counts queries; `times` are their instants.
     """
 
     address: str
@@ -32,13 +31,13 @@ class Misfit:
     times: list[float] = field(default_factory=list)
 
 
-def answer(misfit: Misfit, wire: bytes, *, over_tcp: bool) -> bytes | None:
+def answer(faulty_server: FaultyNameServer, wire: bytes, *, over_tcp: bool) -> bytes | None:
     """Return the answer to a query, or None for silence."""
     try:
         query = dns.message.from_wire(wire)
     except dns.exception.DNSException:
         return None
-    faults = misfit.faults
+    faults = faulty_server.faults
     if faults & {"silent", "tarpit"}:
         return None
     response = dns.message.make_response(query)
@@ -54,7 +53,7 @@ def answer(misfit: Misfit, wire: bytes, *, over_tcp: bool) -> bytes | None:
         return response.to_wire()
     asked = query.question[0]
     response.flags |= dns.flags.AA
-    for line in misfit.records:
+    for line in faulty_server.records:
         name, ttl, _, rdtype, rdata = line.split(" ", 4)
         if over_tcp and rdtype == "CDS" and "forged_over_udp" in faults:
             continue
@@ -68,22 +67,22 @@ def answer(misfit: Misfit, wire: bytes, *, over_tcp: bool) -> bytes | None:
 
 
 @contextmanager
-def misfits_running(misfits: Sequence[Misfit]) -> Iterator[None]:
-    """Run these servers on threads."""
+def faulty_servers_running(faulty_servers: Sequence[FaultyNameServer]) -> Iterator[None]:
+    """Run these servers in threads."""
     sockets: list[socket.socket] = []
-    for misfit in misfits:
-        family = socket.AF_INET6 if ":" in misfit.address else socket.AF_INET
+    for faulty_server in faulty_servers:
+        family = socket.AF_INET6 if ":" in faulty_server.address else socket.AF_INET
         udp = socket.socket(family, socket.SOCK_DGRAM)
-        udp.bind((misfit.address, 53))
+        udp.bind((faulty_server.address, 53))
         sockets.append(udp)
-        threading.Thread(target=_serve_udp, args=(misfit, udp), daemon=True).start()
-        if "no_tcp" not in misfit.faults:
+        threading.Thread(target=_serve_udp, args=(faulty_server, udp), daemon=True).start()
+        if "no_tcp" not in faulty_server.faults:
             tcp = socket.socket(family, socket.SOCK_STREAM)
             tcp.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            tcp.bind((misfit.address, 53))
+            tcp.bind((faulty_server.address, 53))
             tcp.listen()
             sockets.append(tcp)
-            threading.Thread(target=_serve_tcp, args=(misfit, tcp), daemon=True).start()
+            threading.Thread(target=_serve_tcp, args=(faulty_server, tcp), daemon=True).start()
     try:
         yield
     finally:
@@ -93,30 +92,30 @@ def misfits_running(misfits: Sequence[Misfit]) -> Iterator[None]:
             each.close()
 
 
-def _serve_udp(misfit: Misfit, udp: socket.socket) -> None:
+def _serve_udp(faulty_server: FaultyNameServer, udp: socket.socket) -> None:
     with suppress(OSError):
         while True:
             wire, client = udp.recvfrom(65535)
             if not wire:
                 return
-            misfit.times.append(time.monotonic())
-            reply = answer(misfit, wire, over_tcp=False)
+            faulty_server.times.append(time.monotonic())
+            reply = answer(faulty_server, wire, over_tcp=False)
             if reply is not None:
                 udp.sendto(reply, client)
 
 
-def _serve_tcp(misfit: Misfit, tcp: socket.socket) -> None:
+def _serve_tcp(faulty_server: FaultyNameServer, tcp: socket.socket) -> None:
     held = ExitStack()
     with held, suppress(OSError):
         while True:
             connection, _ = tcp.accept()
-            misfit.times.append(time.monotonic())
-            if "tarpit" in misfit.faults:
+            faulty_server.times.append(time.monotonic())
+            if "tarpit" in faulty_server.faults:
                 held.enter_context(connection)
                 continue
             with connection, suppress(OSError):
                 head = connection.recv(2)
                 wire = connection.recv(int.from_bytes(head, "big"))
-                reply = answer(misfit, wire, over_tcp=True)
+                reply = answer(faulty_server, wire, over_tcp=True)
                 if reply is not None:
                     connection.sendall(len(reply).to_bytes(2, "big") + reply)

@@ -1,8 +1,7 @@
-"""From parsed JSON and query parameters to a Struct of `bodies`, and list every wrong member.
+"""Convert parsed JSON and query parameters to a Struct of `bodies.py`, and list every wrong member.
 
-msgspec stops at the first wrong member and converts some types. A member is
-converted on its own: JSON types are exact (1 is no boolean, 1.0 and true are no integers), null stands for "not sent". Only
-types are looked at here; lengths, ranges and values are for the rules.
+msgspec stops at the first wrong member and converts some types. This module converts each member on its own. JSON types are exact: 1 is
+no boolean, 1.0 and true are no integers. Null means "not sent". Only types are checked here; the rules check lengths, ranges and values.
 """
 
 import difflib
@@ -21,11 +20,11 @@ from sublet.http.bodies import Dnskey, DsEntry, DsRecord
 
 QUERY_PARAMETERS_MAX = 64
 TOLD_WHOLE_MAX = 4
-"""If an object has at most this many members, the refusal of an unknown member lists them."""
+"""The refusal of an unknown member lists all members of an object with at most this many."""
 LIST_ITEMS_MAX = 1000
-"""Most items of a list that are read one by one; those that the rules allow have hardly a hundred."""
+"""The maximum of items in a list. The rules allow about a hundred."""
 GUESSES_MAX = 10
-"""Unknown members for which the refusal suggests a known one; `difflib` takes up to a millisecond for each."""
+"""The maximum of unknown members with a suggestion, because `difflib` takes up to a millisecond for each."""
 _NAMES = {bool: "true or false", int: "an integer", str: "a text", dict: "an object"}
 _GIVEN = {
     bool: "a boolean",
@@ -39,16 +38,16 @@ _GIVEN = {
 
 @dataclass(slots=True)
 class Reading:
-    """The wrong members so far: `malformed` is answered with 400.
+    """The wrong members found so far.
 
-    `missing` is answered with 422: members that nested objects lack, and lists of too many items.
+    `malformed` leads to the status 400. `missing` leads to 422: required members of nested objects, and lists with too many items.
     """
 
     malformed: FieldErrors = field(default_factory=FieldErrors)
     missing: FieldErrors = field(default_factory=FieldErrors)
 
     def count(self) -> int:
-        """Return how many fields are wrong, those included that are only counted."""
+        """Return the number of wrong fields, including those that the refusal will omit."""
         return sum(len(each) + each.omitted for each in (self.malformed, self.missing))
 
 
@@ -56,20 +55,20 @@ class Reading:
 class _Member:
     name: str
     kind: Any
-    """The type without None and UNSET and without annotations."""
+    """The type without None, UNSET and annotations."""
     required: bool
     nullable: bool
-    """Null is a value of its own, since leaving the member out means something else."""
+    """True if null is a value and doesn't mean "not sent"."""
     metas: tuple[msgspec.Meta, ...]
 
 
 def invalid_request(errors: FieldErrors) -> InvalidRequest:
-    """Return the refusal that carries these malformed fields; its message is the first one's, or counts them."""
+    """Return the refusal of these malformed fields. Its message is that of the first field, with their number if there are more."""
     first = errors[0]
     sentence = f"{first.field}: {first.message}"
     count = len(errors) + errors.omitted
     if count > 1:
-        sentence = f"{count} fields can't be read; the first: {sentence}"
+        sentence = f"{count} fields are malformed. The first is {sentence}"
     return InvalidRequest(sentence, errors=errors, errors_omitted=errors.omitted)
 
 
@@ -121,10 +120,9 @@ def _add_unknown(
 def read_members(
     value: dict[str, Any], struct: type[msgspec.Struct], reading: Reading, prefix: str = ""
 ) -> Any:
-    """Return the Struct of an object, or None if a member is wrong; wrong members are added to `reading`.
+    """Return the Struct of an object. If members are wrong, add an error for each to `reading`, and return None.
 
-    Wrong are members that the Struct has not (`unknown_field`), those of another type (`wrong_type`), and in nested objects
-    those that are missing (`required`).
+    The errors are `unknown_field` for a member that the Struct lacks, `wrong_type`, and `required` for a missing member of a nested object.
     """
     members = _members(struct)
     before = reading.count()
@@ -189,10 +187,13 @@ def _wrong_type(value: Any, wanted: str, name: str, reading: Reading) -> None:
 
 
 def read_query(query_string: bytes, struct: type[msgspec.Struct] | None, reading: Reading) -> Any:
-    """Return the Struct of a query string (None if the endpoint has none, or a parameter is wrong).
+    """Return the Struct of a query string; None if the endpoint takes no parameters. If some are wrong, add an error for each to `reading`.
 
-    Wrong are parameters that the endpoint does not know (`unknown_field`) or that come twice (`duplicate_field`), texts of no
-    good form (`wrong_type`) and values that are none of those allowed (`unknown_value`).
+    The errors are `unknown_field`, `duplicate_field`, `wrong_type` for a malformed value, `too_long`, and `unknown_value` for a value that
+    isn't allowed.
+
+    Raises:
+        InvalidRequest: the query string isn't percent-encoded UTF-8, has more than `QUERY_PARAMETERS_MAX` parameters, or has a NUL.
     """
     if not query_string:
         return None if struct is None else struct()
@@ -206,13 +207,13 @@ def read_query(query_string: bytes, struct: type[msgspec.Struct] | None, reading
         )
     except ValueError:
         raise InvalidRequest(
-            "The query string is not percent-encoded UTF-8, or has too many parameters. Check its encoding."
+            f"The query string isn't percent-encoded UTF-8, or has more than {QUERY_PARAMETERS_MAX} parameters. Check it."
         ) from None
     found: dict[str, Any] = {}
     for name, text in pairs:
         member = members.get(name)
         if "\x00" in name or "\x00" in text:
-            raise InvalidRequest("The query string holds a NUL. Leave it out.")
+            raise InvalidRequest("The query string has a NUL. Leave it out.")
         if member is None:
             _add_unknown(reading, name, name, members, "query parameter")
         elif name in found:

@@ -11,19 +11,19 @@ _BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5
 
 
 def share_counts(folder: Path, place: int) -> None:
-    """Keep the counts of this process in files in a folder, beside those of other processes, from now on.
+    """Store the counters of this process in files of a folder that all API processes share, from now on.
 
-    Each living process needs a place of its own. A process that takes the place of an ended one continues its counters: Prometheus takes a
-    counter that decreases for a restart.
+    Each running process needs a place of its own. A process in the place of an ended one continues its counters, because Prometheus would
+    take a decreasing counter for a restart.
     """
     os.environ["PROMETHEUS_MULTIPROC_DIR"] = str(folder)
     values.ValueClass = values.MultiProcessValue(lambda: place)  # type: ignore[no-untyped-call] # the library's
 
 
 class Metrics:
-    """The metrics of one process; the worker and the name server add theirs to `registry`.
+    """The metrics of one process. The worker and the name server add theirs to `registry`.
 
-    With `shared`, the folder given to `share_counts`, `render` returns the sums over all processes, of counters and histograms only.
+    With `shared`, the folder that `share_counts` was called with, `render` returns sums over all processes, of counters and histograms only.
     """
 
     def __init__(self, shared: Path | None = None) -> None:
@@ -43,7 +43,7 @@ class Metrics:
             registry=self.registry,
         )
 
-        # Found again by a key of our own: the library looks a child up under a lock, from its labels as text.
+        # A cache of the counters by endpoint and status, because the library's lookup by labels takes a lock.
         self._children: dict[tuple[str, int], tuple[Counter, Histogram]] = {}
 
     def count(self, endpoint: str, status: int, seconds: float) -> None:
@@ -57,7 +57,7 @@ class Metrics:
         durations.observe(seconds)
 
     def render(self) -> bytes:
-        """Return the metrics in Prometheus' text form (`METRICS_TYPE`); of several API processes the sums of counters and histograms."""
+        """Return the metrics in Prometheus' text format (`METRICS_TYPE`); with `shared`, the sums over all processes."""
         if self._shared is None:
             return generate_latest(self.registry)
         together = CollectorRegistry()

@@ -1,4 +1,4 @@
-"""Handlers of `/auth/`: opening an account, which needs no token (docs/api.md, "Open an account")."""
+"""Handlers of the requests under `/auth/` that open an account without a token (docs/api.md, "Open an account")."""
 
 from sublet.db import Tx
 from sublet.errors import FieldError, SignUpClosed, validation_failed
@@ -22,8 +22,8 @@ from sublet.sign_up.sign_up import SignedUp, SignUp, code_refusal, confirm_sign_
 async def challenge(visit: Visit[None]) -> Answer:
     """Get a challenge.
 
-    Proof of work for a sign-up (ALTCHA, version 2), which a browser solves in about a second. It is good for one sign-up within 20
-    minutes.
+    Returns a proof of work for a sign-up (ALTCHA, version 2), which a browser solves in about a second. Its solution is valid for one
+    sign-up within 20 minutes.
     """
     key = await visit.context.db.read(store.find_signing_key)
     found = new_challenge(key, visit.context.db.now())
@@ -33,15 +33,15 @@ async def challenge(visit: Visit[None]) -> Answer:
 async def sign_up_(visit: Visit[SignUpBody]) -> Answer:
     """Open an account: get a code by mail.
 
-    The answer is the same whether the address has an account or not. The mail has a code of six digits and a link, valid for 15 minutes.
-    `challenge` is the solution of a challenge; without it fewer sign-ups are accepted from a network.
+    Mails a code of six digits and a link, valid for 15 minutes. The answer doesn't tell whether the address has an account. `challenge`
+    is the solution of a challenge; without it fewer sign-ups are accepted from a network.
     """
     settings, db, body = visit.context.settings, visit.context.db, visit.body
     if settings.signup != "open":
         raise SignUpClosed(
-            "This registry takes no sign-ups. Ask its operator for an invitation."
+            "This registry accepts no sign-ups. Ask its operator for an invitation."
             if settings.signup == "invite"
-            else "This registry takes no sign-ups. Ask its operator for an account."
+            else "This registry accepts no sign-ups. Ask its operator for an account."
         )
     solved = await _solved(visit, body.challenge) if body.challenge is not None else None
     wish = SignUp(body.email or "", body.name or "", visit.client.network, solved)
@@ -54,9 +54,9 @@ async def sign_up_(visit: Visit[SignUpBody]) -> Answer:
 async def confirm_sign_up_(visit: Visit[ConfirmSignUpBody]) -> Answer:
     """Open an account: enter the code.
 
-    Send `email` and `code`, or the `token` of the link. Creates the user, an organization of its own and a first token: it has all scopes
-    but `credits:spend`, and is valid for 30 days. Its secret is shown only here. Invitations are accepted here too. A page of the service
-    also gets the cookie of a session.
+    Send `email` and `code`, or the `token` of the link. Creates the user, the user's own organization and a first token. The token has all
+    scopes but `credits:spend`, and is valid for 30 days. Only this answer shows its secret. The code of an operator's invitation works too.
+    If a page of the service sends the request, the answer sets the cookie of a session.
     """
     body = visit.body
     actor = visit.client.visitor("sign-up", visit.request_id)
@@ -84,6 +84,6 @@ async def _solved(visit: Visit[SignUpBody], payload: str) -> SolvedChallenge:
     key = await visit.context.db.read(store.find_signing_key)
     solved = check_solution(key, payload) if len(payload) <= PAYLOAD_CHARACTERS_MAX else None
     if solved is None:
-        sentence = "This is not the solution of a challenge of ours, or it is too old. Send the solution of a new one, from GET /auth/challenge."
+        sentence = "This doesn't solve a challenge of this service, or the challenge has expired. Send the solution of a new challenge, from GET /auth/challenge."
         raise validation_failed([FieldError("challenge", "value_invalid", sentence)])
     return solved

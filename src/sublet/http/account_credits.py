@@ -1,0 +1,54 @@
+"""Handlers of credits, payments and the free quota (spec, part 4, "Account and credits")."""
+
+from collections.abc import Iterator
+
+from sublet.credits import store
+from sublet.db import Tx
+from sublet.http import shapes
+from sublet.http.bodies import PageQuery
+from sublet.http.endpoints import Answer, Call
+from sublet.http.paging import read_page
+from sublet.ids import Position
+from sublet.subdomains import store as subdomain_store
+from sublet.subdomains.quota import Quota, quota_limit
+
+
+async def credits_(call: Call[None, None]) -> Answer:
+    """Get the balance and the packages.
+
+    Returns the user's balance in credits, and the packages of credits on sale.
+    """
+    holder_id = call.registrant.holder.id
+
+    def read(tx: Tx) -> shapes.CreditsAnswer:
+        packages = [shapes.PackageShape.of(package) for package in store.list_packages(tx)]
+        return shapes.CreditsAnswer(credit_balance=store.find_balance(tx, holder_id), packages=packages)
+
+    return Answer(await call.context.db.read(read))
+
+
+async def payments(call: Call[None, PageQuery]) -> Answer:
+    """List the payments.
+
+    Returns purchases, charges, refunds, grants and adjustments of credits, newest first.
+    """
+    actor = call.actor()
+
+    def find(tx: Tx, limit: int, after: Position | None) -> Iterator[tuple[Position, shapes.PaymentShape]]:
+        for each in store.list_own_payments(tx, actor, limit, after):
+            yield Position(each.created_at, each.id), shapes.PaymentShape.of(each)
+
+    items, page, headers = await read_page(call, "payments", find)
+    return Answer(shapes.PaymentsAnswer(payments=items, page=page), headers)
+
+
+async def free_subdomains(call: Call[None, None]) -> Answer:
+    """Get the free quota.
+
+    Returns the number of free names that the user holds, and their maximum. Names in the trash don't count.
+    """
+    holder = call.registrant.holder
+    used = await call.context.db.read(subdomain_store.count_free, holder.id)
+    quota = Quota(used, quota_limit(holder.free_quota, call.default_free_quota()))
+    usage = shapes.UsageShape(used=quota.used, limit=quota.limit, remaining=quota.remaining)
+    return Answer(shapes.UsageAnswer(usage=usage))

@@ -1,0 +1,49 @@
+"""Addresses of clients behind trusted proxies, and the keys that their requests count under."""
+
+import pytest
+
+from sublet.http.client_address import address_key, find_client_address, network_key, parse_trusted_proxies
+
+PROXIES = parse_trusted_proxies("10.0.0.1, 2001:DB8::1")
+
+
+@pytest.mark.parametrize(
+    ("peer", "forwarded", "address"),
+    [
+        ("192.0.2.1", [], "192.0.2.1"),
+        ("192.0.2.1", ["198.51.100.1"], "192.0.2.1"),  # not from a trusted proxy: may be invented
+        ("10.0.0.1", [], "10.0.0.1"),
+        ("10.0.0.1", ["198.51.100.1"], "198.51.100.1"),
+        ("10.0.0.1", ["203.0.113.9, 198.51.100.1"], "198.51.100.1"),  # the client wrote the first
+        ("10.0.0.1", ["203.0.113.9", "198.51.100.1"], "198.51.100.1"),
+        ("10.0.0.1", ["198.51.100.1, 2001:db8:0::1"], "198.51.100.1"),
+        ("10.0.0.1", ["nonsense"], "10.0.0.1"),
+        ("10.0.0.1", ["198.51.100.1, nonsense"], "10.0.0.1"),
+        ("2001:db8::1", ["198.51.100.1"], "198.51.100.1"),
+    ],
+)
+def test_only_trusted_proxies_are_believed(peer: str, forwarded: list[str], address: str) -> None:
+    assert find_client_address(peer, forwarded, PROXIES) == address
+
+
+def test_a_customer_of_ipv6_is_one_key() -> None:
+    assert address_key("2001:db8:1:2::5") == address_key("2001:db8:1:2:ffff::9%eth0")
+    assert address_key("2001:db8:1:2::5") != address_key("2001:db8:1:3::5")
+    assert address_key("::ffff:192.0.2.1") == address_key("192.0.2.1") != address_key("192.0.2.2")
+    assert address_key("") == ""
+
+
+@pytest.mark.parametrize(
+    ("address", "network"),
+    [
+        ("192.0.2.1", "192.0.2.0/24"),
+        ("::ffff:192.0.2.1", "192.0.2.0/24"),
+        ("2001:db8:1:2::5%eth0", "2001:db8:1::/48"),
+        ("127.0.0.1", None),
+        ("::1", None),
+        ("::ffff:127.0.0.1", None),
+        ("", None),
+    ],
+)
+def test_networks(address: str, network: str | None) -> None:
+    assert network_key(address) == network
