@@ -62,6 +62,17 @@ def test_all_nameservers_ask_for_the_same() -> None:
     assert not asks_for_ds(TARGET, Observation(servers=(server(1),)))
 
 
+def test_records_over_udp_alone_change_nothing() -> None:
+    forged = server(1)
+    forged.cds_udp = server(1, NEW).extra[TARGET.fqdn, "CDS"]
+    assert code(decided(forged, server(2))) == "udp_differs"
+    asked = server(1, NEW)
+    asked.cds_udp = server(1, OLD).extra[TARGET.fqdn, "CDS"]
+    assert decided(asked, server(2, NEW)) == Replace((NEW.ds(),), NOW - HOUR)
+    asked.cds_udp = SILENT
+    assert isinstance(decided(asked, server(2, NEW)), Replace)
+
+
 def test_nameservers_that_differ_change_nothing() -> None:
     assert code(decided(server(1, NEW), server(2))) == "servers_differ"
     assert code(decided(server(1, NEW), server(2, OLD))) == "servers_differ"

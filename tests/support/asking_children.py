@@ -76,7 +76,7 @@ def asking_world() -> tuple[World, list[AskingChild]]:
     two_keys: Any = {"published": (KEYS["new"],)}
     good = add("good", "replaced", servers=2)
     serve(good, *_cds("good", "old"), signal="old")
-    forged = add("forged", "kept", ds=(_ds("forged", "old"),))
+    forged = add("forged", "refused", "udp_differs", ds=(_ds("forged", "old"),))
     lines = (
         f"{forged.fqdn}. 60 IN SOA ns.op.test. h.op.test. 1 60 60 3600 60",
         f"{forged.fqdn}. 60 IN CDS {_cds('forged', 'new')[0].removeprefix('@ CDS ')}",

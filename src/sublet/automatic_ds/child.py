@@ -8,6 +8,7 @@ import dns.flags
 import dns.message
 import dns.name
 import dns.rcode
+import dns.rdata
 import dns.rdatatype
 
 from sublet.automatic_ds.decide import decide
@@ -26,10 +27,31 @@ def decide_together(
 ) -> Decision:
     """Return the decision about a name's DS records after a check. All nameservers must agree, at every address.
 
-    Addresses without a route from this machine don't count, but each nameserver must have answered at some address.
+    Addresses without a route from this machine don't count, but each nameserver must have answered at some address. Answers over UDP can be
+    forged, so no request in them is followed: CDS records that a server has only over UDP are reported if nothing else is.
     """
     servers = [each for each in seen.servers if each.soa.failure != "no_route"]
     read = [published_by(name_of(target.fqdn), each) for each in servers]
+    decision = _decide(target, seen, servers, read, proof, rules, now)
+    forged = [each.address for each in servers if _differs_over_udp(name_of(target.fqdn), each)]
+    if isinstance(decision, Keep) and forged:
+        return Refuse(
+            "udp_differs",
+            f"The CDS records over UDP are not those over TCP at {', '.join(forged)}. Somebody may forge answers of the nameservers: tell their "
+            "operator.",
+        )
+    return decision
+
+
+def _decide(
+    target: Target,
+    seen: Observation,
+    servers: Sequence[Server],
+    read: Sequence[PublishedKeys | None],
+    proof: Proof | None,
+    rules: Rules,
+    now: datetime,
+) -> Decision:
     if not any(each is not None and each.has_signal for each in read):
         return Keep()
     asked = {each.host for each in servers}
@@ -101,6 +123,17 @@ def usable(reply: Reply | None) -> dns.message.Message | None:
     message = reply.message
     usable = message.rcode() == dns.rcode.NOERROR and message.flags & dns.flags.AA
     return message if usable and not message.flags & dns.flags.TC else None
+
+
+def _differs_over_udp(name: dns.name.Name, server: Server) -> bool:
+    """True if a server's usable answers about CDS records over UDP and TCP have different records."""
+    over_udp, over_tcp = usable(server.cds_udp), usable(server.extra.get((text_of(name), "CDS")))
+    return over_udp is not None and over_tcp is not None and _cds(name, over_udp) != _cds(name, over_tcp)
+
+
+def _cds(name: dns.name.Name, message: dns.message.Message) -> frozenset[dns.rdata.Rdata]:
+    sets = [each for each in message.answer if each.name == name and each.rdtype == dns.rdatatype.CDS]
+    return frozenset(rdata for each in sets for rdata in each)
 
 
 def _is_same(one: PublishedKeys, other: PublishedKeys) -> bool:

@@ -27,7 +27,7 @@ REFUSED = "automatic_ds.refuse"
 AGAIN = timedelta(minutes=5)
 SPREADS_WITHIN = timedelta(hours=1)
 """How long a name is checked every `AGAIN` while its nameservers differ. Secondaries get a change within this time."""
-_SPREADING = frozenset({"servers_silent", "servers_differ"})
+_SPREADING = frozenset({"servers_silent", "servers_differ", "udp_differs"})
 
 
 def find_rules(tx: Tx, subdomain_id: int) -> Rules | None:

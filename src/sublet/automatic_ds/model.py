@@ -58,6 +58,7 @@ Decision = Keep | Replace | Remove | Refuse
 REFUSALS: dict[str, str] = {
     "servers_silent": "a nameserver gave no answer over TCP",
     "servers_differ": "the nameservers publish different CDS, CDNSKEY or DNSKEY records",
+    "udp_differs": "a nameserver has other CDS records over UDP than over TCP; answers over UDP can be forged",
     "chain_broken": "the DNSKEY records don't validate under the present DS records",
     "not_authentic": "the CDS or CDNSKEY records have no valid signature by a key that a present DS record matches (RFC 7344, section 4.1)",
     "replayed": "the CDS or CDNSKEY records were signed before the records that were followed last",

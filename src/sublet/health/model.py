@@ -81,7 +81,8 @@ class Server:
 
     `soa` and `recursion` are over UDP with EDNS; `nameservers` and `dnskey` too, or over TCP if the UDP reply failed or was truncated.
     `dnskey_udp` is the UDP reply about DNSKEY records. `soa_tcp` is over TCP. `soa_plain` is without EDNS, and asked only if `soa` failed.
-    `addresses` are the replies about nameservers with glue, by host and type. `extra` are the replies to additional questions.
+    `addresses` are the replies about nameservers with glue, by host and type. `extra` are the replies to additional questions, over TCP.
+    `cds_udp` is the UDP reply about CDS records, if they are among the additional questions.
     """
 
     host: str
@@ -95,6 +96,7 @@ class Server:
     recursion: Reply = NOT_ASKED
     addresses: dict[Question, Reply] = field(default_factory=dict)
     extra: dict[Question, Reply] = field(default_factory=dict)
+    cds_udp: Reply = NOT_ASKED
 
 
 @dataclass(frozen=True, slots=True)

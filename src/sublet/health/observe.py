@@ -46,7 +46,7 @@ class Observer:
     ) -> Observation:
         """Return the observations of one check of a delegation, after at most `seconds`. No behaviour of the servers raises an error.
 
-        Each server that answers is also asked the `extra` questions, over TCP, in their order.
+        Each server that answers is also asked the `extra` questions, over TCP, in their order. A question for CDS records is asked over UDP too.
         """
         check = _Check(self._client, self._resolver, target)
         with suppress(TimeoutError):
@@ -182,6 +182,10 @@ class _Check:
             server.extra[question] = await self._client.ask(
                 server.address, name_of(name), rdtype, self._extra_budget, tcp=True
             )
+            if rdtype == "CDS":
+                server.cds_udp = await self._client.ask(
+                    server.address, name_of(name), rdtype, self._extra_budget
+                )
 
         return ask
 
