@@ -18,7 +18,7 @@ from starlette.datastructures import Headers
 from webauthn.helpers import parse_cbor
 
 from sublet.accounts.tokens import digest, find_secrets, is_well_formed
-from sublet.config import parse_dns_servers, parse_listen, parse_mail_from
+from sublet.config import parse_dns_servers, parse_listen, parse_mail_from, parse_nameserver_presets
 from sublet.credits.coupons import normalise_code
 from sublet.dns.addresses import parse_ipv4, parse_ipv6
 from sublet.dns.delegation import check_delegation
@@ -341,6 +341,7 @@ PARSERS: dict[str, dict[str, tuple[Make, int]]] = {
     "matches": texts(lambda text: matches("*a*?a*b", text), BODY),
     "parse_listen": texts(lambda text: parse_listen("http_listen", text), SETTING),
     "parse_dns_servers": texts(parse_dns_servers, SETTING),
+    "parse_nameserver_presets": texts(parse_nameserver_presets, SETTING, "a: ", ".example"),
     "parse_mail_from": texts(parse_mail_from, SETTING, "Ada <ada@", ">"),
     "parse_zone_file": texts(lambda text: parse_zone_file(text, "example.test"), SETTING),
     "parse_object and read_members": {

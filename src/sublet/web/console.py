@@ -13,6 +13,7 @@ from starlette.routing import Route
 from structlog.contextvars import bind_contextvars
 
 from sublet.accounts.membership_store import list_of_user
+from sublet.config import parse_nameserver_presets
 from sublet.errors import Refusal, SessionInvalid, TokenMissing
 from sublet.http.calls import Calls
 from sublet.http.client import Clients
@@ -48,6 +49,7 @@ class Console:
     def __init__(self, context: Context, public_url: str) -> None:
         self.calls = Calls(context)
         self.endpoints: Mapping[str, Endpoint] = {each.name: each for each in (*ENDPOINTS, *OPEN_ENDPOINTS)}
+        self.nameserver_presets = parse_nameserver_presets(context.settings.nameserver_presets)
         self._clients = Clients(context.settings, public_url)
         self._context = context
         site = site_of(context.settings)

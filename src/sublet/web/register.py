@@ -8,6 +8,7 @@ from sublet.errors import Refusal
 from sublet.http.shapes import DelegationCheckShape
 from sublet.web.delegation_form import delegation_members
 from sublet.web.page import PageCall
+from sublet.web.presets import apply_preset, find_presets
 from sublet.web.start import DOMAINS_MAX, find_availability
 
 
@@ -19,6 +20,9 @@ async def show(call: PageCall) -> Response:
 async def send(call: PageCall) -> Response:
     """Register the name. What costs credits is quoted first, and confirmed with the price that was shown."""
     form = call.form
+    if form.is_on("apply"):
+        apply_preset(form)
+        return await _page(call, _asked(call))
     if form.is_on("check"):
         return await _check(call)
     members: dict[str, Any] = {
@@ -74,6 +78,7 @@ async def _page(
         availability=availability,
         usage=usage,
         check=check,
+        presets=await find_presets(call),
     )
 
 

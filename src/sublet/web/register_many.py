@@ -11,6 +11,7 @@ from starlette.responses import Response
 from sublet.errors import Refusal
 from sublet.web.filters import reason
 from sublet.web.page import PageCall
+from sublet.web.presets import apply_preset, find_presets
 from sublet.web.start import DOMAINS_MAX, find_availability
 
 NAMES_MAX = 50
@@ -34,6 +35,9 @@ async def show(call: PageCall) -> Response:
 
 async def send(call: PageCall) -> Response:
     """Show what each name costs; once that is confirmed, register them."""
+    if call.form.is_on("apply"):
+        apply_preset(call.form)
+        return await _page(call)
     if call.form.is_on("confirm"):
         rows = await _each(call, [line.split() for line in call.form.lines("order")[:NAMES_MAX]], _register)
         return await _page(call, done=rows)
@@ -110,4 +114,5 @@ async def _page(
         total=sum(each.price or 0 for each in good),
         done=done,
         problem=problem,
+        presets=await find_presets(call),
     )

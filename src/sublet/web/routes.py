@@ -51,13 +51,16 @@ PAGES: tuple[Page, ...] = (
         "/register",
         register.show,
         register.send,
-        operations=("platform_domains", "availability", "free_subdomains", "check_delegation", "register"),
+        operations=(
+            *("platform_domains", "availability", "free_subdomains", "list_subdomains"),
+            *("check_delegation", "register"),
+        ),
     ),
     Page(
         "/register/many",
         register_many.show,
         register_many.send,
-        operations=("platform_domains", "availability", "register"),
+        operations=("platform_domains", "availability", "list_subdomains", "register"),
     ),
     Page("/register/many/download", post=register_many.download),
     Page(_NAME, name.show, operations=_OVERVIEW),
