@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator
+from contextlib import nullcontext
 from typing import Any
 
 import pytest
@@ -169,10 +170,18 @@ def test_a_change_shows_its_difference_first(
     ada, secret = add_user(service, f"{label}@example.org")
     fqdn = f"{label}.{DOMAIN}"
     service.register(ada, fqdn, nameservers=["ns1.provider.example"])
+    service.register(ada, f"other-{fqdn}", nameservers=["ns9.provider.example"])
     with tab(browser, service, secret=secret, **way) as opened:
         opened.open(f"/names/{fqdn}")
         opened.press("Change nameservers")
+        opened.page.get_by_label("Fill in those of").select_option(index=1)
+        with nullcontext() if opened.javascript else opened.page.expect_navigation():
+            opened.page.get_by_role("button", name="Fill in").click()
+        expect(opened.page.get_by_label("Nameservers")).to_have_value("ns9.provider.example")
         opened.fill("Nameservers", f"ns1.provider.example\nns2.{fqdn}")
+        if opened.javascript:
+            opened.page.get_by_label("Nameservers").blur()
+            expect(opened.page.locator("#nameservers-error")).to_contain_text("as glue", timeout=60_000)
         opened.press("Show the difference")
         assert opened.page.locator(".come").inner_text().strip().endswith(f"ns2.{fqdn}")
         opened.press("Change it")

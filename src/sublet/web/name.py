@@ -8,7 +8,12 @@ from starlette.responses import Response
 from sublet.errors import PaymentConfirmationRequired, Refusal, SubdomainNotFound
 from sublet.http.conditional import entity_tag
 from sublet.http.shapes import SubdomainAnswer, SubdomainShape
-from sublet.web.delegation_form import delegation_lines, delegation_members, difference
+from sublet.web.delegation_form import (
+    check_delegation,
+    delegation_lines,
+    delegation_members,
+    difference,
+)
 from sublet.web.page import PageCall
 from sublet.web.presets import apply_preset, find_presets
 from sublet.web.register import confirmation
@@ -69,6 +74,12 @@ async def change_nameservers(call: PageCall) -> Response:
     if call.form.is_on("apply"):
         apply_preset(call.form)
         return await _nameservers(call, subdomain, etag=etag)
+    if call.form.is_on("check"):
+        try:
+            note = await check_delegation(call, subdomain.fqdn)
+        except Refusal as refusal:
+            return await _nameservers(call, subdomain, refusal=refusal, etag=etag)
+        return await _nameservers(call, subdomain, etag=etag, note=note)
     if not call.form.is_on("confirm"):
         changed = difference(delegation_lines(subdomain), call.form)
         return await _nameservers(call, subdomain, etag=etag, changed=changed)
@@ -91,7 +102,7 @@ async def _nameservers(call: PageCall, subdomain: SubdomainShape, **values: Any)
         name=subdomain,
         lines=delegation_lines(subdomain),
         presets=await find_presets(call, besides=subdomain.fqdn),
-        **{"changed": None} | values,
+        **{"changed": None, "note": None} | values,
     )
 
 

@@ -31,7 +31,7 @@ class Shared(Protocol):
 
     calls: Calls
     endpoints: Mapping[str, Endpoint]
-    nameserver_presets: Sequence[tuple[str, Sequence[str]]]
+    nameserver_presets: tuple[tuple[str, tuple[str, ...]], ...]
 
     def render(self, template: str, values: Mapping[str, Any]) -> str:
         """Return a page as HTML."""

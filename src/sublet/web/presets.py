@@ -18,7 +18,7 @@ async def find_presets(call: PageCall, besides: str = "") -> list[tuple[str, str
     names = await call.api("list_subdomains", query={"limit": NAMES_MAX})
     for each in names.subdomains:
         if each.nameservers and each.fqdn != besides and len(found) < most:
-            found.setdefault(" ".join(each.nameservers), f"as on {each.fqdn}: {', '.join(each.nameservers)}")
+            found.setdefault(" ".join(each.nameservers), f"{each.fqdn}: {', '.join(each.nameservers)}")
     return list(found.items())
 
 

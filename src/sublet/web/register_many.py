@@ -11,6 +11,7 @@ from starlette.responses import Response
 from sublet.errors import Refusal
 from sublet.web.filters import reason
 from sublet.web.page import PageCall
+from sublet.web.pasted import parse_pasted_nameservers
 from sublet.web.presets import apply_preset, find_presets
 from sublet.web.start import DOMAINS_MAX, find_availability
 
@@ -88,7 +89,7 @@ async def _register(call: PageCall, fqdn: str, price: str = "0", *_: str) -> Row
     members = {
         "fqdn": fqdn,
         "registration_mode": call.form.text("registration_mode"),
-        "nameservers": call.form.lines("nameservers"),
+        "nameservers": parse_pasted_nameservers(call.form.get("nameservers", "")),
         "confirm": True,
         "max_credits": int(price) if price.isascii() and price.isdigit() and len(price) < 10 else 0,
     }
