@@ -60,7 +60,7 @@ PAGES: tuple[Page, ...] = (
         "/register/many",
         register_many.show,
         register_many.send,
-        operations=("platform_domains", "availability", "list_subdomains", "register"),
+        operations=("platform_domains", "availability", "list_subdomains", "get_subdomain", "register"),
     ),
     Page("/register/many/download", post=register_many.download),
     Page("/delegation-check", post=delegation_form.check_pasted, operations=("check_delegation",)),
