@@ -26,7 +26,7 @@ from sublet.platform_domains.name_servers import name_servers
 from sublet.registry.delete_own_user import delete_own_user
 from sublet.service.event_loop import running
 from sublet.service.systemd import passed_socket
-from sublet.web.console import console_routes
+from sublet.web.console import Console
 
 FLUSH_SECONDS = 30.0
 SPARE_DESCRIPTORS = 256
@@ -105,7 +105,8 @@ async def serve_api(
     )
     origin = origin_of(listening)
     public_url = settings.public_url.rstrip("/") or origin
-    app = build_app(context, public_url + BASE_PATH, more=console_routes(context, public_url))
+    console = Console(context, public_url)
+    app = build_app(context, public_url + BASE_PATH, more=console.routes(), refuse=console.refuse)
     async with running(_flush_token_uses(context)):
         try:
             await serve_http(

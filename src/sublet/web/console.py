@@ -1,7 +1,7 @@
 """The console as routes: what happens before and after the handler of each page."""
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 from urllib.parse import quote, unquote
 
@@ -74,11 +74,19 @@ class Console:
             found += [Route(path, self._answering(page), methods=methods) for path in paths]
         return found
 
+    async def refuse(self, request: Request, refusal: Refusal) -> Response:
+        """Return the page of a refusal that no page gave: nothing is at the path, or it takes another method."""
+
+        async def show(_call: PageCall) -> Response:
+            raise refusal
+
+        return await self._answering(Page(request.url.path, show, is_open=True))(request)
+
     def render(self, template: str, values: Mapping[str, Any]) -> str:
         """Return a page as HTML."""
         return self._templates.get_template(f"{template}.html.j2").render(values)
 
-    def _answering(self, page: Page) -> Callable[[Request], Any]:
+    def _answering(self, page: Page) -> Callable[[Request], Awaitable[Response]]:
         async def answer(request: Request) -> Response:
             started = time.perf_counter()
             request_id = accepted_request_id(request.headers.get("x-request-id")) or new_request_id()
@@ -147,12 +155,11 @@ class Console:
             call.memberships = await self._context.db.read(
                 list_of_user, call.registrant.user.id, SWITCHER_MAX
             )
-        if request.method != "POST":
+        if request.method != "POST" or page.post is None:
             assert page.get is not None  # noqa: S101 - the route has no other method
             return await page.get(call)
         call.form = await read_form(request)
         call.refuse_forged()
-        assert page.post is not None  # noqa: S101
         return await page.post(call)
 
     def _finish(self, call: PageCall, response: Response) -> None:
@@ -160,9 +167,8 @@ class Console:
         for name, value in (SECURITY_HEADERS | PAGE_HEADERS).items():
             response.headers.setdefault(name, value)
         response.headers["x-request-id"] = call.request_id
-        for name in ("set-cookie", "retry-after"):
-            if name in call.headers:
-                response.raw_headers.insert(0, (name.encode(), call.headers[name].encode("latin-1")))
+        if "set-cookie" in call.headers:
+            response.raw_headers.insert(0, (b"set-cookie", call.headers["set-cookie"].encode("latin-1")))
         if MESSAGE_COOKIE in call.request.cookies and response.status_code != 303:
             response.headers.append("set-cookie", CLEARED_MESSAGE)
 
@@ -184,8 +190,3 @@ def _templates(site: Site, assets: Assets) -> jinja2.Environment:
     }
     environment.filters |= filters.FILTERS | {"unquote": unquote}
     return environment
-
-
-def console_routes(context: Context, public_url: str) -> Sequence[Route]:
-    """Return the routes of the console."""
-    return Console(context, public_url).routes()

@@ -16,7 +16,7 @@ from sublet.http.calls import Calls, FailureLimits, Sent
 from sublet.http.client import Client, is_from_site, origin_refused
 from sublet.http.client_address import address_key
 from sublet.http.endpoints import BASE_PATH, Endpoint
-from sublet.http.errors import status_of
+from sublet.http.errors import refusal_headers, status_of
 from sublet.http.visitor import VISITOR, VISITOR_OPERATIONS
 from sublet.web.form import KEY_FIELD, TOKEN_FIELD, Form, form_token, is_form_token, new_key
 
@@ -156,7 +156,9 @@ class PageCall:
                 **values,
             },
         )
-        return HTMLResponse(page, status if refusal is None else status_of(type(refusal)))
+        if refusal is None:
+            return HTMLResponse(page, status)
+        return HTMLResponse(page, status_of(type(refusal)), refusal_headers(refusal))
 
     def redirect(self, path: str, message: str = "") -> Response:
         """Return the answer to a form that was accepted: the browser loads another page, which shows the message once."""
