@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import HTMLResponse, JSONResponse, Response
+from starlette.responses import JSONResponse, Response
 from starlette.routing import Route, Router
 from starlette.types import ASGIApp, Receive, Scope, Send
 
@@ -17,7 +17,6 @@ from sublet import __version__
 from sublet.db import Database, Replication, Tx, find_replication
 from sublet.errors import NotFound, Refusal, Unavailable
 from sublet.http.dispatch import Resource
-from sublet.http.docs_page import PAGE_HEADERS, render_page
 from sublet.http.endpoints import BASE_PATH, DOCS_PATH, OPENAPI_PATH, Context, Endpoint
 from sublet.http.errors import InternalError, MethodNotAllowed, accepted_request_id, render_refusal
 from sublet.http.idempotency_store import answers
@@ -61,18 +60,13 @@ def build_app(
         by_path[endpoint.full_path][endpoint.method] = endpoint
     public_url = base_url.removesuffix(BASE_PATH)
     document = build_document(endpoints, base_url, __version__)
-    page = render_page(document)
     text = json.dumps(document, ensure_ascii=False, separators=(",", ":"))
 
     async def openapi(_request: Request) -> Response:
         return Response(text, media_type="application/json")
 
-    async def docs(_request: Request) -> Response:
-        return HTMLResponse(page, headers=PAGE_HEADERS)
-
     pages = [
         _page_route(OPENAPI_PATH, openapi),
-        _page_route(DOCS_PATH, docs),
         *_status_routes(Status(context.db, context.metrics, context.stopping, context.readiness)),
         *more,
     ]

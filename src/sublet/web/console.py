@@ -7,18 +7,22 @@ from urllib.parse import quote, unquote
 
 import jinja2
 import structlog
+from markupsafe import Markup
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 from structlog.contextvars import bind_contextvars
 
+from sublet import __version__
 from sublet.accounts.membership_store import list_of_user
 from sublet.config import parse_nameserver_presets
 from sublet.errors import Refusal, SessionInvalid, TokenMissing
 from sublet.http.calls import Calls
 from sublet.http.client import Clients
-from sublet.http.endpoints import BASE_PATH, Context, Endpoint
+from sublet.http.docs_page import render_reference
+from sublet.http.endpoints import BASE_PATH, DOCS_PATH, Context, Endpoint
 from sublet.http.errors import InternalError, accepted_request_id
+from sublet.http.openapi import build_document
 from sublet.http.request_head import check_head
 from sublet.http.routes import ENDPOINTS, OPEN_ENDPOINTS
 from sublet.http.security_headers import SECURITY_HEADERS
@@ -28,6 +32,7 @@ from sublet.web.assets import ASSETS_PATH, Assets
 from sublet.web.filters import REASONS
 from sublet.web.form import read_form
 from sublet.web.page import CLEARED_MESSAGE, MESSAGE_COOKIE, Page, PageCall
+from sublet.web.reference import reference_page
 from sublet.web.routes import ACCOUNT_NAVIGATION, NAVIGATION, PAGES
 from sublet.web.site import Site, site_of
 
@@ -63,9 +68,23 @@ class Console:
             "reasons": REASONS,
         }
 
+        reference = render_reference(
+            build_document(tuple(self.endpoints.values()), public_url + BASE_PATH, __version__)
+        )
+        # The page is the same for everyone: its links lead to the sign-in where one is needed.
+        frame = {
+            "call": {"page": {"path": DOCS_PATH}},
+            "url": str,
+            "me": None,
+            "message": "",
+            "is_for_all": True,
+        }
+        page = self.render("reference", {**frame, "reference": Markup(reference)})  # noqa: S704 - escaped
+        self._reference = reference_page(page, SECURITY_HEADERS | PAGE_HEADERS)
+
     def routes(self) -> list[Route]:
         """Return the routes of the pages and of their assets."""
-        found = [Route(f"{ASSETS_PATH}/{{name}}", self._assets.serve)]
+        found = [Route(f"{ASSETS_PATH}/{{name}}", self._assets.serve), Route(DOCS_PATH, self._reference)]
         for page in PAGES:
             paths = [page.path]
             if not page.is_open and not page.is_personal:

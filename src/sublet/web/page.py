@@ -153,6 +153,7 @@ class PageCall:
                 "form_token": form_token(secret) if secret is not None else "",
                 "new_key": new_key,
                 "message": self.message,
+                "is_for_all": False,
                 **values,
             },
         )
