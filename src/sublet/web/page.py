@@ -21,7 +21,7 @@ from sublet.http.visitor import VISITOR, VISITOR_OPERATIONS
 from sublet.web.form import KEY_FIELD, TOKEN_FIELD, Form, form_token, is_form_token, new_key
 
 MESSAGE_COOKIE = "__Host-sublet_message"
-_ATTRIBUTES = "Path=/; Secure; HttpOnly; SameSite=Lax"
+COOKIE_ATTRIBUTES = "Path=/; Secure; HttpOnly; SameSite=Lax"
 MESSAGE_SECONDS = 60
 MESSAGE_CHARACTERS_MAX = 500
 
@@ -167,7 +167,7 @@ class PageCall:
         if message:
             text = quote(message[:MESSAGE_CHARACTERS_MAX])
             response.headers.append(
-                "set-cookie", f"{MESSAGE_COOKIE}={text}; Max-Age={MESSAGE_SECONDS}; {_ATTRIBUTES}"
+                "set-cookie", f"{MESSAGE_COOKIE}={text}; Max-Age={MESSAGE_SECONDS}; {COOKIE_ATTRIBUTES}"
             )
         return response
 
@@ -177,7 +177,7 @@ class PageCall:
         return self.request.cookies.get(MESSAGE_COOKIE, "")[: 3 * MESSAGE_CHARACTERS_MAX]
 
 
-CLEARED_MESSAGE = f"{MESSAGE_COOKIE}=; Max-Age=0; {_ATTRIBUTES}"
+CLEARED_MESSAGE = f"{MESSAGE_COOKIE}=; Max-Age=0; {COOKIE_ATTRIBUTES}"
 Handler = Callable[[PageCall], Awaitable[Response]]
 
 
