@@ -13,15 +13,14 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route, Router
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from sublet import __version__
 from sublet.db import Database, Replication, Tx, find_replication
 from sublet.errors import NotFound, Refusal, Unavailable
 from sublet.http.dispatch import Resource
+from sublet.http.docs_page import Document
 from sublet.http.endpoints import BASE_PATH, DOCS_PATH, OPENAPI_PATH, Context, Endpoint
 from sublet.http.errors import InternalError, MethodNotAllowed, accepted_request_id, render_refusal
 from sublet.http.idempotency_store import answers
 from sublet.http.metrics import METRICS_TYPE, Metrics
-from sublet.http.openapi import build_document
 from sublet.http.routes import ENDPOINTS, OPEN_ENDPOINTS
 from sublet.http.security_headers import SECURITY_HEADERS
 from sublet.ids import new_request_id
@@ -45,21 +44,20 @@ class Status:
 
 def build_app(
     context: Context,
-    base_url: str,
+    public_url: str,
+    document: Document,
     endpoints: Sequence[Endpoint] = (*ENDPOINTS, *OPEN_ENDPOINTS),
     *,
     more: Sequence[Route] = (),
     refuse: Refuse | None = None,
 ) -> ASGIApp:
-    """Return the application of an API process. `base_url` is the URL of the API for clients, for the documents.
+    """Return the application of an API process. `public_url` is where clients reach it, `document` the OpenAPI document.
 
     `more` are the routes of the console. Its `refuse` answers browsers outside the API.
     """
     by_path: dict[str, dict[str, Endpoint]] = defaultdict(dict)
     for endpoint in endpoints:
         by_path[endpoint.full_path][endpoint.method] = endpoint
-    public_url = base_url.removesuffix(BASE_PATH)
-    document = build_document(endpoints, base_url, __version__)
     text = json.dumps(document, ensure_ascii=False, separators=(",", ":"))
 
     async def openapi(_request: Request) -> Response:

@@ -13,16 +13,14 @@ from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 from structlog.contextvars import bind_contextvars
 
-from sublet import __version__
 from sublet.accounts.membership_store import list_of_user
 from sublet.config import parse_nameserver_presets
 from sublet.errors import Refusal, SessionInvalid, TokenMissing
 from sublet.http.calls import Calls
 from sublet.http.client import Clients
-from sublet.http.docs_page import render_reference
+from sublet.http.docs_page import Document, render_reference
 from sublet.http.endpoints import BASE_PATH, DOCS_PATH, Context, Endpoint
 from sublet.http.errors import InternalError, accepted_request_id
-from sublet.http.openapi import build_document
 from sublet.http.request_head import check_head
 from sublet.http.routes import ENDPOINTS, OPEN_ENDPOINTS
 from sublet.http.security_headers import SECURITY_HEADERS
@@ -49,9 +47,9 @@ _NOT_SIGNED_IN = (TokenMissing, SessionInvalid)
 
 
 class Console:
-    """The pages. `public_url` is where clients reach the service."""
+    """The pages. `public_url` is where clients reach the service; `document` is the OpenAPI document."""
 
-    def __init__(self, context: Context, public_url: str) -> None:
+    def __init__(self, context: Context, public_url: str, document: Document) -> None:
         self.calls = Calls(context)
         self.endpoints: Mapping[str, Endpoint] = {each.name: each for each in (*ENDPOINTS, *OPEN_ENDPOINTS)}
         self.nameserver_presets = parse_nameserver_presets(context.settings.nameserver_presets)
@@ -68,9 +66,7 @@ class Console:
             "reasons": REASONS,
         }
 
-        reference = render_reference(
-            build_document(tuple(self.endpoints.values()), public_url + BASE_PATH, __version__)
-        )
+        reference = render_reference(document)
         # The page is the same for everyone: its links lead to the sign-in where one is needed.
         frame = {
             "call": {"page": {"path": DOCS_PATH}},
