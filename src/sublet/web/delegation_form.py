@@ -69,7 +69,7 @@ async def check_pasted(call: PageCall) -> Response:
         for each in refusal.errors:
             name = each.field.partition("[")[0]
             if name in FIELDS:
-                found["errors"][name].append(sentence(each.message))
+                found["errors"][name].append(sentence(each.message.replace("`", "")))
         return JSONResponse(found)
     lines = [f"{each.message} {each.hint}" for each in note.findings]
     found["note"] = {"kind": note.kind, "title": note.title, "lines": lines}
