@@ -19,7 +19,7 @@ FOLDER = ROOT / "docs" / "console"
 SIZES = {"360": NARROW, "1440": WIDE}
 DARK = ("start", "names", "name", "register")
 """The pages that are also shown in dark."""
-COLORS = 28
+COLORS = 20
 
 
 def write(browser: Browser, service: RunningService, secret: str, folder: Path) -> None:

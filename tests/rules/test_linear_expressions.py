@@ -76,7 +76,7 @@ EXAMPLES: dict[str | bytes, tuple[str, ...]] = {
     r"[^\s@:/]+@[^\s@:/]+": ("ada@example.net",),
     r"\[[0-9]{1,4}\]": ("[12]",),
     r"\b(?:ds|ns[1-4]|ipv4|ipv6)\b": ("ds", "ns1 ipv4"),
-    r"\b(?:GET|POST|PUT|PATCH|DELETE) (/\S*[a-z0-9])": ("GET /a", "see POST /support/tickets."),
+    r"\b(?:GET|POST|PUT|PATCH|DELETE) (/[^\s<]*[a-z0-9])": ("GET /a", "see POST /support/tickets."),
 }
 FOUND = expressions()
 _OLD_MEDIA_TYPE = (

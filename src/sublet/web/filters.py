@@ -13,7 +13,7 @@ from sublet.http.shapes import AvailabilityShape, SubdomainShape
 
 _INDEX = re.compile(r"\[[0-9]{1,4}\]")
 _CODE = re.compile(r"`([^`]+)`")
-_OPERATION = re.compile(r"\b(?:GET|POST|PUT|PATCH|DELETE) (/\S*[a-z0-9])")
+_OPERATION = re.compile(r"\b(?:GET|POST|PUT|PATCH|DELETE) (/[^\s<]*[a-z0-9])")
 _PLACES = {
     "subdomains": "/names",
     "transfers": "/transfers",

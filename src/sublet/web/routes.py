@@ -56,6 +56,8 @@ PAGES: tuple[Page, ...] = (
             *("check_delegation", "register"),
         ),
     ),
+    Page("/delegation-check", post=delegation_form.check_pasted, operations=("check_delegation",)),
+    Page(_NAME, name.show, operations=_OVERVIEW),
     Page(
         "/register/many",
         register_many.show,
@@ -63,8 +65,6 @@ PAGES: tuple[Page, ...] = (
         operations=("platform_domains", "availability", "list_subdomains", "get_subdomain", "register"),
     ),
     Page("/register/many/download", post=register_many.download),
-    Page("/delegation-check", post=delegation_form.check_pasted, operations=("check_delegation",)),
-    Page(_NAME, name.show, operations=_OVERVIEW),
     Page(f"{_NAME}/delegation", name.show_delegation, operations=("delegation",)),
     Page(
         f"{_NAME}/nameservers",
