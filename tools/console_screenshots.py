@@ -19,7 +19,7 @@ FOLDER = ROOT / "docs" / "console"
 SIZES = {"360": NARROW, "1440": WIDE}
 DARK = ("start", "names", "name", "register")
 """The pages that are also shown in dark."""
-COLORS = 40
+COLORS = 20
 
 
 def write(browser: Browser, service: RunningService, secret: str, folder: Path) -> None:
@@ -30,7 +30,7 @@ def write(browser: Browser, service: RunningService, secret: str, folder: Path) 
                 asked = "" if shown.is_open else secret
                 with tab(browser, service, secret=asked, size=size, dark=scheme == "dark") as opened:
                     opened.open(shown.path)
-                    picture = opened.page.screenshot(full_page=True)
+                    picture = opened.page.screenshot(full_page=shown.name != "reference")
                 ending = "-dark" if scheme == "dark" else ""
                 _save(picture, folder / f"{shown.name}-{name}{ending}.png")
 

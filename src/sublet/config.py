@@ -26,6 +26,7 @@ KEY_ALGORITHMS = ("hmac-sha256", "hmac-sha384", "hmac-sha512")
 """The algorithms allowed for TSIG keys: SHA-256 or better (RFC 8945, section 6)."""
 
 PORT_MAX = 65535
+_HOST = re.compile(r"[A-Za-z0-9-]+(\.[A-Za-z0-9-]+)+")
 _BOOLEANS = {"true": True, "yes": True, "on": True, "false": False, "no": False, "off": False}
 
 PRIMARY_KEY_VARIABLE = "SUBLET_PRIMARY_KEY_"
@@ -199,6 +200,10 @@ class Settings:
         "", "The operator's mail address, or a page of contacts (https://…), for the foot of the pages."
     )
     site_imprint_url: str = _setting("", "The page of the imprint (https://…), for the foot of the pages.")
+    nameserver_presets: str = _setting(
+        "",
+        "DNS providers whose nameservers the forms offer, each `name: host host`, comma-separated.",
+    )
     primaries: tuple["PrimarySettings", ...] = _setting(
         (),
         "The primary servers for platform domains: tables [primaries.NAME] of the settings file.",
@@ -312,6 +317,7 @@ def _check_site(settings: Settings) -> None:
         is_address = name == "site_contact" and re.fullmatch(r"[^\s@:/]+@[^\s@:/]+", text) is not None
         if text and not (is_url or is_address):
             raise SettingsError(f"{name}: {text!r} is not an address such as https://example.net/contact")
+    parse_nameserver_presets(settings.nameserver_presets)
 
 
 def _check_smtp_host(text: str) -> None:
@@ -335,7 +341,7 @@ def parse_mail_from(text: str) -> tuple[str, str]:
     local, at, domain = address.rpartition("@")
     is_whole = text.strip() == address or text.strip().endswith(f"<{address}>")
     is_local_part = local.isascii() and local.isprintable() and not any(char in ' "@<>' for char in local)
-    is_domain = re.fullmatch(r"[A-Za-z0-9-]+(\.[A-Za-z0-9-]+)+|localhost", domain) is not None
+    is_domain = domain == "localhost" or _HOST.fullmatch(domain) is not None
     if not (text.isprintable() and at and local and is_whole and is_local_part and is_domain):
         raise SettingsError(f"mail_from: {text!r} is not name@example.net or Name <name@example.net>")
     return name, address
@@ -368,6 +374,24 @@ def parse_dns_servers(text: str) -> tuple[tuple[str, int], ...]:
                 f"dns_servers: {part!r} has port 0. Give the port at which the server answers"
             )
         found.append((host, port))
+    return tuple(found)
+
+
+def parse_nameserver_presets(text: str) -> tuple[tuple[str, tuple[str, ...]], ...]:
+    """Return the name and the nameservers of each preset.
+
+    Raises:
+        SettingsError: an entry isn't a name, a colon and host names with spaces between them.
+    """
+    found = []
+    for part in split_list(text):
+        name, _, hosts = (each.strip() for each in part.partition(":"))
+        words = tuple(hosts.split())
+        if not name or not words or not all(_HOST.fullmatch(each) for each in words):
+            raise SettingsError(
+                f"nameserver_presets: {part!r} is not of the form `Provider: ns1.provider.example ns2.provider.example`"
+            )
+        found.append((name, words))
     return tuple(found)
 
 

@@ -13,6 +13,7 @@ from sublet.config import (
     parse_dns_servers,
     parse_listen,
     parse_mail_from,
+    parse_nameserver_presets,
 )
 
 
@@ -118,6 +119,10 @@ def test_a_removed_setting_is_a_warning_whatever_its_value(name: str, tmp_path: 
         ("SMTP_SECURITY", "ssl"),
         ("DNS_ADDRESSES", "192.0.2.53, ns1.example.test"),
         ("TRUSTED_PROXIES", "10.0.0.0/8"),
+        ("NAMESERVER_PRESETS", "ns1.provider.example"),
+        ("NAMESERVER_PRESETS", "Provider:"),
+        ("NAMESERVER_PRESETS", ": ns1.provider.example"),
+        ("NAMESERVER_PRESETS", "Provider: ns1"),
     ],
 )
 def test_bad_values_are_refused_by_name(name: str, value: str) -> None:
@@ -176,6 +181,13 @@ def test_booleans(text: str, *, expected: bool, tmp_path: Path) -> None:
 def test_several_addresses_are_accepted() -> None:
     text = "192.0.2.1, 2001:db8::1,"
     assert load_settings(None, {"SUBLET_TRUSTED_PROXIES": text}).trusted_proxies == text
+
+
+def test_presets_are_names_with_their_hosts() -> None:
+    assert parse_nameserver_presets("One & Co: ns1.one.example ns2.one.example, Two: ns.two.example") == (
+        ("One & Co", ("ns1.one.example", "ns2.one.example")),
+        ("Two", ("ns.two.example",)),
+    )
 
 
 @pytest.mark.parametrize("value", ["0", "00", "10"])

@@ -30,7 +30,7 @@ EXAMPLES: dict[str | bytes, tuple[str, ...]] = {
     r"(?<![0-9a-f])[0-9a-f]{64}(?![0-9a-f])": ("a" * 64,),
     r"(/[A-Za-z0-9._-]+)+": ("/var/lib/knot",),
     r"[A-Za-z0-9_.-]{1,253}": ("key.example",),
-    r"[A-Za-z0-9-]+(\.[A-Za-z0-9-]+)+|localhost": ("mail.example.net", "localhost"),
+    r"[A-Za-z0-9-]+(\.[A-Za-z0-9-]+)+": ("mail.example.net",),
     r"[a-z0-9][a-z0-9._-]{0,62}": ("main-1",),
     r"[^\s/:,@\[\]]+": ("mail.example",),
     r"[A-Z0-9][A-Z0-9_-]{0,63}": ("WELCOME-1",),
@@ -76,6 +76,7 @@ EXAMPLES: dict[str | bytes, tuple[str, ...]] = {
     r"[^\s@:/]+@[^\s@:/]+": ("ada@example.net",),
     r"\[[0-9]{1,4}\]": ("[12]",),
     r"\b(?:ds|ns[1-4]|ipv4|ipv6)\b": ("ds", "ns1 ipv4"),
+    r"\b(?:GET|POST|PUT|PATCH|DELETE) (/[^\s<]*[a-z0-9])": ("GET /a", "see POST /support/tickets."),
 }
 FOUND = expressions()
 _OLD_MEDIA_TYPE = (

@@ -18,7 +18,7 @@ from starlette.datastructures import Headers
 from webauthn.helpers import parse_cbor
 
 from sublet.accounts.tokens import digest, find_secrets, is_well_formed
-from sublet.config import parse_dns_servers, parse_listen, parse_mail_from
+from sublet.config import parse_dns_servers, parse_listen, parse_mail_from, parse_nameserver_presets
 from sublet.credits.coupons import normalise_code
 from sublet.dns.addresses import parse_ipv4, parse_ipv6
 from sublet.dns.delegation import check_delegation
@@ -51,6 +51,7 @@ from sublet.subdomains.naming import canonical_domain
 from sublet.tickets.lifecycle import check_line, check_message
 from sublet.web.delegation_form import delegation_members
 from sublet.web.form import Form, parse_form
+from sublet.web.pasted import parse_pasted_ds, parse_pasted_glue, parse_pasted_nameservers
 from support.in_memory_zone import RECORDS, reader_of
 from support.regular_expressions import ROOT
 from support.time_growth import FACTOR, growth, reference_seconds, seconds
@@ -293,6 +294,9 @@ PARSERS: dict[str, dict[str, tuple[Make, int]]] = {
         lambda text: parse_form(text.replace("a", "a=&").encode("ascii", "replace")), BODY // 3
     ),
     "delegation_members": texts(_glue_lines, BODY),
+    "parse_pasted_nameservers": texts(lambda text: parse_pasted_nameservers(text.replace("a", "a\n")), BODY),
+    "parse_pasted_glue": texts(lambda text: parse_pasted_glue(text.replace("a", "a\n(")), BODY // 2),
+    "parse_pasted_ds": texts(lambda text: parse_pasted_ds(text.replace("a", "a\n(")), BODY // 2),
     "read_cookie": with_fields("cookie", read_cookie, f"{COOKIE}=a; ", ";="),
     "is_from_site": with_fields("origin", lambda fields: is_from_site(fields, SITE)),
     "check_challenge": texts(_challenge, BODY),
@@ -341,6 +345,7 @@ PARSERS: dict[str, dict[str, tuple[Make, int]]] = {
     "matches": texts(lambda text: matches("*a*?a*b", text), BODY),
     "parse_listen": texts(lambda text: parse_listen("http_listen", text), SETTING),
     "parse_dns_servers": texts(parse_dns_servers, SETTING),
+    "parse_nameserver_presets": texts(parse_nameserver_presets, SETTING, "a: ", ".example"),
     "parse_mail_from": texts(parse_mail_from, SETTING, "Ada <ada@", ">"),
     "parse_zone_file": texts(lambda text: parse_zone_file(text, "example.test"), SETTING),
     "parse_object and read_members": {

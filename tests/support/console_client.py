@@ -7,8 +7,10 @@ from typing import Any
 from urllib.parse import urljoin
 
 import httpx
+from sqlalchemy import select
 
 from sublet.http.session_cookie import COOKIE
+from sublet.mail.store import mails
 from support.browsers import signed_in
 from support.running_service import RunningService
 
@@ -154,3 +156,9 @@ def console(service: RunningService, email: str = "") -> ConsoleClient:
     if email:
         client.cookies[COOKIE] = signed_in(service, email).secret
     return client
+
+
+def newest_mail(service: RunningService, email: str) -> str:
+    """Return the text of the newest mail to an address."""
+    query = select(mails.c.text).where(mails.c.recipient == email).order_by(mails.c.id.desc()).limit(1)
+    return service.read(lambda tx: str(tx.connection.execute(query).scalar_one()))

@@ -87,6 +87,7 @@ class RunningService:
     base_url: str = ""
     dns: tuple[str, int] = ("", 0)
     client: httpx.Client = field(default_factory=lambda: http_clients.Client(timeout=30))
+    loop: asyncio.AbstractEventLoop | None = None
     environment: dict[str, str] = field(default_factory=dict)
     """The environment of the operator's commands, without the database's address."""
 
@@ -283,7 +284,7 @@ def running_service(database_url: str, **settings: Any) -> Iterator[RunningServi
     def run() -> None:
         async def serve() -> None:
             stop = asyncio.Event()
-            loop = asyncio.get_running_loop()
+            loop = service.loop = asyncio.get_running_loop()
             stops.append(lambda: loop.call_soon_threadsafe(stop.set))
 
             def on_ready(addresses: Addresses) -> None:

@@ -1,10 +1,13 @@
 """Allow a program at the console, without a browser."""
 
+import html
+import re
 from typing import Any
 
 import pytest
 
-from support.console_client import console
+from sublet.sign_in.request_code import LINK_PATH
+from support.console_client import console, newest_mail
 from support.running_service import RunningService
 
 ADA = "ada@example.org"
@@ -33,3 +36,24 @@ def test_a_person_allows_or_refuses_a_program(service: RunningService) -> None:
     assert "is refused" in browser.submit(asked, "/device", do="refuse").text
     refused = post(service, "/auth/device/token", {"device_code": second["device_code"]})
     assert refused["error"] == "access_denied"
+
+
+@pytest.mark.parametrize("by", ["code", "link"])
+def test_the_code_is_kept_through_a_new_sign_in(service: RunningService, by: str) -> None:
+    service.add_user(ADA)
+    browser = console(service, ADA)
+    service.clock.advance(minutes=11)
+    started = post(service, "/auth/device", {"name": "laptop"})
+    asked = browser.get(f"/device?code={started['user_code']}")
+    refused = browser.submit(asked, "/device", do="allow", spend="yes")
+    (again,) = re.findall(r'href="(/signin\?[^"]+)"', refused.response.text)
+    sent = browser.submit(browser.get(html.unescape(again)), "/signin", email=ADA)
+    mail = newest_mail(service, ADA)
+    if by == "code":
+        (code,) = re.findall(r"your code is (\d{6})", mail)
+        asked = browser.submit(sent, "/signin/code", code=code)
+    else:
+        (link,) = re.findall(rf"{LINK_PATH}\S+", mail)
+        asked = browser.submit(browser.get(link), LINK_PATH)
+    assert "Allow laptop?" in asked.text
+    assert "is allowed" in browser.submit(asked, "/device", do="allow", spend="yes").text

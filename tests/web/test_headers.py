@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from sublet.web import start
 from sublet.web.routes import PAGES
 from support.console_client import console
 from support.running_service import RunningService, registry_address, running_service
@@ -74,6 +75,43 @@ def test_a_private_page_leads_strangers_to_the_sign_in(service: RunningService, 
     path = re.sub(r"\{\w+(:\w+)?\}", "1", page.path)  # type: ignore[attr-defined]
     shown = console(service).get(path)
     assert (shown.path, shown.status) == ("/signin", 200)
+
+
+def test_browsers_get_pages_for_what_goes_wrong(
+    service: RunningService, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    origin = console(service).origin
+    browser = {"accept": "text/html,application/xhtml+xml,*/*;q=0.8"}
+    monkeypatch.setattr(start, "find_availability", None)  # a fault
+
+    def asked(method: str, path: str, headers: dict[str, str]) -> tuple[int, bool]:
+        answer = service.client.request(method, origin + path, headers=headers)
+        return answer.status_code, answer.headers["content-type"].startswith("text/html")
+
+    assert asked("GET", "/nothing/here", browser) == (404, True)
+    assert asked("POST", "/nothing/here", browser) == (404, True)
+    assert asked("GET", "/nothing/here", {}) == (404, False)
+    assert asked("GET", "/api/v1/nothing", browser) == (404, False)
+    assert asked("GET", "/api/v1/subdomains", browser) == (401, False)
+    assert asked("GET", "/signout", browser) == (405, True)
+    assert asked("DELETE", "/names", browser) == (405, True)
+    assert asked("DELETE", "/names", {}) == (405, False)
+    assert asked("GET", "/?q=garden", browser) == (500, True)
+    shown = console(service, "ada@example.org").get("/nothing/here", accept="text/html")
+    assert 'href="/credits"' in shown.response.text, "the navigation of who is signed in"
+
+
+def test_too_many_requests_get_a_page(tmp_path: Path) -> None:
+    limits = {"rate_limits": True, "rate_limit_address_per_minute": 1, "trusted_proxies": "127.0.0.1"}
+    headers = {"accept": "text/html", "x-forwarded-for": "192.0.2.7"}  # loopback has no limit
+    with running_service(registry_address(tmp_path), **limits) as service:
+        pages = [console(service).get("/nothing", **headers) for _ in range(2)]
+        assert [each.status for each in pages] == [404, 429]
+        assert pages[1].response.headers["content-type"].startswith("text/html")
+        assert (int(pages[1].response.headers["retry-after"]) > 0, "Try again" in pages[1].text) == (
+            True,
+            True,
+        )
 
 
 def test_pages_of_an_organization_are_for_its_members(service: RunningService) -> None:

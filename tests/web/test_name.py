@@ -17,7 +17,8 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningService
     path: Path = tmp_path_factory.mktemp("name")
     url = registry_address(path)
     # Nothing answers at this address, so each check ends at once.
-    checks = {"health_checks": True, "health_root_hints": "127.0.0.99"}
+    presets = "Provider X: ns1.x.example ns2.x.example"
+    checks = {"nameserver_presets": presets, "health_checks": True, "health_root_hints": "127.0.0.99"}
     with running_service(url, rate_limits=False, free_quota=50, **checks) as running:
         running.add_domain("example.test", "--renewal-window-days", "365", "--automatic-ds", "all")
         yield running
@@ -85,6 +86,28 @@ def test_nameservers_are_checked_before_a_registration(browser: ConsoleClient) -
     checked = browser.submit(page, "/register", nameservers="ns1.provider.example", check="yes")
     assert (checked.status, "These nameservers" in checked.text) == (200, True), checked.text
     assert checked.form("/register").fields["nameservers"].strip() == "ns1.provider.example"
+    change = browser.get(f"{PATH}/nameservers")
+    checked = browser.submit(change, f"{PATH}/nameservers", check="yes")
+    assert (checked.status, "These nameservers" in checked.text) == (200, True), checked.text
+    checked = browser.submit(
+        change, f"{PATH}/nameservers", check="yes", ds_records=f"{FQDN}. IN DS 1 13 2 ab"
+    )
+    assert (checked.status, "hexadecimal digits" in checked.text) == (422, True)
+
+
+def test_nameservers_are_filled_in_from_presets_and_other_names(browser: ConsoleClient) -> None:
+    page = browser.get("/register?fqdn=preset.example.test")
+    assert "Provider X: ns1.x.example, ns2.x.example" in page.text
+    own = page.response.text.partition('">own.example.test:')[0].rpartition('value="')[2]
+    filled = browser.submit(page, "/register", preset=own, apply="yes")
+    assert filled.form("/register").fields["nameservers"].split() == own.split()
+    change = browser.get(f"{PATH}/nameservers")
+    assert "own.example.test:" not in change.text, "the name itself"
+    filled = browser.submit(change, f"{PATH}/nameservers", preset="ns1.x.example ns2.x.example", apply="yes")
+    assert filled.form(f"{PATH}/nameservers").fields["nameservers"].split() == [
+        "ns1.x.example",
+        "ns2.x.example",
+    ]
 
 
 def test_a_form_of_an_old_page_undoes_no_later_change(

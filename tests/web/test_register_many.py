@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from sublet.web import register_many
 from support.console_client import console
 from support.running_service import RunningService, registry_address, running_service
 
@@ -41,7 +42,28 @@ def test_many_names_are_quoted_confirmed_and_told(service: RunningService) -> No
     assert service.delegation("one.example.test") == {"ns1.provider.example", "ns2.provider.example"}
     file = browser.submit(done, "/register/many/download")
     assert file.response.headers["content-disposition"].startswith("attachment")
-    assert file.response.text.splitlines()[1:] == ["one.example.test,Active", "two.example.test,Active"]
+    assert file.response.text.splitlines()[1:] == [
+        "one.example.test,yes,Active",
+        "two.example.test,yes,Active",
+    ]
+
+
+def test_a_long_list_goes_on_and_loses_nothing(
+    service: RunningService, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(register_many, "PORTION_SECONDS", 0)
+    service.add_user("carl@example.org", free_quota="50")
+    browser = console(service, "carl@example.org")
+    names = "\n".join(f"long{number}" for number in range(register_many.AT_ONCE + 2))
+    quoted = browser.submit(browser.get("/register/many"), "/register/many", names=names)
+    first = browser.submit(quoted, "/register/many", confirm="yes")
+    assert "5 of 7 names registered" in first.text
+    again = browser.submit(browser.get("/register/many"), "/register/many", names=names)
+    assert (again.text.count("Yours already"), "2 names for no credits" in again.text) == (5, True)
+    for _ in range(2):  # a portion that is sent twice acts once
+        last = browser.submit(first, "/register/many", confirm="yes")
+        assert "7 of 7 names registered" in last.text
+    assert browser.submit(last, "/register/many/download").response.text.count(",yes,") == 7
 
 
 def test_too_many_names_are_refused(service: RunningService) -> None:

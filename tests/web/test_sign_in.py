@@ -3,19 +3,12 @@
 import re
 
 import pytest
-from sqlalchemy import select
 
 from sublet.http.session_cookie import COOKIE
-from sublet.mail.store import mails
-from support.console_client import console
+from support.console_client import console, newest_mail
 from support.running_service import RunningService
 
 ADA = "ada@example.org"
-
-
-def newest_mail(service: RunningService, email: str) -> str:
-    query = select(mails.c.text).where(mails.c.recipient == email).order_by(mails.c.id.desc()).limit(1)
-    return service.read(lambda tx: str(tx.connection.execute(query).scalar_one()))
 
 
 @pytest.mark.operations("request_sign_in", "confirm_sign_in", "end_session")

@@ -5,11 +5,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from sqlalchemy import select
 
 from sublet.http.session_cookie import COOKIE
-from sublet.mail.store import mails
-from support.console_client import console
+from support.console_client import console, newest_mail
 from support.running_service import RunningService, registry_address, running_service
 
 
@@ -20,11 +18,6 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningService
         running.add_domain()
         yield running
         assert running.doctor() == []
-
-
-def newest_mail(service: RunningService, email: str) -> str:
-    query = select(mails.c.text).where(mails.c.recipient == email).order_by(mails.c.id.desc()).limit(1)
-    return service.read(lambda tx: str(tx.connection.execute(query).scalar_one()))
 
 
 @pytest.mark.operations("sign_up", "confirm_sign_up")

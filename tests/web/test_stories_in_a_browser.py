@@ -2,11 +2,13 @@
 
 import re
 from collections.abc import Iterator
+from contextlib import nullcontext
 from typing import Any
 
 import pytest
 from playwright.sync_api import Browser, expect
 
+from sublet.web import register_many
 from support.browsers import signed_in
 from support.chromium import AUTHENTICATOR, WAYS, Tab, chromium, outside, tab
 from support.running_service import Registrant, RunningService, registry_address, running_service
@@ -126,7 +128,8 @@ def test_a_price_is_shown_before_it_is_paid(
         opened.open(f"/register?fqdn={label}.{DOMAIN}")
         opened.page.get_by_label("Plus: 10 credits").check()
         opened.fill("Coupon", "WRONG")
-        opened.press(f"Register {label}.{DOMAIN}")
+        with opened.page.expect_navigation():
+            opened.page.get_by_label("Coupon").press("Enter")
         assert "coupon" in opened.page.locator("#coupon_code-error").inner_text().lower()
         opened.fill("Coupon", "")
         opened.press(f"Register {label}.{DOMAIN}")
@@ -169,10 +172,18 @@ def test_a_change_shows_its_difference_first(
     ada, secret = add_user(service, f"{label}@example.org")
     fqdn = f"{label}.{DOMAIN}"
     service.register(ada, fqdn, nameservers=["ns1.provider.example"])
+    service.register(ada, f"other-{fqdn}", nameservers=["ns9.provider.example"])
     with tab(browser, service, secret=secret, **way) as opened:
         opened.open(f"/names/{fqdn}")
         opened.press("Change nameservers")
+        opened.page.get_by_label("Take over from").select_option(index=1)
+        with nullcontext() if opened.javascript else opened.page.expect_navigation():
+            opened.page.get_by_role("button", name="Fill in").click()
+        expect(opened.page.get_by_label("Nameservers")).to_have_value("ns9.provider.example")
         opened.fill("Nameservers", f"ns1.provider.example\nns2.{fqdn}")
+        if opened.javascript:
+            opened.page.get_by_label("Nameservers").blur()
+            expect(opened.page.locator("#nameservers-error")).to_contain_text("as glue", timeout=60_000)
         opened.press("Show the difference")
         assert opened.page.locator(".come").inner_text().strip().endswith(f"ns2.{fqdn}")
         opened.press("Change it")
@@ -183,6 +194,21 @@ def test_a_change_shows_its_difference_first(
         opened.press("Ask the name servers")
         assert "As stored" in opened.text
     assert service.delegation(fqdn) == {"ns1.provider.example", f"ns2.{fqdn}"}
+
+
+def test_many_names_go_on_by_themselves(
+    browser: Browser, service: RunningService, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(register_many, "PORTION_SECONDS", 0)
+    _, secret = add_user(service, "many@example.org")
+    with tab(browser, service, secret=secret) as opened:
+        opened.open("/register/many")
+        opened.fill("Names", "\n".join(f"many{number}" for number in range(12)))
+        opened.press("Show the prices")
+        opened.press("Register 12 names for no credits")
+        expect(opened.page.get_by_role("heading", name="12 of 12 names registered")).to_be_visible(
+            timeout=60_000
+        )
 
 
 @pytest.mark.operations("push", "withdraw", "list_transfers")

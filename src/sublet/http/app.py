@@ -9,20 +9,18 @@ from dataclasses import dataclass
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import HTMLResponse, JSONResponse, Response
+from starlette.responses import JSONResponse, Response
 from starlette.routing import Route, Router
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from sublet import __version__
 from sublet.db import Database, Replication, Tx, find_replication
 from sublet.errors import NotFound, Refusal, Unavailable
 from sublet.http.dispatch import Resource
-from sublet.http.docs_page import PAGE_HEADERS, render_page
+from sublet.http.docs_page import Document
 from sublet.http.endpoints import BASE_PATH, DOCS_PATH, OPENAPI_PATH, Context, Endpoint
 from sublet.http.errors import InternalError, MethodNotAllowed, accepted_request_id, render_refusal
 from sublet.http.idempotency_store import answers
 from sublet.http.metrics import METRICS_TYPE, Metrics
-from sublet.http.openapi import build_document
 from sublet.http.routes import ENDPOINTS, OPEN_ENDPOINTS
 from sublet.http.security_headers import SECURITY_HEADERS
 from sublet.ids import new_request_id
@@ -30,6 +28,8 @@ from sublet.ids import new_request_id
 FIRST_PATHS = "/subdomains"
 """The router tries its paths in order. Paths that begin with this come first, because most requests are for them."""
 Page = Callable[[Request], Awaitable[Response]]
+Refuse = Callable[[Request, Refusal], Awaitable[Response]]
+"""Answers a refusal."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,32 +44,27 @@ class Status:
 
 def build_app(
     context: Context,
-    base_url: str,
+    public_url: str,
+    document: Document,
     endpoints: Sequence[Endpoint] = (*ENDPOINTS, *OPEN_ENDPOINTS),
     *,
     more: Sequence[Route] = (),
+    refuse: Refuse | None = None,
 ) -> ASGIApp:
-    """Return the application of an API process. `base_url` is the URL of the API for clients, for the documents.
+    """Return the application of an API process. `public_url` is where clients reach it, `document` the OpenAPI document.
 
-    `more` are the routes of the console.
+    `more` are the routes of the console. Its `refuse` answers browsers outside the API.
     """
     by_path: dict[str, dict[str, Endpoint]] = defaultdict(dict)
     for endpoint in endpoints:
         by_path[endpoint.full_path][endpoint.method] = endpoint
-    public_url = base_url.removesuffix(BASE_PATH)
-    document = build_document(endpoints, base_url, __version__)
-    page = render_page(document)
     text = json.dumps(document, ensure_ascii=False, separators=(",", ":"))
 
     async def openapi(_request: Request) -> Response:
         return Response(text, media_type="application/json")
 
-    async def docs(_request: Request) -> Response:
-        return HTMLResponse(page, headers=PAGE_HEADERS)
-
     pages = [
         _page_route(OPENAPI_PATH, openapi),
-        _page_route(DOCS_PATH, docs),
         *_status_routes(Status(context.db, context.metrics, context.stopping, context.readiness)),
         *more,
     ]
@@ -77,10 +72,11 @@ def build_app(
         Route(path, Resource(context, by_path[path], public_url))
         for path in sorted(by_path, key=lambda each: not each.startswith(BASE_PATH + FIRST_PATHS))
     ]
+    nothing: ASGIApp = Resource(context, {}, public_url)
+    if refuse is not None:
+        nothing = _nothing(nothing, refuse)
     # Starlette's middleware is for the pages only: resources answer their faults themselves.
-    return Router(
-        resources, redirect_slashes=False, default=_application(pages, Resource(context, {}, public_url))
-    )
+    return Router(resources, redirect_slashes=False, default=_application(pages, nothing, refuse))
 
 
 def build_status_app(status: Status) -> Starlette:
@@ -93,8 +89,18 @@ def build_status_app(status: Status) -> Starlette:
     return _application(_status_routes(status), nothing)
 
 
-def _application(routes: Sequence[Route], default: ASGIApp) -> Starlette:
-    app = Starlette(exception_handlers={HTTPException: _framework_refusal, Exception: _fault})
+def _application(routes: Sequence[Route], default: ASGIApp, refuse: Refuse | None = None) -> Starlette:
+    async def refuse_method(request: Request, error: Exception) -> Response:
+        """Answer Starlette's refusal of a method on one of the pages."""
+        allow = sorted((getattr(error, "headers", None) or {}).get("Allow", "GET").split(", "))
+        refusal = MethodNotAllowed(
+            f"This path takes other methods. Use one of {', '.join(allow)}.", details={"allow": allow}
+        )
+        if refuse is not None and _wants_page(request):
+            return await refuse(request, refusal)
+        return _refused(request, refusal)
+
+    app = Starlette(exception_handlers={HTTPException: refuse_method, Exception: _fault})
     app.router = Router(routes, redirect_slashes=False, default=default)
     return app
 
@@ -141,14 +147,24 @@ def _page_route(path: str, page: Page) -> Route:
     return Route(path, with_headers, methods=["GET"])
 
 
-async def _framework_refusal(request: Request, error: Exception) -> Response:
-    """Return Starlette's refusal of a method on one of the pages, in our envelope."""
-    allow = sorted((getattr(error, "headers", None) or {}).get("Allow", "GET").split(", "))
-    return _refused(
-        request,
-        MethodNotAllowed(
-            f"This path takes other methods. Use one of {', '.join(allow)}.", details={"allow": allow}
-        ),
+def _nothing(default: ASGIApp, refuse: Refuse) -> ASGIApp:
+    """Return what answers unknown paths: a page for browsers outside the API, `default` for others."""
+
+    async def nothing(scope: Scope, receive: Receive, send: Send) -> None:
+        request = Request(scope, receive)
+        if _wants_page(request):
+            refusal = NotFound("There is nothing at this address. Check its spelling.")
+            await (await refuse(request, refusal))(scope, receive, send)
+        else:
+            await default(scope, receive, send)
+
+    return nothing
+
+
+def _wants_page(request: Request) -> bool:
+    """True for a browser that loads a page; its requests to the API are answered like those of programs."""
+    return "text/html" in request.headers.get("accept", "").lower() and not request.url.path.startswith(
+        BASE_PATH
     )
 
 

@@ -1,7 +1,5 @@
-"""The documents for people: one HTML page made from the OpenAPI document, which loads and runs nothing."""
+"""The documents for people: HTML made from the OpenAPI document, for a page of the console."""
 
-import base64
-import hashlib
 import json
 import re
 import shlex
@@ -17,17 +15,10 @@ from sublet.http.openapi import PROBLEM_PREFIX
 Document = dict[str, Any]
 
 _LOADER = jinja2.PackageLoader("sublet.http", "docs_templates")
-STYLE = _LOADER.get_source(jinja2.Environment(autoescape=True), "style.css")[0]
-_STYLE_HASH = base64.b64encode(hashlib.sha256(STYLE.encode()).digest()).decode()
-PAGE_HEADERS = {
-    "Content-Security-Policy": f"default-src 'none'; style-src 'sha256-{_STYLE_HASH}'; img-src data:; "
-    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
-}
-"""Headers of the page: the browser accepts only the page's own style, by its hash."""
 
 
-def render_page(document: Document) -> str:
-    """Return the page, as HTML in UTF-8. Takes documents of `build_document`; the template escapes all texts in them."""
+def render_reference(document: Document) -> str:
+    """Return the reference as HTML. Takes documents of `build_document`; the template escapes all texts in them."""
     schemas, examples = document["components"]["schemas"], document["components"]["examples"]
 
     def resolve(schema: dict[str, Any]) -> dict[str, Any]:
@@ -53,7 +44,7 @@ def render_page(document: Document) -> str:
     }
     base_url = document["servers"][0]["url"]
     codes = [code for code in examples if not code.startswith(PROBLEM_PREFIX)]
-    return environment.get_template("page.html.j2").render(
+    return environment.get_template("reference.html.j2").render(
         info=document["info"],
         tags=document["tags"],
         operations=[
@@ -73,7 +64,6 @@ def render_page(document: Document) -> str:
         ),
         problem_prefix=PROBLEM_PREFIX,
         json_type=JSON_TYPE,
-        style=STYLE,
     )
 
 

@@ -126,7 +126,7 @@ def render_refusal(
     """
     status = status_of(type(refusal))
     members = refusal_members(refusal, request_id)
-    headers = {"content-type": JSON_TYPE}
+    headers = {"content-type": JSON_TYPE, **refusal_headers(refusal)}
     if wants_problem(accept):
         headers["content-type"] = PROBLEM_TYPE
         members |= {
@@ -140,8 +140,14 @@ def render_refusal(
         headers["www-authenticate"] = (
             "Bearer" if refusal.code == "token_missing" else 'Bearer error="invalid_token"'
         )
+    return status, headers, msgspec.json.encode(members)
+
+
+def refusal_headers(refusal: Refusal) -> dict[str, str]:
+    """Return the headers of the answer that carries a refusal, as JSON or as a page."""
+    headers = {}
     if isinstance(refusal, MethodNotAllowed):
         headers["allow"] = ", ".join(refusal.details["allow"])
-    if status in (429, 503):
+    if status_of(type(refusal)) in (429, 503):
         headers["retry-after"] = str(refusal.retry_after_seconds or 1)
-    return status, headers, msgspec.json.encode(members)
+    return headers

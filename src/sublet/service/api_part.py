@@ -8,6 +8,7 @@ from contextlib import suppress
 
 import structlog
 
+from sublet import __version__
 from sublet.accounts import session_store
 from sublet.accounts import store as account_store
 from sublet.accounts.authenticate import authenticate
@@ -19,14 +20,16 @@ from sublet.health.checker import Checker
 from sublet.http.app import build_app
 from sublet.http.endpoints import BASE_PATH, Context
 from sublet.http.metrics import Metrics
+from sublet.http.openapi import build_document
 from sublet.http.publication_wait import PublicationWaiter
 from sublet.http.rate_limiter import RateLimiter, choose_reserve
+from sublet.http.routes import ENDPOINTS, OPEN_ENDPOINTS
 from sublet.http.serve import bind, listen, serve_http
 from sublet.platform_domains.name_servers import name_servers
 from sublet.registry.delete_own_user import delete_own_user
 from sublet.service.event_loop import running
 from sublet.service.systemd import passed_socket
-from sublet.web.console import console_routes
+from sublet.web.console import Console
 
 FLUSH_SECONDS = 30.0
 SPARE_DESCRIPTORS = 256
@@ -105,7 +108,9 @@ async def serve_api(
     )
     origin = origin_of(listening)
     public_url = settings.public_url.rstrip("/") or origin
-    app = build_app(context, public_url + BASE_PATH, more=console_routes(context, public_url))
+    document = build_document((*ENDPOINTS, *OPEN_ENDPOINTS), public_url + BASE_PATH, __version__)
+    console = Console(context, public_url, document)
+    app = build_app(context, public_url, document, more=console.routes(), refuse=console.refuse)
     async with running(_flush_token_uses(context)):
         try:
             await serve_http(

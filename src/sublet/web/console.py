@@ -1,22 +1,25 @@
 """The console as routes: what happens before and after the handler of each page."""
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 from urllib.parse import quote, unquote
 
 import jinja2
 import structlog
+from markupsafe import Markup
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 from structlog.contextvars import bind_contextvars
 
 from sublet.accounts.membership_store import list_of_user
+from sublet.config import parse_nameserver_presets
 from sublet.errors import Refusal, SessionInvalid, TokenMissing
 from sublet.http.calls import Calls
 from sublet.http.client import Clients
-from sublet.http.endpoints import BASE_PATH, Context, Endpoint
+from sublet.http.docs_page import Document, render_reference
+from sublet.http.endpoints import BASE_PATH, DOCS_PATH, Context, Endpoint
 from sublet.http.errors import InternalError, accepted_request_id
 from sublet.http.request_head import check_head
 from sublet.http.routes import ENDPOINTS, OPEN_ENDPOINTS
@@ -27,6 +30,7 @@ from sublet.web.assets import ASSETS_PATH, Assets
 from sublet.web.filters import REASONS
 from sublet.web.form import read_form
 from sublet.web.page import CLEARED_MESSAGE, MESSAGE_COOKIE, Page, PageCall
+from sublet.web.reference import reference_page
 from sublet.web.routes import ACCOUNT_NAVIGATION, NAVIGATION, PAGES
 from sublet.web.site import Site, site_of
 
@@ -43,11 +47,12 @@ _NOT_SIGNED_IN = (TokenMissing, SessionInvalid)
 
 
 class Console:
-    """The pages. `public_url` is where clients reach the service."""
+    """The pages. `public_url` is where clients reach the service; `document` is the OpenAPI document."""
 
-    def __init__(self, context: Context, public_url: str) -> None:
+    def __init__(self, context: Context, public_url: str, document: Document) -> None:
         self.calls = Calls(context)
         self.endpoints: Mapping[str, Endpoint] = {each.name: each for each in (*ENDPOINTS, *OPEN_ENDPOINTS)}
+        self.nameserver_presets = parse_nameserver_presets(context.settings.nameserver_presets)
         self._clients = Clients(context.settings, public_url)
         self._context = context
         site = site_of(context.settings)
@@ -61,9 +66,21 @@ class Console:
             "reasons": REASONS,
         }
 
+        reference = render_reference(document)
+        # The page is the same for everyone: its links lead to the sign-in where one is needed.
+        frame = {
+            "call": {"page": {"path": DOCS_PATH}},
+            "url": str,
+            "me": None,
+            "message": "",
+            "is_for_all": True,
+        }
+        page = self.render("reference", {**frame, "reference": Markup(reference)})  # noqa: S704 - escaped
+        self._reference = reference_page(page, SECURITY_HEADERS | PAGE_HEADERS)
+
     def routes(self) -> list[Route]:
         """Return the routes of the pages and of their assets."""
-        found = [Route(f"{ASSETS_PATH}/{{name}}", self._assets.serve)]
+        found = [Route(f"{ASSETS_PATH}/{{name}}", self._assets.serve), Route(DOCS_PATH, self._reference)]
         for page in PAGES:
             paths = [page.path]
             if not page.is_open and not page.is_personal:
@@ -72,11 +89,19 @@ class Console:
             found += [Route(path, self._answering(page), methods=methods) for path in paths]
         return found
 
+    async def refuse(self, request: Request, refusal: Refusal) -> Response:
+        """Return the page of a refusal that no page gave: nothing is at the path, or it takes another method."""
+
+        async def show(_call: PageCall) -> Response:
+            raise refusal
+
+        return await self._answering(Page(request.url.path, show, is_open=True))(request)
+
     def render(self, template: str, values: Mapping[str, Any]) -> str:
         """Return a page as HTML."""
         return self._templates.get_template(f"{template}.html.j2").render(values)
 
-    def _answering(self, page: Page) -> Callable[[Request], Any]:
+    def _answering(self, page: Page) -> Callable[[Request], Awaitable[Response]]:
         async def answer(request: Request) -> Response:
             started = time.perf_counter()
             request_id = accepted_request_id(request.headers.get("x-request-id")) or new_request_id()
@@ -145,12 +170,11 @@ class Console:
             call.memberships = await self._context.db.read(
                 list_of_user, call.registrant.user.id, SWITCHER_MAX
             )
-        if request.method != "POST":
+        if request.method != "POST" or page.post is None:
             assert page.get is not None  # noqa: S101 - the route has no other method
             return await page.get(call)
         call.form = await read_form(request)
         call.refuse_forged()
-        assert page.post is not None  # noqa: S101
         return await page.post(call)
 
     def _finish(self, call: PageCall, response: Response) -> None:
@@ -158,9 +182,8 @@ class Console:
         for name, value in (SECURITY_HEADERS | PAGE_HEADERS).items():
             response.headers.setdefault(name, value)
         response.headers["x-request-id"] = call.request_id
-        for name in ("set-cookie", "retry-after"):
-            if name in call.headers:
-                response.raw_headers.insert(0, (name.encode(), call.headers[name].encode("latin-1")))
+        if "set-cookie" in call.headers:
+            response.raw_headers.insert(0, (b"set-cookie", call.headers["set-cookie"].encode("latin-1")))
         if MESSAGE_COOKIE in call.request.cookies and response.status_code != 303:
             response.headers.append("set-cookie", CLEARED_MESSAGE)
 
@@ -182,8 +205,3 @@ def _templates(site: Site, assets: Assets) -> jinja2.Environment:
     }
     environment.filters |= filters.FILTERS | {"unquote": unquote}
     return environment
-
-
-def console_routes(context: Context, public_url: str) -> Sequence[Route]:
-    """Return the routes of the console."""
-    return Console(context, public_url).routes()

@@ -1,30 +1,79 @@
-"""The fields of a delegation: nameservers, glue and DS records as lines of text, and what a change of them makes different."""
+"""The fields of a delegation: nameservers, glue and DS records as lines of text, what a change makes different, and a check of them."""
 
+from dataclasses import dataclass
 from typing import Any
 
-from sublet.http.shapes import SubdomainShape
+from starlette.responses import JSONResponse, Response
+
+from sublet.errors import Conflict, Refusal
+from sublet.http.shapes import FindingShape, SubdomainShape
+from sublet.web.filters import sentence
 from sublet.web.form import Form
+from sublet.web.page import PageCall
+from sublet.web.pasted import parse_pasted_ds, parse_pasted_glue, parse_pasted_nameservers
 
 FIELDS = ("nameservers", "glue", "ds_records")
+_TITLES = {
+    "healthy": ("good", "These nameservers answer for {}."),
+    "degraded": ("warn", "These nameservers answer for {}, but not all is well."),
+    "broken": ("bad", "These nameservers don't work for {} yet."),
+    "unknown": ("warn", "These nameservers could not be asked."),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class CheckNote:
+    """What a check found, to be shown in a note of a kind."""
+
+    kind: str
+    title: str
+    findings: tuple[FindingShape, ...] = ()
+
+
+_WELL_FORMED = CheckNote("good", "These entries are well-formed. This registry doesn't ask the nameservers.")
+_EMPTY = CheckNote("warn", "Without nameservers the name isn't in the DNS.")
 
 
 def delegation_members(form: Form) -> dict[str, Any]:
-    """Return the delegation that a form has, as members of the API.
-
-    A line of glue is a host and its addresses. What is no address goes to the API as one, which says what is wrong with it.
-    """
+    """Return the delegation that a form has, as members of the API."""
     return {
-        "nameservers": form.lines("nameservers"),
-        "glue": [_glue(line.split()) for line in form.lines("glue")],
-        "ds_records": form.lines("ds_records"),
+        "nameservers": parse_pasted_nameservers(form.get("nameservers", "")),
+        "glue": parse_pasted_glue(form.get("glue", "")),
+        "ds_records": parse_pasted_ds(form.get("ds_records", "")),
     }
 
 
-def _glue(words: list[str]) -> dict[str, str]:
-    host, *addresses = words
-    ipv6 = " ".join(each for each in addresses if ":" in each)
-    ipv4 = " ".join(each for each in addresses if ":" not in each)
-    return {"host": host} | ({"ipv4": ipv4} if ipv4 else {}) | ({"ipv6": ipv6} if ipv6 else {})
+async def check_delegation(call: PageCall, fqdn: str) -> CheckNote:
+    """Check the delegation of a form before it is stored.
+
+    Raises:
+        Refusal: an entry is wrong, or too much is asked.
+    """
+    members = delegation_members(call.form)
+    if not any(members.values()):
+        return _EMPTY
+    try:
+        check = (await call.api("check_delegation", {"fqdn": fqdn, **members})).check
+    except Conflict:  # the entries are checked first
+        return _WELL_FORMED
+    kind, title = _TITLES[check.state]
+    return CheckNote(kind, title.format(check.fqdn), tuple(check.findings))
+
+
+async def check_pasted(call: PageCall) -> Response:
+    """Answer the script that checks what is pasted into a form: what is wrong with each field, and what the check found."""
+    found: dict[str, Any] = {"errors": {name: [] for name in FIELDS}, "note": None}
+    try:
+        note = await check_delegation(call, call.form.get("fqdn", ""))
+    except Refusal as refusal:
+        for each in refusal.errors:
+            name = each.field.partition("[")[0]
+            if name in FIELDS:
+                found["errors"][name].append(sentence(each.message.replace("`", "")))
+        return JSONResponse(found)
+    lines = [f"{each.message} {each.hint}" for each in note.findings]
+    found["note"] = {"kind": note.kind, "title": note.title, "lines": lines}
+    return JSONResponse(found)
 
 
 def delegation_lines(subdomain: SubdomainShape) -> dict[str, list[str]]:
@@ -41,9 +90,11 @@ def delegation_lines(subdomain: SubdomainShape) -> dict[str, list[str]]:
 
 def difference(before: dict[str, list[str]], form: Form) -> list[tuple[str, list[str], list[str]]]:
     """Return what a form changes: for each field with a difference its name, the lines that go, and those that come."""
+    members = delegation_members(form)
+    members["glue"] = [" ".join(each.values()) for each in members["glue"]]
     found = []
     for name in FIELDS:
-        after = [" ".join(line.split()) for line in form.lines(name)]
+        after = members[name]
         if before[name] != after:
             gone = [each for each in before[name] if each not in after]
             come = [each for each in after if each not in before[name]]

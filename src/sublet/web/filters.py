@@ -5,11 +5,32 @@ from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
 from urllib.parse import urlencode
 
+from jinja2 import pass_context
+from jinja2.runtime import Context
 from markupsafe import Markup, escape
 
 from sublet.http.shapes import AvailabilityShape, SubdomainShape
 
 _INDEX = re.compile(r"\[[0-9]{1,4}\]")
+_CODE = re.compile(r"`([^`]+)`")
+_OPERATION = re.compile(r"\b(?:GET|POST|PUT|PATCH|DELETE) (/[^\s<]*[a-z0-9])")
+_PLACES = {
+    "subdomains": "/names",
+    "transfers": "/transfers",
+    "credits": "/credits",
+    "support": "/tickets",
+    "tokens": "/tokens",
+    "activity": "/activity",
+}
+"""The pages in place of operations, by the first part of their paths. An organization has its own of these."""
+_PERSONAL_PLACES = {
+    "me": "/account",
+    "passkeys": "/passkeys",
+    "sessions": "/sessions",
+    "organizations": "/organizations",
+    "platform-domains": "/",
+    "auth": "/signin",
+}
 _SHORT = re.compile(r"\b(?:ds|ns[1-4]|ipv4|ipv6)\b", re.IGNORECASE)
 STATES = {
     "active": "good",
@@ -72,6 +93,18 @@ def sentence(text: str) -> str:
     return text[:1].upper() + text[1:] + ("" if text.endswith((".", "?", "!")) else ".")
 
 
+@pass_context
+def message(context: Context, text: str) -> Markup:
+    """Return a message of the API for a page: with code where it has backquotes, and with a link where it names an operation."""
+
+    def link(found: re.Match[str]) -> str:
+        first = found[1].split("/")[1]
+        path = context["url"](_PLACES[first]) if first in _PLACES else _PERSONAL_PLACES.get(first)
+        return f'<a href="{path}">this page</a>' if path else found[0]
+
+    return Markup(_OPERATION.sub(link, _CODE.sub(r"<code>\1</code>", str(escape(text)))))  # noqa: S704 - it is escaped
+
+
 def field_name(name: str) -> str:
     """Return the name of a member of the API as words: `ds_records[0].digest` is `DS records, digest`."""
     words = _INDEX.sub("", name).replace("_", " ").replace(".", ", ")
@@ -120,12 +153,12 @@ EVENTS = {
 """The events of a timeline in words."""
 _SENTENCES = {
     "active": "The name servers of the parent zone answer with exactly this delegation.",
-    "inactive": "The name is yours, and isn't in the DNS: it has no nameservers.",
+    "inactive": "The name is yours, but isn't in the DNS. Give it nameservers to use it.",
     "provisioning": "The delegation is stored, and on its way to the name servers.",
     "failed": "The delegation is stored, but the name servers don't have it.",
     "expired": "The name has expired. Renew it before it goes to the trash.",
     "suspended": "The operator has suspended the name: it isn't in the DNS. Open a ticket to ask why.",
-    "trashed": "The name is in the trash, and isn't in the DNS. You can restore it until it leaves the trash.",
+    "trashed": "The name is in the trash, so it isn't in the DNS. You can restore it until it leaves the trash.",
 }
 
 
@@ -160,6 +193,7 @@ FILTERS: dict[str, Callable[..., object]] = {
     "state_sentence": state_sentence,
     "event": event,
     "balance": balance,
+    "message": message,
     "sentence": sentence,
     "field_name": field_name,
     "query": query,

@@ -8,8 +8,14 @@ from starlette.responses import Response
 from sublet.errors import PaymentConfirmationRequired, Refusal, SubdomainNotFound
 from sublet.http.conditional import entity_tag
 from sublet.http.shapes import SubdomainAnswer, SubdomainShape
-from sublet.web.delegation_form import delegation_lines, delegation_members, difference
+from sublet.web.delegation_form import (
+    check_delegation,
+    delegation_lines,
+    delegation_members,
+    difference,
+)
 from sublet.web.page import PageCall
+from sublet.web.presets import apply_preset, find_presets
 from sublet.web.register import confirmation
 
 OPERATIONS = ("get_subdomain", "list_subdomains", "timeline")
@@ -58,32 +64,46 @@ async def show_delegation(call: PageCall) -> Response:
 async def show_nameservers(call: PageCall) -> Response:
     """Show the form for nameservers, glue and DS records."""
     subdomain = await _find(call)
-    return call.render(
-        "nameservers", name=subdomain, lines=delegation_lines(subdomain), etag=_etag(subdomain), changed=None
-    )
+    return await _nameservers(call, subdomain, etag=_etag(subdomain))
 
 
 async def change_nameservers(call: PageCall) -> Response:
     """Show the difference that the form makes; once that is confirmed, change the delegation."""
     subdomain = await _find(call)
-    lines = delegation_lines(subdomain)
-    values: dict[str, Any] = {"name": subdomain, "lines": lines, "etag": call.form.get("etag", "")}
+    etag = call.form.get("etag", "")
+    if call.form.is_on("apply"):
+        apply_preset(call.form)
+        return await _nameservers(call, subdomain, etag=etag)
+    if call.form.is_on("check"):
+        try:
+            note = await check_delegation(call, subdomain.fqdn)
+        except Refusal as refusal:
+            return await _nameservers(call, subdomain, refusal=refusal, etag=etag)
+        return await _nameservers(call, subdomain, etag=etag, note=note)
     if not call.form.is_on("confirm"):
-        changed = difference(lines, call.form)
-        return call.render("nameservers", **values, changed=changed)
+        changed = difference(delegation_lines(subdomain), call.form)
+        return await _nameservers(call, subdomain, etag=etag, changed=changed)
     try:
         done = await call.api(
             "update_nameservers",
             delegation_members(call.form),
             fqdn=subdomain.fqdn,
-            if_match=call.form.get("etag", ""),
+            if_match=etag,
         )
     except Refusal as refusal:
-        return call.render(
-            "nameservers", refusal=refusal, **values | {"etag": _etag(subdomain)}, changed=None
-        )
+        return await _nameservers(call, subdomain, refusal=refusal, etag=_etag(subdomain))
     warnings = " ".join(done.provisioning.warnings)
     return call.redirect(f"/names/{subdomain.fqdn}", f"The change is stored. {warnings}")
+
+
+async def _nameservers(call: PageCall, subdomain: SubdomainShape, **values: Any) -> Response:
+    return call.render(
+        "nameservers",
+        name=subdomain,
+        lines=delegation_lines(subdomain),
+        presets=await find_presets(call, besides=subdomain.fqdn),
+        **{"changed": None, "note": None} | values,
+    )
 
 
 async def show_renew(call: PageCall) -> Response:

@@ -16,12 +16,12 @@ from sublet.http.calls import Calls, FailureLimits, Sent
 from sublet.http.client import Client, is_from_site, origin_refused
 from sublet.http.client_address import address_key
 from sublet.http.endpoints import BASE_PATH, Endpoint
-from sublet.http.errors import status_of
+from sublet.http.errors import refusal_headers, status_of
 from sublet.http.visitor import VISITOR, VISITOR_OPERATIONS
 from sublet.web.form import KEY_FIELD, TOKEN_FIELD, Form, form_token, is_form_token, new_key
 
 MESSAGE_COOKIE = "__Host-sublet_message"
-_ATTRIBUTES = "Path=/; Secure; HttpOnly; SameSite=Lax"
+COOKIE_ATTRIBUTES = "Path=/; Secure; HttpOnly; SameSite=Lax"
 MESSAGE_SECONDS = 60
 MESSAGE_CHARACTERS_MAX = 500
 
@@ -31,6 +31,7 @@ class Shared(Protocol):
 
     calls: Calls
     endpoints: Mapping[str, Endpoint]
+    nameserver_presets: tuple[tuple[str, tuple[str, ...]], ...]
 
     def render(self, template: str, values: Mapping[str, Any]) -> str:
         """Return a page as HTML."""
@@ -152,10 +153,13 @@ class PageCall:
                 "form_token": form_token(secret) if secret is not None else "",
                 "new_key": new_key,
                 "message": self.message,
+                "is_for_all": False,
                 **values,
             },
         )
-        return HTMLResponse(page, status if refusal is None else status_of(type(refusal)))
+        if refusal is None:
+            return HTMLResponse(page, status)
+        return HTMLResponse(page, status_of(type(refusal)), refusal_headers(refusal))
 
     def redirect(self, path: str, message: str = "") -> Response:
         """Return the answer to a form that was accepted: the browser loads another page, which shows the message once."""
@@ -163,7 +167,7 @@ class PageCall:
         if message:
             text = quote(message[:MESSAGE_CHARACTERS_MAX])
             response.headers.append(
-                "set-cookie", f"{MESSAGE_COOKIE}={text}; Max-Age={MESSAGE_SECONDS}; {_ATTRIBUTES}"
+                "set-cookie", f"{MESSAGE_COOKIE}={text}; Max-Age={MESSAGE_SECONDS}; {COOKIE_ATTRIBUTES}"
             )
         return response
 
@@ -173,7 +177,7 @@ class PageCall:
         return self.request.cookies.get(MESSAGE_COOKIE, "")[: 3 * MESSAGE_CHARACTERS_MAX]
 
 
-CLEARED_MESSAGE = f"{MESSAGE_COOKIE}=; Max-Age=0; {_ATTRIBUTES}"
+CLEARED_MESSAGE = f"{MESSAGE_COOKIE}=; Max-Age=0; {COOKIE_ATTRIBUTES}"
 Handler = Callable[[PageCall], Awaitable[Response]]
 
 

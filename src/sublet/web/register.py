@@ -5,9 +5,9 @@ from typing import Any
 from starlette.responses import Response
 
 from sublet.errors import Refusal
-from sublet.http.shapes import DelegationCheckShape
-from sublet.web.delegation_form import delegation_members
+from sublet.web.delegation_form import CheckNote, check_delegation, delegation_members
 from sublet.web.page import PageCall
+from sublet.web.presets import apply_preset, find_presets
 from sublet.web.start import DOMAINS_MAX, find_availability
 
 
@@ -19,8 +19,14 @@ async def show(call: PageCall) -> Response:
 async def send(call: PageCall) -> Response:
     """Register the name. What costs credits is quoted first, and confirmed with the price that was shown."""
     form = call.form
+    if form.is_on("apply"):
+        apply_preset(form)
+        return await _page(call, _asked(call))
     if form.is_on("check"):
-        return await _check(call)
+        try:
+            return await _page(call, _asked(call), note=await check_delegation(call, _asked(call)))
+        except Refusal as refusal:
+            return await _page(call, _asked(call), refusal)
     members: dict[str, Any] = {
         "fqdn": _asked(call),
         "registration_mode": form.text("registration_mode"),
@@ -42,21 +48,11 @@ def confirmation(call: PageCall) -> dict[str, Any]:
     return {"confirm": True, "max_credits": call.form.number("max_credits")}
 
 
-async def _check(call: PageCall) -> Response:
-    """Look at the nameservers before the name is registered, and show what is wrong with them."""
-    members = {"fqdn": _asked(call), **delegation_members(call.form)}
-    try:
-        found = await call.api("check_delegation", members)
-    except Refusal as refusal:
-        return await _page(call, _asked(call), refusal)
-    return await _page(call, _asked(call), check=found.check)
-
-
 async def _page(
     call: PageCall,
     fqdn: str,
     refusal: Refusal | None = None,
-    check: DelegationCheckShape | None = None,
+    note: CheckNote | None = None,
 ) -> Response:
     domains = (await call.api("platform_domains", query={"limit": DOMAINS_MAX})).platform_domains
     availability = None
@@ -73,7 +69,8 @@ async def _page(
         fqdn=fqdn,
         availability=availability,
         usage=usage,
-        check=check,
+        note=note,
+        presets=await find_presets(call),
     )
 
 

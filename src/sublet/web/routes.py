@@ -1,6 +1,6 @@
 """The page table. Each entry names the operations of the API that its handlers call; docs/console.md is made from it."""
 
-from sublet.web import name, names, register, register_many, sign_in, sign_up, start
+from sublet.web import delegation_form, name, names, register, register_many, sign_in, sign_up, start
 from sublet.web.account_routes import ACCOUNT_PAGES
 from sublet.web.page import Page
 
@@ -51,22 +51,26 @@ PAGES: tuple[Page, ...] = (
         "/register",
         register.show,
         register.send,
-        operations=("platform_domains", "availability", "free_subdomains", "check_delegation", "register"),
+        operations=(
+            *("platform_domains", "availability", "free_subdomains", "list_subdomains"),
+            *("check_delegation", "register"),
+        ),
     ),
+    Page("/delegation-check", post=delegation_form.check_pasted, operations=("check_delegation",)),
+    Page(_NAME, name.show, operations=_OVERVIEW),
     Page(
         "/register/many",
         register_many.show,
         register_many.send,
-        operations=("platform_domains", "availability", "register"),
+        operations=("platform_domains", "availability", "list_subdomains", "get_subdomain", "register"),
     ),
     Page("/register/many/download", post=register_many.download),
-    Page(_NAME, name.show, operations=_OVERVIEW),
     Page(f"{_NAME}/delegation", name.show_delegation, operations=("delegation",)),
     Page(
         f"{_NAME}/nameservers",
         name.show_nameservers,
         name.change_nameservers,
-        operations=(*name.OPERATIONS, "update_nameservers"),
+        operations=(*name.OPERATIONS, "check_delegation", "update_nameservers"),
     ),
     Page(f"{_NAME}/renew", name.show_renew, name.renew, operations=(*name.OPERATIONS, "renew")),
     Page(f"{_NAME}/restore", name.show_restore, name.restore, operations=(*name.OPERATIONS, "restore")),

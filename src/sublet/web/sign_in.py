@@ -1,12 +1,17 @@
 """Sign in by a mailed code or link, and sign out."""
 
+from urllib.parse import quote, unquote
+
 from starlette.responses import Response
 
 from sublet.errors import Refusal
-from sublet.web.page import PageCall
+from sublet.web.page import COOKIE_ATTRIBUTES, PageCall
 
 START = "/names"
 """Where a browser goes that has signed in."""
+NEXT_COOKIE = "__Host-sublet_next"
+"""Keeps where to go for the mailed link, which doesn't say it."""
+NEXT_SECONDS = 900
 
 
 async def show(call: PageCall) -> Response:
@@ -22,7 +27,10 @@ async def send_code(call: PageCall) -> Response:
         sent = await call.api("request_sign_in", {"email": call.form.text("email")})
     except Refusal as refusal:
         return call.render("sign_in", refusal=refusal, next=target(call))
-    return call.render("sign_in_code", sent=sent.message, next=target(call))
+    response = call.render("sign_in_code", sent=sent.message, next=target(call))
+    kept = f"{NEXT_COOKIE}={quote(target(call))}; Max-Age={NEXT_SECONDS}; {COOKIE_ATTRIBUTES}"
+    response.headers.append("set-cookie", kept)
+    return response
 
 
 async def show_code(call: PageCall) -> Response:
@@ -52,7 +60,8 @@ async def use_link(call: PageCall) -> Response:
         await call.api("confirm_sign_in", {"token": link_token})
     except Refusal as refusal:
         return call.render("sign_in_link", refusal=refusal, link_token=link_token)
-    return call.redirect(START, "You are signed in.")
+    kept = unquote(call.request.cookies.get(NEXT_COOKIE, ""))
+    return call.redirect(_path_here(kept), "You are signed in.")
 
 
 async def sign_out(call: PageCall) -> Response:
@@ -63,6 +72,9 @@ async def sign_out(call: PageCall) -> Response:
 
 def target(call: PageCall) -> str:
     """Return the path that the browser asked for before it was sent to sign in: one of this site."""
-    asked = call.form.get("next") or call.request.query_params.get("next", "")
+    return _path_here(call.form.get("next") or call.request.query_params.get("next", ""))
+
+
+def _path_here(asked: str) -> str:
     is_path = asked.startswith("/") and asked.isprintable() and asked.isascii()
     return asked if is_path and not asked.startswith("//") and "\\" not in asked else START

@@ -24,6 +24,7 @@ from sublet.health.store import count_states, delegation_health
 from sublet.subdomains.edit_zone_settings import edit_zone_settings
 from support.dns_world import Server, World, Zone, ZoneKey, world_running
 from support.registry import OPERATOR, Registry, prepare
+from support.turns import Turns
 
 ADDRESSES = tuple(f"9.{9 + number % 2}.{number}.1" for number in range(1, 201))
 SHARE_MAX = 0.05
@@ -104,7 +105,7 @@ async def _look_at_all(db: Database, count: int) -> dict[str, object]:
     gc.collect()
     gc.freeze()
     began, cpu = time.monotonic(), time.process_time()
-    running, turns = asyncio.create_task(keeper.run()), _Turns()
+    running, turns = asyncio.create_task(keeper.run()), Turns()
     watching = asyncio.create_task(turns.watch())
     while sum(keeper.checks.values()) - keeper.checks["put_off"] < count:
         await asyncio.sleep(0.5)
@@ -123,20 +124,6 @@ async def _look_at_all(db: Database, count: int) -> dict[str, object]:
         "decisions": dict(children.decisions),
         "turn_seconds": turns.longest_seconds,
     }
-
-
-class _Turns:
-    """Wakes up every few milliseconds, and remembers how much CPU time the thread of the event loop used in between at most."""
-
-    def __init__(self) -> None:
-        self.longest_seconds = 0.0
-
-    async def watch(self) -> None:
-        """Watch until cancelled."""
-        while True:
-            before = time.thread_time()
-            await asyncio.sleep(0.005)
-            self.longest_seconds = max(self.longest_seconds, time.thread_time() - before)
 
 
 if __name__ == "__main__":

@@ -26,6 +26,6 @@ async function signIn() {
 }
 
 if (button && globalThis.PublicKeyCredential && PublicKeyCredential.parseRequestOptionsFromJSON) {
-    button.parentElement.hidden = false
+    button.closest("[hidden]").hidden = false
     button.addEventListener("click", signIn)
 }
