@@ -43,6 +43,11 @@ def bob(service: RunningService) -> Registrant:
 
 
 @pytest.fixture
+def eve(service: RunningService) -> Registrant:
+    return service.add_user("eve@example.org", credit_count=25, free_quota="2")
+
+
+@pytest.fixture
 def run(
     service: RunningService, who: Registrant, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[Run]:
@@ -144,8 +149,8 @@ names:
 """,
         encoding="utf-8",
     )
-    plan = run("apply", "-f", str(file), "--plan").stderr
-    assert "2 to register for 10 credits, 1 to change" in plan
+    plan = run("apply", "-f", str(file), "--plan").stdout
+    assert "2 to register for 10 credits (you have 25), 1 to change" in plan
     assert "nameservers: ns1.provider.example, ns2.provider.example -> ns3.provider.example" in plan
     run("apply", "-f", str(file), exit_code=5)
     run("apply", "-f", str(file), "--yes", exit_code=5)
@@ -157,13 +162,35 @@ names:
         ("paid.example.test", "register", 10),
     ]
     assert service.delegation("one.example.test") == {"ns3.provider.example", "ns2.provider.example"}
-    assert "Nothing to do" in run("apply", "-f", str(file), "--yes").stderr
+    assert "Nothing to do" in run("apply", "-f", str(file), "--yes").stdout
+    assert as_json(run("apply", "-f", str(file), "--yes", "--json", "all")) == []
     exported = run("export").stdout
     assert "ns1.two.example.test" in exported
-    assert "Nothing to do" in run("apply", "-f", "-", text=exported).stderr
+    assert "Nothing to do" in run("apply", "-f", "-", text=exported).stdout
     run("export", "missing.example.test", exit_code=1)
     for wrong in ("names: [", "names: 1", "names: {a.example.test: {ns: []}}", "names: {a: {glue: {b: x}}}"):
         assert "Error" in run("apply", "-f", "-", text=wrong, exit_code=2).stderr
+
+
+def test_a_plan_has_the_price_of_all_its_names(
+    eve: Registrant, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two names are free; then a step fails after another one is done."""
+    monkeypatch.setenv("SUBLET_TOKEN", eve.token)
+    document = "names:\n" + "".join(f"  m{number}.example.test:\n" for number in range(5))
+    plan = as_json(run("apply", "-f", "-", "--plan", "--json", "fqdn,mode,price_credits", text=document))
+    assert [each["price_credits"] for each in plan] == [0, 0, 10, 10, 10]
+    assert run("apply", "-f", "-", "--plan", "-q", text=document).stdout.split()[0] == "m0.example.test"
+    poor = run("apply", "-f", "-", "--yes", "--max-credits", "30", text=document, exit_code=5)
+    assert "costs 30 credits, 5 more than you have" in poor.stderr
+    free = document.replace("m4.example.test:", "m4.example.test: {mode: free}")
+    assert "your free names are used up" in run("apply", "-f", "-", text=free, exit_code=1).stderr
+    assert run("names", "list", "-q").stdout == ""
+    part = "names: {a.example.test: {}, b.example.test: {nameservers: [ns1.b.example.test]}}"
+    failed = run("apply", "-f", "-", "--yes", "-q", text=part, exit_code=6)
+    assert failed.stdout == "a.example.test\n"
+    assert "1 of 2 done; b.example.test failed: " in failed.stderr
+    run("apply", "-f", "-", "--yes", text=part, exit_code=1)
 
 
 def test_tokens_tickets_and_the_rest(bob: Registrant, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:

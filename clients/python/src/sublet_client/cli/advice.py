@@ -1,6 +1,6 @@
 """What to do after an error, and the exit codes (no network)."""
 
-REFUSED, USAGE, UNREACHED, SIGNED_OUT, UNPAID = 1, 2, 3, 4, 5
+REFUSED, USAGE, UNREACHED, SIGNED_OUT, UNPAID, PARTLY = 1, 2, 3, 4, 5, 6
 EXIT_CODES = {
     0: "done",
     REFUSED: "the registry refused, and changed nothing; or a name failed to be published",
@@ -8,6 +8,7 @@ EXIT_CODES = {
     UNREACHED: "the registry gave no answer, or is busy: run the same command again",
     SIGNED_OUT: "there is no token, or it is not valid any more",
     UNPAID: "it costs credits, and nothing was paid: no consent, a higher price, or too low a balance",
+    PARTLY: "`apply` did some of its steps, perhaps paid ones, and then one failed: the same command does the rest",
     130: "interrupted",
 }
 NEXT = {

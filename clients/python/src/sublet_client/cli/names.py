@@ -15,6 +15,10 @@ DETAILS = (
     *("registered_at", "expires_at", "renewal_available"),
 )
 
+WAIT_SECONDS = 300.0
+PRICE_REASONS = frozenset({"insufficient_credits", "insufficient_scope", "token_restricted"})
+"""The reasons of GET /availability after which the name itself is free."""
+
 
 @group()
 def names() -> None:
@@ -100,11 +104,11 @@ def retry(ctl: Ctl, name: str) -> Subdomain:
         return client.subdomains.retry(name).subdomain
 
 
-def waited(ctl: Ctl, client: Client, done: Subdomain, *, waits: bool, seconds: float = 300.0) -> Subdomain:
+def waited(ctl: Ctl, client: Client, done: Subdomain, *, waits: bool) -> Subdomain:
     """Return a name, after it has been published if the user wants to wait."""
     if not waits:
         return done
     ctl.progress(f"{done.fqdn} is being published …")
-    found = client.subdomains.wait(done.fqdn, deadline_seconds=seconds)
+    found = client.subdomains.wait(done.fqdn, deadline_seconds=WAIT_SECONDS)
     ctl.progress("")
     return found

@@ -29,12 +29,26 @@ class Format:
     quiet: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class Told:
+    """A result with a text of its own for people; `rows` are for programs."""
+
+    text: str
+    rows: Sequence[Any]
+
+
 def show(value: Any, columns: Sequence[str], wanted: Format) -> None:
     """Print the result of a command: a text, one object, or several. `columns` are for people; the first one is the key."""
+    if isinstance(value, Told):
+        value = value.text if wanted == Format() else value.rows
     if value is None or isinstance(value, str):
         if value and not wanted.quiet:
             click.echo(value)
         return
+    _show_rows(value, columns, wanted)
+
+
+def _show_rows(value: Any, columns: Sequence[str], wanted: Format) -> None:
     is_one = isinstance(value, (msgspec.Struct, Mapping))
     values: Iterable[Any] = [value] if is_one else value
     rows = list(map(_row, values))

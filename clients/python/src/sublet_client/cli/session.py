@@ -36,11 +36,14 @@ def deadline_seconds() -> float:
 
 
 class Stop(click.ClickException):
-    """The end of a command that failed: what is wrong, the next command, the exit code."""
+    """The end of a command that failed: what is wrong, the next command, the exit code. `result` is what was done before."""
 
-    def __init__(self, message: str, next_command: str, exit_code: int = REFUSED) -> None:
+    def __init__(
+        self, message: str, next_command: str, exit_code: int = REFUSED, *, result: Any = None
+    ) -> None:
         super().__init__(message)
         self.next_command = next_command
+        self.result = result
         self.exit_code = exit_code  # type: ignore[misc] # click reads it from the instance, as its own errors do
 
     def show(self, file: Any = None) -> None:
@@ -140,9 +143,14 @@ def command(
             *, profile: str, json_fields: str | None, template: str | None, quiet: bool, **given: Any
         ) -> None:
             ctl = Ctl(profile)
+            wanted = Format(json_fields, template, quiet)
             try:
                 with _explained():
-                    show(function(ctl, **given), columns, Format(json_fields, template, quiet))
+                    show(function(ctl, **given), columns, wanted)
+            except Stop as stop:
+                ctl.progress("")
+                show(stop.result, columns, wanted)
+                raise
             finally:
                 ctl.progress("")
 
@@ -191,15 +199,20 @@ def _explained() -> Generator[None, None, None]:
     """Turn the errors of the client into ends of the command with a next command."""
     try:
         yield
-    except ApiError as error:
+    except (SubletError, ValueError, OSError) as error:
+        raise stop_of(error) from error
+
+
+def stop_of(error: Exception) -> Stop:
+    """Return the end of a command for an error."""
+    if isinstance(error, ApiError):
         next_command = NEXT.get(error.code, "subletctl --help")
-        raise Stop(str(error), next_command, exit_code_of(error.code, error.status)) from error
-    except NotInTime as error:
-        raise Stop(str(error), "subletctl watch --settled NAME", UNREACHED) from error
-    except SubletError as error:
-        raise Stop(str(error), NOT_REACHED, UNREACHED) from error
-    except (ValueError, OSError) as error:
-        raise Stop(str(error), "subletctl COMMAND --help", USAGE) from error
+        return Stop(str(error), next_command, exit_code_of(error.code, error.status))
+    if isinstance(error, NotInTime):
+        return Stop(str(error), "subletctl watch --settled NAME", UNREACHED)
+    if isinstance(error, SubletError):
+        return Stop(str(error), NOT_REACHED, UNREACHED)
+    return Stop(str(error), "subletctl COMMAND --help", USAGE)
 
 
 group = partial(click.group, context_settings={"help_option_names": ["--help", "-h"]})
