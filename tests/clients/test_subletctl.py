@@ -194,15 +194,25 @@ def test_a_plan_has_the_price_of_all_its_names(
 
 
 def test_tokens_tickets_and_the_rest(bob: Registrant, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert "test" in run("whoami").stdout
+    own_id = as_json(run("whoami", "--json", "token_id"))["token_id"]
+    assert as_json(run("tokens", "show", "test", "--json", "id")) == {"id": own_id}
     secret = run(
         "tokens", "create", "ci", "--scope", "subdomains:read", "--only-name", "*.example.test", "-q"
     ).stdout.strip()
     token_id = run("tokens", "list", "--template", "{id} {name}").stdout.splitlines()[0].split()[0]
     run("tokens", "change", token_id, "--daily-credits", "0", "--expires-in-days", "3")
     assert as_json(run("tokens", "show", token_id, "--json", "daily_credits")) == {"daily_credits": 0}
-    assert run("tokens", "rotate", token_id, "-q").stdout.strip() != secret
+    assert run("tokens", "rotate", "ci", "-q").stdout.strip() != secret
+    run("tokens", "create", "ci", "--scope", "subdomains:read")
+    assert (
+        f"2 tokens are called ci: {int(token_id) + 1}, {token_id}"
+        in run("tokens", "show", "ci", exit_code=1).stderr
+    )
     run("tokens", "revoke", token_id, "--yes")
+    run("tokens", "show", "unknown", exit_code=1)
+    rotated = run("tokens", "rotate", "test", "--overlap-seconds", "600", "-q").stderr
+    assert "The former secret is valid until" in rotated
+    assert "SUBLET_TOKEN has the former secret" in rotated
     number = run("tickets", "open", "A question", "-", "-q", text="What is glue?").stdout.strip()
     run("tickets", "reply", number, "Found it.")
     assert "What is glue?" in run("tickets", "show", number).stdout
@@ -261,6 +271,8 @@ def test_a_login_in_a_browser_is_stored_for_the_owner_alone(
     monkeypatch.setenv("SUBLET_URL", "http://127.0.0.1:9/api/v1")
     assert "There is no token" in run("whoami", exit_code=4).stderr, "no token goes to a foreign address"
     monkeypatch.delenv("SUBLET_URL")
+    rotated = run("tokens", "rotate", "laptop", "--overlap-seconds", "0", "--profile", "default")
+    assert "The profile default has the new secret now" in rotated.stderr
     run("logout", "--revoke")
     run("logout", exit_code=1)
     assert run("profiles", "-q").stdout.split() == ["ci"]

@@ -19,7 +19,7 @@ from sublet_client.models import DeviceAnswer, MeAnswer
 BASE_PATH = "/api/v1"
 SLOWER_BY_SECONDS = 5
 """RFC 8628, section 3.5."""
-ACCOUNT = ("user", "email", "organization", "profile", "url", "token", "scopes", "expires_at")
+ACCOUNT = ("user", "email", "organization", "profile", "url", "token", "token_id", "scopes", "expires_at")
 
 
 def base_url_of(address: str) -> str:
@@ -98,16 +98,15 @@ def _poll(client: Client, started: DeviceAnswer) -> str:
         return secret.reveal()
 
 
-@command(None, "logout", uses=("list_tokens", "revoke_token"))
+@command(None, "logout", uses=("me", "revoke_token"))
 @click.option("--revoke", is_flag=True, help="Revoke the token at the registry too.")
 def logout(ctl: Ctl, revoke: bool) -> str:
     """Forget the stored token of the profile."""
     if revoke:
         with ctl.client() as client:
             own = client.account.me().token
-            for each in client.tokens.list():
-                if own is not None and (each.name, each.created_at) == (own.name, own.created_at):
-                    client.tokens.revoke(each.id)
+            if own is not None:
+                client.tokens.revoke(own.id)
     if not delete_profile(ctl.profile):
         raise Stop(f"There is no profile {ctl.profile}.", "subletctl profiles")
     return f"The profile {ctl.profile} is forgotten."
@@ -133,6 +132,7 @@ def _account(ctl: Ctl, url: str, me: MeAnswer) -> dict[str, object]:
         "profile": ctl.profile,
         "url": url,
         "token": token.name if token else None,
+        "token_id": token.id if token else None,
         "scopes": token.scopes if token else (),
         "expires_at": token.expires_at if token else None,
     }

@@ -61,6 +61,11 @@ def save_profile(name: str, url: str, token: str) -> str:
     return "the keyring" if in_keyring else str(path_of_profiles())
 
 
+def is_stored(name: str, token: str) -> bool:
+    """True if a token is the stored one of a profile."""
+    return token in (read_profiles().get(name, {}).get("token"), _in_keyring(name))
+
+
 def delete_profile(name: str) -> bool:
     """Delete a profile with its token; False if there is none."""
     with _changed() as profiles:
