@@ -4,6 +4,7 @@ import json
 import os
 import pty
 import resource
+import socket
 import stat
 import subprocess
 import sys
@@ -292,8 +293,13 @@ def test_output_is_for_people_or_for_programs(run: Run) -> None:
 
 def test_an_unreachable_registry_has_an_exit_code(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SUBLET_URL", "http://127.0.0.1:9/api/v1")
-    monkeypatch.setenv("SUBLET_DEADLINE_SECONDS", "0.1")
-    assert "whoami" in run("names", "list", exit_code=3).stderr
+    for words in (("names", "list"), ("login", "http://127.0.0.1:9", "--token")):
+        refused = run(*words, text="sublet_x", exit_code=3).stderr
+        assert "http://127.0.0.1:9 can't be reached" in refused
+        assert "whoami" in refused
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        monkeypatch.setenv("SUBLET_URL", address := f"http://127.0.0.1:{silent.getsockname()[1]}")
+        assert f"{address} gave no answer" in run("whoami", "--timeout", "0.2", exit_code=3).stderr
 
 
 def test_agents_need_a_package_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:

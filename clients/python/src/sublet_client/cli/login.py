@@ -56,7 +56,7 @@ def login(
         raise Stop("Give the address of the registry.", "subletctl login https://HOST", SIGNED_OUT)
     base_url = base_url_of(address)
     token = _read_token() if from_stdin else _device_token(ctl, base_url, name, opens=not no_browser)
-    with Client(base_url, token) as client:
+    with ctl.connect(base_url, token) as client:
         me = client.account.me()
     place = save_profile(ctl.profile, base_url, token)
     click.echo(f"Signed in. The token is in {place}.", err=True)
@@ -74,7 +74,7 @@ def _read_token() -> str:
 
 def _device_token(ctl: Ctl, base_url: str, name: str | None, *, opens: bool) -> str:
     """Return the token that a person allows in a browser (RFC 8628)."""
-    with Client(base_url) as client:
+    with ctl.connect(base_url) as client:
         started = client.devices.start(name=name or platform.node() or None)
         click.echo(f"Open {started.verification_uri} and enter {started.user_code}", err=True)
         if opens and ctl.is_interactive:
@@ -161,7 +161,7 @@ def signup(ctl: Ctl, url: str, email: str, name: str, code: str | None) -> dict[
     The registry mails a code to EMAIL. Without a terminal run the same command again with --code.
     """
     base_url = base_url_of(url)
-    with Client(base_url) as client:
+    with ctl.connect(base_url) as client:
         if code is None:
             client.sign_up.start(email, name)
             if not ctl.is_interactive:

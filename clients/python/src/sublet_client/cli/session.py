@@ -1,6 +1,5 @@
 """One run of a command: its client, its questions, its payments."""
 
-import os
 import sys
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
@@ -22,17 +21,13 @@ from sublet_client.cli.advice import (
     USAGE,
     exit_code_of,
 )
+from sublet_client.cli.connection import Connection
 from sublet_client.cli.output import Format, show
 from sublet_client.cli.profiles import DEFAULT, find_profile
 from sublet_client.exceptions import ApiError, NotInTime, SubletError
 
 T = TypeVar("T")
 Function = Callable[..., Any]
-
-
-def deadline_seconds() -> float:
-    """Return how long a command waits for each answer: `SUBLET_DEADLINE_SECONDS`, by default a minute."""
-    return float(os.environ.get("SUBLET_DEADLINE_SECONDS") or DEADLINE_SECONDS)
 
 
 class Stop(click.ClickException):
@@ -52,10 +47,11 @@ class Stop(click.ClickException):
 
 
 class Ctl:
-    """A run of a command for a profile."""
+    """A run of a command for a profile. `timeout_seconds` is how long it waits for each answer."""
 
-    def __init__(self, profile: str) -> None:
+    def __init__(self, profile: str, timeout_seconds: float) -> None:
         self.profile = profile
+        self.timeout_seconds = timeout_seconds
 
     def account(self) -> tuple[str, str]:
         """Return address and token of the profile.
@@ -79,8 +75,12 @@ class Ctl:
         Raises:
             Stop: as `account`.
         """
-        with Client(*self.account(), deadline_seconds=deadline_seconds()) as client:
+        with self.connect(*self.account()) as client:
             yield client
+
+    def connect(self, url: str, token: str | None = None) -> Client:
+        """Return a client for an address; close it."""
+        return Client(url, token, deadline_seconds=self.timeout_seconds, http=Connection(tell=self.progress))
 
     @property
     def is_interactive(self) -> bool:
@@ -140,9 +140,15 @@ def command(
 
     def decorate(function: Function) -> click.Command:
         def run(
-            *, profile: str, json_fields: str | None, template: str | None, quiet: bool, **given: Any
+            *,
+            profile: str,
+            timeout: float,
+            json_fields: str | None,
+            template: str | None,
+            quiet: bool,
+            **given: Any,
         ) -> None:
-            ctl = Ctl(profile)
+            ctl = Ctl(profile, timeout)
             wanted = Format(json_fields, template, quiet)
             try:
                 with _explained():
@@ -178,6 +184,14 @@ _OPTIONS = (
         default=DEFAULT,
         metavar="NAME",
         help="The stored account to use.",
+    ),
+    click.option(
+        "--timeout",
+        envvar="SUBLET_DEADLINE_SECONDS",
+        type=click.FloatRange(min=0, min_open=True),
+        default=DEADLINE_SECONDS,
+        metavar="SECONDS",
+        help="How long to wait for each answer; by default 60.",
     ),
 )
 
