@@ -270,7 +270,12 @@ def test_a_login_in_a_browser_is_stored_for_the_owner_alone(
     run("login", service.base_url, "--token", "--profile", "ci", text=who.token)
     assert run("profiles", "-q").stdout.split() == ["default", "ci"]
     monkeypatch.setenv("SUBLET_URL", "http://127.0.0.1:9/api/v1")
-    assert "There is no token" in run("whoami", exit_code=4).stderr, "no token goes to a foreign address"
+    foreign = run("whoami", exit_code=4).stderr
+    assert f"is for {service.base_url}, and SUBLET_URL is http://127.0.0.1:9" in foreign, "so it isn't sent"
+    assert "unset SUBLET_URL, or subletctl login http://127.0.0.1:9" in foreign
+    assert "There is no token" in run("whoami", "--profile", "new", exit_code=4).stderr
+    monkeypatch.setenv("SUBLET_URL", service.base_url.removesuffix("/api/v1"))
+    assert who.email in run("whoami").stdout
     monkeypatch.delenv("SUBLET_URL")
     rotated = run("tokens", "rotate", "laptop", "--overlap-seconds", "0", "--profile", "default")
     assert "The profile default has the new secret now" in rotated.stderr

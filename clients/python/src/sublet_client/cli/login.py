@@ -5,36 +5,19 @@ import sys
 import time
 import webbrowser
 from collections.abc import Iterator
-from urllib.parse import urlsplit
 
 import click
 
 from sublet_client import Client
 from sublet_client._errors import AuthorizationPending, SlowDown
 from sublet_client.cli.advice import SIGNED_OUT
-from sublet_client.cli.profiles import delete_profile, find_profile, read_profiles, save_profile
+from sublet_client.cli.profiles import base_url_of, delete_profile, find_profile, read_profiles, save_profile
 from sublet_client.cli.session import Ctl, Stop, command
 from sublet_client.models import DeviceAnswer, MeAnswer
 
-BASE_PATH = "/api/v1"
 SLOWER_BY_SECONDS = 5
 """RFC 8628, section 3.5."""
 ACCOUNT = ("user", "email", "organization", "profile", "url", "token", "token_id", "scopes", "expires_at")
-
-
-def base_url_of(address: str) -> str:
-    """Return the URL of the API of an address as a person gives it.
-
-    Raises:
-        ValueError: it isn't one.
-    """
-    text = address if "://" in address else f"https://{address}"
-    parts = urlsplit(text)
-    if parts.scheme not in ("https", "http") or not parts.hostname:
-        raise ValueError(
-            f"{address} is no address of a registry. Give one such as https://names.example.net."
-        )
-    return text.rstrip("/") + ("" if parts.path.strip("/") else BASE_PATH)
 
 
 @command(None, "login", uses=("start_device", "poll_device", "me"), columns=ACCOUNT)

@@ -23,7 +23,7 @@ from sublet_client.cli.advice import (
 )
 from sublet_client.cli.connection import Connection
 from sublet_client.cli.output import Format, show
-from sublet_client.cli.profiles import DEFAULT, find_profile
+from sublet_client.cli.profiles import DEFAULT, find_profile, read_profiles
 from sublet_client.exceptions import ApiError, NotInTime, SubletError
 
 T = TypeVar("T")
@@ -61,11 +61,7 @@ class Ctl:
         """
         url, token = find_profile(self.profile)
         if url is None or token is None:
-            what = "address" if url is None else "token"
-            sentence = f"There is no {what} for the profile {self.profile}."
-            raise Stop(
-                sentence, "subletctl login https://HOST, or set SUBLET_URL and SUBLET_TOKEN", SIGNED_OUT
-            )
+            raise self._signed_out(url)
         return url, token
 
     @contextmanager
@@ -81,6 +77,23 @@ class Ctl:
     def connect(self, url: str, token: str | None = None) -> Client:
         """Return a client for an address; close it."""
         return Client(url, token, deadline_seconds=self.timeout_seconds, http=Connection(tell=self.progress))
+
+    def _signed_out(self, url: str | None) -> Stop:
+        """Return the end of a command that lacks the address or the token."""
+        profiles = read_profiles()
+        others = [name for name, stored in profiles.items() if stored.get("url") == url]
+        stored_url = profiles.get(self.profile, {}).get("url")
+        if url is None or stored_url in (None, url):
+            what = "address" if url is None else "token"
+            advice = "subletctl login https://HOST, or set SUBLET_URL and SUBLET_TOKEN"
+            return Stop(f"There is no {what} for the profile {self.profile}.", advice, SIGNED_OUT)
+        sentence = f"The token of the profile {self.profile} is for {stored_url}, and SUBLET_URL is {url}."
+        another = (
+            f"the same command with --profile {others[0]}"
+            if others
+            else f"subletctl login {url} --profile NAME"
+        )
+        return Stop(sentence, f"unset SUBLET_URL, or {another}", SIGNED_OUT)
 
     @property
     def is_interactive(self) -> bool:
