@@ -3,6 +3,7 @@
 import json
 import os
 import pty
+import re
 import resource
 import socket
 import stat
@@ -19,7 +20,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from sublet_client._errors import BY_CODE
-from sublet_client.cli.advice import NEXT
+from sublet_client.cli.advice import CASES, NEXT, SENTENCES
 from sublet_client.cli.main import COMMANDS, root
 from support.browsers import signed_in
 from support.http_clients import NO_TLS
@@ -65,6 +66,9 @@ def run(
         assert done.exit_code == exit_code, (arguments, done.output, done.exception)
         if exit_code not in (0, 2):
             assert "Next: " in done.stderr
+            assert not re.search(
+                r"\b(GET|PUT|POST|PATCH|DELETE) | NAME\b(?<!--profile NAME)|COMMAND", done.stderr
+            ), done.stderr
         return done
 
     yield do
@@ -104,11 +108,20 @@ def test_a_name_from_registration_to_the_trash(run: Run, service: RunningService
         run("auto-renew", "blog.example.test", "on", "--max-credits", "0", "--json", "enabled")
     ) == {"enabled": True}
     run("auto-renew", "blog.example.test", "off")
-    run("renew", "blog.example.test", exit_code=1)
+    early = run("renew", "blog.example.test", exit_code=1).stderr
+    assert re.search(r"blog.example.test can be renewed from \d{4}-\d\d-\d\d \d\d:\d\d UTC on", early)
     run("names", "retry", "blog.example.test", exit_code=1)
+    assert "blog.example.test is active" in run("restore", "blog.example.test", exit_code=1).stderr
+    assert "subletctl set blog.example.test" in run("register", "blog.example.test", exit_code=1).stderr
     run("trash", "blog.example.test", exit_code=1)
     run("trash", "blog.example.test", "--yes")
-    assert "names list" in run("set", "blog.example.test", *NS, exit_code=1).stderr
+    assert "names list" in run("set", "other.example.test", *NS, exit_code=1).stderr
+    for command in ("set", "register"):
+        trashed = run(command, "blog.example.test", *NS, exit_code=1).stderr
+        assert "subletctl restore blog.example.test" in trashed
+    wrong = run("register", "a.example.test", "-n", "ns1.a.example.test", "-n", "x..y", exit_code=1).stderr
+    assert (wrong.count("nameservers[1]"), wrong.count("register --help")) == (1, 1)
+    assert "domains list" in run("register", "blog.example.org", exit_code=1).stderr
     run("restore", "blog.example.test")
     assert run("watch", "--settled").stdout.startswith("blog.example.test  ")
 
@@ -345,6 +358,8 @@ def test_shells_complete_commands(shell: str) -> None:
 
 def test_every_code_has_a_next_command() -> None:
     assert NEXT.keys() == BY_CODE.keys()
+    assert SENTENCES.keys() <= BY_CODE.keys()
+    assert {each.partition(" ")[0] for each in CASES} <= BY_CODE.keys()
 
 
 def test_every_listed_command_is_there() -> None:

@@ -12,7 +12,6 @@ from sublet_client import Client
 from sublet_client._quotes import Quote
 from sublet_client._settings import DEADLINE_SECONDS
 from sublet_client.cli.advice import (
-    NEXT,
     NOT_REACHED,
     REFUSED,
     SIGNED_OUT,
@@ -20,6 +19,7 @@ from sublet_client.cli.advice import (
     UNREACHED,
     USAGE,
     exit_code_of,
+    explain,
 )
 from sublet_client.cli.connection import Connection
 from sublet_client.cli.output import Format, show
@@ -230,16 +230,21 @@ def _explained() -> Generator[None, None, None]:
         raise stop_of(error) from error
 
 
-def stop_of(error: Exception) -> Stop:
-    """Return the end of a command for an error."""
+def stop_of(error: Exception, name: str | None = None) -> Stop:
+    """Return the end of a command for an error. `name` is the name that it is about, by default that of the command line."""
+    context = click.get_current_context()
+    command = f"subletctl {context.command_path.partition(' ')[2]}".strip()
+    given = context.params.get("name")
     if isinstance(error, ApiError):
-        next_command = NEXT.get(error.code, "subletctl --help")
-        return Stop(str(error), next_command, exit_code_of(error.code, error.status))
+        sentence, next_command = explain(
+            error, name or (given if isinstance(given, str) else "NAME"), command
+        )
+        return Stop(sentence, next_command, exit_code_of(error.code, error.status))
     if isinstance(error, NotInTime):
-        return Stop(str(error), "subletctl watch --settled NAME", UNREACHED)
+        return Stop(str(error), f"subletctl watch --settled {name or given or ''}".strip(), UNREACHED)
     if isinstance(error, SubletError):
         return Stop(str(error), NOT_REACHED, UNREACHED)
-    return Stop(str(error), "subletctl COMMAND --help", USAGE)
+    return Stop(str(error), f"{command} --help", USAGE)
 
 
 group = partial(click.group, context_settings={"help_option_names": ["--help", "-h"]})
