@@ -307,6 +307,14 @@ def test_output_is_for_people_or_for_programs(run: Run) -> None:
     run("names", "list", "--template", "{x}", exit_code=2)
     assert "register" in run("--help").stdout
     run("unknown", exit_code=2)
+    reader, writer = os.pipe()
+    os.close(reader)
+    for words in (("names", "list"), ("export",), ("account", "export")):
+        done = subprocess.run(
+            [*PROGRAM, *words], stdout=writer, stderr=subprocess.PIPE, text=True, check=False
+        )
+        assert done.stderr == "", "a reader that has enough, such as head, is no error"
+    os.close(writer)
 
 
 def test_an_unreachable_registry_has_an_exit_code(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:

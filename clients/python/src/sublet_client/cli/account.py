@@ -1,6 +1,5 @@
 """`domains`, `credits`, `activity`, `account`: what isn't about one name."""
 
-import sys
 from collections.abc import Iterator
 from datetime import datetime
 from pathlib import Path
@@ -112,7 +111,7 @@ def export_account(ctl: Ctl, file: Path | None) -> None:
     with ctl.client() as client:
         text = msgspec.json.format(msgspec.json.encode(client.account.export()))
     if file is None:
-        sys.stdout.buffer.write(text + b"\n")
+        click.echo(text)
     else:
         file.write_bytes(text + b"\n")
 

@@ -1,6 +1,5 @@
 """`export` and `apply`: many names in one YAML file."""
 
-import sys
 from collections.abc import Sequence
 from typing import IO, Any
 
@@ -39,7 +38,7 @@ def export(ctl: Ctl, names: tuple[str, ...], domain: str | None) -> None:
         found = [each for each in client.subdomains.list(domain=domain) if not names or each.fqdn in names]
     for missing in set(names) - {each.fqdn for each in found}:
         raise Stop(f"You have no name {missing}.", "subletctl names list")
-    yaml.safe_dump(as_document(found), sys.stdout, sort_keys=False, allow_unicode=True)
+    click.echo(yaml.safe_dump(as_document(found), sort_keys=False, allow_unicode=True), nl=False)
 
 
 @command(

@@ -226,6 +226,8 @@ def _explained() -> Generator[None, None, None]:
     """Turn the errors of the client into ends of the command with a next command."""
     try:
         yield
+    except BrokenPipeError:
+        raise  # the reader has enough, such as `head`: click then ends without a word
     except (SubletError, ValueError, OSError) as error:
         raise stop_of(error) from error
 
