@@ -205,6 +205,9 @@ def test_a_plan_has_the_price_of_all_its_names(
     assert failed.stdout == "a.example.test\n"
     assert "1 of 2 done; b.example.test failed: " in failed.stderr
     run("apply", "-f", "-", "--yes", text=part, exit_code=1)
+    run("register", "c.example.test")
+    why = run("register", "d.example.test", exit_code=5).stderr
+    assert "costs 10 credits in the mode plus, because your 2 free names are used" in why
 
 
 def test_tokens_tickets_and_the_rest(bob: Registrant, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:

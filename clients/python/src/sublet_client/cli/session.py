@@ -113,26 +113,26 @@ class Ctl:
         if not click.confirm(question, err=True):
             raise Stop("Nothing was done.", next_command, exit_code)
 
-    def pay(self, quote: Quote[T], what: str, *, yes: bool, max_credits: int | None) -> T:
-        """Confirm a quote. If it costs credits, ask first, or take `max_credits` with --yes for consent.
+    def pay(self, quote: Quote[T], what: str, *, yes: bool, max_credits: int | None, why: str = "") -> T:
+        """Confirm a quote. If it costs credits, ask first and say `why`, or take `max_credits` with --yes for consent.
 
         Raises:
             Stop: it costs more than `max_credits`, the balance is too low, or there is no consent.
         """
         if quote.price == 0:
             return quote.confirm()
-        price = f"{what} costs {quote.price} credits"
+        price = f"{what} costs {quote.price} credits{why}"
         if quote.details is not None and not quote.details.sufficient:
             raise Stop(
-                f"{price}, {quote.details.shortfall} more than you have.",
+                f"{price}. That is {quote.details.shortfall} more than you have.",
                 "subletctl credits packages",
                 UNPAID,
             )
         consent = f"the same command with --yes --max-credits {quote.price}"
         if max_credits is not None and quote.price > max_credits:
-            raise Stop(f"{price}, more than --max-credits {max_credits}.", consent, UNPAID)
+            raise Stop(f"{price}. That is more than --max-credits {max_credits}.", consent, UNPAID)
         if yes and max_credits is None:
-            raise Stop(f"{price}, and --yes pays only up to --max-credits.", consent, UNPAID)
+            raise Stop(f"{price}. --yes pays only up to --max-credits.", consent, UNPAID)
         left = "" if quote.details is None else f"; {quote.details.balance_after} are left then"
         self.ask(f"{price}{left}. Pay?", consent, yes=yes, exit_code=UNPAID)
         return quote.confirm(max_credits=quote.price if max_credits is None else max_credits)
