@@ -116,9 +116,13 @@ def test_a_name_from_registration_to_the_trash(run: Run, service: RunningService
     run("trash", "blog.example.test", exit_code=1)
     run("trash", "blog.example.test", "--yes")
     assert "names list" in run("set", "other.example.test", *NS, exit_code=1).stderr
-    for command in ("set", "register"):
-        trashed = run(command, "blog.example.test", *NS, exit_code=1).stderr
-        assert "subletctl restore blog.example.test" in trashed
+    file = "names: {blog.example.test: {}}"
+    for words in (("set", "blog.example.test", *NS), ("register", "blog.example.test"), ("apply", "-f", "-")):
+        assert "subletctl restore blog.example.test" in run(*words, text=file, exit_code=1).stderr
+    done = run("names", "availability", "x_y", "blog.example.test", "new.example.test", exit_code=1)
+    assert "yours, or in your trash; free on" in done.stdout
+    assert re.search("new.example.test +yes +- +free", done.stdout)
+    assert "x_y" in done.stderr
     wrong = run("register", "a.example.test", "-n", "ns1.a.example.test", "-n", "x..y", exit_code=1).stderr
     assert (wrong.count("nameservers[1]"), wrong.count("register --help")) == (1, 1)
     assert "domains list" in run("register", "blog.example.org", exit_code=1).stderr
@@ -206,8 +210,15 @@ def test_a_plan_has_the_price_of_all_its_names(
     assert "1 of 2 done; b.example.test failed: " in failed.stderr
     run("apply", "-f", "-", "--yes", text=part, exit_code=1)
     run("register", "c.example.test")
+    run("register", "paid.example.test", "--mode", "plus", "--yes", "--max-credits", "10")
+    exported = run("export").stdout
+    assert "mode: plus" in exported
+    assert "Nothing to do" in run("apply", "-f", "-", text=exported).stdout
     why = run("register", "d.example.test", exit_code=5).stderr
     assert "costs 10 credits in the mode plus, because your 2 free names are used" in why
+    run("register", "e.example.test", "--mode", "plus", "--yes", "--max-credits", "10")
+    low = run("names", "availability", "d.example.test", "--json", "open,available,purse")
+    assert as_json(low) == [{"open": True, "available": False, "purse": "5 credits are missing"}]
 
 
 def test_tokens_tickets_and_the_rest(bob: Registrant, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -411,3 +422,4 @@ def test_a_person_is_asked_on_a_terminal(service: RunningService, who: Registran
         reader.join(60)
         os.close(main_end)
         assert b"costs 10 credits; 15 are left then. Pay?" in b"".join(shown)
+        assert b"Error" not in b"".join(shown)

@@ -7,9 +7,9 @@ import click
 import yaml
 
 from sublet_client import Client
-from sublet_client._errors import InsufficientScope
+from sublet_client._errors import InsufficientScope, SubdomainNotFound
 from sublet_client.cli.advice import NEXT, PARTLY, REFUSED, UNPAID
-from sublet_client.cli.names import PRICE_REASONS, WAIT_SECONDS
+from sublet_client.cli.names import PRICE_REASONS, WAIT_SECONDS, why_closed
 from sublet_client.cli.output import Told
 from sublet_client.cli.plan import (
     FREE,
@@ -141,7 +141,13 @@ def _modes(client: Client, fqdn: str) -> Sequence[Mode]:
     found = client.subdomains.availability(fqdn)
     if found.available or found.reason in PRICE_REASONS:
         return found.modes
-    raise Stop(f"{fqdn} can't be registered: {found.reason}.", f"subletctl names availability {fqdn}")
+    if found.available_at is not None:  # it was of this account: in the trash perhaps
+        try:
+            client.subdomains.get(fqdn)
+        except SubdomainNotFound as error:
+            if error.details.get("in_trash"):
+                raise stop_of(error, fqdn) from error
+    raise Stop(f"{fqdn} can't be registered: {why_closed(found)}.", "remove it from the file")
 
 
 def _free_left(client: Client) -> int | None:

@@ -12,6 +12,7 @@ from sublet_client.models import GlueEntry, Mode, Subdomain
 from sublet_client.spelling import ds_record, hostname
 
 FREE = "free"
+MODES = (FREE, "plus", "premium", "special")
 
 
 class _Entry(msgspec.Struct, forbid_unknown_fields=True):
@@ -108,6 +109,8 @@ def as_document(names: Sequence[Subdomain]) -> dict[str, Any]:
     for each in sorted(names, key=lambda name: name.fqdn):
         found = stored(each)
         entry: dict[str, Any] = {"nameservers": list(found.nameservers or ())}
+        if each.registration_type in MODES:
+            entry["mode"] = each.registration_type
         if found.glue:
             hosts = dict.fromkeys(host for host, _ in found.glue)
             entry["glue"] = {

@@ -46,6 +46,14 @@ class Stop(click.ClickException):
         click.echo(f"Error: {self.message}\nNext: {self.next_command}", file=file or sys.stderr)
 
 
+class Declined(Stop):
+    """The end of a command after a person said no, which is no error."""
+
+    def show(self, file: Any = None) -> None:
+        """Print it."""
+        click.echo(self.message, file=file or sys.stderr)
+
+
 class Ctl:
     """A run of a command for a profile. `timeout_seconds` is how long it waits for each answer."""
 
@@ -111,7 +119,7 @@ class Ctl:
         if not self.is_interactive:
             raise Stop(f"{question} There is no terminal to ask on.", next_command, exit_code)
         if not click.confirm(question, err=True):
-            raise Stop("Nothing was done.", next_command, exit_code)
+            raise Declined("Nothing was done.", next_command, exit_code)
 
     def pay(self, quote: Quote[T], what: str, *, yes: bool, max_credits: int | None, why: str = "") -> T:
         """Confirm a quote. If it costs credits, ask first and say `why`, or take `max_credits` with --yes for consent.
