@@ -97,7 +97,9 @@ def test_a_name_from_registration_to_the_trash(run: Run, service: RunningService
     other = DS.replace("2371", "2372")
     run("ds", "add", "blog.example.test", other)
     assert run("ds", "list", "blog.example.test", "-q").stdout.split() == ["2371", "2372"]
-    run("ds", "remove", "blog.example.test", "2371")
+    assert "until" in run("ds", "remove", "blog.example.test", "2371", "--wait").stderr
+    for unquoted in (("ds", "add", "blog.example.test"), ("register", "two.example.test", "--ds")):
+        assert "one pair of quotes" in run(*unquoted, *other.split(), exit_code=2).stderr
     run("ds", "remove", "blog.example.test", "2371", exit_code=1)
     assert as_json(run("ds", "auto", "blog.example.test", "--json", "policy")) == {"policy": "off"}
     run("ds", "set", "blog.example.test")
@@ -146,7 +148,10 @@ def test_nothing_is_paid_without_consent(run: Run) -> None:
     assert "credits packages" in poor.stderr
     run("credits", "packages")
     assert as_json(run("account", "quota", "--json", "used")) == {"used": 0}
-    assert "example.test" in run("domains").stdout
+    for words in (("domains",), ("domains", "list"), ("domains", "--profile", "default")):
+        assert "plus: 10 credits for 365 days, renewal 10" in run(*words).stdout
+    assert "Commands:" in run("domains", "--help").stdout
+    assert "CHARGED (CREDITS)" in run("names", "timeline", "two.example.test").stdout
 
 
 def test_many_names_become_what_a_file_says(run: Run, tmp_path: Path, service: RunningService) -> None:

@@ -16,6 +16,7 @@ from sublet_client._secret import Secret
 
 ALL = "all"
 BAD = frozenset({"failed", "broken", "error", "suspended"})
+MODE = "{mode}: {price_credits} credits for {period_days} days, renewal {renewal_price_credits}"
 GOOD = frozenset({"active", "healthy", "ok"})
 Row = dict[str, Any]
 
@@ -128,9 +129,13 @@ def _text(value: Any) -> str:
         return f"{value.astimezone(UTC):%Y-%m-%d %H:%M}"
     if isinstance(value, dict):
         members = cast("dict[str, Any]", value)
+        if "price_credits" in members:
+            return MODE.format_map(members)
         return " ".join(_text(each) for each in members.values() if each is not None)
     if isinstance(value, (list, tuple)):
-        return ", ".join(map(_text, cast("Sequence[Any]", value))) or "-"
+        items = cast("Sequence[Any]", value)
+        separator = "; " if any(isinstance(each, dict) for each in items) else ", "
+        return separator.join(map(_text, items)) or "-"
     return _printable(str(value))
 
 
@@ -147,7 +152,10 @@ def _colored(text: str) -> str:
 
 
 def _heading(column: str) -> str:
-    return column.removesuffix("_at").removesuffix("_credits").replace("_", " ")
+    for unit in ("credits", "days"):
+        if column.endswith(f"_{unit}"):
+            return f"{column.removesuffix(f'_{unit}')} ({unit})".replace("_", " ")
+    return column.removesuffix("_at").replace("_", " ")
 
 
 def _show_members(row: Row, columns: Sequence[str]) -> None:

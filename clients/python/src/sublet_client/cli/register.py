@@ -6,7 +6,7 @@ import click
 
 from sublet_client import Client
 from sublet_client._errors import InsufficientScope
-from sublet_client.cli.delegation import parse_glue
+from sublet_client.cli.delegation import parse_glue, quoted
 from sublet_client.cli.names import waited
 from sublet_client.cli.plan import MODES
 from sublet_client.cli.session import Ctl, command, with_consent, with_yes
@@ -30,7 +30,9 @@ def _with_price(subdomain: Subdomain, charged_credits: int) -> dict[str, Any]:
 @click.option(
     "--glue", multiple=True, metavar="HOST=ADDRESS", help="An address of a nameserver below the name."
 )
-@click.option("--ds", "ds_records", multiple=True, metavar="DS", help="A DS record, as in a zone file.")
+@click.option(
+    "--ds", "ds_records", multiple=True, callback=quoted, metavar="DS", help="A DS record, as in a zone file."
+)
 @click.option("--mode", type=click.Choice(MODES), help="The registration mode.")
 @click.option("--wait", "waits", is_flag=True, help="Wait until the name is in the DNS.")
 @with_consent
