@@ -168,7 +168,9 @@ def _case(error: ApiError) -> str:
 
 def _readable(value: object) -> object:
     """Return a value for people: an instant without its fractions."""
+    if not isinstance(value, str):
+        return value
     try:
-        return f"{datetime.fromisoformat(str(value)):%Y-%m-%d %H:%M} UTC"
+        return f"{datetime.fromisoformat(value):%Y-%m-%d %H:%M} UTC"
     except ValueError:
         return value
