@@ -114,9 +114,10 @@ CASES = {
     "conflict state": ("{name} is {status}, which doesn't allow this.", "subletctl names show {name}"),
 }
 """Sentence and next command of cases of a code."""
-FIELDS = dict.fromkeys(
-    ("platform_domain_required", "label_required"), "Give a whole name, such as blog.example.net."
-)
+FIELDS: dict[str, str] = {
+    "label_required": "Give a whole name, such as blog.example.net.",
+    "platform_domain_required": "Give a whole name, such as blog.example.net.",
+}
 """What is wrong, by the code of the field, as above."""
 NOT_REACHED = "subletctl whoami, once the address (subletctl profiles) and the network are right"
 _SIGNED_OUT = {"token_missing", "token_invalid", "token_expired", "token_revoked", "session_invalid"}
