@@ -15,9 +15,11 @@ VARIABLES = {
     "SUBLET_URL": "The address of the API, before that of the profile.",
     "SUBLET_TOKEN": "The token, before that of the profile.",
     "SUBLET_PROFILE": "The profile; by default `default`.",
-    "SUBLET_DEADLINE_SECONDS": "How long to wait for each answer; by default 60.",
+    "SUBLET_DEADLINE_SECONDS": "How long to wait for each answer, as `--timeout` says; by default 60.",
     "NO_COLOR": "If it is set, output has no colours.",
 }
+OF_EACH = ("profile", "timeout", "json_fields", "template", "quiet")
+"""The options that each command has."""
 
 
 def main() -> None:
@@ -75,7 +77,7 @@ def _entry(words: str, command: click.Command) -> Iterator[str]:
     for each in command.params:
         if isinstance(each, click.Option) and not words.startswith("-"):
             shown = each.get_help_record(click.Context(command))
-            if shown is not None and each.name not in ("profile", "json_fields", "template", "quiet"):
+            if shown is not None and each.name not in OF_EACH:
                 yield from (".TP", f"\\fB{_roff(shown[0])}\\fR", _roff(shown[1]))
 
 

@@ -3,7 +3,9 @@
 import json
 import os
 import pty
+import re
 import resource
+import socket
 import stat
 import subprocess
 import sys
@@ -18,7 +20,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from sublet_client._errors import BY_CODE
-from sublet_client.cli.advice import NEXT
+from sublet_client.cli.advice import CASES, NEXT, SENTENCES
 from sublet_client.cli.main import COMMANDS, root
 from support.browsers import signed_in
 from support.http_clients import NO_TLS
@@ -43,6 +45,11 @@ def bob(service: RunningService) -> Registrant:
 
 
 @pytest.fixture
+def eve(service: RunningService) -> Registrant:
+    return service.add_user("eve@example.org", credit_count=25, free_quota="2")
+
+
+@pytest.fixture
 def run(
     service: RunningService, who: Registrant, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[Run]:
@@ -59,6 +66,9 @@ def run(
         assert done.exit_code == exit_code, (arguments, done.output, done.exception)
         if exit_code not in (0, 2):
             assert "Next: " in done.stderr
+            assert not re.search(
+                r"\b(GET|PUT|POST|PATCH|DELETE) | NAME\b(?<!--profile NAME)|COMMAND", done.stderr
+            ), done.stderr
         return done
 
     yield do
@@ -87,7 +97,9 @@ def test_a_name_from_registration_to_the_trash(run: Run, service: RunningService
     other = DS.replace("2371", "2372")
     run("ds", "add", "blog.example.test", other)
     assert run("ds", "list", "blog.example.test", "-q").stdout.split() == ["2371", "2372"]
-    run("ds", "remove", "blog.example.test", "2371")
+    assert "until" in run("ds", "remove", "blog.example.test", "2371", "--wait").stderr
+    for unquoted in (("ds", "add", "blog.example.test"), ("register", "two.example.test", "--ds")):
+        assert "one pair of quotes" in run(*unquoted, *other.split(), exit_code=2).stderr
     run("ds", "remove", "blog.example.test", "2371", exit_code=1)
     assert as_json(run("ds", "auto", "blog.example.test", "--json", "policy")) == {"policy": "off"}
     run("ds", "set", "blog.example.test")
@@ -98,11 +110,24 @@ def test_a_name_from_registration_to_the_trash(run: Run, service: RunningService
         run("auto-renew", "blog.example.test", "on", "--max-credits", "0", "--json", "enabled")
     ) == {"enabled": True}
     run("auto-renew", "blog.example.test", "off")
-    run("renew", "blog.example.test", exit_code=1)
+    early = run("renew", "blog.example.test", exit_code=1).stderr
+    assert re.search(r"blog.example.test can be renewed from \d{4}-\d\d-\d\d \d\d:\d\d UTC on", early)
     run("names", "retry", "blog.example.test", exit_code=1)
+    assert "blog.example.test is active" in run("restore", "blog.example.test", exit_code=1).stderr
+    assert "subletctl set blog.example.test" in run("register", "blog.example.test", exit_code=1).stderr
     run("trash", "blog.example.test", exit_code=1)
     run("trash", "blog.example.test", "--yes")
-    assert "names list" in run("set", "blog.example.test", *NS, exit_code=1).stderr
+    assert "names list" in run("set", "other.example.test", *NS, exit_code=1).stderr
+    file = "names: {blog.example.test: {}}"
+    for words in (("set", "blog.example.test", *NS), ("register", "blog.example.test"), ("apply", "-f", "-")):
+        assert "subletctl restore blog.example.test" in run(*words, text=file, exit_code=1).stderr
+    done = run("names", "availability", "x_y", "blog.example.test", "new.example.test", exit_code=1)
+    assert "yours, or in your trash; free on" in done.stdout
+    assert re.search("new.example.test +yes +- +free", done.stdout)
+    assert "x_y" in done.stderr
+    wrong = run("register", "a.example.test", "-n", "ns1.a.example.test", "-n", "x..y", exit_code=1).stderr
+    assert (wrong.count("nameservers[1]"), wrong.count("register --help")) == (1, 1)
+    assert "domains list" in run("register", "blog.example.org", exit_code=1).stderr
     run("restore", "blog.example.test")
     assert run("watch", "--settled").stdout.startswith("blog.example.test  ")
 
@@ -123,7 +148,10 @@ def test_nothing_is_paid_without_consent(run: Run) -> None:
     assert "credits packages" in poor.stderr
     run("credits", "packages")
     assert as_json(run("account", "quota", "--json", "used")) == {"used": 0}
-    assert "example.test" in run("domains").stdout
+    for words in (("domains",), ("domains", "list"), ("domains", "--profile", "default")):
+        assert "plus: 10 credits for 365 days, renewal 10" in run(*words).stdout
+    assert "Commands:" in run("domains", "--help").stdout
+    assert "CHARGED (CREDITS)" in run("names", "timeline", "two.example.test").stdout
 
 
 def test_many_names_become_what_a_file_says(run: Run, tmp_path: Path, service: RunningService) -> None:
@@ -144,8 +172,8 @@ names:
 """,
         encoding="utf-8",
     )
-    plan = run("apply", "-f", str(file), "--plan").stderr
-    assert "2 to register for 10 credits, 1 to change" in plan
+    plan = run("apply", "-f", str(file), "--plan").stdout
+    assert "2 to register for 10 credits (you have 25), 1 to change" in plan
     assert "nameservers: ns1.provider.example, ns2.provider.example -> ns3.provider.example" in plan
     run("apply", "-f", str(file), exit_code=5)
     run("apply", "-f", str(file), "--yes", exit_code=5)
@@ -157,25 +185,67 @@ names:
         ("paid.example.test", "register", 10),
     ]
     assert service.delegation("one.example.test") == {"ns3.provider.example", "ns2.provider.example"}
-    assert "Nothing to do" in run("apply", "-f", str(file), "--yes").stderr
+    assert "Nothing to do" in run("apply", "-f", str(file), "--yes").stdout
+    assert as_json(run("apply", "-f", str(file), "--yes", "--json", "all")) == []
     exported = run("export").stdout
     assert "ns1.two.example.test" in exported
-    assert "Nothing to do" in run("apply", "-f", "-", text=exported).stderr
+    assert "Nothing to do" in run("apply", "-f", "-", text=exported).stdout
     run("export", "missing.example.test", exit_code=1)
     for wrong in ("names: [", "names: 1", "names: {a.example.test: {ns: []}}", "names: {a: {glue: {b: x}}}"):
         assert "Error" in run("apply", "-f", "-", text=wrong, exit_code=2).stderr
 
 
+def test_a_plan_has_the_price_of_all_its_names(
+    eve: Registrant, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two names are free; then a step fails after another one is done."""
+    monkeypatch.setenv("SUBLET_TOKEN", eve.token)
+    document = "names:\n" + "".join(f"  m{number}.example.test:\n" for number in range(5))
+    plan = as_json(run("apply", "-f", "-", "--plan", "--json", "fqdn,mode,price_credits", text=document))
+    assert [each["price_credits"] for each in plan] == [0, 0, 10, 10, 10]
+    assert run("apply", "-f", "-", "--plan", "-q", text=document).stdout.split()[0] == "m0.example.test"
+    poor = run("apply", "-f", "-", "--yes", "--max-credits", "30", text=document, exit_code=5)
+    assert "costs 30 credits, 5 more than you have" in poor.stderr
+    free = document.replace("m4.example.test:", "m4.example.test: {mode: free}")
+    assert "your free names are used up" in run("apply", "-f", "-", text=free, exit_code=1).stderr
+    assert run("names", "list", "-q").stdout == ""
+    part = "names: {a.example.test: {}, b.example.test: {nameservers: [ns1.b.example.test]}}"
+    failed = run("apply", "-f", "-", "--yes", "-q", text=part, exit_code=6)
+    assert failed.stdout == "a.example.test\n"
+    assert "1 of 2 done; b.example.test failed: " in failed.stderr
+    run("apply", "-f", "-", "--yes", text=part, exit_code=1)
+    run("register", "c.example.test")
+    run("register", "paid.example.test", "--mode", "plus", "--yes", "--max-credits", "10")
+    exported = run("export").stdout
+    assert "mode: plus" in exported
+    assert "Nothing to do" in run("apply", "-f", "-", text=exported).stdout
+    why = run("register", "d.example.test", exit_code=5).stderr
+    assert "costs 10 credits in the mode plus, because your 2 free names are used" in why
+    run("register", "e.example.test", "--mode", "plus", "--yes", "--max-credits", "10")
+    low = run("names", "availability", "d.example.test", "--json", "open,available,purse")
+    assert as_json(low) == [{"open": True, "available": False, "purse": "5 credits are missing"}]
+
+
 def test_tokens_tickets_and_the_rest(bob: Registrant, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert "test" in run("whoami").stdout
+    own_id = as_json(run("whoami", "--json", "token_id"))["token_id"]
+    assert as_json(run("tokens", "show", "test", "--json", "id")) == {"id": own_id}
     secret = run(
         "tokens", "create", "ci", "--scope", "subdomains:read", "--only-name", "*.example.test", "-q"
     ).stdout.strip()
     token_id = run("tokens", "list", "--template", "{id} {name}").stdout.splitlines()[0].split()[0]
     run("tokens", "change", token_id, "--daily-credits", "0", "--expires-in-days", "3")
     assert as_json(run("tokens", "show", token_id, "--json", "daily_credits")) == {"daily_credits": 0}
-    assert run("tokens", "rotate", token_id, "-q").stdout.strip() != secret
+    assert run("tokens", "rotate", "ci", "-q").stdout.strip() != secret
+    run("tokens", "create", "ci", "--scope", "subdomains:read")
+    assert (
+        f"2 tokens are called ci: {int(token_id) + 1}, {token_id}"
+        in run("tokens", "show", "ci", exit_code=1).stderr
+    )
     run("tokens", "revoke", token_id, "--yes")
+    run("tokens", "show", "unknown", exit_code=1)
+    rotated = run("tokens", "rotate", "test", "--overlap-seconds", "600", "-q").stderr
+    assert "The former secret is valid until" in rotated
+    assert "SUBLET_TOKEN has the former secret" in rotated
     number = run("tickets", "open", "A question", "-", "-q", text="What is glue?").stdout.strip()
     run("tickets", "reply", number, "Found it.")
     assert "What is glue?" in run("tickets", "show", number).stdout
@@ -232,8 +302,15 @@ def test_a_login_in_a_browser_is_stored_for_the_owner_alone(
     run("login", service.base_url, "--token", "--profile", "ci", text=who.token)
     assert run("profiles", "-q").stdout.split() == ["default", "ci"]
     monkeypatch.setenv("SUBLET_URL", "http://127.0.0.1:9/api/v1")
-    assert "There is no token" in run("whoami", exit_code=4).stderr, "no token goes to a foreign address"
+    foreign = run("whoami", exit_code=4).stderr
+    assert f"is for {service.base_url}, and SUBLET_URL is http://127.0.0.1:9" in foreign, "so it isn't sent"
+    assert "unset SUBLET_URL, or subletctl login http://127.0.0.1:9" in foreign
+    assert "There is no token" in run("whoami", "--profile", "new", exit_code=4).stderr
+    monkeypatch.setenv("SUBLET_URL", service.base_url.removesuffix("/api/v1"))
+    assert who.email in run("whoami").stdout
     monkeypatch.delenv("SUBLET_URL")
+    rotated = run("tokens", "rotate", "laptop", "--overlap-seconds", "0", "--profile", "default")
+    assert "The profile default has the new secret now" in rotated.stderr
     run("logout", "--revoke")
     run("logout", exit_code=1)
     assert run("profiles", "-q").stdout.split() == ["ci"]
@@ -249,12 +326,25 @@ def test_output_is_for_people_or_for_programs(run: Run) -> None:
     run("names", "list", "--template", "{x}", exit_code=2)
     assert "register" in run("--help").stdout
     run("unknown", exit_code=2)
+    reader, writer = os.pipe()
+    os.close(reader)
+    for words in (("names", "list"), ("export",), ("account", "export")):
+        done = subprocess.run(
+            [*PROGRAM, *words], stdout=writer, stderr=subprocess.PIPE, text=True, check=False
+        )
+        assert done.stderr == "", "a reader that has enough, such as head, is no error"
+    os.close(writer)
 
 
 def test_an_unreachable_registry_has_an_exit_code(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SUBLET_URL", "http://127.0.0.1:9/api/v1")
-    monkeypatch.setenv("SUBLET_DEADLINE_SECONDS", "0.1")
-    assert "whoami" in run("names", "list", exit_code=3).stderr
+    for words in (("names", "list"), ("login", "http://127.0.0.1:9", "--token")):
+        refused = run(*words, text="sublet_x", exit_code=3).stderr
+        assert "http://127.0.0.1:9 can't be reached" in refused
+        assert "whoami" in refused
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        monkeypatch.setenv("SUBLET_URL", address := f"http://127.0.0.1:{silent.getsockname()[1]}")
+        assert f"{address} gave no answer" in run("whoami", "--timeout", "0.2", exit_code=3).stderr
 
 
 def test_agents_need_a_package_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -295,6 +385,8 @@ def test_shells_complete_commands(shell: str) -> None:
 
 def test_every_code_has_a_next_command() -> None:
     assert NEXT.keys() == BY_CODE.keys()
+    assert SENTENCES.keys() <= BY_CODE.keys()
+    assert {each.partition(" ")[0] for each in CASES} <= BY_CODE.keys()
 
 
 def test_every_listed_command_is_there() -> None:
@@ -335,3 +427,4 @@ def test_a_person_is_asked_on_a_terminal(service: RunningService, who: Registran
         reader.join(60)
         os.close(main_end)
         assert b"costs 10 credits; 15 are left then. Pay?" in b"".join(shown)
+        assert b"Error" not in b"".join(shown)

@@ -86,7 +86,7 @@ def test_me_needs_nothing_but_a_token_and_shows_it(shop: RunningService, scope: 
     answer = shop.call(issued["token"], "GET", "/me")
     assert answer.status_code == 200
     shown = answer.json()["token"]
-    assert list(shown) == ["name", "scopes", "created_at", "expires_at", "last_used_at"]
+    assert list(shown) == ["id", "name", "scopes", "created_at", "expires_at", "last_used_at"]
     assert (shown["name"], shown["scopes"], shown["last_used_at"]) == ("narrow", [scope], None)
     created, expires = (instant(shown[name]) for name in ("created_at", "expires_at"))
     assert (expires - created).days == 3000

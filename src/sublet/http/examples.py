@@ -106,6 +106,7 @@ _ME = {
     "user": _USER,
     "organization": {"id": 1, "name": "Ada's Works", "slug": "ada-s-works", "created_at": _NOW},
     "token": {
+        "id": 4,
         "name": "laptop",
         "scopes": ["account:read", "subdomains:read", "subdomains:write"],
         "created_at": _NOW,

@@ -162,6 +162,7 @@ class DeletedMeAnswer(Success, kw_only=True, frozen=True):
 class TokenShape(Shape, kw_only=True, frozen=True):
     """The token of the request. `last_used_at` may be up to an hour old, and is null until the first use is stored."""
 
+    id: Id
     name: str
     scopes: list[Annotated[str, _one_of(SCOPES)]]
     created_at: Moment

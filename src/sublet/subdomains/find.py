@@ -88,8 +88,10 @@ def refuse_unless_allowed(subdomain: Subdomain, verb: str, now: datetime) -> Non
         raise SubdomainSuspended(
             f"This subdomain is suspended ({reason}). Open a ticket to ask for a review."
         )
+    status = derive_status(subdomain, now)
     raise Conflict(
-        f"This subdomain is {derive_status(subdomain, now)}; {verb} is not possible in that state. See `allowed_actions` of GET …/timeline."
+        f"This subdomain is {status}; {verb} is not possible in that state. See `allowed_actions` of GET …/timeline.",
+        details={"status": status},
     )
 
 

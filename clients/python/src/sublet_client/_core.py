@@ -128,14 +128,14 @@ def attempts(
                 **request["headers"],
                 "connection": "close",
             }  # what else is left on it must not be read either
-        failure = _failure(call, reply)
+        failure = _failure(config, reply)
         if failure is None:
             assert isinstance(reply, Reply)  # noqa: S101 - else there is a failure
             try:
                 return call.read(reply)
             except msgspec.MsgspecError as error:
                 raise UnexpectedAnswer(
-                    f"The answer to {call.operation} isn't one of this API: {error}"
+                    f"{config.base_url} answered, but not as this API does: {error}. Check the address, or update the client."
                 ) from error
         pause = _pause(call, failure, reply, number, jitter())
         if pause is None or clock() + pause >= until:
@@ -203,10 +203,10 @@ def _text(value: object) -> str:
     return value if isinstance(value, str) else msgspec.json.encode(value).decode().strip('"')
 
 
-def _failure(call: Call[T], reply: Reply | Exception) -> Exception | None:
+def _failure(config: Config, reply: Reply | Exception) -> Exception | None:
     """Return why a reply is no answer that counts, or None if it is one."""
     if isinstance(reply, Exception):
-        sentence = f"The service gave no answer to {call.operation}: {reply}. Check the address and the network, and try again."
+        sentence = f"{config.root} gave no answer: {reply}. Check the address and the network, and try again."
         failure = NotReached(sentence)
         failure.__cause__ = reply
         return failure
@@ -217,7 +217,7 @@ def _failure(call: Call[T], reply: Reply | Exception) -> Exception | None:
         code, message = str(members["error"]), str(members["message"])
     except (msgspec.MsgspecError, KeyError):
         return UnexpectedAnswer(
-            f"The answer to {call.operation} has the status {reply.status} and isn't one of this API. Check the address."
+            f"{config.base_url} answered with the status {reply.status}, and not as this API does. Check the address."
         )
     return BY_CODE.get(code, ApiError)(
         message=message,

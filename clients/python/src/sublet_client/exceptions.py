@@ -60,5 +60,6 @@ class ApiError(SubletError):
         super().__init__(message)
 
     def __str__(self) -> str:
-        fields = "".join(f"\n  {each.field}: {each.message}" for each in self.errors)
+        lines = [f"{each.field}: {each.message}" for each in self.errors]
+        fields = "".join(f"\n  {each}" for each in lines if each not in self.message)
         return f"{self.message}{fields}\n  ({self.code}, request {self.request_id})"

@@ -60,6 +60,7 @@ class Token(msgspec.Struct, frozen=True, kw_only=True):
     is stored.
     """
 
+    id: int
     name: str
     scopes: tuple[str, ...]
     created_at: datetime

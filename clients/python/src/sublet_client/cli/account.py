@@ -1,6 +1,5 @@
 """`domains`, `credits`, `activity`, `account`: what isn't about one name."""
 
-import sys
 from collections.abc import Iterator
 from datetime import datetime
 from pathlib import Path
@@ -20,14 +19,28 @@ from sublet_client.models import (
 )
 
 
+class _ListByDefault(click.Group):
+    """A group whose command without a word is `list`."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Add the word, unless help is wanted."""
+        is_list = not args or (args[0].startswith("-") and args[0] not in ctx.help_option_names)
+        return super().parse_args(ctx, ["list", *args] if is_list else args)
+
+
+@group(cls=_ListByDefault)
+def domains() -> None:
+    """List the platform domains with their prices."""
+
+
 @command(
-    None,
-    "domains",
+    domains,
+    "list",
     uses=("platform_domains",),
     columns=("domain", "public_name", "registration_open", "nameservers_min", "nameservers_max", "modes"),
 )
-def domains(ctl: Ctl) -> Iterator[PlatformDomain]:
-    """List the platform domains. A mode has its price, the price of a renewal, and its days."""
+def list_domains(ctl: Ctl) -> Iterator[PlatformDomain]:
+    """List the platform domains with their modes, and what a name costs in each. `subletctl domains` is the same."""
     with ctl.client() as client:
         yield from client.platform_domains.list()
 
@@ -112,7 +125,7 @@ def export_account(ctl: Ctl, file: Path | None) -> None:
     with ctl.client() as client:
         text = msgspec.json.format(msgspec.json.encode(client.account.export()))
     if file is None:
-        sys.stdout.buffer.write(text + b"\n")
+        click.echo(text)
     else:
         file.write_bytes(text + b"\n")
 

@@ -1,18 +1,22 @@
 """`set`, `ds`, `health`: the delegation of a name."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
+from datetime import UTC, datetime, timedelta
 from ipaddress import ip_address
 
 import click
 
 from sublet_client.cli.names import waited
 from sublet_client.cli.output import ds_text
-from sublet_client.cli.session import Ctl, Stop, command, group
+from sublet_client.cli.session import Ctl, Function, Stop, command, group, with_yes
 from sublet_client.models import AutomaticDs, Ds, Finding, GlueEntry, Subdomain
 
 DELEGATION = ("fqdn", "status", "nameservers", "glue", "ds_records")
 FINDINGS = ("level", "code", "subject", "message", "hint")
 RECORDS = ("key_tag", "algorithm", "digest_type", "digest")
+
+CACHED = timedelta(hours=1)
+"""The TTL of DS and NS records that a platform domain has by default."""
 
 
 def parse_glue(texts: Iterable[str]) -> list[GlueEntry]:
@@ -30,6 +34,25 @@ def parse_glue(texts: Iterable[str]) -> list[GlueEntry]:
     return [GlueEntry(host=host, **addresses) for host, addresses in found.items()]
 
 
+def quoted(ctx: click.Context, param: click.Parameter, records: tuple[str, ...]) -> tuple[str, ...]:
+    """Return DS records, each one argument.
+
+    Raises:
+        UsageError: the shell has split a record at its spaces.
+    """
+    if any(len(each.split()) == 1 for each in records):
+        raise click.UsageError("Put each DS record in one pair of quotes: '2371 13 2 1F98…'.", ctx)
+    del param
+    return records
+
+
+def with_wait(function: Function) -> Function:
+    """Add the option of commands that change the DNS."""
+    return click.option("--wait", "waits", is_flag=True, help="Wait until the change is in the DNS.")(
+        function
+    )
+
+
 @command(None, "set", uses=("update_nameservers", "get_subdomain"), columns=DELEGATION)
 @click.argument("name")
 @click.option(
@@ -40,7 +63,7 @@ def parse_glue(texts: Iterable[str]) -> list[GlueEntry]:
 )
 @click.option("--no-nameservers", is_flag=True, help="Remove all: the name leaves the DNS.")
 @click.option("--no-glue", is_flag=True, help="Remove all glue.")
-@click.option("--wait", "waits", is_flag=True, help="Wait until the change is in the DNS.")
+@with_wait
 def set_(
     ctl: Ctl,
     name: str,
@@ -79,42 +102,59 @@ def list_(ctl: Ctl, name: str) -> tuple[Ds, ...]:
 
 @command(ds, "set", uses=("update_nameservers", "get_subdomain"), columns=RECORDS)
 @click.argument("name")
-@click.argument("records", nargs=-1)
-def set_ds(ctl: Ctl, name: str, records: tuple[str, ...]) -> tuple[Ds, ...]:
+@click.argument("records", nargs=-1, callback=quoted)
+@with_wait
+def set_ds(ctl: Ctl, name: str, records: tuple[str, ...], waits: bool) -> tuple[Ds, ...]:
     """Make RECORDS the DS records of a name. Each is one argument, such as '2371 13 2 1F98…'; none removes all."""
-    return _change(ctl, name, lambda _: list(records))
+    return _change(ctl, name, lambda _: list(records), waits=waits)
 
 
 @command(ds, "add", uses=("update_nameservers", "get_subdomain"), columns=RECORDS)
 @click.argument("name")
-@click.argument("records", nargs=-1, required=True)
-def add(ctl: Ctl, name: str, records: tuple[str, ...]) -> tuple[Ds, ...]:
-    """Add DS records: the first step of a rollover."""
-    return _change(ctl, name, lambda present: [*present, *(each for each in records if each not in present)])
+@click.argument("records", nargs=-1, required=True, callback=quoted)
+@with_wait
+def add(ctl: Ctl, name: str, records: tuple[str, ...], waits: bool) -> tuple[Ds, ...]:
+    """Add DS records: the first step of a rollover. Wait for an hour before you sign with the new key alone."""
+
+    def with_records(seen: Subdomain) -> list[str]:
+        present = list(map(ds_text, seen.ds_records))
+        return [*present, *(each for each in records if each not in present)]
+
+    return _change(ctl, name, with_records, waits=waits)
 
 
 @command(ds, "remove", uses=("update_nameservers", "get_subdomain"), columns=RECORDS)
 @click.argument("name")
 @click.argument("key_tags", nargs=-1, required=True, type=int)
-def remove(ctl: Ctl, name: str, key_tags: tuple[int, ...]) -> tuple[Ds, ...]:
-    """Remove the DS records with these key tags: the last step of a rollover."""
+@with_wait
+@with_yes
+def remove(ctl: Ctl, name: str, key_tags: tuple[int, ...], waits: bool, yes: bool) -> tuple[Ds, ...]:
+    """Remove the DS records with these key tags: the last step of a rollover. It warns less than an hour after a change."""
 
-    def without(present: Sequence[str]) -> list[str]:
-        kept = [each for each in present if int(each.split()[0]) not in key_tags]
-        if len(kept) == len(present):
+    def without(seen: Subdomain) -> list[str]:
+        kept = [ds_text(each) for each in seen.ds_records if each.key_tag not in key_tags]
+        if len(kept) == len(seen.ds_records):
             raise Stop(f"{name} has no DS record with such a key tag.", f"subletctl ds list {name}")
+        cached_until = seen.updated_at + CACHED
+        if kept and datetime.now(UTC) < cached_until:
+            click.echo(
+                f"{seen.fqdn} changed at {seen.updated_at:%H:%M} UTC. If its DS records did, resolvers have the former ones until "
+                f"{cached_until:%H:%M} UTC, with the usual TTL of an hour. Better remove no record before.",
+                err=True,
+            )
+            if ctl.is_interactive:
+                ctl.ask("Remove it now?", "the same command later", yes=yes)
         return kept
 
-    return _change(ctl, name, without)
+    return _change(ctl, name, without, waits=waits)
 
 
-def _change(ctl: Ctl, name: str, change: Callable[[Sequence[str]], list[str]]) -> tuple[Ds, ...]:
+def _change(ctl: Ctl, name: str, change: Callable[[Subdomain], list[str]], *, waits: bool) -> tuple[Ds, ...]:
     """Change the DS records of a name as it was read: a change in between is refused."""
     with ctl.client() as client:
         seen = client.subdomains.get_tagged(name)
-        present = list(map(ds_text, seen.value.ds_records))
-        done = client.subdomains.update_nameservers(name, ds_records=change(present), if_match=seen.etag)
-        return done.subdomain.ds_records
+        done = client.subdomains.update_nameservers(name, ds_records=change(seen.value), if_match=seen.etag)
+        return waited(ctl, client, done.subdomain, waits=waits).ds_records
 
 
 @command(
@@ -147,7 +187,7 @@ def auto(ctl: Ctl, name: str, state: str | None, bootstrap: bool | None) -> Auto
     "--nameserver", "-n", "nameservers", multiple=True, metavar="HOST", help="A planned nameserver."
 )
 @click.option("--glue", multiple=True, metavar="HOST=ADDRESS", help="Planned glue.")
-@click.option("--ds", "ds_records", multiple=True, metavar="DS", help="A planned DS record.")
+@click.option("--ds", "ds_records", multiple=True, callback=quoted, metavar="DS", help="A planned DS record.")
 def health(
     ctl: Ctl,
     name: str,

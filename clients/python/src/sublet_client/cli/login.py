@@ -5,36 +5,19 @@ import sys
 import time
 import webbrowser
 from collections.abc import Iterator
-from urllib.parse import urlsplit
 
 import click
 
 from sublet_client import Client
 from sublet_client._errors import AuthorizationPending, SlowDown
 from sublet_client.cli.advice import SIGNED_OUT
-from sublet_client.cli.profiles import delete_profile, find_profile, read_profiles, save_profile
+from sublet_client.cli.profiles import base_url_of, delete_profile, find_profile, read_profiles, save_profile
 from sublet_client.cli.session import Ctl, Stop, command
 from sublet_client.models import DeviceAnswer, MeAnswer
 
-BASE_PATH = "/api/v1"
 SLOWER_BY_SECONDS = 5
 """RFC 8628, section 3.5."""
-ACCOUNT = ("user", "email", "organization", "profile", "url", "token", "scopes", "expires_at")
-
-
-def base_url_of(address: str) -> str:
-    """Return the URL of the API of an address as a person gives it.
-
-    Raises:
-        ValueError: it isn't one.
-    """
-    text = address if "://" in address else f"https://{address}"
-    parts = urlsplit(text)
-    if parts.scheme not in ("https", "http") or not parts.hostname:
-        raise ValueError(
-            f"{address} is no address of a registry. Give one such as https://names.example.net."
-        )
-    return text.rstrip("/") + ("" if parts.path.strip("/") else BASE_PATH)
+ACCOUNT = ("user", "email", "organization", "profile", "url", "token", "token_id", "scopes", "expires_at")
 
 
 @command(None, "login", uses=("start_device", "poll_device", "me"), columns=ACCOUNT)
@@ -56,7 +39,7 @@ def login(
         raise Stop("Give the address of the registry.", "subletctl login https://HOST", SIGNED_OUT)
     base_url = base_url_of(address)
     token = _read_token() if from_stdin else _device_token(ctl, base_url, name, opens=not no_browser)
-    with Client(base_url, token) as client:
+    with ctl.connect(base_url, token) as client:
         me = client.account.me()
     place = save_profile(ctl.profile, base_url, token)
     click.echo(f"Signed in. The token is in {place}.", err=True)
@@ -74,7 +57,7 @@ def _read_token() -> str:
 
 def _device_token(ctl: Ctl, base_url: str, name: str | None, *, opens: bool) -> str:
     """Return the token that a person allows in a browser (RFC 8628)."""
-    with Client(base_url) as client:
+    with ctl.connect(base_url) as client:
         started = client.devices.start(name=name or platform.node() or None)
         click.echo(f"Open {started.verification_uri} and enter {started.user_code}", err=True)
         if opens and ctl.is_interactive:
@@ -98,16 +81,15 @@ def _poll(client: Client, started: DeviceAnswer) -> str:
         return secret.reveal()
 
 
-@command(None, "logout", uses=("list_tokens", "revoke_token"))
+@command(None, "logout", uses=("me", "revoke_token"))
 @click.option("--revoke", is_flag=True, help="Revoke the token at the registry too.")
 def logout(ctl: Ctl, revoke: bool) -> str:
     """Forget the stored token of the profile."""
     if revoke:
         with ctl.client() as client:
             own = client.account.me().token
-            for each in client.tokens.list():
-                if own is not None and (each.name, each.created_at) == (own.name, own.created_at):
-                    client.tokens.revoke(each.id)
+            if own is not None:
+                client.tokens.revoke(own.id)
     if not delete_profile(ctl.profile):
         raise Stop(f"There is no profile {ctl.profile}.", "subletctl profiles")
     return f"The profile {ctl.profile} is forgotten."
@@ -133,6 +115,7 @@ def _account(ctl: Ctl, url: str, me: MeAnswer) -> dict[str, object]:
         "profile": ctl.profile,
         "url": url,
         "token": token.name if token else None,
+        "token_id": token.id if token else None,
         "scopes": token.scopes if token else (),
         "expires_at": token.expires_at if token else None,
     }
@@ -161,7 +144,7 @@ def signup(ctl: Ctl, url: str, email: str, name: str, code: str | None) -> dict[
     The registry mails a code to EMAIL. Without a terminal run the same command again with --code.
     """
     base_url = base_url_of(url)
-    with Client(base_url) as client:
+    with ctl.connect(base_url) as client:
         if code is None:
             client.sign_up.start(email, name)
             if not ctl.is_interactive:

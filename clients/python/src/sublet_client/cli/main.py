@@ -67,7 +67,7 @@ def _exit_codes() -> str:
 @click.command(
     cls=Commands,
     context_settings={"help_option_names": ["--help", "-h"]},
-    help="The names, credits and tickets of an account at a registry that runs Sublet.\n\nEach command takes --profile, and "
+    help="The names, credits and tickets of an account at a registry that runs Sublet.\n\nEach command takes --profile, --timeout, and "
     "--json FIELDS, --template or --quiet for other programs. SUBLET_URL and SUBLET_TOKEN come before what is stored. Nothing is paid without a "
     "question, or --yes --max-credits N.",
     epilog=_exit_codes(),

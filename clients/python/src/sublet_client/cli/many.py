@@ -1,19 +1,30 @@
 """`export` and `apply`: many names in one YAML file."""
 
-import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import IO, Any
 
 import click
 import yaml
 
 from sublet_client import Client
-from sublet_client._errors import SubdomainUnavailable
-from sublet_client.cli.advice import UNPAID
-from sublet_client.cli.names import waited
-from sublet_client.cli.plan import Step, Wanted, as_document, parse_names, step_to
-from sublet_client.cli.session import Ctl, Stop, command, with_yes
-from sublet_client.models import Subdomain
+from sublet_client._errors import InsufficientScope, SubdomainNotFound
+from sublet_client.cli.advice import NEXT, PARTLY, REFUSED, UNPAID
+from sublet_client.cli.names import PRICE_REASONS, WAIT_SECONDS, why_closed
+from sublet_client.cli.output import Told
+from sublet_client.cli.plan import (
+    FREE,
+    Step,
+    Wanted,
+    as_document,
+    choose_modes,
+    parse_names,
+    plan_text,
+    price_of,
+    step_to,
+)
+from sublet_client.cli.session import Ctl, Stop, command, stop_of, with_yes
+from sublet_client.exceptions import SubletError
+from sublet_client.models import Mode
 
 FILE_BYTES_MAX = 10_000_000
 
@@ -27,13 +38,21 @@ def export(ctl: Ctl, names: tuple[str, ...], domain: str | None) -> None:
         found = [each for each in client.subdomains.list(domain=domain) if not names or each.fqdn in names]
     for missing in set(names) - {each.fqdn for each in found}:
         raise Stop(f"You have no name {missing}.", "subletctl names list")
-    yaml.safe_dump(as_document(found), sys.stdout, sort_keys=False, allow_unicode=True)
+    click.echo(yaml.safe_dump(as_document(found), sort_keys=False, allow_unicode=True), nl=False)
 
 
 @command(
     None,
     "apply",
-    uses=("list_subdomains", "availability", "register", "update_nameservers"),
+    uses=(
+        "list_subdomains",
+        "availability",
+        "free_subdomains",
+        "credits",
+        "me",
+        "register",
+        "update_nameservers",
+    ),
     columns=("fqdn", "status", "action", "charged_credits"),
 )
 @click.option(
@@ -51,19 +70,22 @@ def export(ctl: Ctl, names: tuple[str, ...], domain: str | None) -> None:
 @with_yes
 def apply(
     ctl: Ctl, file: IO[str], only_plan: bool, waits: bool, yes: bool, max_credits: int | None
-) -> list[dict[str, Any]] | None:
+) -> Told | list[dict[str, Any]]:
     """Make names what a YAML file says: show the plan, ask, and do it.
 
-    Names that the file doesn't have stay as they are, and so do members that it leaves out. A second run has nothing left to do.
+    Names that the file doesn't have stay as they are, and so do members that it leaves out. If a step fails, those before it stay done, and a second
+    run does the rest.
     """
     wanted = parse_names(_load(file))
     with ctl.client() as client:
         steps = _plan(ctl, client, wanted)
-        _show(steps)
+        balance = _balance(client) if price_of(steps) else None
+        plan = Told(plan_text(steps, balance), [_as_row(step) for step in steps])
         if only_plan or not steps:
-            return None
-        _ask(ctl, steps, yes=yes, max_credits=max_credits)
-        return list(_apply(ctl, client, steps, waits=waits))
+            return plan
+        click.echo(plan.text, err=True)
+        _ask(ctl, client, steps, balance, yes=yes, max_credits=max_credits)
+        return _apply(ctl, client, steps, waits=waits)
 
 
 def _load(file: IO[str]) -> object:
@@ -83,74 +105,145 @@ def _load(file: IO[str]) -> object:
 
 def _plan(ctl: Ctl, client: Client, wanted: Sequence[Wanted]) -> list[Step]:
     present = {each.fqdn: each for each in client.subdomains.list()}
-    steps: list[Step] = []
-    for number, each in enumerate(wanted, 1):
-        ctl.progress(f"Planning {number}/{len(wanted)} …")
-        found = present.get(each.fqdn)
-        price = 0 if found is not None else _price(client, each)
-        step = step_to(each, found, price)
-        if step is not None:
-            steps.append(step)
+    new = [each for each in wanted if each.fqdn not in present]
+    offers = _offers(ctl, client, new)
+    steps = [step_to(each, present.get(each.fqdn), offers.get(each.fqdn)) for each in wanted]
+    return [each for each in steps if each is not None]
+
+
+def _offers(ctl: Ctl, client: Client, new: Sequence[Wanted]) -> dict[str, Mode]:
+    """Return the mode in which each new name will be registered, by name.
+
+    Raises:
+        Stop: a name isn't free, or no mode is left for it.
+    """
+    asked: list[tuple[str | None, Sequence[Mode]]] = []
+    for number, each in enumerate(new, 1):
+        ctl.progress(f"Planning {number}/{len(new)} …")
+        asked.append((each.mode, _modes(client, each.fqdn)))
     ctl.progress("")
-    return steps
+    free = sum(any(mode.mode == FREE for mode in modes) for _, modes in asked)
+    chosen = choose_modes(asked, _free_left(client) if free > 1 else None)
+    for each, (_, modes), offer in zip(new, asked, chosen, strict=True):
+        if offer is None:
+            why = "your free names are used up" if each.mode in (None, FREE) else f"{each.mode} isn't offered"
+            others = ", ".join(mode.mode for mode in modes if mode.mode != FREE)
+            advice = (
+                f"give it `mode: {others}`, or remove it from the file"
+                if others
+                else "remove it from the file"
+            )
+            raise Stop(f"{each.fqdn} can't be registered: {why}.", advice)
+    return {each.fqdn: offer for each, offer in zip(new, chosen, strict=True) if offer is not None}
 
 
-def _price(client: Client, wanted: Wanted) -> int:
-    """Return the price of a registration: of the wanted mode, or of the cheapest one, which the registry chooses by default."""
-    found = client.subdomains.availability(wanted.fqdn)
-    if not found.available:
-        sentence = f"{wanted.fqdn} can't be registered: {found.reason}."
-        raise Stop(sentence, f"subletctl names availability {wanted.fqdn}")
-    prices = [each.price_credits for each in found.modes if wanted.mode in (None, each.mode)]
-    return min(prices, default=0)
+def _modes(client: Client, fqdn: str) -> Sequence[Mode]:
+    found = client.subdomains.availability(fqdn)
+    if found.available or found.reason in PRICE_REASONS:
+        return found.modes
+    if found.available_at is not None:  # it was of this account: in the trash perhaps
+        try:
+            client.subdomains.get(fqdn)
+        except SubdomainNotFound as error:
+            if error.details.get("in_trash"):
+                raise stop_of(error, fqdn) from error
+    raise Stop(f"{fqdn} can't be registered: {why_closed(found)}.", "remove it from the file")
 
 
-def _show(steps: Sequence[Step]) -> None:
-    for step in steps:
-        price = f" for {step.price} credits" if step.price else ""
-        click.echo(f"{step.action} {step.wanted.fqdn}{price}", err=True)
-        for change in step.changes:
-            click.echo(f"    {change}", err=True)
-    new = sum(step.action == "register" for step in steps)
-    total = sum(step.price for step in steps)
-    counts = f"{new} to register for {total} credits, {len(steps) - new} to change."
-    click.echo(counts if steps else "Nothing to do: all names are what the file says.", err=True)
+def _free_left(client: Client) -> int | None:
+    try:
+        return client.account.free_subdomains().remaining
+    except InsufficientScope:
+        click.echo(
+            "This token may not see the free quota (account:read): a name may cost more, and fail.", err=True
+        )
+        return None
 
 
-def _ask(ctl: Ctl, steps: Sequence[Step], *, yes: bool, max_credits: int | None) -> None:
-    price = sum(step.price for step in steps)
+def _balance(client: Client) -> int | None:
+    try:
+        return client.credits.get().credit_balance
+    except InsufficientScope:
+        return None
+
+
+def _may_spend(client: Client) -> bool:
+    token = client.account.me().token
+    return token is None or "credits:spend" in token.scopes
+
+
+def _as_row(step: Step) -> dict[str, Any]:
+    return {
+        "fqdn": step.wanted.fqdn,
+        "action": step.action,
+        "mode": step.mode,
+        "price_credits": step.price,
+        "changes": step.changes,
+    }
+
+
+def _ask(
+    ctl: Ctl,
+    client: Client,
+    steps: Sequence[Step],
+    balance: int | None,
+    *,
+    yes: bool,
+    max_credits: int | None,
+) -> None:
+    price = price_of(steps)
+    if balance is not None and price > balance:
+        sentence = f"The plan costs {price} credits, {price - balance} more than you have."
+        raise Stop(sentence, "subletctl credits packages", UNPAID)
+    if price and not _may_spend(client):
+        raise Stop(
+            f"The plan costs {price} credits, and this token may not spend any.", NEXT["insufficient_scope"]
+        )
     consent = f"the same command with --yes{f' --max-credits {price}' if price else ''}"
     if price and (yes or max_credits is not None) and price > (max_credits or 0):
         raise Stop(f"The plan costs {price} credits, more than --max-credits.", consent, UNPAID)
-    ctl.ask("Do it?", consent, yes=yes, exit_code=UNPAID if price else 1)
+    ctl.ask("Do it?", consent, yes=yes, exit_code=UNPAID if price else REFUSED)
 
 
-def _apply(ctl: Ctl, client: Client, steps: Sequence[Step], *, waits: bool) -> Iterator[dict[str, Any]]:
-    for number, step in enumerate(steps, 1):
-        ctl.progress(f"{number}/{len(steps)} {step.wanted.fqdn} …")
-        done, charged_credits = _do(client, step)
-        done = waited(ctl, client, done, waits=waits and bool(done.nameservers))
-        ctl.progress("")
-        yield {
-            "fqdn": done.fqdn,
-            "status": done.status,
-            "action": step.action,
-            "charged_credits": charged_credits,
-        }
-
-
-def _do(client: Client, step: Step) -> tuple[Subdomain, int]:
-    if step.action == "set":
-        return client.subdomains.update_nameservers(step.wanted.fqdn, **step.arguments).subdomain, 0
+def _apply(ctl: Ctl, client: Client, steps: Sequence[Step], *, waits: bool) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = []
     try:
-        done = client.subdomains.register(
+        for number, step in enumerate(steps, 1):
+            ctl.progress(f"{number}/{len(steps)} {step.wanted.fqdn} …")
+            rows.append(_do(client, step))
+    except SubletError as error:
+        stop = stop_of(error)
+        begin = f"{len(rows)} of {len(steps)} done; " if rows else ""
+        sentence = f"{begin}{steps[len(rows)].wanted.fqdn} failed: {stop.message}"
+        raise Stop(
+            sentence, stop.next_command, PARTLY if rows else stop.exit_code, result=rows or None
+        ) from error
+    try:
+        for row in rows if waits else ():
+            ctl.progress(f"{row['fqdn']} is being published …")
+            row["status"] = client.subdomains.wait(row["fqdn"], deadline_seconds=WAIT_SECONDS).status
+    except SubletError as error:
+        stop = stop_of(error)
+        raise Stop(stop.message, stop.next_command, stop.exit_code, result=rows) from error
+    return rows
+
+
+def _do(client: Client, step: Step) -> dict[str, Any]:
+    charged_credits = 0
+    if step.action == "set":
+        done = client.subdomains.update_nameservers(step.wanted.fqdn, **step.arguments).subdomain
+    else:
+        registered = client.subdomains.register(
             step.wanted.fqdn,
             registration_mode=step.wanted.mode,  # type: ignore[arg-type] # the service knows the modes
             confirm=True,
             max_credits=step.price,
             **step.arguments,
         )
-    except SubdomainUnavailable as error:
-        sentence = f"{step.wanted.fqdn} was taken meanwhile. The steps before it are done."
-        raise Stop(sentence, "remove it from the file, then subletctl apply again") from error
-    return done.subdomain, done.charged_credits
+        done, charged_credits = registered.subdomain, registered.charged_credits
+    return {
+        "fqdn": done.fqdn,
+        "status": done.status,
+        "action": step.action,
+        "charged_credits": charged_credits,
+    }

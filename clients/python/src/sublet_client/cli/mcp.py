@@ -2,7 +2,7 @@
 
 from sublet_client import AsyncClient
 from sublet_client.cli.advice import USAGE
-from sublet_client.cli.session import Ctl, Stop, command, deadline_seconds
+from sublet_client.cli.session import Ctl, Stop, command
 
 
 @command(None, "mcp")
@@ -15,4 +15,4 @@ def mcp(ctl: Ctl) -> None:
         from sublet_mcp.server import build_server  # noqa: PLC0415 - a package of its own, which needs this one
     except ModuleNotFoundError as error:
         raise Stop("The MCP server is a package beside this one.", "pip install sublet-mcp", USAGE) from error
-    build_server(AsyncClient(*ctl.account(), deadline_seconds=deadline_seconds())).run("stdio")
+    build_server(AsyncClient(*ctl.account(), deadline_seconds=ctl.timeout_seconds)).run("stdio")

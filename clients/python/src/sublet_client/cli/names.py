@@ -2,11 +2,13 @@
 
 from collections.abc import Iterator
 from datetime import datetime
+from typing import Any
 
 import click
 
 from sublet_client import Client
-from sublet_client.cli.session import Ctl, command, group
+from sublet_client._errors import InsufficientScope, PlatformDomainNotFound, TokenRestricted, ValidationFailed
+from sublet_client.cli.session import Ctl, Stop, command, group, stop_of
 from sublet_client.models import Availability, Delegation, Subdomain, TimelineEvent
 
 COLUMNS = ("fqdn", "status", "registration_type", "expires_at", "nameservers")
@@ -14,6 +16,23 @@ DETAILS = (
     *("fqdn", "status", "provision_error", "registration_type", "nameservers", "glue", "ds_records"),
     *("registered_at", "expires_at", "renewal_available"),
 )
+
+WAIT_SECONDS = 300.0
+EMPTY_PURSE = {
+    "free_quota_exceeded": "your free names are used",
+    "insufficient_scope": "this token may not pay",
+    "token_restricted": "more than this token may pay in a day",
+}
+PRICE_REASONS = frozenset({"insufficient_credits", *EMPTY_PURSE})
+"""The reasons of GET /availability after which the name itself is free."""
+CLOSED = {
+    "account_suspended": "your account is suspended",
+    "clock_implausible": "not now: try again in an hour",
+    "registration_closed": "the platform domain takes no registrations",
+    "registration_mode_not_allowed": "in no mode that you may use",
+    "subdomain_unavailable": "taken or reserved",
+}
+"""Why a name is not open, by the reason of GET /availability."""
 
 
 @group()
@@ -62,13 +81,60 @@ def show_name(ctl: Ctl, name: str) -> Subdomain:
         return client.subdomains.get(name)
 
 
-@command(names, "availability", uses=("availability",), columns=("fqdn", "available", "reason", "modes"))
+@command(
+    names, "availability", uses=("availability", "credits"), columns=("fqdn", "open", "why", "purse", "modes")
+)
 @click.argument("names", nargs=-1, required=True)
-def availability(ctl: Ctl, names: tuple[str, ...]) -> Iterator[Availability]:
-    """Show whether names can be registered, and for how many credits and days in each mode."""
+def availability(ctl: Ctl, names: tuple[str, ...]) -> list[dict[str, Any]]:
+    """Show whether names are open to you, whether you can pay for them now, and what they cost in each mode."""
+    rows: list[dict[str, Any]] = []
+    wrong: list[Stop] = []
     with ctl.client() as client:
         for each in names:
-            yield client.subdomains.availability(each)
+            try:
+                rows.append(_as_row(client, client.subdomains.availability(each)))
+            except (ValidationFailed, PlatformDomainNotFound, TokenRestricted) as error:
+                wrong.append(stop_of(error, each))
+                rows.append(_row_of_wrong(each, error.code))
+    if wrong:
+        message = "\n".join(each.message for each in wrong)
+        raise Stop(message, wrong[0].next_command, wrong[0].exit_code, result=rows)
+    return rows
+
+
+def _as_row(client: Client, found: Availability) -> dict[str, Any]:
+    is_open = found.available or found.reason in PRICE_REASONS
+    return {
+        **{name: getattr(found, name) for name in Availability.__struct_fields__},
+        "open": is_open,
+        "why": None if is_open else why_closed(found),
+        "purse": _purse(client, found) if is_open else None,
+    }
+
+
+def _row_of_wrong(fqdn: str, code: str) -> dict[str, Any]:
+    row: dict[str, Any] = dict.fromkeys((*Availability.__struct_fields__, "purse"))
+    return {**row, "fqdn": fqdn, "available": False, "reason": code, "modes": (), "open": False, "why": code}
+
+
+def why_closed(found: Availability) -> str:
+    """Return why a name is not open to the account."""
+    if found.available_at is not None:
+        return f"yours, or in your trash; free on {found.available_at:%Y-%m-%d}"
+    return CLOSED.get(str(found.reason), str(found.reason))
+
+
+def _purse(client: Client, found: Availability) -> str:
+    """Return whether the account can pay for an open name, in the mode that the registry takes by default."""
+    if found.reason == "insufficient_credits":
+        try:
+            missing = found.modes[0].price_credits - client.credits.get().credit_balance
+        except InsufficientScope:
+            return "too few credits"
+        return f"{missing} credits are missing"
+    if found.reason is not None:
+        return EMPTY_PURSE[str(found.reason)]
+    return "enough" if found.modes and found.modes[0].price_credits else "free"
 
 
 @command(
@@ -100,11 +166,11 @@ def retry(ctl: Ctl, name: str) -> Subdomain:
         return client.subdomains.retry(name).subdomain
 
 
-def waited(ctl: Ctl, client: Client, done: Subdomain, *, waits: bool, seconds: float = 300.0) -> Subdomain:
+def waited(ctl: Ctl, client: Client, done: Subdomain, *, waits: bool) -> Subdomain:
     """Return a name, after it has been published if the user wants to wait."""
     if not waits:
         return done
     ctl.progress(f"{done.fqdn} is being published …")
-    found = client.subdomains.wait(done.fqdn, deadline_seconds=seconds)
+    found = client.subdomains.wait(done.fqdn, deadline_seconds=WAIT_SECONDS)
     ctl.progress("")
     return found

@@ -16,6 +16,7 @@ from sublet_client._secret import Secret
 
 ALL = "all"
 BAD = frozenset({"failed", "broken", "error", "suspended"})
+MODE = "{mode}: {price_credits} credits for {period_days} days, renewal {renewal_price_credits}"
 GOOD = frozenset({"active", "healthy", "ok"})
 Row = dict[str, Any]
 
@@ -29,12 +30,26 @@ class Format:
     quiet: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class Told:
+    """A result with a text of its own for people; `rows` are for programs."""
+
+    text: str
+    rows: Sequence[Any]
+
+
 def show(value: Any, columns: Sequence[str], wanted: Format) -> None:
     """Print the result of a command: a text, one object, or several. `columns` are for people; the first one is the key."""
+    if isinstance(value, Told):
+        value = value.text if wanted == Format() else value.rows
     if value is None or isinstance(value, str):
         if value and not wanted.quiet:
             click.echo(value)
         return
+    _show_rows(value, columns, wanted)
+
+
+def _show_rows(value: Any, columns: Sequence[str], wanted: Format) -> None:
     is_one = isinstance(value, (msgspec.Struct, Mapping))
     values: Iterable[Any] = [value] if is_one else value
     rows = list(map(_row, values))
@@ -114,9 +129,13 @@ def _text(value: Any) -> str:
         return f"{value.astimezone(UTC):%Y-%m-%d %H:%M}"
     if isinstance(value, dict):
         members = cast("dict[str, Any]", value)
+        if "price_credits" in members:
+            return MODE.format_map(members)
         return " ".join(_text(each) for each in members.values() if each is not None)
     if isinstance(value, (list, tuple)):
-        return ", ".join(map(_text, cast("Sequence[Any]", value))) or "-"
+        items = cast("Sequence[Any]", value)
+        separator = "; " if any(isinstance(each, dict) for each in items) else ", "
+        return separator.join(map(_text, items)) or "-"
     return _printable(str(value))
 
 
@@ -133,7 +152,10 @@ def _colored(text: str) -> str:
 
 
 def _heading(column: str) -> str:
-    return column.removesuffix("_at").removesuffix("_credits").replace("_", " ")
+    for unit in ("credits", "days"):
+        if column.endswith(f"_{unit}"):
+            return f"{column.removesuffix(f'_{unit}')} ({unit})".replace("_", " ")
+    return column.removesuffix("_at").replace("_", " ")
 
 
 def _show_members(row: Row, columns: Sequence[str]) -> None:

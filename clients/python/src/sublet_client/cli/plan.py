@@ -8,8 +8,11 @@ from typing import Any
 import msgspec
 
 from sublet_client.cli.output import ds_text
-from sublet_client.models import GlueEntry, Subdomain
+from sublet_client.models import GlueEntry, Mode, Subdomain
 from sublet_client.spelling import ds_record, hostname
+
+FREE = "free"
+MODES = (FREE, "plus", "premium", "special")
 
 
 class _Entry(msgspec.Struct, forbid_unknown_fields=True):
@@ -40,11 +43,12 @@ class Wanted:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """A change of one name: `register` or `set`. `changes` has the lines that a person reads."""
+    """A change of one name: `register` or `set`. `changes` has the lines that a person reads, `mode` and `price` are those of a registration."""
 
     action: str
     wanted: Wanted
     changes: tuple[str, ...]
+    mode: str | None = None
     price: int = 0
     arguments: Mapping[str, Any] = field(default_factory=dict[str, Any])
 
@@ -105,6 +109,8 @@ def as_document(names: Sequence[Subdomain]) -> dict[str, Any]:
     for each in sorted(names, key=lambda name: name.fqdn):
         found = stored(each)
         entry: dict[str, Any] = {"nameservers": list(found.nameservers or ())}
+        if each.registration_type in MODES:
+            entry["mode"] = each.registration_type
         if found.glue:
             hosts = dict.fromkeys(host for host, _ in found.glue)
             entry["glue"] = {
@@ -116,8 +122,26 @@ def as_document(names: Sequence[Subdomain]) -> dict[str, Any]:
     return {"names": document}
 
 
-def step_to(wanted: Wanted, present: Subdomain | None, price: int = 0) -> Step | None:
-    """Return the step that makes a name what is wanted; None if it is that already. `price` is that of a registration."""
+def choose_modes(
+    wanted: Sequence[tuple[str | None, Sequence[Mode]]], free_left: int | None
+) -> list[Mode | None]:
+    """Return the mode that the registry takes for each registration, one after the other: free while the quota lasts, then the next one.
+
+    `wanted` has for each name the mode of the file and the modes that are open to it now. `free_left` is the rest of the quota, None if it is
+    unknown: then it counts as enough. None: no mode is left for this name.
+    """
+    found: list[Mode | None] = []
+    for mode, offered in wanted:
+        fitting = [each for each in offered if mode in (None, each.mode)]
+        left = [each for each in fitting if each.mode != FREE or free_left is None or free_left > 0]
+        found.append(left[0] if left else None)
+        if left and left[0].mode == FREE and free_left is not None:
+            free_left -= 1
+    return found
+
+
+def step_to(wanted: Wanted, present: Subdomain | None, offer: Mode | None = None) -> Step | None:
+    """Return the step that makes a name what is wanted; None if it is that already. `offer` is the mode of a registration."""
     before = stored(present) if present is not None else Wanted(wanted.fqdn, (), (), ())
     changes = [
         f"{member}: {_shown(was)} -> {_shown(will)}"
@@ -127,8 +151,30 @@ def step_to(wanted: Wanted, present: Subdomain | None, price: int = 0) -> Step |
     ]
     if present is not None and not changes:
         return None
-    action = "register" if present is None else "set"
-    return Step(action, wanted, tuple(changes), price, _arguments(wanted))
+    if present is not None or offer is None:
+        return Step("set", wanted, tuple(changes), arguments=_arguments(wanted))
+    return Step(
+        "register", wanted, tuple(changes), offer.mode, offer.price_credits, arguments=_arguments(wanted)
+    )
+
+
+def plan_text(steps: Sequence[Step], balance: int | None) -> str:
+    """Return a plan for people. `balance` is what the account has, None if it is unknown or nothing is to be paid."""
+    if not steps:
+        return "Nothing to do: all names are what the file says."
+    lines: list[str] = []
+    for step in steps:
+        price = f" ({step.mode}) for {step.price} credits" if step.price else ""
+        lines += [f"{step.action} {step.wanted.fqdn}{price}", *(f"    {each}" for each in step.changes)]
+    new = sum(step.action == "register" for step in steps)
+    have = "" if balance is None else f" (you have {balance})"
+    lines.append(f"{new} to register for {price_of(steps)} credits{have}, {len(steps) - new} to change.")
+    return "\n".join(lines)
+
+
+def price_of(steps: Sequence[Step]) -> int:
+    """Return what a plan costs, in credits."""
+    return sum(step.price for step in steps)
 
 
 def _shown(items: Sequence[str | tuple[str, str]]) -> str:

@@ -11,14 +11,31 @@ from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import click
 import msgspec
 
 SERVICE = "subletctl"
+BASE_PATH = "/api/v1"
 DEFAULT = "default"
 Profiles = dict[str, dict[str, str]]
 """Address and token by the name of the profile."""
+
+
+def base_url_of(address: str) -> str:
+    """Return the URL of the API of an address as a person gives it.
+
+    Raises:
+        ValueError: it isn't one.
+    """
+    text = address if "://" in address else f"https://{address}"
+    parts = urlsplit(text)
+    if parts.scheme not in ("https", "http") or not parts.hostname:
+        raise ValueError(
+            f"{address} is no address of a registry. Give one such as https://names.example.net."
+        )
+    return text.rstrip("/") + ("" if parts.path.strip("/") else BASE_PATH)
 
 
 def path_of_profiles() -> Path:
@@ -44,9 +61,15 @@ def read_profiles() -> Profiles:
 
 
 def find_profile(name: str, environment: Mapping[str, str] = os.environ) -> tuple[str | None, str | None]:
-    """Return address and token of a profile. `SUBLET_URL` and `SUBLET_TOKEN` come first; a foreign address gets no stored token."""
+    """Return address and token of a profile. `SUBLET_URL` and `SUBLET_TOKEN` come first; a foreign address gets no stored token.
+
+    Raises:
+        ValueError: `SUBLET_URL` is no address.
+    """
     stored = read_profiles().get(name, {})
-    url = environment.get("SUBLET_URL") or stored.get("url")
+    url = stored.get("url")
+    if environment.get("SUBLET_URL"):
+        url = base_url_of(environment["SUBLET_URL"])
     token = environment.get("SUBLET_TOKEN")
     if not token and url is not None and url == stored.get("url"):
         token = stored.get("token") or _in_keyring(name)
@@ -59,6 +82,11 @@ def save_profile(name: str, url: str, token: str) -> str:
     with _changed() as profiles:
         profiles[name] = {"url": url} if in_keyring else {"url": url, "token": token}
     return "the keyring" if in_keyring else str(path_of_profiles())
+
+
+def is_stored(name: str, token: str) -> bool:
+    """True if a token is the stored one of a profile."""
+    return token in (read_profiles().get(name, {}).get("token"), _in_keyring(name))
 
 
 def delete_profile(name: str) -> bool:

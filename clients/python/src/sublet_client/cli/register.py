@@ -4,10 +4,13 @@ from typing import Any
 
 import click
 
-from sublet_client.cli.delegation import parse_glue
+from sublet_client import Client
+from sublet_client._errors import InsufficientScope
+from sublet_client.cli.delegation import parse_glue, quoted
 from sublet_client.cli.names import waited
+from sublet_client.cli.plan import MODES
 from sublet_client.cli.session import Ctl, command, with_consent, with_yes
-from sublet_client.models import AutoRenew, Deleted, Subdomain
+from sublet_client.models import AutoRenew, Deleted, QuoteDetails, Subdomain
 
 DONE = ("fqdn", "status", "expires_at", "charged_credits")
 
@@ -17,7 +20,9 @@ def _with_price(subdomain: Subdomain, charged_credits: int) -> dict[str, Any]:
     return {**members, "charged_credits": charged_credits}
 
 
-@command(None, "register", uses=("register", "availability", "get_subdomain"), columns=DONE)
+@command(
+    None, "register", uses=("register", "availability", "free_subdomains", "get_subdomain"), columns=DONE
+)
 @click.argument("name")
 @click.option(
     "--nameserver", "-n", "nameservers", multiple=True, metavar="HOST", help="A nameserver; repeat it."
@@ -25,14 +30,14 @@ def _with_price(subdomain: Subdomain, charged_credits: int) -> dict[str, Any]:
 @click.option(
     "--glue", multiple=True, metavar="HOST=ADDRESS", help="An address of a nameserver below the name."
 )
-@click.option("--ds", "ds_records", multiple=True, metavar="DS", help="A DS record, as in a zone file.")
 @click.option(
-    "--mode", type=click.Choice(["free", "plus", "premium", "special"]), help="The registration mode."
+    "--ds", "ds_records", multiple=True, callback=quoted, metavar="DS", help="A DS record, as in a zone file."
 )
+@click.option("--mode", type=click.Choice(MODES), help="The registration mode.")
 @click.option("--wait", "waits", is_flag=True, help="Wait until the name is in the DNS.")
 @with_consent
 def register(ctl: Ctl, name: str, **given: Any) -> dict[str, Any]:
-    """Register a name."""
+    """Register a name. Without --mode it is free while your quota lasts, then `plus`, which costs credits."""
     with ctl.client() as client:
         quote = client.subdomains.quote(
             name,
@@ -42,9 +47,29 @@ def register(ctl: Ctl, name: str, **given: Any) -> dict[str, Any]:
             registration_mode=given["mode"],
             coupon_code=given["coupon"],
         )
-        done = ctl.pay(quote, name, yes=given["yes"], max_credits=given["max_credits"])
+        why = _why_paid(client, quote.details) if given["mode"] is None else ""
+        done = ctl.pay(quote, name, why=why, yes=given["yes"], max_credits=given["max_credits"])
         found = waited(ctl, client, done.subdomain, waits=given["waits"] and bool(given["nameservers"]))
         return _with_price(found, done.charged_credits)
+
+
+def _why_paid(client: Client, price: QuoteDetails | None) -> str:
+    """Return why a registration costs credits in the mode that the registry chose; empty if it costs nothing."""
+    if price is None:
+        return ""
+    why = f" in the mode {price.registration_mode}"
+    if price.registration_mode == "plus":
+        try:
+            quota = client.account.free_subdomains()
+        except InsufficientScope:
+            return why
+        if quota.remaining == 0:
+            why += (
+                f", because your {quota.limit} free names are used"
+                if quota.limit
+                else ", because you have no free names"
+            )
+    return why
 
 
 @command(None, "renew", uses=("renew",), columns=DONE)

@@ -1,6 +1,5 @@
 """One run of a command: its client, its questions, its payments."""
 
-import os
 import sys
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
@@ -13,7 +12,6 @@ from sublet_client import Client
 from sublet_client._quotes import Quote
 from sublet_client._settings import DEADLINE_SECONDS
 from sublet_client.cli.advice import (
-    NEXT,
     NOT_REACHED,
     REFUSED,
     SIGNED_OUT,
@@ -21,26 +19,26 @@ from sublet_client.cli.advice import (
     UNREACHED,
     USAGE,
     exit_code_of,
+    explain,
 )
+from sublet_client.cli.connection import Connection
 from sublet_client.cli.output import Format, show
-from sublet_client.cli.profiles import DEFAULT, find_profile
+from sublet_client.cli.profiles import DEFAULT, find_profile, read_profiles
 from sublet_client.exceptions import ApiError, NotInTime, SubletError
 
 T = TypeVar("T")
 Function = Callable[..., Any]
 
 
-def deadline_seconds() -> float:
-    """Return how long a command waits for each answer: `SUBLET_DEADLINE_SECONDS`, by default a minute."""
-    return float(os.environ.get("SUBLET_DEADLINE_SECONDS") or DEADLINE_SECONDS)
-
-
 class Stop(click.ClickException):
-    """The end of a command that failed: what is wrong, the next command, the exit code."""
+    """The end of a command that failed: what is wrong, the next command, the exit code. `result` is what was done before."""
 
-    def __init__(self, message: str, next_command: str, exit_code: int = REFUSED) -> None:
+    def __init__(
+        self, message: str, next_command: str, exit_code: int = REFUSED, *, result: Any = None
+    ) -> None:
         super().__init__(message)
         self.next_command = next_command
+        self.result = result
         self.exit_code = exit_code  # type: ignore[misc] # click reads it from the instance, as its own errors do
 
     def show(self, file: Any = None) -> None:
@@ -48,11 +46,20 @@ class Stop(click.ClickException):
         click.echo(f"Error: {self.message}\nNext: {self.next_command}", file=file or sys.stderr)
 
 
-class Ctl:
-    """A run of a command for a profile."""
+class Declined(Stop):
+    """The end of a command after a person said no, which is no error."""
 
-    def __init__(self, profile: str) -> None:
+    def show(self, file: Any = None) -> None:
+        """Print it."""
+        click.echo(self.message, file=file or sys.stderr)
+
+
+class Ctl:
+    """A run of a command for a profile. `timeout_seconds` is how long it waits for each answer."""
+
+    def __init__(self, profile: str, timeout_seconds: float) -> None:
         self.profile = profile
+        self.timeout_seconds = timeout_seconds
 
     def account(self) -> tuple[str, str]:
         """Return address and token of the profile.
@@ -62,11 +69,7 @@ class Ctl:
         """
         url, token = find_profile(self.profile)
         if url is None or token is None:
-            what = "address" if url is None else "token"
-            sentence = f"There is no {what} for the profile {self.profile}."
-            raise Stop(
-                sentence, "subletctl login https://HOST, or set SUBLET_URL and SUBLET_TOKEN", SIGNED_OUT
-            )
+            raise self._signed_out(url)
         return url, token
 
     @contextmanager
@@ -76,8 +79,29 @@ class Ctl:
         Raises:
             Stop: as `account`.
         """
-        with Client(*self.account(), deadline_seconds=deadline_seconds()) as client:
+        with self.connect(*self.account()) as client:
             yield client
+
+    def connect(self, url: str, token: str | None = None) -> Client:
+        """Return a client for an address; close it."""
+        return Client(url, token, deadline_seconds=self.timeout_seconds, http=Connection(tell=self.progress))
+
+    def _signed_out(self, url: str | None) -> Stop:
+        """Return the end of a command that lacks the address or the token."""
+        profiles = read_profiles()
+        others = [name for name, stored in profiles.items() if stored.get("url") == url]
+        stored_url = profiles.get(self.profile, {}).get("url")
+        if url is None or stored_url in (None, url):
+            what = "address" if url is None else "token"
+            advice = "subletctl login https://HOST, or set SUBLET_URL and SUBLET_TOKEN"
+            return Stop(f"There is no {what} for the profile {self.profile}.", advice, SIGNED_OUT)
+        sentence = f"The token of the profile {self.profile} is for {stored_url}, and SUBLET_URL is {url}."
+        another = (
+            f"the same command with --profile {others[0]}"
+            if others
+            else f"subletctl login {url} --profile NAME"
+        )
+        return Stop(sentence, f"unset SUBLET_URL, or {another}", SIGNED_OUT)
 
     @property
     def is_interactive(self) -> bool:
@@ -95,28 +119,28 @@ class Ctl:
         if not self.is_interactive:
             raise Stop(f"{question} There is no terminal to ask on.", next_command, exit_code)
         if not click.confirm(question, err=True):
-            raise Stop("Nothing was done.", next_command, exit_code)
+            raise Declined("Nothing was done.", next_command, exit_code)
 
-    def pay(self, quote: Quote[T], what: str, *, yes: bool, max_credits: int | None) -> T:
-        """Confirm a quote. If it costs credits, ask first, or take `max_credits` with --yes for consent.
+    def pay(self, quote: Quote[T], what: str, *, yes: bool, max_credits: int | None, why: str = "") -> T:
+        """Confirm a quote. If it costs credits, ask first and say `why`, or take `max_credits` with --yes for consent.
 
         Raises:
             Stop: it costs more than `max_credits`, the balance is too low, or there is no consent.
         """
         if quote.price == 0:
             return quote.confirm()
-        price = f"{what} costs {quote.price} credits"
+        price = f"{what} costs {quote.price} credits{why}"
         if quote.details is not None and not quote.details.sufficient:
             raise Stop(
-                f"{price}, {quote.details.shortfall} more than you have.",
+                f"{price}. That is {quote.details.shortfall} more than you have.",
                 "subletctl credits packages",
                 UNPAID,
             )
         consent = f"the same command with --yes --max-credits {quote.price}"
         if max_credits is not None and quote.price > max_credits:
-            raise Stop(f"{price}, more than --max-credits {max_credits}.", consent, UNPAID)
+            raise Stop(f"{price}. That is more than --max-credits {max_credits}.", consent, UNPAID)
         if yes and max_credits is None:
-            raise Stop(f"{price}, and --yes pays only up to --max-credits.", consent, UNPAID)
+            raise Stop(f"{price}. --yes pays only up to --max-credits.", consent, UNPAID)
         left = "" if quote.details is None else f"; {quote.details.balance_after} are left then"
         self.ask(f"{price}{left}. Pay?", consent, yes=yes, exit_code=UNPAID)
         return quote.confirm(max_credits=quote.price if max_credits is None else max_credits)
@@ -137,12 +161,23 @@ def command(
 
     def decorate(function: Function) -> click.Command:
         def run(
-            *, profile: str, json_fields: str | None, template: str | None, quiet: bool, **given: Any
+            *,
+            profile: str,
+            timeout: float,
+            json_fields: str | None,
+            template: str | None,
+            quiet: bool,
+            **given: Any,
         ) -> None:
-            ctl = Ctl(profile)
+            ctl = Ctl(profile, timeout)
+            wanted = Format(json_fields, template, quiet)
             try:
                 with _explained():
-                    show(function(ctl, **given), columns, Format(json_fields, template, quiet))
+                    show(function(ctl, **given), columns, wanted)
+            except Stop as stop:
+                ctl.progress("")
+                show(stop.result, columns, wanted)
+                raise
             finally:
                 ctl.progress("")
 
@@ -171,6 +206,14 @@ _OPTIONS = (
         metavar="NAME",
         help="The stored account to use.",
     ),
+    click.option(
+        "--timeout",
+        envvar="SUBLET_DEADLINE_SECONDS",
+        type=click.FloatRange(min=0, min_open=True),
+        default=DEADLINE_SECONDS,
+        metavar="SECONDS",
+        help="How long to wait for each answer; by default 60.",
+    ),
 )
 
 
@@ -191,15 +234,27 @@ def _explained() -> Generator[None, None, None]:
     """Turn the errors of the client into ends of the command with a next command."""
     try:
         yield
-    except ApiError as error:
-        next_command = NEXT.get(error.code, "subletctl --help")
-        raise Stop(str(error), next_command, exit_code_of(error.code, error.status)) from error
-    except NotInTime as error:
-        raise Stop(str(error), "subletctl watch --settled NAME", UNREACHED) from error
-    except SubletError as error:
-        raise Stop(str(error), NOT_REACHED, UNREACHED) from error
-    except (ValueError, OSError) as error:
-        raise Stop(str(error), "subletctl COMMAND --help", USAGE) from error
+    except BrokenPipeError:
+        raise  # the reader has enough, such as `head`: click then ends without a word
+    except (SubletError, ValueError, OSError) as error:
+        raise stop_of(error) from error
+
+
+def stop_of(error: Exception, name: str | None = None) -> Stop:
+    """Return the end of a command for an error. `name` is the name that it is about, by default that of the command line."""
+    context = click.get_current_context()
+    command = f"subletctl {context.command_path.partition(' ')[2]}".strip()
+    given = context.params.get("name")
+    if isinstance(error, ApiError):
+        sentence, next_command = explain(
+            error, name or (given if isinstance(given, str) else "NAME"), command
+        )
+        return Stop(sentence, next_command, exit_code_of(error.code, error.status))
+    if isinstance(error, NotInTime):
+        return Stop(str(error), f"subletctl watch --settled {name or given or ''}".strip(), UNREACHED)
+    if isinstance(error, SubletError):
+        return Stop(str(error), NOT_REACHED, UNREACHED)
+    return Stop(str(error), f"{command} --help", USAGE)
 
 
 group = partial(click.group, context_settings={"help_option_names": ["--help", "-h"]})

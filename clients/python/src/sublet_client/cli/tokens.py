@@ -6,7 +6,9 @@ from typing import Any
 
 import click
 
-from sublet_client.cli.session import Ctl, Function, command, group, with_yes
+from sublet_client import Client
+from sublet_client.cli.profiles import find_profile, is_stored, save_profile
+from sublet_client.cli.session import Ctl, Function, Stop, command, group, with_yes
 from sublet_client.models import SecretAnswer, TokenDetail
 
 COLUMNS = ("id", "name", "scopes", "expires_at", "last_used_at", "revoked_at")
@@ -15,6 +17,8 @@ DETAILS = (
     *("created_at", "expires_at", "last_used_at", "last_used_from", "revoked_at"),
 )
 SECRET = ("secret", *DETAILS)
+OVERLAP_SECONDS = 3_600
+ID_OR_NAME = "ID|NAME"
 
 
 @group()
@@ -63,12 +67,12 @@ def list_(ctl: Ctl) -> Iterator[TokenDetail]:
         yield from client.tokens.list()
 
 
-@command(tokens, "show", uses=("get_token",), columns=DETAILS)
-@click.argument("id")
-def show_token(ctl: Ctl, id: str) -> TokenDetail:
+@command(tokens, "show", uses=("get_token", "list_tokens"), columns=DETAILS)
+@click.argument("token", metavar=ID_OR_NAME)
+def show_token(ctl: Ctl, token: str) -> TokenDetail:
     """Show a token."""
     with ctl.client() as client:
-        return client.tokens.get(id)
+        return client.tokens.get(_find_id(client, token))
 
 
 @command(tokens, "create", uses=("create_token",), columns=SECRET)
@@ -85,38 +89,81 @@ def create(ctl: Ctl, name: str, **given: Any) -> dict[str, Any]:
         return _with_secret(client.tokens.create(name, **_restrictions(given)))
 
 
-@command(tokens, "change", uses=("change_token",), columns=DETAILS)
-@click.argument("id")
+@command(tokens, "change", uses=("change_token", "list_tokens"), columns=DETAILS)
+@click.argument("token", metavar=ID_OR_NAME)
 @click.option("--name", help="Its new name.")
 @_with_restrictions
-def change(ctl: Ctl, id: str, **given: Any) -> TokenDetail:
+def change(ctl: Ctl, token: str, **given: Any) -> TokenDetail:
     """Change a token. What isn't given stays."""
     with ctl.client() as client:
-        return client.tokens.change(id, **_restrictions(given))
+        return client.tokens.change(_find_id(client, token), **_restrictions(given))
 
 
-@command(tokens, "rotate", uses=("rotate_token",), columns=SECRET)
-@click.argument("id")
+@command(tokens, "rotate", uses=("rotate_token", "list_tokens", "me"), columns=SECRET)
+@click.argument("token", metavar=ID_OR_NAME)
 @click.option(
     "--overlap-seconds",
     type=click.IntRange(min=0),
+    default=OVERLAP_SECONDS,
+    show_default=True,
     metavar="N",
-    help="The former secret stays valid so long.",
+    help="How long the former secret stays valid.",
 )
-def rotate(ctl: Ctl, id: str, overlap_seconds: int | None) -> dict[str, Any]:
-    """Give a token a new secret, which is shown once; --quiet prints it alone."""
+def rotate(ctl: Ctl, token: str, overlap_seconds: int) -> dict[str, Any]:
+    """Give a token a new secret, which is shown once; --quiet prints it alone.
+
+    The former secret stays valid for the overlap. If you rotate again before it is over, the new overlap is that of the secret that was new, and the
+    one before it ends at once. If it is the stored token of the profile, the new secret is stored.
+    """
+    url, used = find_profile(ctl.profile)
     with ctl.client() as client:
-        return _with_secret(client.tokens.rotate(id, overlap_seconds=overlap_seconds))
+        token_id = _find_id(client, token)
+        own = client.account.me().token
+        until = datetime.now(UTC) + timedelta(seconds=overlap_seconds)
+        done = client.tokens.rotate(token_id, overlap_seconds=overlap_seconds)
+    if done.secret is None:
+        sentence = "The answer with the new secret was lost."
+        raise Stop(sentence, f"subletctl tokens rotate {token_id}, before the former secret ends")
+    click.echo(f"The former secret is valid until {until:%Y-%m-%d %H:%M} UTC.", err=True)
+    if own is not None and own.id == done.token.id and url is not None and used is not None:
+        if is_stored(ctl.profile, used):
+            place = save_profile(ctl.profile, url, done.secret.reveal())
+            click.echo(f"The profile {ctl.profile} has the new secret now, in {place}.", err=True)
+        else:
+            click.echo("SUBLET_TOKEN has the former secret: set it to the new one.", err=True)
+    return _with_secret(done)
 
 
-@command(tokens, "revoke", uses=("revoke_token",), columns=DETAILS)
-@click.argument("id")
+@command(tokens, "revoke", uses=("revoke_token", "list_tokens"), columns=DETAILS)
+@click.argument("token", metavar=ID_OR_NAME)
 @with_yes
-def revoke(ctl: Ctl, id: str, yes: bool) -> TokenDetail:
+def revoke(ctl: Ctl, token: str, yes: bool) -> TokenDetail:
     """Revoke a token for good."""
     with ctl.client() as client:
-        ctl.ask(f"Revoke the token {id} for good?", "the same command with --yes", yes=yes)
-        return client.tokens.revoke(id)
+        ctl.ask(f"Revoke the token {token} for good?", "the same command with --yes", yes=yes)
+        return client.tokens.revoke(_find_id(client, token))
+
+
+def _find_id(client: Client, text: str) -> str:
+    """Return the id of the token with this id or name.
+
+    Raises:
+        Stop: no valid token has this name, or several have it.
+    """
+    if text.isdigit():
+        return text
+    now = datetime.now(UTC)
+    valid = [
+        each
+        for each in client.tokens.list()
+        if each.revoked_at is None and (each.expires_at is None or each.expires_at > now)
+    ]
+    found = [str(each.id) for each in valid if each.name == text]
+    if len(found) == 1:
+        return found[0]
+    how_many = f"{len(found)} tokens are" if found else "No token is"
+    ids = f": {', '.join(found)}" if found else ""
+    raise Stop(f"{how_many} called {text}{ids}. Give the id.", "subletctl tokens list")
 
 
 def _with_secret(done: SecretAnswer) -> dict[str, Any]:
