@@ -19,9 +19,9 @@ from support.running_service import MovableClock, RunningService
 
 SCRIPT = Path(__file__).parents[1] / "long" / "faults" / "killed_serve.py"
 READY_SECONDS = 180.0
-"""How long a start may take on a machine that others load: it is 30 seconds with what ten busy processes leave of two cores."""
+"""The timeout of a start. It takes 30 seconds if ten other processes keep two cores busy."""
 ANSWER_SECONDS = 20.0
-"""How long the answer to whether it is ready may take. It has been more than two on such a machine."""
+"""The timeout of a request for the readiness. An answer has taken more than two seconds on such a machine."""
 
 
 @dataclass(slots=True)

@@ -70,7 +70,7 @@ async def check_first(
     try:
         with asking_place(call):
             report = (await checker.check(planned.target, seconds=seconds, waits=True)).report
-    except (RateLimited, Unavailable):  # too many at once: the worker looks later
+    except (RateLimited, Unavailable):  # too many checks are running; the worker checks later
         report = Report(UNKNOWN, (), call.context.db.now())
     return Checked(planned, report, time.monotonic() - began)
 
@@ -120,7 +120,7 @@ async def check_health(call: Call[NoBody, None]) -> Answer:
     with asking_place(call):
         result = await checker.check(due.target, waits=True)
     if result.busy_until is not None:
-        raise Conflict("The nameservers are being asked for other names. Try again in a minute.")
+        raise Conflict("Checks of other names are querying these nameservers. Try again in a minute.")
     await db.write(record_check, due.subdomain_id, due.generation, result.report)
     return Answer(_answer(await db.read(view_health, call.actor(), call.path["fqdn"])))
 
