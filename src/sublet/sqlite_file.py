@@ -94,7 +94,7 @@ def temporary_file(target: Path) -> Iterator[Path]:
     """Yield a new empty file beside `target` with mode 0600, and remove it at the end if it still exists.
 
     Raises:
-        Unavailable: the folder is missing or can't be written, or the disk is full, even if a write inside the block fails.
+        Unavailable: the folder is missing or can't be written, or the disk is full. This covers writes inside the block.
     """
     try:
         handle, name = tempfile.mkstemp(prefix=f".{target.name}.", suffix=".part", dir=target.parent)

@@ -205,7 +205,7 @@ def test_copy_refuses_wrong_sources_and_targets_and_changes_nothing(source: str,
     before = dump(other)
     told = copy(source, other, expect=1)["message"]
     assert "another registry" in told
-    assert "Name an empty database" in told
+    assert "Give an empty database" in told
     assert dump(other) == before
     assert "same registry" in copy(source, source, expect=1)["message"]
     missing = f"sqlite:///{tmp_path}/missing.db"

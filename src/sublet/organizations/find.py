@@ -66,7 +66,7 @@ def lock_as_member(tx: Tx, actor: Actor, identifier: str, *other_ids: int | None
         Conflict: the organization is a user's own, and only the operator changes its members.
     """
     refuse_suspended(_find_acting_user(tx, actor))
-    # Not locked here: `lock_members` locks all rows, the user's too, in the order of their ids.
+    # The user isn't locked here, because `lock_members` locks all users in the order of their ids.
     found = find_own_membership(tx, actor, identifier)
     lock_members(tx, found.organization, {found.user.id, *(each for each in other_ids if each is not None)})
     return find_own_membership(tx, actor, identifier)
