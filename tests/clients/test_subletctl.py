@@ -122,14 +122,16 @@ def test_a_name_from_registration_to_the_trash(run: Run, service: RunningService
     for words in (("set", "blog.example.test", *NS), ("register", "blog.example.test"), ("apply", "-f", "-")):
         assert "subletctl restore blog.example.test" in run(*words, text=file, exit_code=1).stderr
     done = run("names", "availability", "x_y", "blog.example.test", "new.example.test", exit_code=1)
-    assert "yours, or in your trash; free on" in done.stdout
+    assert "in your trash: see subletctl restore" in done.stdout
+    run("register", "mine.example.test")
+    assert "yours: see subletctl set" in run("names", "availability", "mine.example.test").stdout
     assert re.search("new.example.test +yes +- +free", done.stdout)
     assert "x_y" in done.stderr
     wrong = run("register", "a.example.test", "-n", "ns1.a.example.test", "-n", "x..y", exit_code=1).stderr
     assert (wrong.count("nameservers[1]"), wrong.count("register --help")) == (1, 1)
     assert "domains list" in run("register", "blog.example.org", exit_code=1).stderr
     run("restore", "blog.example.test")
-    assert run("watch", "--settled").stdout.startswith("blog.example.test  ")
+    assert "blog.example.test  active" in run("watch", "--settled").stdout
 
 
 def test_nothing_is_paid_without_consent(run: Run) -> None:

@@ -115,6 +115,7 @@ DETAILS: dict[str, Any] = {
     "delegation_broken": lambda details: exactly(details, {"findings": ["nameserver_not_found"]}),
     "method_not_allowed": lambda details: exactly(details, {"allow": ["GET", "HEAD", "POST"]}),
     "payload_too_large": lambda details: exactly(details, {"limit_bytes": 65536}),
+    "conflict": lambda details: exactly(details, {"status": "inactive"}),
     "insufficient_scope": lambda details: exactly(details, {"required_scope": "subdomains:write"}),
     "insufficient_role": lambda details: exactly(
         details, {"role": "viewer", "required_scope": "subdomains:write"}

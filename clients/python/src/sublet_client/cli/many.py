@@ -46,6 +46,7 @@ def export(ctl: Ctl, names: tuple[str, ...], domain: str | None) -> None:
     "apply",
     uses=(
         "list_subdomains",
+        "get_subdomain",
         "availability",
         "free_subdomains",
         "credits",
@@ -147,7 +148,7 @@ def _modes(client: Client, fqdn: str) -> Sequence[Mode]:
         except SubdomainNotFound as error:
             if error.details.get("in_trash"):
                 raise stop_of(error, fqdn) from error
-    raise Stop(f"{fqdn} can't be registered: {why_closed(found)}.", "remove it from the file")
+    raise Stop(f"{fqdn} can't be registered: {why_closed(client, found)}.", "remove it from the file")
 
 
 def _free_left(client: Client) -> int | None:

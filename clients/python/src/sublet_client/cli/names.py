@@ -7,7 +7,13 @@ from typing import Any
 import click
 
 from sublet_client import Client
-from sublet_client._errors import InsufficientScope, PlatformDomainNotFound, TokenRestricted, ValidationFailed
+from sublet_client._errors import (
+    InsufficientScope,
+    PlatformDomainNotFound,
+    SubdomainNotFound,
+    TokenRestricted,
+    ValidationFailed,
+)
 from sublet_client.cli.session import Ctl, Stop, command, group, stop_of
 from sublet_client.models import Availability, Delegation, Subdomain, TimelineEvent
 
@@ -82,7 +88,10 @@ def show_name(ctl: Ctl, name: str) -> Subdomain:
 
 
 @command(
-    names, "availability", uses=("availability", "credits"), columns=("fqdn", "open", "why", "purse", "modes")
+    names,
+    "availability",
+    uses=("availability", "credits", "get_subdomain"),
+    columns=("fqdn", "open", "why", "purse", "modes"),
 )
 @click.argument("names", nargs=-1, required=True)
 def availability(ctl: Ctl, names: tuple[str, ...]) -> list[dict[str, Any]]:
@@ -93,7 +102,7 @@ def availability(ctl: Ctl, names: tuple[str, ...]) -> list[dict[str, Any]]:
         for each in names:
             try:
                 rows.append(_as_row(client, client.subdomains.availability(each)))
-            except (ValidationFailed, PlatformDomainNotFound, TokenRestricted) as error:
+            except (ValidationFailed, PlatformDomainNotFound, SubdomainNotFound, TokenRestricted) as error:
                 wrong.append(stop_of(error, each))
                 rows.append(_row_of_wrong(each, error.code))
     if wrong:
@@ -107,7 +116,7 @@ def _as_row(client: Client, found: Availability) -> dict[str, Any]:
     return {
         **{name: getattr(found, name) for name in Availability.__struct_fields__},
         "open": is_open,
-        "why": None if is_open else why_closed(found),
+        "why": None if is_open else why_closed(client, found),
         "purse": _purse(client, found) if is_open else None,
     }
 
@@ -117,11 +126,20 @@ def _row_of_wrong(fqdn: str, code: str) -> dict[str, Any]:
     return {**row, "fqdn": fqdn, "available": False, "reason": code, "modes": (), "open": False, "why": code}
 
 
-def why_closed(found: Availability) -> str:
+def why_closed(client: Client, found: Availability) -> str:
     """Return why a name is not open to the account."""
-    if found.available_at is not None:
-        return f"yours, or in your trash; free on {found.available_at:%Y-%m-%d}"
-    return CLOSED.get(str(found.reason), str(found.reason))
+    if found.available_at is None:
+        return CLOSED.get(str(found.reason), str(found.reason))
+    try:
+        client.subdomains.get(found.fqdn)
+    except SubdomainNotFound as error:
+        if error.details.get("in_trash"):
+            return "in your trash: see subletctl restore"
+    except InsufficientScope:
+        pass
+    else:
+        return "yours: see subletctl set"
+    return f"not free before {found.available_at:%Y-%m-%d}"
 
 
 def _purse(client: Client, found: Availability) -> str:
