@@ -1,4 +1,4 @@
-"""The data sources: a name, a platform domain with its prices, whether a name can be had, the account."""
+"""The data sources: a name, platform domains with their prices, whether a name can be had, the account."""
 
 from collections.abc import Iterable
 from typing import Any, ClassVar
@@ -8,7 +8,7 @@ from tf.schema import Attribute, Schema
 from tf.types import Bool, Map, Number, Set, String
 
 from sublet_client import Client
-from sublet_client.models import Mode
+from sublet_client.models import Mode, Token
 from sublet_client.spelling import hostname
 from sublet_terraform.reporting import Reporting
 from sublet_terraform.resource import HasClient, State
@@ -103,9 +103,10 @@ class PlatformDomainData(SubletDataSource):
     def read(self, ctx: ReadDataContext, config: State) -> State | None:
         """Return the platform domain, or an error if there is none with this name."""
         state = super().read(ctx, config)
-        if state is not None and "id" not in state:
+        if state is not None and state["id"] is None:
             ctx.diagnostics.add_error(
-                f"There is no platform domain {config['domain']}. Check its name.", path=["domain"]
+                f"There is no platform domain {config['domain']}. Use one of data.sublet_platform_domains.",
+                path=["domain"],
             )
             return None
         return state
@@ -125,6 +126,17 @@ class PlatformDomainData(SubletDataSource):
             **_prices(found.modes),
             "period_days": {each.mode: each.period_days for each in found.modes},
         }
+
+
+class PlatformDomainsData(SubletDataSource):
+    """The platform domains that you can use."""
+
+    name = "platform_domains"
+    attributes = (Attribute("domains", Set(String()), "Their names.", computed=True),)
+
+    def ask(self, client: Client, config: State) -> dict[str, Any]:  # noqa: ARG002 - the interface's
+        """Return the names."""
+        return {"domains": [each.domain for each in client.platform_domains.list()]}
 
 
 class AvailabilityData(SubletDataSource):
@@ -154,6 +166,12 @@ class AccountData(SubletDataSource):
         Attribute("organization", String(), "The organization that the token is for.", computed=True),
         Attribute("credit_balance", Number(), "The balance in credits.", computed=True),
         Attribute("free_names_left", Number(), "How many more free names it may hold.", computed=True),
+        Attribute(
+            "token_id",
+            String(),
+            "The id of the token in use; null if it lacks the scope `tokens:write`.",
+            computed=True,
+        ),
     )
 
     def ask(self, client: Client, config: State) -> dict[str, Any]:  # noqa: ARG002 - the interface's
@@ -165,7 +183,18 @@ class AccountData(SubletDataSource):
             "organization": me.organization.name,
             "credit_balance": client.credits.get().credit_balance,
             "free_names_left": client.account.free_subdomains().remaining,
+            "token_id": self._find_token_id(client, me.token),
         }
+
+    def _find_token_id(self, client: Client, own: Token | None) -> str | None:
+        """Return the id of the token in use: GET /me doesn't have it, so it is that of its name and instant."""
+        if own is None or "tokens:write" not in own.scopes:
+            return None
+        tokens = client.tokens.list()
+        return next(
+            (str(each.id) for each in tokens if (each.name, each.created_at) == (own.name, own.created_at)),
+            None,
+        )
 
 
 def _prices(modes: Iterable[Mode]) -> dict[str, dict[str, int]]:

@@ -1,7 +1,9 @@
 """The provider: its configuration, resources and data sources, and its process that Terraform starts."""
 
 import os
+import sys
 from typing import Any
+from urllib.parse import urlsplit, urlunsplit
 
 import tf.provider
 from tf.gen import tfplugin_pb2 as messages
@@ -11,8 +13,10 @@ from tf.schema import Attribute, Schema
 from tf.types import String, Unknown
 from tf.utils import Diagnostics, read_dynamic_value, to_dynamic_value
 
-from sublet_client import Client
+from sublet_client import ApiError, Client, NotFound, NotReached, RateLimited, UnexpectedAnswer
 from sublet_terraform import data_sources
+from sublet_terraform.registrations import Registrations
+from sublet_terraform.reporting import Reporting
 from sublet_terraform.resource import State
 from sublet_terraform.subdomain import SubdomainResource
 from sublet_terraform.token import TokenResource
@@ -20,12 +24,20 @@ from sublet_terraform.transfer import TransferResource
 
 SOURCE = "registry.terraform.io/sublet/sublet"
 ENVIRONMENT = {"url": "SUBLET_URL", "token": "SUBLET_TOKEN"}
+PATH = "/api/v1"
+CHECK_URL = f"Check SUBLET_URL, such as https://names.example.net{PATH}."
+GREETING_SECONDS = 10.0
+STARTED_BY = "TF_PLUGIN_MAGIC_COOKIE"
+"""The variable that Terraform and OpenTofu set for their plugins."""
 
 
 class SubletProvider(Provider):
     """The provider `sublet`."""
 
     client: Client | None = None
+
+    def __init__(self) -> None:
+        self.registrations = Registrations()
 
     def full_name(self) -> str:
         """Return the address of the provider."""
@@ -55,19 +67,23 @@ class SubletProvider(Provider):
         """Accept every configuration: what is missing may be in the environment of a later command."""
 
     def configure_provider(self, diags: Diagnostics, config: State) -> None:
-        """Make the client."""
+        """Make the client, and use it once: a wrong address or token is one error here, instead of one at each object."""
         given = {each: config[each] or os.environ.get(name) for each, name in ENVIRONMENT.items()}
         for each, name in ENVIRONMENT.items():
-            if given[each] is None or given[each] is Unknown:
+            if given[each] is Unknown:
                 diags.add_error(
-                    f"The provider has no {each}. Set it, or {name} in the environment.", path=[each]
+                    f"The provider's {each} is not known before the apply. Set {name}.", path=[each]
                 )
+            elif not given[each]:
+                diags.add_error(f'Set {name}, or {each} in the block provider "sublet".', path=[each])
         if diags.has_errors():
             return
-        try:
-            self.client = Client(str(given["url"]), given["token"])
-        except ValueError as error:
-            diags.add_error(str(error), path=["url"])
+        url, token = base_url(str(given["url"])), str(given["token"])
+        if url is None:
+            diags.add_error(f"{given['url']!r} is no address of an API. {CHECK_URL}", path=["url"])
+            return
+        _greet(diags, url, token)
+        self.client = Client(url, token)
 
     def get_resources(self) -> list[type[Resource]]:
         """Return the resources."""
@@ -78,6 +94,7 @@ class SubletProvider(Provider):
         return [
             data_sources.SubdomainData,
             data_sources.PlatformDomainData,
+            data_sources.PlatformDomainsData,
             data_sources.AvailabilityData,
             data_sources.AccountData,
         ]
@@ -120,7 +137,38 @@ def keep_spelling(schema: Schema, prior: State, planned: State) -> State:
     return {name: prior[name] if name in same else value for name, value in planned.items()}
 
 
+def base_url(text: str) -> str | None:
+    """Return the address of an API, with the path that it has everywhere if there is none; None if the text is no address."""
+    try:
+        parts = urlsplit(text)
+        is_whole = parts.scheme in ("https", "http") and bool(parts.hostname) and parts.port != 0
+    except ValueError:  # of a port that is no number
+        return None
+    if not is_whole:
+        return None
+    return urlunsplit(parts._replace(path=PATH)) if parts.path in ("", "/") else text
+
+
+def _greet(diagnostics: Diagnostics, url: str, token: str) -> None:
+    """Report if the service doesn't answer in time, or refuses the token. For a limit, the calls that follow wait."""
+    try:
+        with Client(url, token, deadline_seconds=GREETING_SECONDS) as client:
+            client.account.me()
+    except RateLimited:
+        return
+    except NotReached as error:
+        diagnostics.add_error(f"{url} gives no answer: {error.__cause__}. {CHECK_URL}", path=["url"])
+    except (NotFound, UnexpectedAnswer):
+        diagnostics.add_error(f"{url} is not the address of Sublet's API. {CHECK_URL}", path=["url"])
+    except ApiError as error:
+        with Reporting(diagnostics, {*ENVIRONMENT}):
+            raise error from None
+
+
 def main() -> None:
     """Run the provider for the Terraform or OpenTofu that started this process."""
+    if STARTED_BY not in os.environ and "--dev" not in sys.argv:
+        print("Terraform and OpenTofu start this program. Its README says where they find it.")  # noqa: T201 - its only output
+        sys.exit(int("--help" not in sys.argv))
     tf.provider.ProviderServicer = PlanningServicer  # run_provider takes no other
     run_provider(SubletProvider())

@@ -16,9 +16,19 @@ ATTRIBUTES = {
     "registration_mode_not_allowed": "registration_mode",
     "subdomain_not_found": "fqdn",
     "subdomain_unavailable": "fqdn",
+    "token_expired": "token",
+    "token_invalid": "token",
+    "token_revoked": "token",
     "transfer_pending": "fqdn",
 }
 """The attribute that a code is about, beside those of wrong fields."""
+KINDS = {
+    "platform-domains": "data.sublet_platform_domains",
+    "tokens": "sublet_token",
+    "transfers": "sublet_transfer",
+}
+"""What this provider has for the endpoints that messages of the API advise."""
+_ENDPOINT = re.compile(r"(?:GET|POST|PATCH|DELETE) /(platform-domains|tokens|transfers)\b(?:/(\d+))?")
 
 
 class Reporting:
@@ -47,7 +57,12 @@ class Reporting:
 
     def _add(self, sentence: str, trailer: str, attribute: str) -> None:
         path = [attribute] if attribute in self._attributes else None
-        self._diagnostics.add_error(sentence, trailer, path=path)
+        self._diagnostics.add_error(_ENDPOINT.sub(_kind, sentence), trailer, path=path)
+
+
+def _kind(endpoint: re.Match[str]) -> str:
+    """Return the resource or data source for an endpoint, with the id of its object."""
+    return KINDS[endpoint[1]] + (f" (id {endpoint[2]})" if endpoint[2] else "")
 
 
 def _attribute_of(field: str) -> str:

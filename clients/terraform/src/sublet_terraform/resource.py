@@ -16,6 +16,7 @@ from tf.schema import Attribute, Schema
 from tf.types import Unknown
 
 from sublet_client import Client
+from sublet_terraform.registrations import Registrations
 from sublet_terraform.reporting import Reporting
 
 State = dict[str, Any]
@@ -26,6 +27,7 @@ class HasClient(Protocol):
     """What a resource needs of the provider."""
 
     client: Client | None
+    registrations: Registrations
 
 
 class SubletResource(Resource):
@@ -46,6 +48,11 @@ class SubletResource(Resource):
         """The client of the provider, which Terraform has configured before."""
         assert self._provider.client is not None  # noqa: S101 - Terraform configures first
         return self._provider.client
+
+    @property
+    def registrations(self) -> Registrations:
+        """The names of this run."""
+        return self._provider.registrations
 
     @classmethod
     def get_name(cls) -> str:

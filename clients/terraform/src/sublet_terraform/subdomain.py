@@ -9,13 +9,30 @@ from tf.schema import Attribute
 from tf.types import Bool, Number, String, Unknown
 from tf.utils import Diagnostics
 
-from sublet_client import GlueEntry, NotInTime, Subdomain, SubdomainNotFound, SubdomainUnavailable
+from sublet_client import (
+    GlueEntry,
+    InsufficientScope,
+    NotInTime,
+    Subdomain,
+    SubdomainNotFound,
+    SubdomainUnavailable,
+)
 from sublet_client.spelling import ds_record, hostname
+from sublet_terraform.registrations import Means
 from sublet_terraform.reporting import Reporting
 from sublet_terraform.resource import State, SubletResource, known
-from sublet_terraform.values import Glue, Text, Texts
+from sublet_terraform.values import Glue, Text, Texts, ds_fault
 
 DELEGATION = ("nameservers", "glue", "ds_records")
+MODES = ("free", "plus", "premium", "special")
+REASONS = {
+    "account_suspended": "your account is suspended. Ask the operator of the registry.",
+    "clock_implausible": "the clock of the registry is wrong. Try again in an hour.",
+    "registration_closed": "its platform domain takes no registrations now. Choose another one of data.sublet_platform_domains.",
+    "registration_mode_not_allowed": "its platform domain has no mode for you and this name now. Choose another name.",
+    "subdomain_unavailable": "it is taken, reserved, or not free again yet. Choose another name.",
+}
+"""Why a name can't be registered, by the code of its availability."""
 
 
 class SubdomainResource(SubletResource):
@@ -58,40 +75,42 @@ class SubdomainResource(SubletResource):
         Attribute("expires_at", String(), "When the term ends.", computed=True),
     )
 
+    def validate(self, diags: Diagnostics, type_name: str, config: State) -> None:
+        """Refuse an unknown mode and malformed DS records, also without the service."""
+        super().validate(diags, type_name, config)
+        mode = known(config, "registration_mode", "free")
+        if mode not in MODES:
+            diags.add_error(
+                f"There is no mode {mode}. Use one of {', '.join(MODES)}, or leave it out.",
+                path=["registration_mode"],
+            )
+        for each in known(config, "ds_records", ()):
+            fault = None if each is None or each is Unknown else ds_fault(each)
+            if fault is not None:
+                diags.add_error(f"{each!r} is no DS record: {fault}", path=["ds_records"])
+
     def plan_new(self, ctx: PlanContext, planned: State) -> State:
         """Return the plan with the price. A name that can't be had, or for more than `max_credits`, fails here."""
-        fqdn, mode = planned["fqdn"], planned["registration_mode"]
+        fqdn = planned["fqdn"]
         if fqdn is Unknown:
             return planned
         trashed = self._find_trashed(fqdn)
         if trashed is not None:
             self._plan_return(ctx.diagnostics, planned, trashed)
-        elif not self._is_own(fqdn):  # an own name is one that this apply destroys first
-            found = self.client.subdomains.availability(fqdn)
-            wanted = [
-                each for each in found.modes if known(planned, "registration_mode") in (None, each.mode)
-            ]
-            if wanted and mode is not Unknown:
-                planned["price_credits"] = wanted[0].price_credits
-            elif wanted:
-                planned["registration_mode"], planned["price_credits"] = (
-                    wanted[0].mode,
-                    wanted[0].price_credits,
-                )
-            elif found.modes:
-                offered = ", ".join(each.mode for each in found.modes)
-                ctx.diagnostics.add_error(
-                    f"{fqdn} is not offered in this mode. Use one of: {offered}.", path=["registration_mode"]
-                )
-            else:
-                ctx.diagnostics.add_error(
-                    f"{fqdn} can't be registered: {found.reason}. Choose another name.", path=["fqdn"]
-                )
-        self._check_price(ctx.diagnostics, planned)
+        elif not self._is_own(fqdn):
+            self._plan_registration(ctx.diagnostics, planned)
+        elif hostname(fqdn) not in self.registrations.held:
+            ctx.diagnostics.add_error(_already(fqdn), path=["fqdn"])
+        else:  # this run destroys it first
+            return planned
+        if not ctx.diagnostics.has_errors():
+            mode, price = known(planned, "registration_mode", ""), known(planned, "price_credits", 0)
+            self.registrations.add(ctx.diagnostics, hostname(fqdn), mode, price, self._find_means)
         return planned
 
     def plan_change(self, ctx: PlanContext, current: State, planned: State) -> State:
         """Return the plan; the state in the DNS is not known before."""
+        self.registrations.held.add(hostname(current["fqdn"]))
         if not self.is_changed(current, planned, "fqdn") and self.is_changed(
             current, planned, "registration_mode"
         ):
@@ -120,8 +139,7 @@ class SubdomainResource(SubletResource):
             if not refusal.details.get("owned"):
                 raise
             if refusal.details.get("reason") != "in_trash":
-                sentence = f"You hold {fqdn} already. Import it: terraform import ADDRESS {fqdn}"
-                ctx.diagnostics.add_error(sentence, path=["fqdn"])
+                ctx.diagnostics.add_error(_already(fqdn), path=["fqdn"])
                 return None
             done = self.client.subdomains.restore(fqdn, confirm=True, max_credits=limit)
             restored = True
@@ -138,6 +156,7 @@ class SubdomainResource(SubletResource):
 
     def find(self, current: State) -> State | None:
         """Return the name as it is; None if it is in the trash or another's."""
+        self.registrations.held.add(hostname(current["fqdn"]))
         try:
             found = self.client.subdomains.get(current["fqdn"])
         except SubdomainNotFound:
@@ -190,11 +209,52 @@ class SubdomainResource(SubletResource):
         if trashed.expires_at > datetime.now(UTC):
             planned["price_credits"] = 0
 
-    def _check_price(self, diagnostics: Diagnostics, planned: State) -> None:
-        price, limit = known(planned, "price_credits", 0), planned["max_credits"]
+    def _plan_registration(self, diagnostics: Diagnostics, planned: State) -> None:
+        """Plan a registration in the mode that is wanted, by default the first one on offer."""
+        fqdn, mode = planned["fqdn"], known(planned, "registration_mode")
+        found = self.client.subdomains.availability(fqdn)
+        offers = {each.mode: each for each in found.modes}
+        in_use = (
+            self._free_names_in_use(fqdn) if mode in (None, "free") and not offers.keys() - {"plus"} else ""
+        )
+        offer = offers.get(mode) if mode else next(iter(found.modes), None)
+        if offer is not None:
+            planned["registration_mode"], planned["price_credits"] = offer.mode, offer.price_credits
+            self._check_price(diagnostics, planned, f"{in_use} Destroy one, or pay: " if in_use else "")
+        elif in_use:
+            advice = ", or ".join(["Destroy one", *(f"use the mode {each}" for each in offers)])
+            diagnostics.add_error(f"{in_use} {advice}.", path=["registration_mode"])
+        elif offers:
+            sentence = f"{fqdn} is not offered in the mode {mode}. Use one of: {', '.join(offers)}."
+            diagnostics.add_error(sentence, path=["registration_mode"])
+        else:
+            reason = REASONS.get(found.reason or "", f"the registry says {found.reason}. Try again later.")
+            diagnostics.add_error(f"{fqdn} can't be registered: {reason}", f"({found.reason})", path=["fqdn"])
+
+    def _free_names_in_use(self, fqdn: str) -> str:
+        """Return a sentence if no free name is left and the platform domain has them; otherwise, or without the scope, an empty one."""
+        domain = hostname(fqdn).partition(".")[2]
+        try:
+            usage = self.client.account.free_subdomains()
+            ours = next((each for each in self.client.platform_domains.list() if each.domain == domain), None)
+        except InsufficientScope:
+            return ""
+        if usage.remaining or ours is None or all(each.mode != "free" for each in ours.modes):
+            return ""
+        return f"{usage.used} of {usage.limit} free names are in use."
+
+    def _find_means(self) -> Means | None:
+        try:
+            usage = self.client.account.free_subdomains()
+            return Means(usage.remaining, usage.limit, self.client.credits.get().credit_balance)
+        except InsufficientScope:
+            return None
+
+    def _check_price(self, diagnostics: Diagnostics, planned: State, before: str) -> None:
+        price, limit = planned["price_credits"], planned["max_credits"]
         if limit is not Unknown and price > (limit or 0):
             diagnostics.add_error(
-                f"{planned['fqdn']} costs {price} credits, and max_credits is {limit or 0}. Set max_credits to {price} to pay that.",
+                f"{before}{planned['fqdn']} costs {price} credits, and max_credits is {limit or 0}. Set max_credits to {price} to pay that.",
                 path=["max_credits"],
             )
 
@@ -215,6 +275,11 @@ class SubdomainResource(SubletResource):
                 f"{found.fqdn} is not in the DNS: {found.provision_error}", path=["nameservers"]
             )
         return planned | _state(found)
+
+
+def _already(fqdn: str) -> str:
+    name = hostname(fqdn)
+    return f"You hold {name} already. Import it: terraform import sublet_subdomain.NAME {name}"
 
 
 def _delegation(planned: State) -> dict[str, Any]:

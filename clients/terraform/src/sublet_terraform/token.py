@@ -6,6 +6,7 @@ from typing import Any
 from tf.iface import CreateContext, PlanContext, UpdateContext
 from tf.schema import Attribute
 from tf.types import Number, String, Unknown
+from tf.utils import Diagnostics
 
 from sublet_client import TokenDetail, TokenNotFound
 from sublet_client.models import SecretAnswer
@@ -13,6 +14,16 @@ from sublet_client.spelling import hostname
 from sublet_terraform.resource import State, SubletResource, known
 from sublet_terraform.values import Text, Texts, instant
 
+SCOPES = (
+    "account:read",
+    "subdomains:read",
+    "subdomains:write",
+    "credits:spend",
+    "tickets:read",
+    "tickets:write",
+    "tokens:write",
+    "organization:write",
+)
 RESTRICTIONS = ("names", "domains", "networks", "daily_credits", "expires_at")
 INHERITED = "Left out: that of the provider's own token."
 
@@ -66,6 +77,15 @@ class TokenResource(SubletResource):
         Attribute("id", String(), "The id.", computed=True),
         Attribute("secret", String(), "The secret; null after an import.", computed=True, sensitive=True),
     )
+
+    def validate(self, diags: Diagnostics, type_name: str, config: State) -> None:
+        """Refuse unknown scopes, also without the service."""
+        super().validate(diags, type_name, config)
+        for each in known(config, "scopes", ()):
+            if each not in (None, Unknown, *SCOPES):
+                diags.add_error(
+                    f"There is no scope {each}. Use some of {', '.join(SCOPES)}.", path=["scopes"]
+                )
 
     def plan_change(self, ctx: PlanContext, current: State, planned: State) -> State:  # noqa: ARG002 - the interface's
         """Return the plan; a rotation gives a new secret."""

@@ -1,14 +1,17 @@
 """Types of attributes whose values may be spelled in several ways. A state keeps the spelling of the configuration while both mean the same."""
 
+import re
 from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import Any
 
 from tf.types import Map, Set, String, Unknown
 
-from sublet_client.spelling import address, hostname
+from sublet_client.spelling import address, ds_record, hostname
 
 Normal = Callable[[str], str]
+DIGEST_DIGITS = {"2": 64, "4": 96}
+"""The digest types that the registry takes (SHA-256, SHA-384), with the length of their digests."""
 
 
 def instant(text: str) -> str:
@@ -17,6 +20,21 @@ def instant(text: str) -> str:
         return str(datetime.fromisoformat(text).timestamp())
     except ValueError:
         return text
+
+
+def ds_fault(text: str) -> str | None:
+    """Return what is wrong with the form of a DS record, and what to do; None if it is one. Not checked: the algorithm."""
+    fields = ds_record(text).split()
+    if len(fields) != 4 or not all(re.fullmatch("[0-9]{1,5}", each) for each in fields[:3]):
+        return "write the key tag, the algorithm, the digest type and the digest, as in `2371 13 2 1f98…`."
+    if int(fields[0]) > 65535:
+        return "the key tag is at most 65535. Copy it from the zone again."
+    digits = DIGEST_DIGITS.get(fields[2])
+    if digits is None:
+        return f"the digest type {fields[2]} is not taken. Use 2 (SHA-256) or 4 (SHA-384)."
+    if not re.fullmatch(f"[0-9a-f]{{{digits}}}", fields[3]):
+        return f"a digest of type {fields[2]} has {digits} hexadecimal digits. Copy it from the zone again."
+    return None
 
 
 class Text(String):
