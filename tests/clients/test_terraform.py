@@ -1,9 +1,13 @@
 """The Terraform provider under real Terraform, against the real service and its DNS."""
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
+from sublet_terraform.provider import base_url
+from support.free_ports import free_port
 from support.running_service import DS, Registrant, RunningService
 from support.terraform import Terraform
 
@@ -59,7 +63,49 @@ data "sublet_platform_domain" "ours" {
 data "sublet_availability" "taken" {
   fqdn = "old.example.test"
 }
+data "sublet_platform_domains" "all" {}
 data "sublet_account" "me" {}
+"""
+NONSENSE = """
+resource "sublet_subdomain" "blog" {
+  fqdn              = "blog.example.test"
+  registration_mode = "gold"
+  ds_records        = ["nonsense", "2371 13 1 abcd", "2371 13 2 1f98", "99999 13 2 DIGEST", "2371 13 2 DIGEST"]
+}
+resource "sublet_token" "ci" {
+  name   = "ci"
+  scopes = ["subdomains:read", "names:read"]
+}
+""".replace("DIGEST", DS.split()[-1])
+UNREACHABLE = """
+resource "sublet_subdomain" "www" {
+  fqdn = "www.example.test"
+}
+resource "sublet_subdomain" "old" {
+  fqdn = "Old.example.test."
+}
+resource "sublet_subdomain" "elsewhere" {
+  fqdn = "blog.example.org"
+}
+data "sublet_platform_domain" "elsewhere" {
+  domain = "example.org"
+}
+resource "sublet_subdomain" "free" {
+  for_each = toset(["a", "b", "c", "d", "e"])
+  fqdn     = "${each.key}.example.test"
+}
+resource "sublet_subdomain" "plus" {
+  for_each          = toset(["f", "g", "h"])
+  fqdn              = "${each.key}.example.test"
+  registration_mode = "plus"
+  max_credits       = 10
+}
+"""
+FREE = """
+resource "sublet_subdomain" "free" {
+  fqdn              = "free.example.test"
+  registration_mode = "free"
+}
 """
 
 
@@ -146,7 +192,9 @@ def test_tokens_transfers_imports_and_data_sources(
     assert set(terraform.state("data.sublet_subdomain.blog")["nameservers"]) == NS
     assert terraform.state("data.sublet_platform_domain.ours")["prices"] == {"free": 0, "plus": 10}
     assert terraform.state("data.sublet_availability.taken")["reason"] == "subdomain_unavailable"
-    assert terraform.state("data.sublet_account.me")["credit_balance"] == 25
+    assert terraform.state("data.sublet_platform_domains.all")["domains"] == ["example.test"]
+    me = terraform.state("data.sublet_account.me")
+    assert (me["credit_balance"], me["token_id"]) == (25, "1")
     assert terraform.planned() == {}
 
 
@@ -175,10 +223,80 @@ def test_wrong_values_are_named_where_they_are(terraform: Terraform) -> None:
     assert "(validation_failed, request " in sentences
 
 
-@pytest.mark.whole
-def test_a_name_that_is_held_already_is_not_adopted_silently(
+def test_what_would_fail_fails_in_the_plan(
     service: RunningService, who: Registrant, terraform: Terraform
 ) -> None:
-    service.register(who, "blog.example.test")
+    terraform.write(NONSENSE)
+    sentences = terraform.refused("validate")
+    assert "There is no mode gold. Use one of free, plus, premium, special" in sentences
+    assert sentences.count("is no DS record") == 4
+    assert "There is no scope names:read. Use some of account:read" in sentences
+
+    service.register(who, "old.example.test")
+    terraform.write(UNREACHABLE)
+    sentences = terraform.refused()
+    assert "www.example.test can't be registered: it is taken, reserved, or not free again yet" in sentences
+    assert "Import it: terraform import sublet_subdomain.NAME old.example.test" in sentences
+    assert "data.sublet_platform_domains lists the platform domains that you can use" in sentences
+    assert "There is no platform domain example.org" in sentences
+    assert "more new free names than the 4 that are left of 5" in sentences
+    assert "cost more than the balance of 25 credits" in sentences
+
+    for label in "abcd":
+        service.register(who, f"{label}.example.test")
+    terraform.write(FREE + FREE.replace("registration_mode", "# ").replace("free", "any"))
+    sentences = terraform.refused()
+    assert "Error: 5 of 5 free names are in use. Destroy one, or use the mode plus." in sentences
+    assert "Error: 5 of 5 free names are in use. Destroy one, or pay: any.example.test costs 10" in sentences
+
+
+def test_the_provider_says_how_it_reaches_the_registry(terraform: Terraform) -> None:
+    terraform.environment["SUBLET_TOKEN"] = ""
     terraform.write(BLOG)
-    assert "You hold Blog.Example.Test. already. Import it: terraform import" in terraform.refused("apply")
+    assert "Error: Set SUBLET_TOKEN, or token in the block" in terraform.refused()
+    program = Path(sys.executable).parent / "terraform-provider-sublet"
+    done = subprocess.run([program, "--help"], capture_output=True, text=True, check=True)
+    assert "Terraform and OpenTofu start this program" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("text", "url"),
+    [
+        ("https://names.example.net", "https://names.example.net/api/v1"),
+        ("http://127.0.0.1:8053/", "http://127.0.0.1:8053/api/v1"),
+        ("https://example.net/names/api/v1", "https://example.net/names/api/v1"),
+        ("names.example.net/api/v1", None),
+        ("localhost:8053", None),
+        ("https://names.example.net:port", None),
+    ],
+)
+def test_the_address_gets_the_path_of_the_api(text: str, url: str | None) -> None:
+    assert base_url(text) == url
+
+
+@pytest.mark.whole
+def test_a_wrong_address_and_a_wrong_token_are_one_error(
+    service: RunningService, terraform: Terraform
+) -> None:
+    wrong = {
+        "SUBLET_TOKEN": ("nonsense", "This is not a token of this service"),
+        "SUBLET_URL": (f"{service.base_url}/names", "is not the address of Sublet's API. Check SUBLET_URL"),
+    }
+    terraform.write(BLOG)
+    for variable, (value, sentence) in wrong.items():
+        terraform.environment[variable] = value
+        assert sentence in terraform.refused()
+    url = terraform.environment["SUBLET_URL"] = f"http://127.0.0.1:{free_port()}/api/v1"
+    assert f"{url} gives no answer: " in terraform.refused()
+
+
+@pytest.mark.whole
+def test_a_name_is_replaced_and_not_adopted_silently(service: RunningService, terraform: Terraform) -> None:
+    terraform.write(BLOG)
+    terraform.apply()
+    terraform.apply("-replace=sublet_subdomain.blog")
+    terraform.run("taint", "sublet_subdomain.blog")
+    assert "1 added, 0 changed, 1 destroyed" in terraform.apply()
+    assert service.delegation("blog.example.test") == NS
+    terraform.run("state", "rm", "sublet_subdomain.blog")
+    assert "You hold blog.example.test already. Import it: terraform import" in terraform.refused("apply")

@@ -9,7 +9,12 @@ from pathlib import Path
 import pytest
 import supply_chain
 
+from sublet.dns.ds import DIGEST_OCTETS
+from sublet.platform_domains.model import MODES
+from sublet.restrictions import SCOPES
+from sublet_terraform import subdomain, token
 from sublet_terraform.provider import SubletProvider
+from sublet_terraform.values import DIGEST_DIGITS
 from support.ansible import Ansible
 from support.running_service import RunningService
 from support.terraform import Terraform
@@ -50,17 +55,33 @@ def test_the_readme_of_terraform_names_all_attributes() -> None:
         assert re.findall(r"`(\w+)`", row) == [each.name for each in kind.get_schema().attributes]
 
 
-def test_the_quick_start_of_terraform_works(service: RunningService, tmp_path: Path) -> None:
+def test_the_provider_knows_the_values_that_the_registry_takes() -> None:
+    assert (token.SCOPES, subdomain.MODES) == (SCOPES, MODES)
+    assert {int(kind): int(digits / 2) for kind, digits in DIGEST_DIGITS.items()} == DIGEST_OCTETS
+
+
+def test_the_examples_of_terraform_work(service: RunningService, tmp_path: Path) -> None:
     service.add_domain("example.net")
     who = service.add_user(credit_count=10)
-    settings, configuration = _blocks("terraform", "hcl")
+    settings, *examples = _blocks("terraform", "hcl")
     terraform = Terraform(tmp_path, service.base_url, who.token)
     found = re.search(r'"sublet/sublet" = "(.*)"', settings)
     assert found is not None
     (tmp_path / "terraform.rc").write_text(settings.replace(found[1], str(Path(sys.executable).parent)))
-    (tmp_path / "main.tf").write_text(configuration)
-    assert "2 added" in terraform.apply()
+    for number, example in enumerate(examples):
+        (tmp_path / f"{number}.tf").write_text(example)
+    printed = terraform.apply()
+    assert "1 imported, 5 added, 1 changed" in printed
+    assert "Less than 50 credits" in printed
     assert service.delegation("blog.example.net") == {"ns1.provider.example", "ns2.provider.example"}
+    rotated = terraform.state("sublet_token.own")["secret"]
+    assert service.call(rotated, "GET", "/me").json()["token"]["name"] == "laptop"
+
+    (signed,) = (each for each in tmp_path.glob("*.tf") if "# in use" in each.read_text())
+    signed.write_text(re.sub(r".*# in use\n", "", signed.read_text()))
+    assert "0 added, 1 changed" in terraform.apply()
+    records = service.call(who, "GET", "/subdomains/signed.example.net").json()["subdomain"]["ds_records"]
+    assert [each["key_tag"] for each in records] == [40221]
 
 
 @pytest.mark.whole
