@@ -23,7 +23,7 @@ class Registrations:
         self.held: set[str] = set()
         self._planned: dict[str, tuple[str, int]] = {}
         self._means: Means | None = None
-        self._said: set[str] = set()
+        self._reported: set[str] = set()
         self._lock = Lock()
 
     def add(
@@ -41,14 +41,14 @@ class Registrations:
                 return
             free_names = sum(each == "free" for each, _ in self._planned.values())
             price_sum = sum(each for _, each in self._planned.values())
-            if free_names > means.free_names_left and "free" not in self._said:
-                self._said.add("free")
+            if free_names > means.free_names_left and "free" not in self._reported:
+                self._reported.add("free")
                 diagnostics.add_warning(
                     f"This plan has more new free names than the {means.free_names_left} that are left of {means.free_names_limit}. "
-                    "Leave some out, unless it destroys as many free ones: else the apply stops half-way."
+                    "Leave some out, unless it destroys as many free ones: otherwise the apply stops half-way."
                 )
-            if price_sum > means.credit_balance and "credits" not in self._said:
-                self._said.add("credits")
+            if price_sum > means.credit_balance and "credits" not in self._reported:
+                self._reported.add("credits")
                 diagnostics.add_error(
                     f"The new names of this plan cost more than the balance of {means.credit_balance} credits. Buy credits, or leave names out.",
                     path=["max_credits"],
