@@ -8,7 +8,7 @@ from tf.schema import Attribute, Schema
 from tf.types import Bool, Map, Number, Set, String
 
 from sublet_client import Client
-from sublet_client.models import Mode, Token
+from sublet_client.models import Mode
 from sublet_client.spelling import hostname
 from sublet_terraform.reporting import Reporting
 from sublet_terraform.resource import HasClient, State
@@ -166,12 +166,7 @@ class AccountData(SubletDataSource):
         Attribute("organization", String(), "The organization that the token is for.", computed=True),
         Attribute("credit_balance", Number(), "The balance in credits.", computed=True),
         Attribute("free_names_left", Number(), "How many more free names it may hold.", computed=True),
-        Attribute(
-            "token_id",
-            String(),
-            "The id of the token in use; null if it lacks the scope `tokens:write`.",
-            computed=True,
-        ),
+        Attribute("token_id", String(), "The id of the token in use.", computed=True),
     )
 
     def ask(self, client: Client, config: State) -> dict[str, Any]:  # noqa: ARG002 - the interface's
@@ -183,18 +178,8 @@ class AccountData(SubletDataSource):
             "organization": me.organization.name,
             "credit_balance": client.credits.get().credit_balance,
             "free_names_left": client.account.free_subdomains().remaining,
-            "token_id": self._find_token_id(client, me.token),
+            "token_id": None if me.token is None else str(me.token.id),
         }
-
-    def _find_token_id(self, client: Client, own: Token | None) -> str | None:
-        """Return the id of the token in use: GET /me doesn't have it, so it is that of its name and instant."""
-        if own is None or "tokens:write" not in own.scopes:
-            return None
-        tokens = client.tokens.list()
-        return next(
-            (str(each.id) for each in tokens if (each.name, each.created_at) == (own.name, own.created_at)),
-            None,
-        )
 
 
 def _prices(modes: Iterable[Mode]) -> dict[str, dict[str, int]]:
