@@ -12,6 +12,7 @@ from sublet.health import store
 from sublet.health.checks import record_check
 from sublet.health.model import BROKEN, HEALTHY, UNKNOWN, Finding, Level, Report
 from sublet.health.undelegate import undelegate
+from sublet.health.view_health import view_health
 from sublet.mail.store import list_mails
 from sublet.subdomains.edit_zone_settings import edit_zone_settings
 from sublet.subdomains.model import Subdomain, UpdateNameservers
@@ -57,6 +58,7 @@ def test_a_name_that_stays_broken_leaves_the_dns_after_two_mails(registry: Regis
     assert subject == f"{SHOP} doesn't work"
     leaves = registry.now - timedelta(hours=3) + timedelta(days=30)
     assert f"it leaves the DNS on {leaves.day} {leaves:%B %Y}" in text
+    assert registry.read(view_health, registry.actor("ann"), SHOP).leaves_at == leaves
     assert not record(registry, shop, days=22)
     assert len(mails(registry)) == 1
     assert not record(registry, shop, days=1)

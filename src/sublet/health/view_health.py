@@ -1,6 +1,7 @@
 """View the health of a name's delegation, or plan a check now (GET and POST /subdomains/{fqdn}/health; docs/spec-choices.md, "Delegation health")."""
 
 from dataclasses import dataclass
+from datetime import datetime
 
 from sublet.accounts.find import refuse_suspended
 from sublet.accounts.model import User
@@ -10,6 +11,8 @@ from sublet.errors import Conflict, NameserverRequired
 from sublet.health import store
 from sublet.health.checks import target_of
 from sublet.health.model import DueCheck, Finding, Health, HealthChange, Level
+from sublet.health.schedule import leaves_at
+from sublet.platform_domains.store import find_platform_domain
 from sublet.subdomains.automatic_ds_store import find_automatic_ds
 from sublet.subdomains.csync_store import find_csync_state
 from sublet.subdomains.find import find_in_account, refuse_unless_allowed
@@ -21,13 +24,14 @@ from sublet.subdomains.model import Subdomain
 class HealthView:
     """A name with the health of its delegation (None if it isn't checked), and the changes of its state, the newest first.
 
-    `refused` are findings about refused requests of the name's zone.
+    `refused` are findings about refused requests of the name's zone. `leaves_at` is when the name leaves the DNS if it stays broken.
     """
 
     subdomain: Subdomain
     health: Health | None
     changes: tuple[HealthChange, ...]
     refused: tuple[Finding, ...] = ()
+    leaves_at: datetime | None = None
 
 
 def view_health(tx: Tx, actor: Actor, identifier: str) -> HealthView:
@@ -51,7 +55,10 @@ def view_health(tx: Tx, actor: Actor, identifier: str) -> HealthView:
         if known.message is not None
     ]
     changes = tuple(store.list_changes(tx, subdomain.id))
-    return HealthView(subdomain, health, changes, tuple(refused))
+    platform_domain = find_platform_domain(tx, subdomain.platform_domain_id)
+    broken_days = platform_domain.broken_days if platform_domain is not None else 0
+    at = None if health is None else leaves_at(health, broken_days)
+    return HealthView(subdomain, health, changes, tuple(refused), at)
 
 
 def plan_health_check(tx: Tx, actor: Actor, user: User, identifier: str) -> DueCheck:

@@ -58,6 +58,7 @@ _HEALTH = {
     "checked_at": _NOW,
     "next_check_at": "2026-11-22T09:30:00.000000Z",
     "unconfirmed_state": None,
+    "leaves_at": None,
     "findings": [_FINDING],
     "history": [{"at": _NOW, "state": "degraded", "findings": ["lame"]}],
 }

@@ -143,6 +143,7 @@ def _answer(view: HealthView) -> shapes.HealthAnswer:
             checked_at=None if health is None else health.checked_at,
             next_check_at=None if health is None else health.due_at,
             unconfirmed_state=None if health is None else health.next_state,
+            leaves_at=view.leaves_at,
             findings=_findings((*(() if health is None else health.findings), *view.refused)),
             history=[
                 shapes.HealthChangeShape(at=each.at, state=each.state, findings=list(each.codes))

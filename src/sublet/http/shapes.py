@@ -747,7 +747,11 @@ class HealthChangeShape(Shape, kw_only=True, frozen=True):
 
 
 class HealthShape(Shape, kw_only=True, frozen=True):
-    """The health of a name's delegation. `unconfirmed_state` is the result of one check, until a second check confirms it."""
+    """The health of a name's delegation.
+
+    `unconfirmed_state` is the result of one check, until a second check confirms it. `leaves_at` is when the name leaves the DNS if it stays
+    broken; null if it isn't broken, or if its platform domain keeps broken names.
+    """
 
     fqdn: HostName
     state: Annotated[str, _one_of(HEALTH_STATES)]
@@ -755,6 +759,7 @@ class HealthShape(Shape, kw_only=True, frozen=True):
     checked_at: Moment | None
     next_check_at: Moment | None
     unconfirmed_state: Annotated[str, _one_of(HEALTH_STATES)] | None
+    leaves_at: Moment | None
     findings: list[FindingShape]
     history: list[HealthChangeShape]
 

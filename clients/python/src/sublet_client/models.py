@@ -482,8 +482,11 @@ class HealthChange(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Health(msgspec.Struct, frozen=True, kw_only=True):
-    """The health of a name's delegation. `unconfirmed_state` is the result of one check, until a second
-    check confirms it.
+    """The health of a name's delegation.
+
+    `unconfirmed_state` is the result of one check, until a second check confirms it. `leaves_at` is
+        when the name leaves the DNS if it stays
+    broken; null if it isn't broken, or if its platform domain keeps broken names.
     """
 
     fqdn: str
@@ -492,6 +495,7 @@ class Health(msgspec.Struct, frozen=True, kw_only=True):
     checked_at: datetime | None
     next_check_at: datetime | None
     unconfirmed_state: str | None
+    leaves_at: datetime | None
     findings: tuple[Finding, ...]
     history: tuple[HealthChange, ...]
 
