@@ -1,14 +1,21 @@
 """When the Python client sends a call again, and what it raises: the rules, without a network."""
 
+import asyncio
+import socket
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
+from unittest.mock import ANY
 
+import httpx2
 import msgspec
 import pytest
 
 import sublet_client
 from sublet_client import _calls
 from sublet_client._core import Call, Config, Reply, Send, Wait, attempts
+from sublet_client._settings import config_of
+from support.http_clients import NO_TLS
 
 CONFIG = Config("https://names.example.net/api/v1", "secret-token", 60.0, 35.0, "test")
 DELETED = b'{"ok":true,"deleted":{"id":1,"fqdn":"a.example.net"}}'
@@ -181,3 +188,72 @@ def test_no_secret_is_shown() -> None:
     assert "sublet_abc" not in repr(sublet_client.Secret("sublet_abc"))
     client = sublet_client.Client("https://names.example.net/api/v1", "secret-token")
     assert "secret-token" not in repr(vars(client))
+    _, sent, _ = _run(_calls.poll_device(device_code="secret-code"), Reply(200, {}, b'{"secret":"new"}'))
+    assert "secret-code" not in repr(sent)
+    assert "secret-token" not in repr(_run(_calls.me(), _refusal(401, "token_invalid"))[1])
+
+
+@pytest.mark.parametrize("token", [" secret-token\r\n", sublet_client.Secret("secret-token\n")])
+def test_space_around_a_token_is_not_sent(token: str | sublet_client.Secret) -> None:
+    assert config_of(" https://names.example.net\n", token, 1, 1) == replace(
+        CONFIG,
+        deadline_seconds=1,
+        timeout_seconds=1,
+        user_agent=ANY,
+        request_prefix=ANY,
+    )
+
+
+@pytest.mark.parametrize(
+    "token", ["", "\n", "Secret\nToken", "'SecretToken'", "Secret Töken", "SecretToken…"]
+)
+@pytest.mark.parametrize("kind", [sublet_client.Client, sublet_client.AsyncClient])
+def test_what_can_t_be_a_token_is_refused_at_once_and_not_shown(
+    kind: type[sublet_client.Client | sublet_client.AsyncClient], token: str
+) -> None:
+    with pytest.raises(ValueError, match="Give it as the registry showed it") as refused:
+        kind("https://names.example.net/api/v1", token)
+    assert "Secret" not in _everything(refused.value)
+
+
+@pytest.mark.parametrize(
+    "url", ["names.example.net", "https:///api/v1", "https://ada:Secret@names.example.net"]
+)
+def test_what_is_no_address_is_refused_at_once(url: str) -> None:
+    with pytest.raises(ValueError, match="SUBLET_URL") as refused:
+        sublet_client.Client(url, "secret-token")
+    assert "Secret" not in _everything(refused.value)
+
+
+def test_no_header_is_in_an_exception() -> None:
+    headers = {"x-other": "Secret\n"}  # of the program's own HTTP client
+
+    async def ask(url: str) -> None:
+        http = httpx2.AsyncClient(headers=headers, verify=NO_TLS)
+        async with sublet_client.AsyncClient(url, "SecretToken", deadline_seconds=0.1, http=http) as client:
+            await client.account.me()
+
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        url = f"http://127.0.0.1:{server.getsockname()[1]}/api/v1"
+        http = httpx2.Client(headers=headers, verify=NO_TLS)
+        with (
+            sublet_client.Client(url, "SecretToken", deadline_seconds=0.1, http=http) as client,
+            pytest.raises(sublet_client.NotReached, match="could not be written") as refused,
+        ):
+            client.account.me()
+        assert "Secret" not in _everything(refused.value)
+        with pytest.raises(sublet_client.NotReached, match="could not be written") as refused:
+            asyncio.run(ask(url))
+        assert "Secret" not in _everything(refused.value)
+    with pytest.raises(ValueError, match="idempotency-key") as wrong:
+        _run(_calls.delete(fqdn="a", idempotency_key="Secret\n"), Reply(200, {}, DELETED))
+    assert "Secret" not in _everything(wrong.value)
+
+
+def _everything(error: BaseException | None) -> str:
+    """Return what a log shows of an error and its causes."""
+    shown = []
+    while error is not None:
+        shown += [str(error), repr(error), repr(vars(error))]
+        error = error.__cause__ or error.__context__
+    return "\n".join(shown)

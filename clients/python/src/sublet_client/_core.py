@@ -7,7 +7,7 @@ one. So the rules are written and tested once, and each client only knows how to
 import random
 import secrets
 from collections.abc import Callable, Generator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from email.utils import parsedate_to_datetime
 from typing import Any, Generic, TypeVar
 from urllib.parse import quote
@@ -37,7 +37,7 @@ class Call(Generic[T]):
     path: str
     read: Callable[["Reply"], T]
     query: Mapping[str, Any] = field(default_factory=dict[str, Any])
-    body: Mapping[str, Any] | None = None
+    body: Mapping[str, Any] | None = field(default=None, repr=False)
     headers: Mapping[str, str] = field(default_factory=dict[str, str])
     is_open: bool = False
 
@@ -54,8 +54,8 @@ class Send:
     method: str
     url: str
     query: Mapping[str, str]
-    headers: Mapping[str, str]
-    content: bytes | None
+    headers: Mapping[str, str] = field(repr=False)
+    content: bytes | None = field(repr=False)
     timeout_seconds: float
 
 
@@ -72,7 +72,7 @@ class Reply:
 
     status: int
     headers: Mapping[str, str]
-    content: bytes
+    content: bytes = field(repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +112,7 @@ def attempts(
         ApiError: the service refused (the class is that of the code).
         UnexpectedAnswer: the answer isn't one of this API.
         NotReached: there was no answer until the deadline; the change may have been made or not.
+        ValueError: a header that was given can't be sent; it isn't in the message.
     """
     until = clock() + config.deadline_seconds
     request = _request(call, config)
@@ -119,15 +120,17 @@ def attempts(
     while True:
         left = until - clock()
         request_id = f"{config.request_prefix}.{secrets.token_hex(8)}"
-        request["headers"] = {**request["headers"], "x-request-id": request_id}
-        reply = yield Send(**request, timeout_seconds=max(0.001, min(config.timeout_seconds, left)))
+        request = replace(
+            request,
+            headers={**request.headers, "x-request-id": request_id},
+            timeout_seconds=max(0.001, min(config.timeout_seconds, left)),
+        )
+        reply = yield request
         assert reply is not None  # noqa: S101 - the drivers answer each Send
         if isinstance(reply, Reply) and _is_of_another(reply, request_id, config):
             reply = ConnectionError("the answer is that of another request")
-            request["headers"] = {
-                **request["headers"],
-                "connection": "close",
-            }  # what else is left on it must not be read either
+            # What else is left on the connection must not be read either.
+            request = replace(request, headers={**request.headers, "connection": "close"})
         failure = _failure(config, reply)
         if failure is None:
             assert isinstance(reply, Reply)  # noqa: S101 - else there is a failure
@@ -171,7 +174,12 @@ def nullable(value: object) -> object:
     return NULL if value is None else value
 
 
-def _request(call: Call[T], config: Config) -> dict[str, Any]:
+def _request(call: Call[T], config: Config) -> Send:
+    for name, value in call.headers.items():
+        if not (value.isascii() and value.isprintable() and value == value.strip()):
+            raise ValueError(
+                f"The value of {name} has characters that no header has. Use printable ASCII without spaces around it."
+            )
     headers = {"accept": "application/json", "user-agent": config.user_agent, **call.headers}
     content = None
     if call.is_change:
@@ -182,13 +190,14 @@ def _request(call: Call[T], config: Config) -> dict[str, Any]:
             headers["authorization"] = f"Bearer {config.token}"
         if call.is_change:
             headers.setdefault("idempotency-key", secrets.token_hex(16))
-    return {
-        "method": call.method,
-        "url": (config.root if call.is_open else config.base_url) + call.path,
-        "query": {name: _text(value) for name, value in call.query.items()},
-        "headers": headers,
-        "content": content,
-    }
+    return Send(
+        call.method,
+        (config.root if call.is_open else config.base_url) + call.path,
+        {name: _text(value) for name, value in call.query.items()},
+        headers,
+        content,
+        config.timeout_seconds,
+    )
 
 
 def _is_of_another(reply: Reply, request_id: str, config: Config) -> bool:

@@ -48,7 +48,7 @@ class SyncTransport:
                 timeout=step.timeout_seconds,
             )
         except httpx2.HTTPError as error:
-            return error
+            return _shown(error)
         return _reply(answer)
 
 
@@ -89,8 +89,15 @@ class AsyncTransport:
                 timeout=step.timeout_seconds,
             )
         except httpx2.HTTPError as error:
-            return error
+            return _shown(error)
         return _reply(answer)
+
+
+def _shown(error: httpx2.HTTPError) -> Exception:
+    """Return an error without what was sent: that of a malformed request quotes its headers."""
+    if isinstance(error, httpx2.LocalProtocolError):
+        return ConnectionError("the request could not be written")
+    return error
 
 
 def _reply(answer: httpx2.Response) -> Reply:
