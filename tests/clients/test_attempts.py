@@ -3,6 +3,7 @@
 import asyncio
 import socket
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any
 from unittest.mock import ANY
@@ -118,12 +119,54 @@ def test_nothing_is_waited_for_beyond_the_deadline() -> None:
     assert (len(sent), waited) == (1, [])
 
 
-def test_a_service_that_is_away_is_asked_until_the_deadline() -> None:
-    error, sent, waited = _run(_calls.me(), ConnectionError("refused"))
+def test_a_service_that_is_away_is_asked_until_the_deadline(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level("INFO", "sublet_client"):
+        error, sent, waited = _run(_calls.me(), ConnectionError("refused"))
     assert isinstance(error, sublet_client.NotReached)
     assert 50 < sum(waited) < CONFIG.deadline_seconds
     assert max(waited) == 10
     assert all(each.timeout_seconds <= CONFIG.timeout_seconds for each in sent)
+    assert len(caplog.messages) == len(waited)
+    assert "https://names.example.net gave no answer: refused." in caplog.messages[0]
+    assert caplog.messages[0].endswith("Retrying in 0.2 s.")
+
+
+@pytest.mark.parametrize("is_async", [False, True])
+@pytest.mark.parametrize("was_reached", [False, True])
+def test_a_refused_connection_ends_at_once_unless_there_was_one(
+    was_reached: bool, is_async: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def delete(url: str) -> None:
+        http = httpx2.AsyncClient(verify=NO_TLS)
+        async with sublet_client.AsyncClient(url, "t", deadline_seconds=1.5, http=http) as client:
+            await client.subdomains.delete("a.example.net")
+
+    with socket.create_server(("127.0.0.1", 0)) as server, ThreadPoolExecutor(1) as pool:
+        url = f"http://127.0.0.1:{server.getsockname()[1]}"
+        if was_reached:
+            pool.submit(_cut_one_connection, server)
+        else:
+            server.close()
+        with (
+            caplog.at_level("INFO", "sublet_client"),
+            pytest.raises(sublet_client.NotReached, match=f"^{url} gave no answer: .*(refused|failed)"),
+        ):
+            if is_async:
+                asyncio.run(delete(url))
+            else:
+                http = httpx2.Client(verify=NO_TLS)
+                with sublet_client.Client(url, "t", deadline_seconds=1.5, http=http) as client:
+                    client.subdomains.delete("a.example.net")
+    retries = [each for each in caplog.messages if "Retrying" in each]
+    assert (len(retries) > 1) == was_reached
+
+
+def _cut_one_connection(server: socket.socket) -> None:
+    """Take a request, so that the change may have been made, and go away."""
+    connection, _ = server.accept()
+    server.close()
+    connection.recv(1)
+    connection.close()
 
 
 def test_jitter_shortens_a_pause_and_lengthens_what_the_service_asks_for() -> None:

@@ -4,6 +4,7 @@
 one. So the rules are written and tested once, and each client only knows how to send and how to wait.
 """
 
+import logging
 import random
 import secrets
 from collections.abc import Callable, Generator, Mapping
@@ -22,6 +23,8 @@ BACK_OFF_SECONDS, BACK_OFF_MAX_SECONDS = 0.25, 10.0
 RETRIED = frozenset({429, 502, 503, 504})
 """The statuses after which the same request is sent again. 409 is too, with the code `idempotency_in_progress`."""
 IN_PROGRESS = "idempotency_in_progress"
+_LOG = logging.getLogger("sublet_client")
+_RETRYING = "%s: attempt %d failed: %s Retrying in %.1f s."
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,8 +146,17 @@ def attempts(
         pause = _pause(call, failure, reply, number, jitter())
         if pause is None or clock() + pause >= until:
             raise failure
-        yield Wait(pause)
         number += 1
+        _LOG.info(_RETRYING, call.operation, number, failure.args[0], pause)
+        yield Wait(pause)
+
+
+def no_answer(config: Config, reason: Exception) -> NotReached:
+    """Return the error for a request without an answer."""
+    why = str(reason) or type(reason).__name__
+    return NotReached(
+        f"{config.root} gave no answer: {why}. Check the address and the network, and try again."
+    )
 
 
 def path_of(template: str, **parts: object) -> str:
@@ -215,8 +227,7 @@ def _text(value: object) -> str:
 def _failure(config: Config, reply: Reply | Exception) -> Exception | None:
     """Return why a reply is no answer that counts, or None if it is one."""
     if isinstance(reply, Exception):
-        sentence = f"{config.root} gave no answer: {reply}. Check the address and the network, and try again."
-        failure = NotReached(sentence)
+        failure = no_answer(config, reply)
         failure.__cause__ = reply
         return failure
     if 200 <= reply.status < 300:

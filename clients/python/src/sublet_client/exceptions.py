@@ -10,7 +10,10 @@ class SubletError(Exception):
 
 
 class NotReached(SubletError):
-    """There was no answer until the deadline. A change may have been made or not: ask for its state."""
+    """There was no answer until the deadline. A change may have been made or not: ask for its state.
+
+    Raised at once if there is no connection, and the client had none before: the address is wrong, and no change was made.
+    """
 
 
 class UnexpectedAnswer(SubletError):
