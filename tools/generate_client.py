@@ -430,9 +430,11 @@ def _package(schemas: Schema, document: Schema) -> str:
 def _errors(document: Schema) -> str:
     codes = _codes(document)
     lines = [HEAD.format("The error of each code of the API")]
+    lines.append("from sublet_client._quotes import PriceError")
     lines.append("from sublet_client.exceptions import ApiError\n\n")
     for code, about in codes.items():
-        lines.append(f"class {_class(code)}(ApiError):\n{_docstring(about, 4)}\n\n")
+        base = "PriceError" if "`quote" in about else "ApiError"
+        lines.append(f"class {_class(code)}({base}):\n{_docstring(about, 4)}\n\n")
     lines.append("BY_CODE: dict[str, type[ApiError]] = {")
     lines += [f"    {code!r}: {_class(code)}," for code in codes]
     lines.append("}\n")

@@ -72,15 +72,17 @@ def test_a_name_from_registration_to_the_trash(service: RunningService, who: Reg
 
 def test_nothing_is_paid_without_a_confirmation(service: RunningService, who: Registrant) -> None:
     with _client(service, who) as client:
-        with pytest.raises(PaymentConfirmationRequired):
+        with pytest.raises(PaymentConfirmationRequired) as unpaid:
             client.subdomains.register("shop.example.test", registration_mode="plus")
+        assert unpaid.value.quote.price == 10
         quote = client.subdomains.quote("shop.example.test", registration_mode="plus", nameservers=NS)
         assert quote.price == 10
         assert quote.details is not None
         assert quote.details.balance_after == 15
         assert client.credits.get().credit_balance == 25
-        with pytest.raises(PriceChanged):
+        with pytest.raises(PriceChanged) as changed:
             quote.confirm(max_credits=9)
+        assert changed.value.quote.price == 10
         assert quote.confirm().charged_credits == 10
         assert quote.confirm().charged_credits == 10  # the same key: done once
         assert client.credits.get().credit_balance == 15
@@ -95,8 +97,9 @@ def test_nothing_is_paid_without_a_confirmation(service: RunningService, who: Re
             if label == "one":
                 dear.confirm()
             else:
-                with pytest.raises(InsufficientCredits):
+                with pytest.raises(InsufficientCredits) as poor:
                     dear.confirm()
+                assert poor.value.quote.shortfall == 5
 
 
 def test_pages_are_fetched_as_they_are_needed(service: RunningService, who: Registrant) -> None:

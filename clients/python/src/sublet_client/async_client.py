@@ -12,7 +12,7 @@ import httpx2
 
 from sublet_client import _async
 from sublet_client._errors import PaymentConfirmationRequired
-from sublet_client._quotes import AsyncQuote, is_free, price_of
+from sublet_client._quotes import AsyncQuote, is_free
 from sublet_client._secret import Secret
 from sublet_client._settings import DEADLINE_SECONDS, TIMEOUT_SECONDS, config_of, from_environment
 from sublet_client._transport import AsyncTransport
@@ -177,6 +177,6 @@ async def _quoted(act: Callable[[int | None], Awaitable[T]]) -> AsyncQuote[T]:
     try:
         done = await act(None)
     except PaymentConfirmationRequired as refusal:
-        found = price_of(refusal)
+        found = refusal.quote
         return AsyncQuote(found.price, found, None, act)
     return AsyncQuote(0, None, done, act)

@@ -11,7 +11,7 @@ import httpx2
 
 from sublet_client import _sync
 from sublet_client._errors import PaymentConfirmationRequired
-from sublet_client._quotes import Quote, is_free, price_of
+from sublet_client._quotes import Quote, is_free
 from sublet_client._secret import Secret
 from sublet_client._settings import DEADLINE_SECONDS, TIMEOUT_SECONDS, config_of, from_environment
 from sublet_client._transport import SyncTransport
@@ -176,6 +176,6 @@ def _quoted(act: Callable[[int | None], T]) -> Quote[T]:
     try:
         done = act(None)
     except PaymentConfirmationRequired as refusal:
-        found = price_of(refusal)
+        found = refusal.quote
         return Quote(found.price, found, None, act)
     return Quote(0, None, done, act)
