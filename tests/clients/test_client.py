@@ -19,11 +19,13 @@ from sublet_client import (
     TokenInvalid,
     ValidationFailed,
 )
+from sublet_client.spelling import ds_record
 from support.http_clients import NO_TLS
 from support.running_service import Registrant, RunningService
 
 NS = ["ns1.provider.example", "ns2.provider.example"]
 DS = "2371 13 2 1f987cc6583e92df0890718c42a1d3b1a1f4b4a6b2d8a1dd09a4c1d7f4d3e5a6"
+OTHER_DS = DS.replace("2371", "2372")
 
 
 @contextmanager
@@ -48,18 +50,28 @@ def who(service: RunningService) -> Registrant:
 
 def test_a_name_from_registration_to_the_trash(service: RunningService, who: Registrant) -> None:
     with _client(service, who) as client:
-        found = client.subdomains.availability("blog.example.test")
-        assert found.available
+        assert client.subdomains.availability("blog.example.test").available
         glue = [GlueEntry(host="ns1.blog.example.test", ipv4="8.8.4.4")]
-        done = client.subdomains.register(
+        made = client.subdomains.register(
             "blog.example.test", nameservers=[*NS, "ns1.blog.example.test"], glue=glue, ds_records=[DS]
         )
-        assert done.charged_credits == 0
+        assert made.charged_credits == 0
         settled = client.subdomains.wait("blog.example.test")
         assert settled.status == "active"
         assert service.delegation("blog.example.test") == {*NS, "ns1.blog.example.test"}
-        client.subdomains.update_nameservers("blog.example.test", nameservers=NS)
-        assert client.subdomains.get("blog.example.test").nameservers == tuple(NS)
+        found = client.subdomains.get("blog.example.test")
+        assert [str(each) for each in found.ds_records] == [DS]
+        assert ds_record(found.ds_records[0]) == ds_record(DS.upper()) == DS
+        done = client.subdomains.update_nameservers(
+            "blog.example.test",
+            nameservers=found.nameservers,
+            glue=found.glue,
+            ds_records=[*found.ds_records, OTHER_DS],
+        )
+        assert [each.key_tag for each in done.subdomain.ds_records] == [2371, 2372]
+        client.subdomains.update_nameservers("blog.example.test", nameservers=NS, glue=[])
+        kept = client.subdomains.get("blog.example.test")
+        assert (kept.nameservers, kept.ds_records) == (tuple(NS), done.subdomain.ds_records)
         assert client.subdomains.delegation("blog.example.test").delegation.stored.nameservers == tuple(NS)
         client.subdomains.delete("blog.example.test")
         with pytest.raises(SubdomainNotFound):

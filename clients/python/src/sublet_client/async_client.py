@@ -18,7 +18,7 @@ from sublet_client._settings import DEADLINE_SECONDS, TIMEOUT_SECONDS, config_of
 from sublet_client._transport import AsyncTransport
 from sublet_client._waiting import UNSETTLED, pauses
 from sublet_client.exceptions import NotInTime
-from sublet_client.models import Dnskey, DsRecord, GlueEntry, RegisterAnswer, RenewAnswer, Subdomain
+from sublet_client.models import Dnskey, Ds, DsRecord, Glue, GlueEntry, RegisterAnswer, RenewAnswer, Subdomain
 
 T = TypeVar("T")
 
@@ -87,8 +87,8 @@ class AsyncSubdomains(_async.AsyncSubdomainsMethods):
         fqdn: str,
         *,
         nameservers: Sequence[str] | None = None,
-        glue: Sequence[GlueEntry] | None = None,
-        ds_records: Sequence[str | DsRecord | Dnskey] | None = None,
+        glue: Sequence[Glue | GlueEntry] | None = None,
+        ds_records: Sequence[str | Ds | DsRecord | Dnskey] | None = None,
         registration_mode: Literal["free", "plus", "premium", "special"] | None = None,
         coupon_code: str | None = None,
     ) -> AsyncQuote[RegisterAnswer]:

@@ -17,7 +17,7 @@ from sublet_client._settings import DEADLINE_SECONDS, TIMEOUT_SECONDS, config_of
 from sublet_client._transport import SyncTransport
 from sublet_client._waiting import UNSETTLED, pauses
 from sublet_client.exceptions import NotInTime
-from sublet_client.models import Dnskey, DsRecord, GlueEntry, RegisterAnswer, RenewAnswer, Subdomain
+from sublet_client.models import Dnskey, Ds, DsRecord, Glue, GlueEntry, RegisterAnswer, RenewAnswer, Subdomain
 
 T = TypeVar("T")
 
@@ -86,8 +86,8 @@ class Subdomains(_sync.SubdomainsMethods):
         fqdn: str,
         *,
         nameservers: Sequence[str] | None = None,
-        glue: Sequence[GlueEntry] | None = None,
-        ds_records: Sequence[str | DsRecord | Dnskey] | None = None,
+        glue: Sequence[Glue | GlueEntry] | None = None,
+        ds_records: Sequence[str | Ds | DsRecord | Dnskey] | None = None,
         registration_mode: Literal["free", "plus", "premium", "special"] | None = None,
         coupon_code: str | None = None,
     ) -> Quote[RegisterAnswer]:
