@@ -12,10 +12,12 @@ from sublet_client import (
     Client,
     GlueEntry,
     InsufficientCredits,
+    InvalidRequest,
     PaymentConfirmationRequired,
     PreconditionFailed,
     PriceChanged,
     SubdomainNotFound,
+    SubdomainUnavailable,
     TokenInvalid,
     ValidationFailed,
 )
@@ -73,8 +75,16 @@ def test_a_name_from_registration_to_the_trash(service: RunningService, who: Reg
         kept = client.subdomains.get("blog.example.test")
         assert (kept.nameservers, kept.ds_records) == (tuple(NS), done.subdomain.ds_records)
         assert client.subdomains.delegation("blog.example.test").delegation.stored.nameservers == tuple(NS)
+        for wrong in ({"ns1.blog.example.test": "8.8.4.4"}, [{"ns1.blog.example.test": "8.8.4.4"}]):
+            with pytest.raises(InvalidRequest, match="glue is a list of GlueEntry") as refused:
+                client.subdomains.update_nameservers("blog.example.test", glue=wrong)  # type: ignore[arg-type]
+            assert str(refused.value).count(refused.value.errors[0].message) == 1
+        with pytest.raises(SubdomainUnavailable, match=r"client\.subdomains\.update_nameservers\(\)"):
+            client.subdomains.register("blog.example.test")
         client.subdomains.delete("blog.example.test")
-        with pytest.raises(SubdomainNotFound):
+        with pytest.raises(SubdomainNotFound, match=r"In Python: see client\.subdomains\.restore\(\)"):
+            client.subdomains.get("blog.example.test")
+        with pytest.raises(SubdomainNotFound, match=r"client\.subdomains\.list\(\)"):
             client.subdomains.update_nameservers("nobody.example.test", nameservers=NS)
         assert (
             client.subdomains.quote_restore("blog.example.test").confirm().subdomain.fqdn

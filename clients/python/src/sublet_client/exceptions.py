@@ -4,6 +4,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from sublet_client._methods import advice
+
 
 class SubletError(Exception):
     """Every error of this package."""
@@ -38,6 +40,7 @@ class ApiError(SubletError):
 
     `code` is for programs, `message` is a sentence that a person can act on, `errors` are the wrong fields, `details` are members that the code
     defines, and `request_id` helps the operator to find the request in the log. `retry_after_seconds` says when to try again, if the service did.
+    As a text the error has all fields, and the method of this client that helps.
     """
 
     def __init__(
@@ -65,4 +68,6 @@ class ApiError(SubletError):
     def __str__(self) -> str:
         lines = [f"{each.field}: {each.message}" for each in self.errors]
         fields = "".join(f"\n  {each}" for each in lines if each not in self.message)
-        return f"{self.message}{fields}\n  ({self.code}, request {self.request_id})"
+        hint = advice(self.code, self.details, [(each.field, each.code) for each in self.errors])
+        in_python = f"\n  In Python: {hint}" if hint else ""
+        return f"{self.message}{fields}{in_python}\n  ({self.code}, request {self.request_id})"
