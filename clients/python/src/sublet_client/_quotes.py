@@ -17,7 +17,7 @@ class PriceError(ApiError):
 
     @property
     def quote(self) -> QuoteDetails:
-        """What the operation costs now."""
+        """The price now, and what is left of the balance after it."""
         return msgspec.convert(self.raw_quote or {}, QuoteDetails)
 
 
