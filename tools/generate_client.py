@@ -137,6 +137,17 @@ COMMON = frozenset(
 """Codes that most operations have; the docstring of a method names the others."""
 SKIPPED = frozenset({"ns1", "ns2", "ns3", "ns4"})
 """Members that others say better: `nameservers`."""
+RETURNED = {"DsRecord": "Ds", "GlueEntry": "Glue"}
+"""What names have, which a call takes besides its own kind."""
+IN_PYTHON = {
+    "A member that is left out keeps its stored value; an empty list or null clears it.": "An argument that is left out or None keeps the stored value; an empty list clears it.",
+}
+"""Descriptions that are about JSON, and what they say of arguments."""
+AS_TEXT = '''
+    def __str__(self) -> str:
+        """Return the record as a zone file has it."""
+        return f"{self.key_tag} {self.algorithm} {self.digest_type} {self.digest}"
+'''
 SIMPLE = {"string": "str", "integer": "int", "boolean": "bool", "number": "float", "null": "None"}
 
 Schema = dict[str, Any]
@@ -192,6 +203,9 @@ def files() -> dict[str, str]:
     missing = sorted(each.name for each in operations if not each.group)
     if missing:
         sys.exit(f"Give a place in PLACES ({__file__}) to {', '.join(missing)}.")
+    gone = sorted(IN_PYTHON.keys() - {each.description for each in operations})
+    if gone:
+        sys.exit(f"No operation is described so any more; change it in IN_PYTHON ({__file__}): {gone}.")
     schemas = document["components"]["schemas"]
     made = {
         "models.py": _models(schemas),
@@ -313,7 +327,8 @@ def _named(schema: str) -> str:
 def _kind(schema: Schema, *, is_result: bool = False) -> str:
     """Return the Python type of a schema. Results have no closed enumerations, so that a newer service can be read."""
     if "$ref" in schema:
-        return _named(schema["$ref"].rpartition("/")[2])
+        name = _named(schema["$ref"].rpartition("/")[2])
+        return f"{RETURNED[name]} | {name}" if name in RETURNED and not is_result else name
     for several in ("anyOf", "oneOf"):
         if several in schema:
             kinds = dict.fromkeys(_kind(each, is_result=is_result) for each in schema[several])
@@ -375,6 +390,7 @@ def _models(schemas: Schema) -> str:
             # A member that an older service doesn't send yet must not make its answers unreadable, so only lists of results are strict.
             default = "" if key in required else " = None" if is_given or "None" in kind else ""
             lines.append(f"    {_safe(key)}: {kind}{default}")
+        lines.append(AS_TEXT if "digest" in members else "")
         lines.append("\n")
     text = "\n".join(lines)
     return text.replace("import msgspec\n", "import msgspec\n\nfrom sublet_client._secret import Secret\n", 1)
@@ -430,9 +446,11 @@ def _package(schemas: Schema, document: Schema) -> str:
 def _errors(document: Schema) -> str:
     codes = _codes(document)
     lines = [HEAD.format("The error of each code of the API")]
+    lines.append("from sublet_client._quotes import PriceError")
     lines.append("from sublet_client.exceptions import ApiError\n\n")
     for code, about in codes.items():
-        lines.append(f"class {_class(code)}(ApiError):\n{_docstring(about, 4)}\n\n")
+        base = "PriceError" if "`quote" in about else "ApiError"
+        lines.append(f"class {_class(code)}({base}):\n{_docstring(about, 4)}\n\n")
     lines.append("BY_CODE: dict[str, type[ApiError]] = {")
     lines += [f"    {code!r}: {_class(code)}," for code in codes]
     lines.append("}\n")
@@ -554,7 +572,7 @@ def _method(each: Operation, *, is_async: bool, iterator: str) -> Iterator[str]:
 
 
 def _text(each: Operation) -> str:
-    parts = [f"{each.summary}.", each.description]
+    parts = [f"{each.summary}.", IN_PYTHON.get(each.description, each.description)]
     about = [f"    {a.name}: {a.about}" for a in each.arguments if a.about and a.place != "header"]
     if about:
         parts.append("Args:\n" + "\n".join(about))

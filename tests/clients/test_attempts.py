@@ -1,14 +1,22 @@
 """When the Python client sends a call again, and what it raises: the rules, without a network."""
 
+import asyncio
+import socket
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from typing import Any
+from unittest.mock import ANY
 
+import httpx2
 import msgspec
 import pytest
 
 import sublet_client
 from sublet_client import _calls
 from sublet_client._core import Call, Config, Reply, Send, Wait, attempts
+from sublet_client._settings import config_of
+from support.http_clients import NO_TLS
 
 CONFIG = Config("https://names.example.net/api/v1", "secret-token", 60.0, 35.0, "test")
 DELETED = b'{"ok":true,"deleted":{"id":1,"fqdn":"a.example.net"}}'
@@ -111,12 +119,54 @@ def test_nothing_is_waited_for_beyond_the_deadline() -> None:
     assert (len(sent), waited) == (1, [])
 
 
-def test_a_service_that_is_away_is_asked_until_the_deadline() -> None:
-    error, sent, waited = _run(_calls.me(), ConnectionError("refused"))
+def test_a_service_that_is_away_is_asked_until_the_deadline(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level("INFO", "sublet_client"):
+        error, sent, waited = _run(_calls.me(), ConnectionError("refused"))
     assert isinstance(error, sublet_client.NotReached)
     assert 50 < sum(waited) < CONFIG.deadline_seconds
     assert max(waited) == 10
     assert all(each.timeout_seconds <= CONFIG.timeout_seconds for each in sent)
+    assert len(caplog.messages) == len(waited)
+    assert "https://names.example.net gave no answer: refused." in caplog.messages[0]
+    assert caplog.messages[0].endswith("Retrying in 0.2 s.")
+
+
+@pytest.mark.parametrize("is_async", [False, True])
+@pytest.mark.parametrize("was_reached", [False, True])
+def test_a_refused_connection_ends_at_once_unless_there_was_one(
+    was_reached: bool, is_async: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def delete(url: str) -> None:
+        http = httpx2.AsyncClient(verify=NO_TLS)
+        async with sublet_client.AsyncClient(url, "t", deadline_seconds=1.5, http=http) as client:
+            await client.subdomains.delete("a.example.net")
+
+    with socket.create_server(("127.0.0.1", 0)) as server, ThreadPoolExecutor(1) as pool:
+        url = f"http://127.0.0.1:{server.getsockname()[1]}"
+        if was_reached:
+            pool.submit(_cut_one_connection, server)
+        else:
+            server.close()
+        with (
+            caplog.at_level("INFO", "sublet_client"),
+            pytest.raises(sublet_client.NotReached, match=f"^{url} gave no answer: .*(refused|failed)"),
+        ):
+            if is_async:
+                asyncio.run(delete(url))
+            else:
+                http = httpx2.Client(verify=NO_TLS)
+                with sublet_client.Client(url, "t", deadline_seconds=1.5, http=http) as client:
+                    client.subdomains.delete("a.example.net")
+    retries = [each for each in caplog.messages if "Retrying" in each]
+    assert (len(retries) > 1) == was_reached
+
+
+def _cut_one_connection(server: socket.socket) -> None:
+    """Take a request, so that the change may have been made, and go away."""
+    connection, _ = server.accept()
+    server.close()
+    connection.recv(1)
+    connection.close()
 
 
 def test_jitter_shortens_a_pause_and_lengthens_what_the_service_asks_for() -> None:
@@ -181,3 +231,72 @@ def test_no_secret_is_shown() -> None:
     assert "sublet_abc" not in repr(sublet_client.Secret("sublet_abc"))
     client = sublet_client.Client("https://names.example.net/api/v1", "secret-token")
     assert "secret-token" not in repr(vars(client))
+    _, sent, _ = _run(_calls.poll_device(device_code="secret-code"), Reply(200, {}, b'{"secret":"new"}'))
+    assert "secret-code" not in repr(sent)
+    assert "secret-token" not in repr(_run(_calls.me(), _refusal(401, "token_invalid"))[1])
+
+
+@pytest.mark.parametrize("token", [" secret-token\r\n", sublet_client.Secret("secret-token\n")])
+def test_space_around_a_token_is_not_sent(token: str | sublet_client.Secret) -> None:
+    assert config_of(" https://names.example.net\n", token, 1, 1) == replace(
+        CONFIG,
+        deadline_seconds=1,
+        timeout_seconds=1,
+        user_agent=ANY,
+        request_prefix=ANY,
+    )
+
+
+@pytest.mark.parametrize(
+    "token", ["", "\n", "Secret\nToken", "'SecretToken'", "Secret Töken", "SecretToken…"]
+)
+@pytest.mark.parametrize("kind", [sublet_client.Client, sublet_client.AsyncClient])
+def test_what_can_t_be_a_token_is_refused_at_once_and_not_shown(
+    kind: type[sublet_client.Client | sublet_client.AsyncClient], token: str
+) -> None:
+    with pytest.raises(ValueError, match="Give it as the registry showed it") as refused:
+        kind("https://names.example.net/api/v1", token)
+    assert "Secret" not in _everything(refused.value)
+
+
+@pytest.mark.parametrize(
+    "url", ["names.example.net", "https:///api/v1", "https://ada:Secret@names.example.net"]
+)
+def test_what_is_no_address_is_refused_at_once(url: str) -> None:
+    with pytest.raises(ValueError, match="SUBLET_URL") as refused:
+        sublet_client.Client(url, "secret-token")
+    assert "Secret" not in _everything(refused.value)
+
+
+def test_no_header_is_in_an_exception() -> None:
+    headers = {"x-other": "Secret\n"}  # of the program's own HTTP client
+
+    async def ask(url: str) -> None:
+        http = httpx2.AsyncClient(headers=headers, verify=NO_TLS)
+        async with sublet_client.AsyncClient(url, "SecretToken", deadline_seconds=0.1, http=http) as client:
+            await client.account.me()
+
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        url = f"http://127.0.0.1:{server.getsockname()[1]}/api/v1"
+        http = httpx2.Client(headers=headers, verify=NO_TLS)
+        with (
+            sublet_client.Client(url, "SecretToken", deadline_seconds=0.1, http=http) as client,
+            pytest.raises(sublet_client.NotReached, match="could not be written") as refused,
+        ):
+            client.account.me()
+        assert "Secret" not in _everything(refused.value)
+        with pytest.raises(sublet_client.NotReached, match="could not be written") as refused:
+            asyncio.run(ask(url))
+        assert "Secret" not in _everything(refused.value)
+    with pytest.raises(ValueError, match="idempotency-key") as wrong:
+        _run(_calls.delete(fqdn="a", idempotency_key="Secret\n"), Reply(200, {}, DELETED))
+    assert "Secret" not in _everything(wrong.value)
+
+
+def _everything(error: BaseException | None) -> str:
+    """Return what a log shows of an error and its causes."""
+    shown = []
+    while error is not None:
+        shown += [str(error), repr(error), repr(vars(error))]
+        error = error.__cause__ or error.__context__
+    return "\n".join(shown)

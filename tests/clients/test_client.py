@@ -12,18 +12,22 @@ from sublet_client import (
     Client,
     GlueEntry,
     InsufficientCredits,
+    InvalidRequest,
     PaymentConfirmationRequired,
     PreconditionFailed,
     PriceChanged,
     SubdomainNotFound,
+    SubdomainUnavailable,
     TokenInvalid,
     ValidationFailed,
 )
+from sublet_client.spelling import ds_record
 from support.http_clients import NO_TLS
 from support.running_service import Registrant, RunningService
 
 NS = ["ns1.provider.example", "ns2.provider.example"]
 DS = "2371 13 2 1f987cc6583e92df0890718c42a1d3b1a1f4b4a6b2d8a1dd09a4c1d7f4d3e5a6"
+OTHER_DS = DS.replace("2371", "2372")
 
 
 @contextmanager
@@ -48,21 +52,39 @@ def who(service: RunningService) -> Registrant:
 
 def test_a_name_from_registration_to_the_trash(service: RunningService, who: Registrant) -> None:
     with _client(service, who) as client:
-        found = client.subdomains.availability("blog.example.test")
-        assert found.available
+        assert client.subdomains.availability("blog.example.test").available
         glue = [GlueEntry(host="ns1.blog.example.test", ipv4="8.8.4.4")]
-        done = client.subdomains.register(
+        made = client.subdomains.register(
             "blog.example.test", nameservers=[*NS, "ns1.blog.example.test"], glue=glue, ds_records=[DS]
         )
-        assert done.charged_credits == 0
+        assert made.charged_credits == 0
         settled = client.subdomains.wait("blog.example.test")
         assert settled.status == "active"
         assert service.delegation("blog.example.test") == {*NS, "ns1.blog.example.test"}
-        client.subdomains.update_nameservers("blog.example.test", nameservers=NS)
-        assert client.subdomains.get("blog.example.test").nameservers == tuple(NS)
+        found = client.subdomains.get("blog.example.test")
+        assert [str(each) for each in found.ds_records] == [DS]
+        assert ds_record(found.ds_records[0]) == ds_record(DS.upper()) == DS
+        done = client.subdomains.update_nameservers(
+            "blog.example.test",
+            nameservers=found.nameservers,
+            glue=found.glue,
+            ds_records=[*found.ds_records, OTHER_DS],
+        )
+        assert [each.key_tag for each in done.subdomain.ds_records] == [2371, 2372]
+        client.subdomains.update_nameservers("blog.example.test", nameservers=NS, glue=[])
+        kept = client.subdomains.get("blog.example.test")
+        assert (kept.nameservers, kept.ds_records) == (tuple(NS), done.subdomain.ds_records)
         assert client.subdomains.delegation("blog.example.test").delegation.stored.nameservers == tuple(NS)
+        for wrong in ({"ns1.blog.example.test": "8.8.4.4"}, [{"ns1.blog.example.test": "8.8.4.4"}]):
+            with pytest.raises(InvalidRequest, match="glue is a list of GlueEntry") as refused:
+                client.subdomains.update_nameservers("blog.example.test", glue=wrong)  # type: ignore[arg-type]
+            assert str(refused.value).count(refused.value.errors[0].message) == 1
+        with pytest.raises(SubdomainUnavailable, match=r"client\.subdomains\.update_nameservers\(\)"):
+            client.subdomains.register("blog.example.test")
         client.subdomains.delete("blog.example.test")
-        with pytest.raises(SubdomainNotFound):
+        with pytest.raises(SubdomainNotFound, match=r"In Python: see client\.subdomains\.restore\(\)"):
+            client.subdomains.get("blog.example.test")
+        with pytest.raises(SubdomainNotFound, match=r"client\.subdomains\.list\(\)"):
             client.subdomains.update_nameservers("nobody.example.test", nameservers=NS)
         assert (
             client.subdomains.quote_restore("blog.example.test").confirm().subdomain.fqdn
@@ -72,15 +94,17 @@ def test_a_name_from_registration_to_the_trash(service: RunningService, who: Reg
 
 def test_nothing_is_paid_without_a_confirmation(service: RunningService, who: Registrant) -> None:
     with _client(service, who) as client:
-        with pytest.raises(PaymentConfirmationRequired):
+        with pytest.raises(PaymentConfirmationRequired) as unpaid:
             client.subdomains.register("shop.example.test", registration_mode="plus")
+        assert unpaid.value.quote.price == 10
         quote = client.subdomains.quote("shop.example.test", registration_mode="plus", nameservers=NS)
         assert quote.price == 10
         assert quote.details is not None
         assert quote.details.balance_after == 15
         assert client.credits.get().credit_balance == 25
-        with pytest.raises(PriceChanged):
+        with pytest.raises(PriceChanged) as changed:
             quote.confirm(max_credits=9)
+        assert changed.value.quote.price == 10
         assert quote.confirm().charged_credits == 10
         assert quote.confirm().charged_credits == 10  # the same key: done once
         assert client.credits.get().credit_balance == 15
@@ -95,8 +119,9 @@ def test_nothing_is_paid_without_a_confirmation(service: RunningService, who: Re
             if label == "one":
                 dear.confirm()
             else:
-                with pytest.raises(InsufficientCredits):
+                with pytest.raises(InsufficientCredits) as poor:
                     dear.confirm()
+                assert poor.value.quote.shortfall == 5
 
 
 def test_pages_are_fetched_as_they_are_needed(service: RunningService, who: Registrant) -> None:

@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 
 import sublet_client
+from sublet_client._errors import BY_CODE
+from sublet_client._methods import METHODS
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.append(str(ROOT / "tools"))
@@ -45,6 +47,11 @@ def test_every_operation_has_a_method_in_both_clients(operation: str) -> None:
 
 def test_no_place_is_left_of_an_operation_that_is_gone() -> None:
     assert set(generate_client.PLACES) == {each.name for each in generate_client.OPERATIONS}
+
+
+def test_errors_advise_methods_that_there_are() -> None:
+    assert set(METHODS.values()) <= SYNC.keys()
+    assert METHODS.keys() <= BY_CODE.keys()
 
 
 def test_both_clients_have_the_same_methods_with_the_same_arguments() -> None:

@@ -12,11 +12,7 @@ def main(fqdn: str, ds: str, *flags: str) -> None:
     """Add a DS record, or leave only this one. A change that was made in between is not overwritten."""
     with Client.from_environment() as client:
         seen = client.subdomains.get_tagged(fqdn)
-        present = [
-            f"{each.key_tag} {each.algorithm} {each.digest_type} {each.digest}"
-            for each in seen.value.ds_records
-        ]
-        wanted = [ds] if "--finish" in flags else [*present, ds]
+        wanted = [ds] if "--finish" in flags else [*seen.value.ds_records, ds]
         try:
             done = client.subdomains.update_nameservers(fqdn, ds_records=wanted, if_match=seen.etag)
         except PreconditionFailed:

@@ -1,4 +1,4 @@
-"""Give a token a new secret, and write it to a file: python rotate_token.py TOKEN_ID FILE
+"""Give the token of this program a new secret, and write it to a file: python rotate_token.py FILE
 
 The former secret stays valid for an hour, so that programs can be restarted with the new one.
 """
@@ -10,11 +10,12 @@ from pathlib import Path
 from sublet_client import Client
 
 
-def main(token_id: str, file: str) -> None:
-    """Rotate, and store the secret where only its owner can read it."""
+def main(file: str) -> None:
+    """Rotate, and store the secret where only its owner can read it. The token needs the scope `tokens:write`."""
     with Client.from_environment() as client:
-        done = client.tokens.rotate(token_id, overlap_seconds=3600)
-    if done.secret is None:
+        own = client.account.me().token
+        done = client.tokens.rotate(own.id, overlap_seconds=3600) if own else None
+    if done is None or done.secret is None:
         sys.exit("The registry answered without a secret.")
     path = Path(file)
     with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as opened:

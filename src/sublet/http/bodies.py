@@ -88,7 +88,7 @@ DsRecords = Annotated[
     list[str | DsEntry],
     Meta(
         max_length=8,
-        description="DS records or DNSKEYs, as objects or zone-file texts. Requires nameservers.",
+        description="DS records or DNSKEYs, as objects or zone-file texts. A name without nameservers has none.",
     ),
 ]
 

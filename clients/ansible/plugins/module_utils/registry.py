@@ -38,7 +38,7 @@ def run(options, act, **settings):
         fields = [
             {"field": each.field, "code": each.code, "message": each.message} for each in refusal.errors
         ]
-        module.fail_json(msg=str(refusal), code=refusal.code, errors=fields, request_id=refusal.request_id)
+        module.fail_json(msg=refusal.message, code=refusal.code, errors=fields, request_id=refusal.request_id)
     except (SubletError, ValueError) as error:
         module.fail_json(msg=str(error))
     module.exit_json(**told)

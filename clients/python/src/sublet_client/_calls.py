@@ -24,8 +24,10 @@ from sublet_client.models import (
     DeletedUser,
     DeviceAnswer,
     Dnskey,
+    Ds,
     DsRecord,
     ExportAnswer,
+    Glue,
     GlueEntry,
     Health,
     Invitation,
@@ -624,8 +626,8 @@ def register(
     label: str | None = None,
     fqdn: str | None = None,
     nameservers: Sequence[str] | None = None,
-    glue: Sequence[GlueEntry] | None = None,
-    ds_records: Sequence[str | DsRecord | Dnskey] | None = None,
+    glue: Sequence[Glue | GlueEntry] | None = None,
+    ds_records: Sequence[str | Ds | DsRecord | Dnskey] | None = None,
     coupon_code: str | None = None,
     registration_mode: Literal["free", "plus", "premium", "special"] | None = None,
     confirm: bool | None = None,
@@ -691,8 +693,8 @@ def update_nameservers(
     *,
     fqdn: str,
     nameservers: Sequence[str] | None = None,
-    glue: Sequence[GlueEntry] | None = None,
-    ds_records: Sequence[str | DsRecord | Dnskey] | None = None,
+    glue: Sequence[Glue | GlueEntry] | None = None,
+    ds_records: Sequence[str | Ds | DsRecord | Dnskey] | None = None,
     idempotency_key: str | None = None,
     if_match: str | None = None,
 ) -> Call[ProvisionAnswer]:
@@ -793,8 +795,8 @@ def check_delegation(
     label: str | None = None,
     fqdn: str | None = None,
     nameservers: Sequence[str] | None = None,
-    glue: Sequence[GlueEntry] | None = None,
-    ds_records: Sequence[str | DsRecord | Dnskey] | None = None,
+    glue: Sequence[Glue | GlueEntry] | None = None,
+    ds_records: Sequence[str | Ds | DsRecord | Dnskey] | None = None,
 ) -> Call[DelegationCheck]:
     """Return the call of POST /delegation-checks."""
     return Call(

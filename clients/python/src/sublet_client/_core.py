@@ -4,10 +4,11 @@
 one. So the rules are written and tested once, and each client only knows how to send and how to wait.
 """
 
+import logging
 import random
 import secrets
 from collections.abc import Callable, Generator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from email.utils import parsedate_to_datetime
 from typing import Any, Generic, TypeVar
 from urllib.parse import quote
@@ -22,6 +23,8 @@ BACK_OFF_SECONDS, BACK_OFF_MAX_SECONDS = 0.25, 10.0
 RETRIED = frozenset({429, 502, 503, 504})
 """The statuses after which the same request is sent again. 409 is too, with the code `idempotency_in_progress`."""
 IN_PROGRESS = "idempotency_in_progress"
+_LOG = logging.getLogger("sublet_client")
+_RETRYING = "%s: attempt %d failed: %s Retrying in %.1f s."
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +40,7 @@ class Call(Generic[T]):
     path: str
     read: Callable[["Reply"], T]
     query: Mapping[str, Any] = field(default_factory=dict[str, Any])
-    body: Mapping[str, Any] | None = None
+    body: Mapping[str, Any] | None = field(default=None, repr=False)
     headers: Mapping[str, str] = field(default_factory=dict[str, str])
     is_open: bool = False
 
@@ -54,8 +57,8 @@ class Send:
     method: str
     url: str
     query: Mapping[str, str]
-    headers: Mapping[str, str]
-    content: bytes | None
+    headers: Mapping[str, str] = field(repr=False)
+    content: bytes | None = field(repr=False)
     timeout_seconds: float
 
 
@@ -72,7 +75,7 @@ class Reply:
 
     status: int
     headers: Mapping[str, str]
-    content: bytes
+    content: bytes = field(repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +115,7 @@ def attempts(
         ApiError: the service refused (the class is that of the code).
         UnexpectedAnswer: the answer isn't one of this API.
         NotReached: there was no answer until the deadline; the change may have been made or not.
+        ValueError: a header that was given can't be sent; it isn't in the message.
     """
     until = clock() + config.deadline_seconds
     request = _request(call, config)
@@ -119,15 +123,17 @@ def attempts(
     while True:
         left = until - clock()
         request_id = f"{config.request_prefix}.{secrets.token_hex(8)}"
-        request["headers"] = {**request["headers"], "x-request-id": request_id}
-        reply = yield Send(**request, timeout_seconds=max(0.001, min(config.timeout_seconds, left)))
+        request = replace(
+            request,
+            headers={**request.headers, "x-request-id": request_id},
+            timeout_seconds=max(0.001, min(config.timeout_seconds, left)),
+        )
+        reply = yield request
         assert reply is not None  # noqa: S101 - the drivers answer each Send
         if isinstance(reply, Reply) and _is_of_another(reply, request_id, config):
             reply = ConnectionError("the answer is that of another request")
-            request["headers"] = {
-                **request["headers"],
-                "connection": "close",
-            }  # what else is left on it must not be read either
+            # What else is left on the connection must not be read either.
+            request = replace(request, headers={**request.headers, "connection": "close"})
         failure = _failure(config, reply)
         if failure is None:
             assert isinstance(reply, Reply)  # noqa: S101 - else there is a failure
@@ -140,8 +146,17 @@ def attempts(
         pause = _pause(call, failure, reply, number, jitter())
         if pause is None or clock() + pause >= until:
             raise failure
-        yield Wait(pause)
         number += 1
+        _LOG.info(_RETRYING, call.operation, number, failure.args[0], pause)
+        yield Wait(pause)
+
+
+def no_answer(config: Config, reason: Exception) -> NotReached:
+    """Return the error for a request without an answer."""
+    why = str(reason) or type(reason).__name__
+    return NotReached(
+        f"{config.root} gave no answer: {why}. Check the address and the network, and try again."
+    )
 
 
 def path_of(template: str, **parts: object) -> str:
@@ -171,7 +186,12 @@ def nullable(value: object) -> object:
     return NULL if value is None else value
 
 
-def _request(call: Call[T], config: Config) -> dict[str, Any]:
+def _request(call: Call[T], config: Config) -> Send:
+    for name, value in call.headers.items():
+        if not (value.isascii() and value.isprintable() and value == value.strip()):
+            raise ValueError(
+                f"The value of {name} has characters that no header has. Use printable ASCII without spaces around it."
+            )
     headers = {"accept": "application/json", "user-agent": config.user_agent, **call.headers}
     content = None
     if call.is_change:
@@ -182,13 +202,14 @@ def _request(call: Call[T], config: Config) -> dict[str, Any]:
             headers["authorization"] = f"Bearer {config.token}"
         if call.is_change:
             headers.setdefault("idempotency-key", secrets.token_hex(16))
-    return {
-        "method": call.method,
-        "url": (config.root if call.is_open else config.base_url) + call.path,
-        "query": {name: _text(value) for name, value in call.query.items()},
-        "headers": headers,
-        "content": content,
-    }
+    return Send(
+        call.method,
+        (config.root if call.is_open else config.base_url) + call.path,
+        {name: _text(value) for name, value in call.query.items()},
+        headers,
+        content,
+        config.timeout_seconds,
+    )
 
 
 def _is_of_another(reply: Reply, request_id: str, config: Config) -> bool:
@@ -206,8 +227,7 @@ def _text(value: object) -> str:
 def _failure(config: Config, reply: Reply | Exception) -> Exception | None:
     """Return why a reply is no answer that counts, or None if it is one."""
     if isinstance(reply, Exception):
-        sentence = f"{config.root} gave no answer: {reply}. Check the address and the network, and try again."
-        failure = NotReached(sentence)
+        failure = no_answer(config, reply)
         failure.__cause__ = reply
         return failure
     if 200 <= reply.status < 300:

@@ -12,6 +12,15 @@ from sublet_client.models import Availability, QuoteDetails
 T = TypeVar("T")
 
 
+class PriceError(ApiError):
+    """A paid operation was refused, and nothing was paid. `quote` has its price."""
+
+    @property
+    def quote(self) -> QuoteDetails:
+        """The price now, and what is left of the balance after it."""
+        return msgspec.convert(self.raw_quote or {}, QuoteDetails)
+
+
 @dataclass(frozen=True, slots=True)
 class Quote(Generic[T]):
     """What an operation costs. `confirm` does it.
@@ -52,11 +61,6 @@ class AsyncQuote(Generic[T]):
         if self.result is not None:
             return self.result
         return await self._confirm(self.price if max_credits is None else max_credits)
-
-
-def price_of(refusal: ApiError) -> QuoteDetails:
-    """Return the quote in a refusal with `payment_confirmation_required`."""
-    return msgspec.convert(refusal.raw_quote or {}, QuoteDetails)
 
 
 def is_free(found: Availability, registration_mode: str | None) -> bool:

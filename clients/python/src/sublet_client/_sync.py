@@ -24,8 +24,10 @@ from sublet_client.models import (
     DeletedUser,
     DeviceAnswer,
     Dnskey,
+    Ds,
     DsRecord,
     ExportAnswer,
+    Glue,
     GlueEntry,
     Health,
     Invitation,
@@ -642,8 +644,8 @@ class SubdomainsMethods:
         domain: str | None = None,
         label: str | None = None,
         nameservers: Sequence[str] | None = None,
-        glue: Sequence[GlueEntry] | None = None,
-        ds_records: Sequence[str | DsRecord | Dnskey] | None = None,
+        glue: Sequence[Glue | GlueEntry] | None = None,
+        ds_records: Sequence[str | Ds | DsRecord | Dnskey] | None = None,
         coupon_code: str | None = None,
         registration_mode: Literal["free", "plus", "premium", "special"] | None = None,
         confirm: bool | None = None,
@@ -661,7 +663,8 @@ class SubdomainsMethods:
             label: A label, as a U-label or an A-label.
             nameservers: The nameservers. Their order is kept.
             glue: The addresses of each nameserver at or below the name itself, and of no other.
-            ds_records: DS records or DNSKEYs, as objects or zone-file texts. Requires nameservers.
+            ds_records: DS records or DNSKEYs, as objects or zone-file texts. A name without nameservers has
+                none.
             coupon_code: A coupon.
             confirm: True completes a paid request, after its quote.
             max_credits: The maximum charge. A higher price is refused with `price_changed` and a new quote.
@@ -751,21 +754,22 @@ class SubdomainsMethods:
         fqdn: str,
         *,
         nameservers: Sequence[str] | None = None,
-        glue: Sequence[GlueEntry] | None = None,
-        ds_records: Sequence[str | DsRecord | Dnskey] | None = None,
+        glue: Sequence[Glue | GlueEntry] | None = None,
+        ds_records: Sequence[str | Ds | DsRecord | Dnskey] | None = None,
         idempotency_key: str | None = None,
         if_match: str | None = None,
     ) -> ProvisionAnswer:
         """Change nameservers, glue and DS records.
 
-        A member that is left out keeps its stored value; an empty list or null clears it.
+        An argument that is left out or None keeps the stored value; an empty list clears it.
 
         Args:
             fqdn: The subdomain's id or its name, in any case, with or without the final dot, as U-labels or
                 A-labels.
             nameservers: The nameservers. Their order is kept.
             glue: The addresses of each nameserver at or below the name itself, and of no other.
-            ds_records: DS records or DNSKEYs, as objects or zone-file texts. Requires nameservers.
+            ds_records: DS records or DNSKEYs, as objects or zone-file texts. A name without nameservers has
+                none.
 
         Raises:
             AccountSuspended, NotFound, SubdomainNotFound, SubdomainSuspended, PreconditionFailed,
@@ -936,8 +940,8 @@ class SubdomainsMethods:
         domain: str | None = None,
         label: str | None = None,
         nameservers: Sequence[str] | None = None,
-        glue: Sequence[GlueEntry] | None = None,
-        ds_records: Sequence[str | DsRecord | Dnskey] | None = None,
+        glue: Sequence[Glue | GlueEntry] | None = None,
+        ds_records: Sequence[str | Ds | DsRecord | Dnskey] | None = None,
     ) -> DelegationCheck:
         """Check a planned delegation.
 
@@ -948,7 +952,8 @@ class SubdomainsMethods:
             label: A label, as a U-label or an A-label.
             nameservers: The nameservers. Their order is kept.
             glue: The addresses of each nameserver at or below the name itself, and of no other.
-            ds_records: DS records or DNSKEYs, as objects or zone-file texts. Requires nameservers.
+            ds_records: DS records or DNSKEYs, as objects or zone-file texts. A name without nameservers has
+                none.
 
         Raises:
             AccountSuspended, PlatformDomainNotFound, Conflict, ValidationFailed: and what every call

@@ -6,7 +6,7 @@ from typing import TypeVar
 
 import httpx2
 
-from sublet_client._core import Call, Config, Reply, Send, attempts
+from sublet_client._core import Call, Config, Reply, Send, attempts, no_answer
 
 T = TypeVar("T")
 
@@ -17,6 +17,7 @@ class SyncTransport:
     def __init__(self, config: Config, http: httpx2.Client) -> None:
         self._config = config
         self._http = http
+        self._may_have_reached = False
 
     def run(self, call: Call[T]) -> T:
         """Return the result of a call; raises as `attempts`."""
@@ -38,6 +39,11 @@ class SyncTransport:
         self._http.close()
 
     def _send(self, step: Send) -> Reply | Exception:
+        """Return the answer, or what prevented one.
+
+        Raises:
+            NotReached: there is no connection, and this client had none before: a wrong address, rather than a restart.
+        """
         try:
             answer = self._http.request(
                 step.method,
@@ -47,8 +53,14 @@ class SyncTransport:
                 content=step.content,
                 timeout=step.timeout_seconds,
             )
+        except httpx2.ConnectError as error:
+            if self._may_have_reached:
+                return error
+            raise no_answer(self._config, error) from error
         except httpx2.HTTPError as error:
-            return error
+            self._may_have_reached = True  # perhaps, and then a change may have been made
+            return _shown(error)
+        self._may_have_reached = True
         return _reply(answer)
 
 
@@ -58,6 +70,7 @@ class AsyncTransport:
     def __init__(self, config: Config, http: httpx2.AsyncClient) -> None:
         self._config = config
         self._http = http
+        self._may_have_reached = False
 
     async def run(self, call: Call[T]) -> T:
         """Return the result of a call; raises as `attempts`."""
@@ -79,6 +92,11 @@ class AsyncTransport:
         await self._http.aclose()
 
     async def _send(self, step: Send) -> Reply | Exception:
+        """Return the answer, or what prevented one.
+
+        Raises:
+            NotReached: there is no connection, and this client had none before: a wrong address, rather than a restart.
+        """
         try:
             answer = await self._http.request(
                 step.method,
@@ -88,9 +106,22 @@ class AsyncTransport:
                 content=step.content,
                 timeout=step.timeout_seconds,
             )
+        except httpx2.ConnectError as error:
+            if self._may_have_reached:
+                return error
+            raise no_answer(self._config, error) from error
         except httpx2.HTTPError as error:
-            return error
+            self._may_have_reached = True  # perhaps, and then a change may have been made
+            return _shown(error)
+        self._may_have_reached = True
         return _reply(answer)
+
+
+def _shown(error: httpx2.HTTPError) -> Exception:
+    """Return an error without what was sent: that of a malformed request quotes its headers."""
+    if isinstance(error, httpx2.LocalProtocolError):
+        return ConnectionError("the request could not be written")
+    return error
 
 
 def _reply(answer: httpx2.Response) -> Reply:

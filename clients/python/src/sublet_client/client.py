@@ -11,12 +11,13 @@ import httpx2
 
 from sublet_client import _sync
 from sublet_client._errors import PaymentConfirmationRequired
-from sublet_client._quotes import Quote, is_free, price_of
+from sublet_client._quotes import Quote, is_free
+from sublet_client._secret import Secret
 from sublet_client._settings import DEADLINE_SECONDS, TIMEOUT_SECONDS, config_of, from_environment
 from sublet_client._transport import SyncTransport
 from sublet_client._waiting import UNSETTLED, pauses
 from sublet_client.exceptions import NotInTime
-from sublet_client.models import Dnskey, DsRecord, GlueEntry, RegisterAnswer, RenewAnswer, Subdomain
+from sublet_client.models import Dnskey, Ds, DsRecord, Glue, GlueEntry, RegisterAnswer, RenewAnswer, Subdomain
 
 T = TypeVar("T")
 
@@ -24,15 +25,19 @@ T = TypeVar("T")
 class Client:
     """The API of a registry, for one token.
 
-    `base_url` is that of the service, such as `https://names.example.net/api/v1`. Every change has an `Idempotency-Key`, so it is sent again
-    after a lost answer and done once. `deadline_seconds` bounds a call with all its attempts, `timeout_seconds` one attempt. `http` is an
-    HTTP client of yours, for a proxy or other certificates. Use it in a `with` block, or call `close`.
+    `base_url` is that of the service, such as `https://names.example.net/api/v1`; an address without a path gets `/api/v1`. Every change has an
+    `Idempotency-Key`, so it is sent again after a lost answer and done once. `deadline_seconds` bounds a call with all its attempts,
+    `timeout_seconds` one attempt. `http` is an HTTP client of yours, for a proxy or other certificates. Use it in a `with` block, or call
+    `close`.
+
+    Raises:
+        ValueError: `base_url` or `token` can't be one. The message doesn't contain the token.
     """
 
     def __init__(
         self,
         base_url: str,
-        token: str | None = None,
+        token: str | Secret | None = None,
         *,
         deadline_seconds: float = DEADLINE_SECONDS,
         timeout_seconds: float = TIMEOUT_SECONDS,
@@ -56,7 +61,7 @@ class Client:
         """Return a client for the service in `SUBLET_URL` and the token in `SUBLET_TOKEN`.
 
         Raises:
-            ValueError: a variable is missing.
+            ValueError: a variable is missing, or can't be an address or a token.
         """
         return cls(*from_environment(os.environ))
 
@@ -81,8 +86,8 @@ class Subdomains(_sync.SubdomainsMethods):
         fqdn: str,
         *,
         nameservers: Sequence[str] | None = None,
-        glue: Sequence[GlueEntry] | None = None,
-        ds_records: Sequence[str | DsRecord | Dnskey] | None = None,
+        glue: Sequence[Glue | GlueEntry] | None = None,
+        ds_records: Sequence[str | Ds | DsRecord | Dnskey] | None = None,
         registration_mode: Literal["free", "plus", "premium", "special"] | None = None,
         coupon_code: str | None = None,
     ) -> Quote[RegisterAnswer]:
@@ -171,6 +176,6 @@ def _quoted(act: Callable[[int | None], T]) -> Quote[T]:
     try:
         done = act(None)
     except PaymentConfirmationRequired as refusal:
-        found = price_of(refusal)
+        found = refusal.quote
         return Quote(found.price, found, None, act)
     return Quote(0, None, done, act)

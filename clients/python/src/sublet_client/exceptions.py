@@ -4,13 +4,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from sublet_client._methods import advice
+
 
 class SubletError(Exception):
     """Every error of this package."""
 
 
 class NotReached(SubletError):
-    """There was no answer until the deadline. A change may have been made or not: ask for its state."""
+    """There was no answer until the deadline. A change may have been made or not: ask for its state.
+
+    Raised at once if there is no connection, and the client had none before: the address is wrong, and no change was made.
+    """
 
 
 class UnexpectedAnswer(SubletError):
@@ -35,6 +40,7 @@ class ApiError(SubletError):
 
     `code` is for programs, `message` is a sentence that a person can act on, `errors` are the wrong fields, `details` are members that the code
     defines, and `request_id` helps the operator to find the request in the log. `retry_after_seconds` says when to try again, if the service did.
+    As a text the error has all fields, and the method of this client that helps.
     """
 
     def __init__(
@@ -62,4 +68,6 @@ class ApiError(SubletError):
     def __str__(self) -> str:
         lines = [f"{each.field}: {each.message}" for each in self.errors]
         fields = "".join(f"\n  {each}" for each in lines if each not in self.message)
-        return f"{self.message}{fields}\n  ({self.code}, request {self.request_id})"
+        hint = advice(self.code, self.details, [(each.field, each.code) for each in self.errors])
+        in_python = f"\n  In Python: {hint}" if hint else ""
+        return f"{self.message}{fields}{in_python}\n  ({self.code}, request {self.request_id})"

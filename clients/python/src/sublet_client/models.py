@@ -26,6 +26,10 @@ class DsRecord(msgspec.Struct, frozen=True, kw_only=True):
     digest_type: int
     digest: str
 
+    def __str__(self) -> str:
+        """Return the record as a zone file has it."""
+        return f"{self.key_tag} {self.algorithm} {self.digest_type} {self.digest}"
+
 
 class Dnskey(msgspec.Struct, frozen=True, kw_only=True):
     """A DNSKEY (RFC 4034, section 2). Its DS record with SHA-256 is published."""
@@ -297,6 +301,10 @@ class Ds(msgspec.Struct, frozen=True, kw_only=True):
     algorithm: int
     digest_type: int
     digest: str
+
+    def __str__(self) -> str:
+        """Return the record as a zone file has it."""
+        return f"{self.key_tag} {self.algorithm} {self.digest_type} {self.digest}"
 
 
 class Subdomain(msgspec.Struct, frozen=True, kw_only=True):
@@ -573,6 +581,10 @@ class SourcedDs(msgspec.Struct, frozen=True, kw_only=True):
     digest: str
     source: str | None
     since: datetime | None
+
+    def __str__(self) -> str:
+        """Return the record as a zone file has it."""
+        return f"{self.key_tag} {self.algorithm} {self.digest_type} {self.digest}"
 
 
 class DsRefusal(msgspec.Struct, frozen=True, kw_only=True):

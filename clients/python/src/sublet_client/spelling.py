@@ -4,6 +4,8 @@ import ipaddress
 
 import idna
 
+from sublet_client.models import Ds, DsRecord
+
 
 def hostname(text: str) -> str:
     """Return a name as the API writes it: A-labels in lower case, without the final dot. Returned in lower case if it isn't a name."""
@@ -22,7 +24,7 @@ def address(text: str) -> str:
         return text
 
 
-def ds_record(text: str) -> str:
-    """Return a DS record (zone-file text) with single spaces, and its digest in one piece and in lower case."""
-    fields = text.split()
+def ds_record(record: str | Ds | DsRecord) -> str:
+    """Return a DS record as a zone file has it: with single spaces, and its digest in one piece and in lower case."""
+    fields = str(record).split()
     return " ".join([*fields[:3], "".join(fields[3:]).lower()])
