@@ -12,18 +12,19 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route, Router
 from starlette.types import ASGIApp, Receive, Scope, Send
+from structlog.contextvars import bind_contextvars
 
 from sublet.db import Database, Replication, Tx, find_replication
 from sublet.errors import NotFound, Refusal, Unavailable
 from sublet.http.dispatch import Resource
 from sublet.http.docs_page import Document
 from sublet.http.endpoints import BASE_PATH, DOCS_PATH, OPENAPI_PATH, Context, Endpoint
-from sublet.http.errors import InternalError, MethodNotAllowed, accepted_request_id, render_refusal
-from sublet.http.idempotency_store import answers
+from sublet.http.errors import MethodNotAllowed, accepted_request_id, internal_error, render_refusal
 from sublet.http.metrics import METRICS_TYPE, Metrics
 from sublet.http.routes import ENDPOINTS, OPEN_ENDPOINTS
 from sublet.http.security_headers import SECURITY_HEADERS
 from sublet.ids import new_request_id
+from sublet.processes.store import check_readable
 
 FIRST_PATHS = "/subdomains"
 """The router tries its paths in order. Paths that begin with this come first, because most requests are for them."""
@@ -75,7 +76,7 @@ def build_app(
     nothing: ASGIApp = Resource(context, {}, public_url)
     if refuse is not None:
         nothing = _nothing(nothing, refuse)
-    # Starlette's middleware is for the pages only: resources answer their faults themselves.
+    # Only pages need Starlette's exception handlers: `Resource` turns its own exceptions into answers.
     return Router(resources, redirect_slashes=False, default=_application(pages, nothing, refuse))
 
 
@@ -130,7 +131,7 @@ def _status_routes(status: Status) -> list[Route]:
 
 
 def _reach(tx: Tx) -> Replication | None:
-    answers(tx)
+    check_readable(tx)
     return find_replication(tx)
 
 
@@ -170,12 +171,14 @@ def _wants_page(request: Request) -> bool:
 
 async def _fault(request: Request, _error: Exception) -> Response:
     """Return the answer to an unexpected exception of a page, without details. Starlette raises it again, and uvicorn logs it."""
-    return _refused(request, InternalError("Something went wrong here; it is logged. Tell the operator."))
-
-
-def _refused(request: Request, refusal: Refusal) -> Response:
-    accept = request.headers.get("accept", "")
     request_id = _request_id(request)
+    bind_contextvars(request_id=request_id)
+    return _refused(request, internal_error(request_id), request_id)
+
+
+def _refused(request: Request, refusal: Refusal, request_id: str | None = None) -> Response:
+    accept = request.headers.get("accept", "")
+    request_id = request_id or _request_id(request)
     status, headers, body = render_refusal(refusal, request_id, accept, DOCS_PATH)
     return Response(
         body, status_code=status, headers={**headers, **SECURITY_HEADERS, "x-request-id": request_id}

@@ -136,7 +136,7 @@ class ConfirmSignUpBody(Struct, kw_only=True, forbid_unknown_fields=True):
 
 
 class DeviceBody(Struct, kw_only=True, forbid_unknown_fields=True):
-    """A program that asks for a token."""
+    """A program that signs in."""
 
     name: (
         Annotated[
@@ -152,7 +152,7 @@ class DeviceBody(Struct, kw_only=True, forbid_unknown_fields=True):
 
 
 class AllowDeviceBody(Struct, kw_only=True, forbid_unknown_fields=True):
-    """The permissions that a person gives to a program."""
+    """The permissions that the user gives to a program."""
 
     may_spend: Annotated[bool, Meta(description="True if the token may spend credits.")] | None = None
 
@@ -226,7 +226,10 @@ class PasskeyBody(CredentialBody, kw_only=True, forbid_unknown_fields=True):
 
     name: (
         Annotated[
-            str, Meta(min_length=1, max_length=200, description="The name of the passkey for the user.")
+            str,
+            Meta(
+                min_length=1, max_length=200, description="A name by which the user recognizes the passkey."
+            ),
         ]
         | None
     ) = None
