@@ -632,7 +632,7 @@ def named_as_sent(body: NameserversBody | DelegationCheckBody) -> Iterator[None]
     except ValidationFailed as refusal:
         if not _hosts({key: getattr(body, key) for key in _KEYS}):
             raise
-        raise validation_failed([_renamed(error) for error in refusal.errors]) from refusal
+        raise validation_failed([_name_as_key(error) for error in refusal.errors]) from refusal
 
 
 def _hosts(by_key: dict[str, object]) -> dict[str, str]:
@@ -647,6 +647,6 @@ def _missing_keys(hosts: dict[str, str]) -> list[FieldError]:
     return [FieldError(key, "required", sentence) for key in _KEYS if key < last and key not in hosts]
 
 
-def _renamed(error: FieldError) -> FieldError:
+def _name_as_key(error: FieldError) -> FieldError:
     found = _IN_LIST.fullmatch(error.field)
     return error if found is None else replace(error, field=_KEYS[int(found["index"] or 0)])

@@ -119,7 +119,7 @@ def query_schemas(struct: type[msgspec.Struct]) -> dict[str, Schema]:
     schemas = {}
     for name, schema in properties.items():
         kinds = [kind for kind in schema.get("anyOf", [schema]) if kind.get("type") != "null"]
-        schemas[name] = _limited(kinds[0])
+        schemas[name] = _with_limit(kinds[0])
     return schemas
 
 
@@ -139,10 +139,10 @@ def _with_limits(schema: Any) -> Any:
     kept = {name: _with_limits(part) for name, part in schema.items() if (name, part) != ("default", None)}
     if kept.get("required") == []:
         del kept["required"]
-    return _limited(kept)
+    return _with_limit(kept)
 
 
-def _limited(schema: Schema) -> Schema:
+def _with_limit(schema: Schema) -> Schema:
     if schema.get("type") == "integer":
         return {"maximum": INTEGER_MAX, **schema}
     if schema.get("type") == "string" and not schema.keys() & {"pattern", "enum", "format"}:
