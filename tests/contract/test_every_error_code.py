@@ -154,7 +154,7 @@ def test_internal_error_is_shown_blank(furnished: RunningService) -> None:
     assert not re.search(r"secret-detail|Traceback|\.py|sqlite|fromisoformat|ValueError", answer.text)
     assert (
         answer.json()["message"]
-        == "Something went wrong here; it is logged under this request id. Tell the operator."
+        == f"An internal error occurred. Report it to the operator with the request id {answer.json()['request_id']}."
     )
 
 

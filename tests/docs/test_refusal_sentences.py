@@ -25,7 +25,7 @@ REFUSALS = {
 }
 RAISED_BY_DNS = {"InvalidName", "InvalidDs", "InvalidAddress"}
 VERBS = (
-    "Add|Ask|Buy|Change|Check|Choose|Deduct|Delete|Drop|Encode|End|Get|Give|Leave|Lift|Load|Look|Make|Name|No action needed|Omit|Open|Purge|Put|Remove|Repeat|Restore|Run|"
+    "Add|Ask|Buy|Change|Check|Choose|Deduct|Delete|Drop|Encode|End|Get|Give|Leave|Lift|Load|Look|Make|Name|No action needed|Omit|Open|Purge|Put|Remove|Repeat|Report|Restore|Run|"
     "Say|See|Select|Send|Set|Shorten|Sign|Stop|Take|Tell|Try|Unblock|Unsuspend|Use|Wait|Write"
 )
 INSTRUCTION = re.compile(

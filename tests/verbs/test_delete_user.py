@@ -17,7 +17,7 @@ from sublet.credits.movements import PaymentMade, adjust_credits, grant_credits,
 from sublet.credits.store import list_payments, transfers
 from sublet.db import Tx
 from sublet.errors import Conflict, NotFound, TokenRevoked, ValidationFailed
-from sublet.http.idempotency_store import claim_key, remember_outcome
+from sublet.http.idempotency_store import claim_key, store_outcome
 from sublet.mail.store import list_mails
 from sublet.registry.delete_user import DeletedUser, delete_user
 from sublet.registry.erasure_store import count_remaining, find_mentions
@@ -64,7 +64,7 @@ def known(registry: Registry) -> Registry:
 
     def remember(tx: Tx) -> None:
         claim_key(tx, registry.users["zerlina"], "zerlina-1", "0" * 64, 201)
-        remember_outcome(tx, registry.users["zerlina"], "zerlina-1", ticket)
+        store_outcome(tx, registry.users["zerlina"], "zerlina-1", ticket)
 
     registry.write(remember)
     return registry

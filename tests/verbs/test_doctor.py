@@ -25,7 +25,7 @@ from sublet.doctor.credits import check_coupon_uses
 from sublet.health.checks import record_check
 from sublet.health.model import BROKEN, HEALTHY, UNKNOWN, Report
 from sublet.health.store import delegation_health, health_changes, update_health
-from sublet.http.idempotency_store import claim_key, idempotency_keys, remember_outcome
+from sublet.http.idempotency_store import claim_key, idempotency_keys, store_outcome
 from sublet.mail.outbox import enqueue
 from sublet.mail.store import mails
 from sublet.platform_domains.offers import withdraw_offer
@@ -149,7 +149,7 @@ def _told(tx: Tx, ticket_id: int) -> None:
     mail_id = enqueue(tx, user, reference=f"expired:{shop.id}", subject="Expired", text="It did.")
     sweep_store.insert_milestone(tx, shop.id, "expired", shop.expires_at, mail_id=mail_id)
     claim_key(tx, user.id, "k-1", "f" * 64, 201)
-    remember_outcome(tx, user.id, "k-1", Outcome(shop.id))
+    store_outcome(tx, user.id, "k-1", Outcome(shop.id))
 
 
 def _time_takes(tx: Tx, name: str) -> None:

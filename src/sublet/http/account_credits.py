@@ -1,4 +1,4 @@
-"""Handlers of credits, payments and the free quota (spec, part 4, "Account and credits")."""
+"""Handlers of the endpoints of credits, payments and the free quota (spec, part 4, "Account and credits")."""
 
 from collections.abc import Iterator
 

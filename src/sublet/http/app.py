@@ -12,18 +12,19 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route, Router
 from starlette.types import ASGIApp, Receive, Scope, Send
+from structlog.contextvars import bind_contextvars
 
 from sublet.db import Database, Replication, Tx, find_replication
 from sublet.errors import NotFound, Refusal, Unavailable
 from sublet.http.dispatch import Resource
 from sublet.http.docs_page import Document
 from sublet.http.endpoints import BASE_PATH, DOCS_PATH, OPENAPI_PATH, Context, Endpoint
-from sublet.http.errors import InternalError, MethodNotAllowed, accepted_request_id, render_refusal
-from sublet.http.idempotency_store import answers
+from sublet.http.errors import MethodNotAllowed, accepted_request_id, internal_error, render_refusal
 from sublet.http.metrics import METRICS_TYPE, Metrics
 from sublet.http.routes import ENDPOINTS, OPEN_ENDPOINTS
 from sublet.http.security_headers import SECURITY_HEADERS
 from sublet.ids import new_request_id
+from sublet.processes.store import check_readable
 
 FIRST_PATHS = "/subdomains"
 """The router tries its paths in order. Paths that begin with this come first, because most requests are for them."""
@@ -72,21 +73,21 @@ def build_app(
         Route(path, Resource(context, by_path[path], public_url))
         for path in sorted(by_path, key=lambda each: not each.startswith(BASE_PATH + FIRST_PATHS))
     ]
-    nothing: ASGIApp = Resource(context, {}, public_url)
+    unknown_path: ASGIApp = Resource(context, {}, public_url)
     if refuse is not None:
-        nothing = _nothing(nothing, refuse)
-    # Starlette's middleware is for the pages only: resources answer their faults themselves.
-    return Router(resources, redirect_slashes=False, default=_application(pages, nothing, refuse))
+        unknown_path = _page_or_default(unknown_path, refuse)
+    # Only pages need Starlette's exception handlers: `Resource` turns its own exceptions into answers.
+    return Router(resources, redirect_slashes=False, default=_application(pages, unknown_path, refuse))
 
 
 def build_status_app(status: Status) -> Starlette:
     """Return the application of a process without the API, which serves only the status pages."""
 
-    async def nothing(scope: Scope, receive: Receive, send: Send) -> None:
-        refused = _refused(Request(scope), NotFound("There is nothing at this path. Check it."))
+    async def unknown_path(scope: Scope, receive: Receive, send: Send) -> None:
+        refused = _refusal_response(Request(scope), NotFound("There is nothing at this path. Check it."))
         await refused(scope, receive, send)
 
-    return _application(_status_routes(status), nothing)
+    return _application(_status_routes(status), unknown_path)
 
 
 def _application(routes: Sequence[Route], default: ASGIApp, refuse: Refuse | None = None) -> Starlette:
@@ -98,9 +99,9 @@ def _application(routes: Sequence[Route], default: ASGIApp, refuse: Refuse | Non
         )
         if refuse is not None and _wants_page(request):
             return await refuse(request, refusal)
-        return _refused(request, refusal)
+        return _refusal_response(request, refusal)
 
-    app = Starlette(exception_handlers={HTTPException: refuse_method, Exception: _fault})
+    app = Starlette(exception_handlers={HTTPException: refuse_method, Exception: _answer_exception})
     app.router = Router(routes, redirect_slashes=False, default=default)
     return app
 
@@ -113,7 +114,7 @@ def _status_routes(status: Status) -> list[Route]:
         checks = {"database": True, **{name: check() for name, check in status.readiness.items()}}
         more: dict[str, object] = {}
         try:
-            if (replication := await status.db.read(_reach)) is not None:
+            if (replication := await status.db.read(_read_replication)) is not None:
                 more["postgresql"] = replication.members()
         except Unavailable:
             checks["database"] = False
@@ -129,8 +130,8 @@ def _status_routes(status: Status) -> list[Route]:
     return [_page_route(path, page) for path, page in pages.items()]
 
 
-def _reach(tx: Tx) -> Replication | None:
-    answers(tx)
+def _read_replication(tx: Tx) -> Replication | None:
+    check_readable(tx)
     return find_replication(tx)
 
 
@@ -147,10 +148,10 @@ def _page_route(path: str, page: Page) -> Route:
     return Route(path, with_headers, methods=["GET"])
 
 
-def _nothing(default: ASGIApp, refuse: Refuse) -> ASGIApp:
-    """Return what answers unknown paths: a page for browsers outside the API, `default` for others."""
+def _page_or_default(default: ASGIApp, refuse: Refuse) -> ASGIApp:
+    """Return an application for unknown paths: a page for browsers outside the API, `default` for other requests."""
 
-    async def nothing(scope: Scope, receive: Receive, send: Send) -> None:
+    async def unknown_path(scope: Scope, receive: Receive, send: Send) -> None:
         request = Request(scope, receive)
         if _wants_page(request):
             refusal = NotFound("There is nothing at this address. Check its spelling.")
@@ -158,7 +159,7 @@ def _nothing(default: ASGIApp, refuse: Refuse) -> ASGIApp:
         else:
             await default(scope, receive, send)
 
-    return nothing
+    return unknown_path
 
 
 def _wants_page(request: Request) -> bool:
@@ -168,14 +169,16 @@ def _wants_page(request: Request) -> bool:
     )
 
 
-async def _fault(request: Request, _error: Exception) -> Response:
+async def _answer_exception(request: Request, _error: Exception) -> Response:
     """Return the answer to an unexpected exception of a page, without details. Starlette raises it again, and uvicorn logs it."""
-    return _refused(request, InternalError("Something went wrong here; it is logged. Tell the operator."))
-
-
-def _refused(request: Request, refusal: Refusal) -> Response:
-    accept = request.headers.get("accept", "")
     request_id = _request_id(request)
+    bind_contextvars(request_id=request_id)
+    return _refusal_response(request, internal_error(request_id), request_id)
+
+
+def _refusal_response(request: Request, refusal: Refusal, request_id: str | None = None) -> Response:
+    accept = request.headers.get("accept", "")
+    request_id = request_id or _request_id(request)
     status, headers, body = render_refusal(refusal, request_id, accept, DOCS_PATH)
     return Response(
         body, status_code=status, headers={**headers, **SECURITY_HEADERS, "x-request-id": request_id}

@@ -1,4 +1,4 @@
-"""Handlers of automatic DS."""
+"""Handlers of the automatic DS endpoints, which extend the spec (docs/spec-choices.md, "Automatic DS")."""
 
 from sublet.automatic_ds.set_automatic_ds import set_automatic_ds
 from sublet.automatic_ds.view_automatic_ds import AutomaticDsView, view_automatic_ds

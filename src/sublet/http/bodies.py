@@ -136,7 +136,7 @@ class ConfirmSignUpBody(Struct, kw_only=True, forbid_unknown_fields=True):
 
 
 class DeviceBody(Struct, kw_only=True, forbid_unknown_fields=True):
-    """A program that asks for a token."""
+    """A program that signs in."""
 
     name: (
         Annotated[
@@ -152,7 +152,7 @@ class DeviceBody(Struct, kw_only=True, forbid_unknown_fields=True):
 
 
 class AllowDeviceBody(Struct, kw_only=True, forbid_unknown_fields=True):
-    """The permissions that a person gives to a program."""
+    """The permissions that the user gives to a program."""
 
     may_spend: Annotated[bool, Meta(description="True if the token may spend credits.")] | None = None
 
@@ -226,7 +226,10 @@ class PasskeyBody(CredentialBody, kw_only=True, forbid_unknown_fields=True):
 
     name: (
         Annotated[
-            str, Meta(min_length=1, max_length=200, description="The name of the passkey for the user.")
+            str,
+            Meta(
+                min_length=1, max_length=200, description="A name by which the user recognizes the passkey."
+            ),
         ]
         | None
     ) = None
@@ -629,7 +632,7 @@ def named_as_sent(body: NameserversBody | DelegationCheckBody) -> Iterator[None]
     except ValidationFailed as refusal:
         if not _hosts({key: getattr(body, key) for key in _KEYS}):
             raise
-        raise validation_failed([_renamed(error) for error in refusal.errors]) from refusal
+        raise validation_failed([_name_as_key(error) for error in refusal.errors]) from refusal
 
 
 def _hosts(by_key: dict[str, object]) -> dict[str, str]:
@@ -644,6 +647,6 @@ def _missing_keys(hosts: dict[str, str]) -> list[FieldError]:
     return [FieldError(key, "required", sentence) for key in _KEYS if key < last and key not in hosts]
 
 
-def _renamed(error: FieldError) -> FieldError:
+def _name_as_key(error: FieldError) -> FieldError:
     found = _IN_LIST.fullmatch(error.field)
     return error if found is None else replace(error, field=_KEYS[int(found["index"] or 0)])

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import Any
+from typing import Any, NamedTuple
 
 import structlog
 from starlette.datastructures import Headers
@@ -37,7 +37,7 @@ from sublet.http.endpoints import (
     Call,
     Context,
     Endpoint,
-    Visit,
+    OpenCall,
     takes_body,
     takes_idempotency_key,
     takes_if_match,
@@ -68,7 +68,7 @@ class Sent:
     """A request to an endpoint, without its credentials.
 
     `path` is the whole path, `parameters` are the path parameters. `fields` are the headers of the request, `headers` the known headers
-    of the answer. `counted_as` is the rate limit key of a visitor without a credential.
+    of the answer. `counted_as` is the rate limit key of a request without a credential.
     """
 
     fields: Headers
@@ -154,7 +154,7 @@ class Calls:
                     retry_after_seconds=failures.reset_seconds,
                 )
 
-    async def call(self, endpoint: Endpoint, registrant: Registrant, sent: Sent) -> Answer:
+    async def answer(self, endpoint: Endpoint, registrant: Registrant, sent: Sent) -> Answer:
         """Return the answer of an endpoint to a registrant.
 
         Raises:
@@ -175,12 +175,12 @@ class Calls:
         sent.headers |= answer.headers
         return answer
 
-    async def visit(self, endpoint: Endpoint, sent: Sent, failure_limits: FailureLimits) -> Answer:
+    async def answer_open(self, endpoint: Endpoint, sent: Sent, failure_limits: FailureLimits) -> Answer:
         """Return the answer of an endpoint that needs no token. An invalid request may guess a code, so it counts as a failed authentication."""
-        _, body, _, _ = await _read_parts(sent, endpoint)
-        visit = Visit(self.context, sent.request_id, body, sent.client, sent.parameters)
+        parts = await _read_parts(sent, endpoint)
+        call = OpenCall(self.context, sent.request_id, parts.body, sent.client, sent.parameters)
         try:
-            answer = await endpoint.handler(visit)
+            answer = await endpoint.handler(call)
         except ValidationFailed:
             await self.count_failure(failure_limits)
             raise
@@ -231,22 +231,22 @@ class Calls:
 
     async def _read(self, sent: Sent, endpoint: Endpoint, registrant: Registrant) -> Call[Any, Any]:
         """Return the call of a handler. A refusal lists all malformed fields of body, query and headers."""
-        members, body, query, key = await _read_parts(sent, endpoint)
+        parts = await _read_parts(sent, endpoint)
         if_match = sent.fields.getlist("if-match")
         return Call(
             context=self.context,
             request_id=sent.request_id,
             registrant=registrant,
             path=sent.parameters,
-            body=body,
-            query=query,
-            idempotency_key=key,
+            body=parts.body,
+            query=parts.query,
+            idempotency_key=parts.idempotency_key,
             fingerprint=""
-            if key is None
+            if parts.idempotency_key is None
             else fingerprint(
                 endpoint.method,
                 sent.path,
-                members,
+                parts.members,
                 registrant.restrictions,
                 None if registrant.account is None else registrant.account.id,
             ),
@@ -257,8 +257,17 @@ class Calls:
         )
 
 
-async def _read_parts(sent: Sent, endpoint: Endpoint) -> tuple[dict[str, Any], Any, Any, str | None]:
-    """Return four parts: the members of the body, the body and the query as Structs, and the `Idempotency-Key`."""
+class _Parts(NamedTuple):
+    """The parts of a request: `members` are those of the body, `body` and `query` are Structs."""
+
+    members: dict[str, Any]
+    body: Any
+    query: Any
+    idempotency_key: str | None
+
+
+async def _read_parts(sent: Sent, endpoint: Endpoint) -> _Parts:
+    """Return the parts of a request. A refusal lists all malformed fields, or all missing ones."""
     members: dict[str, Any] = {}
     reading = Reading()
     body = None
@@ -271,7 +280,7 @@ async def _read_parts(sent: Sent, endpoint: Endpoint) -> tuple[dict[str, Any], A
         raise invalid_request(reading.malformed)
     if reading.missing:
         raise validation_failed(reading.missing, reading.missing.omitted)
-    return members, body, query, key
+    return _Parts(members, body, query, key)
 
 
 def _authorize(endpoint: Endpoint, registrant: Registrant) -> None:

@@ -37,7 +37,7 @@ class Client(NamedTuple):
         """The address without an IPv6 zone, as it is stored; None if it is unknown."""
         return self.address.partition("%")[0] or None
 
-    def visitor(self, name: str, request_id: str) -> Actor:
+    def system_actor(self, name: str, request_id: str) -> Actor:
         """Return the actor of a request without a token, with the client's address. `name` tells the audit what the request does."""
         return Actor(kind="system", name=name, request_id=request_id, address=self.source)
 

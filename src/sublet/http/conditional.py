@@ -35,7 +35,7 @@ def is_match(if_match: str, tag: str) -> bool:
 
 
 def _tags(field: str) -> list[str]:
-    # A tag that this service didn't make may contain a comma. Its pieces match no tag of ours, which are hex digits.
+    # A tag from elsewhere may contain a comma and is then split. No piece equals a tag of ours, because each lacks a quote.
     return [each.strip(" \t") for each in field.split(",")]
 
 
@@ -66,15 +66,15 @@ def only_if_match(
             tag = entity_tag(msgspec.json.encode(show(tx)))
         except Refusal:
             verb(tx, *args, **kwargs)
-            raise _failed() from None
+            raise _precondition_failed() from None
         if not is_match(if_match, tag):
-            raise _failed()
+            raise _precondition_failed()
         return verb(tx, *args, **kwargs)
 
     return checked
 
 
-def _failed() -> PreconditionFailed:
+def _precondition_failed() -> PreconditionFailed:
     return PreconditionFailed(
         "This has changed: `If-Match` doesn't have its current `ETag`. Get it again, then send the change with the new `ETag`."
     )

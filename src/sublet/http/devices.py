@@ -9,7 +9,7 @@ from sublet.errors import DeviceNotFound, RateLimited, Refusal
 from sublet.http import shapes
 from sublet.http.bodies import AllowDeviceBody, DeviceBody, DeviceTokenBody, NoBody
 from sublet.http.client_address import address_key
-from sublet.http.endpoints import Answer, Call, Visit
+from sublet.http.endpoints import Answer, Call, OpenCall
 from sublet.http.idempotency import write_once
 from sublet.http.rate_limiter import USER_CODE
 from sublet.http.render import token_shape
@@ -22,16 +22,16 @@ from sublet.sign_in.start_device import start_device
 DEFAULT_NAME = "command line"
 
 
-async def start_device_(visit: Visit[DeviceBody]) -> Answer:
+async def start_device_(call: OpenCall[DeviceBody]) -> Answer:
     """Start the sign-in of a program (RFC 8628).
 
-    Returns the codes, valid for ten minutes. Show the person `verification_uri` and `user_code`, then send `device_code` to
+    Returns the codes, valid for ten minutes. Show the user `verification_uri` and `user_code`, then send `device_code` to
     POST /auth/device/token every `interval` seconds.
     """
-    client = visit.client
-    name = DEFAULT_NAME if visit.body.name is None else visit.body.name
+    client = call.client
+    name = DEFAULT_NAME if call.body.name is None else call.body.name
     address = client.address.partition("%")[0]
-    started = await visit.context.db.write(start_device, name, address, client.network)
+    started = await call.context.db.write(start_device, name, address, client.network)
     page, code = client.public_url + PAGE_PATH, started.user_code.reveal()
     return Answer(
         shapes.DeviceAnswer(
@@ -45,31 +45,31 @@ async def start_device_(visit: Visit[DeviceBody]) -> Answer:
     )
 
 
-async def poll_device_(visit: Visit[DeviceTokenBody]) -> Answer:
-    """Get the token that a person has allowed.
+async def poll_device_(call: OpenCall[DeviceTokenBody]) -> Answer:
+    """Get the token of a program's sign-in.
 
-    Returns a token with the name of the program, valid for 90 days. It has all scopes; `credits:spend` only if the person allowed it. Only
-    this answer shows its secret, once. Until the person has decided, the answer is 400 `authorization_pending`.
+    Returns a token with the name of the program, valid for 90 days. It has all scopes; `credits:spend` only if the user allowed it. Only
+    this answer shows its secret, once. Until the user decides, the answer is 400 `authorization_pending`.
     """
-    address = visit.client.address.partition("%")[0] or None
-    actor = Actor(kind="system", name="device", request_id=visit.request_id, address=address)
-    done = await visit.context.db.write(poll_device, actor, visit.body.device_code or "")
+    address = call.client.address.partition("%")[0] or None
+    actor = Actor(kind="system", name="device", request_id=call.request_id, address=address)
+    done = await call.context.db.write(poll_device, actor, call.body.device_code or "")
     if isinstance(done, Refusal):
         raise done
     return Answer(shapes.SecretAnswer(token=token_shape(done.token, done.user), secret=done.secret.reveal()))
 
 
 async def get_device(call: Call[None, None]) -> Answer:
-    """Get a program that asks for a token.
+    """Get a pending sign-in of a program (RFC 8628).
 
-    Returns the program with this user code, while it waits for a decision. An address or a network may try ten codes a minute.
+    Returns the request with this user code until the user decides. An address or a network may try ten codes a minute.
     """
     await _count_code(call)
     return _answer(await call.context.db.read(find_device, call.path["user_code"]))
 
 
 async def allow_device_(call: Call[AllowDeviceBody, None]) -> Answer:
-    """Allow a program that asks for a token.
+    """Allow a pending sign-in of a program.
 
     Gives the program a token of the user, with the scopes of the answer, and mails the user. With `may_spend` it requires a sign-in within
     the last ten minutes.
@@ -81,11 +81,11 @@ async def allow_device_(call: Call[AllowDeviceBody, None]) -> Answer:
         code = call.path["user_code"]
         return Outcome(allow_device(tx, call.actor(), code, may_spend=may_spend, public_url=public_url).id)
 
-    return await _decided(call, verb)
+    return await _write_decision(call, verb)
 
 
 async def refuse_device_(call: Call[NoBody, None]) -> Answer:
-    """Refuse a program that asks for a token.
+    """Refuse a pending sign-in of a program.
 
     Suspended users may refuse too.
     """
@@ -94,10 +94,10 @@ async def refuse_device_(call: Call[NoBody, None]) -> Answer:
     def verb(tx: Tx) -> Outcome:
         return Outcome(refuse_device(tx, call.actor(), call.path["user_code"]).id)
 
-    return await _decided(call, verb)
+    return await _write_decision(call, verb)
 
 
-async def _decided(call: Call[Any, None], verb: Any) -> Answer:
+async def _write_decision(call: Call[Any, None], verb: Any) -> Answer:
     def read(tx: Tx) -> DeviceRequest:
         found = device_store.find_request(tx, done.outcome.id)
         if found is None:

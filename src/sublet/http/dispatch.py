@@ -39,6 +39,7 @@ from sublet.http.errors import (
     InternalError,
     MethodNotAllowed,
     accepted_request_id,
+    internal_error,
     render_refusal,
 )
 from sublet.http.json_body import BodyTooSlow, parse_object, read_body
@@ -101,9 +102,8 @@ class Resource:
             logged_path=self._path or scope["path"],
         )
         error = None
-        bind_contextvars(
-            request_id=request_id
-        )  # each request has a context of its own, so nothing unbinds it
+        # Each request has its own context, so the id needn't be unbound.
+        bind_contextvars(request_id=request_id)
         try:
             status, body = await self._answer(request)
             request.headers["content-type"] = JSON_TYPE
@@ -113,12 +113,7 @@ class Resource:
         except Exception:
             log.exception("fault", path=request.logged_path)
             error = InternalError.code
-            status, body = _render(
-                request,
-                InternalError(
-                    "Something went wrong here; it is logged under this request id. Tell the operator."
-                ),
-            )
+            status, body = _render(request, internal_error(request_id))
         request.headers["x-request-id"] = request_id
         # With a final newline the prompt of a terminal begins on a new line.
         response: Response
@@ -148,11 +143,11 @@ class Resource:
         request.endpoint = endpoint.name
         request.parameters = request.scope.get("path_params", {})
         if endpoint.is_open:
-            answer = await self._calls.visit(endpoint, request, failure_limits)
+            answer = await self._calls.answer_open(endpoint, request, failure_limits)
             return endpoint.status, msgspec.json.encode(answer.body)
         registrant = await self._authenticate(request, failure_limits)
         request.user_id = registrant.user.id
-        answer = await self._calls.call(endpoint, registrant, request)
+        answer = await self._calls.answer(endpoint, registrant, request)
         if answer.parts is not None and request.scope["method"] != "HEAD":
             request.parts = answer.parts
         body = msgspec.json.encode(answer.body)

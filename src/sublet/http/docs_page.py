@@ -1,4 +1,4 @@
-"""The documents for people: HTML made from the OpenAPI document, for a page of the console."""
+"""Render the API reference as HTML from the OpenAPI document. The console shows it as a page."""
 
 import json
 import re

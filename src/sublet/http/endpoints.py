@@ -120,7 +120,7 @@ class Call(NamedTuple, Generic[BodyT, QueryT]):
         return withheld_modes(self.context.settings, self.registrant.holder, self.context.db.now())
 
 
-class Visit(NamedTuple, Generic[BodyT]):
+class OpenCall(NamedTuple, Generic[BodyT]):
     """A request without a credential that passed all checks before its handler. `path` has the path parameters, percent-decoded."""
 
     context: Context
@@ -144,7 +144,7 @@ class Answer:
 
 
 Handler = Callable[[Any], Awaitable[Answer]]
-"""A handler takes a `Call`, or a `Visit` if its endpoint `is_open`."""
+"""A handler takes a `Call`, or an `OpenCall` if its endpoint `is_open`."""
 
 
 @dataclass(frozen=True, slots=True)

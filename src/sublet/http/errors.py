@@ -64,6 +64,13 @@ class InternalError(Refusal, code="internal_error", category=Category.FAULT):
     """A fault of the service. The log has its details, under the request id."""
 
 
+def internal_error(request_id: str) -> InternalError:
+    """Return the answer to an unexpected exception, without its details."""
+    return InternalError(
+        f"An internal error occurred. Report it to the operator with the request id {request_id}."
+    )
+
+
 _STATUS: dict[type[Refusal], int] = {
     MethodNotAllowed: 405,
     PreconditionFailed: 412,

@@ -1,4 +1,4 @@
-"""Handlers of delegation health, and the check of a delegation before it is stored."""
+"""Handlers of the health endpoints, and the check of a delegation before it is stored."""
 
 import time
 from collections.abc import Callable
@@ -32,7 +32,7 @@ CHECK_PART = 2
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """The check of a delegation before it is stored: the plan and the report, both None if none was needed."""
+    """The result of checking a delegation before storing it. `plan` and `report` are None if it wasn't checked."""
 
     plan: Plan | None = None
     report: Report | None = None

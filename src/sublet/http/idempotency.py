@@ -21,9 +21,9 @@ from sublet.http.errors import IdempotencyKeyReused
 from sublet.http.idempotency_store import (
     KeyTaken,
     claim_key,
+    find_outcome,
     key_is_running,
-    remember_outcome,
-    select_remembered,
+    store_outcome,
 )
 from sublet.http.read_structs import Reading
 from sublet.restrictions import UNRESTRICTED, Restrictions
@@ -105,16 +105,16 @@ async def write_once(
     user_id = call.registrant.user.id
 
     def once(tx: Tx) -> Done:
-        remembered = select_remembered(tx, user_id, key)
-        if remembered is not None:
-            if remembered.fingerprint != call.fingerprint:
+        stored = find_outcome(tx, user_id, key)
+        if stored is not None:
+            if stored.fingerprint != call.fingerprint:
                 raise IdempotencyKeyReused(
                     "This Idempotency-Key was used for another request. Send a new key with each request."
                 )
-            return Done(remembered.outcome, remembered.status, replayed=True)
+            return Done(stored.outcome, stored.status, replayed=True)
         claim_key(tx, user_id, key, call.fingerprint, status)
         outcome = verb(tx, *args, **kwargs)
-        remember_outcome(tx, user_id, key, outcome)
+        store_outcome(tx, user_id, key, outcome)
         return Done(outcome, status, replayed=False)
 
     running = call.context.running

@@ -1,4 +1,4 @@
-"""All SQL of `Idempotency-Key`, and the check that the database answers."""
+"""All SQL of `Idempotency-Key`."""
 
 from datetime import datetime, timedelta
 from typing import Any
@@ -22,7 +22,6 @@ from sqlalchemy.exc import IntegrityError, OperationalError
 from sublet.credits.model import Outcome
 from sublet.db import Prepared, Tx
 from sublet.http.errors import IdempotencyInProgress
-from sublet.processes.store import processes
 from sublet.schema import BIG_ID, Instant, metadata, violates
 
 KEPT_FOR = timedelta(hours=24)
@@ -46,8 +45,8 @@ class KeyTaken(Exception):  # noqa: N818 - no error: the caller tries again
     """Another process has committed the key since this transaction searched for it. A new transaction finds its outcome."""
 
 
-class Remembered(msgspec.Struct, frozen=True):
-    """A used key: the request's fingerprint, the status of its answer, and the outcome."""
+class StoredOutcome(msgspec.Struct, frozen=True):
+    """The stored outcome of a request with a key, with the request's fingerprint and the status of its answer."""
 
     fingerprint: str
     status: int
@@ -55,20 +54,20 @@ class Remembered(msgspec.Struct, frozen=True):
 
 
 # Every request with a key runs these statements. They are built once, because building one takes longer than running it.
-_REMEMBERED = Prepared(
+_SELECT_KEY = Prepared(
     select(idempotency_keys.c.fingerprint, idempotency_keys.c.status, idempotency_keys.c.outcome).where(
         idempotency_keys.c.user_id == bindparam("of"),
         idempotency_keys.c.key == bindparam("under"),
         idempotency_keys.c.created_at > bindparam("oldest"),
     )
 )
-_FORGOTTEN = Prepared(
+_DELETE_EXPIRED = Prepared(
     delete(idempotency_keys).where(
         idempotency_keys.c.user_id == bindparam("of"), idempotency_keys.c.created_at <= bindparam("oldest")
     )
 )
-_CLAIMED = Prepared(insert(idempotency_keys))
-_KEPT = Prepared(
+_INSERT_KEY = Prepared(insert(idempotency_keys))
+_UPDATE_OUTCOME = Prepared(
     update(idempotency_keys)
     .where(idempotency_keys.c.user_id == bindparam("of"), idempotency_keys.c.key == bindparam("under"))
     .values(outcome=bindparam("done"))
@@ -82,26 +81,26 @@ def key_is_running() -> IdempotencyInProgress:
     )
 
 
-def select_remembered(tx: Tx, user_id: int, key: str) -> Remembered | None:
-    """Return the user's request with this key within the last 24 hours, or None."""
-    row = _REMEMBERED.one_or_none(tx, of=user_id, under=key, oldest=_oldest(tx.now))
+def find_outcome(tx: Tx, user_id: int, key: str) -> StoredOutcome | None:
+    """Return the outcome of the user's request with this key within the last 24 hours, or None."""
+    row = _SELECT_KEY.one_or_none(tx, of=user_id, under=key, oldest=_oldest(tx.now))
     if row is None:
         return None
-    kept_fingerprint, status, outcome = row
-    return Remembered(kept_fingerprint, status, msgspec.convert(outcome, Outcome))
+    fingerprint, status, outcome = row
+    return StoredOutcome(fingerprint, status, msgspec.convert(outcome, Outcome))
 
 
 def claim_key(tx: Tx, user_id: int, key: str, fingerprint: str, status: int) -> None:
     """Store a key before the verb runs, and delete the user's keys that are older than 24 hours.
 
-    On PostgreSQL this waits for another process that has stored the key and hasn't committed. On SQLite a transaction begins only after the
-    other writer's end.
+    On PostgreSQL this waits for another process that has stored the key and hasn't committed. On SQLite writing transactions run one at a time,
+    so this never waits.
 
     Raises:
         IdempotencyInProgress: the other process hasn't committed within the lock timeout.
         KeyTaken: the other process has committed.
     """
-    _FORGOTTEN.run(tx, of=user_id, oldest=_oldest(tx.now))
+    _DELETE_EXPIRED.run(tx, of=user_id, oldest=_oldest(tx.now))
     row = {
         "user_id": user_id,
         "key": key,
@@ -110,7 +109,7 @@ def claim_key(tx: Tx, user_id: int, key: str, fingerprint: str, status: int) -> 
         "created_at": tx.now,
     }
     try:
-        _CLAIMED.run(tx, **row)
+        _INSERT_KEY.run(tx, **row)
     except IntegrityError as error:
         if violates(error, "pk_idempotency_keys"):
             raise KeyTaken from None
@@ -121,20 +120,14 @@ def claim_key(tx: Tx, user_id: int, key: str, fingerprint: str, status: int) -> 
         raise
 
 
-def remember_outcome(tx: Tx, user_id: int, key: str, outcome: Outcome) -> None:
+def store_outcome(tx: Tx, user_id: int, key: str, outcome: Outcome) -> None:
     """Store the outcome under the key that was claimed in this transaction."""
-    _KEPT.run(tx, of=user_id, under=key, done=_plain(outcome))
-
-
-def answers(tx: Tx) -> bool:
-    """Return True if the database answers and has the tables. Reads a table that each role of `sublet grants` may read."""
-    tx.connection.execute(select(processes.c.id).limit(1)).first()
-    return True
+    _UPDATE_OUTCOME.run(tx, of=user_id, under=key, done=_without_secret(outcome))
 
 
 def _oldest(now: datetime) -> datetime:
     return now - KEPT_FOR
 
 
-def _plain(outcome: Outcome) -> Any:
+def _without_secret(outcome: Outcome) -> Any:
     return msgspec.to_builtins(Outcome(outcome.id, outcome.charged_credits, outcome.coupon))

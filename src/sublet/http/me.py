@@ -48,7 +48,7 @@ async def set_reminders_(call: Call[RemindersBody, None]) -> Answer:
     def verb(tx: Tx) -> Outcome:
         return Outcome(set_reminders(tx, call.actor(), call.body.enabled).user.id)
 
-    return await _changed(call, verb)
+    return await _change_member(call, verb)
 
 
 async def change_account_(call: Call[AccountBody, None]) -> Answer:
@@ -63,7 +63,7 @@ async def change_account_(call: Call[AccountBody, None]) -> Answer:
         change = AccountChange(body.name, body.email, body.reminders)
         return Outcome(change_account(tx, call.actor(), change, call.client.public_url).user.id)
 
-    return await _changed(call, verb)
+    return await _change_member(call, verb)
 
 
 async def confirm_email_(call: Call[EmailCodeBody, None]) -> Answer:
@@ -76,10 +76,10 @@ async def confirm_email_(call: Call[EmailCodeBody, None]) -> Answer:
         return Outcome(confirm_email(tx, call.actor(), call.body.code, call.client.public_url).user.id)
 
     await call.context.db.write(count_attempt, call.actor())
-    return await _changed(call, verb)
+    return await _change_member(call, verb)
 
 
-async def _changed(call: Call[Any, None], verb: Callable[[Tx], Outcome]) -> Answer:
+async def _change_member(call: Call[Any, None], verb: Callable[[Tx], Outcome]) -> Answer:
     done = await write_once(call, 200, verb)
     member = await call.context.db.read(find_member, done.outcome.id)
     return Answer(me_answer(member, call.registrant.token), done.headers, done.status)

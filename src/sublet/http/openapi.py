@@ -119,7 +119,7 @@ def query_schemas(struct: type[msgspec.Struct]) -> dict[str, Schema]:
     schemas = {}
     for name, schema in properties.items():
         kinds = [kind for kind in schema.get("anyOf", [schema]) if kind.get("type") != "null"]
-        schemas[name] = _limited(kinds[0])
+        schemas[name] = _with_limit(kinds[0])
     return schemas
 
 
@@ -139,10 +139,10 @@ def _with_limits(schema: Any) -> Any:
     kept = {name: _with_limits(part) for name, part in schema.items() if (name, part) != ("default", None)}
     if kept.get("required") == []:
         del kept["required"]
-    return _limited(kept)
+    return _with_limit(kept)
 
 
-def _limited(schema: Schema) -> Schema:
+def _with_limit(schema: Schema) -> Schema:
     if schema.get("type") == "integer":
         return {"maximum": INTEGER_MAX, **schema}
     if schema.get("type") == "string" and not schema.keys() & {"pattern", "enum", "format"}:
@@ -241,8 +241,11 @@ def envelope_schemas() -> dict[str, Schema]:
         "type": "object",
         "properties": {
             "ok": {"type": "boolean", "const": False},
-            "error": {"type": "string", "description": "The code, for programs."},
-            "message": {"type": "string", "description": "What is wrong, then what to do, for people."},
+            "error": {"type": "string", "description": "The error code, which programs can compare."},
+            "message": {
+                "type": "string",
+                "description": "A message for the user: what is wrong, then what to do.",
+            },
             "quote": reference(QuoteShape),
             "errors": {
                 "type": "array",
@@ -368,7 +371,7 @@ def _headers(status: int) -> dict[str, Any]:
 SECURITY_SCHEME, SESSION_SCHEME, ORGANIZATION_SCHEME = "token", "session", "organization"
 _TAGS = {
     "Open an account": "Requests that need no token, outside of the base path.",
-    "Sign in": "Sessions of browsers, without passwords.",
+    "Sign in": "Sign in with a browser by mail or passkey, or sign in a program.",
     "Sessions and passkeys": "The browsers in which the user is signed in, and the user's passkeys.",
     "Account and credits": "The user of the token, and the account's credits.",
     "Tokens": "The tokens of the user, and what each may do.",
@@ -392,7 +395,6 @@ _PATH_PARAMETERS: dict[str, dict[str, Any]] = {
         "description": "The subdomain's id or its name, in any case, with or without the final dot, as U-labels or A-labels.",
         "example": "blog.example.net",
     },
-    "id": {"description": "The ticket's id or its number.", "example": "T-000123"},
     "user_id": {"description": "The id of the member.", "example": "8"},
     "user_code": {"description": "The code that the program shows.", "example": "WDJB-MJHT"},
     "invitation_id": {"description": "The invitation's id.", "example": "4"},
@@ -401,13 +403,18 @@ _PATH_PARAMETERS: dict[str, dict[str, Any]] = {
         "example": "Zt0cQm3mJ0cLr1h6o8XyqWnTf5bVd2aKp9sGe4uYiRk",
     },
 }
-_IDS = {
-    "Tokens": {"description": "The token's id.", "example": "7"},
-    "Sessions and passkeys": {
-        "description": "The id of the session or passkey; `current` is the session of the request.",
+_IDS: dict[str, dict[str, Any]] = {
+    "/tokens/{id}": {"description": "The token's id.", "example": "7"},
+    "/organizations/{id}": {"description": "The organization's id.", "example": "5"},
+    "/sessions/{id}": {
+        "description": "The session's id, or `current` for the session of this request.",
         "example": "3",
     },
+    "/passkeys/{id}": {"description": "The passkey's id.", "example": "3"},
+    "/transfers/{id}": {"description": "The transfer's id.", "example": "6"},
+    "/support/tickets/{id}": {"description": "The ticket's id or its number.", "example": "T-000123"},
 }
+"""The parameter `id` of the paths that begin so."""
 # A path segment has no `/`, no control character, no character with a meaning in URLs, and no leading dot: clients resolve `.` and `..`.
 _SEGMENT: dict[str, Any] = {
     "type": "string",
@@ -592,10 +599,11 @@ def _tag(path: str) -> str:
 
 
 def _parameters(endpoint: Endpoint) -> list[dict[str, Any]]:
-    described = _PATH_PARAMETERS | ({"id": _IDS[tag]} if (tag := _tag(endpoint.path)) in _IDS else {})
+    described = [("id", of) for beginning, of in _IDS.items() if endpoint.path.startswith(beginning)]
+    described += _PATH_PARAMETERS.items()
     found = [
         {"name": name, "in": "path", "required": True, "schema": _SEGMENT, **of}
-        for name, of in described.items()
+        for name, of in described
         if f"{{{name}}}" in endpoint.path
     ]
     if endpoint.query is not None:

@@ -1,4 +1,4 @@
-"""Handlers of organizations (extensions; docs/spec-choices.md, "Organizations")."""
+"""Handlers of the organization endpoints, which extend the spec (docs/spec-choices.md, "Organizations")."""
 
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -17,7 +17,7 @@ from sublet.http.bodies import (
     PageQuery,
     RoleBody,
 )
-from sublet.http.endpoints import Answer, Call, Visit
+from sublet.http.endpoints import Answer, Call, OpenCall
 from sublet.http.idempotency import write_once
 from sublet.http.paging import read_page
 from sublet.http.render import invitation_shape, member_shape, organization_shape, token_shape
@@ -208,23 +208,23 @@ async def revoke_invitation_(call: Call[NoBody, None]) -> Answer:
     return Answer(shapes.RevokedInvitationAnswer(revoked=revoked), done.headers, done.status)
 
 
-async def accept_invitation_(visit: Visit[AcceptBody]) -> Answer:
+async def accept_invitation_(call: OpenCall[AcceptBody]) -> Answer:
     """Accept an invitation to an organization.
 
     Takes the code of the link in the mail, which proves the address, so no token is needed. If the address has no account, this opens one
     for a user with this `name`, with a first token, as a sign-up does. Only this answer shows its secret. If a page of the service sends the
     request, the answer sets the cookie of a session. `token` and `secret` are null for an address with an account.
     """
-    actor = visit.client.visitor("invitation", visit.request_id)
-    may_open = opens_accounts(visit.context.settings)
+    actor = call.client.system_actor("invitation", call.request_id)
+    may_open = opens_accounts(call.context.settings)
 
     def verb(tx: Tx) -> tuple[Accepted, SignedIn | None] | None:
-        done = accept_invitation(tx, actor, visit.path["code"], visit.body.name, opens_accounts=may_open)
+        done = accept_invitation(tx, actor, call.path["code"], call.body.name, opens_accounts=may_open)
         if done is None:
             return None
-        return done, open_for_page(tx, visit, done.member.user) if done.issued is not None else None
+        return done, open_for_page(tx, call, done.member.user) if done.issued is not None else None
 
-    accepted = await visit.context.db.write(verb)
+    accepted = await call.context.db.write(verb)
     if accepted is None:
         raise code_refusal()
     done, signed_in = accepted
@@ -236,7 +236,7 @@ async def accept_invitation_(visit: Visit[AcceptBody]) -> Answer:
             token=token_shape(issued.token, done.member.user) if issued is not None else None,
             secret=issued.secret.reveal() if issued is not None else None,
         ),
-        cookie_headers(visit, signed_in),
+        cookie_headers(call, signed_in),
     )
 
 

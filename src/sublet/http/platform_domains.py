@@ -1,4 +1,4 @@
-"""Handlers of platform domains (spec, part 4, "Account and credits")."""
+"""Handler of the platform domain list (spec, part 4, "Account and credits")."""
 
 from collections.abc import Iterator
 

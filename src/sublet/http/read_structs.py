@@ -262,7 +262,7 @@ def _read_integer(text: str, member: _Member, reading: Reading) -> int | None:
     return value
 
 
-_INSTANT_IN_JSON = "must be an instant by RFC 3339, such as 2026-01-31T12:00:00Z"
+_INSTANT_IN_JSON = "must be an RFC 3339 timestamp, such as 2026-01-31T12:00:00Z"
 _INSTANT_IN_QUERY = f"{_INSTANT_IN_JSON} (a + is written %2B)"
 
 

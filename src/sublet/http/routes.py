@@ -151,7 +151,7 @@ def _open_endpoint(
 ) -> Endpoint:
     """Return an endpoint at the root that needs no token."""
     summary, description = _documentation(handler)
-    (body,) = typing.get_args(typing.get_type_hints(handler)["visit"])
+    (body,) = typing.get_args(typing.get_type_hints(handler)["call"])
     return Endpoint(
         method=method,
         path=path,

@@ -1,4 +1,4 @@
-"""Handlers of the sessions and passkeys of the signed-in user (extensions; docs/spec-choices.md, "Signing in")."""
+"""Handlers of the session and passkey endpoints, which extend the spec (docs/spec-choices.md, "Signing in")."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass

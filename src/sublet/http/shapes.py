@@ -338,7 +338,7 @@ class CodeSentAnswer(Success, kw_only=True, frozen=True):
 
 
 class DeviceAnswer(Success, kw_only=True, frozen=True):
-    """The codes of a program that asks for a token, and the page where a person allows it (RFC 8628, section 3.2)."""
+    """The codes of a program that signs in, and the page on which the user allows it (RFC 8628, section 3.2)."""
 
     device_code: str
     user_code: str
@@ -349,7 +349,7 @@ class DeviceAnswer(Success, kw_only=True, frozen=True):
 
 
 class DeviceRequestShape(Shape, kw_only=True, frozen=True):
-    """A program that asks for a token. `address` is the program's address, `scopes` are the scopes that the token would have."""
+    """A sign-in of a program. `address` is the program's address, `scopes` are the scopes of the token if the user allows it."""
 
     name: str
     address: str | None
@@ -360,7 +360,7 @@ class DeviceRequestShape(Shape, kw_only=True, frozen=True):
 
 
 class DeviceRequestAnswer(Success, kw_only=True, frozen=True):
-    """A program that asks for a token."""
+    """A sign-in of a program."""
 
     device: DeviceRequestShape
 
@@ -883,7 +883,10 @@ Serial = Annotated[int, Meta(ge=0, le=2**32 - 1, description="The serial of a zo
 
 
 class StoredDelegationShape(Shape, kw_only=True, frozen=True):
-    """The stored delegation. `generation` counts the changes that must be published."""
+    """The stored delegation.
+
+    `generation` increases with each change that the DNS must follow. The delegation is published once `published_generation` equals it.
+    """
 
     nameservers: list[HostName]
     glue: list[GlueShape]
@@ -982,7 +985,7 @@ class SourcedDsShape(Shape, kw_only=True, frozen=True):
 
 
 class CsyncRefusalShape(Shape, kw_only=True, frozen=True):
-    """The CSYNC request of the zone that is currently refused."""
+    """The refusal of the change that the zone's CSYNC record requests."""
 
     code: Annotated[str, _one_of(CSYNC_REFUSALS)]
     message: str
@@ -999,7 +1002,7 @@ class CsyncShape(Shape, kw_only=True, frozen=True):
 
 
 class DsRefusalShape(Shape, kw_only=True, frozen=True):
-    """The request of the zone's CDS and CDNSKEY records that is currently refused."""
+    """The refusal of the DS change that the zone's CDS and CDNSKEY records request."""
 
     code: Annotated[str, _one_of(DS_REFUSALS)]
     message: str

@@ -4,7 +4,7 @@ from sublet.db import Tx
 from sublet.errors import FieldError, SignUpClosed, validation_failed
 from sublet.http import shapes
 from sublet.http.bodies import ConfirmSignUpBody, SignUpBody
-from sublet.http.endpoints import Answer, Visit
+from sublet.http.endpoints import Answer, OpenCall
 from sublet.http.render import me_answer, token_shape
 from sublet.http.sign_in import cookie_headers, open_for_page
 from sublet.sign_in.model import SignedIn
@@ -19,55 +19,55 @@ from sublet.sign_up.proof_of_work import (
 from sublet.sign_up.sign_up import SignedUp, SignUp, code_refusal, confirm_sign_up, sign_up
 
 
-async def challenge(visit: Visit[None]) -> Answer:
+async def challenge(call: OpenCall[None]) -> Answer:
     """Get a challenge.
 
     Returns a proof of work for a sign-up (ALTCHA, version 2), which a browser solves in about a second. Its solution is valid for one
     sign-up within 20 minutes.
     """
-    key = await visit.context.db.read(store.find_signing_key)
-    found = new_challenge(key, visit.context.db.now())
+    key = await call.context.db.read(store.find_signing_key)
+    found = new_challenge(key, call.context.db.now())
     return Answer(shapes.ChallengeAnswer(challenge=shapes.ChallengeShape(**found)))
 
 
-async def sign_up_(visit: Visit[SignUpBody]) -> Answer:
+async def sign_up_(call: OpenCall[SignUpBody]) -> Answer:
     """Open an account: get a code by mail.
 
     Mails a code of six digits and a link, valid for 15 minutes. The answer doesn't tell whether the address has an account. `challenge`
     is the solution of a challenge; without it fewer sign-ups are accepted from a network.
     """
-    settings, db, body = visit.context.settings, visit.context.db, visit.body
+    settings, db, body = call.context.settings, call.context.db, call.body
     if settings.signup != "open":
         raise SignUpClosed(
             "This registry accepts no sign-ups. Ask its operator for an invitation."
             if settings.signup == "invite"
             else "This registry accepts no sign-ups. Ask its operator for an account."
         )
-    solved = await _solved(visit, body.challenge) if body.challenge is not None else None
-    wish = SignUp(body.email or "", body.name or "", visit.client.network, solved)
-    await db.write(sign_up, wish, visit.client.public_url)
+    solved = await _check_challenge(call, body.challenge) if body.challenge is not None else None
+    wish = SignUp(body.email or "", body.name or "", call.client.network, solved)
+    await db.write(sign_up, wish, call.client.public_url)
     sentence = "If this address can get mail, a code is on its way to it."
     seconds = int(VALID_FOR[SIGN_UP].total_seconds())
     return Answer(shapes.CodeSentAnswer(message=sentence, expires_in_seconds=seconds))
 
 
-async def confirm_sign_up_(visit: Visit[ConfirmSignUpBody]) -> Answer:
+async def confirm_sign_up_(call: OpenCall[ConfirmSignUpBody]) -> Answer:
     """Open an account: enter the code.
 
     Send `email` and `code`, or the `token` of the link. Creates the user, the user's own organization and a first token. The token has all
     scopes but `credits:spend`, and is valid for 30 days. Only this answer shows its secret. The code of an operator's invitation works too.
     If a page of the service sends the request, the answer sets the cookie of a session.
     """
-    body = visit.body
-    actor = visit.client.visitor("sign-up", visit.request_id)
+    body = call.body
+    actor = call.client.system_actor("sign-up", call.request_id)
 
     def verb(tx: Tx) -> tuple[SignedUp, SignedIn | None] | None:
         done = confirm_sign_up(
             tx, actor, email=body.email or "", code=body.code or "", link_token=body.token or ""
         )
-        return None if done is None else (done, open_for_page(tx, visit, done.member.user))
+        return None if done is None else (done, open_for_page(tx, call, done.member.user))
 
-    opened = await visit.context.db.write(verb)
+    opened = await call.context.db.write(verb)
     if opened is None:
         raise code_refusal()
     done, signed_in = opened
@@ -76,12 +76,12 @@ async def confirm_sign_up_(visit: Visit[ConfirmSignUpBody]) -> Answer:
     secret = done.issued.secret.reveal()
     return Answer(
         shapes.SignedUpAnswer(user=me.user, organization=me.organization, token=token, secret=secret),
-        cookie_headers(visit, signed_in),
+        cookie_headers(call, signed_in),
     )
 
 
-async def _solved(visit: Visit[SignUpBody], payload: str) -> SolvedChallenge:
-    key = await visit.context.db.read(store.find_signing_key)
+async def _check_challenge(call: OpenCall[SignUpBody], payload: str) -> SolvedChallenge:
+    key = await call.context.db.read(store.find_signing_key)
     solved = check_solution(key, payload) if len(payload) <= PAYLOAD_CHARACTERS_MAX else None
     if solved is None:
         sentence = "This doesn't solve a challenge of this service, or the challenge has expired. Send the solution of a new challenge, from GET /auth/challenge."

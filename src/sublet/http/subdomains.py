@@ -1,4 +1,4 @@
-"""Handlers of subdomains (spec, part 4, "Subdomains")."""
+"""Handlers of the subdomain endpoints (spec, part 4, "Subdomains")."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -218,14 +218,14 @@ async def register_(call: Call[RegisterBody, None]) -> Answer:
             free_quota=call.default_free_quota(),
             withheld=call.withheld_modes(),
         )
-    return await _registered(call, done, checked)
+    return await _register_answer(call, done, checked)
 
 
 async def availability(call: Call[None, AvailabilityQuery]) -> Answer:
     """Check whether a name can be registered.
 
-    Returns whether the user could register this name now, with valid nameservers and a confirmation, and in which modes. It tells no more
-    than an attempt to register. Select the name by `fqdn`, or by `label` and `domain`.
+    Returns whether the user can register this name now, and in which modes. Assumes valid nameservers and `confirm`: true. The answer reveals
+    no more than an attempt to register. Select the name by `fqdn`, or by `label` and `domain`.
     """
     query = call.query
     found = await call.context.db.read(
@@ -262,7 +262,7 @@ async def update_nameservers_(call: Call[NameserversBody, None]) -> Answer:
             command,
             changes_per_day=settings.nameserver_changes_per_day if settings.rate_limits else 0,
         )
-    return await _provisioned(call, done, checked)
+    return await _provision_answer(call, done, checked)
 
 
 async def retry_(call: Call[NoBody, None]) -> Answer:
@@ -271,7 +271,7 @@ async def retry_(call: Call[NoBody, None]) -> Answer:
     Publishes a name after a failure now, instead of at the next automatic attempt.
     """
     done = await write_once(call, 200, if_subdomain_matches(call, retry), call.actor(), call.path["fqdn"])
-    return await _provisioned(call, done)
+    return await _provision_answer(call, done)
 
 
 async def renew_(call: Call[RenewBody, None]) -> Answer:
@@ -283,7 +283,7 @@ async def renew_(call: Call[RenewBody, None]) -> Answer:
     done = await write_once(
         call, 200, if_subdomain_matches(call, renew), call.actor(), call.path["fqdn"], payable
     )
-    return await _renewed(call, done)
+    return await _renew_answer(call, done)
 
 
 async def restore_(call: Call[RenewBody, None]) -> Answer:
@@ -300,7 +300,7 @@ async def restore_(call: Call[RenewBody, None]) -> Answer:
         _payable(call, call.body),
         free_quota=call.default_free_quota(),
     )
-    return await _registered(call, done)
+    return await _register_answer(call, done)
 
 
 async def delete_(call: Call[NoBody, None]) -> Answer:
@@ -370,7 +370,7 @@ def _find(tx: Tx, call: Call[Any, Any], subdomain_id: int) -> Subdomain:
     return subdomain
 
 
-async def _settled(
+async def _wait_for_publication(
     call: Call[Any, Any], done: Done, checked: Checked = NOT_CHECKED
 ) -> tuple[shapes.SubdomainShape, shapes.ProvisioningShape]:
     """Wait for the publication, at most `publish_wait_ms`, then return the shapes of the current state."""
@@ -402,14 +402,14 @@ def _warnings_of_body(call: Call[Any, Any], subdomain: Subdomain) -> tuple[str, 
     return dnskey_warnings(subdomain.fqdn, ds_inputs(call.body.ds_records))
 
 
-async def _provisioned(call: Call[Any, Any], done: Done, checked: Checked = NOT_CHECKED) -> Answer:
-    subdomain, provisioning = await _settled(call, done, checked)
+async def _provision_answer(call: Call[Any, Any], done: Done, checked: Checked = NOT_CHECKED) -> Answer:
+    subdomain, provisioning = await _wait_for_publication(call, done, checked)
     answer = shapes.ProvisionAnswer(subdomain=subdomain, provisioning=provisioning)
     return Answer(answer, done.headers, done.status)
 
 
-async def _registered(call: Call[Any, Any], done: Done, checked: Checked = NOT_CHECKED) -> Answer:
-    subdomain, provisioning = await _settled(call, done, checked)
+async def _register_answer(call: Call[Any, Any], done: Done, checked: Checked = NOT_CHECKED) -> Answer:
+    subdomain, provisioning = await _wait_for_publication(call, done, checked)
     answer = shapes.RegisterAnswer(
         subdomain=subdomain,
         provisioning=provisioning,
@@ -419,7 +419,7 @@ async def _registered(call: Call[Any, Any], done: Done, checked: Checked = NOT_C
     return Answer(answer, done.headers, done.status)
 
 
-async def _renewed(call: Call[Any, Any], done: Done) -> Answer:
+async def _renew_answer(call: Call[Any, Any], done: Done) -> Answer:
     def read(tx: Tx) -> shapes.RenewAnswer:
         shape = _shape(call, _find(tx, call, done.outcome.id), tx.now)
         renewal = shapes.RenewalShape(

@@ -1,4 +1,4 @@
-"""Handlers of support tickets (spec, part 4, "Support tickets")."""
+"""Handlers of the ticket endpoints (spec, part 4, "Support tickets")."""
 
 from collections.abc import Iterator
 from typing import Any

@@ -1,4 +1,4 @@
-"""Handlers of tokens (extensions; docs/spec-choices.md, "Tokens")."""
+"""Handlers of the token endpoints, which extend the spec (docs/spec-choices.md, "Tokens")."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -100,7 +100,7 @@ async def change_token_(call: Call[ChangeTokenBody, None]) -> Answer:
     done = await write_once(
         call, 200, verb, call.actor(), call.path["id"], call.body.name, given_restrictions(call.body)
     )
-    return await _changed(call, done)
+    return await _token_answer(call, done)
 
 
 async def revoke_token_(call: Call[NoBody, None]) -> Answer:
@@ -111,7 +111,7 @@ async def revoke_token_(call: Call[NoBody, None]) -> Answer:
     done = await write_once(
         call, 200, _if_match(call, _by_id(revoke_own_token)), call.actor(), call.path["id"]
     )
-    return await _changed(call, done)
+    return await _token_answer(call, done)
 
 
 async def rotate_token_(call: Call[RotateBody, None]) -> Answer:
@@ -153,19 +153,19 @@ def _shape(call: Call[Any, Any], token: Token) -> shapes.TokenDetailShape:
     return token_shape(token, call.registrant.user)
 
 
-async def _changed(call: Call[Any, Any], done: Done) -> Answer:
-    shape = await _read_changed(call, done)
+async def _token_answer(call: Call[Any, Any], done: Done) -> Answer:
+    shape = await _read_token(call, done)
     return Answer(shapes.TokenAnswer(token=shape), done.headers, done.status)
 
 
 async def _secret_answer(call: Call[Any, Any], done: Done) -> Answer:
-    shape = await _read_changed(call, done)
+    shape = await _read_token(call, done)
     secret = done.outcome.secret if isinstance(done.outcome, _WithSecret) else None
     answer = shapes.SecretAnswer(token=shape, secret=secret.reveal() if secret is not None else None)
     return Answer(answer, done.headers, done.status)
 
 
-async def _read_changed(call: Call[Any, Any], done: Done) -> shapes.TokenDetailShape:
+async def _read_token(call: Call[Any, Any], done: Done) -> shapes.TokenDetailShape:
     """Return the shape of the token that was just written, with the rights that the acting token had before the write."""
 
     def read(tx: Tx) -> shapes.TokenDetailShape:

@@ -1,4 +1,4 @@
-"""Handlers of transfers of names (extensions; docs/spec-choices.md, "Transfers of names")."""
+"""Handlers of the transfer endpoints, which extend the spec (docs/spec-choices.md, "Transfers of names")."""
 
 from collections.abc import Callable, Iterator
 from datetime import datetime
@@ -35,7 +35,7 @@ async def push_(call: Call[TransferBody, None]) -> Answer:
     done = await write_once(
         call, 201, verb, call.actor(), call.path["fqdn"], call.body.to, call.client.public_url
     )
-    return await _changed(call, done)
+    return await _transfer_answer(call, done)
 
 
 async def list_transfers(call: Call[None, TransfersQuery]) -> Answer:
@@ -76,7 +76,7 @@ async def accept_(call: Call[NoBody, None]) -> Answer:
         call.path["id"],
         free_quota=call.default_free_quota(),
     )
-    return await _changed(call, done)
+    return await _transfer_answer(call, done)
 
 
 async def decline_(call: Call[NoBody, None]) -> Answer:
@@ -85,7 +85,7 @@ async def decline_(call: Call[NoBody, None]) -> Answer:
     The name stays with the sender. Mails the sender.
     """
     done = await write_once(call, 200, _if_match(call, decline), call.actor(), call.path["id"])
-    return await _changed(call, done)
+    return await _transfer_answer(call, done)
 
 
 async def withdraw_(call: Call[NoBody, None]) -> Answer:
@@ -94,7 +94,7 @@ async def withdraw_(call: Call[NoBody, None]) -> Answer:
     Ends the offer, so that it can't be accepted.
     """
     done = await write_once(call, 200, _if_match(call, withdraw), call.actor(), call.path["id"])
-    return await _changed(call, done)
+    return await _transfer_answer(call, done)
 
 
 def _if_match(
@@ -120,7 +120,7 @@ def _side(call: Call[Any, Any]) -> Side:
     return Side(call.registrant.user, call.registrant.holder)
 
 
-async def _changed(call: Call[Any, Any], done: Done) -> Answer:
+async def _transfer_answer(call: Call[Any, Any], done: Done) -> Answer:
     answer = await call.context.db.read(_answer, call, str(done.outcome.id))
     return Answer(answer, done.headers, done.status)
 

@@ -1,6 +1,5 @@
-"""The visibility of platform domains: hidden and restricted ones, and `sublet domain grant` and `sublet domain revoke`."""
+"""`sublet domain grant` and `sublet domain revoke`: let organizations register under restricted platform domains."""
 
-from collections.abc import Collection
 from dataclasses import dataclass
 
 from sublet import audit
@@ -12,16 +11,6 @@ from sublet.errors import NotFound
 from sublet.platform_domains import store
 from sublet.platform_domains.find import find_platform_domain
 from sublet.platform_domains.model import PlatformDomain
-
-
-def is_visible(platform_domain: PlatformDomain, granted_ids: Collection[int]) -> bool:
-    """True if an organization with these grants sees a platform domain in the list and may register under it (spec, part 1, rule 5).
-
-    Names that it already holds there stay visible, changeable and renewable.
-    """
-    return not platform_domain.hidden and (
-        not platform_domain.restricted or platform_domain.id in granted_ids
-    )
 
 
 @dataclass(frozen=True, slots=True)

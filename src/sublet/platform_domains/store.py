@@ -230,7 +230,7 @@ def list_visible(
 ) -> list[PlatformDomain]:
     """Return a page of the platform domains that an organization sees and the actor's token may use, newest first.
 
-    The SQL condition equals `grants.is_visible`; a test compares the two.
+    The SQL condition equals `visibility.is_visible`; a test compares the two.
     """
     found: list[PlatformDomain] = []
     while len(found) < limit:

@@ -114,6 +114,11 @@ def has_processes(tx: Tx) -> bool:
     return inspect(tx.connection).has_table(processes.name)
 
 
+def check_readable(tx: Tx) -> None:
+    """Read the table of processes, which each role of `sublet grants` may read. Raises the error of a database that can't be read."""
+    tx.connection.execute(select(processes.c.id).limit(1)).first()
+
+
 def list_processes(tx: Tx) -> list[Process]:
     """Return the processes that run or ran lately, in the order of their start."""
     query = select(*_PROCESS).order_by(processes.c.started_at, processes.c.id)

@@ -46,7 +46,7 @@ class PlacedName:
 class ShownSubdomain(msgspec.Struct, frozen=True):
     """The fields of a name that its registrant sees, and the fields that these are derived from.
 
-    `generation` counts the changes that must be published. `published_generation` is the last generation that the read-back confirmed.
+    `generation` increases with each change that the DNS must follow. The delegation is published once `published_generation` equals it.
     `provision_error` is the error of the last attempt to publish the current generation. `unsuspended_at` is the end of the last suspension.
     `renewal_window_days`, `trash_days` and `names_until` come from the platform domain.
 

@@ -12,12 +12,12 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from sublet.accounts.model import Membership, Registrant
 from sublet.errors import NotFound, OriginRefused, Refusal
+from sublet.http.anonymous import ANONYMOUS, ANONYMOUS_OPERATIONS
 from sublet.http.calls import Calls, FailureLimits, Sent
 from sublet.http.client import Client, is_from_site, origin_refused
 from sublet.http.client_address import address_key
 from sublet.http.endpoints import BASE_PATH, Endpoint
 from sublet.http.errors import refusal_headers, status_of
-from sublet.http.visitor import VISITOR, VISITOR_OPERATIONS
 from sublet.web.form import KEY_FIELD, TOKEN_FIELD, Form, form_token, is_form_token, new_key
 
 MESSAGE_COOKIE = "__Host-sublet_message"
@@ -114,12 +114,12 @@ class PageCall:
             headers=self.headers,
         )
         if endpoint.is_open:
-            return (await self.shared.calls.visit(endpoint, sent, self.failure_limits)).body
+            return (await self.shared.calls.answer_open(endpoint, sent, self.failure_limits)).body
         registrant = self.registrant
         if registrant is None:
-            assert name in VISITOR_OPERATIONS, "the page is open, the endpoint isn't"  # noqa: S101
-            registrant, sent.counted_as = VISITOR, f"visitor-{address_key(self.client.address)}"
-        return (await self.shared.calls.call(endpoint, registrant, sent)).body
+            assert name in ANONYMOUS_OPERATIONS, "the page is open, the endpoint isn't"  # noqa: S101
+            registrant, sent.counted_as = ANONYMOUS, f"anonymous-{address_key(self.client.address)}"
+        return (await self.shared.calls.answer(endpoint, registrant, sent)).body
 
     def refuse_forged(self) -> None:
         """Raise unless the form comes from a page of ours: by what the browser says, and by the token of its session.

@@ -449,7 +449,7 @@ class AsyncOrganizationsMethods:
         Returns the organization with this id, and the user's role in it.
 
         Args:
-            id: The ticket's id or its number.
+            id: The organization's id.
 
         Raises:
             AccountSuspended, NotFound, OrganizationNotFound: and what every call raises.
@@ -468,7 +468,7 @@ class AsyncOrganizationsMethods:
         Only owners may rename it. The slug doesn't change.
 
         Args:
-            id: The ticket's id or its number.
+            id: The organization's id.
 
         Raises:
             AccountSuspended, NotFound, OrganizationNotFound, ValidationFailed: and what every call raises.
@@ -483,7 +483,7 @@ class AsyncOrganizationsMethods:
         Returns the members with their roles, newest first.
 
         Args:
-            id: The ticket's id or its number.
+            id: The organization's id.
             limit: The maximum of items on a page.
 
         Raises:
@@ -506,7 +506,7 @@ class AsyncOrganizationsMethods:
         Only owners may change roles. The new role takes effect with the member's next request.
 
         Args:
-            id: The ticket's id or its number.
+            id: The organization's id.
             user_id: The id of the member.
 
         Raises:
@@ -526,7 +526,7 @@ class AsyncOrganizationsMethods:
         organization. The last owner can't be removed.
 
         Args:
-            id: The ticket's id or its number.
+            id: The organization's id.
             user_id: The id of the member.
 
         Raises:
@@ -543,7 +543,7 @@ class AsyncOrganizationsMethods:
         haven't expired, newest first.
 
         Args:
-            id: The ticket's id or its number.
+            id: The organization's id.
             limit: The maximum of items on a page.
 
         Raises:
@@ -567,7 +567,7 @@ class AsyncOrganizationsMethods:
         the address has an account. A new invitation replaces an open invitation to the same address.
 
         Args:
-            id: The ticket's id or its number.
+            id: The organization's id.
             email: The address that gets the invitation.
 
         Raises:
@@ -586,7 +586,7 @@ class AsyncOrganizationsMethods:
         Only owners may revoke it. Its link becomes invalid.
 
         Args:
-            id: The ticket's id or its number.
+            id: The organization's id.
             invitation_id: The invitation's id.
 
         Raises:
@@ -711,9 +711,9 @@ class AsyncSubdomainsMethods:
     ) -> Availability:
         """Check whether a name can be registered.
 
-        Returns whether the user could register this name now, with valid nameservers and a confirmation,
-        and in which modes. It tells no more than an attempt to register. Select the name by `fqdn`, or by
-        `label` and `domain`.
+        Returns whether the user can register this name now, and in which modes. Assumes valid nameservers
+        and `confirm`: true. The answer reveals no more than an attempt to register. Select the name by
+        `fqdn`, or by `label` and `domain`.
 
         Args:
             fqdn: The full name.
@@ -1156,7 +1156,7 @@ class AsyncTransfersMethods:
         Returns the transfer with this id, if the user sent or received it.
 
         Args:
-            id: The ticket's id or its number.
+            id: The transfer's id.
 
         Raises:
             AccountSuspended, NotFound, TransferNotFound: and what every call raises.
@@ -1175,7 +1175,7 @@ class AsyncTransfersMethods:
         Ends the offer, so that it can't be accepted.
 
         Args:
-            id: The ticket's id or its number.
+            id: The transfer's id.
 
         Raises:
             AccountSuspended, NotFound, TransferNotFound, Conflict, PreconditionFailed: and what every call
@@ -1194,7 +1194,7 @@ class AsyncTransfersMethods:
         stay. A free name counts in the free quota. Nothing is charged.
 
         Args:
-            id: The ticket's id or its number.
+            id: The transfer's id.
 
         Raises:
             AccountSuspended, FreeQuotaExceeded, SignInRequired, NotFound, TransferNotFound,
@@ -1213,7 +1213,7 @@ class AsyncTransfersMethods:
         The name stays with the sender. Mails the sender.
 
         Args:
-            id: The ticket's id or its number.
+            id: The transfer's id.
 
         Raises:
             AccountSuspended, NotFound, TransferNotFound, Conflict, PreconditionFailed: and what every call
@@ -1412,7 +1412,7 @@ class AsyncDevicesMethods:
     async def start(self, *, name: str | None = None) -> DeviceAnswer:
         """Start the sign-in of a program (RFC 8628).
 
-        Returns the codes, valid for ten minutes. Show the person `verification_uri` and `user_code`, then
+        Returns the codes, valid for ten minutes. Show the user `verification_uri` and `user_code`, then
         send `device_code` to POST /auth/device/token every `interval` seconds.
 
         Args:
@@ -1424,11 +1424,11 @@ class AsyncDevicesMethods:
         return await self._transport.run(_calls.start_device(name=name))
 
     async def poll(self, *, device_code: str | None = None) -> SecretAnswer:
-        """Get the token that a person has allowed.
+        """Get the token of a program's sign-in.
 
         Returns a token with the name of the program, valid for 90 days. It has all scopes; `credits:spend`
-        only if the person allowed it. Only this answer shows its secret, once. Until the person has
-        decided, the answer is 400 `authorization_pending`.
+        only if the user allowed it. Only this answer shows its secret, once. Until the user decides, the
+        answer is 400 `authorization_pending`.
 
         Raises:
             ExpiredToken, AccessDenied, SlowDown, AuthorizationPending: and what every call raises.

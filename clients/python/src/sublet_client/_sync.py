@@ -441,7 +441,7 @@ class OrganizationsMethods:
         Returns the organization with this id, and the user's role in it.
 
         Args:
-            id: The ticket's id or its number.
+            id: The organization's id.
 
         Raises:
             AccountSuspended, NotFound, OrganizationNotFound: and what every call raises.
@@ -458,7 +458,7 @@ class OrganizationsMethods:
         Only owners may rename it. The slug doesn't change.
 
         Args:
-            id: The ticket's id or its number.
+            id: The organization's id.
 
         Raises:
             AccountSuspended, NotFound, OrganizationNotFound, ValidationFailed: and what every call raises.
@@ -473,7 +473,7 @@ class OrganizationsMethods:
         Returns the members with their roles, newest first.
 
         Args:
-            id: The ticket's id or its number.
+            id: The organization's id.
             limit: The maximum of items on a page.
 
         Raises:
@@ -494,7 +494,7 @@ class OrganizationsMethods:
         Only owners may change roles. The new role takes effect with the member's next request.
 
         Args:
-            id: The ticket's id or its number.
+            id: The organization's id.
             user_id: The id of the member.
 
         Raises:
@@ -512,7 +512,7 @@ class OrganizationsMethods:
         organization. The last owner can't be removed.
 
         Args:
-            id: The ticket's id or its number.
+            id: The organization's id.
             user_id: The id of the member.
 
         Raises:
@@ -529,7 +529,7 @@ class OrganizationsMethods:
         haven't expired, newest first.
 
         Args:
-            id: The ticket's id or its number.
+            id: The organization's id.
             limit: The maximum of items on a page.
 
         Raises:
@@ -553,7 +553,7 @@ class OrganizationsMethods:
         the address has an account. A new invitation replaces an open invitation to the same address.
 
         Args:
-            id: The ticket's id or its number.
+            id: The organization's id.
             email: The address that gets the invitation.
 
         Raises:
@@ -572,7 +572,7 @@ class OrganizationsMethods:
         Only owners may revoke it. Its link becomes invalid.
 
         Args:
-            id: The ticket's id or its number.
+            id: The organization's id.
             invitation_id: The invitation's id.
 
         Raises:
@@ -697,9 +697,9 @@ class SubdomainsMethods:
     ) -> Availability:
         """Check whether a name can be registered.
 
-        Returns whether the user could register this name now, with valid nameservers and a confirmation,
-        and in which modes. It tells no more than an attempt to register. Select the name by `fqdn`, or by
-        `label` and `domain`.
+        Returns whether the user can register this name now, and in which modes. Assumes valid nameservers
+        and `confirm`: true. The answer reveals no more than an attempt to register. Select the name by
+        `fqdn`, or by `label` and `domain`.
 
         Args:
             fqdn: The full name.
@@ -1142,7 +1142,7 @@ class TransfersMethods:
         Returns the transfer with this id, if the user sent or received it.
 
         Args:
-            id: The ticket's id or its number.
+            id: The transfer's id.
 
         Raises:
             AccountSuspended, NotFound, TransferNotFound: and what every call raises.
@@ -1161,7 +1161,7 @@ class TransfersMethods:
         Ends the offer, so that it can't be accepted.
 
         Args:
-            id: The ticket's id or its number.
+            id: The transfer's id.
 
         Raises:
             AccountSuspended, NotFound, TransferNotFound, Conflict, PreconditionFailed: and what every call
@@ -1178,7 +1178,7 @@ class TransfersMethods:
         stay. A free name counts in the free quota. Nothing is charged.
 
         Args:
-            id: The ticket's id or its number.
+            id: The transfer's id.
 
         Raises:
             AccountSuspended, FreeQuotaExceeded, SignInRequired, NotFound, TransferNotFound,
@@ -1195,7 +1195,7 @@ class TransfersMethods:
         The name stays with the sender. Mails the sender.
 
         Args:
-            id: The ticket's id or its number.
+            id: The transfer's id.
 
         Raises:
             AccountSuspended, NotFound, TransferNotFound, Conflict, PreconditionFailed: and what every call
@@ -1392,7 +1392,7 @@ class DevicesMethods:
     def start(self, *, name: str | None = None) -> DeviceAnswer:
         """Start the sign-in of a program (RFC 8628).
 
-        Returns the codes, valid for ten minutes. Show the person `verification_uri` and `user_code`, then
+        Returns the codes, valid for ten minutes. Show the user `verification_uri` and `user_code`, then
         send `device_code` to POST /auth/device/token every `interval` seconds.
 
         Args:
@@ -1404,11 +1404,11 @@ class DevicesMethods:
         return self._transport.run(_calls.start_device(name=name))
 
     def poll(self, *, device_code: str | None = None) -> SecretAnswer:
-        """Get the token that a person has allowed.
+        """Get the token of a program's sign-in.
 
         Returns a token with the name of the program, valid for 90 days. It has all scopes; `credits:spend`
-        only if the person allowed it. Only this answer shows its secret, once. Until the person has
-        decided, the answer is 400 `authorization_pending`.
+        only if the user allowed it. Only this answer shows its secret, once. Until the user decides, the
+        answer is 400 `authorization_pending`.
 
         Raises:
             ExpiredToken, AccessDenied, SlowDown, AuthorizationPending: and what every call raises.

@@ -410,7 +410,11 @@ class RenewAnswer(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class StoredDelegation(msgspec.Struct, frozen=True, kw_only=True):
-    """The stored delegation. `generation` counts the changes that must be published."""
+    """The stored delegation.
+
+    `generation` increases with each change that the DNS must follow. The delegation is published
+        once `published_generation` equals it.
+    """
 
     nameservers: tuple[str, ...]
     glue: tuple[Glue, ...]
@@ -588,7 +592,7 @@ class SourcedDs(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class DsRefusal(msgspec.Struct, frozen=True, kw_only=True):
-    """The request of the zone's CDS and CDNSKEY records that is currently refused."""
+    """The refusal of the DS change that the zone's CDS and CDNSKEY records request."""
 
     code: str
     message: str
@@ -596,7 +600,7 @@ class DsRefusal(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CsyncRefusal(msgspec.Struct, frozen=True, kw_only=True):
-    """The CSYNC request of the zone that is currently refused."""
+    """The refusal of the change that the zone's CSYNC record requests."""
 
     code: str
     message: str
@@ -728,8 +732,8 @@ class AcceptedAnswer(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class DeviceAnswer(msgspec.Struct, frozen=True, kw_only=True):
-    """The codes of a program that asks for a token, and the page where a person allows it (RFC 8628,
-    section 3.2).
+    """The codes of a program that signs in, and the page on which the user allows it (RFC 8628, section
+    3.2).
     """
 
     device_code: Secret

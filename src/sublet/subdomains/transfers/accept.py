@@ -10,9 +10,9 @@ from sublet.dns.look_alikes import skeleton
 from sublet.dns.names import is_idn
 from sublet.errors import Conflict, PlatformDomainNotFound
 from sublet.platform_domains import store as platform_domain_store
-from sublet.platform_domains.grants import is_visible
 from sublet.platform_domains.labels import classify
 from sublet.platform_domains.model import PlatformDomain
+from sublet.platform_domains.visibility import is_visible
 from sublet.subdomains import store as subdomain_store
 from sublet.subdomains.availability import unavailable
 from sublet.subdomains.model import Subdomain
