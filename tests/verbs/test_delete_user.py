@@ -13,7 +13,13 @@ from sublet.accounts.tokens import issue_token
 from sublet.accounts.users import UserEdit, add_user, edit_user
 from sublet.audit import audit_events, erasures
 from sublet.credits.model import Payable
-from sublet.credits.movements import PaymentMade, adjust_credits, grant_credits, record_payment, refund_charge
+from sublet.credits.movements import (
+    ExternalPayment,
+    adjust_credits,
+    grant_credits,
+    record_payment,
+    refund_charge,
+)
 from sublet.credits.store import list_payments, transfers
 from sublet.db import Tx
 from sublet.errors import Conflict, NotFound, TokenRevoked, ValidationFailed
@@ -46,7 +52,7 @@ def known(registry: Registry) -> Registry:
     registry.write(grant_credits, because, EMAIL, 5, "for Zerlina")
     registry.write(adjust_credits, because, EMAIL, -1, "Zerlina was given too much")
     registry.write(
-        record_payment, because, EMAIL, PaymentMade("inv-17", credits=10, amount="5.00", currency="EUR")
+        record_payment, because, EMAIL, ExternalPayment("inv-17", credits=10, amount="5.00", currency="EUR")
     )
     paid = registry.register("paid.example.test", "zerlina", registration_mode="plus")
     registry.register(SHOP, "zerlina", nameservers=("ns1.example.org",))

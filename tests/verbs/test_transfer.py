@@ -21,7 +21,7 @@ from sublet.subdomains.suspend import suspend, unsuspend
 from sublet.subdomains.suspension_store import list_suspensions
 from sublet.subdomains.sweep.store import list_due
 from sublet.subdomains.transfer import transfer
-from sublet.tickets.find import find_own_with_messages
+from sublet.tickets.find import find_own_ticket_with_messages
 from sublet.tickets.model import OpenTicket
 from sublet.tickets.open_ticket import open_ticket
 from support.registry import FREE_QUOTA, OPERATOR, Registry
@@ -69,7 +69,9 @@ def test_a_name_moves_with_its_delegation_and_dates(registry: Registry) -> None:
     ]
     with registry.refuses(SubdomainNotFound):
         registry.write(delete, registry.actor(), SHOP)
-    assert registry.read(find_own_with_messages, registry.actor("ann"), str(ticket.id)).subdomain == SHOP
+    assert (
+        registry.read(find_own_ticket_with_messages, registry.actor("ann"), str(ticket.id)).subdomain == SHOP
+    )
     registry.live(days=340)
     registry.grant("ben", 20)
     assert registry.write(renew, registry.actor("ben"), SHOP, Payable(confirm=True)).charged_credits == 11

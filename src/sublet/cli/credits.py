@@ -14,7 +14,13 @@ from sublet.counted import counted
 from sublet.credits import store
 from sublet.credits.coupons import COUPON_ACTIONS, COUPON_MODES, CouponTerms, add_coupon, retire_coupon
 from sublet.credits.model import Movement, Payment
-from sublet.credits.movements import PaymentMade, adjust_credits, grant_credits, record_payment, refund_charge
+from sublet.credits.movements import (
+    ExternalPayment,
+    adjust_credits,
+    grant_credits,
+    record_payment,
+    refund_charge,
+)
 from sublet.credits.packages import add_package, retire_package
 from sublet.db import Tx
 
@@ -148,7 +154,7 @@ def record(
     currency: Annotated[str | None, Option(metavar="CODE", help="Such as EUR (ISO 4217).")] = None,
 ) -> Answer:
     """Record a payment for a package, or for --credits at --amount and --currency."""
-    made = PaymentMade(reference, package, credit_count, amount, currency)
+    made = ExternalPayment(reference, package, credit_count, amount, currency)
     return _answer(session.write(record_payment, user, made))
 
 

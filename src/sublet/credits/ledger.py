@@ -26,9 +26,9 @@ KINDS = (*GIVES, "adjustment")
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A movement of a user's balance. `credits` is signed (a charge is negative), `reference` is unique among all transfers.
+    """A ledger entry to post. `credits` is signed (a charge is negative), `reference` is unique among all transfers.
 
-    `refunded_transfer_id` is the charge of a refund, `token_id` the token of a charge. Purchases have an `amount`, a decimal string in
+    `refunded_transfer_id` is set for a refund, `token_id` for a charge by a token. Purchases have an `amount`, a decimal string in
     `currency`.
     """
 
@@ -98,7 +98,7 @@ def movement_problem(posted: Posted) -> str | None:
     sides = ((posted.debit_kind, posted.debit_user_id), (posted.credit_kind, posted.credit_user_id))
     given, taken = sides == (house, users), sides == (users, house)
     if not (given or taken) or GIVES.get(posted.kind, given) is not given:
-        return f"a {posted.kind} must not move between these accounts in this direction"
+        return f"the accounts or the direction don't fit the kind {posted.kind}"
     if (posted.kind == "charge") and posted.subdomain_id is None:
         return "the charge has no name"
     return None

@@ -107,7 +107,9 @@ def refund_charge(
     charged = -charge.credits
     refunded = charged if credit_count is None else credit_count
     if not 1 <= refunded <= charged:
-        message = f"{charged} credits were charged. Give 1 to {charged}."
+        message = (
+            f"The charge was {counted(charged, 'credit')}. Refund from 1 to {counted(charged, 'credit')}."
+        )
         errors = [FieldError("credits", "value_invalid", message), *errors]
     if errors:
         raise validation_failed(errors)
@@ -130,8 +132,8 @@ def refund_charge(
 
 
 @dataclass(frozen=True, slots=True)
-class PaymentMade:
-    """A payment outside Sublet: its reference, and either the package, or credits, amount and currency."""
+class ExternalPayment:
+    """A payment that was made outside Sublet: its reference, and either the package, or credits, amount and currency."""
 
     reference: str
     package_id: int | None = None
@@ -148,7 +150,7 @@ class _Bought:
     description: str
 
 
-def record_payment(tx: Tx, actor: Actor, identifier: str, made: PaymentMade) -> Movement:
+def record_payment(tx: Tx, actor: Actor, identifier: str, made: ExternalPayment) -> Movement:
     """Give a user the credits of a payment. A reference can be recorded once.
 
     Raises, in this order:
@@ -179,7 +181,7 @@ def record_payment(tx: Tx, actor: Actor, identifier: str, made: PaymentMade) -> 
     return move(tx, actor, user, "payment.record", entry)
 
 
-def _bought(tx: Tx, made: PaymentMade) -> tuple[_Bought | None, list[FieldError]]:
+def _bought(tx: Tx, made: ExternalPayment) -> tuple[_Bought | None, list[FieldError]]:
     alone = {"credits": made.credits, "amount": made.amount, "currency": made.currency}
     if made.package_id is not None:
         package = store.find_package(tx, made.package_id)

@@ -592,7 +592,7 @@ ANSWERS: dict[str, dict[str, Any]] = {
                 **_EVENT,
                 "event": "expires",
                 "at": _NEXT_YEAR,
-                "detail": "After it the name stays in the DNS, and renewable, until its grace is over.",
+                "detail": "After the expiry the name stays in the DNS and can be renewed until the end of its grace period.",
             },
             {
                 **_EVENT,

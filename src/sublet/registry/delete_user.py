@@ -80,7 +80,6 @@ def delete_user(
             f"This erases {user.email} (id {user.id}) for good: {counted(len(live), 'live name')} would go to the trash, "
             f"{counted(balance, 'credit')} be forfeited. Give --yes to do it."
         )
-    # All checks are done; only writes follow.
     for membership in list_of_user(tx, user.id):
         leave_by_operator(tx, actor, user.id, membership.organization.id)
     _trash_names(tx, actor, held)

@@ -138,7 +138,7 @@ def _refuse_held(tx: Tx, user: User, wanted: Wanted) -> None:
         raise unavailable("reserved", owned=False)
     holder = store.find_unreleased(tx, fqdn)
     if holder is not None:
-        # The messages for owners advise requests that only the user can send.
+        # These messages tell the user which request to send, so the operator must not get them.
         owned = holder.user_id == user.id and holder.purged_at is None and not wanted.by_operator
         if holder.purged_at is not None:
             raise unavailable("cooling_off", owned=False)

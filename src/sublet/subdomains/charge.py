@@ -122,7 +122,7 @@ def refuse_over_daily_credits(tx: Tx, actor: Actor, price: int) -> None:
         )
 
 
-def charge(
+def charge_and_add_term(
     tx: Tx,
     actor: Actor,
     user: User,
