@@ -1,8 +1,8 @@
 """Check the nameservers of a name against the registry: cycles, nameservers at or below other names, and warnings.
 
 The holder of a name controls the nameservers below the name. A nameserver is below the name directly under the deepest platform domain above
-the nameserver. Exceptions: nameservers at or below the name that uses them, which have glue (dns/delegation.py); and the operator's nameservers, which are at a
-platform domain, at a label that can't be registered, or at records that the registry didn't write.
+the nameserver. Exceptions: nameservers at or below the name that uses them, which have glue (its rule is in dns/delegation.py); and the
+operator's nameservers, which are at a platform domain, at a label that can't be registered, or at records that the registry didn't write.
 """
 
 from collections.abc import Collection, Iterable, Sequence
