@@ -20,8 +20,8 @@ from sqlalchemy import text
 from sublet.accounts.tokens import issue_token
 from sublet.accounts.users import UserEdit, edit_user
 from sublet.audit import Actor
+from sublet.credits.entries import ExternalPayment, record_payment
 from sublet.credits.model import Payable
-from sublet.credits.movements import ExternalPayment, record_payment
 from sublet.db import Tx, open_database
 from sublet.subdomains.model import Register
 from sublet.subdomains.register import register

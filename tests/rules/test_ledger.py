@@ -1,10 +1,10 @@
 import pytest
 
-from sublet.credits.ledger import HOUSE_ACCOUNTS, KINDS, Entry, check_entry, house_account
+from sublet.credits.ledger import HOUSE_ACCOUNTS, KINDS, NewEntry, check_entry, house_account
 
 
-def _entry(kind: str, credit_count: int) -> Entry:
-    return Entry(1, kind, credit_count, "reference", "description")
+def _entry(kind: str, credit_count: int) -> NewEntry:
+    return NewEntry(1, kind, credit_count, "reference", "description")
 
 
 @pytest.mark.parametrize(

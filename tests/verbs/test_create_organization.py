@@ -3,9 +3,9 @@
 from sublet.accounts.create_token import create_token
 from sublet.accounts.users import suspend_user
 from sublet.audit import Actor, EventFilter, search_events
+from sublet.credits.entries import grant_credits
 from sublet.credits.model import Payable
-from sublet.credits.movements import grant_credits
-from sublet.credits.store import find_balance, list_own_payments
+from sublet.credits.store import find_balance, list_own_entries
 from sublet.errors import (
     AccountSuspended,
     Conflict,
@@ -100,8 +100,8 @@ def test_credits_and_quota_are_the_organizations(registry: Registry) -> None:
     registry.write(renew, ben, "paid.example.test", PAID)
     assert registry.read(find_balance, account(registry, organization_id)) == 4
     assert (registry.balance("ann"), registry.balance("ben")) == (100, 0)
-    assert [each.credits for each in registry.read(list_own_payments, ben, 10, None)] == [-11, -10, 25]
-    assert registry.read(list_own_payments, registry.actor("ben"), 10, None) == []
+    assert [each.credits for each in registry.read(list_own_entries, ben, 10, None)] == [-11, -10, 25]
+    assert registry.read(list_own_entries, registry.actor("ben"), 10, None) == []
     for label in ("a", "b"):
         take(registry, ben, f"{label}.example.test")
     with registry.refuses(FreeQuotaExceeded):

@@ -16,8 +16,8 @@ from sublet.accounts.store import find_user, memberships, tokens, users
 from sublet.accounts.tokens import issue_token, new_token, revoke_token
 from sublet.accounts.users import suspend_user
 from sublet.audit import SYSTEM, audit_events
+from sublet.credits.entries import ExternalPayment, record_payment, refund_charge
 from sublet.credits.model import Outcome, Payable
-from sublet.credits.movements import ExternalPayment, record_payment, refund_charge
 from sublet.credits.packages import add_package, retire_package
 from sublet.credits.store import coupon_uses, coupons, ledger_accounts, packages, transfers
 from sublet.db import Tx

@@ -11,7 +11,7 @@ from sublet.accounts.store import insert_user
 from sublet.accounts.tokens import issue_token, revoke_token
 from sublet.accounts.users import UserEdit, add_user, edit_user, suspend_user, unsuspend_user
 from sublet.credits.coupons import CouponTerms, add_coupon, retire_coupon
-from sublet.credits.movements import (
+from sublet.credits.entries import (
     ExternalPayment,
     adjust_credits,
     grant_credits,

@@ -14,8 +14,8 @@ from sublet.accounts.model import Organization, User
 from sublet.accounts.tokens import revoke_token
 from sublet.audit import Actor
 from sublet.counted import counted
-from sublet.credits.ledger import Entry
-from sublet.credits.movements import move, next_reference
+from sublet.credits.entries import next_reference, post_entry
+from sublet.credits.ledger import NewEntry
 from sublet.credits.store import find_balance, lock_balance
 from sublet.db import Tx
 from sublet.errors import Conflict, FieldError, validation_failed
@@ -86,7 +86,13 @@ def delete_user(
     end_of_recipient(tx, actor, user, [user.email])
     if balance:
         reference = next_reference(tx, user, "adjustment")
-        move(tx, actor, user, "credits.adjust", Entry(user.id, "adjustment", -balance, reference, _FORFEITED))
+        post_entry(
+            tx,
+            actor,
+            user,
+            "credits.adjust",
+            NewEntry(user.id, "adjustment", -balance, reference, _FORFEITED),
+        )
     for token in account_store.list_tokens(tx, user.id):
         if token.revoked_at is None:
             revoke_token(tx, actor, token.id)

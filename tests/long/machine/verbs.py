@@ -7,14 +7,14 @@ from long.machine.world import FREE_QUOTA, Coupon, Listed, Pay, Wish
 from sublet.accounts.users import UserEdit, edit_user, suspend_user, unsuspend_user
 from sublet.audit import Actor
 from sublet.credits.coupons import CouponTerms, add_coupon, retire_coupon
-from sublet.credits.model import Payable
-from sublet.credits.movements import (
+from sublet.credits.entries import (
     ExternalPayment,
     adjust_credits,
     grant_credits,
     record_payment,
     refund_charge,
 )
+from sublet.credits.model import Payable
 from sublet.db import Tx
 from sublet.dns.types import GlueInput
 from sublet.platform_domains.labels import set_label

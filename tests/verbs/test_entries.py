@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from sublet.accounts.find import find_user
-from sublet.credits.movements import (
+from sublet.credits.entries import (
     ExternalPayment,
     adjust_credits,
     grant_credits,
@@ -13,7 +13,7 @@ from sublet.credits.movements import (
     refund_charge,
 )
 from sublet.credits.packages import add_package, retire_package
-from sublet.credits.store import find_balance, list_payments
+from sublet.credits.store import find_balance, list_entries
 from sublet.doctor.credits import check_credits
 from sublet.errors import Conflict
 from support.operator_registry import ANNA, BOB, Registry, small_registry
@@ -40,7 +40,7 @@ def test_each_movement_has_its_reference_and_they_sum_up_to_the_balance(registry
     registry.do(retire_package, package.id)
     registry.do(record_payment, ANNA, ExternalPayment("bank-1", package_id=package.id))
     registry.do(record_payment, BOB, ExternalPayment("bank-2", credits=3, amount="3", currency="EUR"))
-    history = registry.read(list_payments, 1, 100, None)
+    history = registry.read(list_entries, 1, 100, None)
     assert [(each.credits, each.reference) for each in reversed(history)][2:] == [
         (5, "grant:1:2"),
         (-7, "adjustment:1:1"),
