@@ -103,8 +103,7 @@ def register(
     outcome = charge_and_add_term(tx, actor, user, quote, coupon, subdomain_id=subdomain.id, starts_at=tx.now)
     after = {"fqdn": wanted.fqdn, "registration_type": offer.mode, "charged_credits": quote.price}
     # The audit event already names the actor as the user.
-    after |= {"user_id": user.id} if user.id != actor.user_id else {}
-    after |= store.delegation_columns(delegation)
+    after |= store.delegation_columns(delegation) | ({"user_id": user.id} if user.id != actor.user_id else {})
     audit.record(tx, actor, "subdomain.register", subdomain.id, after=after)
     warnings = registry_warnings(tx, subdomain, above)
     return Registered(
