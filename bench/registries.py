@@ -20,8 +20,8 @@ from sqlalchemy import text
 from sublet.accounts.tokens import issue_token
 from sublet.accounts.users import UserEdit, edit_user
 from sublet.audit import Actor
+from sublet.credits.entries import ExternalPayment, record_payment
 from sublet.credits.model import Payable
-from sublet.credits.movements import PaymentMade, record_payment
 from sublet.db import Tx, open_database
 from sublet.subdomains.model import Register
 from sublet.subdomains.register import register
@@ -174,7 +174,7 @@ def _choose_senders(tx: Tx) -> list[Sender]:
     senders = []
     for user_id, email in users[:: max(1, len(users) // SENDERS)][:SENDERS]:
         edit_user(tx, OPERATOR, email, UserEdit(free_quota=QUOTA))
-        paid = PaymentMade(f"bench-{user_id}", credits=CREDITS, amount="1.00", currency="EUR")
+        paid = ExternalPayment(f"bench-{user_id}", credits=CREDITS, amount="1.00", currency="EUR")
         record_payment(tx, OPERATOR, email, paid)
         token = issue_token(tx, OPERATOR, email, "bench").secret.reveal()
         senders.append(Sender(token, list(tx.connection.execute(names, {"id": user_id}).scalars())))

@@ -79,9 +79,10 @@ def test_stored_published_and_served_are_told(shop: RunningService) -> None:
 
 def test_a_name_that_was_never_in_the_dns(shop: RunningService) -> None:
     user = new_user(shop)
-    found = seen(shop, user, shop.register(user, unused_name())["subdomain"]["fqdn"])
+    fqdn = shop.register(user, unused_name())["subdomain"]["fqdn"]
+    found = seen(shop, user, fqdn)
     assert (found["published"], found["in_agreement"]) == (None, True)
-    assert found["summary"].startswith("The name has no nameservers, so the name server has no delegation")
+    assert found["summary"].startswith(f"{fqdn} has no nameservers, so the name server has no delegation")
 
 
 def test_the_warnings_are_told_as_in_the_answer_to_the_change(shop: RunningService) -> None:
@@ -142,9 +143,9 @@ def test_a_hand_edit_is_told_exactly(outage: Outage) -> None:
     wait_until(lambda: seen(shop, user, fqdn)["in_agreement"])
     outage.server.nsupdate([f"add {fqdn}. 3600 NS ns9.other.example."])
     found = seen(shop, user, fqdn)
-    assert found["servers"][0]["difference"] == ("Nameserver ns9.other.example is there but should not be.")
+    assert found["servers"][0]["difference"] == "Not in the stored delegation: nameserver ns9.other.example."
     assert found["in_agreement"] is False
-    assert "another program changed the zone" in found["summary"]
+    assert "Another program changed the zone" in found["summary"]
     outage.server.nsupdate([f"delete {fqdn}. NS ns9.other.example."])
     assert seen(shop, user, fqdn)["in_agreement"] is True
 
@@ -157,9 +158,9 @@ def test_a_change_that_is_not_published_yet_is_told_as_the_reason(outage: Outage
         found = seen(shop, user, fqdn)
         assert found["published"] is None
         assert found["servers"][0]["difference"] == (
-            f"There is no delegation of {fqdn}; the reason may be that the last change of the name is not published yet."
+            f"There is no delegation of {fqdn}. The last change of the name is not published yet. This may explain the difference."
         )
-        assert found["summary"].endswith("ask again in a few seconds.")
+        assert found["summary"].endswith("Ask again in a few seconds.")
     wait_until(lambda: seen(shop, user, fqdn)["in_agreement"])
 
 
@@ -185,9 +186,7 @@ def test_a_removed_delegation_is_told_until_the_name_servers_have_let_go(outage:
     assert waiting["provisioning"]["status"] == "failed"
     assert waiting["provisioning"]["next_attempt_at"] is not None
     assert waiting["provisioning"]["error"] == found["provision_error"]
-    assert waiting["summary"].endswith(
-        f"The last change is not published: the {found['provision_error'][4:]}"
-    )
+    assert waiting["summary"].endswith(f"The last change is not published. {found['provision_error']}")
     assert "can't be reached" in found["provision_error"]
     refused = shop.call(user, "POST", f"/subdomains/{fqdn}/retry")
     assert (refused.status_code, refused.json()["error"]) == (409, "nameserver_required")

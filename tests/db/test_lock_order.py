@@ -132,7 +132,7 @@ def test_a_refusal_waits_for_whoever_learns_from_the_fence(pair: tuple[Registry,
         lambda tx: record_publication(tx, {item.subdomain_id: Result(item, serial=7)}, batch),
     )
     assert registry.subdomain(item.subdomain_id).published_generation == 1
-    assert registry.read(published_owner_store.list_owners, [item.subdomain_id]) == {
+    assert registry.read(published_owner_store.list_published_owners_by_subdomain, [item.subdomain_id]) == {
         item.subdomain_id: {SHOP: True}
     }
 

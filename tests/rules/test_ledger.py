@@ -1,10 +1,10 @@
 import pytest
 
-from sublet.credits.ledger import HOUSE_ACCOUNTS, KINDS, Entry, check_entry, house_account
+from sublet.credits.ledger import HOUSE_ACCOUNTS, KINDS, NewEntry, check_entry, house_account
 
 
-def _entry(kind: str, credit_count: int) -> Entry:
-    return Entry(1, kind, credit_count, "reference", "description")
+def _entry(kind: str, credit_count: int) -> NewEntry:
+    return NewEntry(1, kind, credit_count, "reference", "description")
 
 
 @pytest.mark.parametrize(
@@ -42,5 +42,5 @@ def test_the_direction_of_each_kind(*, kind: str, gives: bool, takes: bool) -> N
         if allowed:
             check_entry(_entry(kind, credit_count))
         else:
-            with pytest.raises(ValueError, match="no such movement"):
+            with pytest.raises(ValueError, match="no such ledger entry"):
                 check_entry(_entry(kind, credit_count))

@@ -39,22 +39,22 @@ def without(*types: str) -> tuple[Record, ...]:
     [
         (DESIRED, None),
         ((*DESIRED[::-1], DESIRED[0]), None),
-        ((), f"there is no delegation of {NAME}"),
-        (without("DS"), f"DS 2371 13 2 {DIGEST} is missing"),
-        (without("A"), f"glue {HOST} 8.8.4.4 is missing"),
-        (without("A", "AAAA"), f"glue {HOST} 8.8.4.4 and glue {HOST} 2a00:1::1 are missing"),
+        ((), f"There is no delegation of {NAME}."),
+        (without("DS"), f"Missing: DS 2371 13 2 {DIGEST}."),
+        (without("A"), f"Missing: glue {HOST} 8.8.4.4."),
+        (without("A", "AAAA"), f"Missing: glue {HOST} 8.8.4.4 and glue {HOST} 2a00:1::1."),
         (
             (*DESIRED, Record(NAME, "NS", 3600, "ns9.other.example.")),
-            "nameserver ns9.other.example is there but should not be",
+            "Not in the stored delegation: nameserver ns9.other.example.",
         ),
         (
             (*without("AAAA"), Record(HOST, "AAAA", 3600, "2a00:1::2")),
-            f"glue {HOST} 2a00:1::1 is missing; glue {HOST} 2a00:1::2 is there but should not be",
+            f"Missing: glue {HOST} 2a00:1::1. Not in the stored delegation: glue {HOST} 2a00:1::2.",
         ),
         ((*without("AAAA"), Record(HOST, "AAAA", 3600, "2A00:0001::0001")), None),
         (
             tuple(replace(each, ttl_seconds=60) if each.type in ("NS", "A") else each for each in DESIRED),
-            "the TTL of NS is 60 seconds instead of 3600; the TTL of glue is 60 seconds instead of 3600",
+            "The TTL of NS is 60 seconds instead of 3600. The TTL of glue is 60 seconds instead of 3600.",
         ),
     ],
 )
@@ -69,12 +69,12 @@ def test_what_is_there_and_should_not_be_at_all() -> None:
     left = Record(HOST, "A", 3600, "8.8.4.4")
     assert (
         describe_difference(NAME, (), [left])
-        == f"{NAME} should not be in the DNS, but has glue {HOST} 8.8.4.4"
+        == f"{NAME} should not be in the DNS, but has glue {HOST} 8.8.4.4."
     )
     many = [Record(NAME, "NS", 60, f"ns{number:02}.example.") for number in range(12)]
     text = describe_difference(NAME, (), many)
     assert text is not None
-    assert text.endswith("nameserver ns07.example and 4 more")
+    assert text.endswith("nameserver ns07.example and 4 more.")
 
 
 def test_served_records_come_in_the_form_of_a_delegation() -> None:
@@ -117,15 +117,18 @@ def test_all_agree() -> None:
     found = report(primary(), secondary())
     assert found.in_agreement
     assert [(each.matches, each.difference, each.error) for each in found.servers] == [(True, None, None)] * 2
-    assert found.summary == "All 2 name servers answer with what is stored; no action is needed."
+    assert (
+        found.summary
+        == f"All 2 name servers answer with the stored delegation of {NAME}. No action is needed."
+    )
 
 
 @pytest.mark.parametrize(
     ("changes", "summary"),
     [
-        ({"trashed_at": NOW}, "The name is in the trash, so all 2 name servers have no delegation of it; send POST …/restore to restore it."),
-        ({"suspended_at": NOW}, "The name is suspended, so all 2 name servers have no delegation of it; open a ticket to ask for a review."),
-        ({"delegation": Delegation()}, "The name has no nameservers, so all 2 name servers have no delegation of it; send PUT …/nameservers to set nameservers."),
+        ({"trashed_at": NOW}, f"{NAME} is in the trash, so all 2 name servers have no delegation of it. Send POST /subdomains/{NAME}/restore to restore it."),
+        ({"suspended_at": NOW}, f"{NAME} is suspended, so all 2 name servers have no delegation of it. Open a ticket to ask for a review."),
+        ({"delegation": Delegation()}, f"{NAME} has no nameservers, so all 2 name servers have no delegation of it. Send PUT /subdomains/{NAME}/nameservers to set nameservers."),
     ],
 )  # fmt: skip
 def test_nothing_is_to_be_there_and_nothing_is(changes: dict[str, Any], summary: str) -> None:
@@ -136,16 +139,16 @@ def test_nothing_is_to_be_there_and_nothing_is(changes: dict[str, Any], summary:
 def test_a_secondary_that_is_behind_is_told_from_one_that_is_wrong() -> None:
     behind = report(primary(), secondary(41, without("DS")))
     assert behind.servers[1].difference == (
-        f"DS 2371 13 2 {DIGEST} is missing: its zone has the serial 41, older than the 42 of the last change, "
-        "so the change has not reached it yet."
+        f"Missing: DS 2371 13 2 {DIGEST}. The server's zone has the serial 41, but the last change has 42, "
+        "so the change has not reached the server yet."
     )
     assert not behind.in_agreement
     assert behind.summary == (
-        "ns1.example.test answers with what is stored, and ns2.example.test does not have the last change yet; "
-        "ask again in a minute, and open a ticket if it doesn't change."
+        f"ns1.example.test answers with the stored delegation of {NAME}. ns2.example.test does not have the last change of {NAME} yet. "
+        "Ask again in a minute. If the problem remains, open a ticket."
     )
     wrong = report(primary(), secondary(42, without("DS")))
-    assert wrong.servers[1].difference == f"DS 2371 13 2 {DIGEST} is missing."
+    assert wrong.servers[1].difference == f"Missing: DS 2371 13 2 {DIGEST}."
     assert "ns2.example.test answers with other records" in wrong.summary
 
 
@@ -153,8 +156,8 @@ def test_a_secondary_may_be_behind_a_later_change_of_the_primary() -> None:
     """By hand, say: the name was published at 42, somebody broke it at 43 and mended it at 44."""
     found = report(primary(44), secondary(43, ()))
     assert found.servers[1].difference == (
-        f"There is no delegation of {NAME}: its zone has the serial 43, older than the 44 of ns1.example.test, "
-        "so a later change may not have reached it yet."
+        f"There is no delegation of {NAME}. The server's zone has the serial 43, but ns1.example.test has 44, "
+        "so a later change may not have reached the server yet."
     )
 
 
@@ -170,53 +173,63 @@ def test_other_names_changes_explain_nothing() -> None:
 
 def test_a_hand_edit_on_the_primary() -> None:
     found = report(primary(43, without("A")), secondary(43, without("A")))
-    assert [each.difference for each in found.servers] == [f"Glue {HOST} 8.8.4.4 is missing."] * 2
+    assert [each.difference for each in found.servers] == [f"Missing: glue {HOST} 8.8.4.4."] * 2
     assert found.summary.startswith(
-        "ns1.example.test, ns2.example.test answer with other records; another program changed the zone"
+        f"ns1.example.test, ns2.example.test answer with other records for {NAME}. Another program changed the zone."
     )
 
 
 def test_an_older_zone_that_was_put_back() -> None:
     found = report(primary(7, ()))
     assert found.servers[0].difference == (
-        f"There is no delegation of {NAME}: its zone has the serial 7, older than the 42 of the last change, "
-        "so an old copy of the zone may be restored."
+        f"There is no delegation of {NAME}. The server's zone has the serial 7, but the last change has 42, "
+        "so an old copy of the zone may have been restored."
     )
 
 
 def test_a_change_that_is_not_published_yet_may_be_why() -> None:
     found = report(primary(42, without("DS")), secondary(42, without("DS")), published_generation=2)
     assert {each.difference for each in found.servers} == {
-        f"DS 2371 13 2 {DIGEST} is missing; the reason may be that the last change of the name is not published yet."
+        f"Missing: DS 2371 13 2 {DIGEST}. The last change of the name is not published yet. This may explain the difference."
     }
     assert found.summary == (
-        "ns1.example.test, ns2.example.test answer with other records. The last change of the name is not published yet; "
-        "ask again in a few seconds."
+        f"ns1.example.test, ns2.example.test answer with other records for {NAME}. The last change of the name is not published yet. "
+        "Ask again in a few seconds."
     )
     failed = report(primary(42, ()), published_generation=2, provision_error="The zone is away.")
-    assert "the reason may be that the last change of the name could not be published yet." in str(
+    assert "The last change of the name could not be published yet. This may explain the difference." in str(
         failed.servers[0].difference
     )
     assert failed.summary == (
-        "ns1.example.test answers with other records. The last change is not published: the zone is away."
+        f"ns1.example.test answers with other records for {NAME}. The last change is not published. The zone is away."
     )
     raced = report(primary(42, ()), changed_meanwhile=True)
-    assert "the reason may be that the name was changed during the queries." in str(
+    assert "The name was changed during the queries. This may explain the difference." in str(
         raced.servers[0].difference
     )
 
 
-@pytest.mark.parametrize("failure", ["not_set_up", "unreachable", "no_answer", "bad_response"])
-def test_no_answer_is_a_sentence_and_says_nothing_of_the_delegation(failure: str) -> None:
+@pytest.mark.parametrize(
+    ("failure", "sentence"),
+    [
+        ("not_set_up", "The operator has not configured an address for {}."),
+        ("unreachable", "{} can't be reached."),
+        ("no_answer", "{} did not answer in time."),
+        ("bad_response", "The answers of {} are not those of a name server of this zone."),
+    ],
+)
+def test_no_answer_is_a_sentence_and_says_nothing_of_the_delegation(failure: str, sentence: str) -> None:
     found = report(ServerAnswer(PRIMARY, failure=failure), secondary())
     assert (found.servers[0].matches, found.servers[0].difference) == (None, None)
     assert str(found.servers[0].error).endswith(".")
     assert found.servers[1].matches is True
     assert not found.in_agreement
-    assert found.summary.startswith("ns1.example.test gives no answer (")
-    assert "ns2.example.test answers with what is stored; ask again in a while" in found.summary
+    assert found.summary == (
+        f"{sentence.format(PRIMARY.server)} ns2.example.test answers with the stored delegation of {NAME}. "
+        "Ask again in a while. If the problem remains, open a ticket."
+    )
     away = report(primary(), ServerAnswer(SECONDARY, failure=failure))
-    assert "ns2.example.test gives no answer" in away.summary
+    assert sentence.format(SECONDARY.server) in away.summary
 
 
 def test_without_the_primary_a_secondary_is_behind_the_publication() -> None:
@@ -247,30 +260,30 @@ def test_the_summary_says_what_each_server_answers(
     """Whatever the registry knows of the publication, the summary has the verdict of each entry of `servers`."""
     found = report(first, second, **state)
     if found.in_agreement:
-        assert found.summary.startswith("All 2 name servers answer with what is stored")
-        assert ("no action is needed" in found.summary) == (state == {})
+        assert found.summary.startswith("All 2 name servers answer with the stored delegation")
+        assert ("No action is needed" in found.summary) == (state == {})
         return
-    answers = found.summary.partition("; ")[0].partition(". ")[0].split(", and ")
+    answers = found.summary.split(". ")
     for each in found.servers:
         (part,) = [part for part in answers if each.answer.server.server in part]
-        assert ("no answer" in part) == (each.error is not None)
-        assert (" with what is stored" in part) == (each.matches is True)
+        assert ("did not answer" in part or "can't be reached" in part) == (each.error is not None)
+        assert (" with the stored delegation" in part) == (each.matches is True)
         assert ("other records" in part or "last change" in part) == (each.matches is False)
-    assert ("The last change is not published: the zone is away." in found.summary) == (state == AWAY)
+    assert ("The last change is not published. The zone is away." in found.summary) == (state == AWAY)
 
 
 def test_a_removal_that_is_not_confirmed_contradicts_no_answer() -> None:
     """The old delegation is served: the summary doesn't say that the name has none."""
     served = report(primary(), desired=(), **REMOVED, **AWAY)
     assert served.summary == (
-        "ns1.example.test answers with other records. The last change is not published: the zone is away."
+        f"ns1.example.test answers with other records for {NAME}. The last change is not published. The zone is away."
     )
     half = report(primary(records=()), secondary(41), desired=(), **REMOVED)
     assert half.summary.startswith(
-        "ns1.example.test has no delegation of it, as intended, and ns2.example.test does not have the last change yet;"
+        f"ns1.example.test has no delegation of {NAME}, as intended. ns2.example.test does not have the last change of {NAME} yet."
     )
     gone = report(primary(records=()), desired=(), **REMOVED, **PENDING)
     assert gone.summary == (
-        "The name has no nameservers, so the name server has no delegation of it. "
-        "The last change of the name is not published yet; ask again in a few seconds."
+        f"{NAME} has no nameservers, so the name server has no delegation of it. "
+        "The last change of the name is not published yet. Ask again in a few seconds."
     )

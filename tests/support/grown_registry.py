@@ -22,8 +22,8 @@ from sublet.accounts.tokens import issue_token
 from sublet.accounts.users import add_user
 from sublet.audit import Actor
 from sublet.credits.coupons import CouponTerms, add_coupon
+from sublet.credits.entries import ExternalPayment, record_payment
 from sublet.credits.model import Payable
-from sublet.credits.movements import PaymentMade, record_payment
 from sublet.credits.packages import add_package
 from sublet.db import Database, Tx, open_database
 from sublet.dns.look_alikes import stored_skeleton
@@ -102,7 +102,7 @@ class Growing:
                 )
                 self.users.append(member.user.id)
                 issue_token(tx, OPERATOR, email, "first")
-                record_payment(tx, OPERATOR, email, PaymentMade(f"pay-{number}", package_id=1))
+                record_payment(tx, OPERATOR, email, ExternalPayment(f"pay-{number}", package_id=1))
 
             return run
 

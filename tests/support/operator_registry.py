@@ -13,8 +13,8 @@ from sqlalchemy import select
 
 from sublet.accounts.users import add_user
 from sublet.audit import Actor
+from sublet.credits.entries import grant_credits
 from sublet.credits.model import Payable
-from sublet.credits.movements import grant_credits
 from sublet.db import Database, Tx, open_database
 from sublet.migrations import upgrade
 from sublet.platform_domains.offers import offer_mode

@@ -17,8 +17,8 @@ from sqlalchemy import func, select
 from sublet.accounts.users import add_user
 from sublet.audit import Actor
 from sublet.credits.coupons import CouponTerms, add_coupon
+from sublet.credits.entries import grant_credits
 from sublet.credits.model import Outcome, Payable
-from sublet.credits.movements import grant_credits
 from sublet.credits.store import find_balance
 from sublet.db import Database, Tx, open_database
 from sublet.dns.types import Record

@@ -3,9 +3,9 @@
 from sublet.accounts.create_token import create_token
 from sublet.accounts.users import suspend_user
 from sublet.audit import Actor, EventFilter, search_events
+from sublet.credits.entries import grant_credits
 from sublet.credits.model import Payable
-from sublet.credits.movements import grant_credits
-from sublet.credits.store import find_balance, list_own_payments
+from sublet.credits.store import find_balance, list_own_entries
 from sublet.errors import (
     AccountSuspended,
     Conflict,
@@ -24,7 +24,7 @@ from sublet.subdomains.register import register
 from sublet.subdomains.renew import renew
 from sublet.subdomains.set_auto_renew import set_auto_renew
 from sublet.subdomains.transfer import transfer
-from sublet.tickets.find import find_own_with_messages
+from sublet.tickets.find import find_own_ticket_with_messages
 from sublet.tickets.model import OpenTicket
 from sublet.tickets.open_ticket import open_ticket
 from sublet.tickets.reply import reply
@@ -100,8 +100,8 @@ def test_credits_and_quota_are_the_organizations(registry: Registry) -> None:
     registry.write(renew, ben, "paid.example.test", PAID)
     assert registry.read(find_balance, account(registry, organization_id)) == 4
     assert (registry.balance("ann"), registry.balance("ben")) == (100, 0)
-    assert [each.credits for each in registry.read(list_own_payments, ben, 10, None)] == [-11, -10, 25]
-    assert registry.read(list_own_payments, registry.actor("ben"), 10, None) == []
+    assert [each.credits for each in registry.read(list_own_entries, ben, 10, None)] == [-11, -10, 25]
+    assert registry.read(list_own_entries, registry.actor("ben"), 10, None) == []
     for label in ("a", "b"):
         take(registry, ben, f"{label}.example.test")
     with registry.refuses(FreeQuotaExceeded):
@@ -144,18 +144,20 @@ def test_tickets_are_the_organizations(registry: Registry) -> None:
     ann, ben = (working_for(registry, organization_id, name) for name in ("ann", "ben"))
     take(registry, ben)
     number = str(registry.write(open_ticket, ben, OpenTicket("Help", "Please.", fqdn=SHOP)).id)
-    ticket = registry.read(find_own_with_messages, ann, number)
+    ticket = registry.read(find_own_ticket_with_messages, ann, number)
     assert (ticket.requester_email, ticket.messages[0].author_name) == ("ben@example.org", "Ben")
     registry.write(staff_reply, OPERATOR, number, "Done.", "Olga")
     registry.write(reply, ann, number, "Thank you.")
-    assert [each.author_name for each in registry.read(find_own_with_messages, ben, number).messages] == [
+    assert [
+        each.author_name for each in registry.read(find_own_ticket_with_messages, ben, number).messages
+    ] == [
         "Ben",
         "Olga",
         "Ann",
     ]
     for actor in (registry.actor(), registry.actor("ben")):
         with registry.refuses(TicketNotFound):
-            registry.read(find_own_with_messages, actor, number)
+            registry.read(find_own_ticket_with_messages, actor, number)
     assert registry.doctor() == []
 
 

@@ -12,9 +12,15 @@ from sublet.accounts.find import find_user
 from sublet.accounts.tokens import issue_token
 from sublet.accounts.users import UserEdit, add_user, edit_user
 from sublet.audit import audit_events, erasures
+from sublet.credits.entries import (
+    ExternalPayment,
+    adjust_credits,
+    grant_credits,
+    record_payment,
+    refund_charge,
+)
 from sublet.credits.model import Payable
-from sublet.credits.movements import PaymentMade, adjust_credits, grant_credits, record_payment, refund_charge
-from sublet.credits.store import list_payments, transfers
+from sublet.credits.store import list_entries, transfers
 from sublet.db import Tx
 from sublet.errors import Conflict, NotFound, TokenRevoked, ValidationFailed
 from sublet.http.idempotency_store import claim_key, store_outcome
@@ -46,13 +52,13 @@ def known(registry: Registry) -> Registry:
     registry.write(grant_credits, because, EMAIL, 5, "for Zerlina")
     registry.write(adjust_credits, because, EMAIL, -1, "Zerlina was given too much")
     registry.write(
-        record_payment, because, EMAIL, PaymentMade("inv-17", credits=10, amount="5.00", currency="EUR")
+        record_payment, because, EMAIL, ExternalPayment("inv-17", credits=10, amount="5.00", currency="EUR")
     )
     paid = registry.register("paid.example.test", "zerlina", registration_mode="plus")
     registry.register(SHOP, "zerlina", nameservers=("ns1.example.org",))
     charge = next(
         each
-        for each in registry.read(list_payments, registry.users["zerlina"], 50, None)
+        for each in registry.read(list_entries, registry.users["zerlina"], 50, None)
         if each.kind == "charge"
     )
     registry.write(refund_charge, because, charge.id, 1, "Zerlina complained")

@@ -16,8 +16,8 @@ from sublet.accounts.store import find_user, memberships, tokens, users
 from sublet.accounts.tokens import issue_token, new_token, revoke_token
 from sublet.accounts.users import suspend_user
 from sublet.audit import SYSTEM, audit_events
+from sublet.credits.entries import ExternalPayment, record_payment, refund_charge
 from sublet.credits.model import Outcome, Payable
-from sublet.credits.movements import PaymentMade, record_payment, refund_charge
 from sublet.credits.packages import add_package, retire_package
 from sublet.credits.store import coupon_uses, coupons, ledger_accounts, packages, transfers
 from sublet.db import Tx
@@ -117,7 +117,7 @@ def _other_nouns(registry: Registry) -> None:
     registry.write(
         retire_package, OPERATOR, registry.write(add_package, OPERATOR, "Old", 5, "5.00", "EUR").id
     )
-    registry.write(record_payment, OPERATOR, "ben@example.org", PaymentMade("INV-1", package_id=1))
+    registry.write(record_payment, OPERATOR, "ben@example.org", ExternalPayment("INV-1", package_id=1))
     charge = registry.read(
         lambda tx: tx.connection.execute(
             select(transfers.c.id).where(transfers.c.subdomain == FULL)

@@ -45,7 +45,7 @@ from sublet.subdomains.transfers.decline import decline
 from sublet.subdomains.transfers.model import PUSHES_PER_DAY, NameTransfer
 from sublet.subdomains.transfers.push import push
 from sublet.subdomains.transfers.withdraw import withdraw
-from sublet.tickets.find import find_own_with_messages
+from sublet.tickets.find import find_own_ticket_with_messages
 from sublet.tickets.model import OpenTicket
 from sublet.tickets.open_ticket import open_ticket
 from support.registry import FREE_QUOTA, OPERATOR, Registry
@@ -117,7 +117,7 @@ def test_what_stays_with_the_name_and_what_with_its_former_user(registry: Regist
     assert moved.auto_renew_max_credits is None
     assert (registry.balance(), registry.balance("ben")) == (balance, 0)
     assert registry.read(list_terms, held.id, 10) == terms
-    assert registry.read(find_own_with_messages, registry.actor(), str(ticket.id)).subdomain == SHOP
+    assert registry.read(find_own_ticket_with_messages, registry.actor(), str(ticket.id)).subdomain == SHOP
     used = registry.read(lambda tx: tx.connection.execute(select(coupon_uses.c.user_id)).scalars().all())
     assert used == [registry.users["ann"]]
     registry.live(days=340)

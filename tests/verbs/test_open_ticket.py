@@ -14,7 +14,7 @@ from sublet.errors import (
     ValidationFailed,
 )
 from sublet.ids import MAX_ID
-from sublet.tickets.find import find_own
+from sublet.tickets.find import find_own_ticket
 from sublet.tickets.model import OpenTicket, Ticket
 from sublet.tickets.open_ticket import open_ticket
 from support.ticket_house import QUESTION, STAFF, START, House
@@ -76,7 +76,7 @@ def test_a_suspended_user_may_open_and_read_tickets(house: House) -> None:
     house.suspend("ann")
     ticket_id = house.open()
     with house.tx() as tx:
-        assert find_own(tx, house.actor("ann"), str(ticket_id)).status == "open"
+        assert find_own_ticket(tx, house.actor("ann"), str(ticket_id)).status == "open"
 
 
 def test_opening_is_for_users(house: House) -> None:

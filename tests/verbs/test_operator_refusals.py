@@ -11,7 +11,13 @@ from sublet.accounts.store import insert_user
 from sublet.accounts.tokens import issue_token, revoke_token
 from sublet.accounts.users import UserEdit, add_user, edit_user, suspend_user, unsuspend_user
 from sublet.credits.coupons import CouponTerms, add_coupon, retire_coupon
-from sublet.credits.movements import PaymentMade, adjust_credits, grant_credits, record_payment, refund_charge
+from sublet.credits.entries import (
+    ExternalPayment,
+    adjust_credits,
+    grant_credits,
+    record_payment,
+    refund_charge,
+)
 from sublet.credits.packages import add_package, retire_package
 from sublet.errors import Conflict, NotFound, Refusal, ValidationFailed
 from sublet.platform_domains.grants import grant_platform_domain, revoke_platform_domain
@@ -37,7 +43,7 @@ def _add_domain(
 
 
 def _pay(**made: object) -> Callable[[Registry], object]:
-    return lambda r: r.do(record_payment, ANNA, PaymentMade(**{"reference": "x-1", **made}))  # type: ignore[arg-type]
+    return lambda r: r.do(record_payment, ANNA, ExternalPayment(**{"reference": "x-1", **made}))  # type: ignore[arg-type]
 
 
 def _coupon(code: str = "HALF", **terms: object) -> Callable[[Registry], object]:

@@ -66,7 +66,7 @@ def test_a_name_is_released_only_once_its_removal_from_the_dns_is_confirmed(regi
     assert released.generation == released.published_generation
     assert [each["action"] for each in registry.events()[-2:]] == ["subdomain.purge", "subdomain.release"]
     registry.register(2, ALPHA)
-    with pytest.raises(Conflict, match="purged already"):
+    with pytest.raises(Conflict, match="released already"):
         registry.do(purge, "1", release=True)
 
 

@@ -13,7 +13,7 @@ from sublet.errors import (
     ValidationFailed,
 )
 from sublet.ids import ticket_number
-from sublet.tickets.find import find_own_with_messages
+from sublet.tickets.find import find_own_ticket_with_messages
 from sublet.tickets.lifecycle import MESSAGES_MAX
 from sublet.tickets.reply import reply
 from sublet.tickets.staff import close, staff_reply
@@ -96,7 +96,7 @@ def test_another_user_s_ticket_and_a_missing_one_give_the_same_answer(house: Hou
             reply(tx, house.actor("ben"), identifier, "", None)
         answers.add((caught[0].message, repr(caught[0].details), caught[0].errors))
         with house.refuses(TicketNotFound) as (tx, caught):
-            find_own_with_messages(tx, house.actor("ben"), identifier)
+            find_own_ticket_with_messages(tx, house.actor("ben"), identifier)
         answers.add((caught[0].message, repr(caught[0].details), caught[0].errors))
     assert len(answers) == 1
 

@@ -20,7 +20,7 @@ from sublet.mail.store import find_by_reference
 from sublet.subdomains.delete import delete
 from sublet.subdomains.purge import purge
 from sublet.subdomains.suspend import suspend_with_names
-from sublet.tickets.find import find_for_staff_with_messages, find_own_with_messages
+from sublet.tickets.find import find_for_staff_with_messages, find_own_ticket_with_messages
 from sublet.tickets.model import OpenTicket, TicketFilter
 from sublet.tickets.open_ticket import open_ticket
 from sublet.tickets.reply import reply
@@ -38,7 +38,7 @@ SAID = ("Phishing", "Please remove it.", "Support")
 def test_the_holder_of_the_name_gets_the_ticket_by_mail_and_replies(registry: Registry) -> None:
     registry.register(SHOP)
     ticket_id = registry.write(staff_open, OPERATOR, SHOP, *SAID).id
-    found = registry.read(find_own_with_messages, registry.actor(), str(ticket_id))
+    found = registry.read(find_own_ticket_with_messages, registry.actor(), str(ticket_id))
     assert (found.type, found.status, found.priority) == ("abuse", "answered", "high")
     assert (found.subdomain, found.requester_email) == (SHOP, "ann@example.org")
     (message,) = found.messages
@@ -93,10 +93,10 @@ def test_refusals(registry: Registry) -> None:
 def test_staff_sets_the_priority_at_opening_and_afterwards(registry: Registry) -> None:
     registry.register(SHOP)
     ticket_id = registry.write(staff_open, OPERATOR, SHOP, *SAID, priority="urgent").id
-    assert registry.read(find_own_with_messages, registry.actor(), str(ticket_id)).priority == "urgent"
+    assert registry.read(find_own_ticket_with_messages, registry.actor(), str(ticket_id)).priority == "urgent"
     registry.advance(hours=1)
     registry.write(set_priority, OPERATOR, f"T-{ticket_id:06}", "low")
-    found = registry.read(find_own_with_messages, registry.actor(), str(ticket_id))
+    found = registry.read(find_own_ticket_with_messages, registry.actor(), str(ticket_id))
     assert (found.priority, found.updated_at, len(found.messages)) == ("low", registry.now, 1)
     assert found.last_message_at == found.created_at
     registry.advance(hours=1)

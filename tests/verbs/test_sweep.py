@@ -10,8 +10,8 @@ from sqlalchemy import select
 from sublet.accounts.store import update_user
 from sublet.accounts.users import suspend_user, unsuspend_user
 from sublet.audit import audit_events
+from sublet.credits.entries import adjust_credits
 from sublet.credits.model import Payable
-from sublet.credits.movements import adjust_credits
 from sublet.db import Tx
 from sublet.doctor.running import check_sweep
 from sublet.errors import RenewalNotAvailable, SubdomainUnavailable

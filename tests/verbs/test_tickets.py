@@ -10,7 +10,7 @@ from sqlalchemy.exc import IntegrityError
 from sublet.credits import store as _credit_store  # noqa: F401 - its tables are referred to
 from sublet.ids import Position
 from sublet.tickets import store
-from sublet.tickets.find import find_for_staff, find_own
+from sublet.tickets.find import find_for_staff, find_own_ticket
 from sublet.tickets.model import Ticket, TicketFilter
 from sublet.tickets.reply import reply
 from sublet.tickets.staff import close, staff_reply
@@ -21,7 +21,7 @@ from support.ticket_house import QUESTION, STAFF, House
 def test_a_ticket_is_found_by_id_and_number_in_any_case(house: House, form: str) -> None:
     ticket_id = house.open()
     with house.tx() as tx:
-        assert find_own(tx, house.actor("ann"), form.format(ticket_id)).id == ticket_id
+        assert find_own_ticket(tx, house.actor("ann"), form.format(ticket_id)).id == ticket_id
         assert find_for_staff(tx, form.format(ticket_id)).id == ticket_id
 
 

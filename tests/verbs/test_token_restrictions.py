@@ -6,7 +6,7 @@ from sublet.accounts.create_token import create_token
 from sublet.accounts.set_reminders import set_reminders
 from sublet.audit import Actor
 from sublet.credits.model import Payable
-from sublet.credits.store import list_own_payments
+from sublet.credits.store import list_own_entries
 from sublet.errors import SubdomainNotFound, TokenRestricted, ValidationFailed
 from sublet.platform_domains.store import list_visible, update_platform_domain
 from sublet.restrictions import Restrictions
@@ -70,7 +70,7 @@ def test_lists_have_exactly_what_the_token_is_for(furnished: Registry, restricti
     tickets = furnished.read(ticket_store.list_own, actor, TicketFilter(), 100, None)
     of_none = [None] if restrictions.allows_all_names else []
     assert [each.subdomain for each in tickets] == [*allowed, *of_none]
-    payments = furnished.read(list_own_payments, actor, 100, None)
+    payments = furnished.read(list_own_entries, actor, 100, None)
     assert [each.subdomain for each in payments if each.kind == "charge"] == allowed
     assert sum(each.kind == "grant" for each in payments) == 2
     domains = furnished.read(list_visible, actor, furnished.organizations["ann"], 1, None)

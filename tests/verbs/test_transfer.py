@@ -7,7 +7,7 @@ from sqlalchemy import select
 from sublet.accounts.users import suspend_user
 from sublet.audit import audit_events
 from sublet.credits.model import Payable
-from sublet.credits.store import list_payments
+from sublet.credits.store import list_entries
 from sublet.errors import Conflict, NotFound, Refusal, SubdomainNotFound
 from sublet.mail.store import list_mails
 from sublet.registry.delete_user import delete_user
@@ -21,7 +21,7 @@ from sublet.subdomains.suspend import suspend, unsuspend
 from sublet.subdomains.suspension_store import list_suspensions
 from sublet.subdomains.sweep.store import list_due
 from sublet.subdomains.transfer import transfer
-from sublet.tickets.find import find_own_with_messages
+from sublet.tickets.find import find_own_ticket_with_messages
 from sublet.tickets.model import OpenTicket
 from sublet.tickets.open_ticket import open_ticket
 from support.registry import FREE_QUOTA, OPERATOR, Registry
@@ -63,13 +63,15 @@ def test_a_name_moves_with_its_delegation_and_dates(registry: Registry) -> None:
     assert (moved.user_id, moved.auto_renew_max_credits, moved.auto_renew_tried_at) == (ben, None, None)
     assert (registry.balance(), registry.balance("ben")) == (paid, 0)
     assert registry.read(list_terms, held.id, 10) == terms
-    assert [each.subdomain for each in registry.read(list_payments, registry.users["ann"], 9, None)][:2] == [
+    assert [each.subdomain for each in registry.read(list_entries, registry.users["ann"], 9, None)][:2] == [
         SHOP,
         SHOP,
     ]
     with registry.refuses(SubdomainNotFound):
         registry.write(delete, registry.actor(), SHOP)
-    assert registry.read(find_own_with_messages, registry.actor("ann"), str(ticket.id)).subdomain == SHOP
+    assert (
+        registry.read(find_own_ticket_with_messages, registry.actor("ann"), str(ticket.id)).subdomain == SHOP
+    )
     registry.live(days=340)
     registry.grant("ben", 20)
     assert registry.write(renew, registry.actor("ben"), SHOP, Payable(confirm=True)).charged_credits == 11

@@ -13,8 +13,14 @@ from sublet.cli.session import Session, change, new_app, question
 from sublet.counted import counted
 from sublet.credits import store
 from sublet.credits.coupons import COUPON_ACTIONS, COUPON_MODES, CouponTerms, add_coupon, retire_coupon
-from sublet.credits.model import Movement, Payment
-from sublet.credits.movements import PaymentMade, adjust_credits, grant_credits, record_payment, refund_charge
+from sublet.credits.entries import (
+    ExternalPayment,
+    adjust_credits,
+    grant_credits,
+    record_payment,
+    refund_charge,
+)
+from sublet.credits.model import EntryOfUser, StoredEntry
 from sublet.credits.packages import add_package, retire_package
 from sublet.db import Tx
 
@@ -24,11 +30,11 @@ payment_app = new_app("Record payments made outside Sublet.")
 coupon_app = new_app("Add, list and retire coupons.")
 
 
-def _answer(movement: Movement) -> Answer:
-    payment = movement.payment
-    sign = "+" if payment.credits > 0 else "-"
-    line = f"{movement.email}: {sign}{counted(abs(payment.credits), 'credit')}. The balance is {payment.balance_after}."
-    return Answer({**as_object(payment), "email": movement.email}, (line,))
+def _answer(posted: EntryOfUser) -> Answer:
+    entry = posted.entry
+    sign = "+" if entry.credits > 0 else "-"
+    line = f"{posted.email}: {sign}{counted(abs(entry.credits), 'credit')}. The balance is {entry.balance_after}."
+    return Answer({**as_object(entry), "email": posted.email}, (line,))
 
 
 @change(credits_app, "grant")
@@ -77,17 +83,17 @@ def refund(
 def history(session: Session, user: User, limit: Limit = 100) -> Answer:
     """List the movements of a user's balance, newest first."""
 
-    def ask(tx: Tx) -> tuple[FoundUser, int, list[Payment]]:
+    def ask(tx: Tx) -> tuple[FoundUser, int, list[StoredEntry]]:
         found = find_user(tx, user)
-        return found, store.find_balance(tx, found.id), store.list_payments(tx, found.id, limit, None)
+        return found, store.find_balance(tx, found.id), store.list_entries(tx, found.id, limit, None)
 
-    found, balance, payments = session.read(ask)
+    found, balance, entries = session.read(ask)
     columns = (
         "id", ("at", "created_at"), "kind", "credits", ("balance", "balance_after"), "description", "reference",
     )  # fmt: skip
-    value = {"email": found.email, "balance": balance, "payments": payments}
+    value = {"email": found.email, "balance": balance, "payments": entries}
     lines = (f"{found.email}: {counted(balance, 'credit')}",)
-    return Answer(value, lines, table_of(payments, columns, "There are no movements."))
+    return Answer(value, lines, table_of(entries, columns, "There are no movements."))
 
 
 Amount = Annotated[str, Option(metavar="AMOUNT", help="Such as 9.90.")]
@@ -148,7 +154,7 @@ def record(
     currency: Annotated[str | None, Option(metavar="CODE", help="Such as EUR (ISO 4217).")] = None,
 ) -> Answer:
     """Record a payment for a package, or for --credits at --amount and --currency."""
-    made = PaymentMade(reference, package, credit_count, amount, currency)
+    made = ExternalPayment(reference, package, credit_count, amount, currency)
     return _answer(session.write(record_payment, user, made))
 
 

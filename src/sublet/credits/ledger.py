@@ -1,7 +1,8 @@
-"""The rules of the ledger: double entry in credits. Transfers are inserted and never changed.
+"""The rules of the ledger: double entry in credits. Ledger entries are inserted and never changed.
 
-Every transfer moves credits from one account to another, so the balances of all accounts sum to 0. A user's balance is never below 0. The
-house's accounts are the other side of each movement.
+Every entry moves credits from one account to another, so the balances of all accounts sum to 0. A user's balance is never below 0. The
+house's accounts are the other side of each entry. An entry is a row of the table `transfers`. The contract shows it as a payment, the
+commands as a movement. Elsewhere a transfer moves a name to another user.
 """
 
 import re
@@ -25,10 +26,10 @@ KINDS = (*GIVES, "adjustment")
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
-    """A movement of a user's balance. `credits` is signed (a charge is negative), `reference` is unique among all transfers.
+class NewEntry:
+    """A ledger entry to post. `credits` is signed (a charge is negative), `reference` is unique among all entries.
 
-    `refunded_transfer_id` is the charge of a refund, `token_id` the token of a charge. Purchases have an `amount`, a decimal string in
+    `refunded_transfer_id` is set for a refund, `token_id` for a charge by a token. Purchases have an `amount`, a decimal string in
     `currency`.
     """
 
@@ -46,27 +47,27 @@ class Entry:
 
 
 def house_account(kind: str) -> str:
-    """Return the house's account for movements of this kind."""
+    """Return the house's account for entries of this kind."""
     return _HOUSE_BY_KIND[kind]
 
 
-def check_entry(entry: Entry) -> None:
+def check_entry(entry: NewEntry) -> None:
     """Raise ValueError if an entry is impossible because of a bug in the caller.
 
-    Charges deduct; purchases, grants and refunds add; adjustments add or deduct. No movement is 0.
+    Charges deduct; purchases, grants and refunds add; adjustments add or deduct. No entry is 0.
     """
     gives = entry.credits > 0
     wanted = GIVES.get(entry.kind, gives)
     if entry.credits == 0 or gives is not wanted or entry.kind not in KINDS:
-        raise ValueError(f"no such movement: {entry.kind} of {entry.credits}")
+        raise ValueError(f"no such ledger entry: {entry.kind} of {entry.credits}")
 
 
 _CHARGE_REFERENCE = re.compile(r"(register|renew|restore):([0-9]+):[0-9]{8}T[0-9]{6}\.[0-9]{6}Z")
 
 
 @dataclass(frozen=True, slots=True)
-class Posted:
-    """A stored transfer, with the kinds and users of its two accounts. `sublet doctor` checks it with the rules below."""
+class EntryWithAccounts:
+    """A stored entry, with the kinds and users of its two accounts. `sublet doctor` checks it with the rules below."""
 
     id: int
     reference: str
@@ -85,46 +86,46 @@ class Posted:
     refunded_transfer_id: int | None
 
 
-def movement_problem(posted: Posted) -> str | None:
-    """Return the fault in the accounts and the direction of a transfer, or None."""
-    if posted.debit_account_id == posted.credit_account_id:
+def entry_problem(entry: EntryWithAccounts) -> str | None:
+    """Return the fault in the accounts and the direction of an entry, or None."""
+    if entry.debit_account_id == entry.credit_account_id:
         return "it moves credits from an account to itself"
-    if posted.credits <= 0:
-        return f"it moves {posted.credits} credits"
-    if posted.kind not in KINDS:
-        return f"there is no kind {posted.kind}"
-    users = ("user", posted.user_id)
-    house = (house_account(posted.kind), None)
-    sides = ((posted.debit_kind, posted.debit_user_id), (posted.credit_kind, posted.credit_user_id))
+    if entry.credits <= 0:
+        return f"it moves {entry.credits} credits"
+    if entry.kind not in KINDS:
+        return f"there is no kind {entry.kind}"
+    users = ("user", entry.user_id)
+    house = (house_account(entry.kind), None)
+    sides = ((entry.debit_kind, entry.debit_user_id), (entry.credit_kind, entry.credit_user_id))
     given, taken = sides == (house, users), sides == (users, house)
-    if not (given or taken) or GIVES.get(posted.kind, given) is not given:
-        return f"a {posted.kind} must not move between these accounts in this direction"
-    if (posted.kind == "charge") and posted.subdomain_id is None:
+    if not (given or taken) or GIVES.get(entry.kind, given) is not given:
+        return f"the accounts or the direction don't fit the kind {entry.kind}"
+    if (entry.kind == "charge") and entry.subdomain_id is None:
         return "the charge has no name"
     return None
 
 
-def reference_problem(posted: Posted) -> str | None:
-    """Return the fault in a transfer's reference (its form, or the user, name or charge in it), or None."""
-    kind, _, rest = posted.reference.partition(":")
-    if posted.kind == "charge":
-        match = _CHARGE_REFERENCE.fullmatch(posted.reference)
-        well = match is not None and int(match[2]) == posted.subdomain_id
-    elif posted.kind == "purchase":
+def reference_problem(entry: EntryWithAccounts) -> str | None:
+    """Return the fault in an entry's reference (its form, or the user, name or charge in it), or None."""
+    kind, _, rest = entry.reference.partition(":")
+    if entry.kind == "charge":
+        match = _CHARGE_REFERENCE.fullmatch(entry.reference)
+        well = match is not None and int(match[2]) == entry.subdomain_id
+    elif entry.kind == "purchase":
         well = kind == "payment" and not check_reference(rest)[1]
-    elif posted.kind == "refund":
-        well = posted.reference == f"refund:{posted.refunded_transfer_id}"
+    elif entry.kind == "refund":
+        well = entry.reference == f"refund:{entry.refunded_transfer_id}"
     else:
         user_id, _, number = rest.partition(":")
-        well = kind == posted.kind and user_id == str(posted.user_id) and number.isdecimal()
-    return None if well else f"{posted.reference} is not a reference of this {posted.kind}"
+        well = kind == entry.kind and user_id == str(entry.user_id) and number.isdecimal()
+    return None if well else f"{entry.reference} is not a reference of this {entry.kind}"
 
 
-def price_problem(posted: Posted) -> str | None:
-    """Return the fault in the money of a transfer, or None. Only purchases have an amount and a currency."""
-    if posted.kind != "purchase":
-        return None if posted.amount is posted.currency is None else f"a {posted.kind} has an amount of money"
-    return money_problem(posted.amount, posted.currency)
+def price_problem(entry: EntryWithAccounts) -> str | None:
+    """Return the fault in the money of an entry, or None. Only purchases have an amount and a currency."""
+    if entry.kind != "purchase":
+        return None if entry.amount is entry.currency is None else f"a {entry.kind} has an amount of money"
+    return money_problem(entry.amount, entry.currency)
 
 
 def money_problem(amount: str | None, currency: str | None) -> str | None:

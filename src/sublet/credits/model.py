@@ -1,4 +1,4 @@
-"""The types of credits: quote, coupon, payment, package, and the outcome of a verb."""
+"""The types of credits: quote, coupon, ledger entry, package, and the outcome of a verb."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -67,8 +67,8 @@ class Quote:
 
 
 @dataclass(frozen=True, slots=True)
-class Payment:
-    """An entry of a user's payment history. `credits` is signed, `amount` is a decimal string in `currency`."""
+class StoredEntry:
+    """A stored ledger entry, as its user sees it. `credits` is signed, `amount` is a decimal string in `currency`."""
 
     id: int
     user_id: int
@@ -109,8 +109,8 @@ class Outcome:
 
 
 @dataclass(frozen=True, slots=True)
-class Movement:
-    """The operator's movement of credits: the payment that the user sees, and the user's address."""
+class EntryOfUser:
+    """A stored ledger entry, and its user's address."""
 
-    payment: Payment
+    entry: StoredEntry
     email: str

@@ -1,4 +1,4 @@
-"""The SQL of credits: the ledger with its transfers, coupons and their uses, packages."""
+"""The SQL of credits: the ledger with its entries, coupons and their uses, packages."""
 
 from dataclasses import asdict
 from datetime import datetime
@@ -25,8 +25,8 @@ from sqlalchemy.exc import IntegrityError
 
 from sublet.accounts.store import tokens, users, within_names
 from sublet.audit import Actor
-from sublet.credits.ledger import Entry, check_entry, house_account
-from sublet.credits.model import Coupon, Package, Payment
+from sublet.credits.ledger import NewEntry, check_entry, house_account
+from sublet.credits.model import Coupon, Package, StoredEntry
 from sublet.db import Pages, Prepared, Tx
 from sublet.errors import Conflict
 from sublet.ids import Position
@@ -108,12 +108,12 @@ _MOVED_TO_BALANCE = Prepared(_MOVE.returning(ledger_accounts.c.balance))
 _ADDED = Prepared(insert(transfers).returning(transfers.c.id))
 
 
-def post(tx: Tx, entry: Entry) -> int:
-    """Move credits between a user's account and the house's, and return the transfer's id.
+def post(tx: Tx, entry: NewEntry) -> int:
+    """Move credits between a user's account and the house's, and return the entry's id.
 
     Raises:
         Conflict: the balance would fall below 0 (a CHECK constraint). Verbs refuse this earlier, with a quote.
-        Conflict: the reference was used before, so the movement is a repetition.
+        Conflict: the reference was used before, so the entry is a repetition.
     """
     check_entry(entry)
     lock_balance(tx, entry.user_id)
@@ -145,35 +145,35 @@ def post(tx: Tx, entry: Entry) -> int:
         raise
 
 
-# If the credited account is the house's, the user's movement is a deduction.
+# If the credited account is the house's, the entry is a deduction for the user.
 _SIGNED = case((ledger_accounts.c.user_id.is_(None), -transfers.c.credits), else_=transfers.c.credits)
-_PAYMENTS = select(
-    *(_SIGNED if name == "credits" else transfers.c[name] for name in Payment.__slots__)
+_ENTRIES = select(
+    *(_SIGNED if name == "credits" else transfers.c[name] for name in StoredEntry.__slots__)
 ).join_from(transfers, ledger_accounts, ledger_accounts.c.id == transfers.c.credit_account_id)
 _OWN = Pages(
-    _PAYMENTS.where(transfers.c.user_id == bindparam("of")),
+    _ENTRIES.where(transfers.c.user_id == bindparam("of")),
     transfers.c.created_at,
     transfers.c.id,
-    lambda rows: [Payment(*row) for row in rows],
+    lambda rows: [StoredEntry(*row) for row in rows],
 )
 
 
-def list_payments(tx: Tx, user_id: int, limit: int, after: Position | None) -> list[Payment]:
-    """Return the movements of a user's balance, newest first."""
+def list_entries(tx: Tx, user_id: int, limit: int, after: Position | None) -> list[StoredEntry]:
+    """Return the ledger entries of a user, newest first."""
     return _OWN.read(tx, limit, after, of=user_id)
 
 
-def list_own_payments(tx: Tx, actor: Actor, limit: int, after: Position | None) -> list[Payment]:
-    """Return the movements of the user's balance, newest first, without movements for names outside the token's restrictions."""
+def list_own_entries(tx: Tx, actor: Actor, limit: int, after: Position | None) -> list[StoredEntry]:
+    """Return the ledger entries of the user, newest first, without entries for names outside the token's restrictions."""
     if actor.restrictions.allows_all_names:
         return _OWN.read(tx, limit, after, of=actor.holder_id)
     name = transfers.c.subdomain
-    query = _PAYMENTS.where(transfers.c.user_id == actor.holder_id)
+    query = _ENTRIES.where(transfers.c.user_id == actor.holder_id)
     query = query.where(name.is_(None) | within_names(actor.restrictions, name))
     if after is not None:
         query = query.where(older(transfers.c.created_at, transfers.c.id, after))
     query = query.order_by(transfers.c.created_at.desc(), transfers.c.id.desc()).limit(limit)
-    return [Payment(*row) for row in tx.connection.execute(query)]
+    return [StoredEntry(*row) for row in tx.connection.execute(query)]
 
 
 def sum_charges(tx: Tx, token_id: int, since: datetime) -> int:
@@ -194,27 +194,27 @@ def sum_charges(tx: Tx, token_id: int, since: datetime) -> int:
     return int(tx.connection.execute(query).scalar_one())
 
 
-def find_payment(tx: Tx, transfer_id: int) -> Payment | None:
-    """Return the movement with this id, or None."""
-    row = tx.connection.execute(_PAYMENTS.where(transfers.c.id == transfer_id)).one_or_none()
-    return Payment(*row) if row is not None else None
+def find_entry(tx: Tx, entry_id: int) -> StoredEntry | None:
+    """Return the ledger entry with this id, or None."""
+    row = tx.connection.execute(_ENTRIES.where(transfers.c.id == entry_id)).one_or_none()
+    return StoredEntry(*row) if row is not None else None
 
 
 def has_reference(tx: Tx, reference: str) -> bool:
-    """True if a transfer has this reference."""
+    """True if a ledger entry has this reference."""
     query = select(transfers.c.id).where(transfers.c.reference == reference)
     return tx.connection.execute(query).first() is not None
 
 
-def count_movements(tx: Tx, user_id: int, kind: str) -> int:
-    """Return the number of a user's movements of this kind."""
+def count_entries(tx: Tx, user_id: int, kind: str) -> int:
+    """Return the number of a user's ledger entries of this kind."""
     query = select(func.count()).where((transfers.c.user_id == user_id) & (transfers.c.kind == kind))
     return int(tx.connection.execute(query).scalar_one())
 
 
-def find_subdomain_id(tx: Tx, transfer_id: int) -> int | None:
-    """Return the id of a movement's subdomain, or None."""
-    query = select(transfers.c.subdomain_id).where(transfers.c.id == transfer_id)
+def find_subdomain_id(tx: Tx, entry_id: int) -> int | None:
+    """Return the id of a ledger entry's subdomain, or None."""
+    query = select(transfers.c.subdomain_id).where(transfers.c.id == entry_id)
     return tx.connection.execute(query).scalar_one_or_none()
 
 

@@ -72,7 +72,11 @@ def plan_change(tx: Tx, subdomain_id: int, change: Change) -> Target | Refuse:
         above = platform_domains_above(tx, subdomain.fqdn, delegation.nameservers)
         places = places_of(tx, subdomain.fqdn, delegation.nameservers, above)
         kept = subdomain.delegation.nameservers
-        errors = tuple(unregistered_errors(places, delegation.nameservers, kept, SYSTEM, subdomain.user_id))
+        errors = tuple(
+            unregistered_errors(
+                subdomain.fqdn, places, delegation.nameservers, kept, SYSTEM, subdomain.user_id
+            )
+        )
     if errors:
         return _not_accepted(errors[0])
     return target_of(tx, with_fields(subdomain, delegation=delegation))

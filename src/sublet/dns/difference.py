@@ -12,7 +12,7 @@ SHOWN_MAX = 8
 
 
 def describe_difference(name: str, desired: Iterable[Record], served: Iterable[Record]) -> str | None:
-    """Return a sentence, without its full stop, with what is missing, extra or different in `served`; None if both are equal.
+    """Return sentences about what is missing, extra or different in `served`; None if both are equal.
 
     Both are records of the delegation of `name`: NS and DS at the name, A and AAAA at or below it. Values are compared in wire form.
     """
@@ -20,14 +20,14 @@ def describe_difference(name: str, desired: Iterable[Record], served: Iterable[R
     missing = [wanted[key] for key in wanted if key not in there]
     extra = [there[key] for key in there if key not in wanted]
     if wanted and not there:
-        return f"there is no delegation of {name}"
+        return f"There is no delegation of {name}."
     if there and not wanted:
-        return f"{name} should not be in the DNS, but has {_listed([_named(each) for each in extra])}"
-    parts = [f"{_listed([_named(each) for each in missing])} {_is(missing)} missing"] if missing else []
+        return f"{name} should not be in the DNS, but has {_listed([_named(each) for each in extra])}."
+    parts = [f"Missing: {_listed([_named(each) for each in missing])}."] if missing else []
     if extra:
-        parts.append(f"{_listed([_named(each) for each in extra])} {_is(extra)} there but should not be")
+        parts.append(f"Not in the stored delegation: {_listed([_named(each) for each in extra])}.")
     parts += _other_ttls([(wanted[key], there[key]) for key in wanted if key in there])
-    return "; ".join(parts) or None
+    return " ".join(parts) or None
 
 
 def served_delegation(name: str, records: Sequence[Record]) -> Delegation:
@@ -71,19 +71,15 @@ def _listed(texts: Sequence[str]) -> str:
     return " and ".join([", ".join(shown[:-1]), shown[-1]] if len(shown) > 1 else shown)
 
 
-def _is(records: Sequence[Record]) -> str:
-    return "is" if len(records) == 1 else "are"
-
-
 def _other_ttls(pairs: Iterable[tuple[Record, Record]]) -> list[str]:
-    """Return a part for each kind of record whose TTL differs. All records of a set have the same TTL (RFC 2181, section 5.2)."""
+    """Return a sentence for each kind of record whose TTL differs. All records of a set have the same TTL (RFC 2181, section 5.2)."""
     found = {
         (_kind(wanted), there.ttl_seconds, wanted.ttl_seconds)
         for wanted, there in pairs
         if wanted.ttl_seconds != there.ttl_seconds
     }
     return [
-        f"the TTL of {kind} is {counted(there, 'second')} instead of {wanted}"
+        f"The TTL of {kind} is {counted(there, 'second')} instead of {wanted}."
         for kind, there, wanted in sorted(found)
     ]
 

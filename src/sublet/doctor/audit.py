@@ -49,7 +49,7 @@ class Audited:
     among: ColumnElement[bool] | None = None
 
 
-_MOVEMENTS = ("payment.record", "credits.grant", "credits.adjust", "credits.refund")
+_ENTRIES = ("payment.record", "credits.grant", "credits.adjust", "credits.refund")
 # The events of charges are the events of their terms (`lives.py`).
 _NO_CHARGE = transfers.c.kind != "charge"
 AUDITED = (
@@ -58,7 +58,7 @@ AUDITED = (
     Audited("user", users.c.id, users.c.suspended_at, ("user.suspend",), once=False),
     Audited("token", tokens.c.id, tokens.c.created_at, ("token.issue",)),
     Audited("token", tokens.c.id, tokens.c.revoked_at, ("token.revoke",)),
-    Audited("transfer", transfers.c.id, transfers.c.created_at, _MOVEMENTS, among=_NO_CHARGE),
+    Audited("transfer", transfers.c.id, transfers.c.created_at, _ENTRIES, among=_NO_CHARGE),
     Audited("coupon", coupons.c.id, coupons.c.created_at, ("coupon.add",)),
     Audited("coupon", coupons.c.id, coupons.c.retired_at, ("coupon.retire",)),
     Audited("package", packages.c.id, packages.c.created_at, ("package.add",)),

@@ -8,7 +8,13 @@ from sqlalchemy import Select, Subquery, case, func, or_, select
 
 from sublet.counted import counted
 from sublet.credits.coupons import apply_coupon
-from sublet.credits.ledger import Posted, money_problem, movement_problem, price_problem, reference_problem
+from sublet.credits.ledger import (
+    EntryWithAccounts,
+    entry_problem,
+    money_problem,
+    price_problem,
+    reference_problem,
+)
 from sublet.credits.model import Coupon
 from sublet.credits.store import coupon_uses, coupons, ledger_accounts, packages, transfers
 from sublet.db import Tx
@@ -23,7 +29,7 @@ def check_credits(tx: Tx) -> list[Violation]:
     return [
         *_balances(tx),
         *_histories(tx),
-        *_transfers(tx),
+        *_entries(tx),
         *broken(
             tx,
             "references_are_unique",
@@ -67,7 +73,7 @@ def _sums(column: str) -> Subquery:
 
 
 def _histories(tx: Tx) -> Iterator[Violation]:
-    """Yield the transfers whose `balance_after` isn't the sum of their user's transfers so far."""
+    """Yield the ledger entries whose `balance_after` isn't the sum of their user's entries so far."""
     signed = case((ledger_accounts.c.user_id.is_not(None), transfers.c.credits), else_=-transfers.c.credits)
     history = (
         select(
@@ -83,8 +89,8 @@ def _histories(tx: Tx) -> Iterator[Violation]:
     yield from broken(tx, "history_is_whole", "transfer", query, sentence)
 
 
-def _transfers(tx: Tx) -> Iterator[Violation]:
-    """Yield the transfers that a rule in `credits/ledger.py` refuses."""
+def _entries(tx: Tx) -> Iterator[Violation]:
+    """Yield the ledger entries that a rule in `credits/ledger.py` refuses."""
     debit, credit = ledger_accounts.alias("debit"), ledger_accounts.alias("credit")
     of_accounts = {
         "debit_kind": debit.c.kind,
@@ -92,21 +98,24 @@ def _transfers(tx: Tx) -> Iterator[Violation]:
         "credit_kind": credit.c.kind,
         "credit_user_id": credit.c.user_id,
     }
-    columns = [of_accounts[name] if name in of_accounts else transfers.c[name] for name in Posted.__slots__]
+    columns = [
+        of_accounts[name] if name in of_accounts else transfers.c[name]
+        for name in EntryWithAccounts.__slots__
+    ]
     query = select(*columns).select_from(
         transfers.outerjoin(debit, debit.c.id == transfers.c.debit_account_id).outerjoin(
             credit, credit.c.id == transfers.c.credit_account_id
         )
     )
     for row in tx.connection.execute(query.execution_options(**STREAMED)):
-        posted = Posted(*row)
+        entry = EntryWithAccounts(*row)
         for invariant, problem in (
-            ("transfer_fits_its_kind", movement_problem(posted)),
-            ("reference_fits", reference_problem(posted)),
-            ("money_is_plain", price_problem(posted)),
+            ("transfer_fits_its_kind", entry_problem(entry)),
+            ("reference_fits", reference_problem(entry)),
+            ("money_is_plain", price_problem(entry)),
         ):
             if problem is not None:
-                yield Violation(invariant, "transfer", posted.id, problem)
+                yield Violation(invariant, "transfer", entry.id, problem)
 
 
 def _refunds(tx: Tx) -> Iterator[Violation]:

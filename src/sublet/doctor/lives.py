@@ -10,7 +10,7 @@ from sublet.db import Tx
 from sublet.doctor.model import Violation, broken, repeated, was_transferred
 from sublet.mail.store import mails
 from sublet.schema import STREAMED
-from sublet.subdomains.replay import NOTHING, Event, Facts, PastTerm, replay
+from sublet.subdomains.replay import NOTHING, Event, PastTerm, ReplayedRow, replay
 from sublet.subdomains.store import subdomains, terms
 from sublet.subdomains.sweep.store import milestones
 
@@ -22,7 +22,7 @@ SWEPT = {"subdomain.trash": "trashed", "subdomain.purge": "purged", "subdomain.r
 """The milestones of the sweep's actions. The operator's actions have no milestones."""
 _PUBLISHER = ("subdomain.publish", "subdomain.publish_failed", "subdomain.hand_over")
 """The publisher's events, which are most of the audit. They change nothing in a life."""
-_FACTS = tuple(name for name in Facts.__slots__ if name != "delegation")
+_REPLAYED = tuple(name for name in ReplayedRow.__slots__ if name != "delegation")
 _TERM = tuple(PastTerm.__slots__)
 
 
@@ -30,8 +30,8 @@ def check_lives(tx: Tx) -> Iterator[Violation]:
     """Yield the contradictions in the life of each name. Only one name at a time is in memory."""
     events = StreamById(_stream_events(tx))
     terms_ = StreamById(_stream_terms(tx))
-    for subdomain_id, facts in _stream_facts(tx):
-        for fault in replay(events.take(subdomain_id), terms_.take(subdomain_id), facts):
+    for subdomain_id, row in _stream_rows(tx):
+        for fault in replay(events.take(subdomain_id), terms_.take(subdomain_id), row):
             yield Violation(fault.invariant, "subdomain", subdomain_id, fault.message)
         yield from _without_row(events)
     events.take(None)
@@ -69,12 +69,12 @@ class StreamById(Generic[T]):
         return taken
 
 
-def _stream_facts(tx: Tx) -> Iterator[tuple[int, Facts]]:
-    columns = [subdomains.c[name] for name in ("id", *_FACTS, *NOTHING)]
+def _stream_rows(tx: Tx) -> Iterator[tuple[int, ReplayedRow]]:
+    columns = [subdomains.c[name] for name in ("id", *_REPLAYED, *NOTHING)]
     query = select(*columns).order_by(subdomains.c.id).execution_options(**STREAMED)
     for row in tx.connection.execute(query).mappings():
-        values = {name: row[name] for name in _FACTS}
-        yield row["id"], Facts(delegation={name: row[name] for name in NOTHING}, **values)
+        values = {name: row[name] for name in _REPLAYED}
+        yield row["id"], ReplayedRow(delegation={name: row[name] for name in NOTHING}, **values)
 
 
 def _stream_events(tx: Tx) -> Iterator[tuple[int, Event]]:

@@ -35,7 +35,7 @@ async def payments(call: Call[None, PageQuery]) -> Answer:
     actor = call.actor()
 
     def find(tx: Tx, limit: int, after: Position | None) -> Iterator[tuple[Position, shapes.PaymentShape]]:
-        for each in store.list_own_payments(tx, actor, limit, after):
+        for each in store.list_own_entries(tx, actor, limit, after):
             yield Position(each.created_at, each.id), shapes.PaymentShape.of(each)
 
     items, page, headers = await read_page(call, "payments", find)

@@ -551,13 +551,13 @@ ANSWERS: dict[str, dict[str, Any]] = {
                     **dict.fromkeys(_DELEGATION),
                     "matches": None,
                     "difference": None,
-                    "error": "It did not answer in time.",
+                    "error": "The name server did not answer in time.",
                 },
             ],
             "in_agreement": False,
             "summary": (
-                "ns1.example.net answers with what is stored, and ns2.example.net gives no answer (it did not answer in "
-                "time); ask again in a while, and if it stays so, open a ticket."
+                "ns1.example.net answers with the stored delegation of blog.example.net. ns2.example.net did not answer in time. "
+                "Ask again in a while. If the problem remains, open a ticket."
             ),
         },
         "provisioning": _PROVISIONING,
@@ -593,7 +593,7 @@ ANSWERS: dict[str, dict[str, Any]] = {
                 **_EVENT,
                 "event": "expires",
                 "at": _NEXT_YEAR,
-                "detail": "After it the name stays in the DNS, and renewable, until its grace is over.",
+                "detail": "After the expiry the name stays in the DNS and can be renewed until the end of its grace period.",
             },
             {
                 **_EVENT,

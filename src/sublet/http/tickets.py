@@ -12,7 +12,7 @@ from sublet.http.idempotency import Done, write_once
 from sublet.http.paging import read_page
 from sublet.ids import Position
 from sublet.tickets import store
-from sublet.tickets.find import find_own_with_messages
+from sublet.tickets.find import find_own_ticket_with_messages
 from sublet.tickets.model import OpenTicket, TicketFilter
 from sublet.tickets.open_ticket import open_ticket
 from sublet.tickets.reply import reply
@@ -87,5 +87,5 @@ async def _ticket(call: Call[Any, Any], identifier: str, done: Done | None = Non
 
 def _answer(tx: Tx, call: Call[Any, Any], identifier: str) -> shapes.TicketAnswer:
     return shapes.TicketAnswer(
-        ticket=shapes.TicketDetailShape.of(find_own_with_messages(tx, call.actor(), identifier))
+        ticket=shapes.TicketDetailShape.of(find_own_ticket_with_messages(tx, call.actor(), identifier))
     )

@@ -28,7 +28,9 @@ def hand_over(tx: Tx, waiting: Sequence[Subdomain]) -> bool:
         holder_id = holders[each.fqdn]
         sent = [
             owner
-            for owner, was_sent in published_owner_store.list_owners(tx, [each.id])[each.id].items()
+            for owner, was_sent in published_owner_store.list_published_owners_by_subdomain(tx, [each.id])[
+                each.id
+            ].items()
             if was_sent
         ]
         for owner in sorted(sent):

@@ -109,7 +109,9 @@ def begin_publication(
         waiting = publish_store.list_waiting(tx, platform_domain_id, limit, among, besides)
     if not waiting:
         return None
-    owners = published_owner_store.list_owners(tx, [subdomain.id for subdomain in waiting])
+    owners = published_owner_store.list_published_owners_by_subdomain(
+        tx, [subdomain.id for subdomain in waiting]
+    )
     items = []
     ahead: list[tuple[int, str]] = []
     for subdomain in waiting:

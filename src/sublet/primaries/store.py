@@ -20,7 +20,7 @@ from sublet.platform_domains.zone_state_store import BACK_OFF_MAX, IN_BACK_OFF
 from sublet.schema import STREAMED
 from sublet.subdomains import published_owner_store
 from sublet.subdomains.model import Subdomain
-from sublet.subdomains.store import UNPUBLISHED, in_pieces, read_subdomains, select_subdomains, subdomains
+from sublet.subdomains.store import UNPUBLISHED, in_batches, read_subdomains, select_subdomains, subdomains
 
 # An attempt that is scheduled after the longest back-off was scheduled while the clock was wrong, so it is due now.
 _DUE = or_(
@@ -135,7 +135,7 @@ def record_successes(tx: Tx, published: Iterable[Published]) -> frozenset[int]:
             ],
         )
     _WITHOUT_ERROR.run_many(tx, [{"of": each} for each in sorted(current - newly)])
-    published_owner_store.delete_owners(
+    published_owner_store.delete_published_owners(
         tx, ((each, owner) for each in sorted(current) for owner in sorted(by_id[each].gone))
     )
     return newly
@@ -192,7 +192,7 @@ def find_ever_published(tx: Tx, platform_domain_id: int, fqdns: Container[str]) 
 def find_holders(tx: Tx, fqdns: Collection[str]) -> dict[str, int]:
     """Return which of these names are held, each with the id of its row."""
     found: dict[str, int] = {}
-    for some in in_pieces(sorted(fqdns)):
+    for some in in_batches(sorted(fqdns)):
         held = subdomains.c.fqdn.in_(some) & subdomains.c.released_at.is_(None)
         rows = tx.connection.execute(select(subdomains.c.fqdn, subdomains.c.id).where(held))
         found |= {row[0]: row[1] for row in rows}

@@ -14,8 +14,8 @@ from sublet.accounts.model import Organization, User
 from sublet.accounts.tokens import revoke_token
 from sublet.audit import Actor
 from sublet.counted import counted
-from sublet.credits.ledger import Entry
-from sublet.credits.movements import move, next_reference
+from sublet.credits.entries import next_reference, post_entry
+from sublet.credits.ledger import NewEntry
 from sublet.credits.store import find_balance, lock_balance
 from sublet.db import Tx
 from sublet.errors import Conflict, FieldError, validation_failed
@@ -80,14 +80,19 @@ def delete_user(
             f"This erases {user.email} (id {user.id}) for good: {counted(len(live), 'live name')} would go to the trash, "
             f"{counted(balance, 'credit')} be forfeited. Give --yes to do it."
         )
-    # All checks are done; only writes follow.
     for membership in list_of_user(tx, user.id):
         leave_by_operator(tx, actor, user.id, membership.organization.id)
     _trash_names(tx, actor, held)
     end_of_recipient(tx, actor, user, [user.email])
     if balance:
         reference = next_reference(tx, user, "adjustment")
-        move(tx, actor, user, "credits.adjust", Entry(user.id, "adjustment", -balance, reference, _FORFEITED))
+        post_entry(
+            tx,
+            actor,
+            user,
+            "credits.adjust",
+            NewEntry(user.id, "adjustment", -balance, reference, _FORFEITED),
+        )
     for token in account_store.list_tokens(tx, user.id):
         if token.revoked_at is None:
             revoke_token(tx, actor, token.id)

@@ -1,4 +1,4 @@
-"""All SQL of automatic DS: what is known of the names that asked for DS records, or whose user set something."""
+"""All SQL of automatic DS: the state of the names that asked for DS records, or whose user changed a setting."""
 
 from dataclasses import asdict, dataclass, fields
 from datetime import datetime
@@ -23,11 +23,11 @@ automatic_ds = Table(
 
 @dataclass(frozen=True, slots=True)
 class AutomaticDs:
-    """What is known of a name, by default that of a name without a row.
+    """A name's automatic DS state. The defaults are the state of a name without a row.
 
-    `enabled` is false if its user turned automatic DS off; `bootstrap` is false if no first DS records are to be found for it: its user
-    said so, or removed its DS records. `signed_at` is the inception of the request that was followed last. `refusal` and `message` are
-    the code and the sentence of the request that is refused now, `refused_since` since when.
+    `enabled` is false if the user turned automatic DS off. `bootstrap` is false if the registry must not look for the name's first DS records,
+    because the user turned this off, or removed the DS records. `signed_at` is the inception of the last followed request. `refusal` and
+    `message` are the code and the sentence for the request that is refused now, `refused_since` the start of the refusals.
     """
 
     subdomain_id: int
@@ -47,13 +47,13 @@ _CHANGED = Prepared(update(automatic_ds).where(_OF))
 
 
 def find_automatic_ds(tx: Tx, subdomain_id: int) -> AutomaticDs:
-    """Return what is known of a name."""
+    """Return a name's automatic DS state."""
     row = _FOUND.one_or_none(tx, of=subdomain_id)
     return AutomaticDs(subdomain_id) if row is None else AutomaticDs(*row)
 
 
 def save_automatic_ds(tx: Tx, before: AutomaticDs, after: AutomaticDs) -> None:
-    """Store what is known of a name, whose user the caller has locked."""
+    """Store a name's automatic DS state if it changed. The caller must hold the lock of the name's user."""
     if after == before:
         return
     values = asdict(after)

@@ -138,14 +138,14 @@ def _refuse_held(tx: Tx, user: User, wanted: Wanted) -> None:
         raise unavailable("reserved", owned=False)
     holder = store.find_unreleased(tx, fqdn)
     if holder is not None:
-        # The messages for owners advise requests that only the user can send.
+        # These messages tell the user which request to send, so the operator must not get them.
         owned = holder.user_id == user.id and holder.purged_at is None and not wanted.by_operator
         if holder.purged_at is not None:
             raise unavailable("cooling_off", owned=False)
         if holder.trashed_at is not None:
             restorable = owned and holder.suspended_at is None and is_restorable(holder, tx.now)
-            raise unavailable("in_trash", owned=owned, restorable=restorable)
-        raise unavailable("taken", owned=owned)
+            raise unavailable("in_trash", owned=owned, restorable=restorable, fqdn=fqdn)
+        raise unavailable("taken", owned=owned, fqdn=fqdn)
     if store.is_waiting(tx, platform_domain.id, fqdn):
         # An old zone file brought back a former delegation, and its removal is not published yet.
         raise unavailable("cooling_off", owned=False)
@@ -166,17 +166,19 @@ def carries_the_zone(platform_domain: PlatformDomain, fqdn: str) -> bool:
     return any(is_at_or_below(host, fqdn) for host in hosts)
 
 
-def unavailable(reason: str, *, owned: bool, restorable: bool = False) -> SubdomainUnavailable:
-    """Return the refusal for a reason. `owned` is true if the user holds the name, `restorable` if the user can restore it."""
+def unavailable(
+    reason: str, *, owned: bool, restorable: bool = False, fqdn: str = ""
+) -> SubdomainUnavailable:
+    """Return the refusal for a reason. `owned` is true if the user holds the name `fqdn`, `restorable` if the user can restore it."""
     messages = {
         "reserved": "This name is reserved. Choose another name.",
         "mixed_scripts": "This name mixes letters of several scripts, so it could be mistaken for another name. Use letters of one script.",
         "look_alike": "This name looks too similar to a registered or reserved name here. Choose another name.",
         "depended_on": "Names of other users have nameservers at or below this name, so it is reserved. Choose another name.",
-        "taken": "You hold this name already. Change it with PUT …/nameservers."
+        "taken": f"You hold this name already. To change it, send PUT /subdomains/{fqdn}/nameservers."
         if owned
         else "This name is taken. Choose another name.",
-        "in_trash": "This name is in your trash. Send POST …/restore to bring it back."
+        "in_trash": f"This name is in your trash. Send POST /subdomains/{fqdn}/restore to restore it."
         if restorable
         else "This name is in the trash and not free yet. Choose another name, or try again later.",
         "cooling_off": "This name was purged recently and is not free yet. Choose another name, or try again later.",

@@ -7,7 +7,7 @@ from sublet.audit import Actor
 from sublet.counted import counted
 from sublet.credits import store as credit_store
 from sublet.credits.coupons import apply_coupon, coupon_problem, normalise_code
-from sublet.credits.ledger import Entry
+from sublet.credits.ledger import NewEntry
 from sublet.credits.model import Coupon, Outcome, Payable, Quote
 from sublet.credits.quote import check_payment, make_quote
 from sublet.db import Tx
@@ -122,7 +122,7 @@ def refuse_over_daily_credits(tx: Tx, actor: Actor, price: int) -> None:
         )
 
 
-def charge(
+def charge_and_add_term(
     tx: Tx,
     actor: Actor,
     user: User,
@@ -137,12 +137,12 @@ def charge(
 
     The reference of the charge names the term, so that a term can't be charged twice.
     """
-    transfer_id = None
+    entry_id = None
     word = f"Automatic {_WORDS[quote.action].lower()}" if automatic else _WORDS[quote.action]
     if quote.price > 0:
-        transfer_id = credit_store.post(
+        entry_id = credit_store.post(
             tx,
-            Entry(
+            NewEntry(
                 user_id=user.id,
                 kind="charge",
                 credits=-quote.price,
@@ -155,7 +155,7 @@ def charge(
         )
     if coupon is not None and quote.coupon is not None:
         credit_store.insert_coupon_use(
-            tx, coupon.id, user.id, subdomain_id, transfer_id, discount_credits=quote.coupon.discount_credits
+            tx, coupon.id, user.id, subdomain_id, entry_id, discount_credits=quote.coupon.discount_credits
         )
     store.insert_term(
         tx,
@@ -164,7 +164,7 @@ def charge(
         starts_at=starts_at,
         ends_at=quote.new_expires_at,
         charged_credits=quote.price,
-        transfer_id=transfer_id,
+        transfer_id=entry_id,
     )
     return Outcome(subdomain_id, quote.price, quote.coupon)
 

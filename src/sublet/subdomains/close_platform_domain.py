@@ -49,10 +49,10 @@ def close_platform_domain(
             f"Holders must be told {NOTICE.days} days before. Give {earliest:%Y-%m-%d} or a later date."
         )
         raise validation_failed([FieldError("names_until", "value_invalid", sentence)])
-    paid, last = store.count_paid_beyond(tx, found.id, names_until)
-    if paid and not force:
+    paid = store.find_paid_names_after(tx, found.id, names_until)
+    if paid is not None and not force:
         raise Conflict(
-            f"{counted(paid, 'name')} under {found.domain} cost credits and expire later, the last on {last:%Y-%m-%d}. Give a later date; "
+            f"{counted(paid.count, 'name')} under {found.domain} cost credits and expire later, the last on {paid.last_expires_at:%Y-%m-%d}. Give a later date; "
             "or give --force, and refund the remaining terms with `sublet credits refund`."
         )
     return _store(tx, actor, found, names_until)
@@ -70,7 +70,7 @@ def keep_platform_domain(
     """
     found = _lock_open(tx, identifier)
     if found.names_until is None:
-        raise Conflict(f"{found.domain} does not close. No action needed.")
+        raise Conflict(f"{found.domain} has no closing date. No action needed.")
     before = sweep_store.count_losses_by_rule(tx, tx.now, found.id)
     kept = _store(tx, actor, found, None)
     if not force:

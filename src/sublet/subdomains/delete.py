@@ -1,4 +1,4 @@
-"""Delete a subdomain, that is, move it to the trash: the user's verb (spec, part 3, rule 1) and the operator's."""
+"""Move a subdomain to the trash, for its user (spec, part 3, rule 1) or the operator."""
 
 from sublet import audit
 from sublet.accounts.find import lock_holder

@@ -82,11 +82,10 @@ def _change_server(tx: Tx, before: PlatformDomain, edited: PlatformDomain, *, fo
         published_owner_store.insert_published_owners(tx, owners, sent=True)
     zone_state_store.forget_zone_state(tx, before.id)
     if edited.primary:
-        zone_state_store.update_zone_state(
-            tx, before.id, rebuilt_at=tx.now
-        )  # the first check compares the whole zone
+        # `rebuilt_at` makes the first check compare the whole zone.
+        zone_state_store.update_zone_state(tx, before.id, rebuilt_at=tx.now)
     else:
-        published_owner_store.delete_owners_of_zone(tx, before.id)
+        published_owner_store.delete_published_owners_of_zone(tx, before.id)
     waiting = [] if edited.primary else store.list_waiting_ids(tx, before.id)
     store.republish(tx, {*waiting, *(each.id for each in delegated)})
     if not force:

@@ -56,7 +56,7 @@ def _require_live(subdomain: S | None, now: datetime) -> S:
         raise SubdomainNotFound(
             "This subdomain is in the trash, and suspended. Open a ticket to ask for a review."
             if is_suspended
-            else "This subdomain is in the trash. Send POST …/restore to bring it back.",
+            else f"This subdomain is in the trash. Send POST /subdomains/{subdomain.fqdn}/restore to restore it.",
             details={"in_trash": True, "restorable_until": restorable_until(subdomain)},
         )
     return subdomain
@@ -90,7 +90,8 @@ def refuse_unless_allowed(subdomain: Subdomain, verb: str, now: datetime) -> Non
         )
     status = derive_status(subdomain, now)
     raise Conflict(
-        f"This subdomain is {status}; {verb} is not possible in that state. See `allowed_actions` of GET …/timeline.",
+        f"This subdomain is {status}; {verb} is not possible in that state. "
+        f"See `allowed_actions` of GET /subdomains/{subdomain.fqdn}/timeline.",
         details={"status": status},
     )
 

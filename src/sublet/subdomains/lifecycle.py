@@ -76,7 +76,7 @@ def allowed_actions(
         "renew": is_renewal_open(subdomain, now),
         "set_auto_renew": not is_renewed_by_operator(subdomain),
         "restore": closing_allows_restore(subdomain, now)
-        and fits_quota(subdomain, quota_left=quota_left)
+        and quota_allows(subdomain.registration_type, quota_left=quota_left)
         and not (is_renewed_by_operator(subdomain) and subdomain.expires_at <= now),
     }
     return tuple(
@@ -89,9 +89,9 @@ def has_nameserver(subdomain: Placed) -> bool:
     return bool(subdomain.delegation.nameservers)
 
 
-def fits_quota(subdomain: ShownSubdomain, *, quota_left: bool) -> bool:
-    """True if the free quota allows a name to leave the trash. The quota applies to free names only."""
-    return quota_left or subdomain.registration_type != "free"
+def quota_allows(mode: str, *, quota_left: bool) -> bool:
+    """True if the free quota allows one more name of this mode. The quota applies to free names only."""
+    return quota_left or mode != "free"
 
 
 def provisioning_status(subdomain: ShownSubdomain) -> str:

@@ -45,13 +45,13 @@ def choose_mode(
     if requested is None:
         offered = [mode for mode in fitting if mode in offers]
         candidates = [offers[mode] for mode in offered if mode not in withheld]
-        affordable = [offer for offer in candidates if offer.mode != "free" or quota.left]
+        affordable = [offer for offer in candidates if quota.allows(offer.mode)]
         if affordable:
             return affordable[0]
         if candidates:
             return quota.refusal()
         if offered:
-            return _withheld_refusal(offered[0], withheld[offered[0]])
+            return _mode_not_available_yet(offered[0], withheld[offered[0]])
         return RegistrationModeNotAllowed(
             "This platform domain offers no mode for this label now. Choose another label."
         )
@@ -68,13 +68,13 @@ def choose_mode(
             f"This platform domain does not offer the mode {requested}. Send one of its `modes`, or no mode."
         )
     if requested in withheld:
-        return _withheld_refusal(requested, withheld[requested])
-    if requested == "free" and not quota.left:
+        return _mode_not_available_yet(requested, withheld[requested])
+    if not quota.allows(requested):
         return quota.refusal()
     return offers[requested]
 
 
-def _withheld_refusal(mode: str, until: datetime) -> RegistrationModeNotAllowed:
+def _mode_not_available_yet(mode: str, until: datetime) -> RegistrationModeNotAllowed:
     return RegistrationModeNotAllowed(
         f"A new account may not use the mode {mode} before {until:%Y-%m-%d %H:%M} UTC. Send another mode, or wait until then.",
         details={"available_at": until},

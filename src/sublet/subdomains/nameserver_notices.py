@@ -109,8 +109,8 @@ def removal_mail(
 def notice_detail(stage: int) -> str:
     """Return the timeline's text about a notice."""
     if stage == ENDING:
-        return "Mail: some of its nameservers are about to be removed."
-    return "Mail: some of its nameservers are below a name that is in the trash."
+        return "Reminder sent: some of the name's nameservers will be removed soon."
+    return "Reminder sent: some of the name's nameservers are at or below a name in the trash."
 
 
 def _what_to_do(fqdn: str) -> str:

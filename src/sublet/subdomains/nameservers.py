@@ -1,8 +1,8 @@
 """Check the nameservers of a name against the registry: cycles, nameservers at or below other names, and warnings.
 
 The holder of a name controls the nameservers below the name. A nameserver is below the name directly under the deepest platform domain above
-the nameserver. Exceptions: nameservers at or below the name that uses them, which have glue; and the operator's nameservers, which are at a
-platform domain, at a label that can't be registered, or at records that the registry didn't write.
+the nameserver. Exceptions: nameservers at or below the name that uses them, which have glue (its rule is in dns/delegation.py); and the
+operator's nameservers, which are at a platform domain, at a label that can't be registered, or at records that the registry didn't write.
 """
 
 from collections.abc import Collection, Iterable, Sequence
@@ -167,9 +167,14 @@ def _is_operators(tx: Tx, place: Place, label: str) -> bool:
 
 
 def unregistered_errors(
-    places: Iterable[Place], nameservers: Sequence[str], kept: Collection[str], actor: Actor, user_id: int
+    owner: str,
+    places: Iterable[Place],
+    nameservers: Sequence[str],
+    kept: Collection[str],
+    actor: Actor,
+    user_id: int,
 ) -> list[FieldError]:
-    """Return an error for each nameserver below a name without a holder. The next holder could take over the owner's name.
+    """Return an error for each nameserver of `owner` below a name without a holder. The next holder could take over `owner`.
 
     Under a hidden or restricted platform domain, names must also be in the DNS, because the answer must not reveal more about them. Exceptions
     are the user's own names that the token is for. Nameservers in `kept`, which were stored already, are accepted.
@@ -178,7 +183,7 @@ def unregistered_errors(
         FieldError(
             f"nameservers[{nameservers.index(each.host)}]",
             "nameserver_unregistered",
-            _unregistered_message(each),
+            _unregistered_message(each, owner),
         )
         for each in places
         if each.host not in kept and not _is_safe(each, actor, user_id)
@@ -191,11 +196,11 @@ def _is_safe(place: Place, actor: Actor, user_id: int) -> bool:
     return place.is_held and (is_own or place.is_public or place.is_delegated)
 
 
-def _unregistered_message(place: Place) -> str:
+def _unregistered_message(place: Place, owner: str) -> str:
     if place.is_public:
         return (
-            f"`{place.host}` is at or below `{place.name}`, which is not registered. Its next holder could take over this "
-            f"name. Register `{place.name}` first, or use another nameserver."
+            f"`{place.name}` is not registered. Another user could register it and control `{owner}`. Register `{place.name}` first, or use "
+            f"another nameserver than `{place.host}`."
         )
     return f"`{place.host}` doesn't resolve: `{place.name}` is not in the DNS. Check the spelling, or use another nameserver."
 
@@ -224,7 +229,7 @@ def refuse_unregistered(
     if not held:
         return
     store.lock_subdomains(tx, {*held, *([] if owner_id is None else [owner_id])})
-    errors = unregistered_errors(places_of(tx, owner, new, above), nameservers, kept, actor, user.id)
+    errors = unregistered_errors(owner, places_of(tx, owner, new, above), nameservers, kept, actor, user.id)
     if errors:
         raise validation_failed(errors)
 
@@ -241,18 +246,18 @@ def nameserver_warnings(
         removed: tuple[str, ...] = ()
         places = places_of(tx, subdomain.fqdn, subdomain.delegation.nameservers, above)
     else:
-        removed, places = _removed(tx, subdomain), enclosing_names_of_subdomain(tx, subdomain)
+        removed, places = _removal_warnings(tx, subdomain), enclosing_names_of_subdomain(tx, subdomain)
     return (*removed, *(_warning(each) for each in places if not each.is_delegated))
 
 
-def _removed(tx: Tx, subdomain: Subdomain) -> tuple[str, ...]:
+def _removal_warnings(tx: Tx, subdomain: Subdomain) -> tuple[str, ...]:
     last = audit.list_changes(tx, "subdomain", subdomain.id, CHANGES, 1)
     if not last or last[0].action != REMOVAL:
         return ()
     event = audit.list_events(tx, "subdomain", [subdomain.id], [REMOVAL])[-1]
     hosts = ", ".join(removed_hosts(event))
     return (
-        f"Removed on {moment(event.at)}: {hosts}. The name above is no longer registered. Set other nameservers.",
+        f"{hosts}: removed on {moment(event.at)}, because the registered name that encloses them was purged. Set other nameservers.",
     )
 
 

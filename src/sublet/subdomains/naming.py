@@ -92,7 +92,7 @@ def resolve_for_operator(
 
 
 def _refuse_other_name(actor: Actor, fqdn: str) -> None:
-    """Raise `TokenRestricted` if the token is for other names. The answer depends on the token and the name only."""
+    """Raise `TokenRestricted` if the token doesn't cover the name. The database isn't read, so the refusal doesn't reveal if the name exists."""
     if not actor.restrictions.allows_name(fqdn):
         raise TokenRestricted(
             f"This token may not be used for {fqdn}. Use another token.", details={"restriction": "names"}

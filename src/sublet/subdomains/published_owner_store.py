@@ -46,7 +46,7 @@ published_owners = Table(
 
 def list_published_owners(tx: Tx, subdomain_id: int) -> frozenset[str]:
     """Return the owner names of a subdomain that are, or may be, in the zone."""
-    return frozenset(list_owners(tx, [subdomain_id])[subdomain_id])
+    return frozenset(list_published_owners_by_subdomain(tx, [subdomain_id])[subdomain_id])
 
 
 _OWNERS = Prepared(
@@ -56,7 +56,7 @@ _OWNERS = Prepared(
 )
 
 
-def list_owners(tx: Tx, subdomain_ids: Collection[int]) -> dict[int, dict[str, bool]]:
+def list_published_owners_by_subdomain(tx: Tx, subdomain_ids: Collection[int]) -> dict[int, dict[str, bool]]:
     """Return the owner names that are, or may be, in the zone, each with `sent`, by subdomain."""
     rows = _OWNERS.all(tx, ids=list(subdomain_ids))
     found: dict[int, dict[str, bool]] = {each: {} for each in subdomain_ids}
@@ -106,7 +106,7 @@ def mark_owners_sent(tx: Tx, owners: Collection[tuple[int, str]]) -> None:
 
     Adds owner names that were deleted as unsent before the registry knew that the change was applied.
     """
-    known = list_owners(tx, {subdomain_id for subdomain_id, _ in owners})
+    known = list_published_owners_by_subdomain(tx, {subdomain_id for subdomain_id, _ in owners})
     insert_published_owners(tx, ((of, at) for of, at in owners if at not in known[of]))
     _OWNER_SENT.run_many(tx, [{"of": subdomain_id, "at": owner} for subdomain_id, owner in owners])
 
@@ -123,12 +123,12 @@ def delete_unsent_owners(tx: Tx, subdomain_id: int) -> None:
 _OWNER_GONE = Prepared(delete(published_owners).where(_THIS_OWNER))
 
 
-def delete_owners(tx: Tx, owners: Iterable[tuple[int, str]]) -> None:
+def delete_published_owners(tx: Tx, owners: Iterable[tuple[int, str]]) -> None:
     """Delete owner names that are no longer in the zone, each with its subdomain's id."""
     _OWNER_GONE.run_many(tx, [{"of": subdomain_id, "at": owner} for subdomain_id, owner in owners])
 
 
-def delete_owners_of_zone(tx: Tx, platform_domain_id: int) -> None:
+def delete_published_owners_of_zone(tx: Tx, platform_domain_id: int) -> None:
     """Delete all owner names of a zone, for example when it moves to the built-in name server."""
     of_zone = select(subdomains.c.id).where(subdomains.c.platform_domain_id == platform_domain_id)
     tx.connection.execute(delete(published_owners).where(published_owners.c.subdomain_id.in_(of_zone)))

@@ -16,19 +16,21 @@ def purge(tx: Tx, actor: Actor, identifier: str, *, release: bool = False) -> Su
 
     Raises, in this order:
         NotFound: there is no such name.
-        Conflict: the name is not in the trash; it was released, or purged and `release` is not given; with `release`: its removal from the
+        Conflict: the name is not in the trash; it was released; it was purged, and `release` is not given; with `release`: its removal from the
             DNS is not published yet, or other names have nameservers below it.
     """
     subdomain = lock_for_operator(tx, identifier)
     if subdomain.trashed_at is None:
-        raise Conflict(f"{subdomain.fqdn} is not in the trash. Ask its user to delete it first.")
-    if subdomain.released_at is not None or (subdomain.purged_at is not None and not release):
-        raise Conflict(f"{subdomain.fqdn} was purged already. See `sublet subdomain show`.")
+        raise Conflict(f"{subdomain.fqdn} is not in the trash. Run `sublet subdomain delete` first.")
+    if subdomain.released_at is not None:
+        raise Conflict(f"{subdomain.fqdn} was released already. See `sublet subdomain show`.")
+    if subdomain.purged_at is not None and not release:
+        raise Conflict(f"{subdomain.fqdn} was purged already. To end its cooling-off period, give --release.")
     if release and subdomain.generation != subdomain.published_generation:
         raise Conflict(
             f"{subdomain.fqdn} can't be released yet: its removal from the DNS is not published. Try again shortly."
         )
-    # The lock prevents new nameservers of other names below this name (`refuse_unregistered`).
+    # While this row is locked, other names can't add a nameserver below this name (`refuse_unregistered` needs the same lock).
     store.lock_subdomains(tx, [subdomain.id])
     if release and delegation_store.has_dependents(tx, subdomain.fqdn):
         raise Conflict(

@@ -8,6 +8,7 @@ from sublet.config import Settings, split_list
 from sublet.db import Tx
 from sublet.errors import FreeQuotaExceeded
 from sublet.subdomains import store
+from sublet.subdomains.lifecycle import quota_allows
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +28,10 @@ class Quota:
         """The number of free names that the user may add; 0 if `used` exceeds a lowered limit."""
         return max(0, self.limit - self.used)
 
+    def allows(self, mode: str) -> bool:
+        """True if the user may hold one more name of this mode."""
+        return quota_allows(mode, quota_left=self.left)
+
     def refusal(self) -> FreeQuotaExceeded:
         """Return the refusal of one more free name, with `limit` and `used` in `details`."""
         return FreeQuotaExceeded(
@@ -38,6 +43,13 @@ class Quota:
 def find_quota(tx: Tx, user: User, default: int) -> Quota:
     """Return the free quota of a user or organization. `default` applies to users without their own quota."""
     return Quota(store.count_free(tx, user.id), quota_limit(user.free_quota, default))
+
+
+def refuse_over_quota(tx: Tx, user: User, mode: str, default: int) -> None:
+    """Raise `FreeQuotaExceeded` if the quota doesn't allow the user one more name of this mode. `default` is as in `find_quota`."""
+    quota = find_quota(tx, user, default)
+    if not quota.allows(mode):
+        raise quota.refusal()
 
 
 def quota_limit(own: int | None, default: int) -> int:

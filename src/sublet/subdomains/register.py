@@ -23,7 +23,7 @@ from sublet.subdomains.availability import (
     refuse_unavailable,
     unavailable,
 )
-from sublet.subdomains.charge import charge, check_payable, quote_and_check
+from sublet.subdomains.charge import charge_and_add_term, check_payable, quote_and_check
 from sublet.subdomains.lifecycle import term_end
 from sublet.subdomains.model import OperatorPermission, Register, Registered, Subdomain
 from sublet.subdomains.modes import NOTHING_WITHHELD, mode_errors
@@ -98,12 +98,12 @@ def register(
         new_expires_at=term_end(tx.now, offer.period_days),
     )
     refuse_unregistered(tx, actor, user, wanted.fqdn, delegation.nameservers, above)
-    # All checks are done; only writes follow. Only a concurrent registration can still fail it.
+    # From here on, only a concurrent registration of the name can fail this one (`_insert`).
     subdomain = _insert(tx, user, wanted, offer, delegation)
-    outcome = charge(tx, actor, user, quote, coupon, subdomain_id=subdomain.id, starts_at=tx.now)
+    outcome = charge_and_add_term(tx, actor, user, quote, coupon, subdomain_id=subdomain.id, starts_at=tx.now)
     after = {"fqdn": wanted.fqdn, "registration_type": offer.mode, "charged_credits": quote.price}
-    after |= {"user_id": user.id} if user.id != actor.user_id else {}  # the actor is recorded anyway
-    after |= store.delegation_columns(delegation)
+    # The audit event already names the actor as the user.
+    after |= store.delegation_columns(delegation) | ({"user_id": user.id} if user.id != actor.user_id else {})
     audit.record(tx, actor, "subdomain.register", subdomain.id, after=after)
     warnings = registry_warnings(tx, subdomain, above)
     return Registered(
@@ -164,7 +164,7 @@ def _check_delegation(
         return delegation, [], list(errors)
     above = platform_domains_above(tx, owner, delegation.nameservers)
     places = places_of(tx, owner, delegation.nameservers, above)
-    unregistered = unregistered_errors(places, delegation.nameservers, (), actor, user.id)
+    unregistered = unregistered_errors(owner, places, delegation.nameservers, (), actor, user.id)
     return delegation, above, [*unregistered, *cycle_errors(tx, owner, delegation, above)]
 
 

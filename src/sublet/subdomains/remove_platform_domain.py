@@ -40,11 +40,10 @@ def remove_platform_domain(tx: Tx, actor: Actor, identifier: str, *, force: bool
     holds = list(_holds(tx, found, force=force))
     if holds:
         raise Conflict(f"{found.domain} can't be removed. {' '.join(holds)}")
-    # All checks are done; only writes follow.
     for coupon in list_coupons(tx):
         if coupon.platform_domain_id == found.id and coupon.retired_at is None:
             retire_coupon(tx, actor, coupon.code)
-    published_owner_store.delete_owners_of_zone(tx, found.id)
+    published_owner_store.delete_published_owners_of_zone(tx, found.id)
     zone_state_store.forget_zone_state(tx, found.id)
     zone_store.delete_records(tx, found.id)
     platform_domain_store.remove_platform_domain(tx, found.id)

@@ -11,7 +11,7 @@ from sublet.platform_domains import store as platform_domain_store
 from sublet.platform_domains.model import Offer
 from sublet.platform_domains.offers import period_errors
 from sublet.subdomains import store
-from sublet.subdomains.charge import charge, check_payable, quote_and_check, renewal_price
+from sublet.subdomains.charge import charge_and_add_term, check_payable, quote_and_check, renewal_price
 from sublet.subdomains.find import (
     find_in_account,
     lock_for_operator,
@@ -156,11 +156,10 @@ def extend(
         list_price=list_price,
         new_expires_at=expires_at,
     )
-    # All checks are done; only writes follow.
     store.update_subdomain(
         tx, subdomain.id, expires_at=expires_at, last_renewed_at=tx.now, period_days=period_days
     )
-    outcome = charge(
+    outcome = charge_and_add_term(
         tx, actor, user, quote, coupon, subdomain_id=subdomain.id, starts_at=starts_at, automatic=automatic
     )
     audit.record(

@@ -94,7 +94,7 @@ class PastTerm:
 
 
 @dataclass(frozen=True, slots=True)
-class Facts:
+class ReplayedRow:
     """The fields of a row that follow from its events and terms. `delegation` has the three columns of the delegation."""
 
     fqdn: str = ""
@@ -118,7 +118,7 @@ class Fault:
     message: str
 
 
-def replay(events: Sequence[Event], terms: Sequence[PastTerm], row: Facts) -> list[Fault]:
+def replay(events: Sequence[Event], terms: Sequence[PastTerm], row: ReplayedRow) -> list[Fault]:
     """Return the faults of a name's row, events and terms. Events and terms are given oldest first.
 
     `edges_only`: the state before an event doesn't allow it. `term_is_audited`: a term and the event that adds it don't match.
@@ -126,41 +126,41 @@ def replay(events: Sequence[Event], terms: Sequence[PastTerm], row: Facts) -> li
     """
     if not events:
         return [Fault("audited", "no audit event records the registration")]
-    state, facts, faults = "unborn", Facts(), list[Fault]()
+    state, replayed, faults = "unborn", ReplayedRow(), list[Fault]()
     unpaired = list(terms)
     for event in events:
-        reason = _refusal(state, facts, event)
+        reason = _refusal(state, replayed, event)
         if reason is not None:
             faults.append(Fault("edges_only", f"event {event.id}: {reason}"))
         term = None
         if event.step in _TERM_STEPS:
             term = unpaired.pop(0) if unpaired else None
-            faults += _term_faults(facts, event, term)
+            faults += _term_faults(replayed, event, term)
         state = EDGES[state].get(event.step, state)
-        facts = _after(facts, event, term)
+        replayed = _after(replayed, event, term)
     faults += [
         Fault("term_is_audited", f"no event records the term {term.id} from {term.created_at:%Y-%m-%d}")
         for term in unpaired
     ]
-    return faults + _differences(facts, row)
+    return faults + _differences(replayed, row)
 
 
-def _refusal(state: str, facts: Facts, event: Event) -> str | None:
-    suspended = facts.suspended_at is not None
+def _refusal(state: str, replayed: ReplayedRow, event: Event) -> str | None:
+    suspended = replayed.suspended_at is not None
     if event.step not in EDGES[state]:
         return f"{event.action} is not allowed for a name that is {state}"
     if event.step == "unsuspend" and not suspended:
         return "it was unsuspended, but was not suspended"
     if suspended and event.step not in WHILE_SUSPENDED.get(event.actor_kind, frozenset()):
         return f"{event.action} by the {event.actor_kind} is not allowed for a suspended name"
-    if event.step == "transfer" and event.before.get("user_id") != facts.user_id:
+    if event.step == "transfer" and event.before.get("user_id") != replayed.user_id:
         return "it was transferred from a user who didn't hold it"
-    if event.step in _CHANGES and dict(event.before) != facts.delegation:
+    if event.step in _CHANGES and dict(event.before) != replayed.delegation:
         return "its delegation before the change differs from the result of the earlier events"
     return None
 
 
-def _term_faults(facts: Facts, event: Event, term: PastTerm | None) -> list[Fault]:
+def _term_faults(replayed: ReplayedRow, event: Event, term: PastTerm | None) -> list[Fault]:
     if term is None:
         return [Fault("term_is_audited", f"event {event.id}: {event.action} added no term")]
     found = []
@@ -171,9 +171,11 @@ def _term_faults(facts: Facts, event: Event, term: PastTerm | None) -> list[Faul
     elif event.step != "register":
         if not _is_instant(event.after.get("expires_at"), term.ends_at):
             found.append(f"the term {term.id} does not end at the expiry of this {event.action}")
-        if facts.expires_at is not None and not _is_instant(event.before.get("expires_at"), facts.expires_at):
+        if replayed.expires_at is not None and not _is_instant(
+            event.before.get("expires_at"), replayed.expires_at
+        ):
             found.append(f"this {event.action} did not start from the expiry before it")
-        if facts.expires_at is not None and term.ends_at <= facts.expires_at:
+        if replayed.expires_at is not None and term.ends_at <= replayed.expires_at:
             found.append(f"this {event.action} moved the expiry back")
     return [Fault("term_is_audited", f"event {event.id}: {each}") for each in found]
 
@@ -182,10 +184,10 @@ def _is_instant(text: object, instant: datetime) -> bool:
     return isinstance(text, str) and datetime.fromisoformat(text) == instant
 
 
-def _after(facts: Facts, event: Event, term: PastTerm | None) -> Facts:
+def _after(replayed: ReplayedRow, event: Event, term: PastTerm | None) -> ReplayedRow:
     match event.step:
         case "register":
-            return Facts(
+            return ReplayedRow(
                 user_id=event.after.get("user_id", event.user_id),
                 fqdn=str(event.after.get("fqdn")),
                 registration_type=str(event.after.get("registration_type")),
@@ -194,31 +196,31 @@ def _after(facts: Facts, event: Event, term: PastTerm | None) -> Facts:
                 delegation={name: event.after.get(name) for name in NOTHING},
             )
         case "renew" | "extend":
-            expires_at = term.ends_at if term is not None else facts.expires_at
-            return replace(facts, expires_at=expires_at, last_renewed_at=event.at)
+            expires_at = term.ends_at if term is not None else replayed.expires_at
+            return replace(replayed, expires_at=expires_at, last_renewed_at=event.at)
         case "transfer":
-            return replace(facts, user_id=event.after.get("user_id"))
+            return replace(replayed, user_id=event.after.get("user_id"))
         case step if step in _CHANGES:
-            return replace(facts, delegation=dict(event.after))
+            return replace(replayed, delegation=dict(event.after))
         case "delete" | "trash":
-            return replace(facts, trashed_at=event.at)
+            return replace(replayed, trashed_at=event.at)
         case "restore":
-            return replace(facts, trashed_at=None)
+            return replace(replayed, trashed_at=None)
         case "suspend" | "unsuspend":
-            return replace(facts, suspended_at=event.at if event.step == "suspend" else None)
+            return replace(replayed, suspended_at=event.at if event.step == "suspend" else None)
         case "purge":
-            return replace(facts, purged_at=event.at, delegation=NOTHING)
+            return replace(replayed, purged_at=event.at, delegation=NOTHING)
         case "release":
-            return replace(facts, released_at=event.at)
-    return facts
+            return replace(replayed, released_at=event.at)
+    return replayed
 
 
-def _differences(replayed: Facts, row: Facts) -> list[Fault]:
+def _differences(replayed: ReplayedRow, row: ReplayedRow) -> list[Fault]:
     return [
         Fault(
             "row_is_replayed", f"{name} is {_shown(getattr(row, name))}, the events make it {_shown(wanted)}"
         )
-        for name in Facts.__slots__
+        for name in ReplayedRow.__slots__
         if (wanted := getattr(replayed, name)) != getattr(row, name)
     ]
 

@@ -5,7 +5,6 @@ A name whose time in the trash is over isn't found any more (`find.find_in_accou
 
 from sublet import audit
 from sublet.accounts.find import find_member, lock_holder, refuse_deleted
-from sublet.accounts.model import User
 from sublet.audit import Actor
 from sublet.credits.model import Outcome, Payable
 from sublet.db import Tx
@@ -18,9 +17,9 @@ from sublet.subdomains.find import (
     refuse_unless_allowed,
     reread,
 )
-from sublet.subdomains.lifecycle import closing_allows_restore, fits_quota, is_grace_over
+from sublet.subdomains.lifecycle import closing_allows_restore, is_grace_over
 from sublet.subdomains.model import Subdomain
-from sublet.subdomains.quota import find_quota
+from sublet.subdomains.quota import refuse_over_quota
 from sublet.subdomains.renew import extend, refuse_closing
 from sublet.subdomains.sweep.plausible_clock import refuse_implausible_clock
 
@@ -45,7 +44,7 @@ def restore(tx: Tx, actor: Actor, identifier: str, payable: Payable, *, free_quo
     refuse_unless_allowed(subdomain, "restore", tx.now)
     if not closing_allows_restore(subdomain, tx.now):
         refuse_closing(subdomain)
-    _refuse_beyond_quota(tx, user, subdomain, free_quota)
+    refuse_over_quota(tx, user, subdomain.registration_type, free_quota)
     outcome = Outcome(subdomain.id)
     if subdomain.expires_at <= tx.now:
         outcome = extend(tx, actor, user, subdomain, payable, action="restore")
@@ -64,12 +63,6 @@ def bring_back(tx: Tx, actor: Actor, subdomain: Subdomain) -> None:
         subdomain.id,
         before={"trashed_at": subdomain.trashed_at.isoformat() if subdomain.trashed_at else None},
     )
-
-
-def _refuse_beyond_quota(tx: Tx, user: User, subdomain: Subdomain, free_quota: int) -> None:
-    quota = find_quota(tx, user, free_quota)
-    if not fits_quota(subdomain, quota_left=quota.left):
-        raise quota.refusal()
 
 
 def operator_restore(tx: Tx, actor: Actor, identifier: str) -> Subdomain:

@@ -27,8 +27,8 @@ def retry(tx: Tx, actor: Actor, identifier: str) -> Outcome:
     refuse_unless_allowed(subdomain, "retry", tx.now)
     if not has_nameserver(subdomain):
         raise NameserverRequired(
-            "This subdomain has no nameservers to publish. Set nameservers first with PUT …/nameservers. The registry retries the "
-            "removal of an old delegation automatically."
+            f"This subdomain has no nameservers to publish. Set nameservers first with PUT /subdomains/{subdomain.fqdn}/nameservers. "
+            "The registry retries the removal of an old delegation automatically."
         )
     if not provisioning_failed(subdomain):
         raise RetryNotAvailable(

@@ -1,4 +1,4 @@
-"""Compare the answers of the parent zone's name servers for a name with its stored delegation, and advise its user (rules).
+"""Compare what the parent zone's servers answer for a name with the stored delegation. Return a report with advice for the user.
 
 An extension (docs/spec-choices.md, "Delegation"). Users read the sentences, so these contain no addresses or settings of the operator.
 """
@@ -21,14 +21,66 @@ FAILURES = {
 }
 """The sentence for each `ServerAnswer.failure`."""
 
-_OPEN_A_TICKET = "open a ticket if it doesn't change"
+_ANSWERS = {
+    "stored": (
+        "{servers} answers with the stored delegation of {fqdn}.",
+        "{servers} answer with the stored delegation of {fqdn}.",
+    ),
+    "absent": (
+        "{servers} has no delegation of {fqdn}, as intended.",
+        "{servers} have no delegation of {fqdn}, as intended.",
+    ),
+    "behind": (
+        "{servers} does not have the last change of {fqdn} yet.",
+        "{servers} do not have the last change of {fqdn} yet.",
+    ),
+    "different": (
+        "{servers} answers with other records for {fqdn}.",
+        "{servers} answer with other records for {fqdn}.",
+    ),
+    "not_set_up": ("The operator has not configured an address for {servers}.",) * 2,
+    "unreachable": ("{servers} can't be reached.",) * 2,
+    "no_answer": ("{servers} did not answer in time.",) * 2,
+    "bad_response": ("The answers of {servers} are not those of a name server of this zone.",) * 2,
+}
+"""The sentences for one server and for several servers, by their verdict."""
+
+_ALL_AGREE = {
+    "delegated": (
+        "The name server answers with the stored delegation of {fqdn}.",
+        "All {count} name servers answer with the stored delegation of {fqdn}.",
+    ),
+    "undelegated": (
+        "{fqdn} has no nameservers, so the name server has no delegation of it.",
+        "{fqdn} has no nameservers, so all {count} name servers have no delegation of it.",
+    ),
+    "trashed": (
+        "{fqdn} is in the trash, so the name server has no delegation of it.",
+        "{fqdn} is in the trash, so all {count} name servers have no delegation of it.",
+    ),
+    "suspended": (
+        "{fqdn} is suspended, so the name server has no delegation of it.",
+        "{fqdn} is suspended, so all {count} name servers have no delegation of it.",
+    ),
+}
+"""The sentences for one server and for several servers that all agree with the stored delegation, by the name's state."""
+
+_ADVICE = {
+    "delegated": "No action is needed.",
+    "undelegated": "Send PUT /subdomains/{fqdn}/nameservers to set nameservers.",
+    "trashed": "Send POST /subdomains/{fqdn}/restore to restore it.",
+    "suspended": "Open a ticket to ask for a review.",
+}
+"""What to do if all servers agree, by the name's state."""
+
+_IF_IT_REMAINS = "If the problem remains, open a ticket."
 
 
 @dataclass(frozen=True, slots=True)
 class ServerVerdict:
     """The verdict on a server's answer. `matches` is None without an answer, and `error` then says why.
 
-    `difference` is a sentence. `explained` is set if a change in progress may explain the difference: "pending" (not published yet) or
+    `difference` is text for the user. `explained` is set if a change in progress may explain the difference: "pending" (not published yet) or
     "behind" (published, but the secondary has an older serial).
     """
 
@@ -62,11 +114,11 @@ def report_served(
     """
     pending = ""
     if changed_meanwhile:
-        pending = "the name was changed during the queries"
+        pending = "The name was changed during the queries."
     elif provisioning_failed(subdomain):
-        pending = "the last change of the name could not be published yet"
+        pending = "The last change of the name could not be published yet."
     elif subdomain.generation != subdomain.published_generation:
-        pending = "the last change of the name is not published yet"
+        pending = "The last change of the name is not published yet."
     published = None if pending else subdomain.published_serial
     differences = [describe_difference(subdomain.fqdn, desired, each.records) for each in answers]
     first = answers[0] if answers and answers[0].failure is None and differences[0] is None else None
@@ -90,100 +142,82 @@ def _verdict(
         return ServerVerdict(answer, None, error=FAILURES[answer.failure or "bad_response"])
     if difference is None:
         return ServerVerdict(answer, matches=True)
-    explained, why = None, ""
-    older = f": its zone has the serial {answer.serial}, older than the"
+    explained, reason = None, ""
     secondary = answer.server.role == "secondary"
     if published_serial is not None and is_newer(published_serial, than=answer.serial):
-        why = f"{older} {published_serial} of the last change, so "
-        why += "the change has not reached it yet" if secondary else "an old copy of the zone may be restored"
+        reason = (
+            f"The server's zone has the serial {answer.serial}, but the last change has {published_serial}, so "
+            + (
+                "the change has not reached the server yet."
+                if secondary
+                else "an old copy of the zone may have been restored."
+            )
+        )
         explained = "behind" if secondary else None
     elif secondary and first is not None and is_newer(first.serial or 0, than=answer.serial):
         # By its serial the secondary has the published change, so the primary may have had wrong records for a time.
-        why = (
-            f"{older} {first.serial} of {first.server.server}, so a later change may not have reached it yet"
+        reason = (
+            f"The server's zone has the serial {answer.serial}, but {first.server.server} has {first.serial}, so "
+            "a later change may not have reached the server yet."
         )
         explained = "behind"
     elif pending:
-        explained, why = "pending", f"; the reason may be that {pending}"
-    return ServerVerdict(answer, matches=False, difference=_sentence(difference + why), explained=explained)
+        explained, reason = "pending", f"{pending} This may explain the difference."
+    text = f"{difference} {reason}" if reason else difference
+    return ServerVerdict(answer, matches=False, difference=text, explained=explained)
 
 
 def _summary(subdomain: Subdomain, verdicts: Sequence[ServerVerdict], pending: str) -> str:
     """Return a summary of the servers' answers, with the reason and what to do."""
     if not verdicts:
         return "The operator has not configured a name server of the zone. Open a ticket."
-    agreeing = all(each.matches for each in verdicts)
-    answers = _agreeing(subdomain, len(verdicts)) if agreeing else _differing(subdomain, verdicts)
+    state, fqdn = _state(subdomain), subdomain.fqdn
+    if all(each.matches for each in verdicts):
+        one, several = _ALL_AGREE[state]
+        answers = (one if len(verdicts) == 1 else several).format(fqdn=fqdn, count=len(verdicts))
+        advice = _ADVICE[state].format(fqdn=fqdn)
+    else:
+        answers, advice = _each_answer(fqdn, state, verdicts), _advice(verdicts)
     if provisioning_failed(subdomain):
-        return f"{answers}. The last change is not published: {_lowered(subdomain.provision_error or '')}"
-    if pending:
-        return f"{answers}. {_sentence(pending)[:-1]}; ask again in a few seconds."
-    return f"{answers}; {_agreed_advice(subdomain) if agreeing else _advice(verdicts)}."
+        return f"{answers} The last change is not published. {subdomain.provision_error}"
+    return f"{answers} {pending} Ask again in a few seconds." if pending else f"{answers} {advice}"
 
 
-def _agreeing(subdomain: Subdomain, count: int) -> str:
-    every = "The name server answers" if count == 1 else f"All {count} name servers answer"
-    none = "the name server has" if count == 1 else f"all {count} name servers have"
+def _state(subdomain: Subdomain) -> str:
+    """Return the key of a name's state in `_ALL_AGREE` and `_ADVICE`."""
     if is_delegated(subdomain):
-        return f"{every} with what is stored"
-    state = "has no nameservers"
-    if subdomain.trashed_at is not None:
-        state = "is in the trash"
+        return "delegated"
     if subdomain.suspended_at is not None:
-        state = "is suspended"
-    return f"The name {state}, so {none} no delegation of it"
+        return "suspended"
+    return "undelegated" if subdomain.trashed_at is None else "trashed"
 
 
-def _agreed_advice(subdomain: Subdomain) -> str:
-    if is_delegated(subdomain):
-        return "no action is needed"
-    if subdomain.suspended_at is not None:
-        return "open a ticket to ask for a review"
-    if subdomain.trashed_at is not None:
-        return "send POST …/restore to restore it"
-    return "send PUT …/nameservers to set nameservers"
-
-
-def _differing(subdomain: Subdomain, verdicts: Sequence[ServerVerdict]) -> str:
-    """Return a summary of each server's answer. Hosts with the same answer are grouped, the primary's group first."""
-    parts: dict[tuple[str, str], list[str]] = {}
+def _each_answer(fqdn: str, state: str, verdicts: Sequence[ServerVerdict]) -> str:
+    """Return a sentence for each group of servers with the same verdict, the primary's group first."""
+    groups: dict[str, list[str]] = {}
     for each in verdicts:
-        parts.setdefault(_answer(subdomain, each), []).append(each.answer.server.server)
-    return ", and ".join(
-        f"{', '.join(hosts)} {one if len(hosts) == 1 else several}" for (one, several), hosts in parts.items()
+        groups.setdefault(_kind(state, each), []).append(each.answer.server.server)
+    return " ".join(
+        _ANSWERS[kind][len(servers) > 1].format(servers=", ".join(servers), fqdn=fqdn)
+        for kind, servers in groups.items()
     )
 
 
-def _answer(subdomain: Subdomain, verdict: ServerVerdict) -> tuple[str, str]:
-    """Return the predicate for one server with this verdict, and the predicate for several servers."""
+def _kind(state: str, verdict: ServerVerdict) -> str:
+    """Return the key of a verdict in `_ANSWERS`."""
     if verdict.error is not None:
-        why = _lowered(verdict.error).partition(".")[0]  # without the advice
-        return f"gives no answer ({why})", f"give no answer ({why})"
-    if verdict.matches and is_delegated(subdomain):
-        return "answers with what is stored", "answer with what is stored"
+        return verdict.answer.failure or "bad_response"
     if verdict.matches:
-        return "has no delegation of it, as intended", "have no delegation of it, as intended"
-    if verdict.explained == "behind":
-        return "does not have the last change yet", "do not have the last change yet"
-    return "answers with other records", "answer with other records"
+        return "stored" if state == "delegated" else "absent"
+    return "behind" if verdict.explained == "behind" else "different"
 
 
 def _advice(verdicts: Sequence[ServerVerdict]) -> str:
     """Return advice for servers that differ although the last change is published."""
     primary = verdicts[0]
     if primary.matches is False:
-        return f"another program changed the zone; {_OPEN_A_TICKET}"
+        return f"Another program changed the zone. {_IF_IT_REMAINS}"
     behind = any(each.explained == "behind" for each in verdicts)
     different = any(each.matches is False and each.explained is None for each in verdicts)
     wait = "minute" if behind and not different and primary.error is None else "while"
-    return f"ask again in a {wait}, and {_OPEN_A_TICKET}"
-
-
-def _sentence(text: str) -> str:
-    """Return a text as a sentence. A domain name at its start stays in lower case."""
-    first = text.partition(" ")[0]
-    return (text if "." in first else text[:1].upper() + text[1:]) + "."
-
-
-def _lowered(text: str) -> str:
-    return text[:1].lower() + text[1:]
+    return f"Ask again in a {wait}. {_IF_IT_REMAINS}"

@@ -1,6 +1,7 @@
 """The SQL of subdomain rows and their terms: find, lock, insert, change, publish and count. Lists with filters are in `list_store`."""
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from itertools import chain, groupby
 from typing import Any, TypeVar
@@ -625,7 +626,7 @@ NAMED_MAX = 1000
 """The maximum number of ids or names in one statement."""
 
 
-def in_pieces(items: Sequence[T]) -> Iterator[Sequence[T]]:
+def in_batches(items: Sequence[T]) -> Iterator[Sequence[T]]:
     """Yield the items in batches of up to `NAMED_MAX`, because a whole zone doesn't fit into one statement."""
     for start in range(0, len(items), NAMED_MAX):
         yield items[start : start + NAMED_MAX]
@@ -657,7 +658,7 @@ def list_waiting_ids(tx: Tx, platform_domain_id: int) -> list[int]:
 
 def republish(tx: Tx, subdomain_ids: Iterable[int]) -> None:
     """Give these names their next generation, without other changes, so that they are published again."""
-    for ids in in_pieces(sorted(subdomain_ids)):
+    for ids in in_batches(sorted(subdomain_ids)):
         tx.connection.execute(
             update(subdomains)
             .where(subdomains.c.id.in_(ids))
@@ -678,8 +679,16 @@ def count_held(tx: Tx, platform_domain_id: int) -> tuple[int, int, int]:
     return found.get("live", 0), found.get("trash", 0), found.get("cooling_off", 0)
 
 
-def count_paid_beyond(tx: Tx, platform_domain_id: int, until: datetime) -> tuple[int, datetime | None]:
-    """Return the number of a platform domain's paid names that expire after an instant, and their last expiry (None without such names)."""
+@dataclass(frozen=True, slots=True)
+class PaidNames:
+    """The number of paid names, and their last expiry."""
+
+    count: int
+    last_expires_at: datetime
+
+
+def find_paid_names_after(tx: Tx, platform_domain_id: int, until: datetime) -> PaidNames | None:
+    """Return the platform domain's paid names that expire after an instant, or None without such names."""
     query = select(func.count(), func.max(subdomains.c.expires_at)).where(
         (subdomains.c.platform_domain_id == platform_domain_id)
         & NOT_PURGED
@@ -687,7 +696,7 @@ def count_paid_beyond(tx: Tx, platform_domain_id: int, until: datetime) -> tuple
         & (subdomains.c.registration_type != "free")
     )
     count, last = tx.connection.execute(query).one()
-    return int(count), last
+    return PaidNames(int(count), last) if count else None
 
 
 def stream_holders(tx: Tx, platform_domain_id: int) -> Iterator[tuple[int, list[str]]]:

@@ -146,7 +146,6 @@ def suspend_with_names(tx: Tx, actor: Actor, identifier: str, reason: str | None
         suspend_user(tx, actor, str(user.id), reason)
     elif not held:
         raise Conflict(f"{user.email} is suspended already, and so are all its names. No action needed.")
-    # All checks are done; only writes follow.
     end_of_sender(tx, actor, user.id)
     suspension_store.suspend_all(tx, user.id, REASON)
     said = {"suspended_at": tx.now.isoformat(), "suspended_reason": REASON, "with_user": True}

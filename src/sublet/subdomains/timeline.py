@@ -72,14 +72,14 @@ BEHIND_MAX = 500
 """The maximum number of past events. The oldest are left out."""
 
 _REMINDERS = {
-    "expires_in_30_days": "Mail: it expires within 30 days.",
-    "expires_in_7_days": "Mail: it expires within 7 days.",
-    "expires_in_1_day": "Mail: it expires within a day.",
-    "expired": "Mail: it has expired.",
-    "trashed": "Mail: it was moved to the trash.",
-    "trash_ends": "Mail: its time in the trash ends soon.",
-    "auto_renewed": "Mail: it was renewed automatically.",
-    "auto_renew_failed": "Mail: it could not be renewed automatically.",
+    "expires_in_30_days": "Reminder sent: the name expires within 30 days.",
+    "expires_in_7_days": "Reminder sent: the name expires within 7 days.",
+    "expires_in_1_day": "Reminder sent: the name expires within a day.",
+    "expired": "Reminder sent: the name has expired.",
+    "trashed": "Reminder sent: the name was moved to the trash.",
+    "trash_ends": "Reminder sent: the name will be purged soon.",
+    "auto_renewed": "Reminder sent: the name was renewed automatically.",
+    "auto_renew_failed": "Reminder sent: the name could not be renewed automatically.",
 }
 _TERMS = {"registered": "register", "renewed": "renew", "restored": "restore"}
 
@@ -205,7 +205,7 @@ def _nameserver_events(events: Sequence[AuditEvent]) -> Iterator[TimelineEvent]:
     for event in events:
         if event.action == REMOVAL:
             hosts = ", ".join(removed_hosts(event))
-            detail = f"{hosts}: the name above was purged from the trash."
+            detail = f"{hosts}: removed, because the registered name that encloses them was purged."
             yield TimelineEvent("nameservers_removed", event.at, past=True, detail=detail, by="system")
         elif event.after is not None and event.after.get("mail_id") is not None:
             detail = notice_detail(event.after["stage"])
@@ -245,7 +245,7 @@ def events_ahead(subdomain: Subdomain, now: datetime) -> Iterator[TimelineEvent]
     name = subdomain
     grace_end = grace_ends_at(name)
     if grace_end is not None:
-        yield ahead("trashed", grace_end, _loss_detail(subdomain))
+        yield ahead("trashed", grace_end, _trashed_detail(subdomain))
         name = replace(name, trashed_at=max(grace_end, now))
     trash_end = restorable_until(name)
     if trash_end is not None:
@@ -261,7 +261,7 @@ def events_ahead(subdomain: Subdomain, now: datetime) -> Iterator[TimelineEvent]
         yield ahead("released", cooling_off_end, "From then on any user may register the name.")
 
 
-def _loss_detail(subdomain: Subdomain) -> str:
+def _trashed_detail(subdomain: Subdomain) -> str:
     if subdomain.names_until is not None:
         return "The platform domain closes, so the name leaves the account and the DNS."
     return "If it isn't renewed before, it leaves the account and the DNS."

@@ -75,7 +75,9 @@ def apply_change(
     if not errors:
         above = platform_domains_above(tx, subdomain.fqdn, delegation.nameservers)
         places = places_of(tx, subdomain.fqdn, delegation.nameservers, above)
-        unregistered = unregistered_errors(places, delegation.nameservers, stored.nameservers, actor, user.id)
+        unregistered = unregistered_errors(
+            subdomain.fqdn, places, delegation.nameservers, stored.nameservers, actor, user.id
+        )
         errors = (*unregistered, *cycle_errors(tx, subdomain.fqdn, delegation, above))
     if errors:
         raise validation_failed(errors)

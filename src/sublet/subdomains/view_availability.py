@@ -92,7 +92,7 @@ def _modes(wanted: Wanted) -> tuple[Offer, ...]:
             renewal_price_credits=renewal_price(offer, wanted.listed),
         )
         for offer in fitting
-        if offer.mode != "free" or wanted.quota.left
+        if wanted.quota.allows(offer.mode)
     )
 
 

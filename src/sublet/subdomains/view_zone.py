@@ -77,7 +77,7 @@ def _view(
     existing = {zone}
     for path in paths:
         # Whether names at and below a delegation exist doesn't matter: they get a referral (RFC 1034, section 4.3.2).
-        if path[0] != zone and not _is_delegated(path, records):
+        if path[0] != zone and not _crosses_delegation(path, records):
             existing.update(_existing(tx, platform_domain, path, records))
             existing.update(each.owner.partition(".")[2] for each in notified)
     return ZoneView(
@@ -92,7 +92,7 @@ def serial_of(tx: Tx, platform_domain: PlatformDomain) -> int:
     return int(served_serial(platform_domain.serial, seconds))
 
 
-def _is_delegated(path: _Path, records: Mapping[str, tuple[Record, ...]]) -> bool:
+def _crosses_delegation(path: _Path, records: Mapping[str, tuple[Record, ...]]) -> bool:
     """True if a name on the path is delegated. False if a label contains a dot: the names of such a path aren't above it."""
     if "\\." in path[0]:
         return False
@@ -104,7 +104,8 @@ def _existing(
 ) -> _Path:
     """Return the names of a path that exist: those with records, with records below them, or with a platform domain below them.
 
-    If the first name of the path doesn't exist, also the wildcard for it, if that has names below it.
+    If the query name (the path's first) doesn't exist, also include the wildcard at its closest encloser (RFC 4592) if names exist below
+    the wildcard.
     """
     if path[0] in records:
         return path
@@ -190,7 +191,7 @@ def dsync_records(platform_domain: PlatformDomain) -> tuple[Record, ...]:
 
 
 def apex_of(platform_domain: PlatformDomain, serial: int, addresses: Sequence[str] = ()) -> Apex:
-    """Return what a zone's SOA and NS records are made of."""
+    """Return the data of a zone's SOA and NS records."""
     ttl_seconds = platform_domain.apex_ttl_seconds
     own_hosts = [host for host in platform_domain.apex_nameservers if is_below(host, platform_domain.domain)]
     return Apex(

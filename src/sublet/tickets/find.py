@@ -11,7 +11,7 @@ from sublet.tickets import store
 from sublet.tickets.model import Ticket
 
 
-def find_own(tx: Tx, actor: Actor, identifier: str) -> Ticket:
+def find_own_ticket(tx: Tx, actor: Actor, identifier: str) -> Ticket:
     """Return a user's ticket by id or number, without its messages.
 
     Raises:
@@ -55,13 +55,13 @@ def lock_for_staff(tx: Tx, identifier: str) -> Ticket:
     return find_for_staff(tx, identifier)
 
 
-def find_own_with_messages(tx: Tx, actor: Actor, identifier: str) -> Ticket:
-    """Return a ticket as `find_own` does, with its messages, oldest first.
+def find_own_ticket_with_messages(tx: Tx, actor: Actor, identifier: str) -> Ticket:
+    """Return a ticket as `find_own_ticket` does, with its messages, oldest first.
 
     Raises:
         TicketNotFound: the user has no such ticket.
     """
-    return _with_messages(tx, find_own(tx, actor, identifier))
+    return _with_messages(tx, find_own_ticket(tx, actor, identifier))
 
 
 def find_for_staff_with_messages(tx: Tx, identifier: str) -> Ticket:

@@ -49,7 +49,6 @@ def open_ticket(tx: Tx, actor: Actor, command: OpenTicket) -> Outcome:
     subdomain = _find_subdomain(tx, actor, command, errors)
     if errors or command.subject is None or command.message is None:
         raise validation_failed(errors)
-    # All checks are done; only writes follow.
     ticket_id, _ = add_ticket(
         tx,
         actor,

@@ -7,7 +7,7 @@ from sublet.credits.model import Outcome
 from sublet.db import Tx
 from sublet.errors import check_one_of, validation_failed
 from sublet.tickets import store
-from sublet.tickets.find import find_own
+from sublet.tickets.find import find_own_ticket
 from sublet.tickets.lifecycle import check_message, refuse_closed, refuse_full, status_after_message
 from sublet.tickets.model import MESSAGE_FORMAT_DEFAULT, MESSAGE_FORMATS, NewMessage, Ticket
 
@@ -27,13 +27,12 @@ def reply(
     user, holder = lock_requesting_holder(tx, actor)
     for each in (user, holder):
         refuse_suspended(each)
-    ticket = find_own(tx, actor, identifier)
+    ticket = find_own_ticket(tx, actor, identifier)
     refuse_closed(ticket.status)
     refuse_full(store.count_messages(tx, ticket.id))
     errors = [*check_message(message), *check_one_of("message_format", message_format, MESSAGE_FORMATS)]
     if errors or message is None:
         raise validation_failed(errors)
-    # All checks are done; only writes follow.
     added = NewMessage("user", user.name, message, message_format or MESSAGE_FORMAT_DEFAULT)
     add_message(tx, actor, ticket, "ticket.reply", added)
     return Outcome(ticket.id)

@@ -70,7 +70,6 @@ def staff_open(
     ]
     if errors or subject is None or message is None:
         raise validation_failed(errors)
-    # All checks are done; only writes follow.
     added = NewMessage("staff", author_name, message, message_format or MESSAGE_FORMAT_DEFAULT)
     ticket_id, message_id = add_ticket(
         tx,
@@ -116,7 +115,6 @@ def staff_reply(
     ]
     if errors or message is None:
         raise validation_failed(errors)
-    # All checks are done; only writes follow.
     added = NewMessage("staff", author_name, message, message_format or MESSAGE_FORMAT_DEFAULT)
     message_id = add_message(tx, actor, ticket, "ticket.staff_reply", added)
     mail_requester(tx, ticket, message_id, added)
@@ -137,7 +135,6 @@ def set_priority(tx: Tx, actor: Actor, identifier: str, priority: str) -> Outcom
     refuse_closed(ticket.status)
     if errors := check_one_of("priority", priority, PRIORITIES):
         raise validation_failed(errors)
-    # All checks are done; only writes follow.
     if priority != ticket.priority:
         store.update_priority(tx, ticket.id, priority)
         before, after = {"priority": ticket.priority}, {"priority": priority}

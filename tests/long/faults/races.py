@@ -22,7 +22,7 @@ from sqlalchemy import func, select
 
 from long.scenario import POSTGRESQL, SOAK, SQLITE, Outcome, Scenario, Trial, registry_on
 from sublet.audit import Actor, audit_events
-from sublet.credits.movements import grant_credits, refund_charge
+from sublet.credits.entries import grant_credits, refund_charge
 from sublet.credits.store import find_balance
 from sublet.db import Tx
 from sublet.errors import Conflict

@@ -132,8 +132,8 @@ class _Moves(RuleBasedStateMachine):
                 if key is not None:
                     self.model.remember(who, key, request, outcome)
                     self.last_keyed = (verb, who, args, key)
-            elif outcome is not None and hasattr(got.result, "payment"):
-                assert got.result.payment.id == outcome
+            elif outcome is not None and hasattr(got.result, "entry"):
+                assert got.result.entry.id == outcome
         self._done(verb, came, self._touched(args))
 
     def _compare_refusal(self, verb: str, refused: Refused | None, got: Any) -> None:

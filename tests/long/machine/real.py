@@ -20,7 +20,7 @@ from long.machine.time_model import Registry
 from long.machine.verbs import CALLS
 from sublet.accounts.users import add_user
 from sublet.audit import Actor
-from sublet.credits.movements import grant_credits
+from sublet.credits.entries import grant_credits
 from sublet.db import Database, Tx, open_database
 from sublet.dns.types import Record
 from sublet.errors import Refusal

@@ -7,8 +7,14 @@ from long.machine.world import FREE_QUOTA, Coupon, Listed, Pay, Wish
 from sublet.accounts.users import UserEdit, edit_user, suspend_user, unsuspend_user
 from sublet.audit import Actor
 from sublet.credits.coupons import CouponTerms, add_coupon, retire_coupon
+from sublet.credits.entries import (
+    ExternalPayment,
+    adjust_credits,
+    grant_credits,
+    record_payment,
+    refund_charge,
+)
 from sublet.credits.model import Payable
-from sublet.credits.movements import PaymentMade, adjust_credits, grant_credits, record_payment, refund_charge
 from sublet.db import Tx
 from sublet.dns.types import GlueInput
 from sublet.platform_domains.labels import set_label
@@ -66,7 +72,7 @@ def _update(tx: Tx, actor: Actor, _ids: dict[str, int], args: dict[str, Any]) ->
 
 
 def _record_payment(tx: Tx, actor: Actor, ids: dict[str, int], args: dict[str, Any]) -> Any:
-    made = PaymentMade(args["reference"], credits=args["credit_count"], amount="9.90", currency="EUR")
+    made = ExternalPayment(args["reference"], credits=args["credit_count"], amount="9.90", currency="EUR")
     return record_payment(tx, actor, str(ids[args["to"]]), made)
 
 

@@ -70,7 +70,7 @@ def _expires(subdomain: Subdomain) -> list[str]:
     return [
         f"Your name {subdomain.fqdn} expires on {_moment(subdomain.expires_at)}.",
         _how_to_renew(subdomain),
-        _what_follows(subdomain, "If it is not renewed, it"),
+        _what_follows(subdomain, "If it isn't renewed, it"),
     ]
 
 
@@ -117,7 +117,9 @@ def _how_to_restore(subdomain: Subdomain) -> str:
     can = f"You can bring it back{when}: POST /subdomains/{subdomain.fqdn}/restore."
     if is_renewed_by_operator(subdomain):
         can = f"The operator can bring it back{when}. To have it back, {_ASK}"
-    return f"{can} After that it is purged, and other users can register it later."
+    if until is None:
+        return f"{can} Later it is purged, and other users can register it."
+    return f"{can} If it isn't restored by then, it is purged, and other users can register it later."
 
 
 def _what_follows(subdomain: Subdomain, start: str) -> str:

@@ -76,7 +76,7 @@ class SweepRunner:
                 return await self._sweep(lease)
         except LeaseLost:
             log.warning("sweep_taken_over")
-        # The comparison of the clocks starts again with this worker's next lease.
+        # Another worker may hold the lease, so the old anchor is useless when this worker sweeps again.
         self._anchor, self.stopped, self._told_at = None, False, None
         return None
 

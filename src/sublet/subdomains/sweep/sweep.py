@@ -142,7 +142,7 @@ def _handle_dependents(tx: Tx, due: list[Due]) -> Swept | None:
         seen = handle_dependents(tx, each.id, BATCH_MAX) if each.in_trash else None
         if seen is not None:
             if seen.faults:
-                # The name can't be released before all its dependents are done.
+                # The failed dependents block the release. Postpone the name so that it doesn't delay others.
                 store.put_off(tx, each.id, tx.now + FAULT_PAUSE)
             return Swept(seen.done, more=True, names=seen.done.total() + len(seen.faults), faults=seen.faults)
     return None
@@ -187,9 +187,8 @@ def _process_due_name(tx: Tx, user: User, subdomain: Subdomain) -> list[str]:
     if tries_at is not None or reached(subdomain, past, tx.now):
         past = {(each.kind, each.about) for each in store.list_milestones(tx, subdomain.id)}
     if tries_at is not None and not past.isdisjoint((kind, tx.now) for kind in ATTEMPTS):
-        tries_at = (
-            tx.now + AN_INSTANT
-        )  # an attempt at this instant is stored, and the ceiling was changed since
+        # Milestones are unique by time. The attempt at this instant is stored, so a new attempt after a changed ceiling must be later.
+        tries_at = tx.now + AN_INSTANT
     elif tries_at is not None and tries_at <= tx.now:
         kinds.append("auto_renewed" if auto_renew(tx, user, subdomain) else "auto_renew_failed")
         subdomain = reread(tx, subdomain)

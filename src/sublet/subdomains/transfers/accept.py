@@ -16,7 +16,7 @@ from sublet.platform_domains.visibility import is_visible
 from sublet.subdomains import store as subdomain_store
 from sublet.subdomains.availability import unavailable
 from sublet.subdomains.model import Subdomain
-from sublet.subdomains.quota import find_quota
+from sublet.subdomains.quota import refuse_over_quota
 from sublet.subdomains.transfer import move_to_user
 from sublet.subdomains.transfers import store
 from sublet.subdomains.transfers.find import find_received, just_ended, lock_both, not_found, refuse_ended
@@ -57,9 +57,7 @@ def accept(tx: Tx, actor: Actor, identifier: str, *, free_quota: int) -> Outcome
     subdomain = subdomain_store.find_subdomain(tx, transfer.subdomain_id)
     assert subdomain is not None  # noqa: S101 - rows are never deleted
     _refuse_to_hold(tx, receiver, subdomain)
-    quota = find_quota(tx, receiver, free_quota)
-    if subdomain.registration_type == "free" and not quota.left:
-        raise quota.refusal()
+    refuse_over_quota(tx, receiver, subdomain.registration_type, free_quota)
     require_recent_sign_in(tx, actor)
     if not store.end(tx, transfer.id, ACCEPTED, receiver.id):
         raise just_ended()

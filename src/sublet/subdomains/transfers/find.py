@@ -81,7 +81,7 @@ def _find(tx: Tx, actor: Actor, identifier: str) -> NameTransfer | None:
 
 
 def lock_side(tx: Tx, actor: Actor) -> Side:
-    """Lock and return the person and the holder of a request.
+    """Lock the holder for which the request acts. Return it with the person who sent the request.
 
     Raises, in this order:
         NotFound: the actor is not a user.

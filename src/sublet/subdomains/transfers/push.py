@@ -46,12 +46,13 @@ def push(tx: Tx, actor: Actor, identifier: str, to: str | None, public_url: str)
     side = lock_side(tx, actor)
     holder = side.holder
     subdomain = find_in_account(tx, actor, identifier)
-    refuse_unless_allowed(subdomain, "delete", tx.now)  # the states that allow a transfer are the same
+    # Transfers are allowed in the same states as delete.
+    refuse_unless_allowed(subdomain, "delete", tx.now)
     if is_renewed_by_operator(subdomain):
         raise Conflict("Only the operator moves this name. Open a ticket to ask for it.")
     email = _check_recipient(tx, side, to)
     require_recent_sign_in(tx, actor)
-    _refuse_pending(tx, subdomain)
+    _end_expired_or_refuse_pending(tx, subdomain)
     _limit(tx, holder)
     is_mailed = _may_mail(tx, holder, email)
     expires_at = tx.now + VALID_FOR
@@ -99,7 +100,7 @@ def _check_recipient(tx: Tx, side: Side, to: str | None) -> str:
     return email
 
 
-def _refuse_pending(tx: Tx, subdomain: Subdomain) -> None:
+def _end_expired_or_refuse_pending(tx: Tx, subdomain: Subdomain) -> None:
     for each in store.list_pending(tx, [subdomain.id]):
         if each.state_at(tx.now) == PENDING:
             raise TransferPending(

@@ -1,4 +1,4 @@
-"""Move credits for the operator: grant, adjust, refund and record a payment (`sublet credits …`, `sublet payment record`)."""
+"""Post ledger entries for the operator: grant, adjust, refund and record a payment (`sublet credits …`, `sublet payment record`)."""
 
 from dataclasses import dataclass
 
@@ -10,37 +10,37 @@ from sublet.audit import Actor
 from sublet.counted import counted
 from sublet.credits import store
 from sublet.credits.fields import CREDITS_MAX, check_amount, check_credits, check_currency, check_reference
-from sublet.credits.ledger import Entry
-from sublet.credits.model import Movement
+from sublet.credits.ledger import NewEntry
+from sublet.credits.model import EntryOfUser
 from sublet.db import Tx
 from sublet.errors import Conflict, FieldError, NotFound, validation_failed
 
 
 def next_reference(tx: Tx, user: User, kind: str) -> str:
-    """Return the reference of a user's next movement of a kind: `grant:7:3` is the third grant of user 7.
+    """Return the reference of a user's next ledger entry of a kind: `grant:7:3` is the third grant of user 7.
 
     Locks the balance, so that two transactions don't get the same number.
     """
     store.lock_balance(tx, user.id)
-    return f"{kind}:{user.id}:{store.count_movements(tx, user.id, kind) + 1}"
+    return f"{kind}:{user.id}:{store.count_entries(tx, user.id, kind) + 1}"
 
 
-def move(tx: Tx, actor: Actor, user: User, action: str, entry: Entry) -> Movement:
+def post_entry(tx: Tx, actor: Actor, user: User, action: str, entry: NewEntry) -> EntryOfUser:
     """Post a checked entry, and record it in the audit.
 
     Raises:
         Conflict: as `store.post`.
     """
-    transfer_id = store.post(tx, entry)
-    payment = store.find_payment(tx, transfer_id)
-    assert payment is not None  # noqa: S101 - just posted
+    entry_id = store.post(tx, entry)
+    posted = store.find_entry(tx, entry_id)
+    assert posted is not None  # noqa: S101 - just posted
     stored = ("user_id", "credits", "balance_after", "amount", "currency", "description", "reference")
-    after = {name: getattr(payment, name) for name in stored}
-    audit.record(tx, actor, action, transfer_id, object_type="transfer", after=after)
-    return Movement(payment, user.email)
+    after = {name: getattr(posted, name) for name in stored}
+    audit.record(tx, actor, action, entry_id, object_type="transfer", after=after)
+    return EntryOfUser(posted, user.email)
 
 
-def grant_credits(tx: Tx, actor: Actor, identifier: str, credit_count: int, reason: str) -> Movement:
+def grant_credits(tx: Tx, actor: Actor, identifier: str, credit_count: int, reason: str) -> EntryOfUser:
     """Give credits to a user. The reason is shown in the user's history.
 
     Raises, in this order:
@@ -53,13 +53,13 @@ def grant_credits(tx: Tx, actor: Actor, identifier: str, credit_count: int, reas
     if errors:
         raise validation_failed(errors)
     reference = next_reference(tx, user, "grant")
-    entry = Entry(user.id, "grant", credit_count, reference, f"Grant: {text}")
-    return move(tx, actor, user, "credits.grant", entry)
+    entry = NewEntry(user.id, "grant", credit_count, reference, f"Grant: {text}")
+    return post_entry(tx, actor, user, "credits.grant", entry)
 
 
 def adjust_credits(
     tx: Tx, actor: Actor, identifier: str, credit_count: int, reason: str | None = None
-) -> Movement:
+) -> EntryOfUser:
     """Add credits to a user's balance, or deduct them if `credit_count` is negative.
 
     Raises, in this order:
@@ -80,58 +80,58 @@ def adjust_credits(
             f"The balance of {user.email} is {counted(balance, 'credit')}, so {-credit_count} can't be deducted. Deduct less."
         )
     description = f"Adjustment: {text}" if text else "Adjustment"
-    entry = Entry(user.id, "adjustment", credit_count, next_reference(tx, user, "adjustment"), description)
-    return move(tx, actor, user, "credits.adjust", entry)
+    entry = NewEntry(user.id, "adjustment", credit_count, next_reference(tx, user, "adjustment"), description)
+    return post_entry(tx, actor, user, "credits.adjust", entry)
 
 
 def refund_charge(
-    tx: Tx, actor: Actor, transfer_id: int, credit_count: int | None = None, reason: str | None = None
-) -> Movement:
+    tx: Tx, actor: Actor, entry_id: int, credit_count: int | None = None, reason: str | None = None
+) -> EntryOfUser:
     """Refund a charge, in full or in part, once. The name and its term don't change.
 
     Raises, in this order:
-        NotFound: there is no such movement.
-        Conflict: the movement is not a charge.
+        NotFound: there is no such ledger entry.
+        Conflict: the entry is not a charge.
         ValidationFailed: all invalid fields: credits (1 to the charge), reason.
         Conflict: the charge was refunded before.
     """
-    charge = store.find_payment(tx, transfer_id)
+    charge = store.find_entry(tx, entry_id)
     if charge is None:
-        raise NotFound(f"There is no movement {transfer_id}. See `sublet credits history`.")
+        raise NotFound(f"There is no movement {entry_id}. See `sublet credits history`.")
     user = lock_user(tx, str(charge.user_id))
     if charge.kind != "charge":
         raise Conflict(
-            f"The movement {transfer_id} is a {charge.kind}. Only charges can be refunded. Give the id of a charge."
+            f"The movement {entry_id} is a {charge.kind}. Only charges can be refunded. Give the id of a charge."
         )
     text, errors = check_reason(reason)
     charged = -charge.credits
     refunded = charged if credit_count is None else credit_count
     if not 1 <= refunded <= charged:
-        message = f"{charged} credits were charged. Give 1 to {charged}."
+        message = (
+            f"The charge was {counted(charged, 'credit')}. Refund from 1 to {counted(charged, 'credit')}."
+        )
         errors = [FieldError("credits", "value_invalid", message), *errors]
     if errors:
         raise validation_failed(errors)
-    reference = f"refund:{transfer_id}"
+    reference = f"refund:{entry_id}"
     if store.has_reference(tx, reference):
-        raise Conflict(
-            f"The charge {transfer_id} was refunded before. Use `sublet credits grant` to give more."
-        )
-    entry = Entry(
+        raise Conflict(f"The charge {entry_id} was refunded before. Use `sublet credits grant` to give more.")
+    entry = NewEntry(
         user.id,
         "refund",
         refunded,
         reference,
         f"Refund: {text or charge.description}",
-        subdomain_id=store.find_subdomain_id(tx, transfer_id),
+        subdomain_id=store.find_subdomain_id(tx, entry_id),
         subdomain=charge.subdomain,
-        refunded_transfer_id=transfer_id,
+        refunded_transfer_id=entry_id,
     )
-    return move(tx, actor, user, "credits.refund", entry)
+    return post_entry(tx, actor, user, "credits.refund", entry)
 
 
 @dataclass(frozen=True, slots=True)
-class PaymentMade:
-    """A payment outside Sublet: its reference, and either the package, or credits, amount and currency."""
+class ExternalPayment:
+    """A payment that was made outside Sublet: its reference, and either the package, or credits, amount and currency."""
 
     reference: str
     package_id: int | None = None
@@ -148,7 +148,7 @@ class _Bought:
     description: str
 
 
-def record_payment(tx: Tx, actor: Actor, identifier: str, made: PaymentMade) -> Movement:
+def record_payment(tx: Tx, actor: Actor, identifier: str, made: ExternalPayment) -> EntryOfUser:
     """Give a user the credits of a payment. A reference can be recorded once.
 
     Raises, in this order:
@@ -167,7 +167,7 @@ def record_payment(tx: Tx, actor: Actor, identifier: str, made: PaymentMade) -> 
         raise Conflict(
             f"The payment {reference} was recorded before. Nothing was changed. If this is a different payment, give its own reference."
         )
-    entry = Entry(
+    entry = NewEntry(
         user.id,
         "purchase",
         bought.credits,
@@ -176,10 +176,10 @@ def record_payment(tx: Tx, actor: Actor, identifier: str, made: PaymentMade) -> 
         amount=bought.amount,
         currency=bought.currency,
     )
-    return move(tx, actor, user, "payment.record", entry)
+    return post_entry(tx, actor, user, "payment.record", entry)
 
 
-def _bought(tx: Tx, made: PaymentMade) -> tuple[_Bought | None, list[FieldError]]:
+def _bought(tx: Tx, made: ExternalPayment) -> tuple[_Bought | None, list[FieldError]]:
     alone = {"credits": made.credits, "amount": made.amount, "currency": made.currency}
     if made.package_id is not None:
         package = store.find_package(tx, made.package_id)

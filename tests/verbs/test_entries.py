@@ -5,9 +5,15 @@ from pathlib import Path
 import pytest
 
 from sublet.accounts.find import find_user
-from sublet.credits.movements import PaymentMade, adjust_credits, grant_credits, record_payment, refund_charge
+from sublet.credits.entries import (
+    ExternalPayment,
+    adjust_credits,
+    grant_credits,
+    record_payment,
+    refund_charge,
+)
 from sublet.credits.packages import add_package, retire_package
-from sublet.credits.store import find_balance, list_payments
+from sublet.credits.store import find_balance, list_entries
 from sublet.doctor.credits import check_credits
 from sublet.errors import Conflict
 from support.operator_registry import ANNA, BOB, Registry, small_registry
@@ -32,9 +38,9 @@ def test_each_movement_has_its_reference_and_they_sum_up_to_the_balance(registry
     package = registry.do(add_package, "Small", 10, "009.9", "eur")
     assert (package.price, package.currency) == ("9.90", "EUR")
     registry.do(retire_package, package.id)
-    registry.do(record_payment, ANNA, PaymentMade("bank-1", package_id=package.id))
-    registry.do(record_payment, BOB, PaymentMade("bank-2", credits=3, amount="3", currency="EUR"))
-    history = registry.read(list_payments, 1, 100, None)
+    registry.do(record_payment, ANNA, ExternalPayment("bank-1", package_id=package.id))
+    registry.do(record_payment, BOB, ExternalPayment("bank-2", credits=3, amount="3", currency="EUR"))
+    history = registry.read(list_entries, 1, 100, None)
     assert [(each.credits, each.reference) for each in reversed(history)][2:] == [
         (5, "grant:1:2"),
         (-7, "adjustment:1:1"),
@@ -49,7 +55,7 @@ def test_each_movement_has_its_reference_and_they_sum_up_to_the_balance(registry
 
 
 def test_a_payment_s_reference_is_unique_among_all_users(registry: Registry) -> None:
-    made = PaymentMade("bank-1", credits=3, amount="3.00", currency="EUR")
+    made = ExternalPayment("bank-1", credits=3, amount="3.00", currency="EUR")
     registry.do(record_payment, ANNA, made)
     with pytest.raises(Conflict):
         registry.do(record_payment, BOB, made)
