@@ -11,7 +11,7 @@ from sublet.doctor.notices import list_notices
 from sublet.platform_domains import zone_state_store
 from sublet.platform_domains.find import find_platform_domain
 from sublet.platform_domains.zone_state_store import ZoneState
-from sublet.platform_domains.zone_store import find_apex_keys
+from sublet.platform_domains.zone_store import find_apex_dnskeys
 from sublet.primaries import zone_keeper
 from support.name_servers import KINDS
 from support.repetitions import share
@@ -86,7 +86,7 @@ def test_a_check_finds_that_the_zone_is_signed(on: ServiceOn) -> None:
     service.register(ada, SHOP, nameservers=[NS])
     settle(on)
     served = {each[0].to_text() for each in on.primary.ask(ZONE, "DNSKEY").answer}
-    noted = service.read(lambda tx: find_apex_keys(tx, find_platform_domain(tx, ZONE).id, ZONE))
+    noted = service.read(lambda tx: find_apex_dnskeys(tx, find_platform_domain(tx, ZONE).id, ZONE))
     assert noted
     assert {each.rdata for each in noted} >= served
     changed = service.call(ada, "PUT", f"/subdomains/{SHOP}/nameservers", {"ds_records": [DS]})

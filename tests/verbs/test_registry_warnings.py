@@ -72,7 +72,7 @@ def test_a_zone_on_a_primary_is_signed_if_the_last_check_says_so(
         ((), ()),
     ):
         check(registry, *live)
-        assert registry.read(zone_store.find_apex_keys, domain_id, ZONE) == keys
+        assert registry.read(zone_store.find_apex_dnskeys, domain_id, ZONE) == keys
         assert warned(registry, signed_name) == (not keys)
         assert registry.read(is_zone_signed, domain_id) == bool(keys)
 

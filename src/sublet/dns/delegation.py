@@ -17,13 +17,13 @@ from sublet.errors import FieldError
 DS_RECORDS_MAX: Final = 8
 
 CHECKED_MAX: Final = 64
-"""The maximum of nameservers, and of DS records, that are checked. A longer list is refused anyway."""
+"""The maximum number of nameservers, and of DS records, that are checked. A longer list is refused anyway."""
 
 GLUE_ENTRIES_MAX: Final = 104
-"""The maximum of glue entries in a request: eight for each of 13 nameservers."""
+"""The maximum number of glue entries in a request: eight for each of 13 nameservers."""
 
 GLUE_ADDRESSES_MAX: Final = 8
-"""The maximum of addresses of a host for each IP version. All of them are in each referral."""
+"""The maximum number of addresses of a host for each IP version. All of them are in each referral."""
 
 
 @dataclass(frozen=True, slots=True)

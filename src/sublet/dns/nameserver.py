@@ -34,15 +34,15 @@ The names are in lower case, without the final dot, with unusual octets as `\\dd
 OnNotify = Callable[[str], Coroutine[None, None, None]]
 """Handles a NOTIFY message about a child, in the background."""
 NOTIFIES_MAX = 100
-"""The maximum of NOTIFY messages that are handled at the same time."""
+"""The maximum number of NOTIFY messages that are handled at the same time."""
 READ_SECONDS = 5.0
 """The timeout of a read. After it the client gets SERVFAIL; most resolvers have given up by then."""
 
 UDP_QUERIES_MAX = 1000
-"""The maximum of UDP queries in progress. The server drops further ones; resolvers retry."""
+"""The maximum number of UDP queries in progress. The server drops further ones; resolvers retry."""
 
 ALIASES_MAX = 8
-"""The maximum of CNAME records in a row that a response follows. The client asks for the rest."""
+"""The maximum number of CNAME records in a row that a response follows. The client asks for the rest."""
 
 _BIND_TRIES = 20
 

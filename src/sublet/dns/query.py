@@ -14,7 +14,7 @@ from sublet.dns.wire import HEADER_BYTES
 QUERY_BYTES_MAX = 4096
 """The maximum length of a query. A name has at most 255 octets, and EDNS adds few."""
 QUERIES_AT_ONCE = 16
-"""The maximum of queries that share one read of the zones. All other tasks wait while these are answered."""
+"""The maximum number of queries that share one read of the zones. All other tasks wait while these are answered."""
 _NAME_BYTES_MAX = 255
 _ONE_QUESTION = b"\0\1\0\0\0\0"
 """The counts of questions, answers and authority records: 1, 0 and 0."""

@@ -19,7 +19,7 @@ from sublet.platform_domains.find import find_platform_domain
 from sublet.platform_domains.model import PATTERN_CHARACTERS_MAX, LabelPattern
 
 PATTERNS_MAX = 1000
-"""The maximum of patterns for a platform domain, and for all of them: each registration is compared with both."""
+"""The maximum number of patterns for a platform domain, and for all of them: each registration is compared with both."""
 
 _WILD = re.compile(r"([*?])")
 

@@ -123,9 +123,9 @@ class PlatformDomain(msgspec.Struct, frozen=True):
         int, _number("After how many days a broken name leaves the DNS; 0 for never.", 0, 0, _DAYS_MAX)
     ]
     nameservers_min: Annotated[
-        int, _number("The minimum of nameservers, unless a name has none.", 1, 1, _NAMESERVERS_MAX)
+        int, _number("The minimum number of nameservers, unless a name has none.", 1, 1, _NAMESERVERS_MAX)
     ]
-    nameservers_max: Annotated[int, _number("The maximum of nameservers.", 13, 1, _NAMESERVERS_MAX)]
+    nameservers_max: Annotated[int, _number("The maximum number of nameservers.", 13, 1, _NAMESERVERS_MAX)]
     label_length_min: Annotated[
         int, _number("The minimum length of a label, in characters.", 1, 1, _LABEL_MAX)
     ]

@@ -21,7 +21,7 @@ from sqlalchemy import (
 
 from sublet.db import Prepared, Tx
 from sublet.platform_domains.store import find_platform_domain, platform_domains
-from sublet.platform_domains.zone_store import find_apex_keys, lock_zone
+from sublet.platform_domains.zone_store import find_apex_dnskeys, lock_zone
 from sublet.schema import BIG_ID, Instant, metadata
 
 STALE_AFTER = timedelta(days=7)
@@ -149,7 +149,7 @@ def is_zone_signed(tx: Tx, platform_domain_id: int) -> bool | None:
         return True
     if find_zone_state(tx, platform_domain_id).checked_at is None:
         return None
-    return bool(find_apex_keys(tx, platform_domain_id, platform_domain.domain))
+    return bool(find_apex_dnskeys(tx, platform_domain_id, platform_domain.domain))
 
 
 def list_zone_states(tx: Tx) -> dict[int, ZoneState]:

@@ -34,7 +34,7 @@ class Repairs:
     """The input of a repair. `names` is the number of our names in the zone.
 
     `wrong_ids` are the rows of the missing and different names. `leftovers` are the owners of orphaned records, and `reclaimed` the
-    owners at or below waiting names of a rebuilt zone. `apex_keys` are the DNSKEY records at the apex; a signed zone has some.
+    owners at or below waiting names of a rebuilt zone. `apex_dnskeys` are the DNSKEY records at the apex; a signed zone has some.
     `is_settled` is True if nothing was published during the check, so that another check at this serial would find the same.
     """
 
@@ -45,7 +45,7 @@ class Repairs:
     wrong_ids: tuple[int, ...]
     leftovers: tuple[Leftover, ...]
     reclaimed: tuple[Leftover, ...]
-    apex_keys: tuple[Record, ...]
+    apex_dnskeys: tuple[Record, ...]
     is_settled: bool
 
 
@@ -95,8 +95,8 @@ def check_zone(
             desired[subdomain.fqdn] = records
             ids[subdomain.fqdn] = subdomain.id
     former: dict[str, int] = {}
-    apex_keys: set[Record] = set()
-    live = _collect_apex_keys(live, zone, apex_keys)
+    apex_dnskeys: set[Record] = set()
+    live = _tee_apex_dnskeys(live, zone, apex_dnskeys)
     if rebuilt:
         live = list(live)
         sent = published_owner_store.list_published_owners_of_zone(tx, platform_domain.id, only_sent=True)
@@ -115,17 +115,17 @@ def check_zone(
         wrong_ids=tuple(sorted(ids[name] for name in wrong)),
         leftovers=_leftovers(zone, {each.owner for each in differences.orphaned}, {**former, **owners}),
         reclaimed=_leftovers(zone, (each for each in former if name_above(each, zone) in skipped), former),
-        apex_keys=tuple(sorted(apex_keys)),
+        apex_dnskeys=tuple(sorted(apex_dnskeys)),
         is_settled=not just_published,
     )
     return ZoneCheck(zone, differences, tuple(sorted(waiting)), repairs)
 
 
-def _collect_apex_keys(live: Iterable[Record], zone: str, apex_keys: set[Record]) -> Iterator[Record]:
-    """Yield all records, and add the DNSKEYs at the apex to `apex_keys`, so that a large zone is read once."""
+def _tee_apex_dnskeys(live: Iterable[Record], zone: str, apex_dnskeys: set[Record]) -> Iterator[Record]:
+    """Yield all records, and add the DNSKEYs at the apex to `apex_dnskeys`, so that a large zone is read once."""
     for record in live:
         if record.type == "DNSKEY" and record.owner == zone:
-            apex_keys.add(record)
+            apex_dnskeys.add(record)
         yield record
 
 

@@ -11,7 +11,7 @@ _SIGNER_TYPES = frozenset({"RRSIG", "NSEC", "NSEC3"})
 
 
 @dataclass(frozen=True, slots=True)
-class DifferentName:
+class NameDifference:
     """A name whose records differ from the desired ones; `live` are the records at the owners of `desired`. Both are sorted."""
 
     name: str
@@ -28,7 +28,7 @@ class ZoneDifferences:
     """
 
     missing: tuple[str, ...] = ()
-    different: tuple[DifferentName, ...] = ()
+    different: tuple[NameDifference, ...] = ()
     orphaned: tuple[Record, ...] = ()
     foreign: tuple[Record, ...] = ()
 
@@ -79,7 +79,7 @@ def compare_zone(
         )
 
     missing: list[str] = []
-    different: list[DifferentName] = []
+    different: list[NameDifference] = []
     claimed: set[str] = set()
     for name in sorted(desired):
         owners = {record.owner for record in desired[name]}
@@ -88,7 +88,7 @@ def compare_zone(
         if owners and not there:
             missing.append(name)
         elif not matches(desired[name], there):
-            different.append(DifferentName(name, tuple(sorted(there)), tuple(sorted(desired[name]))))
+            different.append(NameDifference(name, tuple(sorted(there)), tuple(sorted(desired[name]))))
     unclaimed = {
         record
         for owner, at_owner in by_owner.items()

@@ -31,9 +31,9 @@ SENTENCES = {
 """The user's sentence for each cause that concerns the whole zone (for the operator: docs/operating/trouble.md)."""
 
 
-def absent_owners(zone: str, items: Sequence[Item]) -> list[str]:
+def empty_owners_and_wildcard(zone: str, items: Sequence[Item]) -> list[str]:
     """Return the owners that should be empty and, if any, the zone's wildcard: an answer for them may have the wildcard's records."""
-    absent = {owner for item in items for owner in unwanted_owners(item)}
+    absent = {owner for item in items for owner in empty_owners(item)}
     return sorted({*absent, f"*.{zone}"} if absent else absent)
 
 
@@ -45,7 +45,7 @@ def without_wildcard(
     The wildcard is the operator's. With its records, no name would ever count as removed.
     """
     wildcard = {(each.type, each.ttl_seconds, each.rdata) for each in served.get(f"*.{zone}", ())}
-    absent = {owner for item in items for owner in unwanted_owners(item)}
+    absent = {owner for item in items for owner in empty_owners(item)}
     return {
         name: tuple(
             each
@@ -56,14 +56,14 @@ def without_wildcard(
     }
 
 
-def unwanted_owners(item: Item) -> frozenset[str]:
+def empty_owners(item: Item) -> frozenset[str]:
     """Return the owners that have or may have records of ours, and should be empty."""
     return item.owners - {record.owner for record in item.desired}
 
 
 def judge(item: Item, served: Mapping[str, tuple[Record, ...]], serial: int) -> Result:
     """Return a success if the server answers with exactly the desired records and no older ones; otherwise a failure."""
-    left_over = [owner for owner in unwanted_owners(item) if served[owner]]
+    left_over = [owner for owner in empty_owners(item) if served[owner]]
     if left_over or not matches(item.desired, served[item.fqdn]):
         return Result(item, error=PARTIAL, cause="partial")
     return Result(item, serial=serial)

@@ -186,7 +186,7 @@ class Publisher:
                     await recording
                 recording, sent = None, frozenset()
                 if batch is not None and read_back is not None:
-                    recording = asyncio.create_task(self._record(batch, read_back))
+                    recording = asyncio.create_task(self._read_back_and_record(batch, read_back))
                     sent = frozenset(item.subdomain_id for item in batch.items)
         except _BackOff:
             await self._give_back(platform_domain_id)
@@ -238,7 +238,7 @@ class Publisher:
         """Change the zone by a batch, read it back, and record the outcomes. Raises `_BackOff`, as the four functions below."""
         read_back = await self._change(batch)
         if read_back is not None:
-            await self._record(batch, read_back)
+            await self._read_back_and_record(batch, read_back)
 
     async def _change(self, batch: Batch) -> ReadBack | None:
         """Change the zone by a batch, and return the function that reads it back; None if there is nothing to read back.
@@ -255,7 +255,7 @@ class Publisher:
             await self._narrow(batch, refusal)
         return None
 
-    async def _record(self, batch: Batch, read_back: ReadBack) -> None:
+    async def _read_back_and_record(self, batch: Batch, read_back: ReadBack) -> None:
         """Read back a changed batch, and record the outcomes."""
         try:
             results = await read_back()

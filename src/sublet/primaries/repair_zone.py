@@ -26,7 +26,7 @@ from sublet.subdomains import published_owner_store, store
 
 T = TypeVar("T")
 STEP_MAX = 500
-"""The maximum of rows in one transaction of a repair."""
+"""The maximum number of rows in one transaction of a repair."""
 
 
 async def repair(
@@ -107,7 +107,7 @@ def begin_repair(
         repair_stopped_at=None if reason is None else before.repair_stopped_at or tx.now,
         repair_stopped_reason=reason,
     )
-    zone_store.replace_apex_keys(tx, platform_domain_id, platform_domain.domain, found.apex_keys)
+    zone_store.replace_apex_dnskeys(tx, platform_domain_id, platform_domain.domain, found.apex_dnskeys)
     _audit_repair(tx, actor, platform_domain_id, found, stopped=reason is not None)
     if reason is not None and before.repair_stopped_at is None:
         after = {"reason": reason}

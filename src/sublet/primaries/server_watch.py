@@ -25,7 +25,7 @@ TIMEOUT_SECONDS = 2.0
 FOLLOW_SECONDS = 10.0
 """How long a secondary may be behind and still count as current."""
 HISTORY_MAX = 1000
-"""The maximum of serials in a primary's history. Above it every second serial is dropped."""
+"""The maximum number of serials in a primary's history. Above it every second serial is dropped."""
 
 PRIMARY, SECONDARY = "primary", "secondary"
 HEALTHY = frozenset({"current", "unjudged"})

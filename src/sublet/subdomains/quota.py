@@ -41,7 +41,7 @@ def find_quota(tx: Tx, user: User, default: int) -> Quota:
 
 
 def quota_limit(own: int | None, default: int) -> int:
-    """Return the maximum of free names of a user: the user's own quota, or `default`."""
+    """Return the maximum number of free names of a user: the user's own quota, or `default`."""
     return default if own is None else own
 
 

@@ -15,7 +15,7 @@ from sublet.subdomains.lifecycle import desired_records
 from sublet.subdomains.model import Subdomain
 from sublet.subdomains.nameservers import registry_warnings
 
-ABSENT_OWNERS_MAX = 30
+EMPTY_OWNERS_MAX = 30
 """The maximum number of owners to check for leftover records. Each owner takes four queries per server."""
 
 
@@ -26,7 +26,7 @@ class DelegationView:
     subdomain: Subdomain
     platform_domain: PlatformDomain
     desired: tuple[Record, ...]
-    also_absent: tuple[str, ...]
+    empty_owners: tuple[str, ...]
     warnings: tuple[str, ...]
 
 
@@ -48,5 +48,5 @@ def view_delegation(tx: Tx, actor: Actor, identifier: str) -> DelegationView:
     absent = ever - {record.owner for record in desired} - {subdomain.fqdn}
     warnings = (*delegation_warnings(subdomain.delegation), *registry_warnings(tx, subdomain))
     return DelegationView(
-        subdomain, platform_domain, desired, tuple(sorted(absent))[:ABSENT_OWNERS_MAX], warnings
+        subdomain, platform_domain, desired, tuple(sorted(absent))[:EMPTY_OWNERS_MAX], warnings
     )
