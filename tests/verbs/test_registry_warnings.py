@@ -33,7 +33,7 @@ def edit(registry: Registry, **values: object) -> None:
 
 
 def check(registry: Registry, *live: Record) -> None:
-    """Check a zone with these records, like the zone keeper."""
+    """Check a zone with these records, like the drift repair."""
     domain_id = registry.domains[ZONE]
     domain = registry.read(platform_domain_store.find_platform_domain, domain_id)
     assert domain is not None

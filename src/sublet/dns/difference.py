@@ -8,7 +8,7 @@ from sublet.dns.types import Delegation, DsRecord, GlueEntry, Record
 from sublet.dns.verify import value_key
 
 SHOWN_MAX = 8
-"""The maximum number of records that a list names. It counts the others."""
+"""The maximum number of records that a list names. The list counts the others."""
 
 
 def describe_difference(name: str, desired: Iterable[Record], served: Iterable[Record]) -> str | None:

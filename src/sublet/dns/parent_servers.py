@@ -46,8 +46,8 @@ async def ask_servers(
 ) -> list[ServerAnswer]:
     """Return each server's answer for the delegation at `name` below `zone`, over TCP, in the order of `servers`.
 
-    `empty_owners` are owners that should be empty. The answers have their records. A problem of a server is its `failure`; no exception is
-    raised.
+    `empty_owners` are owners that should be empty. The answers have any records there. A problem of a server is its `failure`; no
+    exception is raised.
     """
 
     async def ask(server: ParentServer) -> ServerAnswer:

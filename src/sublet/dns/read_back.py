@@ -50,7 +50,7 @@ class ReadBackFailed(Exception):  # noqa: N818 - named for what the caller sees
         self.cause = cause
 
 
-class _BadResponse(Exception):  # noqa: N818 - as above
+class _BadResponse(Exception):  # noqa: N818 - named for what the caller sees
     """A response is unusable. `str()` continues a sentence that starts with the server's address."""
 
 
@@ -59,7 +59,7 @@ class _Question:
     owner: str
     rdtype: str
     at_empty_owner: bool
-    """True to find records at an owner that should be empty; False to read a delegation."""
+    """True to find records at an owner that should be empty, False to read a delegation."""
 
 
 async def read_back(
@@ -69,10 +69,10 @@ async def read_back(
     timeout_seconds: float,
     empty_owners: Sequence[str] = (),
 ) -> Mapping[str, tuple[Record, ...]]:
-    """Return the served records of the delegations at `names`, and the records at owners that should be empty, by name.
+    """Return what the server serves: the delegation of each of `names`, and any records at owners that should be empty.
 
     `address` is the server's IP address and port. All questions share one TCP connection, whose timeout is `timeout_seconds`. Names are
-    in lower case without the final dot. The result has every name of `names` and of `empty_owners`:
+    in lower case without the final dot. The result is by name. It has every name of `names` and of `empty_owners`:
 
     - for `names`: the NS records, their hosts' A and AAAA records at or below the name (both from the referral), and the DS records. An
       empty tuple if the name is not delegated (NXDOMAIN, NODATA, other types).
@@ -80,8 +80,8 @@ async def read_back(
     - for a name in both: all of these.
 
     Not detected: an address below a name that is still delegated, which only a transfer shows (`compare_zone`). Not distinguished: records
-    of the zone's wildcard at an owner of `empty_owners` (read the wildcard and compare), and NS records of the child zone, if the server has
-    this zone, too.
+    of the zone's wildcard at an owner of `empty_owners` (read the wildcard and compare), and NS records of the child zone, if the server
+    has this zone, too.
 
     Raises:
         ReadBackFailed: no connection; a timeout; a response that is truncated, not a DNS message, or answers another question; a code
@@ -121,8 +121,8 @@ async def read_delegation(
 ) -> Served:
     """Return the served delegation at one name below `zone`, and the zone's serial, over one TCP connection.
 
-    The records are as by `read_back` for the name and for `empty_owners`, without the records of the zone's wildcard at the latter (RFC 4592,
-    section 3.3.1).
+    The records are as by `read_back` for the name and for `empty_owners`, without the records of the zone's wildcard at the latter (RFC
+    4592, section 3.3.1).
 
     Raises:
         ReadBackFailed: as `read_back`; also if the server has no authority for the zone.

@@ -21,7 +21,7 @@ CONNECTIONS_MAX = 200
 CONNECTIONS_PER_CLIENT = 50
 """The maximum number of TCP connections of one IPv4 address or IPv6 network of 64 bits."""
 BATCH_BYTES_MAX = 1024
-"""A TCP batch takes no further query once it has this many octets: names with many labels are slow to look up."""
+"""A TCP batch with this many octets takes no further query, because names with many labels are slow to look up."""
 
 _READ_BYTES = 16384
 _SENT_BYTES = 2 + 65535

@@ -22,7 +22,7 @@ def matches(desired: Iterable[Record], served: Iterable[Record]) -> bool:
 
 
 def value_key(record: Record) -> tuple[str, str, bytes]:
-    """Return a key of a record, without its TTL. Equal records have equal keys."""
+    """Return a key of a record's owner, type and value. Records that differ only in TTL or spelling have equal keys."""
     return record.owner.lower(), record.type, _wire(record.type, record.rdata)
 
 

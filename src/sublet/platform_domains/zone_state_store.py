@@ -137,7 +137,7 @@ def forget_zone_state(tx: Tx, platform_domain_id: int) -> None:
 
 
 def is_zone_signed(tx: Tx, platform_domain_id: int) -> bool | None:
-    """Return True if a zone is signed, None if the registry doesn't know. This asks no server.
+    """True if a zone is signed, False if it isn't, None before the first check of a zone on a primary. No server is queried.
 
     The built-in name server never signs. A zone on a primary is signed if the operator set `--dnssec-signed` (another server may sign
     behind the primary), or if the last check found a DNSKEY at the apex.

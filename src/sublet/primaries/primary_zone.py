@@ -45,7 +45,7 @@ class BatchRefused(Exception):  # noqa: N818 - the name server's answer, not an 
         self.was_sent = was_sent
 
 
-class BatchStale(Exception):  # noqa: N818 - as above
+class BatchStale(Exception):  # noqa: N818 - the name server's answer, not an error of ours
     """The fence has changed since the batch was begun, so the server applied no part of the batch. Begin it again."""
 
 

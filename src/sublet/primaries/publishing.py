@@ -29,7 +29,7 @@ from sublet.subdomains import published_owner_store, store
 from sublet.subdomains.lifecycle import desired_records
 
 BATCH_MAX = 100
-"""The maximum number of names in a batch, unless the settings of the primary have another."""
+"""The maximum number of names in a batch, unless the settings of the primary have another number."""
 BACK_OFF_MAX_SECONDS = 60.0
 ZONE_BACK_OFF_MAX_SECONDS = 10.0
 """The maximum back-off of a zone. Publication resumes within this time after a problem ends."""
@@ -40,7 +40,7 @@ class Item:
     """One name of a batch: the generation that is sent, the desired records, and the owners that are or may be in the zone.
 
     `new_owners` are owners at which the registry has added no record so far: they must not be in use. `never_sent` are owners that were
-    written ahead, never sent, and are no longer desired. Records there are not ours, and no earlier message can add any after this one.
+    written ahead, never sent, and are no longer desired. Records there are not ours, and no earlier message can add records after this one.
     """
 
     subdomain_id: int
@@ -93,8 +93,8 @@ def begin_publication(
 ) -> Batch | None:
     """Write ahead the names that wait in a zone, and return them as a batch; None if no name waits.
 
-    `batch_max` has the maximum number of names in a batch for each primary; the default is `BATCH_MAX`. `among` limits the batch to these ids.
-    `besides` excludes the ids of names in progress.
+    `batch_max` has the maximum number of names in a batch for each primary; the default is `BATCH_MAX`. `among` limits the batch to these
+    ids. `besides` excludes the ids of names in progress.
     """
     platform_domain = _lock_platform_domain(tx, platform_domain_id)
     if platform_domain is None:
@@ -272,6 +272,6 @@ def _record_failure(tx: Tx, result: Result, next_attempt_at: datetime) -> None:
 
 
 def back_off_pause(attempts: int, seconds_max: float = BACK_OFF_MAX_SECONDS) -> timedelta:
-    """Return the pause after this many failures: doubled from 1 s up to the maximum, with jitter."""
+    """Return the pause after this many failures. It doubles from 1 s up to `seconds_max`, with jitter."""
     seconds = min(seconds_max, 2.0 ** min(attempts, 10))
     return timedelta(seconds=seconds * random.uniform(0.5, 1.0))  # noqa: S311 - jitter, no secret
