@@ -66,7 +66,7 @@ def pytest_runtest_teardown(item: pytest.Item) -> Generator[None, None, None]:
 LONGEST = tuple(
     f"test_{each}.py"
     for each in (
-        *("zone_keeper", "kill", "killed", "hosts", "machine", "fourteen_months", "brake", "api", "migrate"),
+        *("drift_repair", "kill", "killed", "hosts", "machine", "fourteen_months", "brake", "api", "migrate"),
         *(
             "fuzzing",
             "publishing",

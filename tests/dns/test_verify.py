@@ -16,7 +16,7 @@ import pytest
 from sublet.dns.read_back import ReadBackFailed, read_back
 from sublet.dns.types import Record
 from sublet.dns.verify import matches
-from sublet.primaries.compare_zone import DifferentName, ZoneDifferences, compare_zone
+from sublet.primaries.compare_zone import NameDifference, ZoneDifferences, compare_zone
 from support.in_memory_zone import DS_TEXT, RECORDS, many_nameservers, reader_of, serving
 
 NAMES = [f"n{number}.zone.example" for number in range(250)]
@@ -34,8 +34,8 @@ def port() -> Iterator[int]:
         yield bound
 
 
-def read(port: int, names: list[str], also_absent: tuple[str, ...] = ()) -> Mapping[str, tuple[Record, ...]]:
-    return asyncio.run(read_back(("127.0.0.1", port), names, timeout_seconds=10, also_absent=also_absent))
+def read(port: int, names: list[str], empty_owners: tuple[str, ...] = ()) -> Mapping[str, tuple[Record, ...]]:
+    return asyncio.run(read_back(("127.0.0.1", port), names, timeout_seconds=10, empty_owners=empty_owners))
 
 
 def test_delegation_with_glue_and_ds(port: int) -> None:
@@ -356,11 +356,11 @@ A_TEXT = Record("a.zone.example", "TXT", 300, '"x"')
         ([], ZoneDifferences(missing=("a.zone.example", "b.zone.example"))),
         (
             [A_NS, B_NS],
-            ZoneDifferences(different=(DifferentName("a.zone.example", (A_NS,), (A_NS, A_GLUE)),)),
+            ZoneDifferences(different=(NameDifference("a.zone.example", (A_NS,), (A_NS, A_GLUE)),)),
         ),
         (
             [A_GLUE, B_NS],
-            ZoneDifferences(different=(DifferentName("a.zone.example", (A_GLUE,), (A_NS, A_GLUE)),)),
+            ZoneDifferences(different=(NameDifference("a.zone.example", (A_GLUE,), (A_NS, A_GLUE)),)),
         ),
         ([A_NS, A_GLUE, B_NS, A_OLD_GLUE], ZoneDifferences(orphaned=(A_OLD_GLUE,))),
         ([A_NS, A_GLUE, B_NS, GONE_NS], ZoneDifferences(orphaned=(GONE_NS,))),

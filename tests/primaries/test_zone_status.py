@@ -17,7 +17,7 @@ from sublet.cli.main import app
 from sublet.dns.types import Secondary
 from sublet.platform_domains import zone_state_store
 from sublet.platform_domains.find import find_platform_domain
-from sublet.primaries import server_watch, zone_watch
+from sublet.primaries import serial_watch, zone_metrics
 from sublet.primaries.primary import CAUSES, Fence, read_fence
 from support.name_servers import NameServerProcess, fresh_key, missing_programs, secondary
 from support.serve_process import free_address, wait_until
@@ -61,8 +61,8 @@ class Site:
 
 @pytest.fixture
 def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Site]:
-    monkeypatch.setattr(server_watch, "POLL_SECONDS", 0.1)
-    monkeypatch.setattr(zone_watch, "POLL_SECONDS", 0.1)
+    monkeypatch.setattr(serial_watch, "POLL_SECONDS", 0.1)
+    monkeypatch.setattr(zone_metrics, "POLL_SECONDS", 0.1)
     address = free_address("127.0.0.2")
     with ExitStack() as stack:
         on = stack.enter_context(

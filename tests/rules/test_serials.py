@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sublet.dns.serial import UNKNOWN_CAUSES, is_newer, lacks_since, next_serial, standing_of, went_back
+from sublet.dns.serial import UNKNOWN_CAUSES, compare_serials, is_newer, lacks_since, next_serial, went_back
 from sublet.primaries.primary import CAUSES
 
 SERIALS = st.integers(0, 2**32 - 1)
@@ -59,19 +59,19 @@ def test_the_next_serial_is_newer_and_never_0() -> None:
 
 
 @pytest.mark.parametrize(
-    ("serial", "primary", "standing"),
+    ("serial", "primary", "expected"),
     [
         (7, 7, "equal"),
-        (7, 9, "behind"),
-        (4294967295, 3, "behind"),
-        (9, 7, "ahead"),
-        (3, 4294967295, "ahead"),
-        (0, 2**31, "ahead"),
-        (2**31, 0, "ahead"),
+        (7, 9, "older"),
+        (4294967295, 3, "older"),
+        (9, 7, "newer"),
+        (3, 4294967295, "newer"),
+        (0, 2**31, "newer"),
+        (2**31, 0, "newer"),
     ],
 )
-def test_how_a_secondary_stands(serial: int, primary: int, standing: str) -> None:
-    assert standing_of(serial, primary) == standing
+def test_a_secondarys_serial_and_its_primarys(serial: int, primary: int, expected: str) -> None:
+    assert compare_serials(serial, primary) == expected
 
 
 @pytest.mark.parametrize(

@@ -33,7 +33,7 @@ def edit(registry: Registry, **values: object) -> None:
 
 
 def check(registry: Registry, *live: Record) -> None:
-    """Check a zone with these records, like the zone keeper."""
+    """Check a zone with these records, like the drift repair."""
     domain_id = registry.domains[ZONE]
     domain = registry.read(platform_domain_store.find_platform_domain, domain_id)
     assert domain is not None
@@ -72,7 +72,7 @@ def test_a_zone_on_a_primary_is_signed_if_the_last_check_says_so(
         ((), ()),
     ):
         check(registry, *live)
-        assert registry.read(zone_store.find_apex_keys, domain_id, ZONE) == keys
+        assert registry.read(zone_store.find_apex_dnskeys, domain_id, ZONE) == keys
         assert warned(registry, signed_name) == (not keys)
         assert registry.read(is_zone_signed, domain_id) == bool(keys)
 

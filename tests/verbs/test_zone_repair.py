@@ -88,7 +88,7 @@ def _repair(registry: Registry, found: ZoneCheck, *, force: bool = False) -> str
     reason = registry.write(begin_repair, OPERATOR, domain_id, "main", repairs, force=force)
     registry.write(republish, domain_id, repairs.wrong_ids)
     if reason is None:
-        registry.write(reclaim, domain_id, (*repairs.leftovers, *repairs.reclaimed))
+        registry.write(reclaim, domain_id, (*repairs.orphaned, *repairs.reclaimed))
     registry.write(store_foreign, domain_id, "main", (), found.differences.foreign)
     registry.write(end_repair, domain_id, 5, _state(registry).rebuilt_at)
     return reason
@@ -118,7 +118,7 @@ def test_a_former_delegation_is_foreign_until_the_zone_was_rebuilt(moved: Regist
     assert set(_check(moved, _shop(), *FORMER).differences.foreign) == set(FORMER)
     found = _check(moved, _shop(), *FORMER, FOREIGN, rebuilt=True)
     assert (set(found.differences.orphaned), found.differences.foreign) == (set(FORMER), (FOREIGN,))
-    assert [(each.owner, each.fqdn) for each in found.repairs.leftovers] == [
+    assert [(each.owner, each.fqdn) for each in found.repairs.orphaned] == [
         (f"ns1.{OLD}", OLD),
         (OLD, OLD),
     ]
@@ -130,7 +130,7 @@ def test_records_that_no_delegation_can_have_are_foreign_in_a_rebuilt_zone_too(
 ) -> None:
     by_hand = Record(owner, "A", 300, "192.0.2.80")
     found = _check(moved, _shop(), by_hand, rebuilt=True)
-    assert (found.differences.foreign, found.repairs.leftovers) == ((by_hand,), ())
+    assert (found.differences.foreign, found.repairs.orphaned) == ((by_hand,), ())
 
 
 def test_a_former_delegation_is_removed_before_a_user_gets_the_name(moved: Registry) -> None:
@@ -180,7 +180,7 @@ def _once_published(registry: Registry) -> list[Record]:
 def test_the_brake_counts_many_owners_of_a_name_as_one_name(moved: Registry) -> None:
     many = [Record(f"ns{number}.{OLD}", "A", 300, "9.9.9.9") for number in range(21)]
     found = _check(moved, _shop(), *many, rebuilt=True)
-    assert len(found.repairs.leftovers) == 21
+    assert len(found.repairs.orphaned) == 21
     assert _repair(moved, found) is None
 
 
@@ -270,7 +270,7 @@ def test_a_record_that_blocks_a_waiting_name_is_foreign(moved: Registry) -> None
     )  # nothing of it was there
     moved.advance(minutes=1)
     found = _check(moved, _shop(), in_the_way, rebuilt=True)
-    assert (found.differences.foreign, found.repairs.leftovers) == ((in_the_way,), ())
+    assert (found.differences.foreign, found.repairs.orphaned) == ((in_the_way,), ())
 
 
 def _two_rows_wait(registry: Registry) -> tuple[int, Subdomain]:
@@ -279,11 +279,11 @@ def _two_rows_wait(registry: Registry) -> tuple[int, Subdomain]:
     found = _check(registry, _shop(), *FORMER, rebuilt=True).repairs
     ben = registry.register(OLD, "ben", nameservers=NS)
     # The repair has seen no holder yet, because on PostgreSQL the two transactions don't see each other.
-    for each in found.leftovers:
+    for each in found.orphaned:
         registry.write(
             published_owner_store.move_published_owner, each.owner, each.subdomain_id, each.subdomain_id
         )
-    registry.write(store.republish, {each.subdomain_id for each in found.leftovers})
+    registry.write(store.republish, {each.subdomain_id for each in found.orphaned})
     return domain_id, ben
 
 
@@ -317,7 +317,7 @@ def test_a_repair_and_a_registration_that_do_not_see_each_other(
         found = _check(registry, _shop(), *FORMER, rebuilt=True).repairs
         engine = postgresql_engine(url, poolclass=NullPool)
         with engine.begin() as connection:
-            reclaim(Tx(connection, registry.now), domain_id, found.leftovers)
+            reclaim(Tx(connection, registry.now), domain_id, found.orphaned)
             ben = registry.register(OLD, "ben", nameservers=NS)
         waiting = registry.read(publish_store.list_waiting, domain_id, 10)
         assert [each.fqdn for each in waiting] == [OLD, OLD], (

@@ -15,8 +15,8 @@ from sublet.db import open_database, utc_now
 from sublet.dns.types import Primary, TsigKey
 from sublet.platform_domains import zone_state_store
 from sublet.primaries.check_process import CheckRequest
+from sublet.primaries.drift_repair import DriftRepair
 from sublet.primaries.primary import PrimaryFault
-from sublet.primaries.zone_keeper import ZoneKeeper
 from sublet.processes import leased
 from sublet.processes.leases import SWEEP, check_lease
 from sublet.processes.model import Lease
@@ -118,7 +118,7 @@ def test_a_check_that_is_cancelled_while_it_begins_is_ended(monkeypatch: pytest.
             raise PrimaryFault("settings", f"there is no {name}", certain=True)
 
         database = open_database("sqlite:///:memory:")
-        keeper = ZoneKeeper(database, NO_DATABASE, find_primary)
+        keeper = DriftRepair(database, NO_DATABASE, find_primary)
         primary = Primary("main", "127.0.0.1", 1, TsigKey("key", "hmac-sha256", Secret("eA==")))
         checking = asyncio.create_task(keeper._run(CheckRequest(NO_DATABASE, 1, primary, utc_now())))
         assert await asyncio.to_thread(reached.wait, 20)
@@ -137,16 +137,16 @@ def test_a_zone_is_looked_at_by_the_one_that_keeps_it(registry: Registry) -> Non
     domain_id = registry.domains["example.test"]
     asked = []
 
-    def keeper(holder: str) -> ZoneKeeper:
+    def keeper(holder: str) -> DriftRepair:
         def find_primary(name: str) -> Primary:
             asked.append(holder)
             raise PrimaryFault("settings", f"{holder} has no {name}", certain=True)
 
-        return ZoneKeeper(registry.db, NO_DATABASE, find_primary, holder=holder)
+        return DriftRepair(registry.db, NO_DATABASE, find_primary, holder=holder)
 
     one, other = keeper("a"), keeper("b")
 
-    def look(who: ZoneKeeper) -> str | None:
+    def look(who: DriftRepair) -> str | None:
         registry.run(who._watch(domain_id, "example.test", "main"))
         return registry.read(zone_state_store.find_zone_state, domain_id).watch_problem_detail
 

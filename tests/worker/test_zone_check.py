@@ -14,8 +14,8 @@ from sublet.errors import Conflict
 from sublet.platform_domains.platform_domain import add_platform_domain, edit_platform_domain
 from sublet.primaries import check_process
 from sublet.primaries.check_process import CheckRequest, check_on_primary
+from sublet.primaries.drift_repair import DriftRepair
 from sublet.primaries.transfer import ZoneTransfer, transfer_zone
-from sublet.primaries.zone_keeper import ZoneKeeper
 from sublet.subdomains.remove_platform_domain import remove_platform_domain
 from sublet.subdomains.store import list_names_held
 from support.name_servers import fresh_key, primary
@@ -51,7 +51,7 @@ def test_a_zone_that_moved_before_the_transfer_is_a_conflict(tmp_path: Path) -> 
     former = Primary("former", "127.0.0.1", 1, fresh_key("key"))
 
     async def check(db: Database) -> None:
-        keeper = ZoneKeeper(db, registry.url, lambda _: former)
+        keeper = DriftRepair(db, registry.url, lambda _: former)
         await keeper._run(CheckRequest(registry.url, 1, former, utc_now()))
 
     with pytest.raises(Conflict, match="has moved to another server"):

@@ -111,7 +111,7 @@ def _lines(found: ZoneCheck) -> tuple[str, ...]:
     return (
         *(f"missing: {name}" for name in differences.missing),
         *(f"different: {each.name}" for each in differences.different),
-        *(f"left over: {each.owner} {each.type} {each.rdata}" for each in differences.orphaned),
+        *(f"orphaned: {each.owner} {each.type} {each.rdata}" for each in differences.orphaned),
         *(f"not ours: {each.owner} {each.type} {each.rdata}" for each in differences.foreign),
         *(f"waiting: {name}" for name in found.waiting),
     )

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from sublet.dns.serial import standing_of
+from sublet.dns.serial import compare_serials
 from sublet.platform_domains.model import PlatformDomain
 from sublet.primaries.primary import Fence, PrimaryFault, read_fence
 from sublet.primaries.primary_zone import FindPrimary
@@ -15,6 +15,9 @@ TIMEOUT_SECONDS = 3.0
 FOLLOW_SECONDS = 5.0
 """The maximum time for a secondary to reach the primary's first serial, because a transfer may be in progress."""
 FOLLOW_PAUSE_SECONDS = 0.25
+
+_STANDINGS = {"equal": "equal", "older": "behind", "newer": "ahead"}
+"""The standing of a secondary, by the result of `compare_serials`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +109,6 @@ def _judge(server: ServerProbe, primary_serial: int | None) -> ServerProbe:
         return server
     if primary_serial is None:
         return replace(server, standing="unjudged")
-    standing = standing_of(server.serial, primary_serial)
+    standing = _STANDINGS[compare_serials(server.serial, primary_serial)]
     detail = None if standing == "equal" else f"the primary has {primary_serial}"
     return replace(server, standing=standing, detail=detail)

@@ -144,7 +144,7 @@ def _report(known: Known, probe: ZoneProbe | None, fences: set[str | None]) -> d
 
 def _drift(state: ZoneState) -> list[Wrong]:
     """Return the problem of wrong records of the registry that the last check found."""
-    counts = (("missing", state.missing), ("different", state.different), ("left over", state.orphaned))
+    counts = (("missing", state.missing), ("different", state.different), ("orphaned", state.orphaned))
     detail = ", ".join(f"{count} {kind}" for kind, count in counts if count)
     return [_of_symptom("drift", f"the last check found {detail}", state.checked_at)] if detail else []
 
@@ -227,7 +227,7 @@ def _lines(report: dict[str, Any]) -> list[str]:
         shown |= {"server": "the built-in name server; see /readyz"}
     if report["checked_at"] is not None:
         counts = (
-            f"{report['missing']} missing, {report['different']} different, {report['orphaned']} left over"
+            f"{report['missing']} missing, {report['different']} different, {report['orphaned']} orphaned"
         )
         shown["last_check"] = f"{shown_cell(report['checked_at'])}: {counts}, {report['foreign']} not ours"
     elif report["primary"] is not None:

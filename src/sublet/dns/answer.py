@@ -106,7 +106,7 @@ def _look_up(view: ZoneView | None, labels: Labels, query: Query) -> Content | N
         return None
     if query.rdtype == _DS and below == 0:
         content = _look_up(view.parent, labels, query)
-        # Otherwise a zone between the two has the DS records, and isn't ours.
+        # A referral from the parent means that a zone between them, on other servers, has the DS records.
         if content is not None and content.authoritative:
             return content
     return _find(view, labels, below, query)
@@ -151,7 +151,10 @@ def _exists(view: ZoneView, name: str) -> bool:
 
 
 def _rrsets_at(view: ZoneView, owner: Labels, *, at: str | None = None) -> _RRsets:
-    """Return the RRsets at the name `at`, by type, with the owner `owner`. For a wildcard the two differ."""
+    """Return the RRsets stored at `at` (default: `owner`), by type.
+
+    Their owner name is `owner`, because a wildcard's records answer for another name (RFC 4592).
+    """
     name = name_of(owner) if at is None else at
     records: Iterable[Record] = view.records.get(name, ())
     if view.apex.addresses:
@@ -184,7 +187,7 @@ def _merge_rrsets(before: RRset | None, added: RRset) -> RRset:
 
 
 def _from_rrsets(view: ZoneView, held: _RRsets, rdtype: int) -> Content:
-    """Return the answer for an existing name with these RRsets: one of the type, an alias, or NODATA."""
+    """Return the answer for an existing name with these RRsets: the RRset of the type, an alias, or NODATA."""
     if rdtype == _ANY and held:
         return Content(answer=(next(iter(held.values())),))
     found = held.get(rdtype) or held.get(_CNAME)

@@ -17,13 +17,13 @@ from sublet.errors import FieldError
 DS_RECORDS_MAX: Final = 8
 
 CHECKED_MAX: Final = 64
-"""The maximum of nameservers, and of DS records, that are checked. A longer list is refused anyway."""
+"""The maximum number of nameservers, and of DS records, that are checked. A longer list is refused anyway."""
 
 GLUE_ENTRIES_MAX: Final = 104
-"""The maximum of glue entries in a request: eight for each of 13 nameservers."""
+"""The maximum number of glue entries in a request: eight for each of 13 nameservers."""
 
 GLUE_ADDRESSES_MAX: Final = 8
-"""The maximum of addresses of a host for each IP version. All of them are in each referral."""
+"""The maximum number of addresses of a host for each IP version. All of them are in each referral."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,7 @@ def check_delegation(
     nameservers_min: int,
     nameservers_max: int,
 ) -> tuple[Delegation, tuple[FieldError, ...]]:
-    """Return the delegation of the canonical name `owner` in canonical form, and all its errors. Use it only without errors.
+    """Return the delegation of the canonical name `owner` in canonical form, and all its errors. Use the delegation only if it has none.
 
     Nameservers and DS records keep their order, and glue has the order of its nameservers. Equal glue and equal DS records are merged. A
     host has several glue entries if it has several addresses of an IP version. `nameservers_min` doesn't apply to an empty list.
@@ -116,7 +116,7 @@ def delegation_warnings(delegation: Delegation) -> tuple[str, ...]:
 def prune_glue(glue: Sequence[GlueEntry], nameservers: Sequence[str]) -> tuple[GlueInput, ...]:
     """Return the stored glue of hosts in `nameservers`, for a request that sends nameservers and no glue.
 
-    It skips invalid host names, because `check_delegation` refuses them.
+    Invalid host names are skipped, because `check_delegation` refuses them.
     """
     hosts = set()
     for nameserver in nameservers[:CHECKED_MAX]:

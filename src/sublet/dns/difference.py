@@ -5,10 +5,10 @@ from itertools import zip_longest
 
 from sublet.counted import counted
 from sublet.dns.types import Delegation, DsRecord, GlueEntry, Record
-from sublet.dns.verify import same_value
+from sublet.dns.verify import value_key
 
 SHOWN_MAX = 8
-"""The maximum of records that a list names. It counts the others."""
+"""The maximum number of records that a list names. The list counts the others."""
 
 
 def describe_difference(name: str, desired: Iterable[Record], served: Iterable[Record]) -> str | None:
@@ -53,7 +53,7 @@ def _ds(rdata: str) -> DsRecord:
 
 
 def _by_value(records: Iterable[Record]) -> dict[tuple[str, str, bytes], Record]:
-    return {same_value(record): record for record in sorted(set(records))}
+    return {value_key(record): record for record in sorted(set(records))}
 
 
 def _named(record: Record) -> str:

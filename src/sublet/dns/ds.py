@@ -86,8 +86,9 @@ def parse_ds(owner: str, given: DsLike) -> DsRecord:
 def ds_warnings(ds_records: Sequence[DsRecord]) -> tuple[str, ...]:
     """Return warnings about valid DS records that may harm the registrant (RFC 9904; RFC 4035, section 2.2).
 
-    Validators treat a name as unsigned if they support none of its DS records (RFC 4035, section 5.2). So one record that all validators
-    support is enough. Not checked: that the zone is signed.
+    Validators treat a name as unsigned if they support none of its DS records (RFC 4035, section 5.2). Some lack ED448 or
+    SHA-384, so a warning says if no record has another algorithm, or no record has another digest type. The two are tested separately.
+    Not checked: that one record has both, and that the zone is signed.
     """
     algorithms = sorted({each.algorithm for each in ds_records})
     digest_types = {each.digest_type for each in ds_records}
@@ -278,7 +279,10 @@ def _without_front(owner: str, words: list[str]) -> tuple[str | None, list[str]]
 
 
 def _looks_like_dnskey(words: list[str]) -> bool:
-    """True if the second number is 3, the protocol of a DNSKEY. As the algorithm of a DS, 3 (DSA) is refused anyway."""
+    """True if the words start like a DNSKEY: only known flags, then protocol 3.
+
+    A DS with 3 there has algorithm DSA, which is refused anyway.
+    """
     flags_known = int(words[0]) & ~(_ZONE_FLAG | _REVOKE_FLAG | _SEP_FLAG) == 0
     return flags_known and words[1] == "3"
 

@@ -11,7 +11,7 @@ from functools import cache
 from fontTools.unicodedata import script_extension
 
 from sublet.dns.confusables import TABLE
-from sublet.dns.names import is_idn, reserved_labels, to_unicode
+from sublet.dns.names import RESERVED_LABELS, is_idn, to_unicode
 
 _JOINERS = (0x200C, 0x200D)
 """The characters of Default_Ignorable_Code_Point that labels may have (RFC 5892, appendix A). Skeletons omit them."""
@@ -67,7 +67,7 @@ def mixes_scripts(label: str) -> bool:
 
 
 def looks_reserved(label_skeleton: str) -> bool:
-    """True if a label that is reserved everywhere has this skeleton (`reserved_reason`)."""
+    """True if a label that is reserved everywhere has this skeleton (`is_reserved`)."""
     reserved, nameserver = _reserved()
     return label_skeleton in reserved or nameserver.fullmatch(label_skeleton) is not None
 
@@ -75,4 +75,4 @@ def looks_reserved(label_skeleton: str) -> bool:
 @cache
 def _reserved() -> tuple[frozenset[str], re.Pattern[str]]:
     digits = "".join(skeleton(str(digit)) for digit in range(10))
-    return frozenset(map(skeleton, reserved_labels())), re.compile(f"{skeleton('ns')}[{digits}]*")
+    return frozenset(map(skeleton, RESERVED_LABELS)), re.compile(f"{skeleton('ns')}[{digits}]*")

@@ -41,29 +41,27 @@ _RFC_2142_MAILBOXES: Final = frozenset(
     }
 )
 
-# Software trusts these labels without configuration. The value names the software.
-_PROTOCOL_LABELS: Final = {
-    "www": "browsers and people take it for the platform domain's own site",
-    "mail": "it is taken for the platform domain's own mail server",
-    "wpad": "browsers fetch their proxy settings from it",
-    "isatap": "hosts look for their IPv6 router under it (RFC 5214)",
-    "autodiscover": "Outlook sends passwords of mailboxes at the platform domain to it",
-    "autoconfig": "mail programs fetch the settings of mailboxes at the platform domain from it",
-    # Without autoconfiguration, mail programs such as Thunderbird guess these and log in.
-    "imap": "mail programs guess it as the platform domain's mail server",
-    "pop": "mail programs guess it as the platform domain's mail server",
-    "pop3": "mail programs guess it as the platform domain's mail server",
-    "smtp": "mail programs guess it as the platform domain's mail server",
-    "mta-sts": "mail servers fetch the platform domain's policy from it (RFC 8461)",
-    "openpgpkey": "mail programs fetch the encryption keys of mailboxes at the platform domain from it",
-    "enterpriseenrollment": "Windows devices of users at the platform domain let it manage them",
-    "enterpriseregistration": "Windows devices of users at the platform domain register with it",
-    "lyncdiscover": "Skype for Business clients of users at the platform domain sign in through it",
-    "localhost": "software takes it for the machine itself (RFC 6761)",
-    # A host looks these names up in its hosts file. If they are missing there, it appends the domains of its search list.
-    "localdomain": "software takes it for the machine's own domain",
-    "broadcasthost": "software takes it for the broadcast address of the network",
-}
+# Software trusts these labels without configuration.
+_PROTOCOL_LABELS: Final = frozenset(
+    {
+        "www",  # browsers and people take it for the platform domain's own site
+        "mail",  # taken for the platform domain's own mail server
+        "wpad",  # browsers fetch their proxy settings from it
+        "isatap",  # hosts look for their IPv6 router under it (RFC 5214)
+        "autodiscover",  # Outlook sends passwords of mailboxes at the platform domain to it
+        "autoconfig",  # mail programs fetch the settings of mailboxes at the platform domain from it
+        *("imap", "pop", "pop3", "smtp"),  # without autoconfiguration, mail programs guess these and log in
+        "mta-sts",  # mail servers fetch the platform domain's policy from it (RFC 8461)
+        "openpgpkey",  # mail programs fetch the encryption keys of mailboxes at the platform domain from it
+        "enterpriseenrollment",  # Windows devices of users at the platform domain let it manage them
+        "enterpriseregistration",  # Windows devices of users at the platform domain register with it
+        "lyncdiscover",  # Skype for Business clients of users at the platform domain sign in through it
+        "localhost",  # software takes it for the machine itself (RFC 6761)
+        # A host looks these two up in its hosts file. If they are missing there, it appends the domains of its search list.
+        "localdomain",  # software takes it for the machine's own domain
+        "broadcasthost",  # software takes it for the broadcast address of the network
+    }
+)
 
 _TRUSTED_LABELS: Final = frozenset(
     {
@@ -74,6 +72,9 @@ _TRUSTED_LABELS: Final = frozenset(
     }
 )
 """People take these names for the platform domain's own, and sign in, pay or ask for help there. The operator can list them."""
+
+RESERVED_LABELS: Final = _RFC_2142_MAILBOXES | _PROTOCOL_LABELS | _TRUSTED_LABELS
+"""All labels that `is_reserved` reserves, except `ns` with digits, and hyphens in places 3 and 4."""
 
 
 class InvalidName(ValueError):  # noqa: N818 - named like the refusals
@@ -90,7 +91,7 @@ def parse_label(text: str) -> str:
     """Return a label as a canonical A-label.
 
     Applies IDNA 2008 (RFC 5891) after the non-transitional mapping of UTS 46, with the STD 3 rules. Not checked: its minimum length,
-    and that it isn't reserved (see `reserved_reason`, also for hyphens in places 3 and 4).
+    and that it isn't reserved (see `is_reserved`, also for hyphens in places 3 and 4).
 
     Raises:
         InvalidName: empty, over 1,000 characters, a character that no name has (dots too), empty after mapping, a hyphen at an end,
@@ -151,39 +152,28 @@ def parse_host_name(text: str) -> str:
     """Return the name of a nameserver in canonical form (RFC 1123, section 2.1); one final dot is accepted and removed.
 
     Unicode is mapped as by `parse_label`. ASCII labels that start with `xn--` are accepted unchanged, because names from before IDNA
-    2008 (emoji …) exist and resolve. Not checked: that the name exists.
+    2008, for example with emoji, exist and resolve. Not checked: that the name exists.
 
     Raises:
-        InvalidName: empty, over 1,000 characters, an IP address, a character that no host name has (underscore, `*`, escape, `$`,
-            `@`, space, newline …), an empty label, a hyphen at an end of a label, a label over 63 octets, refused by IDNA, fewer than
-            two labels, a last label of digits alone, over 253 octets.
+        InvalidName: empty, over 1,000 characters, an IP address, a character that no host name has (such as underscore, `*`,
+            backslash, `$`, `@`, space, newline), an empty label, a hyphen at an end of a label, a label over 63 octets, refused by
+            IDNA, fewer than two labels, a last label of digits alone, over 253 octets.
     """
     return _parse_name(text, strict=False)
 
 
-def reserved_reason(label: str) -> str | None:
-    """Return a sentence if a canonical label is reserved under all platform domains, or None.
+def is_reserved(label: str) -> bool:
+    """True if a canonical label is reserved under all platform domains.
 
     Reserved are labels with a special meaning in protocols or browsers, `ns` with or without digits, the mailboxes of RFC 2142, labels
     under which people sign in or pay, and labels with hyphens in places 3 and 4 that are not A-labels (RFC 5890, section 2.3.1, keeps
     them for future encodings). Not checked: the operator's lists.
     """
-    if label in _PROTOCOL_LABELS:
-        return f"`{label}` is reserved: {_PROTOCOL_LABELS[label]}."
-    if label in _RFC_2142_MAILBOXES:
-        return f"`{label}` is reserved: it is a role mailbox of the platform domain (RFC 2142)."
-    if label in _TRUSTED_LABELS:
-        return f"`{label}` is reserved: people would sign in or pay there, because they take it for the platform domain's own."
-    if _NAMESERVER_LABEL.fullmatch(label):
-        return f"`{label}` is reserved: it looks like a nameserver of the platform domain."
-    if label[2:4] == "--" and not is_idn(label):
-        return f"`{label}` is reserved: hyphens in places 3 and 4 are kept for encodings (RFC 5890)."
-    return None
-
-
-def reserved_labels() -> frozenset[str]:
-    """Return all labels that `reserved_reason` refuses, except `ns` with digits, and hyphens in places 3 and 4."""
-    return _RFC_2142_MAILBOXES | _PROTOCOL_LABELS.keys() | _TRUSTED_LABELS
+    return (
+        label in RESERVED_LABELS
+        or _NAMESERVER_LABEL.fullmatch(label) is not None
+        or (label[2:4] == "--" and not is_idn(label))
+    )
 
 
 def is_below(name: str, ancestor: str) -> bool:

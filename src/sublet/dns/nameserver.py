@@ -34,15 +34,15 @@ The names are in lower case, without the final dot, with unusual octets as `\\dd
 OnNotify = Callable[[str], Coroutine[None, None, None]]
 """Handles a NOTIFY message about a child, in the background."""
 NOTIFIES_MAX = 100
-"""The maximum of NOTIFY messages that are handled at the same time."""
+"""The maximum number of NOTIFY messages that are handled at the same time."""
 READ_SECONDS = 5.0
 """The timeout of a read. After it the client gets SERVFAIL; most resolvers have given up by then."""
 
 UDP_QUERIES_MAX = 1000
-"""The maximum of UDP queries in progress. The server drops further ones; resolvers retry."""
+"""The maximum number of UDP queries in progress. The server drops further ones; resolvers retry."""
 
 ALIASES_MAX = 8
-"""The maximum of CNAME records in a row that a response follows. The client asks for the rest."""
+"""The maximum number of CNAME records in a row that a response follows. The client asks for the rest."""
 
 _BIND_TRIES = 20
 
@@ -52,7 +52,7 @@ log = structlog.get_logger(__name__)
 class NameServer:
     """A name server on any number of addresses.
 
-    For the metrics, `on_answer` is called with the code of each response ("NOERROR", "NXDOMAIN" …), and `on_limited` for each response
+    For the metrics, `on_answer` is called with the code of each response (for example "NOERROR"), and `on_limited` for each response
     that the limit truncates.
     """
 
@@ -111,7 +111,7 @@ class NameServer:
     async def _reply(
         self, wires: Sequence[bytes], *, over_tcp: bool, hosts: Sequence[str] = ()
     ) -> list[bytes | None]:
-        """Return the responses to a batch of messages. None: a message gets no response, because it is one itself or shorter than a header.
+        """Return the responses to a batch of messages; None for a response, and for a message that is shorter than a header.
 
         `hosts` are the source addresses of UDP messages, in the same order. Without them no response is limited.
         """
@@ -134,7 +134,7 @@ class NameServer:
         return replies
 
     def _answer_notify(self, wire: bytes) -> Response | None:
-        """Return the response to a NOTIFY message, and handle it in the background. None: it is another message."""
+        """Return the response to a NOTIFY message, and handle the message in the background. Return None for other messages."""
         if self._on_notify is None or not is_notify(wire):
             return None
         now_seconds = asyncio.get_running_loop().time()
@@ -146,14 +146,14 @@ class NameServer:
         return response
 
     def _is_limited(self, host: str, response: Response) -> bool:
-        """Count a UDP response, and return True if it must be truncated. A response without records isn't counted: it amplifies nothing."""
+        """Count a UDP response, and return True if it must be truncated. Responses without records aren't counted: they amplify nothing."""
         now_seconds = asyncio.get_running_loop().time()
         return bool(response.about) and self._limit.is_exceeded(
             host, response.rcode, response.about, now_seconds
         )
 
     async def _view(self, names: Collection[str]) -> Mapping[str, ZoneView] | None:
-        """Return the zones' content around names and the targets of their aliases; None if it can't be read."""
+        """Return the zones' content around names and the targets of their aliases; None if the zones can't be read."""
         views: dict[str, ZoneView] = {}
         wanted = set(names)
         try:

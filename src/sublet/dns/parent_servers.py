@@ -41,13 +41,13 @@ async def ask_servers(
     zone: str,
     name: str,
     *,
-    also_absent: Sequence[str] = (),
+    empty_owners: Sequence[str] = (),
     timeout_seconds: float = ASK_SECONDS,
 ) -> list[ServerAnswer]:
     """Return each server's answer for the delegation at `name` below `zone`, over TCP, in the order of `servers`.
 
-    `also_absent` are owners that should be empty. The answers have their records. A problem of a server is its `failure`; no exception is
-    raised.
+    `empty_owners` are owners that should be empty. The answers have any records there. A problem of a server is its `failure`; no
+    exception is raised.
     """
 
     async def ask(server: ParentServer) -> ServerAnswer:
@@ -55,7 +55,7 @@ async def ask_servers(
             return ServerAnswer(server, failure="not_set_up")
         try:
             served = await read_delegation(
-                server.address, zone, name, timeout_seconds=timeout_seconds, also_absent=also_absent
+                server.address, zone, name, timeout_seconds=timeout_seconds, empty_owners=empty_owners
             )
         except ReadBackFailed as error:
             return ServerAnswer(server, failure=error.cause)

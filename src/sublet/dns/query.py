@@ -1,4 +1,4 @@
-"""Read queries for the built-in name server: usual ones by hand, for speed, others by dnspython (RFC 1035, section 4.1)."""
+"""Parse queries for the built-in name server: the common form by hand, for speed, others by dnspython (RFC 1035, section 4.1)."""
 
 import struct
 from typing import NamedTuple
@@ -14,7 +14,7 @@ from sublet.dns.wire import HEADER_BYTES
 QUERY_BYTES_MAX = 4096
 """The maximum length of a query. A name has at most 255 octets, and EDNS adds few."""
 QUERIES_AT_ONCE = 16
-"""The maximum of queries that share one read of the zones. All other tasks wait while these are answered."""
+"""The maximum number of queries that share one read of the zones. All other tasks wait while these are answered."""
 _NAME_BYTES_MAX = 255
 _ONE_QUESTION = b"\0\1\0\0\0\0"
 """The counts of questions, answers and authority records: 1, 0 and 0."""
@@ -53,11 +53,14 @@ def read_query(wire: bytes) -> Query:
 
     Not checked: signatures, because we have no keys, and EDNS options, because we ignore them (RFC 6891, section 6.1.2).
     """
-    return _read_usual(wire) or _read_by_dnspython(wire)
+    return _parse_common(wire) or _read_by_dnspython(wire)
 
 
-def _read_usual(wire: bytes) -> Query | None:
-    """Return a query with an uncompressed question and at most an OPT record; None for other messages."""
+def _parse_common(wire: bytes) -> Query | None:
+    """Parse a query of the common form: one uncompressed question, at most one OPT record.
+
+    Return None for others; dnspython parses those.
+    """
     if wire[4:10] != _ONE_QUESTION:
         return None
     labels = []
@@ -133,5 +136,5 @@ def _bad_key(tsig: dns.rrset.RRset, query_id: int) -> bytes:
     name = tsig.name.to_wire()
     answered = tsig[0].replace(original_id=query_id, mac=b"", error=dns.rcode.BADKEY, other=b"")
     rdata: bytes = answered.to_wire()
-    assert name is not None  # noqa: S101 - as above
+    assert name is not None  # noqa: S101 - it is None only if a file is given
     return name + struct.pack("!HHIH", tsig.rdtype, tsig.rdclass, 0, len(rdata)) + rdata

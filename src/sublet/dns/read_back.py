@@ -29,7 +29,7 @@ from sublet.dns.wire import (
 )
 
 WINDOW_QUERIES = 100
-"""The maximum of queries in progress on a connection."""
+"""The maximum number of queries in progress on a connection."""
 
 _ABOUT_DS = frozenset({dns.rdatatype.DS, dns.rdatatype.NSEC, dns.rdatatype.NSEC3})
 _CODES = {each: int(dns.rdatatype.from_text(each)) for each in (*DELEGATION_TYPES, "SOA")}
@@ -50,7 +50,7 @@ class ReadBackFailed(Exception):  # noqa: N818 - named for what the caller sees
         self.cause = cause
 
 
-class _BadResponse(Exception):  # noqa: N818 - as above
+class _BadResponse(Exception):  # noqa: N818 - named for what the caller sees
     """A response is unusable. `str()` continues a sentence that starts with the server's address."""
 
 
@@ -58,8 +58,8 @@ class _BadResponse(Exception):  # noqa: N818 - as above
 class _Question:
     owner: str
     rdtype: str
-    should_be_empty: bool
-    """True to find records at an owner that should be empty; False to read a delegation."""
+    at_empty_owner: bool
+    """True to find records at an owner that should be empty, False to read a delegation."""
 
 
 async def read_back(
@@ -67,29 +67,29 @@ async def read_back(
     names: Sequence[str],
     *,
     timeout_seconds: float,
-    also_absent: Sequence[str] = (),
+    empty_owners: Sequence[str] = (),
 ) -> Mapping[str, tuple[Record, ...]]:
-    """Return the served records of the delegations at `names`, and the records at owners that should be empty, by name.
+    """Return what the server serves: the delegation of each of `names`, and any records at owners that should be empty.
 
     `address` is the server's IP address and port. All questions share one TCP connection, whose timeout is `timeout_seconds`. Names are
-    in lower case without the final dot. The result has every name of `names` and of `also_absent`:
+    in lower case without the final dot. The result is by name. It has every name of `names` and of `empty_owners`:
 
     - for `names`: the NS records, their hosts' A and AAAA records at or below the name (both from the referral), and the DS records. An
       empty tuple if the name is not delegated (NXDOMAIN, NODATA, other types).
-    - for `also_absent`: the owner's NS, DS, A and AAAA records from all sections of the responses.
+    - for `empty_owners`: the owner's NS, DS, A and AAAA records from all sections of the responses.
     - for a name in both: all of these.
 
     Not detected: an address below a name that is still delegated, which only a transfer shows (`compare_zone`). Not distinguished: records
-    of the zone's wildcard at an owner of `also_absent` (read the wildcard and compare), and NS records of the child zone, if the server has
-    this zone, too.
+    of the zone's wildcard at an owner of `empty_owners` (read the wildcard and compare), and NS records of the child zone, if the server
+    has this zone, too.
 
     Raises:
         ReadBackFailed: no connection; a timeout; a response that is truncated, not a DNS message, or answers another question; a code
             other than NOERROR and NXDOMAIN; neither authority nor a referral for the name (the server doesn't have the zone).
     """
-    questions = [_Question(name, "NS", should_be_empty=False) for name in names]
-    questions += [_Question(owner, "A", should_be_empty=True) for owner in also_absent]
-    served: dict[str, set[Record]] = {name: set() for name in (*names, *also_absent)}
+    questions = [_Question(name, "NS", at_empty_owner=False) for name in names]
+    questions += [_Question(owner, "A", at_empty_owner=True) for owner in empty_owners]
+    served: dict[str, set[Record]] = {name: set() for name in (*names, *empty_owners)}
     async with _connection(address, timeout_seconds) as streams:
         # Most names need no second question: the referral of a signed zone has the DS records, and NXDOMAIN is for all types.
         incomplete = await _ask_all(*streams, questions, served)
@@ -99,8 +99,8 @@ async def read_back(
 
 def _follow_up(question: _Question) -> Iterator[_Question]:
     """Yield questions for the types that the first response doesn't cover."""
-    for rdtype in ("NS", "DS", "AAAA") if question.should_be_empty else ("DS",):
-        yield _Question(question.owner, rdtype, should_be_empty=question.should_be_empty)
+    for rdtype in ("NS", "DS", "AAAA") if question.at_empty_owner else ("DS",):
+        yield _Question(question.owner, rdtype, at_empty_owner=question.at_empty_owner)
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,27 +117,27 @@ async def read_delegation(
     name: str,
     *,
     timeout_seconds: float,
-    also_absent: Sequence[str] = (),
+    empty_owners: Sequence[str] = (),
 ) -> Served:
     """Return the served delegation at one name below `zone`, and the zone's serial, over one TCP connection.
 
-    The records are as by `read_back` for the name and for `also_absent`, without the records of the zone's wildcard at the latter (RFC 4592,
-    section 3.3.1).
+    The records are as by `read_back` for the name and for `empty_owners`, without the records of the zone's wildcard at the latter (RFC
+    4592, section 3.3.1).
 
     Raises:
         ReadBackFailed: as `read_back`; also if the server has no authority for the zone.
     """
-    questions = [_Question(zone, "SOA", should_be_empty=False)]
-    questions += [_Question(name, rdtype, should_be_empty=False) for rdtype in ("NS", "DS")]
+    questions = [_Question(zone, "SOA", at_empty_owner=False)]
+    questions += [_Question(name, rdtype, at_empty_owner=False) for rdtype in ("NS", "DS")]
     questions += [
-        _Question(owner, rdtype, should_be_empty=True) for owner in also_absent for rdtype in DELEGATION_TYPES
+        _Question(owner, rdtype, at_empty_owner=True) for owner in empty_owners for rdtype in DELEGATION_TYPES
     ]
     served: dict[str, set[Record]] = {each.owner: set() for each in questions}
     async with _connection(address, timeout_seconds) as streams:
         await _ask_all(*streams, questions, served)
-        if any(served[owner] for owner in also_absent):
+        if any(served[owner] for owner in empty_owners):
             wildcard = await _read_wildcard(*streams, zone)
-            for owner in also_absent:
+            for owner in empty_owners:
                 served[owner] = {each for each in served[owner] if _value(each) not in wildcard}
         serials = [int(record.rdata.split()[2]) for record in served.pop(zone) if record.type == "SOA"]
         if len(serials) != 1:
@@ -151,7 +151,7 @@ async def _read_wildcard(
     """Return the records of a zone's wildcard without their owner."""
     owner = f"*.{zone}"
     served: dict[str, set[Record]] = {owner: set()}
-    questions = [_Question(owner, rdtype, should_be_empty=True) for rdtype in DELEGATION_TYPES]
+    questions = [_Question(owner, rdtype, at_empty_owner=True) for rdtype in DELEGATION_TYPES]
     await _ask_all(reader, writer, questions, served)
     return {_value(each) for each in served[owner]}
 
@@ -198,7 +198,7 @@ async def _ask_all(
             if asked is None or response.question != (f"{asked.owner}.", _CODES[asked.rdtype]):
                 raise _BadResponse("answered another question")
             served[asked.owner].update(_records_for(asked, response))
-            if not _is_complete(asked, response):
+            if not _covers_all_types(asked, response):
                 incomplete.append(asked)
     return incomplete
 
@@ -269,14 +269,14 @@ def _parse(wire: bytes) -> _Response:
     )
 
 
-def _is_complete(question: _Question, response: _Response) -> bool:
+def _covers_all_types(question: _Question, response: _Response) -> bool:
     """True if a response covers all types: NXDOMAIN (RFC 8020), or a signed referral.
 
     A signed referral has the DS records, or the proof that there are none (RFC 4035, section 3.1.4).
     """
     if response.rcode == dns.rcode.NXDOMAIN:
         return True
-    if question.should_be_empty or response.has_authority:
+    if question.at_empty_owner or response.has_authority:
         return False
     return not response.types[AUTHORITY].isdisjoint(_ABOUT_DS)
 
@@ -289,15 +289,15 @@ def _records_for(question: _Question, response: _Response) -> Iterator[Record]:
     if not _has_zone(question, response):
         raise _BadResponse(f"gives neither an answer with authority nor a referral for {asked}")
     wanted: tuple[str, ...] = DELEGATION_TYPES
-    if not question.should_be_empty and question.rdtype != "NS":
+    if not question.at_empty_owner and question.rdtype != "NS":
         wanted = (question.rdtype,)
     for section, records in enumerate(response.records):
         for record in records:
             here = record.owner == question.owner
             if section == ADDITIONAL:  # glue
-                here = (here and question.should_be_empty) or (
+                here = (here and question.at_empty_owner) or (
                     question.rdtype == "NS"
-                    and not question.should_be_empty
+                    and not question.at_empty_owner
                     and is_at_or_below(record.owner, question.owner)
                 )
             if here and record.type in wanted:
@@ -315,6 +315,6 @@ def _has_zone(question: _Question, response: _Response) -> bool:
     if response.rcode != dns.rcode.NOERROR or response.types[ANSWER]:
         return False
     cuts = [record.owner for record in response.records[AUTHORITY] if record.type == "NS"]
-    if question.should_be_empty:
+    if question.at_empty_owner:
         return any(cut and is_at_or_below(question.owner, cut) for cut in cuts)
     return question.rdtype == "NS" and question.owner in cuts

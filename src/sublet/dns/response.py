@@ -14,7 +14,7 @@ from sublet.dns.rrsets import Labels, RRset, name_of
 from sublet.dns.wire import HEADER_BYTES
 
 UDP_PAYLOAD_BYTES = 1232
-"""The maximum UDP response, which we announce, too: no IPv6 path fragments it (DNS flag day 2020)."""
+"""The maximum size of a UDP response, which we announce too. No IPv6 path fragments such a response (DNS flag day 2020)."""
 
 # As integers, because combining dnspython's flags takes longer than writing a record.
 _QR, _AA, _TC, _RD, _DO = (

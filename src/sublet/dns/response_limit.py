@@ -3,7 +3,7 @@
 from socket import AF_INET6, inet_pton
 
 RESPONSES_PER_SECOND = 50
-"""The maximum of equal full responses to a network in a second: an IPv4 network of 24 bits, or an IPv6 network of 56 bits."""
+"""The maximum number of equal full responses to a network in a second: an IPv4 network of 24 bits, or an IPv6 network of 56 bits."""
 
 _SLOT_COUNT = 65536
 """The number of counters. A hash selects the counter; keys with the same counter share a limit."""

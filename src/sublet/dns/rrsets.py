@@ -77,13 +77,18 @@ def name_of(labels: Labels) -> str:
 
 @lru_cache(maxsize=4096)
 def read_rdata(type_name: str, text: str) -> Rdata:
-    """Return the rdata of a `Record`. It is cached, because responses need few different ones, and dnspython takes at least 50 µs.
+    """Return the rdata of a `Record`. The result is cached, because responses need few different ones, and dnspython takes at least 50 µs.
 
     Raises dnspython's errors if it can't parse the text.
     """
     try:
         return _PARSERS[type_name](text)
-    except (KeyError, ValueError, OSError, struct.error):  # another type, or unusual text
+    except (
+        KeyError,
+        ValueError,
+        OSError,
+        struct.error,
+    ):  # no fast parser for the type, or text that it can't read
         return _read_by_dnspython(type_name, text)
 
 

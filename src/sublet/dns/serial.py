@@ -33,7 +33,7 @@ def went_back(serial: int, before: int) -> bool:
 
 
 def next_serial(serial: int) -> int:
-    """Return the serial after this one. It is never 0."""
+    """Return the serial after this one. The result is never 0."""
     return serial % (2**32 - 1) + 1
 
 
@@ -45,21 +45,21 @@ def zone_seconds(at: datetime) -> int:
 def served_serial(serial: Any, seconds: Any) -> Any:
     """Return the serial of a zone on the built-in name server: the platform domain's plus `zone_seconds` of the last change.
 
-    It isn't stored, so that changes of names don't contend for one row of the zone. Both arguments may be SQL expressions. The result is
-    never 0.
+    This serial isn't stored, so that changes of names don't contend for one row of the zone. Both arguments may be SQL expressions. The
+    result is never 0.
     """
     return (serial + seconds - 1) % (2**32 - 1) + 1
 
 
-def standing_of(serial: int, primary_serial: int) -> str:
-    """Return the state of a secondary by its serial: "equal"; "behind": it should follow; "ahead": it won't follow.
+def compare_serials(serial: int, primary_serial: int) -> str:
+    """Return whether a secondary's serial is "equal" to its primary's, "older", or "newer".
 
-    A secondary follows only to a newer serial (RFC 1995, section 2; RFC 1996, section 4.7). It is ahead after the primary was rebuilt from
-    an older zone, until the primary's serial is newer.
+    A secondary follows only to a newer serial (RFC 1995, section 2; RFC 1996, section 4.7). Its serial is newer after the primary was
+    rebuilt from an older zone. Two serials that are exactly 2**31 apart count as "newer", because a secondary doesn't follow then.
     """
     if serial == primary_serial:
         return "equal"
-    return "behind" if is_newer(primary_serial, serial) else "ahead"
+    return "older" if is_newer(primary_serial, serial) else "newer"
 
 
 def lacks_since(history: Sequence[tuple[int, float]], serial: int) -> float | None:

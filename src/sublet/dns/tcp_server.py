@@ -17,15 +17,15 @@ IDLE_SECONDS = 10.0
 CONNECTION_SECONDS = 120.0
 """The maximum duration of a TCP connection, idle or busy."""
 CONNECTIONS_MAX = 200
-"""The maximum of TCP connections."""
+"""The maximum number of TCP connections."""
 CONNECTIONS_PER_CLIENT = 50
-"""The maximum of TCP connections of one IPv4 address or IPv6 network of 64 bits."""
+"""The maximum number of TCP connections of one IPv4 address or IPv6 network of 64 bits."""
 BATCH_BYTES_MAX = 1024
-"""A TCP batch takes no further query once it has this many octets: names with many labels are slow to look up."""
+"""A TCP batch with this many octets takes no further query, because names with many labels are slow to look up."""
 
 _READ_BYTES = 16384
 _SENT_BYTES = 2 + 65535
-"""The maximum of octets that are sent before the client must have received them. The longest response fits."""
+"""The maximum number of octets that are sent before the client must have received them. The longest response fits."""
 
 
 class _MalformedQuery(Exception):  # noqa: N818 - the client's error

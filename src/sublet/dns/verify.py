@@ -21,13 +21,13 @@ def matches(desired: Iterable[Record], served: Iterable[Record]) -> bool:
     return {_canonical(record) for record in desired_set} == {_canonical(record) for record in served_set}
 
 
-def same_value(record: Record) -> tuple[str, str, bytes]:
-    """Return a key of a record, without its TTL. Equal records have equal keys."""
+def value_key(record: Record) -> tuple[str, str, bytes]:
+    """Return a key of a record's owner, type and value. Records that differ only in TTL or spelling have equal keys."""
     return record.owner.lower(), record.type, _wire(record.type, record.rdata)
 
 
 def _canonical(record: Record) -> tuple[tuple[str, str, bytes], int]:
-    return same_value(record), record.ttl_seconds
+    return value_key(record), record.ttl_seconds
 
 
 @lru_cache(maxsize=4096)

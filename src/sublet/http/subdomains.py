@@ -447,7 +447,7 @@ async def delegation(call: Call[None, None]) -> Answer:
             call.context.name_servers(before.platform_domain),
             before.platform_domain.domain,
             before.subdomain.fqdn,
-            also_absent=before.also_absent,
+            empty_owners=before.empty_owners,
         )
     # If the name changed during the queries, a server may have answered with the old delegation.
     view = await db.read(view_delegation, actor, identifier)

@@ -19,7 +19,7 @@ from sublet.platform_domains.find import find_platform_domain
 from sublet.platform_domains.model import PATTERN_CHARACTERS_MAX, LabelPattern
 
 PATTERNS_MAX = 1000
-"""The maximum of patterns for a platform domain, and for all of them: each registration is compared with both."""
+"""The maximum number of patterns for a platform domain, and for all of them: each registration is compared with both."""
 
 _WILD = re.compile(r"([*?])")
 
@@ -69,7 +69,7 @@ def _describe(pattern: LabelPattern) -> dict[str, object]:
 
 
 def parse_pattern(text: str) -> tuple[str, list[FieldError]]:
-    """Return a pattern in its stored form, mapped like labels (lower case, full-width forms …), and its errors.
+    """Return a pattern in its stored form, mapped like labels (UTS 46: lower case, full-width forms as ASCII), and its errors.
 
     `value_invalid`: the pattern is too long, has a character that no label has, or only wildcards.
     """
@@ -81,7 +81,8 @@ def parse_pattern(text: str) -> tuple[str, list[FieldError]]:
         return _refuse(text, str(error))
     if not pattern.strip("*?"):
         return _refuse(
-            text, f"`{shown(text)}` would block every label; give at least one character beside * and ?."
+            text,
+            f"`{shown(text)}` would block every label. Give at least one character other than `*` and `?`.",
         )
     return re.sub(r"\*+", "*", pattern), []
 

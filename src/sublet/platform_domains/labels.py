@@ -6,7 +6,7 @@ from sublet import audit
 from sublet.accounts.organizations import find_organization
 from sublet.audit import Actor
 from sublet.db import Tx
-from sublet.dns.names import InvalidName, parse_label, reserved_reason, shown, to_unicode
+from sublet.dns.names import InvalidName, is_reserved, parse_label, shown, to_unicode
 from sublet.errors import FieldError, NotFound, validation_failed
 from sublet.platform_domains import store
 from sublet.platform_domains.find import find_platform_domain
@@ -41,7 +41,7 @@ def classify(
         return listed.label_class
     if is_blocked(label, patterns):
         return "blocked"
-    if reserved_reason(label) is not None:
+    if is_reserved(label):
         return "reserved"
     if len(to_unicode(label)) <= platform_domain.premium_length_max:
         return "premium"
@@ -126,7 +126,7 @@ def unset_label(tx: Tx, actor: Actor, identifier: str, label: str) -> Label:
 
 
 def describe_label(label: Label) -> dict[str, object]:
-    """Return a listed label for the audit and --json."""
+    """Return the fields of a label as a dictionary, for the audit and `--json`."""
     return {
         "label": label.label,
         "label_class": label.label_class,

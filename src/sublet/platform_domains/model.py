@@ -13,7 +13,7 @@ MODES = ("free", "plus", "premium", "special")
 """The registration modes of the API, in the order of the spec."""
 
 ADMIN = "admin"
-"""The mode of names that the operator registers and renews. It is never offered, and the API refuses it."""
+"""The mode of names that the operator registers and renews. The mode is never offered, and the API refuses it."""
 
 DELEGATION_CHECKS = ("off", "warn", "require")
 AUTOMATIC_DS = ("off", "rollover", "bootstrap", "all")
@@ -123,9 +123,9 @@ class PlatformDomain(msgspec.Struct, frozen=True):
         int, _number("After how many days a broken name leaves the DNS; 0 for never.", 0, 0, _DAYS_MAX)
     ]
     nameservers_min: Annotated[
-        int, _number("The minimum of nameservers, unless a name has none.", 1, 1, _NAMESERVERS_MAX)
+        int, _number("The minimum number of nameservers, unless a name has none.", 1, 1, _NAMESERVERS_MAX)
     ]
-    nameservers_max: Annotated[int, _number("The maximum of nameservers.", 13, 1, _NAMESERVERS_MAX)]
+    nameservers_max: Annotated[int, _number("The maximum number of nameservers.", 13, 1, _NAMESERVERS_MAX)]
     label_length_min: Annotated[
         int, _number("The minimum length of a label, in characters.", 1, 1, _LABEL_MAX)
     ]
@@ -204,7 +204,7 @@ class PlatformDomain(msgspec.Struct, frozen=True):
 
     @property
     def takes_registrations(self) -> bool:
-        """True if it accepts new registrations and isn't closing."""
+        """True if the platform domain accepts new registrations and isn't closing."""
         return self.registration_open and self.names_until is None
 
 
@@ -230,7 +230,7 @@ def default_settings(domain: str, apex_nameservers: Sequence[str] | None = None)
 
 @dataclass(frozen=True, slots=True)
 class Offer:
-    """A mode that a platform domain offers: prices in credits, the term in days.
+    """A registration mode that a platform domain offers, with its prices in credits and its term in days.
 
     A withdrawn offer accepts no new registrations. Names held in its mode are still renewed at its renewal price.
     """

@@ -81,7 +81,7 @@ def add_platform_domain(
 
 
 def _insert(tx: Tx, domain: str, values: dict[str, Any]) -> tuple[int, str]:
-    """Store a platform domain, and return its id and the action of the audit event. The serial doesn't go back if it was removed before."""
+    """Store a platform domain, and return its id and the action of the audit event. The serial of a removed one doesn't go back."""
     removed = store.find_removed(tx, domain)
     if removed is None:
         return store.insert_platform_domain(tx, domain, **storable(values)), "platform_domain.add"

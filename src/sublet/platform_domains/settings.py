@@ -11,7 +11,7 @@ from sublet.errors import FieldError, check_one_of
 from sublet.platform_domains.model import AUTOMATIC_DS, DELEGATION_CHECKS, SETTINGS
 
 HOSTS_MAX = 13
-"""The maximum of apex nameservers, and of secondaries."""
+"""The maximum number of apex nameservers, and of secondaries."""
 
 
 def storable(values: Mapping[str, Any]) -> dict[str, Any]:

@@ -21,7 +21,7 @@ from sqlalchemy import (
 
 from sublet.db import Prepared, Tx
 from sublet.platform_domains.store import find_platform_domain, platform_domains
-from sublet.platform_domains.zone_store import find_apex_keys, lock_zone
+from sublet.platform_domains.zone_store import find_apex_dnskeys, lock_zone
 from sublet.schema import BIG_ID, Instant, metadata
 
 STALE_AFTER = timedelta(days=7)
@@ -137,7 +137,7 @@ def forget_zone_state(tx: Tx, platform_domain_id: int) -> None:
 
 
 def is_zone_signed(tx: Tx, platform_domain_id: int) -> bool | None:
-    """Return True if a zone is signed, None if the registry doesn't know. This asks no server.
+    """True if a zone is signed, False if it isn't, None before the first check of a zone on a primary. No server is queried.
 
     The built-in name server never signs. A zone on a primary is signed if the operator set `--dnssec-signed` (another server may sign
     behind the primary), or if the last check found a DNSKEY at the apex.
@@ -149,7 +149,7 @@ def is_zone_signed(tx: Tx, platform_domain_id: int) -> bool | None:
         return True
     if find_zone_state(tx, platform_domain_id).checked_at is None:
         return None
-    return bool(find_apex_keys(tx, platform_domain_id, platform_domain.domain))
+    return bool(find_apex_dnskeys(tx, platform_domain_id, platform_domain.domain))
 
 
 def list_zone_states(tx: Tx) -> dict[int, ZoneState]:

@@ -81,15 +81,15 @@ def has_names_at_or_below(tx: Tx, platform_domain_id: int, name: str) -> bool:
     return found is not None
 
 
-def find_apex_keys(tx: Tx, platform_domain_id: int, zone: str) -> tuple[Record, ...]:
+def find_apex_dnskeys(tx: Tx, platform_domain_id: int, zone: str) -> tuple[Record, ...]:
     """Return the DNSKEY records that the last check found at the apex of a zone on a primary."""
     at_apex = find_records(tx, platform_domain_id, [zone]).get(zone, ())
     return tuple(record for record in at_apex if record.type == "DNSKEY")
 
 
-def replace_apex_keys(tx: Tx, platform_domain_id: int, zone: str, keys: Collection[Record]) -> None:
+def replace_apex_dnskeys(tx: Tx, platform_domain_id: int, zone: str, keys: Collection[Record]) -> None:
     """Store the DNSKEY records that a check found at the apex of a zone on a primary."""
-    before = find_apex_keys(tx, platform_domain_id, zone)
+    before = find_apex_dnskeys(tx, platform_domain_id, zone)
     delete_these_records(tx, platform_domain_id, set(before) - set(keys))
     insert_records(tx, platform_domain_id, sorted(set(keys) - set(before)))
 

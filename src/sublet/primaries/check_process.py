@@ -112,7 +112,7 @@ def _compare(
         tx, platform_domain, transfer.take_records(), transfer_began_at=began_at, rebuilt=rebuilt
     )
     foreign = set(check.differences.foreign)
-    apex = platform_domain.domain  # `replace_apex_keys` stores the records there
+    apex = platform_domain.domain  # `replace_apex_dnskeys` stores the records there
     stored = {each for each in zone_store.list_zone_records(tx, platform_domain_id) if each.owner != apex}
     waiting = set(check.waiting)
     # The check skips waiting names, so records at or below them may still be there.

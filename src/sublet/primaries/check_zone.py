@@ -21,7 +21,7 @@ CLOCK_MARGIN = timedelta(seconds=5)
 
 
 @dataclass(frozen=True, slots=True)
-class Leftover:
+class OrphanedOwner:
     """An owner whose records are ours and must go, with the name and the row whose publication removes them."""
 
     owner: str
@@ -33,8 +33,8 @@ class Leftover:
 class Repairs:
     """The input of a repair. `names` is the number of our names in the zone.
 
-    `wrong_ids` are the rows of the missing and different names. `leftovers` are the owners of orphaned records, and `reclaimed` the
-    owners at or below waiting names of a rebuilt zone. `apex_keys` are the DNSKEY records at the apex; a signed zone has some.
+    `wrong_ids` are the rows of the missing and different names. `orphaned` are the owners of orphaned records, and `reclaimed` the
+    owners at or below waiting names of a rebuilt zone. `apex_dnskeys` are the DNSKEY records at the apex; a signed zone has some.
     `is_settled` is True if nothing was published during the check, so that another check at this serial would find the same.
     """
 
@@ -43,15 +43,15 @@ class Repairs:
     different: int
     foreign_records: int
     wrong_ids: tuple[int, ...]
-    leftovers: tuple[Leftover, ...]
-    reclaimed: tuple[Leftover, ...]
-    apex_keys: tuple[Record, ...]
+    orphaned: tuple[OrphanedOwner, ...]
+    reclaimed: tuple[OrphanedOwner, ...]
+    apex_dnskeys: tuple[Record, ...]
     is_settled: bool
 
 
 @dataclass(frozen=True, slots=True)
 class ZoneCheck:
-    """The result of a check. It skipped the names in `waiting`, which wait for publication."""
+    """The result of a check. The check skipped the names in `waiting`, which wait for publication."""
 
     zone: str
     differences: ZoneDifferences
@@ -95,8 +95,8 @@ def check_zone(
             desired[subdomain.fqdn] = records
             ids[subdomain.fqdn] = subdomain.id
     former: dict[str, int] = {}
-    apex_keys: set[Record] = set()
-    live = _collect_apex_keys(live, zone, apex_keys)
+    apex_dnskeys: set[Record] = set()
+    live = _tee_apex_dnskeys(live, zone, apex_dnskeys)
     if rebuilt:
         live = list(live)
         sent = published_owner_store.list_published_owners_of_zone(tx, platform_domain.id, only_sent=True)
@@ -113,19 +113,21 @@ def check_zone(
         different=len(differences.different),
         foreign_records=len(differences.foreign),
         wrong_ids=tuple(sorted(ids[name] for name in wrong)),
-        leftovers=_leftovers(zone, {each.owner for each in differences.orphaned}, {**former, **owners}),
-        reclaimed=_leftovers(zone, (each for each in former if name_above(each, zone) in skipped), former),
-        apex_keys=tuple(sorted(apex_keys)),
+        orphaned=_orphaned_owners(zone, {each.owner for each in differences.orphaned}, {**former, **owners}),
+        reclaimed=_orphaned_owners(
+            zone, (each for each in former if name_above(each, zone) in skipped), former
+        ),
+        apex_dnskeys=tuple(sorted(apex_dnskeys)),
         is_settled=not just_published,
     )
     return ZoneCheck(zone, differences, tuple(sorted(waiting)), repairs)
 
 
-def _collect_apex_keys(live: Iterable[Record], zone: str, apex_keys: set[Record]) -> Iterator[Record]:
-    """Yield all records, and add the DNSKEYs at the apex to `apex_keys`, so that a large zone is read once."""
+def _tee_apex_dnskeys(live: Iterable[Record], zone: str, apex_dnskeys: set[Record]) -> Iterator[Record]:
+    """Yield all records, and add the DNSKEYs at the apex to `apex_dnskeys`, so that a large zone is read once."""
     for record in live:
         if record.type == "DNSKEY" and record.owner == zone:
-            apex_keys.add(record)
+            apex_dnskeys.add(record)
         yield record
 
 
@@ -154,5 +156,5 @@ def _former_owners(
     return {owner: newest[name] for owner in found if (name := name_above(owner, zone)) in newest}
 
 
-def _leftovers(zone: str, owners: Iterable[str], rows: dict[str, int]) -> tuple[Leftover, ...]:
-    return tuple(Leftover(owner, name_above(owner, zone), rows[owner]) for owner in sorted(owners))
+def _orphaned_owners(zone: str, owners: Iterable[str], rows: dict[str, int]) -> tuple[OrphanedOwner, ...]:
+    return tuple(OrphanedOwner(owner, name_above(owner, zone), rows[owner]) for owner in sorted(owners))

@@ -11,8 +11,8 @@ _SIGNER_TYPES = frozenset({"RRSIG", "NSEC", "NSEC3"})
 
 
 @dataclass(frozen=True, slots=True)
-class DifferentName:
-    """A name whose records differ from the desired ones; `live` are the records at the owners of `desired`. Both are sorted."""
+class NameDifference:
+    """A name whose records differ from the desired records. `live` are the records at the owners of `desired`. Both are sorted."""
 
     name: str
     live: tuple[Record, ...]
@@ -21,14 +21,14 @@ class DifferentName:
 
 @dataclass(frozen=True, slots=True)
 class ZoneDifferences:
-    """How a live zone differs from the desired one; all fields are sorted.
+    """How a live zone differs from the desired zone. All fields are sorted.
 
     `missing`: desired names without any record. `different`: desired names with other records. `orphaned`: our records that belong
     to no desired name, which the repair deletes. `foreign`: records that we never wrote, which the repair leaves alone.
     """
 
     missing: tuple[str, ...] = ()
-    different: tuple[DifferentName, ...] = ()
+    different: tuple[NameDifference, ...] = ()
     orphaned: tuple[Record, ...] = ()
     foreign: tuple[Record, ...] = ()
 
@@ -49,7 +49,7 @@ def compare_zone(
     """Compare a whole transferred zone with the desired records.
 
     `desired` maps each name to the records of its delegation (NS and DS at the name, A and AAAA at or below it). `ours` are the owners
-    that we published or may have published. `ignored` are owners that don't count (the fence's). `skipped` are names that are being
+    that we published or may have published. `ignored` are owners that don't count, such as the fence's. `skipped` are names that are being
     changed: the comparison leaves out all records at or below them.
 
     A live record of a type in `DELEGATION_TYPES` belongs to the desired names that have a record at its owner. If it belongs to none,
@@ -79,7 +79,7 @@ def compare_zone(
         )
 
     missing: list[str] = []
-    different: list[DifferentName] = []
+    different: list[NameDifference] = []
     claimed: set[str] = set()
     for name in sorted(desired):
         owners = {record.owner for record in desired[name]}
@@ -88,7 +88,7 @@ def compare_zone(
         if owners and not there:
             missing.append(name)
         elif not matches(desired[name], there):
-            different.append(DifferentName(name, tuple(sorted(there)), tuple(sorted(desired[name]))))
+            different.append(NameDifference(name, tuple(sorted(there)), tuple(sorted(desired[name]))))
     unclaimed = {
         record
         for owner, at_owner in by_owner.items()

@@ -28,13 +28,13 @@ SENTENCES = {
     "too_large": f"{_ZONE}: its name server sends too much. {_OPERATOR}",
     "settings": f"{_ZONE}: its name server is not set up. {_OPERATOR}",
 }
-"""The user's sentence for each cause that concerns the whole zone (for the operator: docs/operating/trouble.md)."""
+"""The message to users for each cause that stops a whole zone. docs/operating/trouble.md explains the causes to operators."""
 
 
-def absent_owners(zone: str, items: Sequence[Item]) -> list[str]:
-    """Return the owners that should be empty and, if any, the zone's wildcard: an answer for them may have the wildcard's records."""
-    absent = {owner for item in items for owner in unwanted_owners(item)}
-    return sorted({*absent, f"*.{zone}"} if absent else absent)
+def empty_owners_and_wildcard(zone: str, items: Sequence[Item]) -> list[str]:
+    """Return the owners that should be empty. If there are any, add the zone's wildcard: their answers may have its records."""
+    empty = {owner for item in items for owner in empty_owners(item)}
+    return sorted({*empty, f"*.{zone}"} if empty else empty)
 
 
 def without_wildcard(
@@ -45,25 +45,25 @@ def without_wildcard(
     The wildcard is the operator's. With its records, no name would ever count as removed.
     """
     wildcard = {(each.type, each.ttl_seconds, each.rdata) for each in served.get(f"*.{zone}", ())}
-    absent = {owner for item in items for owner in unwanted_owners(item)}
+    empty = {owner for item in items for owner in empty_owners(item)}
     return {
         name: tuple(
             each
             for each in records
-            if each.owner not in absent or (each.type, each.ttl_seconds, each.rdata) not in wildcard
+            if each.owner not in empty or (each.type, each.ttl_seconds, each.rdata) not in wildcard
         )
         for name, records in served.items()
     }
 
 
-def unwanted_owners(item: Item) -> frozenset[str]:
-    """Return the owners that have or may have records of ours, and should be empty."""
+def empty_owners(item: Item) -> frozenset[str]:
+    """Return the owners that should be empty, and that have or may have records of ours."""
     return item.owners - {record.owner for record in item.desired}
 
 
 def judge(item: Item, served: Mapping[str, tuple[Record, ...]], serial: int) -> Result:
-    """Return a success if the server answers with exactly the desired records and no older ones; otherwise a failure."""
-    left_over = [owner for owner in unwanted_owners(item) if served[owner]]
-    if left_over or not matches(item.desired, served[item.fqdn]):
+    """Return a success if the server answers with exactly the desired records and no older records; otherwise a failure."""
+    orphaned = [owner for owner in empty_owners(item) if served[owner]]
+    if orphaned or not matches(item.desired, served[item.fqdn]):
         return Result(item, error=PARTIAL, cause="partial")
     return Result(item, serial=serial)

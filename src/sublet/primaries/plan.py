@@ -39,7 +39,7 @@ def plan_changes(zone: str, may_be_published: Iterable[str], desired: Iterable[R
 
     Raises:
         ImplausiblePlan: an owner that is not canonical or not strictly below the zone; a type outside `DELEGATION_TYPES`; two TTLs in
-            one record set (RFC 2181, section 5.2); DS records without NS; an address neither at nor below a name with NS.
+            one record set (RFC 2181, section 5.2); DS records without NS; an address record neither at nor below a name with NS records.
     """
     delete_owners = tuple(sorted(set(may_be_published)))
     adds = tuple(sorted(set(desired)))
@@ -57,7 +57,9 @@ def plan_changes(zone: str, may_be_published: Iterable[str], desired: Iterable[R
         if record.type == "DS" and record.owner not in delegated:
             raise ImplausiblePlan(f"{record.owner} would get DS records and no NS records")
         if record.type in ("A", "AAAA") and delegated.isdisjoint((record.owner, *ancestors(record.owner))):
-            raise ImplausiblePlan(f"{record.owner} would get an address outside every delegation")
+            raise ImplausiblePlan(
+                f"{record.owner} would get an address record, but neither it nor a name above it has NS records"
+            )
     return ZoneChanges(zone, delete_owners, adds)
 
 

@@ -83,7 +83,7 @@ class _NoSignature(PrimaryFault):
 
 @dataclass(frozen=True, slots=True)
 class Fence:
-    """The value of a zone's fence (None if it has none), and the zone's serial."""
+    """The value of a zone's fence (None if the zone has no fence), and the zone's serial."""
 
     value: str | None
     serial: int

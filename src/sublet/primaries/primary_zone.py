@@ -12,7 +12,7 @@ from sublet.db import Database
 from sublet.dns.read_back import ReadBackFailed, read_back
 from sublet.dns.types import Primary
 from sublet.platform_domains import zone_state_store
-from sublet.primaries.judgement import absent_owners, judge, without_wildcard
+from sublet.primaries.judgement import empty_owners_and_wildcard, judge, without_wildcard
 from sublet.primaries.plan import ImplausiblePlan, plan_changes
 from sublet.primaries.primary import PrimaryFault, read_fence, send_update, takes_updates
 from sublet.primaries.publishing import Batch, Result, settle_fence
@@ -45,7 +45,7 @@ class BatchRefused(Exception):  # noqa: N818 - the name server's answer, not an 
         self.was_sent = was_sent
 
 
-class BatchStale(Exception):  # noqa: N818 - as above
+class BatchStale(Exception):  # noqa: N818 - the name server's answer, not an error of ours
     """The fence has changed since the batch was begun, so the server applied no part of the batch. Begin it again."""
 
 
@@ -178,7 +178,7 @@ class PrimaryZone:
                 (primary.address, primary.port),
                 [item.fqdn for item in batch.items],
                 timeout_seconds=TIMEOUT_SECONDS,
-                also_absent=absent_owners(batch.zone, batch.items),
+                empty_owners=empty_owners_and_wildcard(batch.zone, batch.items),
             )
             after = await read_fence(primary, batch.zone, timeout_seconds=TIMEOUT_SECONDS)
         except ReadBackFailed as error:

@@ -36,6 +36,7 @@ from sublet.primaries.publishing import (
     record_refusal,
     record_zone_fault,
 )
+from sublet.primaries.update import fence_name
 from sublet.processes.leased import RENEWALS, renew, under
 from sublet.processes.leases import (
     PUBLISH_FOR,
@@ -52,7 +53,7 @@ STALE_PAUSE_SECONDS = 0.05
 STALE_MAX = 20
 """After this many stale batches in a row the zone backs off. Two servers behind one address can cause them."""
 QUERY_PAUSE_SECONDS = 0.02
-"""The pause between two queries for waiting names: most commits concern no zone on a primary."""
+"""The minimum pause between two queries for waiting names. Each commit wakes the publisher, and most change no zone on a primary."""
 STAND_BACK_SECONDS = 0.02
 """How long a worker lets other workers take a zone first, for each zone that it publishes already."""
 STAND_BACK_ZONES_MAX = 10
@@ -61,7 +62,7 @@ Begin = Callable[..., Batch | None]
 
 
 class _BackOff(Exception):  # noqa: N818 - no error: the zone is tried again later
-    """Nothing can be published in a zone now, and this is recorded."""
+    """Nothing can be published in a zone now. The reason is stored."""
 
 
 def _no_primary(name: str) -> Primary:
@@ -157,7 +158,7 @@ class Publisher:
                 await asyncio.sleep(stand_back_seconds)
             await self._publish_batches(platform_domain_id)
         except LeaseLost as lost:
-            if platform_domain_id in self._leases:  # False if another worker took the zone first
+            if platform_domain_id in self._leases:  # otherwise another worker took the zone first
                 log.warning("zone_taken_over", lease=str(lost))
         except Unavailable:
             await asyncio.sleep(FAULT_PAUSE_SECONDS)
@@ -186,7 +187,7 @@ class Publisher:
                     await recording
                 recording, sent = None, frozenset()
                 if batch is not None and read_back is not None:
-                    recording = asyncio.create_task(self._record(batch, read_back))
+                    recording = asyncio.create_task(self._read_back_and_record(batch, read_back))
                     sent = frozenset(item.subdomain_id for item in batch.items)
         except _BackOff:
             await self._give_back(platform_domain_id)
@@ -235,10 +236,13 @@ class Publisher:
                 await self._db.write(give_back_lease, lease)
 
     async def _publish(self, batch: Batch) -> None:
-        """Change the zone by a batch, read it back, and record the outcomes. Raises `_BackOff`, as the four functions below."""
+        """Change the zone by a batch, read the batch back, and record the outcomes.
+
+        This function and the four below raise `_BackOff`.
+        """
         read_back = await self._change(batch)
         if read_back is not None:
-            await self._record(batch, read_back)
+            await self._read_back_and_record(batch, read_back)
 
     async def _change(self, batch: Batch) -> ReadBack | None:
         """Change the zone by a batch, and return the function that reads it back; None if there is nothing to read back.
@@ -255,7 +259,7 @@ class Publisher:
             await self._narrow(batch, refusal)
         return None
 
-    async def _record(self, batch: Batch, read_back: ReadBack) -> None:
+    async def _read_back_and_record(self, batch: Batch, read_back: ReadBack) -> None:
         """Read back a changed batch, and record the outcomes."""
         try:
             results = await read_back()
@@ -278,7 +282,12 @@ class Publisher:
             return
         del self._stale_counts[batch.platform_domain_id]
         await self._back_off(
-            batch, PrimaryFault("fence", f"the fence of {batch.zone} was different each time it was read")
+            batch,
+            PrimaryFault(
+                "fence",
+                f"the fence record `{fence_name(batch.zone)}` changed before each of the last {STALE_MAX} batches. Check that one server "
+                "answers at the primary's address, and that nothing else writes the record.",
+            ),
         )
 
     async def _narrow(self, batch: Batch, refusal: BatchRefused) -> None:
@@ -364,7 +373,11 @@ def _list_waiting_for(tx: Tx, holder: str) -> list[int]:
 def _begin_under_lease(
     tx: Tx, begin: Begin, holder: str, platform_domain_id: int, *args: object, gives_back: bool
 ) -> Batch | None:
-    """Take or renew a zone's lease, and begin a batch. If nothing waits and `gives_back`, give the lease back."""
+    """Take or renew a zone's lease and return the next batch; None if no name waits. With `gives_back`, also give the lease back then.
+
+    Raises:
+        LeaseLost: another worker has the lease.
+    """
     lease = take_lease(tx, publish_lease(platform_domain_id), holder, PUBLISH_FOR)
     if lease is None:
         raise LeaseLost(publish_lease(platform_domain_id))

@@ -29,7 +29,7 @@ from sublet.subdomains import published_owner_store, store
 from sublet.subdomains.lifecycle import desired_records
 
 BATCH_MAX = 100
-"""The maximum of names in a batch, unless the settings of the primary have another."""
+"""The maximum number of names in a batch, unless the settings of the primary have another number."""
 BACK_OFF_MAX_SECONDS = 60.0
 ZONE_BACK_OFF_MAX_SECONDS = 10.0
 """The maximum back-off of a zone. Publication resumes within this time after a problem ends."""
@@ -40,7 +40,7 @@ class Item:
     """One name of a batch: the generation that is sent, the desired records, and the owners that are or may be in the zone.
 
     `new_owners` are owners at which the registry has added no record so far: they must not be in use. `never_sent` are owners that were
-    written ahead, never sent, and are no longer desired. Records there are not ours, and no earlier message can add any after this one.
+    written ahead, never sent, and are no longer desired. Records there are not ours, and no earlier message can add records after this one.
     """
 
     subdomain_id: int
@@ -93,8 +93,8 @@ def begin_publication(
 ) -> Batch | None:
     """Write ahead the names that wait in a zone, and return them as a batch; None if no name waits.
 
-    `batch_max` has the maximum of names in a batch for each primary; the default is `BATCH_MAX`. `among` limits the batch to these ids.
-    `besides` excludes the ids of names in progress.
+    `batch_max` has the maximum number of names in a batch for each primary; the default is `BATCH_MAX`. `among` limits the batch to these
+    ids. `besides` excludes the ids of names in progress.
     """
     platform_domain = _lock_platform_domain(tx, platform_domain_id)
     if platform_domain is None:
@@ -207,7 +207,7 @@ def record_publication(tx: Tx, results: Mapping[int, Result], batch: Batch) -> l
     for result in results.values():
         item = result.item
         if result.error is not None or result.serial is None:
-            _record_failure(tx, result, tx.now + back_off(item.attempts))
+            _record_failure(tx, result, tx.now + back_off_pause(item.attempts))
         else:
             gone = item.never_sent | (item.owners - {record.owner for record in item.desired})
             published.append(publish_store.Published(item.subdomain_id, item.generation, result.serial, gone))
@@ -237,7 +237,7 @@ NO_PROBLEM: dict[str, object] = {
 def record_refusal(tx: Tx, platform_domain_id: int, result: Result) -> None:
     """Record that one name was refused, although the zone accepts others."""
     zone_store.lock_zone(tx, platform_domain_id)
-    _record_failure(tx, result, tx.now + back_off(result.item.attempts))
+    _record_failure(tx, result, tx.now + back_off_pause(result.item.attempts))
 
 
 def record_zone_fault(
@@ -246,7 +246,7 @@ def record_zone_fault(
     """Record that nothing can be published in a zone now, and the time of the next attempt. The items get the sentence as their error."""
     zone_store.lock_zone(tx, platform_domain_id)
     state = zone_state_store.find_zone_state(tx, platform_domain_id)
-    next_attempt_at = tx.now + back_off(state.attempts, ZONE_BACK_OFF_MAX_SECONDS)
+    next_attempt_at = tx.now + back_off_pause(state.attempts, ZONE_BACK_OFF_MAX_SECONDS)
     zone_state_store.update_zone_state(
         tx,
         platform_domain_id,
@@ -273,7 +273,7 @@ def _record_failure(tx: Tx, result: Result, next_attempt_at: datetime) -> None:
         audit.record(tx, SYSTEM, "subdomain.publish_failed", item.subdomain_id, after=failed)
 
 
-def back_off(attempts: int, seconds_max: float = BACK_OFF_MAX_SECONDS) -> timedelta:
-    """Return the pause after this many failures: doubled from 1 s up to the maximum, with jitter."""
+def back_off_pause(attempts: int, seconds_max: float = BACK_OFF_MAX_SECONDS) -> timedelta:
+    """Return the pause after this many failures. It doubles from 1 s up to `seconds_max`, with jitter."""
     seconds = min(seconds_max, 2.0 ** min(attempts, 10))
     return timedelta(seconds=seconds * random.uniform(0.5, 1.0))  # noqa: S311 - jitter, no secret

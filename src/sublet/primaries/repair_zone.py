@@ -18,7 +18,7 @@ from sublet.platform_domains import store as platform_domain_store
 from sublet.platform_domains import zone_state_store, zone_store
 from sublet.primaries import store as publish_store
 from sublet.primaries.check_process import Outcome
-from sublet.primaries.check_zone import Leftover, Repairs
+from sublet.primaries.check_zone import OrphanedOwner, Repairs
 from sublet.primaries.plan import implausible_deletions
 from sublet.processes.leased import under
 from sublet.processes.model import Lease
@@ -26,7 +26,7 @@ from sublet.subdomains import published_owner_store, store
 
 T = TypeVar("T")
 STEP_MAX = 500
-"""The maximum of rows in one transaction of a repair."""
+"""The maximum number of rows in one transaction of a repair."""
 
 
 async def repair(
@@ -54,8 +54,8 @@ async def repair(
     for ids in _steps(repairs.wrong_ids):
         await db.write(under, lease, republish, platform_domain_id, ids)
     if reason is None:
-        for leftovers in _steps((*repairs.leftovers, *repairs.reclaimed)):
-            await db.write(under, lease, reclaim, platform_domain_id, leftovers)
+        for orphaned in _steps((*repairs.orphaned, *repairs.reclaimed)):
+            await db.write(under, lease, reclaim, platform_domain_id, orphaned)
     for gone in _steps(found.foreign_gone):
         await db.write(under, lease, store_foreign, platform_domain_id, primary, gone, ())
     for new in _steps(found.foreign_new):
@@ -72,7 +72,7 @@ def _steps(rows: Sequence[T]) -> Iterator[Sequence[T]]:
 
 def stop_reason(found: Repairs) -> str | None:
     """Return why the operator must confirm the removals of a repair; None if no confirmation is needed."""
-    count = len({each.fqdn for each in found.leftovers})  # a name with glue has several owners
+    count = len({each.fqdn for each in found.orphaned})  # a name with glue has several owners
     if not implausible_deletions(count, found.names):
         return None
     return (
@@ -102,12 +102,12 @@ def begin_repair(
         checked_serial=None,
         missing=found.missing,
         different=found.different,
-        orphaned=len(found.leftovers),
+        orphaned=len(found.orphaned),
         foreign_records=found.foreign_records,
         repair_stopped_at=None if reason is None else before.repair_stopped_at or tx.now,
         repair_stopped_reason=reason,
     )
-    zone_store.replace_apex_keys(tx, platform_domain_id, platform_domain.domain, found.apex_keys)
+    zone_store.replace_apex_dnskeys(tx, platform_domain_id, platform_domain.domain, found.apex_dnskeys)
     _audit_repair(tx, actor, platform_domain_id, found, stopped=reason is not None)
     if reason is not None and before.repair_stopped_at is None:
         after = {"reason": reason}
@@ -123,16 +123,16 @@ def republish(tx: Tx, platform_domain_id: int, subdomain_ids: Collection[int]) -
     store.republish(tx, subdomain_ids)
 
 
-def reclaim(tx: Tx, platform_domain_id: int, leftovers: Collection[Leftover]) -> None:
-    """Assign leftover owners to the row that holds their name, or to the last holder's row, and publish these rows again.
+def reclaim(tx: Tx, platform_domain_id: int, orphaned: Collection[OrphanedOwner]) -> None:
+    """Assign orphaned owners to the row that holds their name, or to the last holder's row, and publish these rows again.
 
-    The update of a row removes the leftover records, and adds the records of the holder. `hand_over` handles names that are registered at
+    The update of a row removes the orphaned records, and adds the records of the holder. `hand_over` handles names that are registered at
     the same time.
     """
     zone_store.lock_zone(tx, platform_domain_id)
-    holders = publish_store.find_holders(tx, {each.fqdn for each in leftovers})
+    holders = publish_store.find_holders(tx, {each.fqdn for each in orphaned})
     again = set()
-    for each in leftovers:
+    for each in orphaned:
         to = holders.get(each.fqdn, each.subdomain_id)
         published_owner_store.move_published_owner(tx, each.owner, each.subdomain_id, to)
         again.add(to)
@@ -167,9 +167,8 @@ def end_repair(tx: Tx, platform_domain_id: int, serial: int | None, rebuilt_at: 
 
 
 def _audit_repair(tx: Tx, actor: Actor, platform_domain_id: int, found: Repairs, *, stopped: bool) -> None:
-    leftovers = () if stopped else (*found.leftovers, *found.reclaimed)
-    again = {*found.wrong_ids, *(each.subdomain_id for each in leftovers)}
+    orphaned = () if stopped else (*found.orphaned, *found.reclaimed)
+    again = {*found.wrong_ids, *(each.subdomain_id for each in orphaned)}
     if again:
-        orphaned = [each.owner for each in leftovers]
-        after = {"republished": len(again), "orphaned": orphaned[:100]}
+        after = {"republished": len(again), "orphaned": [each.owner for each in orphaned[:100]]}
         audit.record(tx, actor, "zone.repair", platform_domain_id, object_type="platform_domain", after=after)

@@ -326,7 +326,7 @@ def _zone_file(site: Site, user: str) -> ConfigFile:
 
 
 def _with_install_steps(packages: str, files: tuple[ConfigFile, ...], *steps: Step) -> ServerConfig:
-    """Return the configuration of a server; its packages and files are installed before the other steps."""
+    """Return a server's configuration. Steps that install its packages and files precede `steps`."""
     install = [Step(f"apt-get install --no-install-recommends {packages}", "The server.", of_machine=True)]
     for file in files:
         user, _, group = file.owner.partition(":")

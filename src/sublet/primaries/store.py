@@ -162,7 +162,7 @@ _PUBLISHED_WITHOUT_ERROR = Prepared(_OF_ONE.values({**_PUBLISHED_VALUES, **_NO_E
 def record_failure(
     tx: Tx, subdomain_id: int, generation: int, sentence: str, next_attempt_at: datetime
 ) -> bool:
-    """Record why a generation can't be published, and return True. If it is outdated or published, change nothing and return False."""
+    """Record why a generation can't be published, and return True. Return False for an outdated or published one, and change nothing."""
     recorded = tx.connection.execute(
         update(subdomains)
         .where((subdomains.c.id == subdomain_id) & (subdomains.c.generation == generation) & UNPUBLISHED)

@@ -165,7 +165,7 @@ class _Incoming:
             at = tsig_start + used
             size = int.from_bytes(wire[at + 8 : at + 10], "big")
             rdata = dns.rdata.from_wire(dns.rdataclass.ANY, dns.rdatatype.TSIG, wire, at + 10, size)
-            self._signature = dns.tsig.validate(  # type: ignore[no-untyped-call] # as above
+            self._signature = dns.tsig.validate(  # type: ignore[no-untyped-call] # dnspython has no type for it
                 wire,
                 self._key,
                 owner,

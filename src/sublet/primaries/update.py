@@ -24,7 +24,7 @@ _FENCE = re.compile(r"[0-9a-f]{32}", re.ASCII)
 
 
 def fence_name(zone: str) -> str:
-    """Return the name of a zone's fence. Users can't register it, because labels have no underscore."""
+    """Return the name of a zone's fence. Users can't register this name, because labels have no underscore."""
     return f"{FENCE_LABEL}.{zone}"
 
 

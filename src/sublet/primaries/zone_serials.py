@@ -10,7 +10,7 @@ from sublet.primaries.primary import PrimaryFault
 from sublet.primaries.primary_zone import FindPrimary
 
 QUESTIONS_MAX = 50
-"""The maximum of concurrent queries."""
+"""The maximum number of concurrent queries."""
 
 
 @dataclass(frozen=True, slots=True)

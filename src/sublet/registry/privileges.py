@@ -140,7 +140,7 @@ API = Role(
 )
 WORKER = Role(
     "worker",
-    "the publisher, the zone keeper, the sweep and the mailer",
+    "the publisher, the drift repair, the sweep and the mailer",
     {
         **_PROCESS_GRANTS,
         **_LEDGER_GRANTS,

@@ -13,11 +13,11 @@ from prometheus_client.registry import Collector
 from sublet.health.health_keeper import HealthKeeper
 from sublet.health.model import STATES
 from sublet.mail.mailer import Mailer
+from sublet.primaries.drift_repair import DriftRepair
 from sublet.primaries.primary import CAUSES
 from sublet.primaries.publisher import Publisher
-from sublet.primaries.server_watch import SECONDARY, ServerWatch
-from sublet.primaries.zone_keeper import ZoneKeeper
-from sublet.primaries.zone_watch import ZoneWatch
+from sublet.primaries.serial_watch import SECONDARY, SerialWatch
+from sublet.primaries.zone_metrics import ZoneMetrics
 from sublet.subdomains.sweep.runner import SweepRunner
 
 PUBLISH_BUCKETS = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0, 1800.0)
@@ -37,9 +37,9 @@ class WorkerMetrics(Collector):
     publisher: Publisher
     sweep_runner: SweepRunner
     mailer: Mailer
-    zone_watch: ZoneWatch
-    server_watch: ServerWatch
-    keeper: ZoneKeeper
+    zone_metrics: ZoneMetrics
+    serial_watch: SerialWatch
+    drift_repair: DriftRepair
     health: HealthKeeper
 
     def collect(self) -> Iterator[Metric]:
@@ -66,13 +66,13 @@ class WorkerMetrics(Collector):
         yield _gauge("sublet_mails_oldest_seconds", "Age of the oldest waiting mail.", [((), oldest_seconds)])
 
     def _of_zones(self) -> Iterator[Metric]:
-        checks = _chosen(self.keeper.checks, ("done", "failed"))
+        checks = _chosen(self.drift_repair.checks, ("done", "failed"))
         yield _counter("sublet_zone_checks", "Whole checks of zones, by outcome.", "outcome", checks)
-        drift = _chosen(self.keeper.drift, DRIFT)
+        drift = _chosen(self.drift_repair.drift, DRIFT)
         yield _counter(
             "sublet_zone_drift_found", "Differences found by whole checks, by kind.", "kind", drift
         )
-        zones = self.zone_watch.zones
+        zones = self.zone_metrics.zones
         names = [((each.zone,), each.waiting.names) for each in zones]
         yield _gauge("sublet_unpublished_names", "Names with an unpublished change.", names, "zone")
         oldest = [((each.zone,), each.oldest_seconds) for each in zones]
@@ -112,7 +112,7 @@ class WorkerMetrics(Collector):
         yield _gauge("sublet_health_overdue_seconds", "How late the oldest check is.", [((), overdue)])
 
     def _of_servers(self) -> Iterator[Metric]:
-        standings = self.server_watch.standings
+        standings = self.serial_watch.standings
         servers = [((each.zone, each.role, each.server), each.serial) for each in standings]
         labels = ("zone", "role", "server")
         up = [(server, serial is not None) for server, serial in servers]

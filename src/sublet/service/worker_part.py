@@ -1,4 +1,4 @@
-"""The worker as a part of a process: publisher, zone keeper, sweep, mailer and the two watches, which run together."""
+"""The worker as a part of a process: publisher, sweep, mailer, zone metrics, serial watch, drift repair and health checks."""
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -16,11 +16,11 @@ from sublet.http.metrics import Metrics
 from sublet.mail.mailer import Mailer
 from sublet.mail.smtp import SmtpTransport, smtp_server
 from sublet.mail.transport import LogTransport, PrintTransport, Transport
+from sublet.primaries.drift_repair import DriftRepair
 from sublet.primaries.find_primary import find_primary
 from sublet.primaries.publisher import Publisher
-from sublet.primaries.server_watch import ServerWatch
-from sublet.primaries.zone_keeper import ZoneKeeper
-from sublet.primaries.zone_watch import ZoneWatch
+from sublet.primaries.serial_watch import SerialWatch
+from sublet.primaries.zone_metrics import ZoneMetrics
 from sublet.service.announced import Presence
 from sublet.service.event_loop import running
 from sublet.service.worker_metrics import PUBLISH_BUCKETS, WorkerMetrics
@@ -65,14 +65,14 @@ async def worker_running(
     )
     sweep_runner = SweepRunner(db, monotonic, holder=presence.id)
     mailer = Mailer(db, transport)
-    zone_watch, server_watch = ZoneWatch(db), ServerWatch(db, primary_of, monotonic)
-    keeper = ZoneKeeper(db, settings.database_url, primary_of, holder=presence.id)
+    zone_metrics, serial_watch = ZoneMetrics(db), SerialWatch(db, primary_of, monotonic)
+    drift_repair = DriftRepair(db, settings.database_url, primary_of, holder=presence.id)
     checker = Checker(settings, db) if settings.health_checks else None
     followers: list[Follower] = []
     if checker is not None:
         followers = [ChildFollower(db, settings.health_resolver), CsyncFollower(db, checker)]
     health = HealthKeeper(db, checker, holder=presence.id, followers=followers)
-    parts = (publisher, sweep_runner, mailer, zone_watch, server_watch, keeper, health)
+    parts = (publisher, sweep_runner, mailer, zone_metrics, serial_watch, drift_repair, health)
     metrics.registry.register(WorkerMetrics(*parts))
     async with running(*(part.run() for part in parts)) as tasks:
         yield lambda: not any(task.done() for task in tasks)

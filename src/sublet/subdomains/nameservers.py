@@ -14,7 +14,7 @@ from sublet.accounts.model import User
 from sublet.audit import Actor
 from sublet.db import Tx
 from sublet.dns.delegation import find_nameserver_cycle
-from sublet.dns.names import ancestors, is_at_or_below, reserved_reason
+from sublet.dns.names import ancestors, is_at_or_below, is_reserved
 from sublet.dns.types import Delegation
 from sublet.errors import FieldError, validation_failed
 from sublet.platform_domains import store as platform_domain_store
@@ -154,13 +154,9 @@ def _is_operators(tx: Tx, place: Place, label: str) -> bool:
     platform_domain = place.platform_domain
     # Under a hidden or restricted platform domain, the answer must not reveal its list of labels.
     listed = platform_domain_store.find_label(tx, platform_domain.id, label) if place.is_public else None
-    is_reserved = (
-        reserved_reason(label) is not None
-        if listed is None
-        else listed.label_class in ("reserved", "blocked")
-    )
+    is_kept = is_reserved(label) if listed is None else listed.label_class in ("reserved", "blocked")
     return (
-        is_reserved
+        is_kept
         or carries_the_zone(platform_domain, place.name)
         or zone_store.has_names_at_or_below(tx, platform_domain.id, place.name)
     )

@@ -53,7 +53,7 @@ def refuse_over_quota(tx: Tx, user: User, mode: str, default: int) -> None:
 
 
 def quota_limit(own: int | None, default: int) -> int:
-    """Return the maximum of free names of a user: the user's own quota, or `default`."""
+    """Return the maximum number of free names of a user: the user's own quota, or `default`."""
     return default if own is None else own
 
 

@@ -15,23 +15,23 @@ from sublet.subdomains.lifecycle import desired_records
 from sublet.subdomains.model import Subdomain
 from sublet.subdomains.nameservers import registry_warnings
 
-ABSENT_OWNERS_MAX = 30
-"""The maximum number of owners to check for leftover records. Each owner takes four queries per server."""
+EMPTY_OWNERS_MAX = 30
+"""The maximum number of owners to check for orphaned records. Each owner takes four queries per server."""
 
 
 @dataclass(frozen=True, slots=True)
 class DelegationView:
-    """A name, its platform domain, the expected records, the owner names that must have no records, and warnings."""
+    """A name, its platform domain, the expected records, the owner names that should be empty, and warnings."""
 
     subdomain: Subdomain
     platform_domain: PlatformDomain
     desired: tuple[Record, ...]
-    also_absent: tuple[str, ...]
+    empty_owners: tuple[str, ...]
     warnings: tuple[str, ...]
 
 
 def view_delegation(tx: Tx, actor: Actor, identifier: str) -> DelegationView:
-    """Return the expected records of a user's name, live or in the trash, and the owner names that must have no records.
+    """Return the expected records of a user's name, live or in the trash, and the owner names that should be empty.
 
     These are owners of glue that was published before, or that is stored but should not be published.
 
@@ -45,8 +45,8 @@ def view_delegation(tx: Tx, actor: Actor, identifier: str) -> DelegationView:
     ever = published_owner_store.list_published_owners(tx, subdomain.id) | owners_of(
         subdomain.fqdn, subdomain.delegation
     )
-    absent = ever - {record.owner for record in desired} - {subdomain.fqdn}
+    empty = ever - {record.owner for record in desired} - {subdomain.fqdn}
     warnings = (*delegation_warnings(subdomain.delegation), *registry_warnings(tx, subdomain))
     return DelegationView(
-        subdomain, platform_domain, desired, tuple(sorted(absent))[:ABSENT_OWNERS_MAX], warnings
+        subdomain, platform_domain, desired, tuple(sorted(empty))[:EMPTY_OWNERS_MAX], warnings
     )

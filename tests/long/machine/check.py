@@ -16,7 +16,7 @@ from sublet.subdomains.model import Subdomain
 from sublet.subdomains.store import find_subdomain, terms
 
 _UNSENT = {"no_mail_waits", "zone_is_watched"}
-"""No mailer runs here, and no zone keeper."""
+"""No mailer runs here, and no drift repair."""
 _UNTOLD = (
     "subdomain.open_renewal",
     "subdomain.remind",

@@ -1,4 +1,4 @@
-"""Monitor the name servers of zones on primaries: the serial of each, and since when a secondary is behind.
+"""Ask the name servers of zones on primaries for their serials every few seconds, and compute since when a secondary is behind.
 
 Queries need no key (`dns.serial`). The results stay in memory, for the metrics and the log. Zones on the built-in name server have no
 secondaries, because it allows no transfers.
@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 import structlog
 
 from sublet.db import Database, Tx
-from sublet.dns.serial import is_newer, lacks_since, standing_of, went_back
+from sublet.dns.serial import compare_serials, is_newer, lacks_since, went_back
 from sublet.platform_domains import store as platform_domain_store
 from sublet.platform_domains.model import PlatformDomain
 from sublet.primaries.primary_zone import FindPrimary
@@ -25,7 +25,7 @@ TIMEOUT_SECONDS = 2.0
 FOLLOW_SECONDS = 10.0
 """How long a secondary may be behind and still count as current."""
 HISTORY_MAX = 1000
-"""The maximum of serials in a primary's history. Above it every second serial is dropped."""
+"""The maximum number of serials in a primary's history. Above it every second serial is dropped."""
 
 PRIMARY, SECONDARY = "primary", "secondary"
 HEALTHY = frozenset({"current", "unjudged"})
@@ -38,7 +38,7 @@ class Standing:
 
     `standing` is one of:
 
-    - "current": it answers. A secondary has the primary's serial, or has been behind for at most `FOLLOW_SECONDS`.
+    - "current": the server answers. A secondary has the primary's serial, or has been behind for at most `FOLLOW_SECONDS`.
     - "behind": a secondary has been behind for longer.
     - "ahead": a secondary has a newer serial than the primary. It doesn't follow until the primary's serial is newer.
     - "away": the server gives no serial; `cause` and `detail` say why.
@@ -69,8 +69,11 @@ class _Watched:
     ahead_since: dict[str, float] = field(default_factory=dict)
 
 
-class ServerWatch:
-    """Asks all name servers. `standings` has the last results: for each zone the primary, then its secondaries."""
+class SerialWatch:
+    """Asks each name server of a zone on a primary for its serial.
+
+    `standings` has the last results, for each zone the primary, then its secondaries.
+    """
 
     def __init__(
         self, db: Database, find_primary: FindPrimary, monotonic: Monotonic = monotonic_seconds
@@ -90,7 +93,7 @@ class ServerWatch:
             await self.poll()
             return POLL_SECONDS
 
-        await repeat(step, "server_watch_fault")
+        await repeat(step, "serial_watch_fault")
 
     async def poll(self) -> None:
         """Ask all servers of all zones on primaries once, concurrently."""
@@ -133,7 +136,7 @@ class ServerWatch:
         return [first, *rest]
 
     def _log_changes(self, standings: Iterable[Standing]) -> None:
-        """Log changed standings. A new server counts as current before."""
+        """Log changed standings. A new server counts as current before its first answer."""
         logged = {}
         for each in standings:
             key = (each.zone, each.role, each.server)
@@ -179,7 +182,7 @@ def _judge(
         return Standing(zone, SECONDARY, host, "away", cause=answer.cause, detail=answer.detail)
     if primary_serial is None:
         return Standing(zone, SECONDARY, host, "unjudged", answer.serial)
-    if standing_of(answer.serial, primary_serial) == "ahead":
+    if compare_serials(answer.serial, primary_serial) == "newer":
         since = watched.ahead_since.setdefault(host, now)
         detail = f"it has the serial {answer.serial}, its primary {primary_serial}"
         return Standing(zone, SECONDARY, host, "ahead", answer.serial, now - since, detail=detail)

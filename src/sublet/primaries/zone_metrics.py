@@ -1,4 +1,4 @@
-"""Monitor the zones for the metrics: every few seconds read the waiting names and the state of each."""
+"""Read the waiting names and the state of each zone from the database every few seconds, for the metrics."""
 
 import time
 from dataclasses import dataclass
@@ -37,7 +37,7 @@ class ZoneSeen:
         return None if self.state is None else seconds_since(self.state.checked_at, self.seen_at)
 
 
-class ZoneWatch:
+class ZoneMetrics:
     """Reads the state of all zones; `zones` has the last result."""
 
     def __init__(self, db: Database) -> None:
@@ -52,7 +52,7 @@ class ZoneWatch:
             await self.poll()
             return max(POLL_SECONDS, (time.monotonic() - began) / SHARE_MAX)
 
-        await repeat(step, "zone_watch_fault")
+        await repeat(step, "zone_metrics_fault")
 
     async def poll(self) -> None:
         """Read the state of all zones."""

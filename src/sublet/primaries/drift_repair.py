@@ -1,6 +1,6 @@
-"""Find changes of zones on primaries that the registry didn't make, and repair them.
+"""Find drift (changes of zones on primaries that the registry didn't make), and repair it.
 
-Every few seconds the keeper asks for the serial and the fence of each zone. If the serial differs from the last checked serial, it checks
+Every few seconds the worker asks for the serial and the fence of each zone. If the serial differs from the last checked serial, it checks
 the whole zone, in a child process and one zone at a time. A pause follows each check, because our own updates change the serial too. A
 zone with an unknown fence was rebuilt, and is checked at once.
 
@@ -66,8 +66,8 @@ class _Watched:
     check_failed: bool = False
 
 
-class ZoneKeeper:
-    """Checks zones on primaries while it holds their leases as `holder`.
+class DriftRepair:
+    """Checks and repairs zones on primaries while it holds their leases as `holder`.
 
     `checks` counts whole checks ("done", "failed"). `drift` counts "missing" and "different" names and "orphaned" owners.
     """
@@ -88,7 +88,7 @@ class ZoneKeeper:
     async def run(self) -> None:
         """Check zones until cancelled."""
         try:
-            await repeat(self._start_tasks, "zone_keeper_fault")
+            await repeat(self._start_tasks, "drift_repair_fault")
         finally:
             for task in self._tasks.values():
                 task.cancel()
@@ -118,7 +118,7 @@ class ZoneKeeper:
         except Unavailable:
             pass
         except Exception:
-            log.exception("zone_keeper_fault", zone=zone)
+            log.exception("drift_repair_fault", zone=zone)
 
     async def _watch_under(self, lease: Lease, platform_domain_id: int, zone: str, primary: str) -> None:
         watched = self._watched.setdefault(platform_domain_id, _Watched())
@@ -192,7 +192,7 @@ class ZoneKeeper:
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
             )
-            # Before the test of the event, because `finally` sets the event before it reads `started`.
+            # Append first, then test: `finally` sets the event, then reads `started`. In this order one of the two kills the process.
             started.append(process)
             if is_cancelled.is_set():
                 process.kill()
@@ -219,7 +219,7 @@ class ZoneKeeper:
         drift = {
             "missing": repairs.missing,
             "different": repairs.different,
-            "orphaned": len(repairs.leftovers),
+            "orphaned": len(repairs.orphaned),
         }
         self.drift.update(drift)
         log.info("zone_checked", zone=zone, serial=found.serial, foreign=repairs.foreign_records, **drift)

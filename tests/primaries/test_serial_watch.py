@@ -11,7 +11,7 @@ import structlog
 from sublet.dns.serial import SerialUnknown, ask_serial
 from sublet.dns.types import Primary, Secondary
 from sublet.primaries.primary import PrimaryFault
-from sublet.primaries.server_watch import FOLLOW_SECONDS, ServerWatch, Standing
+from sublet.primaries.serial_watch import FOLLOW_SECONDS, SerialWatch, Standing
 from support.name_servers import NameServerProcess, missing_programs, primary, secondary
 from support.registry import Prepared, Registry, open_registry
 from support.serve_process import free_address, wait_until
@@ -33,10 +33,10 @@ class Followed:
     second: NameServerProcess
     seconds: float = 0.0
     settings_fault: PrimaryFault | None = None
-    watch: ServerWatch = field(init=False)
+    watch: SerialWatch = field(init=False)
 
     def __post_init__(self) -> None:
-        self.watch = ServerWatch(self.registry.db, self._find, lambda: self.seconds)
+        self.watch = SerialWatch(self.registry.db, self._find, lambda: self.seconds)
 
     def _find(self, name: str) -> Primary:
         if self.settings_fault is not None:

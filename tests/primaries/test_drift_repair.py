@@ -11,8 +11,8 @@ from sublet.doctor.notices import list_notices
 from sublet.platform_domains import zone_state_store
 from sublet.platform_domains.find import find_platform_domain
 from sublet.platform_domains.zone_state_store import ZoneState
-from sublet.platform_domains.zone_store import find_apex_keys
-from sublet.primaries import zone_keeper
+from sublet.platform_domains.zone_store import find_apex_dnskeys
+from sublet.primaries import drift_repair
 from support.name_servers import KINDS
 from support.repetitions import share
 from support.running_service import DS, Registrant, RunningService
@@ -31,9 +31,9 @@ GLUE_HOST = f"ns1.{SHOP}"
 @contextmanager
 def watched(kind: str, folder: Path, monkeypatch: pytest.MonkeyPatch, **settings: Any) -> Iterator[ServiceOn]:
     """A service whose watch looks each quarter of a second, and checks as often as it may."""
-    monkeypatch.setattr(zone_keeper, "POLL_SECONDS", 0.25)
-    monkeypatch.setattr(zone_keeper, "PAUSE_MIN_SECONDS", 0.5)
-    monkeypatch.setattr(zone_keeper, "PAUSE_FACTOR", 1.0)
+    monkeypatch.setattr(drift_repair, "POLL_SECONDS", 0.25)
+    monkeypatch.setattr(drift_repair, "PAUSE_MIN_SECONDS", 0.5)
+    monkeypatch.setattr(drift_repair, "PAUSE_FACTOR", 1.0)
     with service_on(kind, folder, publish_wait_ms=5000, **settings) as found:
         yield found
 
@@ -86,7 +86,7 @@ def test_a_check_finds_that_the_zone_is_signed(on: ServiceOn) -> None:
     service.register(ada, SHOP, nameservers=[NS])
     settle(on)
     served = {each[0].to_text() for each in on.primary.ask(ZONE, "DNSKEY").answer}
-    noted = service.read(lambda tx: find_apex_keys(tx, find_platform_domain(tx, ZONE).id, ZONE))
+    noted = service.read(lambda tx: find_apex_dnskeys(tx, find_platform_domain(tx, ZONE).id, ZONE))
     assert noted
     assert {each.rdata for each in noted} >= served
     changed = service.call(ada, "PUT", f"/subdomains/{SHOP}/nameservers", {"ds_records": [DS]})
@@ -265,14 +265,14 @@ def test_a_check_that_is_killed_is_told_and_tried_again(
     service, ada = on_knot.service, on_knot.service.add_user()
     service.register(ada, SHOP, nameservers=[NS])
     settle(on_knot)
-    real, kills = zone_keeper._run_check, iter([True, True])
+    real, kills = drift_repair._run_check, iter([True, True])
 
     def killed(process: Any, task: Any) -> Any:
         if next(kills, False):
             process.kill()
         return real(process, task)
 
-    monkeypatch.setattr(zone_keeper, "_run_check", killed)
+    monkeypatch.setattr(drift_repair, "_run_check", killed)
     seen = set()
 
     def repaired() -> bool:
