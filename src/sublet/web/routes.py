@@ -62,7 +62,10 @@ PAGES: tuple[Page, ...] = (
         "/register/many",
         register_many.show,
         register_many.send,
-        operations=("platform_domains", "availability", "list_subdomains", "get_subdomain", "register"),
+        operations=(
+            *("platform_domains", "availability", "free_subdomains", "credits"),
+            *("list_subdomains", "get_subdomain", "register"),
+        ),
     ),
     Page("/register/many/download", post=register_many.download),
     Page(f"{_NAME}/delegation", name.show_delegation, operations=("delegation",)),
