@@ -366,6 +366,8 @@ class Availability(msgspec.Struct, frozen=True, kw_only=True):
     fqdn: str
     available: bool
     reason: Any | None
+    unavailable_reason: Any | None
+    owned: bool
     available_at: datetime | None
     modes: tuple[Mode, ...]
 
@@ -521,11 +523,14 @@ class TimelineEvent(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TimelineAnswer(msgspec.Struct, frozen=True, kw_only=True):
-    """The past and future events of a subdomain, oldest first, and the actions allowed now."""
+    """The past and future events of a subdomain, oldest first, the actions allowed now, and what may harm
+    the name.
+    """
 
     timeline: tuple[TimelineEvent, ...]
     allowed_actions: tuple[str, ...]
     renewal_available: bool
+    warnings: tuple[str, ...]
 
 
 class Attempt(msgspec.Struct, frozen=True, kw_only=True):
