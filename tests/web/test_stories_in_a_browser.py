@@ -154,9 +154,8 @@ def test_a_name_goes_to_the_trash_and_comes_back(
         opened.press(fqdn)
         opened.press("Delete")
         opened.press("Delete it")
-        assert (f"{fqdn} is in the trash." in opened.text, service.delegation(fqdn)) == (True, set())
-        opened.page.get_by_label("State").select_option("trashed")
-        opened.press("Show")
+        assert (f"{fqdn} is deleted." in opened.text, service.delegation(fqdn)) == (True, set())
+        opened.press("Trash")
         opened.press(fqdn)
         opened.press("Restore")
         assert f"{fqdn} is back from the trash." in opened.text
@@ -175,7 +174,7 @@ def test_a_change_shows_its_difference_first(
     service.register(ada, f"other-{fqdn}", nameservers=["ns9.provider.example"])
     with tab(browser, service, secret=secret, **way) as opened:
         opened.open(f"/names/{fqdn}")
-        opened.press("Change nameservers")
+        opened.press("Nameservers and DNSSEC")
         opened.page.get_by_label("Take over from").select_option(index=1)
         with nullcontext() if opened.javascript else opened.page.expect_navigation():
             opened.page.get_by_role("button", name="Fill in").click()

@@ -21,7 +21,10 @@ ACCOUNT_NAVIGATION: tuple[tuple[str, str], ...] = (
 )
 """Those in the menu of the user. They are about the person, not about an organization."""
 _NAME = "/names/{fqdn}"
-_OVERVIEW = (*name.OPERATIONS, "get_auto_renew", "get_health", "get_automatic_ds", "list_transfers")
+_OVERVIEW = (
+    *name.OPERATIONS,
+    *("get_auto_renew", "get_health", "get_automatic_ds", "list_transfers", "free_subdomains"),
+)
 PAGES: tuple[Page, ...] = (
     Page("/", start.show, is_open=True, operations=("platform_domains", "availability")),
     Page("/signup", sign_up.show, sign_up.send_code, is_open=True, operations=("challenge", "sign_up")),

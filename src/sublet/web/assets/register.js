@@ -33,7 +33,7 @@ async function ask() {
     link.textContent = "Go on"
     link.href = `?${new URLSearchParams({fqdn: found.availability.fqdn})}`
     answer.replaceChildren(
-        free ? chip("good", "Free to register") : chip("bad", words[found.availability.reason] || found.availability.reason),
+        free ? chip("good", "Available") : chip("bad", words[found.availability.reason] || found.availability.reason),
         " ", name, ...(free ? [" ", link] : []),
     )
 }
