@@ -83,6 +83,12 @@ def test_warnings_stay_on_the_page_of_the_name(service: RunningService) -> None:
         nameservers="ns2.provider.example",
     )
     changed = browser.submit(form, f"{done.path}/nameservers", confirm="yes")
+    same = browser.submit(
+        browser.get(f"{done.path}/nameservers"),
+        f"{done.path}/nameservers",
+        ds_records=f"warned.example.test. 3600 IN DS {ds.upper()}",
+    )
+    assert "Nothing is different from what is stored." in same.text
     assert changed.response.text.count("is not signed") == 1
     asked = browser.get(f"{done.path}/delegation")
     assert ("no action" in asked.text, "is not signed" in asked.text) == (False, True)

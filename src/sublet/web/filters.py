@@ -32,6 +32,15 @@ _PERSONAL_PLACES = {
     "auth": "/signin",
 }
 _SHORT = re.compile(r"\b(?:ds|ns[1-4]|ipv4|ipv6)\b", re.IGNORECASE)
+_FIELD_WORDS = {
+    "fqdn": "Name",
+    "registration_mode": "Mode",
+    "coupon_code": "Coupon",
+    "max_credits": "Highest price",
+    "ds_records": "DS records",
+    "to": "New holder",
+}
+"""The members of the API whose own name says less than a word on the page."""
 STATES = {
     "active": "good",
     "provisioning": "busy",
@@ -107,6 +116,8 @@ def message(context: Context, text: str) -> Markup:
 
 def field_name(name: str) -> str:
     """Return the name of a member of the API as words: `ds_records[0].digest` is `DS records, digest`."""
+    if name in _FIELD_WORDS:
+        return _FIELD_WORDS[name]
     words = _INDEX.sub("", name).replace("_", " ").replace(".", ", ")
     return _SHORT.sub(lambda found: found[0].upper(), words[:1].upper() + words[1:])
 

@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 from starlette.responses import Response
 
-from sublet.errors import PaymentConfirmationRequired, Refusal, SubdomainNotFound
+from sublet.errors import PaymentConfirmationRequired, Refusal, SubdomainNotFound, ValidationFailed
 from sublet.http.conditional import entity_tag
 from sublet.http.shapes import SubdomainAnswer, SubdomainShape
 from sublet.web.delegation_form import (
@@ -76,7 +76,7 @@ async def show_nameservers(call: PageCall) -> Response:
 
 
 async def change_nameservers(call: PageCall) -> Response:
-    """Show the difference that the form makes; once that is confirmed, change the delegation."""
+    """Show the difference that the form makes; once it is confirmed, change the delegation."""
     subdomain = await _find(call)
     etag = call.form.get("etag", "")
     if call.form.is_on("apply"):
@@ -89,8 +89,7 @@ async def change_nameservers(call: PageCall) -> Response:
             return await _nameservers(call, subdomain, refusal=refusal, etag=etag)
         return await _nameservers(call, subdomain, etag=etag, note=note)
     if not call.form.is_on("confirm"):
-        changed = difference(delegation_lines(subdomain), call.form)
-        return await _nameservers(call, subdomain, etag=etag, changed=changed)
+        return await _show_difference(call, subdomain, etag)
     try:
         done = await call.api(
             "update_nameservers",
@@ -105,6 +104,19 @@ async def change_nameservers(call: PageCall) -> Response:
     others = [without_code(each) for each in done.provisioning.warnings if each not in stored]
     sentences = " ".join(["The change is stored.", *others])
     return call.redirect(f"/names/{subdomain.fqdn}", sentences, is_warning=bool(others))
+
+
+async def _show_difference(call: PageCall, subdomain: SubdomainShape, etag: str) -> Response:
+    """Show what the form changes, and what a check finds in it; or what is wrong with its entries."""
+    note = None
+    try:
+        note = await check_delegation(call, subdomain.fqdn)
+    except ValidationFailed as refusal:
+        return await _nameservers(call, subdomain, refusal=refusal, etag=etag)
+    except Refusal:  # too many checks at once: the change itself is checked in any case
+        pass
+    changed = difference(subdomain.fqdn, delegation_lines(subdomain), call.form)
+    return await _nameservers(call, subdomain, etag=etag, changed=changed, note=note)
 
 
 async def _nameservers(call: PageCall, subdomain: SubdomainShape, **values: Any) -> Response:
