@@ -55,7 +55,7 @@ PAGES: tuple[Page, ...] = (
         register.show,
         register.send,
         operations=(
-            *("platform_domains", "availability", "free_subdomains", "list_subdomains"),
+            *("platform_domains", "availability", "free_subdomains", "credits", "list_subdomains"),
             *("check_delegation", "register"),
         ),
     ),
