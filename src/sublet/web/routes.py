@@ -8,7 +8,7 @@ NAVIGATION = (
     ("/names", "Names"),
     ("/transfers", "Transfers"),
     ("/credits", "Credits"),
-    ("/tickets", "Tickets"),
+    ("/tickets", "Help"),
     ("/tokens", "Tokens"),
     ("/activity", "Activity"),
 )
