@@ -164,7 +164,7 @@ EVENTS = {
     "trashed": "Goes to the trash",
     "restored": "Restored",
     "purged": "Leaves the trash for good",
-    "released": "Is free for everyone",
+    "released": "Is open to everyone",
     "reminded": "Reminder",
 }
 """The events of a timeline in words."""

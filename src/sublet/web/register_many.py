@@ -12,7 +12,7 @@ from starlette.responses import Response
 
 from sublet.errors import PriceChanged, Refusal, SubdomainNotFound
 from sublet.http.shapes import AvailabilityShape, ModeShape, UsageShape
-from sublet.web.filters import credits_, plural, reason
+from sublet.web.filters import credits_, plural, reason, sentence
 from sublet.web.page import PageCall
 from sublet.web.pasted import parse_pasted_nameservers
 from sublet.web.presets import apply_preset, find_presets
@@ -105,7 +105,7 @@ async def _find(call: PageCall, fqdn: str) -> AvailabilityShape | Row:
     try:
         found = await find_availability(call, fqdn)
     except Refusal as refusal:
-        return Row(fqdn, words=refusal.message)
+        return Row(fqdn, words=_words(refusal))
     if found.modes:
         return found
     if found.reason == "subdomain_unavailable" and await _is_own(call, found.fqdn):
@@ -155,11 +155,16 @@ async def _register(call: PageCall, fqdn: str, mode: str, price: str) -> Row:
         price_now = credits_(refusal.quote.price) if refusal.quote else "more"
         return Row(fqdn, words=f"It costs {price_now} now. Enter it again to see its price")
     except Refusal as refusal:
-        return Row(fqdn, words=refusal.message)
+        return Row(fqdn, words=_words(refusal))
     words = "In the DNS" if done.subdomain.status == "active" else done.subdomain.status_label
     return Row(
-        fqdn, words="Without nameservers" if done.subdomain.status == "inactive" else words, is_good=True
+        fqdn, words="No nameservers yet" if done.subdomain.status == "inactive" else words, is_good=True
     )
+
+
+def _words(refusal: Refusal) -> str:
+    """Return why a name is refused, without the names of fields."""
+    return " ".join(sentence(each.message) for each in refusal.errors) or refusal.message
 
 
 async def _is_own(call: PageCall, fqdn: str) -> bool:
