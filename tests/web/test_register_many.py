@@ -61,7 +61,7 @@ def test_a_list_is_priced_with_the_free_names_and_the_credits_that_are_left(serv
     assert "priced3.example.test No It costs 10 credits, and 5 credits would be left" in page.text
     only_free = browser.submit(page, "/register/many", registration_mode="free")
     assert "2 names for no credits" in only_free.text
-    assert "priced2.example.test No Your 3 free names are used up" in only_free.text
+    assert "priced2.example.test No All 3 free names are in use" in only_free.text
     done = browser.submit(page, "/register/many", confirm="yes")
     assert "3 of 3 names registered" in done.text
     assert service.call(dora, "GET", "/credits").json()["credit_balance"] == 5

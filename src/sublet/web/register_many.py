@@ -10,9 +10,9 @@ from typing import TypeVar
 
 from starlette.responses import Response
 
-from sublet.errors import PriceChanged, Refusal, SubdomainNotFound
+from sublet.errors import PriceChanged, Refusal
 from sublet.http.shapes import AvailabilityShape, ModeShape, UsageShape
-from sublet.web.filters import credits_, plural, reason, sentence
+from sublet.web.filters import credits_, reason, sentence
 from sublet.web.page import PageCall
 from sublet.web.pasted import parse_pasted_nameservers
 from sublet.web.presets import apply_preset, find_presets
@@ -108,9 +108,8 @@ async def _find(call: PageCall, fqdn: str) -> AvailabilityShape | Row:
         return Row(fqdn, words=_words(refusal))
     if found.modes:
         return found
-    if found.reason == "subdomain_unavailable" and await _is_own(call, found.fqdn):
-        return Row(found.fqdn, words="Yours already", is_good=True)
-    return Row(found.fqdn, words=reason(found))
+    is_held = found.owned and found.unavailable_reason == "taken"
+    return Row(found.fqdn, words=reason(found), is_good=is_held)
 
 
 def price_names(
@@ -128,7 +127,7 @@ def price_names(
         modes = [mode for mode in each.modes if wanted in ("", mode.mode)]
         offer = next((mode for mode in modes if mode.mode != "free" or free_left), None)
         if offer is None and modes:
-            yield Row(each.fqdn, words=f"Your {plural(usage.limit, 'free name')} are used up")
+            yield Row(each.fqdn, words=f"All {usage.limit} free names are in use")
         elif offer is None:
             offered = ", ".join(mode.mode for mode in each.modes)
             yield Row(each.fqdn, words=f"Not on offer in the mode {wanted}, only in {offered}")
@@ -156,23 +155,16 @@ async def _register(call: PageCall, fqdn: str, mode: str, price: str) -> Row:
         return Row(fqdn, words=f"It costs {price_now} now. Enter it again to see its price")
     except Refusal as refusal:
         return Row(fqdn, words=_words(refusal))
-    words = "In the DNS" if done.subdomain.status == "active" else done.subdomain.status_label
-    return Row(
-        fqdn, words="No nameservers yet" if done.subdomain.status == "inactive" else words, is_good=True
+    status = done.subdomain.status
+    words = {"active": "In the DNS", "inactive": "No nameservers yet"}.get(
+        status, done.subdomain.status_label
     )
+    return Row(fqdn, words=words, is_good=True)
 
 
 def _words(refusal: Refusal) -> str:
     """Return why a name is refused, without the names of fields."""
     return " ".join(sentence(each.message) for each in refusal.errors) or refusal.message
-
-
-async def _is_own(call: PageCall, fqdn: str) -> bool:
-    try:
-        await call.api("get_subdomain", fqdn=fqdn)
-    except SubdomainNotFound:
-        return False
-    return True
 
 
 async def _page(

@@ -67,7 +67,7 @@ PAGES: tuple[Page, ...] = (
         register_many.send,
         operations=(
             *("platform_domains", "availability", "free_subdomains", "credits"),
-            *("list_subdomains", "get_subdomain", "register"),
+            *("list_subdomains", "register"),
         ),
     ),
     Page("/register/many/download", post=register_many.download),
