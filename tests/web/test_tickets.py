@@ -38,7 +38,7 @@ def test_a_ticket_from_the_question_to_its_end(service: RunningService) -> None:
         foreign, "/tickets/new", subject=HOSTILE.partition("\n")[2], message=HOSTILE, fqdn="a"
     )
     path = ticket.path
-    assert (path.startswith("/tickets/T-"), "is open. The answer" in ticket.text) == (True, True)
+    assert (path.startswith("/tickets/T-"), "is open. You get the answer" in ticket.text) == (True, True)
     assert ("<script>alert" in ticket.response.text, "<img src=x" in ticket.response.text) == (False, False)
     assert "alert(1)" in browser.get("/tickets?status=open&type=support").text
     assert "No ticket matches" in browser.get("/tickets?status=closed").text

@@ -361,6 +361,8 @@ class RegisterAnswer(msgspec.Struct, frozen=True, kw_only=True):
 class Availability(msgspec.Struct, frozen=True, kw_only=True):
     """The availability of a name for the user. `reason` is the error code that a confirmed registration
     would get now.
+
+        `unavailable_reason` and `owned` are the details of the error `subdomain_unavailable`.
     """
 
     fqdn: str
