@@ -29,6 +29,8 @@ def test_the_answer_about_a_free_name_and_then_a_taken_one(shop: RunningService)
             "fqdn": name,
             "available": True,
             "reason": None,
+            "unavailable_reason": None,
+            "owned": False,
             "available_at": None,
             "modes": [
                 modes[0],
@@ -43,7 +45,8 @@ def test_the_answer_about_a_free_name_and_then_a_taken_one(shop: RunningService)
     )
     assert (mine["available"], mine["reason"], mine["modes"]) == (False, "subdomain_unavailable", [])
     assert held["registered_at"] < mine["available_at"] < held["expires_at"]
-    assert theirs == {**mine, "available_at": None}
+    assert (mine["unavailable_reason"], mine["owned"]) == ("in_trash", True)
+    assert theirs == {**mine, "available_at": None, "owned": False}
 
 
 def test_a_request_without_a_name_is_refused_like_a_registration(shop: RunningService) -> None:

@@ -45,7 +45,7 @@ def seen(shop: RunningService, who: Registrant | str, fqdn: str) -> dict[str, An
     answer = shop.call(who, "GET", f"/subdomains/{fqdn}/timeline")
     assert answer.status_code == 200, answer.text
     body: dict[str, Any] = answer.json()
-    assert list(body) == ["ok", "timeline", "allowed_actions", "renewal_available"]
+    assert list(body) == ["ok", "timeline", "allowed_actions", "renewal_available", "warnings"]
     assert all(list(each) == MEMBERS for each in body["timeline"])
     return body
 

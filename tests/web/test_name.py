@@ -66,6 +66,51 @@ def test_automatic_renewal_has_a_ceiling(browser: ConsoleClient) -> None:
     assert "Automatic renewal: off" in browser.post(f"{PATH}/auto-renew", form).text
 
 
+def test_warnings_stay_on_the_page_of_the_name(service: RunningService) -> None:
+    service.add_user("warned@example.org")
+    browser = console(service, "warned@example.org")
+    page = browser.get("/register?fqdn=warned.example.test")
+    ds = f"2371 13 2 {'ab' * 32}"
+    done = browser.submit(page, "/register", nameservers="ns1.provider.example", ds_records=ds)
+    assert (done.status, done.path) == (200, "/names/warned.example.test"), done.text
+    for _ in range(2):
+        assert "The zone example.test is not signed, so the DS records have no effect" in done.text
+        assert ("parent_not_signed" in done.text, "Ask the operator" in done.text) == (False, True)
+        done = browser.get(done.path)
+    form = browser.submit(
+        browser.get(f"{done.path}/nameservers"),
+        f"{done.path}/nameservers",
+        nameservers="ns2.provider.example",
+    )
+    changed = browser.submit(form, f"{done.path}/nameservers", confirm="yes")
+    same = browser.submit(
+        browser.get(f"{done.path}/nameservers"),
+        f"{done.path}/nameservers",
+        ds_records=f"warned.example.test. 3600 IN DS {ds.upper()}",
+    )
+    assert "Nothing is different from what is stored." in same.text
+    assert changed.response.text.count("is not signed") == 1
+    asked = browser.get(f"{done.path}/delegation")
+    assert ("no action" in asked.text, "is not signed" in asked.text) == (False, True)
+
+
+def test_a_name_in_the_trash_says_why_it_has_no_way_back(service: RunningService) -> None:
+    eva = service.add_user("eva@example.org", free_quota="1")
+    browser = console(service, eva.email)
+    service.register(eva, "eva1.example.test")
+    page = browser.get("/names/eva1.example.test/delete")
+    assert "you can restore this one only after you delete one" in page.text
+    trashed = browser.submit(page, "/names/eva1.example.test/delete")
+    assert "eva1.example.test is deleted." in trashed.text
+    assert trashed.form("/names/eva1.example.test/restore").method == "POST"
+    service.register(eva, "eva2.example.test")
+    assert (
+        "You use 1 of 1 free name, so eva1.example.test can't come back yet."
+        in browser.get(trashed.path).text
+    )
+    assert "Yours already" in browser.get("/register?fqdn=eva2.example.test").text
+
+
 @pytest.mark.operations("get_automatic_ds", "set_automatic_ds")
 def test_ds_records_may_follow_the_zone(browser: ConsoleClient) -> None:
     page = browser.get(PATH)

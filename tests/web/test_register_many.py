@@ -29,9 +29,10 @@ def test_many_names_are_quoted_confirmed_and_told(service: RunningService) -> No
         page,
         "/register/many",
         names=names,
-        registration_mode="plus",
         nameservers="ns1.provider.example\nns2.provider.example",
     )
+    assert "2 names for no credits" in quoted.text
+    quoted = browser.submit(quoted, "/register/many", registration_mode="plus")
     assert (quoted.status, "2 names for 20 credits" in quoted.text) == (200, True)
     assert service.call(ada, "GET", "/credits").json()["credit_balance"] == 25
     form = quoted.form("/register/many").fields | {"confirm": "yes", "registration_mode": "plus"}
@@ -43,9 +44,35 @@ def test_many_names_are_quoted_confirmed_and_told(service: RunningService) -> No
     file = browser.submit(done, "/register/many/download")
     assert file.response.headers["content-disposition"].startswith("attachment")
     assert file.response.text.splitlines()[1:] == [
-        "one.example.test,yes,Active",
-        "two.example.test,yes,Active",
+        "one.example.test,yes,In the DNS",
+        "two.example.test,yes,In the DNS",
     ]
+
+
+def test_a_list_is_priced_with_the_free_names_and_the_credits_that_are_left(service: RunningService) -> None:
+    dora = service.add_user("dora@example.org", credit_count=15, free_quota="3")
+    service.register(dora, "first.example.test")
+    browser = console(service, dora.email)
+    names = "\n".join(f"priced{number}" for number in range(4))
+    page = browser.submit(browser.get("/register/many"), "/register/many", names=names)
+    assert "3 names for 10 credits" in page.text
+    assert "2 free, 1 for 10 credits together. You use 1 of 3 free names." in page.text
+    assert "Your balance is 15 credits, 5 credits afterwards." in page.text
+    assert "priced3.example.test No It costs 10 credits, and 5 credits would be left" in page.text
+    only_free = browser.submit(page, "/register/many", registration_mode="free")
+    assert "2 names for no credits" in only_free.text
+    assert "priced2.example.test No All 3 free names are in use" in only_free.text
+    done = browser.submit(page, "/register/many", confirm="yes")
+    assert "3 of 3 names registered" in done.text
+    assert service.call(dora, "GET", "/credits").json()["credit_balance"] == 5
+    spent = browser.submit(browser.get("/register/many"), "/register/many", names="more")
+    assert (
+        "It costs 10 credits, and 5 credits would be left" in spent.text,
+        "confirm" in spent.response.text,
+    ) == (
+        True,
+        False,
+    )
 
 
 def test_a_long_list_goes_on_and_loses_nothing(

@@ -46,7 +46,7 @@ def test_a_publication_that_failed_is_tried_again(
             60,
         )
         opened.open(f"/names/{fqdn}")
-        assert "the name servers don't have it" in opened.text
+        assert "is stored, but isn't in the DNS" in opened.text
         outside(on_primary.primary.start)
         opened.press("Try again now")
         opened.page.locator(".chip.good", has_text="Active").first.wait_for()

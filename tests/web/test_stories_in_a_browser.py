@@ -126,7 +126,7 @@ def test_a_price_is_shown_before_it_is_paid(
     label = f"shop-{way['javascript']}-{way['size'][0]}".lower()
     with tab(browser, service, secret=secret, **way) as opened:
         opened.open(f"/register?fqdn={label}.{DOMAIN}")
-        opened.page.get_by_label("Plus: 10 credits").check()
+        opened.page.get_by_label("Plus").check()
         opened.fill("Coupon", "WRONG")
         with opened.page.expect_navigation():
             opened.page.get_by_label("Coupon").press("Enter")
@@ -138,6 +138,30 @@ def test_a_price_is_shown_before_it_is_paid(
         opened.press("Register it for 10 credits")
         assert f"{label}.{DOMAIN} is yours." in opened.text
     assert service.call(ada, "GET", "/credits").json()["credit_balance"] == 5
+
+
+def test_a_name_that_can_t_be_paid_leads_to_the_credits(browser: Browser, service: RunningService) -> None:
+    """The page says what is missing, and a refusal goes away with the name that it is about."""
+    ada, secret = add_user(service, "poor@example.org", credit_count=4)
+    service.register(ada, f"mine.{DOMAIN}")
+    with tab(browser, service, secret=secret) as opened:
+        opened.open("/register")
+        assert opened.page.evaluate("document.activeElement.id") == "label"
+        opened.page.keyboard.type("anna shop")
+        opened.press("Go on")
+        expect(opened.page.locator("#refused")).to_contain_text("Name: ")
+        opened.fill("Name", "mine")
+        expect(opened.page.locator("#refused")).to_have_count(0)
+        expect(opened.page.locator("#availability")).to_have_text(f"Yours already mine.{DOMAIN}")
+        opened.fill("Name", "poor")
+        expect(opened.page.locator("#availability")).to_have_text(f"Available poor.{DOMAIN}")
+        opened.press("Go on")
+        opened.page.get_by_label("Plus").check()
+        opened.press(f"Register poor.{DOMAIN}")
+        assert "You need more credits" in opened.text
+        assert "6 credits" in opened.page.locator("#quote").inner_text()
+        opened.press("See how to get credits")
+        assert opened.page.get_by_role("heading", name="Credits", exact=True).is_visible()
 
 
 @pytest.mark.operations("delete", "restore", "list_subdomains")
@@ -154,9 +178,8 @@ def test_a_name_goes_to_the_trash_and_comes_back(
         opened.press(fqdn)
         opened.press("Delete")
         opened.press("Delete it")
-        assert (f"{fqdn} is in the trash." in opened.text, service.delegation(fqdn)) == (True, set())
-        opened.page.get_by_label("State").select_option("trashed")
-        opened.press("Show")
+        assert (f"{fqdn} is deleted." in opened.text, service.delegation(fqdn)) == (True, set())
+        opened.press("Trash")
         opened.press(fqdn)
         opened.press("Restore")
         assert f"{fqdn} is back from the trash." in opened.text
@@ -175,21 +198,22 @@ def test_a_change_shows_its_difference_first(
     service.register(ada, f"other-{fqdn}", nameservers=["ns9.provider.example"])
     with tab(browser, service, secret=secret, **way) as opened:
         opened.open(f"/names/{fqdn}")
-        opened.press("Change nameservers")
+        opened.press("Nameservers and DNSSEC")
         opened.page.get_by_label("Take over from").select_option(index=1)
         with nullcontext() if opened.javascript else opened.page.expect_navigation():
             opened.page.get_by_role("button", name="Fill in").click()
         expect(opened.page.get_by_label("Nameservers")).to_have_value("ns9.provider.example")
-        opened.fill("Nameservers", f"ns1.provider.example\nns2.{fqdn}")
+        opened.press("Go on: see the change")
+        assert "There is only one nameserver" in opened.text
+        opened.fill("Nameservers", f"ns1.provider.example, ns2.{fqdn}")
         if opened.javascript:
             opened.page.get_by_label("Nameservers").blur()
             expect(opened.page.locator("#nameservers-error")).to_contain_text("as glue", timeout=60_000)
-        opened.press("Show the difference")
-        assert opened.page.locator(".come").inner_text().strip().endswith(f"ns2.{fqdn}")
-        opened.press("Change it")
+        opened.press("Go on: see the change")
         assert f"ns2.{fqdn}" in opened.page.locator("#refused").inner_text(), "its glue is missing"
         opened.fill("Glue", f"ns2.{fqdn} 9.9.9.9")
-        opened.press("Show the difference")
+        opened.press("Go on: see the change")
+        assert opened.page.locator(".come").first.inner_text().strip().endswith(f"ns2.{fqdn}")
         opened.press("Change it")
         opened.press("Ask the name servers")
         assert "As stored" in opened.text

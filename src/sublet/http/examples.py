@@ -500,6 +500,8 @@ ANSWERS: dict[str, dict[str, Any]] = {
             "fqdn": "shop.example.net",
             "available": True,
             "reason": None,
+            "unavailable_reason": None,
+            "owned": False,
             "available_at": None,
             "modes": [{"mode": "free", "price_credits": 0, "renewal_price_credits": 0, "period_days": 365}],
         }
@@ -616,6 +618,7 @@ ANSWERS: dict[str, dict[str, Any]] = {
         ],
         "allowed_actions": ["update_nameservers", "set_auto_renew", "delete"],
         "renewal_available": False,
+        "warnings": [],
     },
     "get_auto_renew": {"auto_renew": _AUTO_RENEW},
     "set_auto_renew": {"subdomain": _SUBDOMAIN, "auto_renew": _AUTO_RENEW},

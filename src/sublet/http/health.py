@@ -7,6 +7,7 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from sublet.credits.model import Outcome
 from sublet.db import Tx
+from sublet.dns.delegation import delegation_warnings
 from sublet.errors import Conflict, RateLimited, Unavailable
 from sublet.health.checker import Checker
 from sublet.health.checks import record_check
@@ -85,9 +86,10 @@ async def check_delegation_(call: Call[DelegationCheckBody, None]) -> Answer:
     command = planned_registration(body)
     with named_as_sent(body):
         plan = await call.context.db.read(plan_delegation, call.actor(), call.registrant.holder, command)
-    checker = _checker(call)
+    if call.context.checker is None:
+        raise _not_checking({"warnings": list(delegation_warnings(plan.target.delegation))})
     with asking_place(call):
-        result = await checker.check(plan.target, waits=True)
+        result = await call.context.checker.check(plan.target, waits=True)
     report = result.report
     check = shapes.DelegationCheckShape(
         fqdn=plan.target.fqdn,
@@ -127,10 +129,15 @@ async def check_health(call: Call[NoBody, None]) -> Answer:
 
 def _checker(call: Call[Any, Any]) -> Checker:
     if call.context.checker is None:
-        raise Conflict(
-            "This registry doesn't check delegations. Ask its operator to turn `health_checks` on."
-        )
+        raise _not_checking({})
     return call.context.checker
+
+
+def _not_checking(details: dict[str, Any]) -> Conflict:
+    return Conflict(
+        "This registry doesn't check delegations. Ask its operator to turn `health_checks` on.",
+        details=details,
+    )
 
 
 def _answer(view: HealthView) -> shapes.HealthAnswer:

@@ -8,6 +8,7 @@ from sublet.accounts.model import Member, Membership, Session, Token, User
 from sublet.credits.model import AppliedCoupon
 from sublet.dns.difference import served_delegation
 from sublet.dns.types import Delegation, DsRecord, GlueEntry
+from sublet.errors import SubdomainUnavailable
 from sublet.http import shapes
 from sublet.platform_domains.model import MODES, Offer, PlatformDomain
 from sublet.sign_up.codes import MailedCode
@@ -125,10 +126,13 @@ def subdomain_shape(
 def availability_shape(availability: Availability) -> shapes.AvailabilityShape:
     """Return the shape of a name's availability."""
     refusal = availability.refusal
+    details = refusal.details if isinstance(refusal, SubdomainUnavailable) else {}
     return shapes.AvailabilityShape(
         fqdn=availability.fqdn,
         available=refusal is None,
         reason=None if refusal is None else refusal.code,  # type: ignore[arg-type] # the shape lists the codes
+        unavailable_reason=details.get("reason"),
+        owned=details.get("owned", False),
         available_at=availability.available_at,
         modes=[shapes.ModeShape.of(offer) for offer in availability.modes],
     )
@@ -216,13 +220,15 @@ def timeline_answer(
     *,
     user_suspended: bool,
     quota_left: bool,
+    warnings: Sequence[str],
 ) -> shapes.TimelineAnswer:
-    """Return the answer with a name's timeline and the actions allowed at this instant."""
+    """Return the answer with a name's timeline, the actions allowed at this instant, and the warnings about the name."""
     actions = allowed_actions(subdomain, now, user_suspended=user_suspended, quota_left=quota_left)
     return shapes.TimelineAnswer(
         timeline=[shapes.TimelineEventShape.of(each) for each in events],
         allowed_actions=list(actions),
         renewal_available=renewal_available(subdomain, now, user_suspended=user_suspended),
+        warnings=list(warnings),
     )
 
 

@@ -685,7 +685,10 @@ class RegisterAnswer(Success, kw_only=True, frozen=True):
 
 
 class AvailabilityShape(Struct, kw_only=True, frozen=True):
-    """The availability of a name for the user. `reason` is the error code that a confirmed registration would get now."""
+    """The availability of a name for the user. `reason` is the error code that a confirmed registration would get now.
+
+    `unavailable_reason` and `owned` are the details of the error `subdomain_unavailable`.
+    """
 
     fqdn: HostName
     available: bool
@@ -703,6 +706,8 @@ class AvailabilityShape(Struct, kw_only=True, frozen=True):
         ]
         | None
     )
+    unavailable_reason: Literal["reserved", "taken", "in_trash", "cooling_off"] | None
+    owned: bool
     available_at: Moment | None
     modes: list[ModeShape]
 
@@ -957,11 +962,12 @@ class TimelineEventShape(Shape, kw_only=True, frozen=True):
 
 
 class TimelineAnswer(Success, kw_only=True, frozen=True):
-    """The past and future events of a subdomain, oldest first, and the actions allowed now."""
+    """The past and future events of a subdomain, oldest first, the actions allowed now, and what may harm the name."""
 
     timeline: list[TimelineEventShape]
     allowed_actions: list[Annotated[str, _one_of(ACTIONS)]]
     renewal_available: bool
+    warnings: list[str]
 
 
 class AttemptShape(Shape, kw_only=True, frozen=True):

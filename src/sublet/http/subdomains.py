@@ -74,7 +74,7 @@ from sublet.subdomains.sweep.store import list_milestones
 from sublet.subdomains.timeline import BEHIND_MAX, CHANGES, last_attempt, timeline
 from sublet.subdomains.update_nameservers import update_nameservers
 from sublet.subdomains.view_availability import view_availability
-from sublet.subdomains.view_delegation import view_delegation
+from sublet.subdomains.view_delegation import stored_warnings, view_delegation
 
 P = ParamSpec("P")
 
@@ -152,6 +152,7 @@ async def timeline_(call: Call[None, None]) -> Answer:
             tx.now,
             user_suspended=call.registrant.is_suspended,
             quota_left=Quota(store.count_free(tx, holder.id), limit).left,
+            warnings=stored_warnings(tx, subdomain),
         )
 
     return Answer(await call.context.db.read(read))

@@ -192,7 +192,7 @@ def _dates(
 def _milestones(milestones: Sequence[PastMilestone]) -> Iterator[TimelineEvent]:
     for each in milestones:
         if each.kind == "trashed":
-            detail = each.detail or "It was not renewed before the end of its grace."
+            detail = each.detail or "It was not renewed before the end of its grace period."
             yield TimelineEvent("trashed", each.created_at, past=True, detail=detail, by="system")
         elif each.kind == "auto_renew_failed":
             yield TimelineEvent("auto_renew_failed", each.about, past=True, detail=each.detail, by="system")
@@ -276,4 +276,4 @@ def _expiry_detail(subdomain: Subdomain) -> str:
         return "After the expiry a restore includes a renewal, by quote."
     if subdomain.suspended_at is not None:
         return "The term continues during the suspension, but the grace starts after it."
-    return "After the expiry the name stays in the DNS and can be renewed until the end of its grace."
+    return "After the expiry the name stays in the DNS and can be renewed until the end of its grace period."

@@ -46,7 +46,12 @@ def view_delegation(tx: Tx, actor: Actor, identifier: str) -> DelegationView:
         subdomain.fqdn, subdomain.delegation
     )
     empty = ever - {record.owner for record in desired} - {subdomain.fqdn}
-    warnings = (*delegation_warnings(subdomain.delegation), *registry_warnings(tx, subdomain))
+    warnings = stored_warnings(tx, subdomain)
     return DelegationView(
         subdomain, platform_domain, desired, tuple(sorted(empty))[:EMPTY_OWNERS_MAX], warnings
     )
+
+
+def stored_warnings(tx: Tx, subdomain: Subdomain) -> tuple[str, ...]:
+    """Return the warnings about a stored delegation: about its values, then about what the registry knows of its nameservers and zone."""
+    return (*delegation_warnings(subdomain.delegation), *registry_warnings(tx, subdomain))

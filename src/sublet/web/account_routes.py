@@ -34,7 +34,7 @@ ACCOUNT_PAGES: tuple[Page, ...] = (
     Page("/tokens/{id:int}/revoke", tokens.show_one, tokens.revoke, operations=("get_token", "revoke_token")),
     Page("/credits", payments.show, operations=("credits", "payments", "free_subdomains")),
     Page("/tickets", tickets.show_list, operations=("list_tickets",)),
-    Page("/tickets/new", tickets.show_new, tickets.open_ticket, operations=("open_ticket",)),
+    Page("/tickets/new", tickets.show_new, tickets.open_ticket, ("open_ticket", "list_subdomains")),
     Page("/tickets/{id}", tickets.show_one, tickets.reply, operations=("get_ticket", "reply")),
     Page("/transfers", transfers.show_list, operations=("list_transfers",)),
     Page("/transfers/{id:int}", transfers.show_one, operations=("get_transfer",)),

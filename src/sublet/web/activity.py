@@ -10,6 +10,74 @@ from sublet.web.page import PageCall
 
 PAGE_LIMIT = 50
 FILTERS = ("action", "token_id", "since", "until", "cursor")
+ACTION_WORDS = {
+    "subdomain.register": "Name registered",
+    "subdomain.update_nameservers": "Nameservers or DNSSEC changed",
+    "subdomain.renew": "Name renewed",
+    "subdomain.delete": "Name deleted",
+    "subdomain.restore": "Name restored",
+    "subdomain.retry": "Publication tried again",
+    "subdomain.publish": "Name published",
+    "subdomain.publish_failed": "Publication failed",
+    "subdomain.set_auto_renew": "Automatic renewal set",
+    "subdomain.auto_renew_failed": "Automatic renewal failed",
+    "subdomain.set_automatic_ds": "Automatic DS set",
+    "subdomain.follow_child": "DS records followed the zone",
+    "subdomain.follow_csync": "Nameservers followed the zone",
+    "subdomain.undelegate": "Name taken out of the DNS",
+    "subdomain.remove_nameservers": "Nameservers removed",
+    "subdomain.nameserver_notice": "Mail about nameservers",
+    "subdomain.open_renewal": "Renewal opened",
+    "subdomain.remind": "Reminder sent",
+    "subdomain.expire": "Name expired",
+    "subdomain.trash": "Name moved to the trash",
+    "subdomain.purge": "Name left the trash",
+    "subdomain.release": "Name open to everyone again",
+    "subdomain.transfer": "Name moved to another holder",
+    "subdomain.suspend": "Name suspended",
+    "subdomain.unsuspend": "Name no longer suspended",
+    "name_transfer.push": "Name offered",
+    "name_transfer.accept": "Offer accepted",
+    "name_transfer.decline": "Offer declined",
+    "name_transfer.withdraw": "Offer withdrawn",
+    "name_transfer.expire": "Offer expired",
+    "credits.grant": "Credits given",
+    "credits.adjust": "Balance corrected",
+    "credits.refund": "Credits paid back",
+    "payment.record": "Payment recorded",
+    "ticket.open": "Ticket opened",
+    "ticket.reply": "Ticket answered by you",
+    "ticket.staff_reply": "Ticket answered by the operator",
+    "ticket.close": "Ticket closed",
+    "ticket.set_priority": "Priority of a ticket set",
+    "token.issue": "Token created",
+    "token.change": "Token changed",
+    "token.rotate": "New secret for a token",
+    "token.revoke": "Token revoked",
+    "session.sign_in": "Signed in",
+    "session.end": "Signed out",
+    "passkey.add": "Passkey added",
+    "passkey.remove": "Passkey removed",
+    "device.allow": "Program allowed",
+    "device.refuse": "Program refused",
+    "user.add": "Account opened",
+    "user.invite": "Invitation sent",
+    "user.edit": "Account changed",
+    "user.ask_address": "Change of address asked for",
+    "user.set_reminders": "Reminders set",
+    "user.start_recovery": "Recovery started",
+    "user.stop_recovery": "Recovery stopped",
+    "user.suspend": "Account suspended",
+    "user.unsuspend": "Account no longer suspended",
+    "organization.add": "Organization created",
+    "organization.rename": "Organization renamed",
+    "organization.invite": "Person invited",
+    "organization.revoke_invitation": "Invitation revoked",
+    "organization.join": "Person joined",
+    "organization.leave": "Person left",
+    "organization.set_role": "Role changed",
+}
+"""The actions of the audit that a user sees, in words. Others are shown as they are."""
 BY_WORDS = {"user": "you", "other_user": "another person", "operator": "the operator", "system": "the system"}
 
 
@@ -22,9 +90,9 @@ async def show(call: PageCall) -> Response:
     try:
         found = await call.api("activity", query=query)
     except Refusal as refusal:
-        return call.render("activity", refusal=refusal, asked=asked, events=[], page=None)
+        return call.render("activity", refusal=refusal, asked=asked, events=[], page=None, words=ACTION_WORDS)
     events = [(each, BY_WORDS[each.by], list(_changes(each))) for each in found.activity]
-    return call.render("activity", asked=asked, events=events, page=found.page)
+    return call.render("activity", asked=asked, events=events, page=found.page, words=ACTION_WORDS)
 
 
 def _changes(event: Any) -> Iterator[tuple[str, str, str]]:

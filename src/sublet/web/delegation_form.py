@@ -5,8 +5,10 @@ from typing import Any
 
 from starlette.responses import JSONResponse, Response
 
+from sublet.dns.ds import InvalidDs, parse_ds
+from sublet.dns.types import DsRecord
 from sublet.errors import Conflict, Refusal
-from sublet.http.shapes import FindingShape, SubdomainShape
+from sublet.http.shapes import DsShape, FindingShape, SubdomainShape
 from sublet.web.filters import sentence
 from sublet.web.form import Form
 from sublet.web.page import PageCall
@@ -28,9 +30,15 @@ class CheckNote:
     kind: str
     title: str
     findings: tuple[FindingShape, ...] = ()
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def lines(self) -> list[str]:
+        """The sentences below the title."""
+        return [*(f"{each.message} {each.hint}" for each in self.findings), *self.warnings]
 
 
-_WELL_FORMED = CheckNote("good", "These entries are well-formed. This registry doesn't ask the nameservers.")
+_WELL_FORMED = "These entries are well-formed. This registry doesn't ask the nameservers."
 _EMPTY = CheckNote("warn", "Without nameservers the name isn't in the DNS.")
 
 
@@ -54,8 +62,9 @@ async def check_delegation(call: PageCall, fqdn: str) -> CheckNote:
         return _EMPTY
     try:
         check = (await call.api("check_delegation", {"fqdn": fqdn, **members})).check
-    except Conflict:  # the entries are checked first
-        return _WELL_FORMED
+    except Conflict as refusal:  # the entries are checked first
+        warnings = tuple(refusal.details.get("warnings", ()))
+        return CheckNote("warn" if warnings else "good", _WELL_FORMED, warnings=warnings)
     kind, title = _TITLES[check.state]
     return CheckNote(kind, title.format(check.fqdn), tuple(check.findings))
 
@@ -71,8 +80,7 @@ async def check_pasted(call: PageCall) -> Response:
             if name in FIELDS:
                 found["errors"][name].append(sentence(each.message.replace("`", "")))
         return JSONResponse(found)
-    lines = [f"{each.message} {each.hint}" for each in note.findings]
-    found["note"] = {"kind": note.kind, "title": note.title, "lines": lines}
+    found["note"] = {"kind": note.kind, "title": note.title, "lines": note.lines}
     return JSONResponse(found)
 
 
@@ -81,20 +89,33 @@ def delegation_lines(subdomain: SubdomainShape) -> dict[str, list[str]]:
     return {
         "nameservers": list(subdomain.nameservers),
         "glue": [" ".join(filter(None, (each.host, each.ipv4, each.ipv6))) for each in subdomain.glue],
-        "ds_records": [
-            f"{each.key_tag} {each.algorithm} {each.digest_type} {each.digest}"
-            for each in subdomain.ds_records
-        ],
+        "ds_records": [_ds_line(each) for each in subdomain.ds_records],
     }
 
 
-def difference(before: dict[str, list[str]], form: Form) -> list[tuple[str, list[str], list[str]]]:
-    """Return what a form changes: for each field with a difference its name, the lines that go, and those that come."""
+def _ds_line(record: DsShape | DsRecord) -> str:
+    return f"{record.key_tag} {record.algorithm} {record.digest_type} {record.digest}"
+
+
+def _stored_ds(fqdn: str, text: str) -> str:
+    """Return a DS record or a DNSKEY of a form as the DS record that is stored; as it is if it is none."""
+    try:
+        return _ds_line(parse_ds(fqdn, text))
+    except InvalidDs:
+        return text
+
+
+def difference(fqdn: str, before: dict[str, list[str]], form: Form) -> list[tuple[str, list[str], list[str]]]:
+    """Return what a form changes: for each field with a difference its name, the lines that go, and those that come, as they are stored."""
     members = delegation_members(form)
-    members["glue"] = [" ".join(each.values()) for each in members["glue"]]
+    stored = {
+        "nameservers": [each.lower() for each in members["nameservers"]],
+        "glue": [" ".join(each.values()).lower() for each in members["glue"]],
+        "ds_records": [_stored_ds(fqdn, each) for each in members["ds_records"]],
+    }
     found = []
     for name in FIELDS:
-        after = members[name]
+        after = list(dict.fromkeys(stored[name]))
         if before[name] != after:
             gone = [each for each in before[name] if each not in after]
             come = [each for each in after if each not in before[name]]

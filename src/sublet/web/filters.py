@@ -9,7 +9,7 @@ from jinja2 import pass_context
 from jinja2.runtime import Context
 from markupsafe import Markup, escape
 
-from sublet.http.shapes import AvailabilityShape, SubdomainShape
+from sublet.http.shapes import AvailabilityShape
 
 _INDEX = re.compile(r"\[[0-9]{1,4}\]")
 _CODE = re.compile(r"`([^`]+)`")
@@ -32,6 +32,15 @@ _PERSONAL_PLACES = {
     "auth": "/signin",
 }
 _SHORT = re.compile(r"\b(?:ds|ns[1-4]|ipv4|ipv6)\b", re.IGNORECASE)
+_FIELD_WORDS = {
+    "fqdn": "Name",
+    "registration_mode": "Mode",
+    "coupon_code": "Coupon",
+    "max_credits": "Highest price",
+    "ds_records": "DS records",
+    "to": "New holder",
+}
+"""The members of the API whose own name says less than a word on the page."""
 STATES = {
     "active": "good",
     "provisioning": "busy",
@@ -107,6 +116,8 @@ def message(context: Context, text: str) -> Markup:
 
 def field_name(name: str) -> str:
     """Return the name of a member of the API as words: `ds_records[0].digest` is `DS records, digest`."""
+    if name in _FIELD_WORDS:
+        return _FIELD_WORDS[name]
     words = _INDEX.sub("", name).replace("_", " ").replace(".", ", ")
     return _SHORT.sub(lambda found: found[0].upper(), words[:1].upper() + words[1:])
 
@@ -121,13 +132,19 @@ REASONS = {
     "clock_implausible": "Not now: the registry's clock is wrong",
     "registration_closed": "No new registrations here",
     "subdomain_unavailable": "Not available",
+    "reserved": "Reserved",
+    "taken": "Taken",
+    "in_trash": "Not free yet",
+    "cooling_off": "Not free yet",
+    "own taken": "Yours already",
+    "own in_trash": "In your trash",
     "registration_mode_not_allowed": "Not on offer",
     "free_quota_exceeded": "All your free names are in use",
     "insufficient_scope": "Your role can't register it",
     "insufficient_credits": "You need more credits",
     "token_restricted": "Not allowed",
 }
-"""The texts that say why a name can't be registered, by `AvailabilityShape.reason`."""
+"""The texts that say why a name can't be registered, by `AvailabilityShape.reason` and `unavailable_reason`, which has `own` in front for the user's names."""
 EVENTS = {
     "registered": "Registered",
     "nameservers_updated": "Nameservers changed",
@@ -147,29 +164,24 @@ EVENTS = {
     "trashed": "Goes to the trash",
     "restored": "Restored",
     "purged": "Leaves the trash for good",
-    "released": "Is free for everyone",
+    "released": "Is open to everyone",
     "reminded": "Reminder",
 }
 """The events of a timeline in words."""
-_SENTENCES = {
-    "active": "The name servers of the parent zone answer with exactly this delegation.",
-    "inactive": "The name is yours, but isn't in the DNS. Give it nameservers to use it.",
-    "provisioning": "The delegation is stored, and on its way to the name servers.",
-    "failed": "The delegation is stored, but the name servers don't have it.",
-    "expired": "The name has expired. Renew it before it goes to the trash.",
-    "suspended": "The operator has suspended the name: it isn't in the DNS. Open a ticket to ask why.",
-    "trashed": "The name is in the trash, so it isn't in the DNS. You can restore it until it leaves the trash.",
-}
 
 
 def reason(availability: AvailabilityShape) -> str:
     """Return the text that says why a name can't be registered."""
-    return REASONS.get(availability.reason or "", "Not available")
+    if availability.unavailable_reason is not None:
+        whose = "own " if availability.owned else ""
+        return REASONS.get(whose + availability.unavailable_reason, REASONS["subdomain_unavailable"])
+    return REASONS.get(availability.reason or "", REASONS["subdomain_unavailable"])
 
 
-def state_sentence(name: SubdomainShape) -> str:
-    """Return the state of a name as a sentence."""
-    return _SENTENCES[name.status]
+def without_code(warning: str) -> str:
+    """Return a warning of the API without the code in front of it."""
+    code, _, sentence_ = warning.partition(": ")
+    return sentence_ if sentence_ and code.isidentifier() and code.islower() else warning
 
 
 def event(name: str) -> str:
@@ -190,7 +202,7 @@ def pairs(words: Iterable[str]) -> list[tuple[str, str]]:
 FILTERS: dict[str, Callable[..., object]] = {
     "pairs": pairs,
     "reason": reason,
-    "state_sentence": state_sentence,
+    "without_code": without_code,
     "event": event,
     "balance": balance,
     "message": message,

@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 from starlette.responses import Response
 
-from sublet.errors import PaymentConfirmationRequired, Refusal, SubdomainNotFound
+from sublet.errors import PaymentConfirmationRequired, Refusal, SubdomainNotFound, ValidationFailed
 from sublet.http.conditional import entity_tag
 from sublet.http.shapes import SubdomainAnswer, SubdomainShape
 from sublet.web.delegation_form import (
@@ -14,6 +14,7 @@ from sublet.web.delegation_form import (
     delegation_members,
     difference,
 )
+from sublet.web.filters import without_code
 from sublet.web.page import PageCall
 from sublet.web.presets import apply_preset, find_presets
 from sublet.web.register import confirmation
@@ -27,21 +28,28 @@ async def show(call: PageCall, refusal: Refusal | None = None) -> Response:
     subdomain = await _find(call)
     fqdn = subdomain.fqdn
     timeline = await call.api("timeline", fqdn=fqdn)
-    values: dict[str, Any] = {"auto_renew": None, "health": None, "automatic_ds": None, "transfer": None}
-    if subdomain.status != "trashed":
+    shown = ("auto_renew", "health", "automatic_ds", "transfer", "usage")
+    values: dict[str, Any] = dict.fromkeys(shown)
+    if subdomain.status == "trashed":
+        values["usage"] = (await call.api("free_subdomains")).usage
+    else:
         values["auto_renew"] = (await call.api("get_auto_renew", fqdn=fqdn)).auto_renew
         values["health"] = (await call.api("get_health", fqdn=fqdn)).health
         values["automatic_ds"] = (await call.api("get_automatic_ds", fqdn=fqdn)).automatic_ds
         offers = (await call.api("list_transfers", query={"state": "pending", "direction": "sent"})).transfers
         values["transfer"] = next((each for each in offers if each.subdomain == fqdn), None)
     events = timeline.timeline
-    is_on_its_way = subdomain.status in ("provisioning", "failed") or bool(call.message)
+    is_published = subdomain.status == "active" and "published" in call.request.query_params
+    is_on_its_way = subdomain.status in ("provisioning", "failed") or bool(call.message) or is_published
     return call.render(
         "name",
         refusal=refusal,
         name=subdomain,
         progress=is_on_its_way and bool(subdomain.nameservers) and subdomain.status != "trashed",
+        is_published=is_published,
         actions=timeline.allowed_actions,
+        warnings=timeline.warnings,
+        when={each.event: each.at for each in events if not each.past},
         past=[each for each in events if each.past][::-1],
         ahead=[each for each in events if not each.past],
         lines=delegation_lines(subdomain),
@@ -68,7 +76,7 @@ async def show_nameservers(call: PageCall) -> Response:
 
 
 async def change_nameservers(call: PageCall) -> Response:
-    """Show the difference that the form makes; once that is confirmed, change the delegation."""
+    """Show the difference that the form makes; once it is confirmed, change the delegation."""
     subdomain = await _find(call)
     etag = call.form.get("etag", "")
     if call.form.is_on("apply"):
@@ -81,8 +89,7 @@ async def change_nameservers(call: PageCall) -> Response:
             return await _nameservers(call, subdomain, refusal=refusal, etag=etag)
         return await _nameservers(call, subdomain, etag=etag, note=note)
     if not call.form.is_on("confirm"):
-        changed = difference(delegation_lines(subdomain), call.form)
-        return await _nameservers(call, subdomain, etag=etag, changed=changed)
+        return await _show_difference(call, subdomain, etag)
     try:
         done = await call.api(
             "update_nameservers",
@@ -92,8 +99,24 @@ async def change_nameservers(call: PageCall) -> Response:
         )
     except Refusal as refusal:
         return await _nameservers(call, subdomain, refusal=refusal, etag=_etag(subdomain))
-    warnings = " ".join(done.provisioning.warnings)
-    return call.redirect(f"/names/{subdomain.fqdn}", f"The change is stored. {warnings}")
+    # The page of the name shows the warnings about what is stored.
+    stored = (await call.api("timeline", fqdn=subdomain.fqdn)).warnings
+    others = [without_code(each) for each in done.provisioning.warnings if each not in stored]
+    sentences = " ".join(["The change is stored.", *others])
+    return call.redirect(f"/names/{subdomain.fqdn}", sentences, is_warning=bool(others))
+
+
+async def _show_difference(call: PageCall, subdomain: SubdomainShape, etag: str) -> Response:
+    """Show what the form changes, and what a check finds in it; or what is wrong with its entries."""
+    note = None
+    try:
+        note = await check_delegation(call, subdomain.fqdn)
+    except ValidationFailed as refusal:
+        return await _nameservers(call, subdomain, refusal=refusal, etag=etag)
+    except Refusal:  # too many checks at once: the change itself is checked in any case
+        pass
+    changed = difference(subdomain.fqdn, delegation_lines(subdomain), call.form)
+    return await _nameservers(call, subdomain, etag=etag, changed=changed, note=note)
 
 
 async def _nameservers(call: PageCall, subdomain: SubdomainShape, **values: Any) -> Response:
@@ -155,7 +178,7 @@ async def delete(call: PageCall) -> Response:
         done = await call.api("delete", fqdn=fqdn)
     except Refusal as refusal:
         return call.render("delete", refusal=refusal, name=await _find(call))
-    return call.redirect("/names", f"{done.deleted.fqdn} is in the trash.")
+    return call.redirect(f"/names/{done.deleted.fqdn}", f"{done.deleted.fqdn} is deleted.")
 
 
 async def retry(call: PageCall) -> Response:

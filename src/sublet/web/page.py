@@ -24,6 +24,8 @@ MESSAGE_COOKIE = "__Host-sublet_message"
 COOKIE_ATTRIBUTES = "Path=/; Secure; HttpOnly; SameSite=Lax"
 MESSAGE_SECONDS = 60
 MESSAGE_CHARACTERS_MAX = 500
+WARNING_MARK = "!"
+"""A message that begins with it is a warning."""
 
 
 class Shared(Protocol):
@@ -161,11 +163,11 @@ class PageCall:
             return HTMLResponse(page, status)
         return HTMLResponse(page, status_of(type(refusal)), refusal_headers(refusal))
 
-    def redirect(self, path: str, message: str = "") -> Response:
+    def redirect(self, path: str, message: str = "", *, is_warning: bool = False) -> Response:
         """Return the answer to a form that was accepted: the browser loads another page, which shows the message once."""
         response = RedirectResponse(self.url(path), 303)
         if message:
-            text = quote(message[:MESSAGE_CHARACTERS_MAX])
+            text = quote((WARNING_MARK if is_warning else "") + message[:MESSAGE_CHARACTERS_MAX])
             response.headers.append(
                 "set-cookie", f"{MESSAGE_COOKIE}={text}; Max-Age={MESSAGE_SECONDS}; {COOKIE_ATTRIBUTES}"
             )

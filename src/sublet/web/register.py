@@ -62,6 +62,7 @@ async def _page(
         except Refusal as refused:
             refusal = refusal or refused
     usage = (await call.api("free_subdomains")).usage
+    credit_balance = (await call.api("credits")).credit_balance
     return call.render(
         "register",
         refusal=refusal,
@@ -69,6 +70,7 @@ async def _page(
         fqdn=fqdn,
         availability=availability,
         usage=usage,
+        credit_balance=credit_balance,
         note=note,
         presets=await find_presets(call),
     )

@@ -4,18 +4,21 @@ import asyncio
 import csv
 import io
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 from starlette.responses import Response
 
-from sublet.errors import Refusal, SubdomainNotFound
-from sublet.web.filters import reason
+from sublet.errors import PriceChanged, Refusal
+from sublet.http.shapes import AvailabilityShape, ModeShape, UsageShape
+from sublet.web.filters import credits_, reason, sentence
 from sublet.web.page import PageCall
 from sublet.web.pasted import parse_pasted_nameservers
 from sublet.web.presets import apply_preset, find_presets
 from sublet.web.start import DOMAINS_MAX, find_availability
 
+T = TypeVar("T")
 NAMES_MAX = 50
 AT_ONCE = 5
 """Registrations under way at a time: each may wait for its publication."""
@@ -25,10 +28,10 @@ PORTION_SECONDS = 1.5
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A name with its price, None if it can't be registered; `words` say why, or what became of it. `is_good`: it is the user's."""
+    """A name with its offer, None if it can't be registered; `words` say why, or what became of it. `is_good`: it is the user's."""
 
     fqdn: str
-    price: int | None = None
+    offer: ModeShape | None = None
     words: str = ""
     is_good: bool = False
 
@@ -57,8 +60,8 @@ async def send(call: PageCall) -> Response:
     if len(names) > NAMES_MAX:
         return await _page(call, problem=f"These are {len(names)} names. Send {NAMES_MAX} at most at once.")
     domain = call.form.get("domain", "")
-    rows = await _each(call, [[each if "." in each else f"{each}.{domain}"] for each in names], _quote)
-    return await _page(call, rows=rows)
+    found = await _each(call, [[each if "." in each else f"{each}.{domain}"] for each in names], _find)
+    return await _page(call, found=found)
 
 
 async def download(call: PageCall) -> Response:
@@ -75,9 +78,9 @@ async def download(call: PageCall) -> Response:
 
 
 def _read_order(line: str) -> tuple[str, ...]:
-    """Return a name and its price, from a line of the page."""
-    fqdn, _, price = line.partition(" ")
-    return fqdn, price
+    """Return a name, its mode and its price, from a line of the page."""
+    fqdn, mode, price = (*line.split(), "", "", "")[:3]
+    return fqdn, mode, price
 
 
 def _read_result(line: str) -> Row:
@@ -87,73 +90,108 @@ def _read_result(line: str) -> Row:
     return Row(fqdn, words=words, is_good=registered == "yes")
 
 
-async def _each(
-    call: PageCall, orders: Sequence[Sequence[str]], do: Callable[..., Awaitable[Row]]
-) -> list[Row]:
+async def _each(call: PageCall, orders: Sequence[Sequence[str]], do: Callable[..., Awaitable[T]]) -> list[T]:
     places = asyncio.Semaphore(AT_ONCE)
 
-    async def one(order: Sequence[str]) -> Row:
+    async def one(order: Sequence[str]) -> T:
         async with places:
             return await do(call, *order)
 
     return await asyncio.gather(*(one(each) for each in orders))
 
 
-async def _quote(call: PageCall, fqdn: str) -> Row:
+async def _find(call: PageCall, fqdn: str) -> AvailabilityShape | Row:
+    """Return whether a name can be registered; a row if it can't in any mode."""
     try:
         found = await find_availability(call, fqdn)
     except Refusal as refusal:
-        return Row(fqdn, words=refusal.message)
-    wanted = call.form.get("registration_mode")
-    offer = next((each for each in found.modes if each.mode == wanted or not wanted), None)
-    if offer is None:
-        if found.reason == "subdomain_unavailable" and await _is_own(call, found.fqdn):
-            return Row(found.fqdn, words="Yours already", is_good=True)
-        return Row(found.fqdn, words=reason(found) if not found.modes else "Not on offer in this mode")
-    return Row(found.fqdn, offer.price_credits)
+        return Row(fqdn, words=_words(refusal))
+    if found.modes:
+        return found
+    is_held = found.owned and found.unavailable_reason == "taken"
+    return Row(found.fqdn, words=reason(found), is_good=is_held)
 
 
-async def _register(call: PageCall, fqdn: str, price: str) -> Row:
+def price_names(
+    found: Iterable[AvailabilityShape | Row], wanted: str, usage: UsageShape, balance: int
+) -> Iterator[Row]:
+    """Yield the names with their offers, in their order: each takes what the ones before leave of the free names and of the balance.
+
+    Without a wanted mode a name takes the first of its modes that is left, as a registration does.
+    """
+    free_left = usage.remaining
+    for each in found:
+        if isinstance(each, Row):
+            yield each
+            continue
+        modes = [mode for mode in each.modes if wanted in ("", mode.mode)]
+        offer = next((mode for mode in modes if mode.mode != "free" or free_left), None)
+        if offer is None and modes:
+            yield Row(each.fqdn, words=f"All {usage.limit} free names are in use")
+        elif offer is None:
+            offered = ", ".join(mode.mode for mode in each.modes)
+            yield Row(each.fqdn, words=f"Not on offer in the mode {wanted}, only in {offered}")
+        elif offer.price_credits > balance:
+            words = f"It costs {credits_(offer.price_credits)}, and {credits_(balance)} would be left"
+            yield Row(each.fqdn, words=words)
+        else:
+            free_left -= offer.mode == "free"
+            balance -= offer.price_credits
+            yield Row(each.fqdn, offer)
+
+
+async def _register(call: PageCall, fqdn: str, mode: str, price: str) -> Row:
     members = {
         "fqdn": fqdn,
-        "registration_mode": call.form.text("registration_mode"),
+        "registration_mode": mode,
         "nameservers": parse_pasted_nameservers(call.form.get("nameservers", "")),
         "confirm": True,
         "max_credits": int(price) if price.isascii() and price.isdigit() and len(price) < 10 else 0,
     }
     try:
         done = await call.api("register", members, key=fqdn)
+    except PriceChanged as refusal:
+        price_now = credits_(refusal.quote.price) if refusal.quote else "more"
+        return Row(fqdn, words=f"It costs {price_now} now. Enter it again to see its price")
     except Refusal as refusal:
-        return Row(fqdn, words=refusal.message)
-    return Row(fqdn, done.charged_credits, done.subdomain.status_label, is_good=True)
+        return Row(fqdn, words=_words(refusal))
+    status = done.subdomain.status
+    words = {"active": "In the DNS", "inactive": "No nameservers yet"}.get(
+        status, done.subdomain.status_label
+    )
+    return Row(fqdn, words=words, is_good=True)
 
 
-async def _is_own(call: PageCall, fqdn: str) -> bool:
-    try:
-        await call.api("get_subdomain", fqdn=fqdn)
-    except SubdomainNotFound:
-        return False
-    return True
+def _words(refusal: Refusal) -> str:
+    """Return why a name is refused, without the names of fields."""
+    return " ".join(sentence(each.message) for each in refusal.errors) or refusal.message
 
 
 async def _page(
     call: PageCall,
     *,
-    rows: list[Row] | None = None,
+    found: Sequence[AvailabilityShape | Row] = (),
     done: list[Row] | None = None,
     problem: str = "",
     rest: Sequence[tuple[str, ...]] = (),
 ) -> Response:
     domains = (await call.api("platform_domains", query={"limit": DOMAINS_MAX})).platform_domains
-    good = [each for each in rows or [] if each.price is not None]
+    usage = (await call.api("free_subdomains")).usage
+    balance = (await call.api("credits")).credit_balance
+    rows = list(price_names(found, call.form.get("registration_mode", ""), usage, balance))
+    good = [each for each in rows if each.offer is not None]
+    offers = [mode for each in found if isinstance(each, AvailabilityShape) for mode in each.modes]
     return call.render(
         "register_many",
         status=422 if problem else 200,
         domains=domains,
-        modes=list(dict.fromkeys(mode.mode for each in domains for mode in each.modes)),
+        modes=list(dict.fromkeys(mode.mode for mode in offers)),
         rows=rows,
         good=good,
-        total=sum(each.price or 0 for each in good),
+        free=[each for each in good if each.offer is not None and each.offer.mode == "free"],
+        total=sum(each.offer.price_credits for each in good if each.offer is not None),
+        usage=usage,
+        balance=balance,
         done=done,
         rest=rest,
         problem=problem,

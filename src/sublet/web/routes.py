@@ -8,7 +8,7 @@ NAVIGATION = (
     ("/names", "Names"),
     ("/transfers", "Transfers"),
     ("/credits", "Credits"),
-    ("/tickets", "Tickets"),
+    ("/tickets", "Help"),
     ("/tokens", "Tokens"),
     ("/activity", "Activity"),
 )
@@ -21,7 +21,10 @@ ACCOUNT_NAVIGATION: tuple[tuple[str, str], ...] = (
 )
 """Those in the menu of the user. They are about the person, not about an organization."""
 _NAME = "/names/{fqdn}"
-_OVERVIEW = (*name.OPERATIONS, "get_auto_renew", "get_health", "get_automatic_ds", "list_transfers")
+_OVERVIEW = (
+    *name.OPERATIONS,
+    *("get_auto_renew", "get_health", "get_automatic_ds", "list_transfers", "free_subdomains"),
+)
 PAGES: tuple[Page, ...] = (
     Page("/", start.show, is_open=True, operations=("platform_domains", "availability")),
     Page("/signup", sign_up.show, sign_up.send_code, is_open=True, operations=("challenge", "sign_up")),
@@ -52,7 +55,7 @@ PAGES: tuple[Page, ...] = (
         register.show,
         register.send,
         operations=(
-            *("platform_domains", "availability", "free_subdomains", "list_subdomains"),
+            *("platform_domains", "availability", "free_subdomains", "credits", "list_subdomains"),
             *("check_delegation", "register"),
         ),
     ),
@@ -62,7 +65,10 @@ PAGES: tuple[Page, ...] = (
         "/register/many",
         register_many.show,
         register_many.send,
-        operations=("platform_domains", "availability", "list_subdomains", "get_subdomain", "register"),
+        operations=(
+            *("platform_domains", "availability", "free_subdomains", "credits"),
+            *("list_subdomains", "register"),
+        ),
     ),
     Page("/register/many/download", post=register_many.download),
     Page(f"{_NAME}/delegation", name.show_delegation, operations=("delegation",)),

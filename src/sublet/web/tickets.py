@@ -8,6 +8,8 @@ from sublet.errors import Refusal
 from sublet.web.page import PageCall
 
 PAGE_LIMIT = 50
+NAMES_MAX = 200
+"""The newest names of the user, which the form of a new ticket offers."""
 FILTERS = ("status", "type", "cursor")
 STATUSES = ("open", "answered", "closed")
 TYPE_DEFAULT = "support"
@@ -31,16 +33,17 @@ async def show_list(call: PageCall) -> Response:
 
 async def show_new(call: PageCall) -> Response:
     """Show the form of a new ticket."""
-    return _new(call)
+    return await _new(call)
 
 
 async def open_ticket(call: PageCall) -> Response:
     """Open a ticket."""
-    members = {name: call.form.text(name) for name in ("subject", "message", "type", "fqdn")}
+    members = {name: call.form.text(name) for name in ("subject", "message", "type")}
     try:
+        members["fqdn"] = await _whole_name(call, call.form.text("fqdn"))
         opened = await call.api("open_ticket", members)
     except Refusal as refusal:
-        return _new(call, refusal)
+        return await _new(call, refusal)
     number = opened.ticket.ticket_number
     return call.redirect(
         f"/tickets/{number}", f"Your ticket {number} is open. You get the answer by mail too."
@@ -62,10 +65,25 @@ async def reply(call: PageCall) -> Response:
     return call.redirect(f"/tickets/{number}", "Your reply is sent.")
 
 
-def _new(call: PageCall, refusal: Refusal | None = None) -> Response:
+async def _whole_name(call: PageCall, typed: str | None) -> str | None:
+    """Return the user's own name of which only the label was typed; otherwise what was typed."""
+    if not typed or "." in typed:
+        return typed
+    found = await call.api("list_subdomains", query={"q": typed, "limit": NAMES_MAX})
+    own = [each.fqdn for each in found.subdomains if each.label == typed.lower()]
+    return own[0] if len(own) == 1 else typed
+
+
+async def _new(call: PageCall, refusal: Refusal | None = None) -> Response:
     fqdn = call.request.query_params.get("fqdn", "")
+    names = await call.api("list_subdomains", query={"limit": NAMES_MAX})
     return call.render(
-        "ticket_new", refusal=refusal, types=list(TYPE_WORDS.items()), default=TYPE_DEFAULT, fqdn=fqdn
+        "ticket_new",
+        refusal=refusal,
+        types=list(TYPE_WORDS.items()),
+        default=TYPE_DEFAULT,
+        fqdn=fqdn,
+        names=[each.fqdn for each in names.subdomains],
     )
 
 

@@ -370,11 +370,15 @@ class RegisterAnswer(msgspec.Struct, frozen=True, kw_only=True):
 class Availability(msgspec.Struct, frozen=True, kw_only=True):
     """The availability of a name for the user. `reason` is the error code that a confirmed registration
     would get now.
+
+        `unavailable_reason` and `owned` are the details of the error `subdomain_unavailable`.
     """
 
     fqdn: str
     available: bool
     reason: Any | None
+    unavailable_reason: Any | None
+    owned: bool
     available_at: datetime | None
     modes: tuple[Mode, ...]
 
@@ -538,11 +542,14 @@ class TimelineEvent(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TimelineAnswer(msgspec.Struct, frozen=True, kw_only=True):
-    """The past and future events of a subdomain, oldest first, and the actions allowed now."""
+    """The past and future events of a subdomain, oldest first, the actions allowed now, and what may harm
+    the name.
+    """
 
     timeline: tuple[TimelineEvent, ...]
     allowed_actions: tuple[str, ...]
     renewal_available: bool
+    warnings: tuple[str, ...]
 
 
 class Attempt(msgspec.Struct, frozen=True, kw_only=True):

@@ -24,7 +24,7 @@ async function look() {
     let all = false
     if (document.visibilityState === "visible") {
         const found = await get("")
-        if (found && found.subdomain.status !== list.dataset.status) return location.reload()
+        if (found && found.subdomain.status !== list.dataset.status) return location.replace(`${location.pathname}?published=yes`)
         const asked = await get("/delegation")
         if (asked) {
             servers.replaceChildren(...asked.delegation.servers.map(line))

@@ -2,6 +2,7 @@
 const form = document.querySelector(".search-name")
 const answer = document.getElementById("availability")
 const order = document.getElementById("order")
+const button = form.querySelector("button")
 const words = JSON.parse(form.dataset.reasons)
 let timer = 0
 let asked = 0
@@ -23,24 +24,23 @@ async function ask() {
     if (mine !== asked || response === null) return
     const found = await response.json()
     if (!found.ok) {
-        answer.replaceChildren(chip("bad", "Not a name that works"), ` ${found.errors.length ? found.errors[0].message : found.message}`)
+        answer.replaceChildren(chip("bad", "Not a name that works"), ` ${(found.errors.length ? found.errors[0].message : found.message).replaceAll("`", "")}`)
         return
     }
-    const name = document.createElement("strong")
-    name.textContent = found.availability.fqdn
-    const free = found.availability.available || found.availability.modes.length > 0
-    const link = document.createElement("a")
-    link.textContent = "Go on"
-    link.href = `?${new URLSearchParams({fqdn: found.availability.fqdn})}`
-    answer.replaceChildren(
-        free ? chip("good", "Free to register") : chip("bad", words[found.availability.reason] || found.availability.reason),
-        " ", name, ...(free ? [" ", link] : []),
-    )
+    const {fqdn: canonical, available, modes, reason, unavailable_reason: held, owned} = found.availability
+    const name = document.createElement(owned ? "a" : "strong")
+    name.textContent = canonical
+    if (owned) name.href = location.pathname.replace(/register$/, `names/${canonical}`)
+    const why = words[(owned ? "own " : "") + held] || words[reason] || reason
+    answer.replaceChildren(available || modes.length > 0 ? chip("good", "Available") : chip("bad", why), " ", name)
 }
 
 form.addEventListener("input", () => {
     clearTimeout(timer)
-    // The form below is for another name.
+    // What is below, and what was refused, is about another name.
     if (order) order.hidden = true
+    document.getElementById("refused")?.remove()
+    button.className = ""
+    button.textContent = "Go on"
     timer = setTimeout(ask, 500)
 })
