@@ -36,7 +36,7 @@ def write(browser: Browser, service: RunningService, secret: str, folder: Path) 
 
 
 def _save(picture: bytes, path: Path) -> None:
-    image = Image.open(io.BytesIO(picture)).convert("RGB").quantize(COLORS)
+    image = Image.open(io.BytesIO(picture)).convert("RGB").quantize(COLORS, Image.Quantize.MAXCOVERAGE)
     image.save(path, optimize=True)
 
 
