@@ -145,7 +145,7 @@ def test_a_secondary_that_is_behind_is_told_from_one_that_is_wrong() -> None:
     assert not behind.in_agreement
     assert behind.summary == (
         f"ns1.example.test answers with the stored delegation of {NAME}. ns2.example.test does not have the last change of {NAME} yet. "
-        "Ask again in a minute. If the problem remains, open a ticket."
+        "Ask again in a minute. If the problem persists, open a ticket."
     )
     wrong = report(primary(), secondary(42, without("DS")))
     assert wrong.servers[1].difference == f"Missing: DS 2371 13 2 {DIGEST}."
@@ -226,7 +226,7 @@ def test_no_answer_is_a_sentence_and_says_nothing_of_the_delegation(failure: str
     assert not found.in_agreement
     assert found.summary == (
         f"{sentence.format(PRIMARY.server)} ns2.example.test answers with the stored delegation of {NAME}. "
-        "Ask again in a while. If the problem remains, open a ticket."
+        "Ask again in a while. If the problem persists, open a ticket."
     )
     away = report(primary(), ServerAnswer(SECONDARY, failure=failure))
     assert sentence.format(SECONDARY.server) in away.summary

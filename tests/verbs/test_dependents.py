@@ -359,7 +359,7 @@ def test_the_holder_is_warned_twice_and_notified_of_the_removal(registry: Regist
     registry.live(days=7)
     assert subjects(registry)[2:] == [f"Nameservers of {ADA} were removed"]
     (warning,) = registry.read(nameserver_warnings, registry.subdomain(ada.id))
-    assert warning.startswith(f"Removed on 21 December 2026, 09:30 UTC: {HOST}.")
+    assert warning.startswith(f"{HOST}: removed on 21 December 2026, 09:30 UTC, because ")
     told = [(each.event, each.past) for each in events(registry, ada) if each.by == "system"]
     assert told == [("reminded", True), ("reminded", True), ("nameservers_removed", True)]
     put(registry, ADA, "ben", OUT)

@@ -559,7 +559,7 @@ ANSWERS: dict[str, dict[str, Any]] = {
             "in_agreement": False,
             "summary": (
                 "ns1.example.net answers with the stored delegation of blog.example.net. ns2.example.net did not answer in time. "
-                "Ask again in a while. If the problem remains, open a ticket."
+                "Ask again in a while. If the problem persists, open a ticket."
             ),
         },
         "provisioning": _PROVISIONING,

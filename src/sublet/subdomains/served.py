@@ -73,7 +73,7 @@ _ADVICE = {
 }
 """What to do if all servers agree, by the name's state."""
 
-_IF_IT_REMAINS = "If the problem remains, open a ticket."
+_IF_IT_PERSISTS = "If the problem persists, open a ticket."
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,8 +216,8 @@ def _advice(verdicts: Sequence[ServerVerdict]) -> str:
     """Return advice for servers that differ although the last change is published."""
     primary = verdicts[0]
     if primary.matches is False:
-        return f"Another program changed the zone. {_IF_IT_REMAINS}"
+        return f"Another program changed the zone. {_IF_IT_PERSISTS}"
     behind = any(each.explained == "behind" for each in verdicts)
     different = any(each.matches is False and each.explained is None for each in verdicts)
     wait = "minute" if behind and not different and primary.error is None else "while"
-    return f"Ask again in a {wait}. {_IF_IT_REMAINS}"
+    return f"Ask again in a {wait}. {_IF_IT_PERSISTS}"
