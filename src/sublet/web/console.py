@@ -20,7 +20,7 @@ from sublet.http.calls import Calls
 from sublet.http.client import Clients
 from sublet.http.docs_page import Document, render_reference
 from sublet.http.endpoints import BASE_PATH, DOCS_PATH, Context, Endpoint
-from sublet.http.errors import InternalError, accepted_request_id
+from sublet.http.errors import accepted_request_id, internal_error
 from sublet.http.request_head import check_head
 from sublet.http.routes import ENDPOINTS, OPEN_ENDPOINTS
 from sublet.http.security_headers import SECURITY_HEADERS
@@ -147,9 +147,7 @@ class Console:
             return refusal.code, call.render("refused", refusal=refusal)
         except Exception:
             log.exception("fault", path=call.page.path)
-            fault = InternalError(
-                f"Something went wrong here; it is logged as {call.request_id}. Tell the operator."
-            )
+            fault = internal_error(call.request_id)
             return fault.code, call.render("refused", refusal=fault)
 
     async def _checked(self, call: PageCall) -> Response:
