@@ -215,7 +215,7 @@ def test_a_change_shows_its_difference_first(
         opened.press("Go on: see the change")
         assert opened.page.locator(".come").first.inner_text().strip().endswith(f"ns2.{fqdn}")
         opened.press("Change it")
-        opened.press("Ask the name servers")
+        opened.press("Ask the servers of example.test")
         assert "As stored" in opened.text
     assert service.delegation(fqdn) == {"ns1.provider.example", f"ns2.{fqdn}"}
 

@@ -132,7 +132,7 @@ def price_names(
             offered = ", ".join(mode.mode for mode in each.modes)
             yield Row(each.fqdn, words=f"Not on offer in the mode {wanted}, only in {offered}")
         elif offer.price_credits > balance:
-            words = f"It costs {credits_(offer.price_credits)}, and {credits_(balance)} would be left"
+            words = f"It costs {credits_(offer.price_credits)}, but by then you have {credits_(balance)}"
             yield Row(each.fqdn, words=words)
         else:
             free_left -= offer.mode == "free"
