@@ -242,6 +242,7 @@ def first_value(url: str, statement: str) -> Any:
         with closing(
             sqlite3.connect(url.removeprefix("sqlite:///"), timeout=30, isolation_level=None)
         ) as connection:
+            connection.execute("PRAGMA wal_autocheckpoint=0")  # the service alone may write into the file
             row = connection.execute(statement).fetchone()
     else:
         with psycopg.connect(url, autocommit=True) as connected:
