@@ -26,7 +26,7 @@ WITH_GLUE = {
 Change = Callable[[RunningService, Registrant], object]
 Triple = tuple[str, str, str]
 NAMES_MAX = 100
-"""The maximum of names in a single query."""
+"""The maximum number of names in a single query."""
 
 
 def delete_it(service: RunningService, who: Registrant) -> None:

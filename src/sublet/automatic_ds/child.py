@@ -19,7 +19,7 @@ from sublet.health.model import Observation, Question, Reply, Server, Target, na
 TYPES = ("CDS", "CDNSKEY", "DNSKEY")
 """The record types that each server is asked for, over TCP, in addition to the SOA record."""
 RECORDS_MAX = 32
-"""The maximum number of records in a set. Larger sets are ignored, because validators don't use so many."""
+"""The maximum number of records in a set. Larger sets are ignored, because validators need only a few records."""
 
 
 def decide_together(
@@ -28,7 +28,7 @@ def decide_together(
     """Return the decision about a name's DS records after a check. All nameservers must agree, at every address.
 
     Addresses without a route from this machine don't count, but each nameserver must have answered at some address. Answers over UDP can be
-    forged, so no request in them is followed: CDS records that a server has only over UDP are reported if nothing else is.
+    forged, so they change nothing. If the decision over TCP is `Keep`, a server with other CDS records over UDP makes it a refusal.
     """
     servers = [each for each in seen.servers if each.soa.failure != "no_route"]
     read = [published_by(name_of(target.fqdn), each) for each in servers]
@@ -37,8 +37,8 @@ def decide_together(
     if isinstance(decision, Keep) and forged:
         return Refuse(
             "udp_differs",
-            f"The CDS records over UDP are not those over TCP at {', '.join(forged)}. Somebody may forge answers of the nameservers: tell their "
-            "operator.",
+            f"The CDS records over UDP are not those over TCP at {', '.join(forged)}. An attacker may forge answers of the "
+            "nameservers. Tell the operator of the nameservers.",
         )
     return decision
 

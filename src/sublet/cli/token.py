@@ -49,7 +49,8 @@ def issue(
         Option(metavar="CIDR", help="Repeated: only from this network, such as 192.0.2.0/24."),
     ] = None,
     daily_credits: Annotated[
-        int | None, Option(metavar="N", help="The maximum of credits that it can spend within 24 hours.")
+        int | None,
+        Option(metavar="N", help="The maximum number of credits that it can spend within 24 hours."),
     ] = None,
     expires_in_days: Annotated[
         int | None, Option(metavar="N", help="The token expires after this many days; default: never.")

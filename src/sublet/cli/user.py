@@ -34,7 +34,8 @@ Organization = Annotated[
     Option(metavar="NAME", help="Name, slug or id of an organization. A new name adds an organization."),
 ]
 FreeQuota = Annotated[
-    int | None, Option(metavar="N", help="The user's maximum of free names; default: the setting free_quota.")
+    int | None,
+    Option(metavar="N", help="The user's maximum number of free names; default: the setting free_quota."),
 ]
 Reason = Annotated[
     str | None, Option("--reason", metavar="TEXT", help="The reason, for the audit and for staff.")

@@ -34,9 +34,9 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 WRITERS, READERS = 8, 4
-"""The maximum of concurrent transactions. Readers have their own threads, because all writers may wait for a standby that is down."""
+"""The maximum number of concurrent transactions. Readers have their own threads, because all writers may wait for a standby that is down."""
 CONTENTIONS_MAX = 8
-"""The maximum of runs of a transaction that conflicts with others."""
+"""The maximum number of runs of a transaction that conflicts with others."""
 LOST_SECONDS = 3.0
 """How long a transaction is retried after its first lost connection."""
 PAUSE_MAX_SECONDS = 0.5

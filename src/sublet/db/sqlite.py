@@ -32,12 +32,12 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 GROUP_MAX = 256
-"""The maximum of writes in a commit. It limits how long the first write of a group waits for the last."""
+"""The maximum number of writes in a commit. It limits how long the first write of a group waits for the last."""
 READERS = 2
-"""The maximum of concurrent reading transactions, so that a slow one delays no other. More threads would wait for the interpreter's lock."""
+"""The maximum number of concurrent reading transactions, so that a slow one delays no other. More threads would wait for the interpreter's lock."""
 BUSY_TIMEOUT_SECONDS = 5
 FAULTS_MAX = 3
-"""The maximum of faults of a damaged file that the log names."""
+"""The maximum number of faults of a damaged file that the log names."""
 BEGIN_WRITE = "BEGIN IMMEDIATE"
 """Takes the write lock at once. A transaction that reads first fails if another process has written meanwhile."""
 

@@ -8,10 +8,10 @@ from sublet.errors import RateLimited, Unavailable
 from sublet.http.endpoints import Call
 
 ASKING_MAX = 32
-"""The maximum of concurrent requests in a process. Each opens a connection to every server of a zone."""
+"""The maximum number of concurrent requests in a process. Each opens a connection to every server of a zone."""
 
 ASKING_MAX_OF_USER = 4
-"""The maximum of concurrent requests of a user, so that a script doesn't keep other users out."""
+"""The maximum number of concurrent requests of a user, so that a script doesn't keep other users out."""
 
 
 @contextmanager

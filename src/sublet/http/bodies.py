@@ -373,7 +373,7 @@ DailyCredits = Annotated[
     Meta(
         ge=0,
         le=DAILY_CREDITS_MAX,
-        description="The maximum of credits spent within 24 hours. Null: no limit.",
+        description="The maximum number of credits spent within 24 hours. Null: no limit.",
     ),
 ]
 ExpiresAt = Annotated[datetime, Meta(tz=True, description="RFC 3339. Null: the token doesn't expire.")]
@@ -440,7 +440,7 @@ class ReplyBody(Struct, kw_only=True, forbid_unknown_fields=True):
 class PageQuery(Struct, kw_only=True):
     """The query parameters of all lists."""
 
-    limit: Annotated[int, Meta(ge=1, le=500, description="The maximum of items on a page.")] = 100
+    limit: Annotated[int, Meta(ge=1, le=500, description="The maximum number of items on a page.")] = 100
     cursor: (
         Annotated[
             str,

@@ -16,7 +16,7 @@ from sublet.secret import Secret
 from sublet.sign_in.model import Browser, Site
 
 SITES_MAX = 64
-"""The maximum of parsed URLs in the cache."""
+"""The maximum number of parsed URLs in the cache."""
 
 
 class Client(NamedTuple):

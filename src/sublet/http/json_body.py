@@ -22,7 +22,7 @@ BODY_MAX_BYTES = 64 * 1024
 BODY_TIMEOUT_SECONDS = 10.0
 DEPTH_MAX = 32
 FIELD_CHARACTERS_MAX = 200
-"""The maximum of characters of a wrong field's name that the answer repeats."""
+"""The maximum number of characters of a wrong field's name that the answer repeats."""
 _UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
 _BLANKS = " \t"
 

@@ -21,12 +21,12 @@ from sublet.http.rate_limit_store import WINDOW_SECONDS, Reservation, delete_end
 from sublet.sqlite_file import sqlite_path
 
 WINDOWS_MAX = 100_000
-"""The maximum of windows in memory, about 40 MB. Beyond it the oldest window is dropped."""
+"""The maximum number of windows in memory, about 40 MB. Beyond it the oldest window is dropped."""
 FIRST_PART = 64
 """A process first reserves 1/64 of a window, then as much as it has counted. Small reservations leave little unused."""
 RESERVATIONS_BETWEEN_DELETIONS = 64
 DELETED_MAX = 128
-"""The maximum of ended windows in one deletion: twice as many as can have begun since the last one."""
+"""The maximum number of ended windows in one deletion: twice as many as can have begun since the last one."""
 READ, WRITE, TICKET, AVAILABILITY, HEALTH = "read", "write", "ticket", "availability", "health"
 """The policies of requests with a credential; `Endpoint.rate_class` names one of them."""
 ADDRESS, NETWORK = "address", "network"

@@ -22,9 +22,9 @@ QUERY_PARAMETERS_MAX = 64
 TOLD_WHOLE_MAX = 4
 """The refusal of an unknown member lists all members of an object with at most this many."""
 LIST_ITEMS_MAX = 1000
-"""The maximum of items in a list. The rules allow about a hundred."""
+"""The maximum number of items in a list. The rules allow about a hundred."""
 GUESSES_MAX = 10
-"""The maximum of unknown members with a suggestion, because `difflib` takes up to a millisecond for each."""
+"""The maximum number of unknown members with a suggestion, because `difflib` takes up to a millisecond for each."""
 _NAMES = {bool: "true or false", int: "an integer", str: "a text", dict: "an object"}
 _GIVEN = {
     bool: "a boolean",

@@ -9,7 +9,7 @@ from sublet.errors import InvalidRequest
 from sublet.http.errors import UriTooLong
 
 URI_MAX_BYTES = 16 * 1024
-"""The maximum of path and query together; RFC 9110, section 4.1, recommends at least 8,000 bytes."""
+"""The maximum length of path and query together; RFC 9110, section 4.1, recommends at least 8,000 bytes."""
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 _HOST = re.compile(r"(?:\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]*)(?::[0-9]{0,5})?")
 """A host name, an address or nothing, with or without a port (RFC 9110, section 7.2). Names of containers have underscores."""

@@ -25,7 +25,7 @@ def set_auto_renew(
         SubdomainNotFound: the user has no such name, the token is not for the name, or the name is in the trash.
         SubdomainSuspended: the operator suspended the name.
         RenewalNotAvailable: only the operator renews the name.
-        ValidationFailed: the ceiling is below 0, or above the maximum of credits in one ledger entry.
+        ValidationFailed: the ceiling is below 0, or above the maximum number of credits in one ledger entry.
         InsufficientScope, TokenRestricted: the ceiling is above 0, and the token lacks credits:spend, or has `daily_credits`.
     """
     lock_holder(tx, actor)

@@ -1,4 +1,4 @@
-"""The fields of a delegation: nameservers, glue and DS records as lines of text, what a change makes different, and a check of them."""
+"""The fields of a delegation: nameservers, glue and DS records as lines of text. Compare them with the stored delegation, and check them."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -25,7 +25,7 @@ _TITLES = {
 
 @dataclass(frozen=True, slots=True)
 class CheckNote:
-    """What a check found, to be shown in a note of a kind."""
+    """The result of a check, for a note on the page. `kind` is the style of the note: good, warn or bad."""
 
     kind: str
     title: str
@@ -43,7 +43,7 @@ _EMPTY = CheckNote("warn", "Without nameservers the name isn't in the DNS.")
 
 
 def delegation_members(form: Form) -> dict[str, Any]:
-    """Return the delegation that a form has, as members of the API."""
+    """Return the delegation in a form as members of the API."""
     return {
         "nameservers": parse_pasted_nameservers(form.get("nameservers", "")),
         "glue": parse_pasted_glue(form.get("glue", "")),
@@ -55,7 +55,7 @@ async def check_delegation(call: PageCall, fqdn: str) -> CheckNote:
     """Check the delegation of a form before it is stored.
 
     Raises:
-        Refusal: an entry is wrong, or too much is asked.
+        Refusal: an entry is malformed, or too many checks are running.
     """
     members = delegation_members(call.form)
     if not any(members.values()):
@@ -70,7 +70,7 @@ async def check_delegation(call: PageCall, fqdn: str) -> CheckNote:
 
 
 async def check_pasted(call: PageCall) -> Response:
-    """Answer the script that checks what is pasted into a form: what is wrong with each field, and what the check found."""
+    """Return the errors of each field and the result of the check, for the script that checks pasted entries."""
     found: dict[str, Any] = {"errors": {name: [] for name in FIELDS}, "note": None}
     try:
         note = await check_delegation(call, call.form.get("fqdn", ""))
@@ -98,7 +98,7 @@ def _ds_line(record: DsShape | DsRecord) -> str:
 
 
 def _stored_ds(fqdn: str, text: str) -> str:
-    """Return a DS record or a DNSKEY of a form as the DS record that is stored; as it is if it is none."""
+    """Return a DS record or a DNSKEY of a form in the stored form of its DS record. Malformed text is returned unchanged."""
     try:
         return _ds_line(parse_ds(fqdn, text))
     except InvalidDs:
@@ -106,7 +106,7 @@ def _stored_ds(fqdn: str, text: str) -> str:
 
 
 def difference(fqdn: str, before: dict[str, list[str]], form: Form) -> list[tuple[str, list[str], list[str]]]:
-    """Return what a form changes: for each field with a difference its name, the lines that go, and those that come, as they are stored."""
+    """Return the fields that a form changes, each with the lines that it removes and the lines that it adds, in their stored form."""
     members = delegation_members(form)
     stored = {
         "nameservers": [each.lower() for each in members["nameservers"]],

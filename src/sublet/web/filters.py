@@ -104,7 +104,7 @@ def sentence(text: str) -> str:
 
 @pass_context
 def message(context: Context, text: str) -> Markup:
-    """Return a message of the API for a page: with code where it has backquotes, and with a link where it names an operation."""
+    """Return a message of the API for a page: backquotes become code, and operations become links to their pages."""
 
     def link(found: re.Match[str]) -> str:
         first = found[1].split("/")[1]

@@ -107,7 +107,7 @@ async def change_nameservers(call: PageCall) -> Response:
 
 
 async def _show_difference(call: PageCall, subdomain: SubdomainShape, etag: str) -> Response:
-    """Show what the form changes, and what a check finds in it; or what is wrong with its entries."""
+    """Show the changes in the form and the result of a check, or the errors of malformed entries."""
     note = None
     try:
         note = await check_delegation(call, subdomain.fqdn)

@@ -8,7 +8,7 @@ from sublet.web.page import PageCall
 
 PAGE_LIMIT = 50
 ATTENTION_MAX = 10
-"""The maximum of names that are shown for each kind of attention."""
+"""The maximum number of names that are shown for each kind of attention."""
 ATTENTION: tuple[tuple[dict[str, object], str], ...] = (
     ({"status": "failed"}, "its publication failed"),
     ({"status": "expired"}, "it has expired"),

@@ -1,6 +1,6 @@
 """Read nameservers, glue and DS records as people paste them: alone, with commas, or as `dig` and zone files print them.
 
-What is wrong in them the API says.
+The API checks the result.
 """
 
 from itertools import zip_longest
@@ -9,7 +9,7 @@ _TYPES_OF_GLUE = ("IN", "A", "AAAA")
 
 
 def parse_pasted_nameservers(text: str) -> list[str]:
-    """Return the host names of a text. Of an NS record it is the last word."""
+    """Return the host names in a text. In an NS record, the host name is the last word."""
     hosts = []
     for line in text.splitlines():
         if line.lstrip().startswith(";"):  # a comment of dig
@@ -23,7 +23,7 @@ def parse_pasted_nameservers(text: str) -> list[str]:
 def parse_pasted_glue(text: str) -> list[dict[str, str]]:
     """Return the hosts of a text with their addresses, each as members of the API: `ns1.a.example 192.0.2.1`, or an A or AAAA record.
 
-    What is no address goes to the API as one.
+    A word that isn't an address is returned like an address, so that the API refuses it.
     """
     found = []
     for line in _records(text):
@@ -38,12 +38,12 @@ def parse_pasted_glue(text: str) -> list[dict[str, str]]:
 
 
 def parse_pasted_ds(text: str) -> list[str]:
-    """Return the DS records and DNSKEYs of a text, each on one line. The API reads what is in front of them: name, TTL, class and type."""
+    """Return the DS records and DNSKEYs of a text, each on one line. The API accepts a name, TTL, class and type before them."""
     return _records(text)
 
 
 def _records(text: str) -> list[str]:
-    """Return the lines of a text without comments; what is in parentheses is one line."""
+    """Return the lines of a text without comments. Lines within parentheses are joined."""
     records: list[list[str]] = []
     depth = 0
     for line in text.splitlines():

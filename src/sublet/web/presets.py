@@ -4,12 +4,12 @@ from sublet.web.form import Form
 from sublet.web.page import PageCall
 
 NAMES_MAX = 50
-"""The newest names of the user that are looked at."""
+"""The number of the user's newest names whose nameservers are offered."""
 OWN_MAX = 8
 
 
 async def find_presets(call: PageCall, besides: str = "") -> list[tuple[str, str]]:
-    """Return the choices, each with its nameservers and its words. `besides` is the name that gets the nameservers."""
+    """Return the choices: the nameservers, separated by spaces, and the text to show. The nameservers of the name `besides` are left out."""
     found = {
         " ".join(hosts): f"{provider}: {', '.join(hosts)}"
         for provider, hosts in call.shared.nameserver_presets

@@ -11,7 +11,7 @@ from sublet.ids import new_request_id
 
 
 def reference_page(html: str, headers: Mapping[str, str]) -> Callable[[Request], Awaitable[Response]]:
-    """Return what answers with the page. It has nothing of a session, so it may be compressed."""
+    """Return the handler of the page. The page has no data of a session, so it may be compressed."""
     body = html.encode()
     compressed = gzip.compress(body, mtime=0)
 

@@ -1,4 +1,4 @@
-"""Register many names at once: paste them, see what each costs, confirm once, download what became of them."""
+"""Register many names at once: paste them, see the price of each, confirm once, download the results."""
 
 import asyncio
 import csv
@@ -23,12 +23,12 @@ NAMES_MAX = 50
 AT_ONCE = 5
 """Registrations under way at a time: each may wait for its publication."""
 PORTION_SECONDS = 1.5
-"""After this time the page shows what is done; its form has the rest."""
+"""After this time the page shows the results so far. Its form has the other names."""
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A name with its offer, None if it can't be registered; `words` say why, or what became of it. `is_good`: it is the user's."""
+    """A name with its offer, which is None if it can't be registered. `words` is the reason or the result. `is_good` is true if the user has the name."""
 
     fqdn: str
     offer: ModeShape | None = None
@@ -42,7 +42,7 @@ async def show(call: PageCall) -> Response:
 
 
 async def send(call: PageCall) -> Response:
-    """Show what each name costs; once that is confirmed, register them, as many as fit into a portion of time."""
+    """Show the price of each name. After the confirmation, register names for at most `PORTION_SECONDS`, and show the results so far."""
     if call.form.is_on("apply"):
         apply_preset(call.form)
         return await _page(call)
@@ -84,7 +84,7 @@ def _read_order(line: str) -> tuple[str, ...]:
 
 
 def _read_result(line: str) -> Row:
-    """Return what became of a name, from a line of the page: name, yes or no, words."""
+    """Return the result of a name, from a line of the page: name, yes or no, words."""
     fqdn, _, said = line.partition(" ")
     registered, _, words = said.partition(" ")
     return Row(fqdn, words=words, is_good=registered == "yes")
@@ -115,9 +115,9 @@ async def _find(call: PageCall, fqdn: str) -> AvailabilityShape | Row:
 def price_names(
     found: Iterable[AvailabilityShape | Row], wanted: str, usage: UsageShape, balance: int
 ) -> Iterator[Row]:
-    """Yield the names with their offers, in their order: each takes what the ones before leave of the free names and of the balance.
+    """Yield the names with their offers, in their order: each can use the free names and the balance that the names before it leave.
 
-    Without a wanted mode a name takes the first of its modes that is left, as a registration does.
+    If no mode is wanted, a name gets its first mode that is still possible, as in a registration.
     """
     free_left = usage.remaining
     for each in found:

@@ -10,7 +10,7 @@ from sublet.web.page import COOKIE_ATTRIBUTES, PageCall
 START = "/names"
 """Where a browser goes that has signed in."""
 NEXT_COOKIE = "__Host-sublet_next"
-"""Keeps where to go for the mailed link, which doesn't say it."""
+"""Keeps the page to open after the sign-in, because the mailed link doesn't contain it."""
 NEXT_SECONDS = 900
 
 

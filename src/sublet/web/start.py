@@ -9,7 +9,7 @@ from sublet.http.shapes import AvailabilityShape
 from sublet.web.page import PageCall
 
 DOMAINS_MAX = 20
-"""The maximum of platform domains in a search."""
+"""The maximum number of platform domains in a search."""
 
 
 async def show(call: PageCall) -> Response:

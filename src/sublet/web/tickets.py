@@ -66,7 +66,7 @@ async def reply(call: PageCall) -> Response:
 
 
 async def _whole_name(call: PageCall, typed: str | None) -> str | None:
-    """Return the user's own name of which only the label was typed; otherwise what was typed."""
+    """Return the user's name with the typed label if there is exactly one, otherwise the typed text."""
     if not typed or "." in typed:
         return typed
     found = await call.api("list_subdomains", query={"q": typed, "limit": NAMES_MAX})

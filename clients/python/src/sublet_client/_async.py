@@ -129,7 +129,7 @@ class AsyncAccountMethods:
         account, its names, tokens and tickets. Newest first. Addresses are stored for 90 days.
 
         Args:
-            limit: The maximum of items on a page.
+            limit: The maximum number of items on a page.
             action: Only this action, such as subdomain.renew.
             token_id: Only requests with this token.
             since: RFC 3339.
@@ -179,7 +179,7 @@ class AsyncCreditsMethods:
         Returns purchases, charges, refunds, grants and adjustments of credits, newest first.
 
         Args:
-            limit: The maximum of items on a page.
+            limit: The maximum number of items on a page.
 
         Raises:
             AccountSuspended: and what every call raises.
@@ -199,7 +199,7 @@ class AsyncPlatformDomainsMethods:
         Returns the domains under which this account may register names, with their modes and prices.
 
         Args:
-            limit: The maximum of items on a page.
+            limit: The maximum number of items on a page.
 
         Raises:
             AccountSuspended: and what every call raises.
@@ -222,7 +222,7 @@ class AsyncTokensMethods:
         than the token of the request.
 
         Args:
-            limit: The maximum of items on a page.
+            limit: The maximum number of items on a page.
 
         Raises:
             AccountSuspended: and what every call raises.
@@ -265,7 +265,7 @@ class AsyncTokensMethods:
                 Null: all names.
             domains: The platform domains whose names the token is for. Null: all platform domains.
             networks: The networks from which the token may be used, in CIDR notation. Null: all networks.
-            daily_credits: The maximum of credits spent within 24 hours. Null: no limit.
+            daily_credits: The maximum number of credits spent within 24 hours. Null: no limit.
             expires_at: RFC 3339. Null: the token doesn't expire.
             organization_id: The organization that the token is for; by default the user's own.
 
@@ -340,7 +340,7 @@ class AsyncTokensMethods:
                 Null: all names.
             domains: The platform domains whose names the token is for. Null: all platform domains.
             networks: The networks from which the token may be used, in CIDR notation. Null: all networks.
-            daily_credits: The maximum of credits spent within 24 hours. Null: no limit.
+            daily_credits: The maximum number of credits spent within 24 hours. Null: no limit.
             expires_at: RFC 3339. Null: the token doesn't expire.
 
         Raises:
@@ -421,7 +421,7 @@ class AsyncOrganizationsMethods:
         for an organization lists only this organization.
 
         Args:
-            limit: The maximum of items on a page.
+            limit: The maximum number of items on a page.
 
         Raises:
             AccountSuspended, OrganizationNotFound: and what every call raises.
@@ -484,7 +484,7 @@ class AsyncOrganizationsMethods:
 
         Args:
             id: The organization's id.
-            limit: The maximum of items on a page.
+            limit: The maximum number of items on a page.
 
         Raises:
             AccountSuspended, NotFound, OrganizationNotFound: and what every call raises.
@@ -544,7 +544,7 @@ class AsyncOrganizationsMethods:
 
         Args:
             id: The organization's id.
-            limit: The maximum of items on a page.
+            limit: The maximum number of items on a page.
 
         Raises:
             AccountSuspended, NotFound, OrganizationNotFound: and what every call raises.
@@ -622,7 +622,7 @@ class AsyncSubdomainsMethods:
         Returns them newest first. Names in the trash are listed only with `status=trashed`.
 
         Args:
-            limit: The maximum of items on a page.
+            limit: The maximum number of items on a page.
             status: Only names with this status. By default all names that aren't in the trash.
             domain: Only names under this platform domain.
             q: Only names whose fqdn contains this text, as A-labels or U-labels.
@@ -1137,7 +1137,7 @@ class AsyncTransfersMethods:
         lists those that the organization sent.
 
         Args:
-            limit: The maximum of items on a page.
+            limit: The maximum number of items on a page.
             direction: By default both.
 
         Raises:
@@ -1243,7 +1243,7 @@ class AsyncTicketsMethods:
         Returns them without their messages, the most recent first.
 
         Args:
-            limit: The maximum of items on a page.
+            limit: The maximum number of items on a page.
 
         Raises:
             AccountSuspended: and what every call raises.

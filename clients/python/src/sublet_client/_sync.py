@@ -127,7 +127,7 @@ class AccountMethods:
         account, its names, tokens and tickets. Newest first. Addresses are stored for 90 days.
 
         Args:
-            limit: The maximum of items on a page.
+            limit: The maximum number of items on a page.
             action: Only this action, such as subdomain.renew.
             token_id: Only requests with this token.
             since: RFC 3339.
@@ -177,7 +177,7 @@ class CreditsMethods:
         Returns purchases, charges, refunds, grants and adjustments of credits, newest first.
 
         Args:
-            limit: The maximum of items on a page.
+            limit: The maximum number of items on a page.
 
         Raises:
             AccountSuspended: and what every call raises.
@@ -197,7 +197,7 @@ class PlatformDomainsMethods:
         Returns the domains under which this account may register names, with their modes and prices.
 
         Args:
-            limit: The maximum of items on a page.
+            limit: The maximum number of items on a page.
 
         Raises:
             AccountSuspended: and what every call raises.
@@ -218,7 +218,7 @@ class TokensMethods:
         than the token of the request.
 
         Args:
-            limit: The maximum of items on a page.
+            limit: The maximum number of items on a page.
 
         Raises:
             AccountSuspended: and what every call raises.
@@ -261,7 +261,7 @@ class TokensMethods:
                 Null: all names.
             domains: The platform domains whose names the token is for. Null: all platform domains.
             networks: The networks from which the token may be used, in CIDR notation. Null: all networks.
-            daily_credits: The maximum of credits spent within 24 hours. Null: no limit.
+            daily_credits: The maximum number of credits spent within 24 hours. Null: no limit.
             expires_at: RFC 3339. Null: the token doesn't expire.
             organization_id: The organization that the token is for; by default the user's own.
 
@@ -336,7 +336,7 @@ class TokensMethods:
                 Null: all names.
             domains: The platform domains whose names the token is for. Null: all platform domains.
             networks: The networks from which the token may be used, in CIDR notation. Null: all networks.
-            daily_credits: The maximum of credits spent within 24 hours. Null: no limit.
+            daily_credits: The maximum number of credits spent within 24 hours. Null: no limit.
             expires_at: RFC 3339. Null: the token doesn't expire.
 
         Raises:
@@ -417,7 +417,7 @@ class OrganizationsMethods:
         for an organization lists only this organization.
 
         Args:
-            limit: The maximum of items on a page.
+            limit: The maximum number of items on a page.
 
         Raises:
             AccountSuspended, OrganizationNotFound: and what every call raises.
@@ -474,7 +474,7 @@ class OrganizationsMethods:
 
         Args:
             id: The organization's id.
-            limit: The maximum of items on a page.
+            limit: The maximum number of items on a page.
 
         Raises:
             AccountSuspended, NotFound, OrganizationNotFound: and what every call raises.
@@ -530,7 +530,7 @@ class OrganizationsMethods:
 
         Args:
             id: The organization's id.
-            limit: The maximum of items on a page.
+            limit: The maximum number of items on a page.
 
         Raises:
             AccountSuspended, NotFound, OrganizationNotFound: and what every call raises.
@@ -608,7 +608,7 @@ class SubdomainsMethods:
         Returns them newest first. Names in the trash are listed only with `status=trashed`.
 
         Args:
-            limit: The maximum of items on a page.
+            limit: The maximum number of items on a page.
             status: Only names with this status. By default all names that aren't in the trash.
             domain: Only names under this platform domain.
             q: Only names whose fqdn contains this text, as A-labels or U-labels.
@@ -1123,7 +1123,7 @@ class TransfersMethods:
         lists those that the organization sent.
 
         Args:
-            limit: The maximum of items on a page.
+            limit: The maximum number of items on a page.
             direction: By default both.
 
         Raises:
@@ -1223,7 +1223,7 @@ class TicketsMethods:
         Returns them without their messages, the most recent first.
 
         Args:
-            limit: The maximum of items on a page.
+            limit: The maximum number of items on a page.
 
         Raises:
             AccountSuspended: and what every call raises.

@@ -1,4 +1,4 @@
-"""What the names of a plan need together. Terraform plans each by itself, but one process of the provider sees them all."""
+"""The free names and credits that a plan needs in total. Terraform plans each name separately, but one process of the provider sees all names."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -93,7 +93,7 @@ SENTENCES = {
     "token_not_found": "You have no such token, or it may do more than the one that you use.",
     "token_revoked": "The token was revoked.",
     "transfer_not_found": "You have no such transfer.",
-    "transfer_pending": "{name} is offered to somebody already.",
+    "transfer_pending": "{name} is already offered to another user.",
 }
 """What is wrong, by the code, if the sentence of the API is about requests and members. It is for other programs."""
 CASES = {

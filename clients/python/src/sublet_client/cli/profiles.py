@@ -16,8 +16,9 @@ from urllib.parse import urlsplit
 import click
 import msgspec
 
+from sublet_client._settings import BASE_PATH
+
 SERVICE = "subletctl"
-BASE_PATH = "/api/v1"
 DEFAULT = "default"
 Profiles = dict[str, dict[str, str]]
 """Address and token by the name of the profile."""
