@@ -4,7 +4,6 @@ import json
 import os
 import re
 import signal
-import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -14,6 +13,7 @@ from pathlib import Path
 import pytest
 
 import sublet
+from support.free_ports import free_port
 
 ROOT = Path(__file__).resolve().parents[2]
 LINE_SECONDS = 60
@@ -44,15 +44,6 @@ def environment(**settings: str) -> dict[str, str]:
     """Return the environment of a stranger: nothing of the tests' own Python in it."""
     foreign = ("PYTHON", "SUBLET_", "VIRTUAL_ENV", "COV_", "COVERAGE_")
     return {name: value for name, value in os.environ.items() if not name.startswith(foreign)} | settings
-
-
-def free_port() -> int:
-    """Return a port on loopback that is free for TCP and UDP now."""
-    with socket.socket() as tcp, socket.socket(type=socket.SOCK_DGRAM) as udp:
-        tcp.bind(("127.0.0.1", 0))
-        port = int(tcp.getsockname()[1])
-        udp.bind(("127.0.0.1", port))
-        return port
 
 
 @pytest.fixture(scope="module")

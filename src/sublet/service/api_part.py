@@ -60,7 +60,7 @@ def http_socket(address: str, setting: str, *, listens: bool = True) -> socket.s
         return make(*parse_listen(setting, address))
     except OSError as error:
         raise Unavailable(
-            f"Can't listen on {address} for HTTP: {error.strerror}. Check `http_listen`."
+            f"Can't listen on {address} for HTTP: {error.strerror}. Check `{setting}`."
         ) from error
 
 
