@@ -15,7 +15,7 @@ import pytest
 import sublet_client
 from sublet_client import _calls
 from sublet_client._core import Call, Config, Reply, Send, Wait, attempts
-from sublet_client._settings import config_of
+from sublet_client._settings import base_url_of, config_of
 from support.http_clients import NO_TLS
 
 CONFIG = Config("https://names.example.net/api/v1", "secret-token", 60.0, 35.0, "test")
@@ -128,7 +128,7 @@ def test_a_service_that_is_away_is_asked_until_the_deadline(caplog: pytest.LogCa
     assert all(each.timeout_seconds <= CONFIG.timeout_seconds for each in sent)
     assert len(caplog.messages) == len(waited)
     assert "https://names.example.net gave no answer: refused." in caplog.messages[0]
-    assert caplog.messages[0].endswith("Retrying in 0.2 s.")
+    assert caplog.messages[0].startswith("Retrying me in 0.2 s: ")
 
 
 @pytest.mark.parametrize("is_async", [False, True])
@@ -236,6 +236,19 @@ def test_no_secret_is_shown() -> None:
     assert "secret-token" not in repr(_run(_calls.me(), _refusal(401, "token_invalid"))[1])
 
 
+@pytest.mark.parametrize(
+    ("address", "url"),
+    [
+        ("https://names.example.net", "https://names.example.net/api/v1"),
+        ("names.example.net/", "https://names.example.net/api/v1"),
+        (" http://127.0.0.1:8053/\n", "http://127.0.0.1:8053/api/v1"),
+        ("https://example.net/names/api/v1/", "https://example.net/names/api/v1"),
+    ],
+)
+def test_the_address_of_a_registry_is_completed(address: str, url: str) -> None:
+    assert base_url_of(address) == url
+
+
 @pytest.mark.parametrize("token", [" secret-token\r\n", sublet_client.Secret("secret-token\n")])
 def test_space_around_a_token_is_not_sent(token: str | sublet_client.Secret) -> None:
     assert config_of(" https://names.example.net\n", token, 1, 1) == replace(
@@ -260,7 +273,14 @@ def test_what_can_t_be_a_token_is_refused_at_once_and_not_shown(
 
 
 @pytest.mark.parametrize(
-    "url", ["names.example.net", "https:///api/v1", "https://ada:Secret@names.example.net"]
+    "url",
+    [
+        "",
+        "ftp://names.example.net",
+        "https://names.example.net:port",
+        "https:///api/v1",
+        "https://ada:Secret@names.example.net",
+    ],
 )
 def test_what_is_no_address_is_refused_at_once(url: str) -> None:
     with pytest.raises(ValueError, match="SUBLET_URL") as refused:

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from sublet_terraform.provider import base_url
 from support.free_ports import free_port
 from support.running_service import DS, Registrant, RunningService
 from support.terraform import Terraform
@@ -257,21 +256,6 @@ def test_the_provider_says_how_it_reaches_the_registry(terraform: Terraform) -> 
     program = Path(sys.executable).parent / "terraform-provider-sublet"
     done = subprocess.run([program, "--help"], capture_output=True, text=True, check=True)
     assert "Terraform and OpenTofu start this program" in done.stdout
-
-
-@pytest.mark.parametrize(
-    ("text", "url"),
-    [
-        ("https://names.example.net", "https://names.example.net/api/v1"),
-        ("http://127.0.0.1:8053/", "http://127.0.0.1:8053/api/v1"),
-        ("https://example.net/names/api/v1", "https://example.net/names/api/v1"),
-        ("names.example.net/api/v1", None),
-        ("localhost:8053", None),
-        ("https://names.example.net:port", None),
-    ],
-)
-def test_the_address_gets_the_path_of_the_api(text: str, url: str | None) -> None:
-    assert base_url(text) == url
 
 
 @pytest.mark.whole

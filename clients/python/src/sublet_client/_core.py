@@ -23,8 +23,8 @@ BACK_OFF_SECONDS, BACK_OFF_MAX_SECONDS = 0.25, 10.0
 RETRIED = frozenset({429, 502, 503, 504})
 """The statuses after which the same request is sent again. 409 is too, with the code `idempotency_in_progress`."""
 IN_PROGRESS = "idempotency_in_progress"
-_LOG = logging.getLogger("sublet_client")
-_RETRYING = "%s: attempt %d failed: %s Retrying in %.1f s."
+LOGGER = logging.getLogger("sublet_client")
+_RETRYING = "Retrying %s in %.1f s: %s"
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +147,7 @@ def attempts(
         if pause is None or clock() + pause >= until:
             raise failure
         number += 1
-        _LOG.info(_RETRYING, call.operation, number, failure.args[0], pause)
+        LOGGER.info(_RETRYING, call.operation, pause, failure.args[0])
         yield Wait(pause)
 
 

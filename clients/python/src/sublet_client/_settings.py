@@ -3,7 +3,7 @@
 import re
 from collections.abc import Mapping
 from importlib.metadata import version
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, urlsplit
 
 from sublet_client._core import Config
 from sublet_client._secret import Secret
@@ -12,6 +12,7 @@ DEADLINE_SECONDS, TIMEOUT_SECONDS = 60.0, 35.0
 """The service answers a change within 30 seconds and its wait for the DNS."""
 URL, TOKEN = "SUBLET_URL", "SUBLET_TOKEN"
 BASE_PATH = "/api/v1"
+EXAMPLE = f"https://names.example.net{BASE_PATH}"
 _TOKEN = re.compile(r"[A-Za-z0-9._~+/=-]+")
 """The characters of a bearer token (RFC 6750, section 2.1)."""
 
@@ -22,23 +23,32 @@ def config_of(
     """Return the configuration of a client.
 
     Raises:
-        ValueError: `base_url` isn't an address that begins with https:// or http://, or `token` can't be a token. Neither is in the message.
+        ValueError: `base_url` isn't the address of a registry, or `token` can't be a token. Neither is in the message.
     """
     agent = f"sublet-client/{version('sublet-client')}"
-    return Config(_checked_url(base_url), _checked_token(token), deadline_seconds, timeout_seconds, agent)
+    return Config(base_url_of(base_url), _checked_token(token), deadline_seconds, timeout_seconds, agent)
 
 
-def _checked_url(text: str) -> str:
-    """Return the address of the API: that of a host alone gets the usual path."""
-    url = text.strip()
-    parts = urlsplit(url)
-    if parts.scheme not in ("https", "http") or not parts.hostname:
-        raise ValueError(
-            f"Give base_url ({URL}) as https://host{BASE_PATH}, as the operator of the registry says."
-        )
-    if "@" in parts.netloc:  # it would take the place of the token, and be in every message about the address
-        raise ValueError(f"Give base_url ({URL}) without a user name and password.")
-    return url.rstrip("/") + ("" if parts.path.strip("/") else BASE_PATH)
+def base_url_of(address: str) -> str:
+    """Return the URL of the API. A missing scheme becomes `https://`, a missing path `/api/v1`.
+
+    Raises:
+        ValueError: it isn't the address of a registry. It isn't in the message, because it may contain a password.
+    """
+    text = address.strip() if "://" in address else f"https://{address.strip()}"
+    parts = urlsplit(text)
+    if parts.scheme not in ("https", "http") or not parts.hostname or not _has_usable_port(parts):
+        raise ValueError(f"This is not the address of a registry. Give one such as {EXAMPLE} ({URL}).")
+    if "@" in parts.netloc:  # it would replace the token, and be in every message about the address
+        raise ValueError(f"Give the address of the registry ({URL}) without a user name and password.")
+    return text.rstrip("/") + ("" if parts.path.strip("/") else BASE_PATH)
+
+
+def _has_usable_port(parts: SplitResult) -> bool:
+    try:
+        return parts.port != 0
+    except ValueError:  # it isn't a number
+        return False
 
 
 def _checked_token(token: str | Secret | None) -> str | None:

@@ -3,7 +3,6 @@
 import os
 import sys
 from typing import Any
-from urllib.parse import urlsplit, urlunsplit
 
 import tf.provider
 from tf.gen import tfplugin_pb2 as messages
@@ -24,8 +23,7 @@ from sublet_terraform.transfer import TransferResource
 
 SOURCE = "registry.terraform.io/sublet/sublet"
 ENVIRONMENT = {"url": "SUBLET_URL", "token": "SUBLET_TOKEN"}
-PATH = "/api/v1"
-CHECK_URL = f"Check SUBLET_URL, such as https://names.example.net{PATH}."
+CHECK_URL = "Check SUBLET_URL, such as https://names.example.net/api/v1."
 GREETING_SECONDS = 10.0
 STARTED_BY = "TF_PLUGIN_MAGIC_COOKIE"
 """The variable that Terraform and OpenTofu set for their plugins."""
@@ -78,12 +76,13 @@ class SubletProvider(Provider):
                 diags.add_error(f'Set {name}, or {each} in the block provider "sublet".', path=[each])
         if diags.has_errors():
             return
-        url, token = base_url(str(given["url"])), str(given["token"])
-        if url is None:
-            diags.add_error(f"{given['url']!r} is no address of an API. {CHECK_URL}", path=["url"])
+        url, token = str(given["url"]), str(given["token"])
+        try:
+            self.client = Client(url, token)
+        except ValueError as error:
+            diags.add_error(str(error))
             return
         _greet(diags, url, token)
-        self.client = Client(url, token)
 
     def get_resources(self) -> list[type[Resource]]:
         """Return the resources."""
@@ -135,18 +134,6 @@ def keep_spelling(schema: Schema, prior: State, planned: State) -> State:
         and each.type.semantically_equal(prior[each.name], planned[each.name])
     }
     return {name: prior[name] if name in same else value for name, value in planned.items()}
-
-
-def base_url(text: str) -> str | None:
-    """Return the address of an API, with the path that it has everywhere if there is none; None if the text is no address."""
-    try:
-        parts = urlsplit(text)
-        is_whole = parts.scheme in ("https", "http") and bool(parts.hostname) and parts.port != 0
-    except ValueError:  # of a port that is no number
-        return None
-    if not is_whole:
-        return None
-    return urlunsplit(parts._replace(path=PATH)) if parts.path in ("", "/") else text
 
 
 def _greet(diagnostics: Diagnostics, url: str, token: str) -> None:

@@ -10,8 +10,9 @@ import click
 
 from sublet_client import Client
 from sublet_client._errors import AuthorizationPending, SlowDown
+from sublet_client._settings import base_url_of
 from sublet_client.cli.advice import SIGNED_OUT
-from sublet_client.cli.profiles import base_url_of, delete_profile, find_profile, read_profiles, save_profile
+from sublet_client.cli.profiles import delete_profile, find_profile, read_profiles, save_profile
 from sublet_client.cli.session import Ctl, Stop, command
 from sublet_client.models import DeviceAnswer, MeAnswer
 

@@ -11,32 +11,16 @@ from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
 import click
 import msgspec
 
-from sublet_client._settings import BASE_PATH
+from sublet_client._settings import base_url_of
 
 SERVICE = "subletctl"
 DEFAULT = "default"
 Profiles = dict[str, dict[str, str]]
 """Address and token by the name of the profile."""
-
-
-def base_url_of(address: str) -> str:
-    """Return the URL of the API of an address as a person gives it.
-
-    Raises:
-        ValueError: it isn't one.
-    """
-    text = address if "://" in address else f"https://{address}"
-    parts = urlsplit(text)
-    if parts.scheme not in ("https", "http") or not parts.hostname:
-        raise ValueError(
-            f"{address} is no address of a registry. Give one such as https://names.example.net."
-        )
-    return text.rstrip("/") + ("" if parts.path.strip("/") else BASE_PATH)
 
 
 def path_of_profiles() -> Path:

@@ -1,5 +1,7 @@
 """One run of a command: its client, its questions, its payments."""
 
+import logging
+import shutil
 import sys
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
@@ -9,6 +11,7 @@ from typing import Any, TypeVar
 import click
 
 from sublet_client import Client
+from sublet_client._core import LOGGER
 from sublet_client._quotes import Quote
 from sublet_client._settings import DEADLINE_SECONDS
 from sublet_client.cli.advice import (
@@ -21,7 +24,6 @@ from sublet_client.cli.advice import (
     exit_code_of,
     explain,
 )
-from sublet_client.cli.connection import Connection
 from sublet_client.cli.output import Format, show
 from sublet_client.cli.profiles import DEFAULT, find_profile, read_profiles
 from sublet_client.exceptions import ApiError, NotInTime, SubletError
@@ -84,7 +86,7 @@ class Ctl:
 
     def connect(self, url: str, token: str | None = None) -> Client:
         """Return a client for an address; close it."""
-        return Client(url, token, deadline_seconds=self.timeout_seconds, http=Connection(tell=self.progress))
+        return Client(url, token, deadline_seconds=self.timeout_seconds)
 
     def _signed_out(self, url: str | None) -> Stop:
         """Return the end of a command that lacks the address or the token."""
@@ -146,9 +148,22 @@ class Ctl:
         return quote.confirm(max_credits=quote.price if max_credits is None else max_credits)
 
     def progress(self, text: str) -> None:
-        """Show on a terminal what is being done, on one line; an empty text clears it."""
+        """Show on a terminal what is being done, cut to one line; an empty text clears it."""
         if sys.stderr.isatty():
-            click.echo(f"\r\x1b[K{text}", nl=False, err=True)
+            width = shutil.get_terminal_size().columns - 1
+            click.echo(f"\r\x1b[K{text[:width]}", nl=False, err=True)
+
+
+class _Progress(logging.Handler):
+    """Shows the client's messages about retries as the progress of a command."""
+
+    def __init__(self, ctl: Ctl) -> None:
+        super().__init__()
+        self._ctl = ctl
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Show a message."""
+        self._ctl.progress(record.getMessage())
 
 
 def command(
@@ -170,6 +185,8 @@ def command(
             **given: Any,
         ) -> None:
             ctl = Ctl(profile, timeout)
+            LOGGER.setLevel(logging.INFO)
+            LOGGER.addHandler(_Progress(ctl))
             wanted = Format(json_fields, template, quiet)
             try:
                 with _explained():
