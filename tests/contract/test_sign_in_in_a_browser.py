@@ -2,7 +2,6 @@
 
 import os
 import re
-import shutil
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -17,6 +16,7 @@ from sqlalchemy import select
 from sublet.http.session_cookie import COOKIE
 from sublet.mail.store import mails
 from support.chromium import AUTHENTICATOR
+from support.programs import find_program
 from support.running_service import RunningService
 
 pytestmark = pytest.mark.slow
@@ -99,8 +99,7 @@ class Browser:
 def browser(service: RunningService) -> Iterator[Browser]:
     service.add_user(ADA)
     service.add_user(BEN)
-    path = shutil.which("chromium")
-    assert path is not None, "chromium is not installed"
+    path = find_program("chromium")
     sandbox = ["--no-sandbox"] if os.geteuid() == 0 else []
     with sync_playwright() as playwright:
         chromium = playwright.chromium.launch(executable_path=path, args=sandbox)

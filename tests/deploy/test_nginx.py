@@ -15,7 +15,6 @@ import pytest
 from sublet.config import Settings
 from sublet.http.security_headers import SECURITY_HEADERS
 from support import http_clients
-from support.deploy_files import find_program
 from support.nginx import NAME, READY_SECONDS, nginx
 from support.postgresql import fresh_database
 from support.running_service import MovableClock, RunningService
@@ -103,7 +102,6 @@ def breaking_upstream() -> Iterator[Breaking]:
 
 @pytest.fixture(scope="module")
 def url(postgresql_server: str) -> Iterator[str]:
-    find_program("nginx")
     with fresh_database(postgresql_server) as url:
         yield url
 

@@ -13,7 +13,8 @@ from pathlib import Path
 import pytest
 
 from sublet.config import PRIMARY_KEY_VARIABLE, Settings, load_settings
-from support.deploy_files import DEPLOY, find_program, parse_command
+from support.deploy_files import DEPLOY, parse_command
+from support.programs import find_program
 
 SYSTEMD = DEPLOY / "systemd"
 SERVICES = sorted(SYSTEMD.glob("*.service"))
@@ -37,7 +38,6 @@ def variables() -> set[str]:
 @pytest.fixture
 def units(tmp_path: Path) -> Path:
     """The units in a folder, with the `sublet` of these tests, which is there."""
-    find_program("systemd-analyze")
     executable = Path(sys.executable).parent / "sublet"
     assert executable.exists()
     for path in SYSTEMD.iterdir():

@@ -13,18 +13,7 @@ import dns.xfr
 import pytest
 
 from sublet.dns.types import Record
-from support.dns_updates import (
-    WHOLE,
-    ZONE,
-    Build,
-    Outcome,
-    accepted,
-    at,
-    delegate,
-    remove,
-    send,
-    skip_without,
-)
+from support.dns_updates import WHOLE, ZONE, Build, Outcome, accepted, at, delegate, remove, send
 from support.name_servers import KINDS, NameServerProcess, fresh_key, primary
 
 
@@ -32,7 +21,6 @@ from support.name_servers import KINDS, NameServerProcess, fresh_key, primary
 def server(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[NameServerProcess]:
-    skip_without(request.param)
     with primary(request.param, tmp_path_factory.mktemp(request.param), ZONE) as running:
         yield running
 

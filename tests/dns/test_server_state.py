@@ -11,8 +11,8 @@ import dns.rdatatype
 import pytest
 
 from sublet.dns.types import Secondary
-from support.dns_updates import DS, WHOLE, ZONE, accepted, at, delegate, is_accepted, remove, skip_without
-from support.name_servers import KINDS, NameServerProcess, find_program, primary, resolve, resolver, secondary
+from support.dns_updates import DS, WHOLE, ZONE, accepted, at, delegate, is_accepted, remove
+from support.name_servers import KINDS, NameServerProcess, primary, resolve, resolver, secondary
 from support.serve_process import free_address, wait_until
 
 
@@ -20,7 +20,6 @@ from support.serve_process import free_address, wait_until
 def own(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[NameServerProcess]:
     """A server that a test may kill."""
     kind: str = request.param
-    skip_without(kind)
     with primary(kind, tmp_path / kind, ZONE) as running:
         yield running
 
@@ -83,8 +82,6 @@ def test_a_frozen_server_answers_later(own: NameServerProcess) -> None:
 
 @pytest.mark.slow
 def test_a_resolver_finds_the_chain_whole(own: NameServerProcess, tmp_path: Path) -> None:
-    if find_program("unbound") is None:
-        pytest.skip("unbound not installed")
     accepted(own, delegate("foo"))
     accepted(own, delegate("bar"))
     accepted(own, remove("bar"))
@@ -121,7 +118,6 @@ def serves_signed_ds(server: NameServerProcess) -> bool:
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_secondaries_follow(kind: str, tmp_path: Path) -> None:
-    skip_without(kind, "nsd", "knot")
     places = [free_address("127.0.0.2"), free_address("127.0.0.3")]
     known = [Secondary(f"ns{number}.zone.example", *place) for number, place in enumerate(places, start=2)]
     with (

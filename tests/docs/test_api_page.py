@@ -14,7 +14,6 @@ from sublet.config import PrimarySettings
 from sublet.db import Tx
 from sublet.mail.store import mails
 from sublet.subdomains import store
-from support.dns_updates import skip_without
 from support.name_servers import NameServerProcess, primary
 from support.running_service import RunningService, registry_address, running_service
 from support.serve_process import wait_until
@@ -170,7 +169,6 @@ def test_the_examples_get_the_answers_that_are_printed(tmp_path: Path) -> None:
 @contextmanager
 def primary_and_settings(folder: Path) -> Iterator[tuple[NameServerProcess, PrimarySettings]]:
     """Run a Knot for example.test, of which an example needs that it has a foreign record."""
-    skip_without("knot")
     with primary("knot", folder / "knot", "example.test") as server:
         yield server, primary_settings(folder, server)
 

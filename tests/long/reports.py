@@ -10,8 +10,8 @@ from datetime import UTC, datetime
 from itertools import groupby
 from pathlib import Path
 
-from support.name_servers import find_program
 from support.postgresql import find_postgresql
+from support.programs import find_program
 
 ROOT = Path(__file__).parents[2]
 HEAD = """# Reports of long runs
@@ -106,7 +106,7 @@ def version(program: str) -> str:
         path, option = find_postgresql("postgres"), "--version"
     else:
         name, option = VERSIONS[program]
-        path = find_program(name) or name
+        path = find_program(name)
     ran = subprocess.run([path, option], capture_output=True, text=True, check=False)
     found = re.search(r"\d+\.\d+(\.\d+)?", ran.stdout + ran.stderr)
     return found[0] if found else "of unknown version"

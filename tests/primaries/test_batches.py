@@ -12,15 +12,11 @@ import pytest
 from sublet.config import PrimarySettings
 from sublet.primaries.update import fence_name
 from support.dns_proxy import dns_proxy
-from support.name_servers import missing_programs
 from support.primary_faults import register, shown, state
 from support.serve_process import wait_until
 from support.service_on_primary import ZONE, ServiceOn, service_on
 
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.skipif(bool(missing_programs("knot")), reason="Knot is not installed"),
-]
+pytestmark = pytest.mark.slow
 
 BATCH_MAX = 7
 

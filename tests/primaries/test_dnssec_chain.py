@@ -9,15 +9,7 @@ import dns.dnssec
 import pytest
 
 from sublet.dns.types import Record
-from support.name_servers import (
-    KINDS,
-    NameServerProcess,
-    find_program,
-    missing_programs,
-    primary,
-    validate,
-    zone_apex,
-)
+from support.name_servers import KINDS, NameServerProcess, primary, validate, zone_apex
 from support.network_namespace import runs_outside
 from support.running_service import Registrant
 from support.serve_process import wait_until
@@ -95,9 +87,6 @@ def chain(
 ) -> Iterator[Chain]:
     """A chain of these two servers; with an address for the child, that is where its glue points to."""
     folder.mkdir(exist_ok=True)
-    missing = missing_programs(kind, child_kind)
-    if missing or find_program("unbound") is None:
-        pytest.skip(f"not installed: {missing or 'unbound'}")
     child_zone = f"{child_kind}.example.test"
     apex = None
     if address is not None:

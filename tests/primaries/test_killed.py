@@ -6,7 +6,6 @@ import pytest
 
 from long.primaries.kills import crash_leaves_nothing_old, points_of, server_killed, worker_killed
 from support.crash_checks import NAME, Change, change_it, delete_it, suspend_it
-from support.dns_updates import skip_without
 from support.name_servers import KINDS
 from support.repetitions import share
 
@@ -17,7 +16,6 @@ CHANGED = {(NAME, "NS", "ns9.elsewhere.example.")}
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_server_killed_under_load(kind: str, tmp_path: Path) -> None:
-    skip_without(kind)
     assert "killed 3 times" in server_killed(kind, tmp_path, kills=3)
 
 
@@ -26,7 +24,6 @@ def test_a_server_killed_under_load(kind: str, tmp_path: Path) -> None:
     share([("knot", ("written_ahead", "applied"))], whole=[(kind, points_of(kind)) for kind in KINDS]),
 )
 def test_the_service_killed_at_each_point(kind: str, points: tuple[str, ...], tmp_path: Path) -> None:
-    skip_without(kind)
     assert len(list(worker_killed(kind, tmp_path, points=points, kills=1))) == len(points)
 
 
@@ -38,12 +35,10 @@ def test_the_service_killed_at_each_point(kind: str, points: tuple[str, ...], tm
 def test_killed_before_the_record_leaves_nothing_old(
     change: Change, expected: set[tuple[str, str, str]], tmp_path: Path
 ) -> None:
-    skip_without("knot")
     crash_leaves_nothing_old("knot", tmp_path, change, expected)
 
 
 def test_no_write_ahead_is_caught(tmp_path: Path) -> None:
     """The broken twin: a record is stored as published only after it was seen in the zone."""
-    skip_without("knot")
     with pytest.raises(AssertionError, match=r"blog\.example\.test"):
         crash_leaves_nothing_old("knot", tmp_path, delete_it, set(), broken="no_write_ahead", seconds=5)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import pytest
 
 from sublet.primaries import store as publish_store
-from support.name_servers import KINDS, missing_programs
+from support.name_servers import KINDS
 from support.running_service import DS, Registrant
 from support.serve_process import wait_until
 from support.service_on_primary import BUILT_IN, ZONE, ServiceOn, service_on
@@ -125,9 +125,6 @@ class Walk:
 @pytest.fixture(params=[BUILT_IN, *KINDS])
 def walk(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Walk]:
     kind: str = request.param
-    missing = [] if kind == BUILT_IN else missing_programs(kind)
-    if missing:
-        pytest.skip(f"not installed: {', '.join(missing)}")
     with service_on(kind, tmp_path_factory.mktemp(kind), publish_wait_ms=0) as on:
         walkers = [Walker(NAMES[0], NAMES[1]), Walker(NAMES[1], NAMES[0])]
         yield Walk(on, on.service.add_user(), random.Random(SEED), walkers)  # noqa: S311 - a walk, no secret

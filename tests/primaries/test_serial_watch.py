@@ -12,16 +12,13 @@ from sublet.dns.serial import SerialUnknown, ask_serial
 from sublet.dns.types import Primary, Secondary
 from sublet.primaries.primary import PrimaryFault
 from sublet.primaries.serial_watch import FOLLOW_SECONDS, SerialWatch, Standing
-from support.name_servers import NameServerProcess, missing_programs, primary, secondary
+from support.name_servers import NameServerProcess, primary, secondary
 from support.registry import Prepared, Registry, open_registry
 from support.serve_process import free_address, wait_until
 
 ZONE = "zone.test"
 HOST = "ns2.example.net"
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.skipif(bool(missing_programs("knot")), reason="Knot is not installed"),
-]
+pytestmark = pytest.mark.slow
 
 
 @dataclass

@@ -19,16 +19,13 @@ from sublet.platform_domains import zone_state_store
 from sublet.platform_domains.find import find_platform_domain
 from sublet.primaries import serial_watch, zone_metrics
 from sublet.primaries.primary import CAUSES, Fence, read_fence
-from support.name_servers import NameServerProcess, fresh_key, missing_programs, secondary
+from support.name_servers import NameServerProcess, fresh_key, secondary
 from support.serve_process import free_address, wait_until
 from support.service_on_primary import ZONE, ServiceOn, serve_process_on, service_on
 
 HOST = "ns2.example.net"
 NAMESERVERS = ["ns1.provider.example"]
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.skipif(bool(missing_programs("knot")), reason="Knot is not installed"),
-]
+pytestmark = pytest.mark.slow
 
 
 @dataclass

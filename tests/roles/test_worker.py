@@ -6,7 +6,6 @@ from pathlib import Path
 import pytest
 
 from support import http_clients
-from support.dns_updates import skip_without
 from support.name_servers import primary
 from support.role_processes import apart
 from support.serve_process import free_address, wait_until
@@ -19,7 +18,6 @@ NAMESERVERS = ["ns1.provider.example", "ns2.provider.example"]
 
 def test_it_publishes_waiting_names_and_serves_its_status(postgresql_server: str, tmp_path: Path) -> None:
     status = "{}:{}".format(*free_address())
-    skip_without("knot")
     with (
         apart(postgresql_server, tmp_path) as roles,
         primary("knot", tmp_path / "knot", "example.test") as server,

@@ -1,7 +1,6 @@
 """Chromium with the console: with or without JavaScript, narrow or wide, light or dark. A fault in a page fails the test."""
 
 import os
-import shutil
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -13,6 +12,7 @@ import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, Request, Response, sync_playwright
 
 from sublet.http.session_cookie import COOKIE
+from support.programs import find_program
 from support.running_service import RunningService
 
 R = TypeVar("R")
@@ -44,8 +44,7 @@ def outside(fn: Callable[..., R], *args: Any, **kwargs: Any) -> R:
 @contextmanager
 def chromium() -> Iterator[Browser]:
     """Run Debian's Chromium."""
-    path = shutil.which("chromium")
-    assert path is not None, "chromium is not installed"
+    path = find_program("chromium")
     sandbox = ["--no-sandbox"] if os.geteuid() == 0 else []
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=path, args=sandbox)

@@ -1,23 +1,13 @@
 """The deployment files: their folder, the programs they need, and a parser of their `sublet` commands."""
 
-import shutil
 from pathlib import Path
 from typing import Any
 
-import pytest
 import typer
 
 from sublet.cli.main import app
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
-
-
-def find_program(name: str) -> str:
-    """Return the path of a program; skip the test if it isn't installed."""
-    found = shutil.which(name) or shutil.which(name, path="/usr/bin:/usr/sbin:/bin:/sbin")
-    if found is None:
-        pytest.skip(f"{name} is not installed")
-    return found
 
 
 def parse_command(words: list[str]) -> None:

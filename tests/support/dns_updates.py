@@ -9,10 +9,9 @@ import dns.name
 import dns.rcode
 import dns.tsig
 import dns.update
-import pytest
 
 from sublet.dns.types import TsigKey
-from support.name_servers import NameServerProcess, missing_programs
+from support.name_servers import NameServerProcess
 
 ZONE = "zone.example"
 DS = f"12345 13 2 {'ab' * 32}"
@@ -55,12 +54,6 @@ def accepted(server: NameServerProcess, build: Build) -> None:
 
 def is_accepted(server: NameServerProcess, build: Build) -> bool:
     return send(server, build, key=server.key).rcode == "NOERROR"
-
-
-def skip_without(*kinds: str) -> None:
-    missing = missing_programs(*kinds)
-    if missing:
-        pytest.skip(f"{', '.join(missing)} not installed")
 
 
 def delegate(label: str) -> Build:

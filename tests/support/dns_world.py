@@ -25,7 +25,8 @@ from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from sublet.dns.types import DsRecord
 from support.faulty_name_server import FaultyNameServer, faulty_servers_running
 from support.name_server_programs import run_tool
-from support.name_servers import READY_SECONDS, find_program
+from support.name_servers import READY_SECONDS
+from support.programs import find_program
 from support.serve_process import wait_until
 
 DAY = 86_400
@@ -159,7 +160,7 @@ def _running(folder: Path, server: Server) -> Iterator[tuple["subprocess.Popen[b
     log = folder / "log"
     with log.open("wb") as output:
         process = subprocess.Popen(
-            [find_program(words[0]) or words[0], *words[1:]], stdout=output, stderr=output, cwd=folder
+            [find_program(words[0]), *words[1:]], stdout=output, stderr=output, cwd=folder
         )
     try:
         yield process, server, log
@@ -345,7 +346,7 @@ def _resolver(folder: Path, words: Sequence[str], address: str) -> Iterator[None
     log = folder / "log"
     with log.open("wb") as output:
         process = subprocess.Popen(
-            [find_program(words[0]) or words[0], *words[1:]], stdout=output, stderr=output, cwd=folder
+            [find_program(words[0]), *words[1:]], stdout=output, stderr=output, cwd=folder
         )
 
     def is_ready() -> bool:

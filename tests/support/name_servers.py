@@ -3,7 +3,6 @@
 import os
 import secrets
 import shlex
-import shutil
 import signal
 import subprocess
 from base64 import b64encode
@@ -27,6 +26,7 @@ from sublet.dns.types import Apex, Primary, Record, Secondary, TsigKey
 from sublet.primaries.server_config import Places, SecondarySite, ServerConfig, Site
 from sublet.secret import Secret
 from support.name_server_programs import PRIMARIES, SECONDARIES, Program, run_tool
+from support.programs import find_program
 from support.serve_process import free_address, wait_until
 
 KINDS = tuple(PRIMARIES)
@@ -35,17 +35,6 @@ READY_SECONDS = 60.0
 """The timeout of a start on a busy machine."""
 OF_SIGNING = ("RRSIG", "NSEC", "NSEC3", "NSEC3PARAM", "DNSKEY", "CDS", "CDNSKEY", "TYPE65534")
 """The record types that signing adds. The last type is BIND's private record of its progress."""
-
-
-def missing_programs(*kinds: str) -> list[str]:
-    """Return the programs of these kinds of server that aren't installed."""
-    wanted = [each for kind in kinds for each in {**PRIMARIES, **SECONDARIES}[kind].programs]
-    return [each for each in wanted if not find_program(each)]
-
-
-def find_program(name: str) -> str | None:
-    """Return the path of a program, also from folders of servers that a user's PATH often lacks."""
-    return shutil.which(name, path=f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin")
 
 
 def fresh_key(name: str, algorithm: str = "hmac-sha256") -> TsigKey:
@@ -141,7 +130,7 @@ class NameServerProcess:
 
     def _words(self, command: str) -> list[str]:
         words = shlex.split(command)
-        return [find_program(words[0]) or words[0], *words[1:]]
+        return [find_program(words[0]), *words[1:]]
 
     def is_ready(self) -> bool:
         """Return True if the server answers for its zone, with signatures."""
@@ -365,9 +354,7 @@ def resolver(
     path = folder / "unbound.conf"
     path.write_text("\n".join(lines) + "\n", encoding="utf-8")
     with (folder / "unbound.log").open("ab") as log:
-        process = subprocess.Popen(
-            [find_program("unbound") or "unbound", "-d", "-c", str(path)], stdout=log, stderr=log
-        )
+        process = subprocess.Popen([find_program("unbound"), "-d", "-c", str(path)], stdout=log, stderr=log)
     try:
         wait_until(lambda: _resolves(process, host, port, next(iter(stubs))), READY_SECONDS)
         yield host, port

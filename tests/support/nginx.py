@@ -19,7 +19,8 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
 from support import http_clients
-from support.deploy_files import DEPLOY, find_program
+from support.deploy_files import DEPLOY
+from support.programs import find_program
 from support.serve_process import free_address, wait_until
 
 FOLDER = DEPLOY / "nginx"

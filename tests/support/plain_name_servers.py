@@ -11,7 +11,8 @@ import dns.message
 import dns.query
 
 from sublet.dns.types import Apex, Record
-from support.name_servers import READY_SECONDS, find_program
+from support.name_servers import READY_SECONDS
+from support.programs import find_program
 from support.serve_process import free_address, wait_until
 
 _KNOT = """
@@ -113,7 +114,7 @@ def _running(name: str, folder: Path, zone: str, file: Path) -> Iterator[tuple[s
     log = own / "log"
     with log.open("wb") as output:
         process = subprocess.Popen(
-            [find_program(program) or program, *words, str(configuration)], stdout=output, stderr=output
+            [find_program(program), *words, str(configuration)], stdout=output, stderr=output
         )
     try:
         wait_until(_answers(process, log, (host, port), zone), READY_SECONDS)

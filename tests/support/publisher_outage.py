@@ -12,7 +12,6 @@ import pytest
 from sublet.db import Database
 from sublet.primaries.primary_zone import FindPrimary
 from sublet.primaries.publisher import Publisher
-from support.dns_updates import skip_without
 from support.name_servers import NameServerProcess
 from support.running_service import RunningService
 from support.service_on_primary import ServiceOn, service_on
@@ -61,7 +60,6 @@ def service_with_outage(
     database_url: str, monkeypatch: pytest.MonkeyPatch, **settings: Any
 ) -> Iterator[Outage]:
     """Run Knot, and a service with the platform domain example.test on it."""
-    skip_without("knot")
     made: list[Publisher] = []
 
     def make(db: Database, find_primary: FindPrimary, **options: Any) -> Publisher:

@@ -21,7 +21,8 @@ import dns.rcode
 
 from sublet.dns.types import DsRecord
 from support.name_server_programs import run_tool
-from support.name_servers import READY_SECONDS, find_program
+from support.name_servers import READY_SECONDS
+from support.programs import find_program
 from support.running_service import Registrant, RunningService
 from support.serve_process import free_address, wait_until
 
@@ -227,7 +228,7 @@ def child_running(child: Child) -> Iterator[None]:
     words = child.configure()
     with (child.folder / "log").open("wb") as log:
         process = subprocess.Popen(
-            [find_program(words[0]) or words[0], *words[1:]], stdout=log, stderr=log, cwd=child.folder
+            [find_program(words[0]), *words[1:]], stdout=log, stderr=log, cwd=child.folder
         )
 
     def is_ready() -> bool:

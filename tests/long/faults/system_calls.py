@@ -1,12 +1,10 @@
 """Parse a trace of strace: the writes, syncs and answers of a process, in the kernel's order."""
 
 import re
-import shutil
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from long.scenario import NotPossibleError
 from support.serve_process import wait_until
 
 SYNCS = ("fsync", "fdatasync")
@@ -34,12 +32,7 @@ def tracing(path: Path) -> tuple[str, ...]:
     """Return the prefix that traces a command, with its threads and children, into a file.
 
     The command keeps the process id; strace runs as another process.
-
-    Raises:
-        NotPossibleError: strace is missing.
     """
-    if shutil.which("strace") is None:
-        raise NotPossibleError("strace is not installed")
     calls = ",".join((*SYNCS, *WRITES))
     return (
         "strace", "-D", "-f", "-A", "--seccomp-bpf", "-q", "-y", "-ttt", "-T", "-s", str(TEXT_OCTETS), "-e", f"trace={calls}",

@@ -13,7 +13,6 @@ from sublet.config import parse_listen
 from sublet.primaries.store import count_waiting
 from support import http_clients
 from support.crash_checks import HOST, NAME, WITH_GLUE, standing, zone_is_right
-from support.dns_updates import skip_without
 from support.running_service import DS, Registrant, RunningService, registry_address
 from support.serve_process import ServeProcess, serve_process, wait_until
 from support.service_on_primary import serve_process_on
@@ -34,7 +33,6 @@ RDATA = {"ns1.provider.example.", f"{HOST}.", "8.8.4.4", "2001:4860:4860::8844",
 def test_committed_but_not_published_is_published_after_the_restart(
     url: str, tmp_path: Path, point: str
 ) -> None:
-    skip_without("knot")
     with serve_process_on("knot", tmp_path, database_url=url) as (on, serving):
         serving.environment["SUBLET_PUBLISH_WAIT_MS"] = "20000"  # killed before the answer
         ada = on.service.add_user(credit_count=10)

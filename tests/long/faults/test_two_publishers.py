@@ -22,7 +22,6 @@ from sublet.subdomains.model import UpdateNameservers
 from sublet.subdomains.published_owner_store import published_owners
 from sublet.subdomains.store import select_subdomains
 from sublet.subdomains.update_nameservers import update_nameservers
-from support.dns_updates import skip_without
 from support.leases import find, run_out
 from support.name_servers import NameServerProcess, primary
 from support.registry import Registry, open_registry, prepare
@@ -57,7 +56,6 @@ async def _work(registry: Registry, one: Worker, other: Worker) -> None:
 
 
 def test_the_zones_are_shared(shared: tuple[Registry, str], tmp_path: Path) -> None:
-    skip_without("knot")
     registry, url = shared
     for number, zone in enumerate(ZONES):
         registry.add_domain(zone, primary=f"knot{number}")
@@ -88,7 +86,6 @@ def test_the_zones_are_shared(shared: tuple[Registry, str], tmp_path: Path) -> N
 def test_a_zone_on_a_primary_is_one_publishers_at_a_time(
     kind: str, shared: tuple[Registry, str], tmp_path: Path
 ) -> None:
-    skip_without(kind)
     registry, url = shared
     zone = "zone0.test"
     with primary(kind, tmp_path / kind, zone) as server:
@@ -174,7 +171,6 @@ class Shop:
 @pytest.fixture
 def shop(shared: tuple[Registry, str], tmp_path: Path) -> Iterator[Shop]:
     """A registry with `SHOP` to be published on a Knot."""
-    skip_without("knot")
     registry, url = shared
     registry.move()
     registry.register(SHOP, "eve", nameservers=NS)

@@ -15,7 +15,6 @@ from sublet.platform_domains.find import find_platform_domain
 from sublet.primaries.store import count_waiting
 from sublet.processes.leases import publish_lease
 from sublet.processes.model import Lease
-from support.dns_updates import skip_without
 from support.leases import find
 from support.name_servers import primary
 from support.postgresql import fresh_database
@@ -82,7 +81,6 @@ class Two:
 @contextmanager
 def two_services(url: str, folder: Path, point: str, kill_signal: str, broken: str = "") -> Iterator[Two]:
     """Run a Knot and two services, the first of which gets a signal at a point once it is armed."""
-    skip_without("knot")
     with (
         primary("knot", folder / "knot", ZONE) as server,
         serve_process(url, folder, broken=broken, free_quota=1000) as first,

@@ -13,10 +13,10 @@ import dns.rdata
 
 from long.health.judges import run_in_network
 from long.health.zonemaster import LEVELS, NAME_SECONDS
-from long.scenario import SOAK, SQLITE, NotPossibleError, Outcome, Scenario, Trial
+from long.scenario import SOAK, SQLITE, Outcome, Scenario, Trial
 from sublet.dns.types import Record, Secondary
 from support.dns_world import ROOT_ADDRESS, Server, World, Zone, ZoneKey, world_running
-from support.name_servers import NameServerProcess, find_program, primary, secondary, zone_apex
+from support.name_servers import NameServerProcess, primary, secondary, zone_apex
 from support.running_service import running_service
 from support.serve_process import wait_until
 from support.service_on_primary import primary_settings, settings_file
@@ -29,9 +29,6 @@ NAMES = 20
 
 def run(trial: Trial) -> Outcome:
     """Judge in a network of its own."""
-    for each in ("zonemaster-cli", "dnsviz"):
-        if find_program(each) is None:
-            raise NotPossibleError(f"{each} is not installed")
     found = run_in_network(ADDRESSES, "long.health.platform_domain", trial)
     assert found["errors"] == [], found
     return Outcome("\n".join(found["told"]))

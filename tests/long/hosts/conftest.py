@@ -6,12 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from support.dns_updates import skip_without
-
 
 @pytest.fixture
 def short_folder() -> Iterator[Path]:
     """A folder with a short path for sockets, which PostgreSQL's user may enter."""
-    skip_without("knot")
     with tempfile.TemporaryDirectory(prefix="hosts-") as folder:
         yield Path(folder)
