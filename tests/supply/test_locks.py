@@ -93,7 +93,13 @@ def use_only(index: Path) -> dict[str, str]:
 
 
 @pytest.mark.whole
-@pytest.mark.parametrize("pip", ["pip==23.0.1", "pip"], ids=["pip of Debian 12", "newest pip"])
+@pytest.mark.parametrize(
+    "pip",
+    [
+        pytest.param("pip==23.0.1", id="pip of Debian 12", marks=pytest.mark.whole),
+        pytest.param("pip", id="newest pip"),
+    ],
+)
 def test_make_installs_the_locked_versions_though_each_has_a_newer_release(
     index: Path, clone: Path, pip: str
 ) -> None:
