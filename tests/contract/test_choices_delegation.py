@@ -12,7 +12,7 @@ import pytest
 
 from sublet.db import Tx
 from sublet.dns.types import Record
-from sublet.http import asking
+from sublet.http import query_limit
 from sublet.platform_domains import zone_store
 from support.error_triggers import new_user, unused_name
 from support.open_registry import opened
@@ -251,7 +251,7 @@ def test_only_so_many_ask_at_once(outage: Outage, monkeypatch: pytest.MonkeyPatc
         if answer.status_code == 429:
             assert (answer.json()["error"], answer.headers["retry-after"]) == ("rate_limited", "1")
     assert shop.call(user, "GET", path).status_code == 200
-    monkeypatch.setattr(asking, "ASKING_MAX", 0)
+    monkeypatch.setattr(query_limit, "QUERYING_REQUESTS_MAX", 0)
     full = shop.call(other, "GET", f"/subdomains/{mine}/delegation")
     assert (full.status_code, full.json()["error"], full.headers["retry-after"]) == (503, "unavailable", "1")
 

@@ -16,7 +16,7 @@ from sublet.errors import NotFound, Refusal
 from sublet.http.client import Clients
 from sublet.http.endpoints import Call, Context
 from sublet.http.errors import IdempotencyInProgress
-from sublet.http.idempotency import Done, fingerprint, write_once
+from sublet.http.idempotency import WriteResult, fingerprint, write_once
 from sublet.http.metrics import Metrics
 from sublet.http.publication_wait import PublicationWaiter
 from sublet.http.rate_limiter import RateLimiter
@@ -75,7 +75,7 @@ class Verb:
         return OUTCOME
 
 
-async def outcome_of(some: Call[None, None], verb: Callable[[Tx], Outcome]) -> Done | Refusal:
+async def outcome_of(some: Call[None, None], verb: Callable[[Tx], Outcome]) -> WriteResult | Refusal:
     try:
         return await write_once(some, 201, verb)
     except Refusal as refusal:
@@ -86,7 +86,7 @@ def test_the_outcome_is_kept_whole(database_url: str) -> None:
     upgrade(database_url)
     verb = Verb()
 
-    async def story() -> list[Done | Refusal]:
+    async def story() -> list[WriteResult | Refusal]:
         one, two = process(database_url), process(database_url)
         try:
             return [await outcome_of(call(context), verb) for context in (one, two, one)]
@@ -95,9 +95,9 @@ def test_the_outcome_is_kept_whole(database_url: str) -> None:
             await two.db.close()
 
     assert asyncio.run(story()) == [
-        Done(OUTCOME, 201, replayed=False),
-        Done(OUTCOME, 201, replayed=True),
-        Done(OUTCOME, 201, replayed=True),
+        WriteResult(OUTCOME, 201, replayed=False),
+        WriteResult(OUTCOME, 201, replayed=True),
+        WriteResult(OUTCOME, 201, replayed=True),
     ]
     assert verb.runs == 1
 
@@ -109,7 +109,9 @@ def test_without_a_key_each_request_acts(database_url: str) -> None:
     async def story() -> None:
         context = process(database_url)
         for _ in range(2):
-            assert await outcome_of(call(context, key=None), verb) == Done(OUTCOME, 201, replayed=False)
+            assert await outcome_of(call(context, key=None), verb) == WriteResult(
+                OUTCOME, 201, replayed=False
+            )
         await context.db.close()
 
     asyncio.run(story())
@@ -120,7 +122,7 @@ def test_one_process_knows_what_it_is_doing(database_url: str) -> None:
     upgrade(database_url)
     verb = Verb(seconds=0.5)
 
-    async def story() -> list[Done | Refusal]:
+    async def story() -> list[WriteResult | Refusal]:
         context = process(database_url)
         try:
             return await asyncio.gather(*(outcome_of(call(context), verb) for _ in range(3)))
@@ -129,7 +131,7 @@ def test_one_process_knows_what_it_is_doing(database_url: str) -> None:
             await context.db.close()
 
     first, *others = asyncio.run(story())
-    assert first == Done(OUTCOME, 201, replayed=False)
+    assert first == WriteResult(OUTCOME, 201, replayed=False)
     assert [type(each) for each in others] == [IdempotencyInProgress] * 2
     assert verb.runs == 1
 
@@ -138,7 +140,7 @@ def test_two_processes_act_once(database_url: str) -> None:
     upgrade(database_url)
     verb = Verb(seconds=0.5)
 
-    async def story() -> list[Done | Refusal]:
+    async def story() -> list[WriteResult | Refusal]:
         one, two = process(database_url), process(database_url)
         first = asyncio.create_task(outcome_of(call(one), verb))
         await asyncio.to_thread(verb.started.wait, 5)
@@ -150,8 +152,8 @@ def test_two_processes_act_once(database_url: str) -> None:
 
     # It waits for the first one: on PostgreSQL at the key, on SQLite before it begins.
     assert asyncio.run(story()) == [
-        Done(OUTCOME, 201, replayed=False),
-        Done(OUTCOME, 201, replayed=True),
+        WriteResult(OUTCOME, 201, replayed=False),
+        WriteResult(OUTCOME, 201, replayed=True),
     ]
     assert verb.runs == 1
 
@@ -166,7 +168,7 @@ def test_another_process_takes_over_from_one_that_was_refused(database_url: str)
         time.sleep(0.3)  # the other one gets to wait, mostly; if not it is the same
         raise NotFound("no")
 
-    async def story() -> list[Done | Refusal]:
+    async def story() -> list[WriteResult | Refusal]:
         one, two = process(database_url), process(database_url)
         first = asyncio.create_task(outcome_of(call(one), refused))
         await asyncio.to_thread(started.wait, 5)
@@ -178,7 +180,7 @@ def test_another_process_takes_over_from_one_that_was_refused(database_url: str)
 
     first, second = asyncio.run(story())
     assert type(first) is NotFound
-    assert second == Done(OUTCOME, 201, replayed=False)
+    assert second == WriteResult(OUTCOME, 201, replayed=False)
 
 
 def test_what_is_still_running_elsewhere_is_told(postgresql_server: str) -> None:
@@ -191,7 +193,7 @@ def test_what_is_still_running_elsewhere_is_told(postgresql_server: str) -> None
         assert ended.wait(30)
         return outcome
 
-    async def story(url: str) -> list[Done | Refusal]:
+    async def story(url: str) -> list[WriteResult | Refusal]:
         one, two = process(url), process(f"{url}?options=-c%20lock_timeout%3D200")
         first = asyncio.create_task(outcome_of(call(one), long))
         await asyncio.to_thread(verb.started.wait, 5)
@@ -207,9 +209,9 @@ def test_what_is_still_running_elsewhere_is_told(postgresql_server: str) -> None
     with fresh_database(postgresql_server) as url:
         upgrade(url)
         first, second, third = asyncio.run(story(url))
-    assert first == Done(OUTCOME, 201, replayed=False)
+    assert first == WriteResult(OUTCOME, 201, replayed=False)
     assert type(second) is IdempotencyInProgress
-    assert third == Done(OUTCOME, 201, replayed=True)
+    assert third == WriteResult(OUTCOME, 201, replayed=True)
     assert verb.runs == 1
 
 
@@ -219,7 +221,7 @@ def test_a_fault_forgets_the_key(database_url: str) -> None:
     def broken(_tx: Tx) -> Outcome:
         raise RuntimeError("a fault")
 
-    async def story() -> Done:
+    async def story() -> WriteResult:
         context = process(database_url)
         try:
             await write_once(call(context), 201, broken)
@@ -229,4 +231,4 @@ def test_a_fault_forgets_the_key(database_url: str) -> None:
             await context.db.close()
         raise AssertionError("the fault was swallowed")
 
-    assert asyncio.run(story()) == Done(OUTCOME, 201, replayed=False)
+    assert asyncio.run(story()) == WriteResult(OUTCOME, 201, replayed=False)

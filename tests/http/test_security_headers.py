@@ -8,7 +8,7 @@ import pytest
 from sqlalchemy import text
 
 from sublet.db import Database, Tx, open_database
-from sublet.http.app import Status, build_status_app
+from sublet.http.app import StatusSources, build_status_app
 from sublet.http.metrics import Metrics
 from sublet.http.routes import ENDPOINTS
 from sublet.http.security_headers import SECURITY_HEADERS
@@ -94,7 +94,7 @@ def test_faults_have_them(tmp_path_factory: pytest.TempPathFactory) -> None:
 
 def test_the_pages_of_a_process_without_the_api_have_them(service: RunningService) -> None:
     async def ask(db: Database) -> list[httpx.Response]:
-        app = build_status_app(Status(db, Metrics(), asyncio.Event(), {}))
+        app = build_status_app(StatusSources(db, Metrics(), asyncio.Event(), {}))
         async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://a") as client:
             return [await client.get(path) for path in ("/healthz", "/readyz", "/metrics", "/api/v1/me")]
 

@@ -45,7 +45,7 @@ async def payments(call: Call[None, PageQuery]) -> Answer:
 async def free_subdomains(call: Call[None, None]) -> Answer:
     """Get the free quota.
 
-    Returns the number of free names that the user holds, and their maximum. Names in the trash don't count.
+    Returns the number of free names that the user holds, and the maximum number. Names in the trash don't count.
     """
     holder = call.registrant.holder
     used = await call.context.db.read(subdomain_store.count_free, holder.id)

@@ -1,4 +1,4 @@
-"""The anonymous registrant, for console requests without a session. It has no names, and may only list platform domains and check availability."""
+"""The registrant of console requests without a session, who may only list platform domains and check availability."""
 
 from datetime import UTC, datetime
 
@@ -9,4 +9,4 @@ ANONYMOUS = Registrant(
     User(0, "", "", 0, None, None, None, _SINCE), Organization(0, "", "", _SINCE), token=None
 )
 ANONYMOUS_OPERATIONS = ("platform_domains", "availability")
-"""The endpoints that the console calls for it. In the API they need a token, as all endpoints under the base path."""
+"""The names of the endpoints that the console calls without a session. In the API these endpoints need a token, like all under the base path."""

@@ -26,16 +26,16 @@ from sublet.http.security_headers import SECURITY_HEADERS
 from sublet.ids import new_request_id
 from sublet.processes.store import check_readable
 
-FIRST_PATHS = "/subdomains"
-"""The router tries its paths in order. Paths that begin with this come first, because most requests are for them."""
+FIRST_PREFIX = "/subdomains"
+"""The router tries paths in order. Paths with this prefix come first, because most requests are for subdomains."""
 Page = Callable[[Request], Awaitable[Response]]
-Refuse = Callable[[Request, Refusal], Awaitable[Response]]
-"""Answers a refusal."""
+RefusalPage = Callable[[Request, Refusal], Awaitable[Response]]
+"""Returns a refusal as a page."""
 
 
 @dataclass(frozen=True, slots=True)
-class Status:
-    """The sources of the status pages. `readiness` has a check for each other part of the process, by its name."""
+class StatusSources:
+    """The objects that the status pages read. `readiness` has the checks of `/readyz` besides the database, by name."""
 
     db: Database
     metrics: Metrics
@@ -49,12 +49,12 @@ def build_app(
     document: Document,
     endpoints: Sequence[Endpoint] = (*ENDPOINTS, *OPEN_ENDPOINTS),
     *,
-    more: Sequence[Route] = (),
-    refuse: Refuse | None = None,
+    console_routes: Sequence[Route] = (),
+    refusal_page: RefusalPage | None = None,
 ) -> ASGIApp:
-    """Return the application of an API process. `public_url` is where clients reach it, `document` the OpenAPI document.
+    """Return the application of an API process. `public_url` is the service's URL for clients, `document` the OpenAPI document.
 
-    `more` are the routes of the console. Its `refuse` answers browsers outside the API.
+    `refusal_page` answers refused requests of browsers outside the API. Without it browsers get JSON too.
     """
     by_path: dict[str, dict[str, Endpoint]] = defaultdict(dict)
     for endpoint in endpoints:
@@ -66,39 +66,41 @@ def build_app(
 
     pages = [
         _page_route(OPENAPI_PATH, openapi),
-        *_status_routes(Status(context.db, context.metrics, context.stopping, context.readiness)),
-        *more,
+        *_status_routes(StatusSources(context.db, context.metrics, context.stopping, context.readiness)),
+        *console_routes,
     ]
     resources = [
         Route(path, Resource(context, by_path[path], public_url))
-        for path in sorted(by_path, key=lambda each: not each.startswith(BASE_PATH + FIRST_PATHS))
+        for path in sorted(by_path, key=lambda each: not each.startswith(BASE_PATH + FIRST_PREFIX))
     ]
     unknown_path: ASGIApp = Resource(context, {}, public_url)
-    if refuse is not None:
-        unknown_path = _page_or_default(unknown_path, refuse)
-    # Only pages need Starlette's exception handlers: `Resource` turns its own exceptions into answers.
-    return Router(resources, redirect_slashes=False, default=_application(pages, unknown_path, refuse))
+    if refusal_page is not None:
+        unknown_path = _page_or_default(unknown_path, refusal_page)
+    # `Resource` answers its own exceptions, so only the pages need Starlette's exception handlers.
+    return Router(resources, redirect_slashes=False, default=_application(pages, unknown_path, refusal_page))
 
 
-def build_status_app(status: Status) -> Starlette:
-    """Return the application of a process without the API, which serves only the status pages."""
+def build_status_app(sources: StatusSources) -> Starlette:
+    """Return an application that serves only the status pages, for a process without the API."""
 
     async def unknown_path(scope: Scope, receive: Receive, send: Send) -> None:
         refused = _refusal_response(Request(scope), NotFound("There is nothing at this path. Check it."))
         await refused(scope, receive, send)
 
-    return _application(_status_routes(status), unknown_path)
+    return _application(_status_routes(sources), unknown_path)
 
 
-def _application(routes: Sequence[Route], default: ASGIApp, refuse: Refuse | None = None) -> Starlette:
+def _application(
+    routes: Sequence[Route], default: ASGIApp, refusal_page: RefusalPage | None = None
+) -> Starlette:
     async def refuse_method(request: Request, error: Exception) -> Response:
-        """Answer Starlette's refusal of a method on one of the pages."""
+        """Answer a request with a method that a page doesn't take."""
         allow = sorted((getattr(error, "headers", None) or {}).get("Allow", "GET").split(", "))
         refusal = MethodNotAllowed(
-            f"This path takes other methods. Use one of {', '.join(allow)}.", details={"allow": allow}
+            f"This path doesn't take this method. Use one of {', '.join(allow)}.", details={"allow": allow}
         )
-        if refuse is not None and _wants_page(request):
-            return await refuse(request, refusal)
+        if refusal_page is not None and _wants_page(request):
+            return await refusal_page(request, refusal)
         return _refusal_response(request, refusal)
 
     app = Starlette(exception_handlers={HTTPException: refuse_method, Exception: _answer_exception})
@@ -106,25 +108,25 @@ def _application(routes: Sequence[Route], default: ASGIApp, refuse: Refuse | Non
     return app
 
 
-def _status_routes(status: Status) -> list[Route]:
+def _status_routes(sources: StatusSources) -> list[Route]:
     async def healthz(_request: Request) -> Response:
         return JSONResponse({"ok": True})
 
     async def readyz(_request: Request) -> Response:
-        checks = {"database": True, **{name: check() for name, check in status.readiness.items()}}
+        checks = {"database": True, **{name: check() for name, check in sources.readiness.items()}}
         more: dict[str, object] = {}
         try:
-            if (replication := await status.db.read(_read_replication)) is not None:
+            if (replication := await sources.db.read(_read_replication)) is not None:
                 more["postgresql"] = replication.members()
         except Unavailable:
             checks["database"] = False
-        if (problem := status.db.problem()) is not None:
+        if (problem := sources.db.problem()) is not None:
             checks["database"], more["reason"] = False, problem.message
-        ready = all(checks.values()) and not status.stopping.is_set()
+        ready = all(checks.values()) and not sources.stopping.is_set()
         return JSONResponse({"ok": ready, "checks": checks, **more}, status_code=200 if ready else 503)
 
     async def metrics(_request: Request) -> Response:
-        return Response(status.metrics.render(), media_type=METRICS_TYPE)
+        return Response(sources.metrics.render(), media_type=METRICS_TYPE)
 
     pages = {"/healthz": healthz, "/readyz": readyz, "/metrics": metrics}
     return [_page_route(path, page) for path, page in pages.items()]
@@ -136,7 +138,7 @@ def _read_replication(tx: Tx) -> Replication | None:
 
 
 def _page_route(path: str, page: Page) -> Route:
-    """Return the route of a page, and add the headers of every answer, except those that the page sets itself."""
+    """Return the route of a page. Each answer gets the request id, and the security headers that the page doesn't set."""
 
     async def with_headers(request: Request) -> Response:
         response = await page(request)
@@ -148,14 +150,14 @@ def _page_route(path: str, page: Page) -> Route:
     return Route(path, with_headers, methods=["GET"])
 
 
-def _page_or_default(default: ASGIApp, refuse: Refuse) -> ASGIApp:
-    """Return an application for unknown paths: a page for browsers outside the API, `default` for other requests."""
+def _page_or_default(default: ASGIApp, refusal_page: RefusalPage) -> ASGIApp:
+    """Return an application for unknown paths. It sends a page to browsers outside the API, and calls `default` for other requests."""
 
     async def unknown_path(scope: Scope, receive: Receive, send: Send) -> None:
         request = Request(scope, receive)
         if _wants_page(request):
             refusal = NotFound("There is nothing at this address. Check its spelling.")
-            await (await refuse(request, refusal))(scope, receive, send)
+            await (await refusal_page(request, refusal))(scope, receive, send)
         else:
             await default(scope, receive, send)
 
@@ -163,14 +165,14 @@ def _page_or_default(default: ASGIApp, refuse: Refuse) -> ASGIApp:
 
 
 def _wants_page(request: Request) -> bool:
-    """True for a browser that loads a page; its requests to the API are answered like those of programs."""
+    """True if a browser loads a page. False for all requests to the API, because browsers get JSON there too."""
     return "text/html" in request.headers.get("accept", "").lower() and not request.url.path.startswith(
         BASE_PATH
     )
 
 
 async def _answer_exception(request: Request, _error: Exception) -> Response:
-    """Return the answer to an unexpected exception of a page, without details. Starlette raises it again, and uvicorn logs it."""
+    """Return the answer to an unexpected exception of a page, without details. Starlette then raises the exception, so that uvicorn logs it."""
     request_id = _request_id(request)
     bind_contextvars(request_id=request_id)
     return _refusal_response(request, internal_error(request_id), request_id)

@@ -2,21 +2,18 @@
 
 from sublet.automatic_ds.set_automatic_ds import set_automatic_ds
 from sublet.automatic_ds.view_automatic_ds import AutomaticDsView, view_automatic_ds
-from sublet.db import Tx
 from sublet.http import shapes
 from sublet.http.bodies import AutomaticDsBody
-from sublet.http.conditional import only_if_match
 from sublet.http.endpoints import Answer, Call
 from sublet.http.idempotency import write_once
-from sublet.http.render import subdomain_shape
-from sublet.subdomains.find import find_in_account
+from sublet.http.subdomains import if_subdomain_matches
 
 
 async def get_automatic_ds(call: Call[None, None]) -> Answer:
     """Get the automatic DS.
 
-    Returns whether the DS records follow the CDS and CDNSKEY records of the name's zone, the source of each DS record, and the request of
-    the zone that is currently refused.
+    Returns whether the DS records follow the CDS and CDNSKEY records of the name's zone, the source of each DS record, and why the zone's
+    current request is refused, if it is.
     """
     view = await call.context.db.read(view_automatic_ds, call.actor(), call.path["fqdn"])
     return Answer(_answer(view))
@@ -25,20 +22,12 @@ async def get_automatic_ds(call: Call[None, None]) -> Answer:
 async def set_automatic_ds_(call: Call[AutomaticDsBody, None]) -> Answer:
     """Turn the automatic DS on or off.
 
-    Removing all DS records by hand also turns `bootstrap` off.
+    A request that removes all DS records by PUT /subdomains/{fqdn}/nameservers also turns `bootstrap` off.
     """
-    is_suspended = call.registrant.is_suspended
-
-    def show(tx: Tx) -> shapes.SubdomainAnswer:
-        subdomain = find_in_account(tx, call.actor(), call.path["fqdn"])
-        return shapes.SubdomainAnswer(
-            subdomain=subdomain_shape(subdomain, tx.now, user_suspended=is_suspended)
-        )
-
     done = await write_once(
         call,
         200,
-        only_if_match(call, set_automatic_ds, show),
+        if_subdomain_matches(call, set_automatic_ds),
         call.actor(),
         call.path["fqdn"],
         enabled=call.body.enabled,

@@ -1,7 +1,7 @@
-"""The shapes of request bodies and query parameters, and the commands that the verbs get from them.
+"""The Structs of request bodies and query parameters, and functions that convert them to arguments of verbs.
 
-A wrong type is refused while the JSON is read (400). The limits here are for the documentation: the rules check values, so that one refusal
-(422) lists all wrong values. `UNSET` means that a member was left out, if null has a meaning of its own.
+`read_structs.py` refuses wrong types (400). The limits in the Structs are only documentation: the rules check values, so that one refusal
+(422) lists all wrong values. A member is `UNSET` if it was left out and null has a meaning of its own.
 """
 
 import re
@@ -88,7 +88,7 @@ DsRecords = Annotated[
     list[str | DsEntry],
     Meta(
         max_length=8,
-        description="DS records or DNSKEYs, as objects or zone-file texts. A name without nameservers has none.",
+        description="DS records or DNSKEYs, as objects or zone-file texts. A name without nameservers has no DS records.",
     ),
 ]
 
@@ -98,7 +98,7 @@ class NoBody(Struct, kw_only=True, forbid_unknown_fields=True):
 
 
 class RemindersBody(Struct, kw_only=True, forbid_unknown_fields=True):
-    """The setting of mail about dates of the user's names."""
+    """The setting of reminders, which are mails about the dates of the user's names."""
 
     enabled: Annotated[bool, Meta(description="True turns reminders on, false off.")] | None = None
 
@@ -279,7 +279,7 @@ class RegisterBody(DelegationCheckBody, kw_only=True, forbid_unknown_fields=True
 
 
 class NameserversBody(Struct, kw_only=True, forbid_unknown_fields=True):
-    """A change. A member that is left out keeps its stored value; an empty list or null clears it. `ns1` to `ns4` replace the whole list."""
+    """A change of a delegation. A member that is left out keeps its value; an empty list or null clears it. `ns1` to `ns4` replace the whole list."""
 
     nameservers: Nameservers | UnsetType | None = UNSET
     ns1: HostNameText | UnsetType | None = UNSET
@@ -392,7 +392,7 @@ class ChangeTokenBody(Struct, kw_only=True, forbid_unknown_fields=True):
 
 
 class TokenBody(ChangeTokenBody, kw_only=True, forbid_unknown_fields=True):
-    """A new token. A restriction that is left out is copied from the token of the request; `expires_at` is then at most 30 days from now."""
+    """A new token. A restriction that is left out is copied from the token of the request. If it is `expires_at`, the token expires in 30 days at the latest."""
 
     organization_id: (
         Annotated[
@@ -411,7 +411,7 @@ class RotateBody(Struct, kw_only=True, forbid_unknown_fields=True):
             Meta(
                 ge=0,
                 le=OVERLAP_SECONDS_MAX,
-                description="The seconds for which the current secret stays valid, by default 3,600. 0 ends it now.",
+                description="The seconds for which the current secret stays valid, by default 3,600. With 0 it becomes invalid now.",
             ),
         ]
         | None
@@ -419,7 +419,7 @@ class RotateBody(Struct, kw_only=True, forbid_unknown_fields=True):
 
 
 class TicketBody(Struct, kw_only=True, forbid_unknown_fields=True):
-    """A new ticket. `subdomain_id`, `subdomain` or `fqdn` names the user's subdomain that it is about."""
+    """A new ticket. `subdomain_id`, `subdomain` or `fqdn` names the user's subdomain that the ticket is about."""
 
     subject: Annotated[str, Meta(min_length=1, max_length=200)] | None = None
     message: Annotated[str, Meta(min_length=1, max_length=20_000)] | None = None
@@ -546,7 +546,7 @@ def sent_ceiling(body: AutoRenewBody) -> int | None:
     return body.max_credits
 
 
-def given_restrictions(body: ChangeTokenBody) -> dict[str, Any]:
+def sent_restrictions(body: ChangeTokenBody) -> dict[str, Any]:
     """Return the restrictions that were sent, by the names of their fields. None lifts a restriction."""
     sent = {name: getattr(body, name) for name in Restrictions.__slots__}
     if sent["scopes"] is None:
@@ -625,7 +625,7 @@ def sent_nameservers(body: NameserversBody | DelegationCheckBody) -> tuple[str, 
 
 
 @contextmanager
-def named_as_sent(body: NameserversBody | DelegationCheckBody) -> Iterator[None]:
+def name_errors_as_sent(body: NameserversBody | DelegationCheckBody) -> Iterator[None]:
     """Rename the fields of errors in `nameservers` to `ns1` to `ns4` if these were sent. Errors of the whole list get `ns1`."""
     try:
         yield

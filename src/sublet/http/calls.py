@@ -1,7 +1,7 @@
 """The checks before a handler that the API and the console share, in the order of docs/errors.md.
 
-They are the rate limits of address and network, the session, the rate limit of the credential, the scope, the form of the request, and
-the timeout. `dispatch.py` applies them to requests of the API, `sublet.web` to forms of the console.
+The checks are the rate limits of address and network, the session, the rate limit of the credential, the scope, the form of the request,
+and the timeout. `dispatch.py` applies the checks to requests of the API, `sublet.web` to forms of the console.
 """
 
 import asyncio
@@ -54,7 +54,7 @@ from sublet.http.rate_limiter import (
     limit_headers,
 )
 from sublet.http.read_structs import Reading, invalid_request, read_members, read_query
-from sublet.http.session_cookie import CLEARED, read_cookie
+from sublet.http.session_cookie import CLEARED_COOKIE, read_cookie
 
 log = structlog.get_logger()
 ANSWER_SECONDS = 30.0
@@ -64,11 +64,11 @@ FailureLimits = list[tuple[str, str]]
 
 
 @dataclass(slots=True, kw_only=True)
-class Sent:
+class SentRequest:
     """A request to an endpoint, without its credentials.
 
-    `path` is the whole path, `parameters` are the path parameters. `fields` are the headers of the request, `headers` the known headers
-    of the answer. `counted_as` is the rate limit key of a request without a credential.
+    `path` is the whole path, `parameters` are the path parameters. `fields` are the headers of the request; the checks add the
+    headers of the answer to `headers`. `counted_as` is the rate limit key of a request without a credential.
     """
 
     fields: Headers
@@ -120,7 +120,7 @@ class Calls:
         failure_limits: FailureLimits,
         organization_id: int | None,
     ) -> Registrant:
-        """Return the registrant of the session in the cookie, who acts for the organization with `organization_id`, if given.
+        """Return the registrant of the session in the cookie, who acts for the organization with `organization_id` unless it is None.
 
         Not checked: that a page of this service sent the request.
 
@@ -128,7 +128,8 @@ class Calls:
             TokenMissing: there is no cookie.
             RateLimited: the session is invalid, and too many authentications failed.
             SessionInvalid: the cookie's secret is wrong, or the session has ended.
-            OrganizationNotFound, AccountSuspended: raised by `accounts/authenticate.py`.
+            OrganizationNotFound: the user isn't a member of the organization.
+            AccountSuspended: the session acts for an organization, and its user is suspended.
         """
         secret = read_cookie(client.fields)
         if secret is None:
@@ -136,7 +137,7 @@ class Calls:
         try:
             return await authenticate_session(self.context.db, secret, self._idle, organization_id)
         except SessionInvalid:
-            headers["set-cookie"] = CLEARED
+            headers["set-cookie"] = CLEARED_COOKIE
             await self.count_failure(failure_limits)
             raise
 
@@ -154,7 +155,7 @@ class Calls:
                     retry_after_seconds=failures.reset_seconds,
                 )
 
-    async def answer(self, endpoint: Endpoint, registrant: Registrant, sent: Sent) -> Answer:
+    async def answer(self, endpoint: Endpoint, registrant: Registrant, sent: SentRequest) -> Answer:
         """Return the answer of an endpoint to a registrant.
 
         Raises:
@@ -165,7 +166,7 @@ class Calls:
             _authorize(endpoint, registrant)
             call = await self._read(sent, endpoint, registrant)
             answer = await (
-                self._change_in_time(endpoint, call) if takes_body(endpoint) else endpoint.handler(call)
+                self._call_with_timeout(endpoint, call) if takes_body(endpoint) else endpoint.handler(call)
             )
         except Refusal:
             await self._count_as_write(sent, counted, registrant)
@@ -175,8 +176,10 @@ class Calls:
         sent.headers |= answer.headers
         return answer
 
-    async def answer_open(self, endpoint: Endpoint, sent: Sent, failure_limits: FailureLimits) -> Answer:
-        """Return the answer of an endpoint that needs no token. An invalid request may guess a code, so it counts as a failed authentication."""
+    async def answer_open(
+        self, endpoint: Endpoint, sent: SentRequest, failure_limits: FailureLimits
+    ) -> Answer:
+        """Return the answer of an endpoint that needs no token. `ValidationFailed` counts as a failed authentication, because it may follow a guess."""
         parts = await _read_parts(sent, endpoint)
         call = OpenCall(self.context, sent.request_id, parts.body, sent.client, sent.parameters)
         try:
@@ -187,7 +190,7 @@ class Calls:
         sent.headers |= answer.headers
         return answer
 
-    async def _change_in_time(self, endpoint: Endpoint, call: Call[Any, Any]) -> Answer:
+    async def _call_with_timeout(self, endpoint: Endpoint, call: Call[Any, Any]) -> Answer:
         """Run a handler that writes, with a timeout, because it may wait for locks. Reads have the timeouts of the database.
 
         Raises:
@@ -201,11 +204,11 @@ class Calls:
                 raise
             log.error("too_slow", endpoint=endpoint.name)  # noqa: TRY400 - a traceback would show only the timeout
             raise Unavailable(
-                "This took too long, and its outcome is unknown. Send the same request again; with the same Idempotency-Key it takes effect once.",
+                "This request took too long, and its outcome is unknown. Send the same request again; with the same Idempotency-Key it takes effect once.",
                 retry_after_seconds=1,
             ) from None
 
-    async def _count(self, sent: Sent, endpoint: Endpoint, registrant: Registrant) -> Allowance | None:
+    async def _count(self, sent: SentRequest, endpoint: Endpoint, registrant: Registrant) -> Allowance | None:
         allowance = await self.context.rate_limiter.take(
             endpoint.rate_class, sent.counted_as or registrant.credential
         )
@@ -214,22 +217,24 @@ class Calls:
         sent.headers |= limit_headers(allowance)
         if not allowance.allowed:
             raise RateLimited(
-                f"You sent more than {allowance.limit} requests of this kind in a minute. Wait {allowance.reset_seconds} s.",
+                f"You sent more than {allowance.limit} `{allowance.policy}` requests in a minute. Wait {allowance.reset_seconds} s.",
                 retry_after_seconds=allowance.reset_seconds,
             )
         return allowance
 
-    async def _count_as_write(self, sent: Sent, counted: Allowance | None, registrant: Registrant) -> None:
+    async def _count_as_write(
+        self, sent: SentRequest, counted: Allowance | None, registrant: Registrant
+    ) -> None:
         """Count a ticket request that created no ticket or reply as a write instead, if the write limit allows one more."""
         if counted is None or counted.policy != TICKET:
             return
         limiter, key = self.context.rate_limiter, registrant.credential
-        with suppress(Unavailable):  # the request already has its answer
+        with suppress(Unavailable):  # a failure here must not replace the request's answer
             write = await limiter.take(WRITE, key)
             if write is not None and write.allowed:
                 sent.headers |= limit_headers(limiter.release(counted, key))
 
-    async def _read(self, sent: Sent, endpoint: Endpoint, registrant: Registrant) -> Call[Any, Any]:
+    async def _read(self, sent: SentRequest, endpoint: Endpoint, registrant: Registrant) -> Call[Any, Any]:
         """Return the call of a handler. A refusal lists all malformed fields of body, query and headers."""
         parts = await _read_parts(sent, endpoint)
         if_match = sent.fields.getlist("if-match")
@@ -266,7 +271,7 @@ class _Parts(NamedTuple):
     idempotency_key: str | None
 
 
-async def _read_parts(sent: Sent, endpoint: Endpoint) -> _Parts:
+async def _read_parts(sent: SentRequest, endpoint: Endpoint) -> _Parts:
     """Return the parts of a request. A refusal lists all malformed fields, or all missing ones."""
     members: dict[str, Any] = {}
     reading = Reading()
@@ -293,7 +298,7 @@ def _authorize(endpoint: Endpoint, registrant: Registrant) -> None:
     """
     if endpoint.needs_session and registrant.session is None:
         raise SessionRequired(
-            "This needs a session, not a token. Sign in with a browser, and send the request there."
+            "This request needs a session, not a token. Sign in with a browser, and send the request from there."
         )
     scope = endpoint.scope
     if scope is None or scope in registrant.restrictions.scopes:
@@ -304,6 +309,6 @@ def _authorize(endpoint: Endpoint, registrant: Registrant) -> None:
             details={"required_scope": scope},
         )
     raise InsufficientRole(
-        f"Your role in {registrant.organization.name} is {registrant.role}, which doesn't allow this. Ask an owner to change your role.",
+        f"Your role in {registrant.organization.name} is {registrant.role}, which doesn't allow this request. Ask an owner to change your role.",
         details={"role": registrant.role, "required_scope": scope},
     )

@@ -38,11 +38,11 @@ class Client(NamedTuple):
         return self.address.partition("%")[0] or None
 
     def system_actor(self, name: str, request_id: str) -> Actor:
-        """Return the actor of a request without a token, with the client's address. `name` tells the audit what the request does."""
+        """Return the actor of a request without a token. `name` is the actor's name in the audit, such as `sign-up`."""
         return Actor(kind="system", name=name, request_id=request_id, address=self.source)
 
     def browser(self) -> Browser:
-        """Return the browser that signs in, with the secret of the session that it has."""
+        """Return the client as a browser that signs in, with the secret of its present session."""
         return Browser(self.source, self.network, self.fields.get("user-agent", ""), self.session_secret())
 
     def session_secret(self) -> Secret | None:
@@ -93,7 +93,7 @@ def is_from_site(fields: Headers, site: Site) -> bool | None:
 
 
 def refuse_other_sites(client: Client) -> None:
-    """Raise `OriginRefused` if a page of another site sent the request. It could sign its reader in to an attacker's account."""
+    """Raise `OriginRefused` if a page of another site sent the request. Such a page could sign its visitor in to an attacker's account."""
     if is_from_site(client.fields, client.site) is False:
         raise origin_refused(client.site)
 

@@ -1,4 +1,4 @@
-"""The address of a client, behind trusted proxies too, and the keys of the rate limits of an address and its network."""
+"""Find the address of a client, also behind trusted proxies, and the rate limit keys of an address and its network."""
 
 import ipaddress
 from functools import lru_cache
@@ -17,7 +17,7 @@ def find_client_address(peer: str, forwarded_for: list[str], trusted: frozenset[
     """Return the address of the client. `peer` is the other end of the connection, `forwarded_for` has the `X-Forwarded-For` headers.
 
     A trusted proxy appends the address that it sees, so the last address that isn't a trusted proxy counts. A client can invent
-    earlier ones. The header of an untrusted peer is ignored.
+    earlier addresses. The header of an untrusted peer is ignored.
     """
     if peer not in trusted:
         return peer

@@ -35,7 +35,7 @@ def is_match(if_match: str, tag: str) -> bool:
 
 
 def _tags(field: str) -> list[str]:
-    # A tag from elsewhere may contain a comma and is then split. No piece equals a tag of ours, because each lacks a quote.
+    # Our tags have no commas. A tag with a comma is split here, but no piece equals one of our tags, because each piece lacks a quote.
     return [each.strip(" \t") for each in field.split(",")]
 
 
@@ -45,10 +45,11 @@ def only_if_match(
     show: Callable[[Tx], msgspec.Struct],
     lock: Callable[[Tx], object] | None = None,
 ) -> Callable[Concatenate[Tx, P], Outcome]:
-    """Return a verb that checks `If-Match` against the current `ETag` first, in the same transaction; without the header, the verb.
+    """Return a verb that first compares `If-Match` with the current `ETag`, in its own transaction. Without the header, return `verb`.
 
-    `show` returns the answer of GET, or raises its refusal. If GET refuses, the verb runs, and its refusal is the answer; if it succeeds
-    (a restore from the trash), no tag could match. `lock` locks the users of a verb that locks more than the acting user.
+    `show` returns the answer of GET, or raises its refusal. If `show` refuses, the verb runs, because its refusal says more. If the verb
+    succeeds all the same (a restore from the trash), the request is refused, because no tag can match. `lock` is for a verb that locks
+    more users than the acting user.
 
     The returned verb raises, in this order:
         AccountSuspended: the user is suspended.
@@ -60,7 +61,7 @@ def only_if_match(
         return verb
 
     def checked(tx: Tx, /, *args: P.args, **kwargs: P.kwargs) -> Outcome:
-        # The lock keeps other changes out until the commit.
+        # Without the lock another transaction could change the resource between the check and the verb.
         lock(tx) if lock is not None else lock_holder(tx, call.actor())
         try:
             tag = entity_tag(msgspec.json.encode(show(tx)))
@@ -76,5 +77,5 @@ def only_if_match(
 
 def _precondition_failed() -> PreconditionFailed:
     return PreconditionFailed(
-        "This has changed: `If-Match` doesn't have its current `ETag`. Get it again, then send the change with the new `ETag`."
+        "The resource has changed: `If-Match` doesn't have the current `ETag`. Get the resource again, then send the change with the new `ETag`."
     )

@@ -48,8 +48,8 @@ async def start_device_(call: OpenCall[DeviceBody]) -> Answer:
 async def poll_device_(call: OpenCall[DeviceTokenBody]) -> Answer:
     """Get the token of a program's sign-in.
 
-    Returns a token with the name of the program, valid for 90 days. It has all scopes; `credits:spend` only if the user allowed it. Only
-    this answer shows its secret, once. Until the user decides, the answer is 400 `authorization_pending`.
+    Returns a token with the name of the program, valid for 90 days. The token has all scopes, but `credits:spend` only if the user
+    allowed it. The secret is shown only once. Until the user decides, the answer is 400 `authorization_pending`.
     """
     address = call.client.address.partition("%")[0] or None
     actor = Actor(kind="system", name="device", request_id=call.request_id, address=address)
@@ -62,7 +62,7 @@ async def poll_device_(call: OpenCall[DeviceTokenBody]) -> Answer:
 async def get_device(call: Call[None, None]) -> Answer:
     """Get a pending sign-in of a program (RFC 8628).
 
-    Returns the request with this user code until the user decides. An address or a network may try ten codes a minute.
+    Returns the request with this user code until the user decides. An address or a network may send ten codes a minute.
     """
     await _count_code(call)
     return _answer(await call.context.db.read(find_device, call.path["user_code"]))
@@ -124,7 +124,7 @@ def _answer(found: DeviceRequest) -> Answer:
 
 
 async def _count_code(call: Call[Any, None]) -> None:
-    """Count a user code against its rate limit before the lookup, right or wrong, so that codes can't be guessed.
+    """Count a sent user code, right or wrong, against the rate limit of user codes, so that codes can't be guessed.
 
     Raises:
         RateLimited: too many codes came from this address or its network.

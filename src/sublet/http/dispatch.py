@@ -1,7 +1,7 @@
 """Answer requests of the API: check each in the documented order (docs/errors.md), then call its handler.
 
-The order is: head, rate limits of address and network, path, method, token or session, its networks or origin, its rate limit, scope, media
-type, size, form. The verb does the other checks.
+The order is: head, rate limits of address and network, path, method, token or session, networks of the token or origin of the session's
+request, rate limit of the credential, scope, media type, size, form. The verb does the other checks.
 """
 
 import time
@@ -24,7 +24,7 @@ from sublet.errors import (
     TokenInvalid,
     TokenRestricted,
 )
-from sublet.http.calls import Calls, FailureLimits, Sent
+from sublet.http.calls import Calls, FailureLimits, SentRequest
 from sublet.http.client import Clients, is_from_site, origin_refused
 from sublet.http.conditional import entity_tag, is_not_modified
 from sublet.http.endpoints import (
@@ -45,7 +45,7 @@ from sublet.http.errors import (
 from sublet.http.json_body import BodyTooSlow, parse_object, read_body
 from sublet.http.organization_header import read_organization
 from sublet.http.request_head import check_head
-from sublet.http.security_headers import ENCODED
+from sublet.http.security_headers import ENCODED_SECURITY_HEADERS
 from sublet.ids import new_request_id
 from sublet.secret import Secret
 
@@ -53,8 +53,8 @@ log = structlog.get_logger()
 
 
 @dataclass(slots=True, kw_only=True)
-class _Request(Sent):
-    """A request while it is checked, with what its answer and its log line need."""
+class _Request(SentRequest):
+    """A request during its checks, with the values for its answer and its log line."""
 
     scope: Scope
     receive: Receive
@@ -83,7 +83,7 @@ class Resource:
         self._context = context
         self._clients = Clients(context.settings, public_url)
         self._methods = methods
-        # A path parameter of an open endpoint may be a secret, so the log gets the path with its parameters' names.
+        # A path parameter of an open endpoint may be a secret, so the log gets the path with the parameters' names instead of their values.
         self._path = next((each.path for each in methods.values() if each.is_open), "")
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -121,7 +121,7 @@ class Resource:
             response = StreamingResponse(_ended_by_newline(request.parts), status, request.headers)
         else:
             response = Response(body and body + b"\n", status, request.headers)
-        response.raw_headers += ENCODED
+        response.raw_headers += ENCODED_SECURITY_HEADERS
         await response(scope, receive, send)
         seconds = time.perf_counter() - started
         self._context.metrics.count(request.endpoint, status, seconds)
@@ -165,12 +165,13 @@ class Resource:
         if endpoint is None:
             allow = sorted({*self._methods, *(["HEAD"] if "GET" in self._methods else [])})
             raise MethodNotAllowed(
-                f"This path takes other methods. Use one of {', '.join(allow)}.", details={"allow": allow}
+                f"This path doesn't take this method. Use one of {', '.join(allow)}.",
+                details={"allow": allow},
             )
         return endpoint
 
     async def _authenticate(self, request: _Request, failure_limits: FailureLimits) -> Registrant:
-        """Return the registrant of the token in `Authorization`, or of the session in the cookie if that header is missing.
+        """Return the registrant of the token in `Authorization`, or of the session in the cookie if there is no `Authorization`.
 
         Only failed authentications count against a rate limit, so a valid token is always accepted.
         """

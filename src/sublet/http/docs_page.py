@@ -18,7 +18,7 @@ _LOADER = jinja2.PackageLoader("sublet.http", "docs_templates")
 
 
 def render_reference(document: Document) -> str:
-    """Return the reference as HTML. Takes documents of `build_document`; the template escapes all texts in them."""
+    """Return the reference as HTML. `document` is the result of `build_document`; the template escapes all its texts."""
     schemas, examples = document["components"]["schemas"], document["components"]["examples"]
 
     def resolve(schema: dict[str, Any]) -> dict[str, Any]:

@@ -32,16 +32,16 @@ BASE_PATH = "/api/v1"
 """The path of `{base_url}` (spec, part 9: one base path). Every endpoint under it needs a credential and answers JSON."""
 DOCS_PATH, OPENAPI_PATH = "/docs", "/openapi.json"
 """The paths of the documentation. They need no token, so they are outside of `BASE_PATH`."""
-TOKEN_USE_GRAIN = timedelta(hours=1)
-"""The precision of a token's `last_used_at`."""
+LAST_USED_PRECISION = timedelta(hours=1)
+"""The precision of `last_used_at` of tokens and sessions."""
 WRITE_METHODS = ("POST", "PUT", "PATCH", "DELETE")
 
 BodyT = TypeVar("BodyT")
 QueryT = TypeVar("QueryT")
 
 
-def _delete_nothing(_tx: Tx, _actor: Actor, _confirm: str | None) -> Outcome:
-    raise Unavailable("This process deletes no users. Ask the operator.", retry_after_seconds=60)
+def _refuse_deletion(_tx: Tx, _actor: Actor, _confirm: str | None) -> Outcome:
+    raise Unavailable("This process can't delete users. Ask the operator.", retry_after_seconds=60)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,27 +70,26 @@ class Context:
     """Returns the name servers of a platform domain's zone. The API queries other name servers only through `checker`."""
     checker: Checker | None = None
     """Checks delegations; None if the setting `health_checks` is off."""
-    asking: Counter[int] = field(default_factory=Counter)
+    querying: Counter[int] = field(default_factory=Counter)
     """The number of requests that are querying name servers, by user id."""
-    delete_user: Callable[[Tx, Actor, str | None], Outcome] = field(default=_delete_nothing)
+    delete_user: Callable[[Tx, Actor, str | None], Outcome] = field(default=_refuse_deletion)
     """Deletes the acting user. `service/` passes the verb in, because this layer may not import `registry/`."""
 
     def note_use(self, registrant: Registrant, address: str) -> None:
-        """Record the use of a token or session from an address, if its stored use is older than `TOKEN_USE_GRAIN`."""
+        """Record the use of a token or session from an address, if its stored use is older than `LAST_USED_PRECISION`."""
         credential = registrant.token or registrant.session
         if credential is None:
             return
         now = utc_now()
-        if credential.last_used_at is None or now - credential.last_used_at > TOKEN_USE_GRAIN:
+        if credential.last_used_at is None or now - credential.last_used_at > LAST_USED_PRECISION:
             used = self.used_sessions if registrant.token is None else self.used_tokens
             used[credential.id] = Use(now, address.partition("%")[0] or None)
 
 
 class Call(NamedTuple, Generic[BodyT, QueryT]):
-    """A request with a credential that passed all checks before its handler.
+    """A request with a credential, as its handler gets it after the checks.
 
-    `path` has the path parameters, percent-decoded. `idempotency_key` is None if the header wasn't sent; `fingerprint`, of method, path
-    and body, is then empty.
+    `path` has the path parameters, percent-decoded. `fingerprint` identifies method, path and body, if `idempotency_key` isn't None.
     """
 
     context: Context
@@ -121,7 +120,7 @@ class Call(NamedTuple, Generic[BodyT, QueryT]):
 
 
 class OpenCall(NamedTuple, Generic[BodyT]):
-    """A request without a credential that passed all checks before its handler. `path` has the path parameters, percent-decoded."""
+    """A request without a credential, as its handler gets it after the checks. `path` has the path parameters, percent-decoded."""
 
     context: Context
     request_id: str
@@ -154,7 +153,7 @@ class Endpoint:
     `path` has `{parameters}`. It is relative to `BASE_PATH`; if the endpoint `is_open`, it is relative to the root, and the endpoint needs
     no credential. `scope` is the scope that a token needs, None if any token will do. An endpoint that `needs_session` refuses tokens.
     `rate_class` is read, write, ticket, availability or health. `body` and `query` are the Structs of the request, None if it takes none.
-    `answer` is the Struct of the answer with `status`. `refusals` are the handler's refusals, in the order in which it checks.
+    `answer` is the Struct of the answer with `status`. `refusals` are the handler's refusals, in the order of its checks.
     """
 
     method: str

@@ -1,4 +1,4 @@
-"""All SQL of the export of a user's data. It reads in parts, so that no transaction and no memory grows with the data."""
+"""All SQL of the export of a user's data. The export reads parts of `ROWS_AT_ONCE` rows, so that neither transactions nor memory grow with the data."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -16,13 +16,13 @@ from sublet.subdomains.transfers.store import is_of_user, name_transfers
 from sublet.tickets.store import messages, tickets
 
 ROWS_AT_ONCE = 500
-Place = Sequence[Any]
-"""The sort key of a part's last row."""
+SortKey = Sequence[Any]
+"""The values by which a row is sorted, with which the next part continues."""
 
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """A list of the export. `columns` are by the names of the members, `source` has the tables, `order` sorts the rows."""
+    """A list of the export. `columns` has the column of each member, `source` the tables, `order` the columns of the sort key."""
 
     columns: Mapping[str, ColumnElement[Any]]
     source: FromClause
@@ -134,20 +134,20 @@ SECTIONS: dict[str, Section] = {
 NOT_EXPORTED = {
     "mailed_codes": "codes are secrets, and are deleted a day after they expire",
     "device_requests": "codes are secrets, and are deleted an hour after they expire; the activity has the decisions",
-    "users": "the account is its first member",
-    "ledger_accounts": "the balance is a member of the account",
-    "audit_events": "the activity is its last list",
+    "users": "the member `account` has the user",
+    "ledger_accounts": "the member `account` has the balance",
+    "audit_events": "the list `activity` has the user's events",
     "idempotency_keys": "ids of objects that are exported; deleted after a day",
-    "mails": "they are in the user's mailbox, and the API doesn't read the outbox",
-    "erasures": "it has rows only while a user is deleted",
+    "mails": "the mails are in the user's mailbox, and the API doesn't read the outbox",
+    "erasures": "the table has rows only during the deletion of a user",
 }
 """The other tables with a user's data, each with the reason why it isn't exported."""
 
 
 def next_part(
-    tx: Tx, section: Section, user: User, after: Place | None
-) -> tuple[list[dict[str, Any]], Place | None]:
-    """Return the next rows of a list, and the place to continue after them; None if these are the last rows."""
+    tx: Tx, section: Section, user: User, after: SortKey | None
+) -> tuple[list[dict[str, Any]], SortKey | None]:
+    """Return the rows after a sort key, and the sort key of the last one. The key is None if no rows follow."""
     names = list(section.columns)
     query = select(*section.columns.values(), *section.order).select_from(section.source)
     query = query.where(is_of_user(user) if section.owner is None else section.owner == user.id)

@@ -16,19 +16,19 @@ from sublet.health.model import UNKNOWN, Finding, Report
 from sublet.health.plan_delegation import Plan, check_warnings, plan_delegation, unless_broken
 from sublet.health.view_health import HealthView, plan_health_check, view_health
 from sublet.http import shapes
-from sublet.http.asking import asking_place
 from sublet.http.bodies import (
     DelegationCheckBody,
     NoBody,
-    named_as_sent,
+    name_errors_as_sent,
     planned_registration,
 )
 from sublet.http.endpoints import Answer, Call
+from sublet.http.query_limit import counted_as_querying
 
 P = ParamSpec("P")
 OutcomeT = TypeVar("OutcomeT", bound=Outcome)
-CHECK_PART = 2
-"""A check before a change may take 1/2 of `publish_wait_ms`; the publication gets the remaining time."""
+CHECK_SHARE = 0.5
+"""The share of `publish_wait_ms` that a check before a change may take. The publication gets the remaining time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,7 @@ class Checked:
     took_seconds: float = 0.0
 
     def guard(self, verb: Callable[Concatenate[Tx, P], OutcomeT]) -> Callable[Concatenate[Tx, P], OutcomeT]:
-        """Return a verb that refuses a broken delegation at its end, if the platform domain demands a working one."""
+        """Return a verb that, after its own checks, refuses a broken delegation if the platform domain demands a working one."""
         return unless_broken(verb, self.plan, self.report)
 
     @property
@@ -59,7 +59,7 @@ async def check_first(
     *args: P.args,
     **kwargs: P.kwargs,
 ) -> Checked:
-    """Check a planned delegation, if its platform domain demands a check. It takes at most `publish_wait_ms / CHECK_PART`."""
+    """Check a planned delegation, if its platform domain demands a check. The check takes at most `CHECK_SHARE` of `publish_wait_ms`."""
     checker = call.context.checker
     if checker is None:
         return NOT_CHECKED
@@ -67,9 +67,9 @@ async def check_first(
     planned = await call.context.db.read(plan, *args, **kwargs)
     if planned is None:
         return NOT_CHECKED
-    seconds = call.context.settings.publish_wait_ms / 1000 / CHECK_PART
+    seconds = call.context.settings.publish_wait_ms / 1000 * CHECK_SHARE
     try:
-        with asking_place(call):
+        with counted_as_querying(call):
             report = (await checker.check(planned.target, seconds=seconds, waits=True)).report
     except (RateLimited, Unavailable):  # too many checks are running; the worker checks later
         report = Report(UNKNOWN, (), call.context.db.now())
@@ -84,11 +84,11 @@ async def check_delegation_(call: Call[DelegationCheckBody, None]) -> Answer:
     """
     body = call.body
     command = planned_registration(body)
-    with named_as_sent(body):
+    with name_errors_as_sent(body):
         plan = await call.context.db.read(plan_delegation, call.actor(), call.registrant.holder, command)
     if call.context.checker is None:
-        raise _not_checking({"warnings": list(delegation_warnings(plan.target.delegation))})
-    with asking_place(call):
+        raise _checks_are_off({"warnings": list(delegation_warnings(plan.target.delegation))})
+    with counted_as_querying(call):
         result = await call.context.checker.check(plan.target, waits=True)
     report = result.report
     check = shapes.DelegationCheckShape(
@@ -103,8 +103,8 @@ async def check_delegation_(call: Call[DelegationCheckBody, None]) -> Answer:
 async def get_health(call: Call[None, None]) -> Answer:
     """Get the health of a subdomain's delegation.
 
-    Returns the result of the last check: whether resolvers find the name at its nameservers, since when, and the findings. A worker checks
-    minutes after each change, then daily, and more often while the name is broken.
+    Returns the result of the last check: whether resolvers find the name at its nameservers, since when, and the findings. The delegation is
+    checked minutes after each change, then daily, and more often while the name is broken.
     """
     view = await call.context.db.read(view_health, call.actor(), call.path["fqdn"])
     return Answer(_answer(view))
@@ -113,13 +113,13 @@ async def get_health(call: Call[None, None]) -> Answer:
 async def check_health(call: Call[NoBody, None]) -> Answer:
     """Check a subdomain's delegation now.
 
-    Queries the nameservers once and stores the result. A new state counts once a second check, ten minutes later, agrees; after a change of
-    the delegation it counts at once. The answer takes up to ten seconds.
+    Queries the nameservers once and stores the result. A new state takes effect once a second check, ten minutes later, confirms it, but at
+    once after a change of the delegation. The answer takes up to ten seconds.
     """
     db = call.context.db
     due = await db.read(plan_health_check, call.actor(), call.registrant.holder, call.path["fqdn"])
     checker = _checker(call)
-    with asking_place(call):
+    with counted_as_querying(call):
         result = await checker.check(due.target, waits=True)
     if result.busy_until is not None:
         raise Conflict("Checks of other names are querying these nameservers. Try again in a minute.")
@@ -129,11 +129,11 @@ async def check_health(call: Call[NoBody, None]) -> Answer:
 
 def _checker(call: Call[Any, Any]) -> Checker:
     if call.context.checker is None:
-        raise _not_checking({})
+        raise _checks_are_off({})
     return call.context.checker
 
 
-def _not_checking(details: dict[str, Any]) -> Conflict:
+def _checks_are_off(details: dict[str, Any]) -> Conflict:
     return Conflict(
         "This registry doesn't check delegations. Ask its operator to turn `health_checks` on.",
         details=details,

@@ -1,6 +1,6 @@
 """`Idempotency-Key`: a repeated request takes effect once and gets the same answer.
 
-One transaction claims the key, runs the verb and stores its outcome. A refusal rolls all of it back and frees the key. While a request
+One transaction claims the key, runs the verb and stores its outcome. A refusal rolls the transaction back, which frees the key. While a request
 is running, a second request with its key is refused in the same process; in another process it waits, then returns the first one's outcome.
 """
 
@@ -36,7 +36,7 @@ REPLAYED = {"idempotent-replayed": "true"}
 
 
 @dataclass(frozen=True, slots=True)
-class Done:
+class WriteResult:
     """The outcome of a verb, and the status of its first answer. If `replayed`, an earlier request with the same key ran the verb."""
 
     outcome: Outcome
@@ -70,7 +70,7 @@ def fingerprint(
 ) -> str:
     """Return the SHA-256 (hex) of method, path and body. Spacing and order of members make no difference.
 
-    It includes a token's restrictions to names and its organization, so a token can't get the outcome of a token with other rights.
+    The digest includes a token's restrictions to names and its organization, so a token can't get the outcome of a token with other rights.
     """
     request: list[Any] = [method, path, body]
     if not restrictions.allows_all_names:
@@ -88,10 +88,10 @@ async def write_once(
     /,
     *args: P.args,
     **kwargs: P.kwargs,
-) -> Done:
+) -> WriteResult:
     """Run a verb in a writing transaction, or return the outcome of an earlier request with the same key.
 
-    `status` is the status of a first success. Without a key this only runs the verb.
+    `status` is the status of a first success. Without a key, always run the verb.
 
     Raises:
         IdempotencyInProgress: a request with this key is running.
@@ -101,21 +101,21 @@ async def write_once(
     database = call.context.db
     key = call.idempotency_key
     if key is None:
-        return Done(await database.write(verb, *args, **kwargs), status, replayed=False)
+        return WriteResult(await database.write(verb, *args, **kwargs), status, replayed=False)
     user_id = call.registrant.user.id
 
-    def once(tx: Tx) -> Done:
+    def once(tx: Tx) -> WriteResult:
         stored = find_outcome(tx, user_id, key)
         if stored is not None:
             if stored.fingerprint != call.fingerprint:
                 raise IdempotencyKeyReused(
                     "This Idempotency-Key was used for another request. Send a new key with each request."
                 )
-            return Done(stored.outcome, stored.status, replayed=True)
+            return WriteResult(stored.outcome, stored.status, replayed=True)
         claim_key(tx, user_id, key, call.fingerprint, status)
         outcome = verb(tx, *args, **kwargs)
         store_outcome(tx, user_id, key, outcome)
-        return Done(outcome, status, replayed=False)
+        return WriteResult(outcome, status, replayed=False)
 
     running = call.context.running
     if (user_id, key) in running:

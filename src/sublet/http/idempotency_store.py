@@ -56,26 +56,29 @@ class StoredOutcome(msgspec.Struct, frozen=True):
 # Every request with a key runs these statements. They are built once, because building one takes longer than running it.
 _SELECT_KEY = Prepared(
     select(idempotency_keys.c.fingerprint, idempotency_keys.c.status, idempotency_keys.c.outcome).where(
-        idempotency_keys.c.user_id == bindparam("of"),
-        idempotency_keys.c.key == bindparam("under"),
+        idempotency_keys.c.user_id == bindparam("owner_id"),
+        idempotency_keys.c.key == bindparam("sent_key"),
         idempotency_keys.c.created_at > bindparam("oldest"),
     )
 )
 _DELETE_EXPIRED = Prepared(
     delete(idempotency_keys).where(
-        idempotency_keys.c.user_id == bindparam("of"), idempotency_keys.c.created_at <= bindparam("oldest")
+        idempotency_keys.c.user_id == bindparam("owner_id"),
+        idempotency_keys.c.created_at <= bindparam("oldest"),
     )
 )
 _INSERT_KEY = Prepared(insert(idempotency_keys))
 _UPDATE_OUTCOME = Prepared(
     update(idempotency_keys)
-    .where(idempotency_keys.c.user_id == bindparam("of"), idempotency_keys.c.key == bindparam("under"))
-    .values(outcome=bindparam("done"))
+    .where(
+        idempotency_keys.c.user_id == bindparam("owner_id"), idempotency_keys.c.key == bindparam("sent_key")
+    )
+    .values(outcome=bindparam("result"))
 )
 
 
 def key_is_running() -> IdempotencyInProgress:
-    """Return the refusal of a request whose key belongs to a request that is still running."""
+    """Return the refusal of a request while another request with its key is running."""
     return IdempotencyInProgress(
         "A request with this Idempotency-Key is still running. Send it again in a moment."
     )
@@ -83,7 +86,7 @@ def key_is_running() -> IdempotencyInProgress:
 
 def find_outcome(tx: Tx, user_id: int, key: str) -> StoredOutcome | None:
     """Return the outcome of the user's request with this key within the last 24 hours, or None."""
-    row = _SELECT_KEY.one_or_none(tx, of=user_id, under=key, oldest=_oldest(tx.now))
+    row = _SELECT_KEY.one_or_none(tx, owner_id=user_id, sent_key=key, oldest=_oldest(tx.now))
     if row is None:
         return None
     fingerprint, status, outcome = row
@@ -100,7 +103,7 @@ def claim_key(tx: Tx, user_id: int, key: str, fingerprint: str, status: int) -> 
         IdempotencyInProgress: the other process hasn't committed within the lock timeout.
         KeyTaken: the other process has committed.
     """
-    _DELETE_EXPIRED.run(tx, of=user_id, oldest=_oldest(tx.now))
+    _DELETE_EXPIRED.run(tx, owner_id=user_id, oldest=_oldest(tx.now))
     row = {
         "user_id": user_id,
         "key": key,
@@ -122,7 +125,7 @@ def claim_key(tx: Tx, user_id: int, key: str, fingerprint: str, status: int) -> 
 
 def store_outcome(tx: Tx, user_id: int, key: str, outcome: Outcome) -> None:
     """Store the outcome under the key that was claimed in this transaction."""
-    _UPDATE_OUTCOME.run(tx, of=user_id, under=key, done=_without_secret(outcome))
+    _UPDATE_OUTCOME.run(tx, owner_id=user_id, sent_key=key, result=_without_secret(outcome))
 
 
 def _oldest(now: datetime) -> datetime:

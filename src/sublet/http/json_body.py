@@ -35,7 +35,7 @@ def check_media_type(headers: Headers) -> None:
     """Raise unless the headers declare a body of JSON in UTF-8, without a content encoding such as gzip.
 
     Raises:
-        UnsupportedMediaType: they declare something else, or nothing.
+        UnsupportedMediaType: the headers declare another body, or none.
     """
     encodings = headers.getlist("content-encoding")
     if any(encoding.strip().lower() not in ("", "identity") for encoding in encodings):
@@ -157,7 +157,7 @@ def parse_object(raw: bytes) -> tuple[dict[str, Any], FieldErrors]:
 
 
 def _too_deep() -> InvalidJson:
-    return InvalidJson(f"The body is nested deeper than {DEPTH_MAX} levels. Send it flatter.")
+    return InvalidJson(f"The body is nested deeper than {DEPTH_MAX} levels. Send fewer levels.")
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -193,7 +193,7 @@ _DECODER = json.JSONDecoder(
 
 
 def _inspect(value: dict[str, Any] | list[Any], path: str, depth: int, duplicates: FieldErrors) -> None:
-    """Check all texts, keys and nesting of a value, and add its duplicates. `path` is cut, or a deep body would need quadratic time."""
+    """Check all texts, keys and nesting of a value, and add its duplicates. `path` is truncated, so that deep nesting doesn't take quadratic time."""
     if depth > DEPTH_MAX:
         raise _too_deep()
     prefix = f"{path}." if path else ""

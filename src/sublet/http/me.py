@@ -17,7 +17,7 @@ from sublet.errors import InsufficientScope, TokenRestricted
 from sublet.http import shapes
 from sublet.http.bodies import AccountBody, ActivityQuery, DeleteMeBody, EmailCodeBody, RemindersBody
 from sublet.http.endpoints import Answer, Call
-from sublet.http.export_store import ROWS_AT_ONCE, SECTIONS, Place, Section, next_part
+from sublet.http.export_store import ROWS_AT_ONCE, SECTIONS, Section, SortKey, next_part
 from sublet.http.idempotency import write_once
 from sublet.http.paging import read_page
 from sublet.http.render import me_answer
@@ -27,7 +27,7 @@ from sublet.sign_up.sign_up import FIRST_SCOPES
 from sublet.subdomains.activity import list_activity
 
 Part = tuple[bytes, Any]
-"""The encoded items of a part of a list, and the place to continue after it; None after the last part."""
+"""The encoded items of a part of a list, and the key with which the next part continues; None after the last part."""
 
 
 async def me(call: Call[None, None]) -> Answer:
@@ -54,8 +54,8 @@ async def set_reminders_(call: Call[RemindersBody, None]) -> Answer:
 async def change_account_(call: Call[AccountBody, None]) -> Answer:
     """Change the account.
 
-    `name` and `reminders` change at once. A new `email` requires a sign-in within the last ten minutes: it gets a code, which POST /me/email
-    takes, and the current address gets a notice.
+    `name` and `reminders` change at once. A new `email` requires a sign-in within the last ten minutes. The new address gets a code for
+    POST /me/email; the current address gets a notice.
     """
 
     def verb(tx: Tx) -> Outcome:
@@ -112,7 +112,7 @@ async def export(call: Call[None, None]) -> Answer:
     Returns all that the registry stores about the user in one JSON document: account, names (also trashed and purged), payments, coupons,
     tokens without secrets, transfers, tickets with their messages, activity. The answer is streamed.
     """
-    _refuse_weak(call)
+    _require_all_rights(call)
     user_id = call.registrant.user.id
 
     def read(tx: Tx) -> shapes.AccountShape:
@@ -133,7 +133,7 @@ _OF_USER = ("id", "email", "name", "reminders", "free_quota", "suspended_at", "c
 
 
 async def _parts(call: Call[Any, Any], head: shapes.ExportBeginning) -> AsyncIterator[bytes]:
-    """Yield the document. Each part is read in a transaction of its own, and encoded on the same thread."""
+    """Yield the JSON of an export. Each part of a list is read in its own transaction, and encoded on the same thread."""
     user = call.registrant.user
     yield msgspec.json.encode(head)[:-1]
     lists: dict[str, Callable[[Tx, Any], Part]] = {
@@ -142,21 +142,21 @@ async def _parts(call: Call[Any, Any], head: shapes.ExportBeginning) -> AsyncIte
     lists["activity"] = partial(_read_activity, user=user)
     for name, read in lists.items():
         yield b',"%s":[' % name.encode()
-        place, joint = None, b""
+        key, joint = None, b""
         while True:
-            text, place = await call.context.db.read(read, place)
+            text, key = await call.context.db.read(read, key)
             if text:
                 yield joint + text
                 joint = b","
-            if place is None:
+            if key is None:
                 break
         yield b"]"
     yield b"}"
 
 
-def _read_part(tx: Tx, after: Place | None, *, section: Section, user: User) -> Part:
-    found, place = next_part(tx, section, user, after)
-    return msgspec.json.encode(found)[1:-1], place
+def _read_part(tx: Tx, after: SortKey | None, *, section: Section, user: User) -> Part:
+    found, key = next_part(tx, section, user, after)
+    return msgspec.json.encode(found)[1:-1], key
 
 
 def _read_activity(tx: Tx, before_id: int | None, *, user: User) -> Part:
@@ -171,7 +171,7 @@ async def delete_me(call: Call[DeleteMeBody, None]) -> Answer:
     Requires the user's own address as `confirm`. The names go to the trash, the credits are lost, all tokens are revoked, and address, name
     and texts are erased permanently. Without `confirm` the answer (409) lists what would be lost.
     """
-    _refuse_weak(call)
+    _require_all_rights(call)
     done = await write_once(call, 200, call.context.delete_user, call.actor(), call.body.confirm)
     answer = shapes.DeletedMeAnswer(deleted=shapes.DeletedUserShape(id=done.outcome.id))
     return Answer(answer, done.headers, done.status)
@@ -186,7 +186,7 @@ def _refuse_restricted(call: Call[Any, Any]) -> None:
         )
 
 
-def _refuse_weak(call: Call[Any, Any]) -> None:
+def _require_all_rights(call: Call[Any, Any]) -> None:
     """Raise unless the token may read and change everything in the user's own account, except for spending credits."""
     if call.registrant.account is not None:
         raise TokenRestricted(

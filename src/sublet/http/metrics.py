@@ -10,20 +10,20 @@ METRICS_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 _BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 
 
-def share_counts(folder: Path, place: int) -> None:
-    """Store the counters of this process in files of a folder that all API processes share, from now on.
+def share_metrics(folder: Path, slot: int) -> None:
+    """Keep the metrics of this process in files of a folder that all API processes share, from now on.
 
-    Each running process needs a place of its own. A process in the place of an ended one continues its counters, because Prometheus would
-    take a decreasing counter for a restart.
+    Each running process needs its own slot. A process that gets the slot of an ended process continues that process's counters, because
+    Prometheus would take a decreasing counter for a restart.
     """
     os.environ["PROMETHEUS_MULTIPROC_DIR"] = str(folder)
-    values.ValueClass = values.MultiProcessValue(lambda: place)  # type: ignore[no-untyped-call] # the library's
+    values.ValueClass = values.MultiProcessValue(lambda: slot)  # type: ignore[no-untyped-call] # the library's
 
 
 class Metrics:
-    """The metrics of one process. The worker and the name server add theirs to `registry`.
+    """The metrics of one process. The worker and the name server add their metrics to `registry`.
 
-    With `shared`, the folder that `share_counts` was called with, `render` returns sums over all processes, of counters and histograms only.
+    `shared` is the folder of `share_metrics`: with it, `render` returns only counters and histograms, as sums over all processes.
     """
 
     def __init__(self, shared: Path | None = None) -> None:

@@ -85,7 +85,7 @@ def reference(struct: type[msgspec.Struct]) -> Schema:
 def body_schemas(structs: Iterable[type[msgspec.Struct]]) -> dict[str, Schema]:
     """Return the schemas of request bodies and of the Structs inside them, by name.
 
-    They don't say that `nameservers` and `ns1` to `ns4` exclude each other, nor what depends on stored data: JSON Schema can't say it well.
+    Not in the schemas: that `nameservers` and `ns1` to `ns4` exclude each other, and rules that depend on stored data.
     """
     _, found = msgspec.json.schema_components([*structs, *_DS_FORMS], ref_template=REF_TEMPLATE)
     found.pop(DsEntry.__name__, None)
@@ -259,7 +259,7 @@ def envelope_schemas() -> dict[str, Schema]:
                     "errors_omitted": {
                         "type": "integer",
                         "minimum": 1,
-                        "description": "The number of wrong fields that `errors` omits; absent if it lists all.",
+                        "description": "The number of wrong fields that `errors` omits; absent if `errors` lists all.",
                     }
                 },
                 "description": "Members that depend on the code.",
@@ -414,7 +414,7 @@ _IDS: dict[str, dict[str, Any]] = {
     "/transfers/{id}": {"description": "The transfer's id.", "example": "6"},
     "/support/tickets/{id}": {"description": "The ticket's id or its number.", "example": "T-000123"},
 }
-"""The parameter `id` of the paths that begin so."""
+"""The description of the parameter `id`, by the beginning of the path."""
 # A path segment has no `/`, no control character, no character with a meaning in URLs, and no leading dot: clients resolve `.` and `..`.
 _SEGMENT: dict[str, Any] = {
     "type": "string",
@@ -628,8 +628,9 @@ def _parameters(endpoint: Endpoint) -> list[dict[str, Any]]:
             _tags_parameter("If-None-Match", "Answer 304 without a body if the list has the current `ETag`.")
         )
     if takes_if_match(endpoint):
-        of = {"Subdomains": "name", "Tokens": "token"}.get(_tag(endpoint.path), "ticket")
-        found.append(_tags_parameter("If-Match", f"Change the {of} only if the list has its current `ETag`."))
+        found.append(
+            _tags_parameter("If-Match", "Make the change only if the list has the resource's current `ETag`.")
+        )
     return found
 
 

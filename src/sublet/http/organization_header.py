@@ -1,6 +1,6 @@
 """The header `Sublet-Organization`, which names the organization that a session acts for.
 
-It isn't stored in the session, because two tabs of a browser share a session and may act for different organizations.
+The organization isn't stored in the session, because two tabs of a browser share a session and may act for different organizations.
 """
 
 from starlette.datastructures import Headers

@@ -90,7 +90,7 @@ async def change_organization(call: Call[OrganizationBody, None]) -> Answer:
     Only owners may rename it. The slug doesn't change.
     """
     done = await write_once(
-        call, 200, _as_acting_user(rename_organization), call.actor(), call.path["id"], call.body.name
+        call, 200, _with_user_as_outcome(rename_organization), call.actor(), call.path["id"], call.body.name
     )
     found = await _organization(call)
     return Answer(found.body, done.headers, done.status)
@@ -120,7 +120,7 @@ async def change_member(call: Call[RoleBody, None]) -> Answer:
     done = await write_once(
         call,
         200,
-        _as_acting_user(set_role),
+        _with_user_as_outcome(set_role),
         call.actor(),
         path["id"],
         path["user_id"],
@@ -144,7 +144,7 @@ async def remove_member_(call: Call[NoBody, None]) -> Answer:
     """
     path = call.path
     done = await write_once(
-        call, 200, _as_acting_user(remove_member), call.actor(), path["id"], path["user_id"]
+        call, 200, _with_user_as_outcome(remove_member), call.actor(), path["id"], path["user_id"]
     )
     removed = shapes.RemovedShape(organization_id=int(path["id"]), user_id=int(path["user_id"]))
     return Answer(shapes.RemovedAnswer(removed=removed), done.headers, done.status)
@@ -199,7 +199,7 @@ async def revoke_invitation_(call: Call[NoBody, None]) -> Answer:
     done = await write_once(
         call,
         200,
-        _as_acting_user(revoke_invitation),
+        _with_user_as_outcome(revoke_invitation),
         call.actor(),
         path["id"],
         path["invitation_id"],
@@ -211,9 +211,9 @@ async def revoke_invitation_(call: Call[NoBody, None]) -> Answer:
 async def accept_invitation_(call: OpenCall[AcceptBody]) -> Answer:
     """Accept an invitation to an organization.
 
-    Takes the code of the link in the mail, which proves the address, so no token is needed. If the address has no account, this opens one
-    for a user with this `name`, with a first token, as a sign-up does. Only this answer shows its secret. If a page of the service sends the
-    request, the answer sets the cookie of a session. `token` and `secret` are null for an address with an account.
+    Takes the code of the link in the mail, which proves the address, so no token is needed. For an address without an account, opens an
+    account for a user with this `name`, and returns the first token. Only this answer shows the secret. If a page of the service sends the
+    request, the answer then sets the cookie of a session. For an address with an account, `token` and `secret` are null.
     """
     actor = call.client.system_actor("invitation", call.request_id)
     may_open = opens_accounts(call.context.settings)
@@ -240,8 +240,8 @@ async def accept_invitation_(call: OpenCall[AcceptBody]) -> Answer:
     )
 
 
-def _as_acting_user(verb: Callable[..., object]) -> Callable[..., Outcome]:
-    """Return a verb whose outcome is the acting user, because the path has the ids of what the verb changes."""
+def _with_user_as_outcome(verb: Callable[..., object]) -> Callable[..., Outcome]:
+    """Return a verb with the acting user as its outcome. The handlers find the changed objects by the ids in the path."""
 
     def run(tx: Tx, actor: Actor, /, *args: Any) -> Outcome:
         verb(tx, actor, *args)

@@ -41,13 +41,13 @@ async def fetch_page(
     render: Callable[[Item], tuple[Position, Shape]],
     **parameters: object,
 ) -> tuple[list[Shape], PageShape, dict[str, str]]:
-    """Return the same as `read_page`, for a list that a single query reads by an index. The event loop sends the query and renders the items.
+    """Return what `read_page` returns, but for a list that a single query reads by an index. The event loop sends the query and renders the items.
 
     Raises:
         InvalidCursor: the cursor doesn't belong to this list.
     """
-    query, place = pages.ask(call.query.limit + 1, _after(call, list_name))
-    found = await call.context.db.fetch(query, **place, **parameters)
+    query, values = pages.next_query(call.query.limit + 1, _after(call, list_name))
+    found = await call.context.db.fetch(query, **values, **parameters)
     return _page(call, list_name, [render(each) for each in found])
 
 

@@ -11,7 +11,7 @@ from sublet.subdomains.store import list_settled
 POLL_SECONDS = 0.1
 """The maximum wait for a commit before the next query, because a commit during a query may be missed."""
 PAUSE_SECONDS = 0.002
-"""The pause before the next query, because commits come in groups."""
+"""The pause between a commit and the next query. Commits come in groups, and one query covers a group."""
 log = structlog.get_logger()
 
 
@@ -27,7 +27,7 @@ class PublicationWaiter:
         self._polling: asyncio.Task[None] | None = None
 
     async def wait(self, subdomain_id: int, seconds: float) -> None:
-        """Wait until a name's last change is published or has failed, at most `seconds`, and not longer than the database answers.
+        """Wait at most `seconds` until a name's last change is published or has failed. Return early if the database stops answering.
 
         Raises:
             Unavailable: the database didn't answer the first query.

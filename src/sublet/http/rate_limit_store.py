@@ -1,7 +1,7 @@
 """All SQL of the rate limits that several processes share on PostgreSQL: the reserved part of each window.
 
-Windows end by the database's clock, because the processes' clocks may differ. The event loop sends each statement as a transaction. The
-table is unlogged, so no statement waits for a disk or a standby.
+Windows end by the database's clock, because the processes' clocks may differ. The event loop sends each statement as a transaction of its own.
+The table is unlogged, so no statement waits for a disk or a standby.
 """
 
 from dataclasses import dataclass
@@ -29,7 +29,7 @@ from sublet.schema import Instant, metadata
 
 WINDOW_SECONDS = 60
 RESERVED_PART = 4
-"""A reservation is at most a quarter of what is unreserved. A larger divisor leaves less unused and needs more queries."""
+"""A reservation is at most `1/RESERVED_PART` of the unreserved requests. A larger divisor leaves less unused, but needs more queries."""
 
 rate_windows = Table(
     "rate_windows",
@@ -46,7 +46,7 @@ rate_windows = Table(
 
 @dataclass(frozen=True, slots=True)
 class Reservation:
-    """`count` requests that a process may count in a window, which ends in `seconds_left`. `unreserved` are left for all processes."""
+    """The number of requests of a window that a process may answer, and the number left for all processes until the window ends."""
 
     count: int
     unreserved: int
@@ -103,7 +103,7 @@ _DELETE_ENDED = Query(
 
 
 async def reserve(db: Database, policy: str, key: str, limit: int, wanted: int) -> Reservation:
-    """Reserve `wanted` requests of a window, but at most `1/RESERVED_PART` of what is unreserved, and at least one if any is.
+    """Reserve `wanted` requests of a window, but at most `1/RESERVED_PART` of what is unreserved, and at least one if any is unreserved.
 
     A new window begins if the key has none, or its last one has ended. A reservation whose answer gets lost stays reserved.
 

@@ -2,8 +2,9 @@
 
 A window is fixed: it lasts a minute and begins with a key's first request. A process **reserves** requests of a window, then counts
 them in memory. On SQLite, where one process serves, it reserves the whole window. On PostgreSQL the processes reserve parts of a
-window that is in the database (`rate_limit_store.py`), so their sum never exceeds the limit. Each process counts the requests of an
-address or a network alone, answers of 404 and 405 included. Of authentications only failures count, so a valid token always passes.
+window that is in the database (`rate_limit_store.py`), so their sum never exceeds the limit. The limits of addresses and networks apply to
+each process separately, and to all its requests, even those answered with 404 or 405. Only failed authentications count, so a valid token
+always passes.
 The headers are those of draft-ietf-httpapi-ratelimit-headers.
 """
 
@@ -23,10 +24,10 @@ from sublet.sqlite_file import sqlite_path
 WINDOWS_MAX = 100_000
 """The maximum number of windows in memory, about 40 MB. Beyond it the oldest window is dropped."""
 FIRST_PART = 64
-"""A process first reserves 1/64 of a window, then as much as it has counted. Small reservations leave little unused."""
+"""A process first reserves `1/FIRST_PART` of a window, then as much as it has counted. Small reservations leave little unused."""
 RESERVATIONS_BETWEEN_DELETIONS = 64
 DELETED_MAX = 128
-"""The maximum number of ended windows in one deletion: twice as many as can have begun since the last one."""
+"""The maximum number of ended windows in one deletion: twice as many as can have begun since the last deletion."""
 READ, WRITE, TICKET, AVAILABILITY, HEALTH = "read", "write", "ticket", "availability", "health"
 """The policies of requests with a credential; `Endpoint.rate_class` names one of them."""
 ADDRESS, NETWORK = "address", "network"
@@ -34,7 +35,7 @@ COUNTED_PER_PROCESS = (ADDRESS, NETWORK)
 """The policies that a process counts without the database, which a flood of requests without tokens must not reach."""
 FAILED_AUTHENTICATION, FAILED_OF_NETWORK = "failed-authentication", "failed-authentication-network"
 USER_CODE = "user-code"
-"""The policy of user codes that are entered to sign in a program, right or wrong, by address and by network."""
+"""The policy of user codes that people enter to sign in a program, right or wrong. It applies to an address and to a network."""
 USER_CODES_PER_MINUTE = 10
 Reserve = Callable[[str, str, int, int], Awaitable[Reservation]]
 """Reserves requests in the window of a policy and a key, given its limit and the wanted number; may reserve fewer."""
@@ -69,7 +70,7 @@ class _Window:
 
 
 async def reserve_whole(_policy: str, _key: str, limit: int, _wanted: int) -> Reservation:
-    """Return a reservation of a whole new window, for a process that serves alone."""
+    """Return a reservation of a whole new window, for the only process of a registry."""
     return Reservation(count=limit, unreserved=0, seconds_left=WINDOW_SECONDS)
 
 

@@ -19,14 +19,14 @@ from sublet.errors import FieldErrors, InvalidRequest
 from sublet.http.bodies import Dnskey, DsEntry, DsRecord
 
 QUERY_PARAMETERS_MAX = 64
-TOLD_WHOLE_MAX = 4
-"""The refusal of an unknown member lists all members of an object with at most this many."""
+LISTED_MEMBERS_MAX = 4
+"""The refusal of an unknown member lists the known members of the object if there are at most this many."""
 LIST_ITEMS_MAX = 1000
 """The maximum number of items in a list. The rules allow about a hundred."""
 GUESSES_MAX = 10
 """The maximum number of unknown members with a suggestion, because `difflib` takes up to a millisecond for each."""
-_NAMES = {bool: "true or false", int: "an integer", str: "a text", dict: "an object"}
-_GIVEN = {
+_WANTED_TYPES = {bool: "true or false", int: "an integer", str: "a text", dict: "an object"}
+_SENT_TYPES = {
     bool: "a boolean",
     int: "an integer",
     float: "a number with a fraction or an exponent",
@@ -40,7 +40,7 @@ _GIVEN = {
 class Reading:
     """The wrong members found so far.
 
-    `malformed` leads to the status 400. `missing` leads to 422: required members of nested objects, and lists with too many items.
+    `malformed` leads to the status 400. `missing` leads to 422, and has required members of nested objects, and lists with too many items.
     """
 
     malformed: FieldErrors = field(default_factory=FieldErrors)
@@ -63,7 +63,7 @@ class _Member:
 
 
 def invalid_request(errors: FieldErrors) -> InvalidRequest:
-    """Return the refusal of these malformed fields. Its message is that of the first field, with their number if there are more."""
+    """Return the refusal of these malformed fields. Its message is about the first field, and says how many fields are malformed."""
     first = errors[0]
     sentence = f"{first.field}: {first.message}"
     count = len(errors) + errors.omitted
@@ -112,7 +112,7 @@ def _add_unknown(
         return
     close = difflib.get_close_matches(name[:64], list(known), n=1) if len(wrong) < GUESSES_MAX else []
     hint = f"; did you mean `{close[0]}`?" if close else "; leave it out"
-    if not close and 0 < len(known) <= TOLD_WHOLE_MAX:
+    if not close and 0 < len(known) <= LISTED_MEMBERS_MAX:
         hint = f"; it takes {', '.join(f'`{each}`' for each in known)}"
     wrong.add(field_name[:200], "unknown_field", f"unknown {what} `{name[:64]}`{hint}")
 
@@ -163,7 +163,7 @@ def _read(value: Any, kind: Any, name: str, reading: Reading) -> Any:
         return _wrong_type(value, "a text", name, reading)
     if type(value) is kind:
         return value
-    return _wrong_type(value, _NAMES[kind], name, reading)
+    return _wrong_type(value, _WANTED_TYPES[kind], name, reading)
 
 
 def _read_list(value: Any, kind: Any, name: str, reading: Reading) -> Any:
@@ -182,7 +182,7 @@ def _ds_kind(value: dict[str, Any]) -> type[DsEntry]:
 
 
 def _wrong_type(value: Any, wanted: str, name: str, reading: Reading) -> None:
-    what = _GIVEN.get(type(value), "an object")
+    what = _SENT_TYPES.get(type(value), "an object")
     reading.malformed.add(name, "wrong_type", f"must be {wanted}, not {what}")
 
 

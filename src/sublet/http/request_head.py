@@ -30,11 +30,13 @@ def check_head(scope: Scope, fields: Headers) -> None:
     if len(scope["raw_path"]) + len(scope["query_string"]) >= URI_MAX_BYTES:
         raise UriTooLong(f"Path and query are too long. Send {URI_MAX_BYTES} bytes at most.")
     if version not in ("1.0", "1.1"):
-        raise InvalidRequest("Send the request in HTTP/1.1.")
+        raise InvalidRequest(f"HTTP/{version} is not supported. Send the request in HTTP/1.1.")
     if len(hosts) > 1 or (version == "1.1" and not hosts):
         raise InvalidRequest("HTTP/1.1 needs one header Host. Send it once.")
     if hosts and not _HOST.fullmatch(hosts[0]):
-        raise InvalidRequest("Send the header Host as a host name or an address, with or without a port.")
+        raise InvalidRequest(
+            "The header Host is malformed. Send a host name or an address, with or without a port."
+        )
     if version == "1.0" and "transfer-encoding" in fields:
         raise InvalidRequest("HTTP/1.0 has no Transfer-Encoding. Send Content-Length, or use HTTP/1.1.")
     if "//" in path:

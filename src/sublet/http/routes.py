@@ -81,7 +81,7 @@ _PAYMENT: tuple[type[Refusal], ...] = (
     InsufficientCredits,
     TokenRestricted,
 )
-_OWN: tuple[type[Refusal], ...] = (
+_OWN_NAME: tuple[type[Refusal], ...] = (
     AccountSuspended,
     PreconditionFailed,
     SubdomainNotFound,
@@ -89,14 +89,14 @@ _OWN: tuple[type[Refusal], ...] = (
 )
 _OWN_TOKEN: tuple[type[Refusal], ...] = (AccountSuspended, PreconditionFailed, TokenNotFound)
 _OWN_TRANSFER: tuple[type[Refusal], ...] = (AccountSuspended, PreconditionFailed, TransferNotFound)
-_OWNED: tuple[type[Refusal], ...] = (
+_OF_OWNER: tuple[type[Refusal], ...] = (
     AccountSuspended,
     OrganizationNotFound,
     Conflict,
     InsufficientRole,
 )
 _WITH_RECENT_SIGN_IN: tuple[type[Refusal], ...] = (AccountSuspended, SessionInvalid, SignInRequired, Conflict)
-_OWN_DATED: tuple[type[Refusal], ...] = (*_OWN[:2], ClockImplausible, *_OWN[2:])
+_OWN_NAME_WITH_DATES: tuple[type[Refusal], ...] = (*_OWN_NAME[:2], ClockImplausible, *_OWN_NAME[2:])
 
 
 def _documentation(handler: Handler) -> tuple[str, str]:
@@ -376,7 +376,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         "organization:write",
         organizations.change_member,
         shapes.MemberAnswer,
-        (*_OWNED, ValidationFailed),
+        (*_OF_OWNER, ValidationFailed),
     ),
     _endpoint(
         "DELETE",
@@ -384,7 +384,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         "organization:write",
         organizations.remove_member_,
         shapes.RemovedAnswer,
-        _OWNED,
+        _OF_OWNER,
     ),
     _endpoint(
         "GET",
@@ -400,7 +400,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         "organization:write",
         organizations.invite_member_,
         shapes.InvitationAnswer,
-        (*_OWNED, ValidationFailed, RateLimited),
+        (*_OF_OWNER, ValidationFailed, RateLimited),
         status=201,
     ),
     _endpoint(
@@ -409,7 +409,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         "organization:write",
         organizations.revoke_invitation_,
         shapes.RevokedInvitationAnswer,
-        _OWNED,
+        _OF_OWNER,
     ),
     _endpoint("GET", "/sessions", None, sessions.list_sessions, shapes.SessionsAnswer, needs_session=True),
     _endpoint(
@@ -543,7 +543,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         (SubdomainNotFound,),
     ),
     _endpoint(
-        "DELETE", "/subdomains/{fqdn}", "subdomains:write", subdomains.delete_, shapes.DeleteAnswer, _OWN
+        "DELETE", "/subdomains/{fqdn}", "subdomains:write", subdomains.delete_, shapes.DeleteAnswer, _OWN_NAME
     ),
     _endpoint(
         "PUT",
@@ -551,7 +551,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         "subdomains:write",
         subdomains.update_nameservers_,
         shapes.ProvisionAnswer,
-        (*_OWN, ValidationFailed, RateLimited, DelegationBroken),
+        (*_OWN_NAME, ValidationFailed, RateLimited, DelegationBroken),
     ),
     _endpoint(
         "POST",
@@ -559,7 +559,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         "subdomains:write",
         subdomains.retry_,
         shapes.ProvisionAnswer,
-        (*_OWN, NameserverRequired, RetryNotAvailable),
+        (*_OWN_NAME, NameserverRequired, RetryNotAvailable),
     ),
     _endpoint(
         "POST",
@@ -567,7 +567,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         "subdomains:write",
         subdomains.renew_,
         shapes.RenewAnswer,
-        (*_OWN_DATED, RegistrationClosed, RenewalNotAvailable, ValidationFailed, *_PAYMENT),
+        (*_OWN_NAME_WITH_DATES, RegistrationClosed, RenewalNotAvailable, ValidationFailed, *_PAYMENT),
     ),
     _endpoint(
         "POST",
@@ -576,7 +576,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         subdomains.restore_,
         shapes.RegisterAnswer,
         (
-            *_OWN_DATED,
+            *_OWN_NAME_WITH_DATES,
             Conflict,
             RegistrationClosed,
             FreeQuotaExceeded,
@@ -659,7 +659,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         "subdomains:write",
         subdomains.set_auto_renew_,
         shapes.SetAutoRenewAnswer,
-        (*_OWN, RenewalNotAvailable, ValidationFailed, InsufficientScope, TokenRestricted),
+        (*_OWN_NAME, RenewalNotAvailable, ValidationFailed, InsufficientScope, TokenRestricted),
     ),
     _endpoint(
         "GET",
@@ -675,7 +675,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         "subdomains:write",
         automatic_ds.set_automatic_ds_,
         shapes.AutomaticDsAnswer,
-        _OWN,
+        _OWN_NAME,
     ),
     _endpoint(
         "POST",
@@ -683,7 +683,15 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         "subdomains:write",
         transfers.push_,
         shapes.TransferAnswer,
-        (*_OWN, Conflict, ValidationFailed, SessionInvalid, SignInRequired, TransferPending, RateLimited),
+        (
+            *_OWN_NAME,
+            Conflict,
+            ValidationFailed,
+            SessionInvalid,
+            SignInRequired,
+            TransferPending,
+            RateLimited,
+        ),
         status=201,
     ),
     _endpoint("GET", "/transfers", "subdomains:write", transfers.list_transfers, shapes.TransfersAnswer),

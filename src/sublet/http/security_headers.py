@@ -1,4 +1,4 @@
-"""The security headers of every answer. They keep browsers from caching, sniffing, framing and executing it.
+"""The security headers of every answer. They keep browsers from caching an answer, guessing its type, framing or executing it.
 
 There are no `Access-Control-…` headers, because pages of other sites shouldn't use tokens.
 """
@@ -13,5 +13,7 @@ SECURITY_HEADERS = {
     "x-frame-options": "DENY",
 }
 """The headers by lower-case name. `strict-transport-security` has no effect without TLS (RFC 6797, section 8.1), so it is always sent."""
-ENCODED = [(name.encode("ascii"), value.encode("ascii")) for name, value in SECURITY_HEADERS.items()]
-"""The same headers as ASGI takes them."""
+ENCODED_SECURITY_HEADERS = [
+    (name.encode("ascii"), value.encode("ascii")) for name, value in SECURITY_HEADERS.items()
+]
+"""The headers in the form that ASGI takes."""

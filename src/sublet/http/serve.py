@@ -1,4 +1,4 @@
-"""Serve an ASGI application with uvicorn on a given socket, and drain its connections at the end.
+"""Serve an ASGI application with uvicorn on a given socket, and drain its connections when it stops.
 
 uvicorn doesn't limit the time for a request's head, the size of the head, or the requests that a client pipelines on a connection. The
 proxy in `deploy/nginx/` does (docs/operating/proxy.md).

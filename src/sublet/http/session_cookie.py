@@ -8,7 +8,7 @@ from sublet.secret import Secret
 
 COOKIE = "__Host-sublet_session"
 _ATTRIBUTES = "Path=/; Secure; HttpOnly; SameSite=Lax"
-CLEARED = f"{COOKIE}=; Max-Age=0; {_ATTRIBUTES}"
+CLEARED_COOKIE = f"{COOKIE}=; Max-Age=0; {_ATTRIBUTES}"
 """The value of `Set-Cookie` that deletes the cookie."""
 
 

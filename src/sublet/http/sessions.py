@@ -16,7 +16,7 @@ from sublet.http.endpoints import Answer, Call
 from sublet.http.idempotency import write_once
 from sublet.http.paging import read_page
 from sublet.http.render import session_shape
-from sublet.http.session_cookie import CLEARED
+from sublet.http.session_cookie import CLEARED_COOKIE
 from sublet.ids import Position
 from sublet.sign_in import store
 from sublet.sign_in.add_passkey import add_passkey, offer_passkey
@@ -65,7 +65,7 @@ async def end_session_(call: Call[NoBody, None]) -> Answer:
         return Outcome(call.registrant.user.id)
 
     done = await write_once(call, 200, verb)
-    cleared = {"set-cookie": CLEARED} if wanted in (CURRENT, str(current_id)) else {}
+    cleared = {"set-cookie": CLEARED_COOKIE} if wanted in (CURRENT, str(current_id)) else {}
     return Answer(shapes.DoneAnswer(), done.headers | cleared, done.status)
 
 

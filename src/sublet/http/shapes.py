@@ -556,7 +556,7 @@ class PlatformDomainsAnswer(Success, kw_only=True, frozen=True):
 
 
 class UsageShape(Shape, kw_only=True, frozen=True):
-    """The number of free names that the user holds, and their maximum. Names in the trash don't count."""
+    """The number of free names that the user holds, and the maximum number. Names in the trash don't count."""
 
     used: Count
     limit: Count
@@ -570,7 +570,7 @@ class UsageAnswer(Success, kw_only=True, frozen=True):
 
 
 class GlueShape(Shape, kw_only=True, frozen=True):
-    """The addresses of a nameserver at or below the name itself. At least one of them isn't null."""
+    """The addresses of a nameserver at or below the name itself. At least one address isn't null."""
 
     host: HostName
     ipv4: Annotated[str, Meta(extra_json_schema={"format": "ipv4"})] | None
@@ -612,7 +612,7 @@ class SubdomainShape(Shape, kw_only=True, frozen=True):
 
 
 class ProvisioningShape(Shape, kw_only=True, frozen=True):
-    """The state of a publication. It is `published` once the name server has answered with exactly this delegation."""
+    """The state of a publication. `status` is `published` once the name server has answered with exactly this delegation."""
 
     status: Annotated[str, _one_of(("none", "pending", "published", "failed"))]
     generation: Count
@@ -636,7 +636,7 @@ class CouponShape(Shape, kw_only=True, frozen=True):
 
 
 class TransferShape(Shape, kw_only=True, frozen=True):
-    """An offer of a name to an address. It doesn't tell whether the address has an account, until its owner accepts or declines."""
+    """An offer of a name to an address. Until the offer is accepted or declined, it doesn't tell whether the address has an account."""
 
     id: Id
     direction: Annotated[str, _one_of(DIRECTIONS)]
@@ -719,7 +719,7 @@ class AvailabilityAnswer(Success, kw_only=True, frozen=True):
 
 
 class FindingShape(Shape, kw_only=True, frozen=True):
-    """A fault of a delegation. With an error resolvers fail; with a warning some fail, or all will; a notice is advice."""
+    """A fault of a delegation. An error makes resolvers fail. A warning makes some resolvers fail now, or all later. A notice is advice."""
 
     code: Annotated[str, _one_of((*FINDING_CODES, *REFUSED_CODES))]
     level: Annotated[str, _one_of(tuple(each.value for each in Level))]
@@ -729,7 +729,7 @@ class FindingShape(Shape, kw_only=True, frozen=True):
 
 
 class DelegationCheckShape(Shape, kw_only=True, frozen=True):
-    """The result of a check. It is `unknown` if the nameservers couldn't be queried."""
+    """The result of a check. `state` is `unknown` if the nameservers couldn't be queried."""
 
     fqdn: HostName
     state: Annotated[str, _one_of(HEALTH_STATES)]
@@ -859,7 +859,7 @@ class TicketAnswer(Success, kw_only=True, frozen=True):
 
 
 class QuoteShape(Shape, kw_only=True, frozen=True):
-    """The price of a paid request, which `confirm: true` completes. `new_expires_at` is the name's expiry after it."""
+    """The price of a paid request, which `confirm: true` completes. `new_expires_at` is the name's expiry after the request."""
 
     action: Annotated[str, _one_of(COUPON_ACTIONS)]
     fqdn: HostName
@@ -949,7 +949,7 @@ class DelegationAnswer(Success, kw_only=True, frozen=True):
 class TimelineEventShape(Shape, kw_only=True, frozen=True):
     """A dated event. It has happened if `past` is true; otherwise it will happen if nothing changes.
 
-    `expires_at` and `charged_credits` are set for an event that added a term: the new expiry, and the price. `by` is null for a date.
+    `expires_at` and `charged_credits` are set for an event that added a term: the new expiry, and the price. `by` is null if only the date caused the event.
     """
 
     event: Annotated[str, _one_of(EVENTS)]
@@ -962,7 +962,7 @@ class TimelineEventShape(Shape, kw_only=True, frozen=True):
 
 
 class TimelineAnswer(Success, kw_only=True, frozen=True):
-    """The past and future events of a subdomain, oldest first, the actions allowed now, and what may harm the name."""
+    """The past and future events of a subdomain, oldest first, the actions allowed now, and warnings about the name."""
 
     timeline: list[TimelineEventShape]
     allowed_actions: list[Annotated[str, _one_of(ACTIONS)]]
@@ -999,7 +999,7 @@ class CsyncRefusalShape(Shape, kw_only=True, frozen=True):
 
 
 class CsyncShape(Shape, kw_only=True, frozen=True):
-    """The state of CSYNC. `followed` is true if the platform domain follows it. `serial` and `signed_at` are of the last followed request."""
+    """The state of CSYNC. `followed` is true if the platform domain follows CSYNC. `serial` and `signed_at` are those of the last followed request."""
 
     followed: bool
     serial: int | None

@@ -48,8 +48,10 @@ async def confirm_sign_in(call: OpenCall[ConfirmSignUpBody]) -> Answer:
     body = call.body
 
     def verb(tx: Tx) -> SignedIn | None:
-        who = identify_by_code(tx, email=body.email or "", code=body.code or "", link_token=body.token or "")
-        return _open(tx, who, call.context, call.client, call.request_id)
+        identified = identify_by_code(
+            tx, email=body.email or "", code=body.code or "", link_token=body.token or ""
+        )
+        return _open(tx, identified, call.context, call.client, call.request_id)
 
     done = await call.context.db.write(verb)
     if done is None:
@@ -60,7 +62,7 @@ async def confirm_sign_in(call: OpenCall[ConfirmSignUpBody]) -> Answer:
 async def challenge_passkey(call: OpenCall[NoBody]) -> Answer:
     """Sign in with a passkey: get a challenge.
 
-    Returns the options for `navigator.credentials.get`, valid for one sign-in within five minutes. They name no user and no passkey.
+    Returns the options for `navigator.credentials.get`, valid for one sign-in within five minutes. The options name no user and no passkey.
     """
     key = await call.context.db.read(find_signing_key)
     found = new_challenge(key, SIGN_IN_CHALLENGE, call.context.db.now())
@@ -70,14 +72,14 @@ async def challenge_passkey(call: OpenCall[NoBody]) -> Answer:
 async def confirm_passkey(call: OpenCall[CredentialBody]) -> Answer:
     """Sign in with a passkey.
 
-    Send the result of `navigator.credentials.get`. Sets the cookie of a session, as the sign-in by mail does. Stops a recovery.
+    Send the result of `navigator.credentials.get`. Sets the cookie of a session. Stops a recovery.
     """
     refuse_other_sites(call.client)
     credential: dict[str, Any] = call.body.credential or {}
 
     def verb(tx: Tx) -> SignedIn | None:
-        who = identify_by_passkey(tx, credential, call.client.site)
-        return _open(tx, who, call.context, call.client, call.request_id)
+        identified = identify_by_passkey(tx, credential, call.client.site)
+        return _open(tx, identified, call.context, call.client, call.request_id)
 
     done = await call.context.db.write(verb)
     if done is None:
@@ -86,13 +88,13 @@ async def confirm_passkey(call: OpenCall[CredentialBody]) -> Answer:
 
 
 def _open(
-    tx: Tx, who: IdentifiedUser | None, context: Context, client: Client, request_id: str
+    tx: Tx, identified: IdentifiedUser | None, context: Context, client: Client, request_id: str
 ) -> SignedIn | None:
-    """Open a session for an identified user, and return it; return None if `who` is None."""
-    if who is None:
+    """Open a session for an identified user, and return it; return None if `identified` is None."""
+    if identified is None:
         return None
     lifetime = timedelta(days=context.settings.session_max_days)
-    return open_session(tx, who, client.browser(), lifetime, request_id, client.public_url)
+    return open_session(tx, identified, client.browser(), lifetime, request_id, client.public_url)
 
 
 def _answer(call: OpenCall[Any], done: SignedIn) -> Answer:

@@ -44,8 +44,8 @@ async def sign_up_(call: OpenCall[SignUpBody]) -> Answer:
             else "This registry accepts no sign-ups. Ask its operator for an account."
         )
     solved = await _check_challenge(call, body.challenge) if body.challenge is not None else None
-    wish = SignUp(body.email or "", body.name or "", call.client.network, solved)
-    await db.write(sign_up, wish, call.client.public_url)
+    request = SignUp(body.email or "", body.name or "", call.client.network, solved)
+    await db.write(sign_up, request, call.client.public_url)
     sentence = "If this address can get mail, a code is on its way to it."
     seconds = int(VALID_FOR[SIGN_UP].total_seconds())
     return Answer(shapes.CodeSentAnswer(message=sentence, expires_in_seconds=seconds))
@@ -84,6 +84,6 @@ async def _check_challenge(call: OpenCall[SignUpBody], payload: str) -> SolvedCh
     key = await call.context.db.read(store.find_signing_key)
     solved = check_solution(key, payload) if len(payload) <= PAYLOAD_CHARACTERS_MAX else None
     if solved is None:
-        sentence = "This doesn't solve a challenge of this service, or the challenge has expired. Send the solution of a new challenge, from GET /auth/challenge."
+        sentence = "This is no solution of a challenge of this service, or the challenge has expired. Send the solution of a new challenge, from GET /auth/challenge."
         raise validation_failed([FieldError("challenge", "value_invalid", sentence)])
     return solved

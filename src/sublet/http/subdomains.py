@@ -16,7 +16,6 @@ from sublet.dns.parent_servers import ask_servers
 from sublet.errors import Unavailable
 from sublet.health.plan_delegation import plan_change, plan_registration
 from sublet.http import shapes
-from sublet.http.asking import asking_place
 from sublet.http.bodies import (
     AutoRenewBody,
     AvailabilityQuery,
@@ -27,7 +26,7 @@ from sublet.http.bodies import (
     SubdomainsQuery,
     ds_inputs,
     glue_inputs,
-    named_as_sent,
+    name_errors_as_sent,
     planned_registration,
     sent_ceiling,
     sent_nameservers,
@@ -35,8 +34,9 @@ from sublet.http.bodies import (
 from sublet.http.conditional import only_if_match
 from sublet.http.endpoints import Answer, Call
 from sublet.http.health import NOT_CHECKED, Checked, check_first
-from sublet.http.idempotency import Done, write_once
+from sublet.http.idempotency import WriteResult, write_once
 from sublet.http.paging import fetch_page, read_page
+from sublet.http.query_limit import counted_as_querying
 from sublet.http.render import (
     auto_renew_shape,
     availability_shape,
@@ -82,7 +82,7 @@ P = ParamSpec("P")
 async def list_subdomains(call: Call[None, SubdomainsQuery]) -> Answer:
     """List the user's subdomains.
 
-    Returns them newest first. Names in the trash are listed only with `status=trashed`.
+    Returns the subdomains, newest first. Names in the trash are listed only with `status=trashed`.
     """
     query = call.query
     actor, holder = call.actor(), call.registrant.holder
@@ -99,17 +99,17 @@ async def list_subdomains(call: Call[None, SubdomainsQuery]) -> Answer:
         user_suspended=call.registrant.is_suspended,
     )
 
-    def placed(each: ShownSubdomain, now: datetime) -> tuple[Position, shapes.SubdomainShape]:
+    def with_position(each: ShownSubdomain, now: datetime) -> tuple[Position, shapes.SubdomainShape]:
         return Position(each.created_at, each.id), _shape(call, each, now)
 
     def find(tx: Tx, limit: int, after: Position | None) -> Iterator[tuple[Position, shapes.SubdomainShape]]:
         for each in list_own(tx, actor, wanted, limit, after):
-            yield placed(each, tx.now)
+            yield with_position(each, tx.now)
 
     if (pages := own_pages(actor, wanted)) is not None:
         now = call.context.db.now()
         items, page, headers = await fetch_page(
-            call, "subdomains", pages, lambda each: placed(each, now), owner_id=holder.id
+            call, "subdomains", pages, lambda each: with_position(each, now), owner_id=holder.id
         )
     else:
         items, page, headers = await read_page(call, "subdomains", find)
@@ -130,7 +130,7 @@ async def timeline_(call: Call[None, None]) -> Answer:
     """Get the timeline of a subdomain.
 
     Returns past events, oldest first, then the dates to come if nothing changes. The name may be in the user's trash. `allowed_actions` are
-    the actions that the current state allows, also if the first answer would be a quote.
+    the actions that the current state allows, including those that need a quote first.
     """
     holder = call.registrant.holder
     limit = quota_limit(holder.free_quota, call.default_free_quota())
@@ -189,7 +189,7 @@ async def set_auto_renew_(call: Call[AutoRenewBody, None]) -> Answer:
     )
 
     def read(tx: Tx) -> shapes.SetAutoRenewAnswer:
-        subdomain = _find(tx, call, done.outcome.id)
+        subdomain = _find_written(tx, call, done.outcome.id)
         return shapes.SetAutoRenewAnswer(
             subdomain=_shape(call, subdomain, tx.now), auto_renew=_auto_renew(tx, subdomain)
         )
@@ -209,7 +209,7 @@ async def register_(call: Call[RegisterBody, None]) -> Answer:
         planned_registration(body), registration_mode=body.registration_mode, payable=_payable(call, body)
     )
     checked = await check_first(call, plan_registration, call.actor(), call.registrant.holder, command)
-    with named_as_sent(body):
+    with name_errors_as_sent(body):
         done = await write_once(
             call,
             201,
@@ -253,7 +253,7 @@ async def update_nameservers_(call: Call[NameserversBody, None]) -> Answer:
         ds_records=None if body.ds_records is UNSET else ds_inputs(body.ds_records or []),
     )
     checked = await check_first(call, plan_change, call.actor(), call.path["fqdn"], command)
-    with named_as_sent(body):
+    with name_errors_as_sent(body):
         done = await write_once(
             call,
             200,
@@ -278,7 +278,7 @@ async def retry_(call: Call[NoBody, None]) -> Answer:
 async def renew_(call: Call[RenewBody, None]) -> Answer:
     """Renew a subdomain.
 
-    Adds one term to the current expiry. If it costs credits, the first answer is a quote, as in a registration.
+    Adds one term to the current expiry. If the renewal costs credits, the first answer is a quote (402) and renews nothing.
     """
     payable = _payable(call, call.body)
     done = await write_once(
@@ -290,7 +290,7 @@ async def renew_(call: Call[RenewBody, None]) -> Answer:
 async def restore_(call: Call[RenewBody, None]) -> Answer:
     """Restore a subdomain from the trash.
 
-    Costs nothing before the name's expiry. After it, the name is also renewed, by a quote and `confirm`.
+    Costs nothing before the name's expiry. After the expiry it also renews the name, which may need a quote and `confirm`.
     """
     done = await write_once(
         call,
@@ -307,10 +307,10 @@ async def restore_(call: Call[RenewBody, None]) -> Answer:
 async def delete_(call: Call[NoBody, None]) -> Answer:
     """Delete a subdomain.
 
-    Moves the name to the trash and removes it from the DNS. It can be restored until it is purged.
+    Moves the name to the trash and removes it from the DNS. The name can be restored until it is purged.
     """
     done = await write_once(call, 200, if_subdomain_matches(call, delete), call.actor(), call.path["fqdn"])
-    subdomain = await call.context.db.read(_find, call, done.outcome.id)
+    subdomain = await call.context.db.read(_find_written, call, done.outcome.id)
     answer = shapes.DeleteAnswer(deleted=shapes.DeletedShape(id=subdomain.id, fqdn=subdomain.fqdn))
     return Answer(answer, done.headers, done.status)
 
@@ -351,12 +351,12 @@ def _shape(call: Call[Any, Any], subdomain: ShownSubdomain, now: datetime) -> sh
     return subdomain_shape(subdomain, now, user_suspended=suspended)
 
 
-def _find(tx: Tx, call: Call[Any, Any], subdomain_id: int) -> Subdomain:
+def _find_written(tx: Tx, call: Call[Any, Any], subdomain_id: int) -> Subdomain:
     """Return the current state of the subdomain that this request, or an earlier request with its Idempotency-Key, wrote.
 
     Raises, in this order:
-        Unavailable: the row is missing. Rows of subdomains are never deleted, so the database has lost the write: an asynchronous
-            standby has become the primary.
+        Unavailable: the row is missing. Rows of subdomains are never deleted, so the database has lost the write, because an asynchronous
+            standby became the primary.
         SubdomainNotFound: the name has been transferred to another user since.
     """
     subdomain = store.find_subdomain(tx, subdomain_id)
@@ -372,7 +372,7 @@ def _find(tx: Tx, call: Call[Any, Any], subdomain_id: int) -> Subdomain:
 
 
 async def _wait_for_publication(
-    call: Call[Any, Any], done: Done, checked: Checked = NOT_CHECKED
+    call: Call[Any, Any], done: WriteResult, checked: Checked = NOT_CHECKED
 ) -> tuple[shapes.SubdomainShape, shapes.ProvisioningShape]:
     """Wait for the publication, at most `publish_wait_ms`, then return the shapes of the current state."""
     db = call.context.db
@@ -381,15 +381,15 @@ async def _wait_for_publication(
     subdomain = registered.subdomain if registered else None
     if subdomain is None or (wait_seconds > 0 and subdomain.generation != subdomain.published_generation):
         await call.context.publication_waiter.wait(done.outcome.id, wait_seconds)
-        subdomain = await db.read(_find, call, done.outcome.id)
+        subdomain = await db.read(_find_written, call, done.outcome.id)
     delegation = subdomain.delegation
     if registered:
-        elsewhere = registered.warnings
+        registry = registered.warnings
     else:
-        elsewhere = await db.read(registry_warnings, subdomain)
+        registry = await db.read(registry_warnings, subdomain)
     warnings = (
         *delegation_warnings(delegation),
-        *elsewhere,
+        *registry,
         *_warnings_of_body(call, subdomain),
         *checked.warnings,
     )
@@ -403,13 +403,15 @@ def _warnings_of_body(call: Call[Any, Any], subdomain: Subdomain) -> tuple[str, 
     return dnskey_warnings(subdomain.fqdn, ds_inputs(call.body.ds_records))
 
 
-async def _provision_answer(call: Call[Any, Any], done: Done, checked: Checked = NOT_CHECKED) -> Answer:
+async def _provision_answer(
+    call: Call[Any, Any], done: WriteResult, checked: Checked = NOT_CHECKED
+) -> Answer:
     subdomain, provisioning = await _wait_for_publication(call, done, checked)
     answer = shapes.ProvisionAnswer(subdomain=subdomain, provisioning=provisioning)
     return Answer(answer, done.headers, done.status)
 
 
-async def _register_answer(call: Call[Any, Any], done: Done, checked: Checked = NOT_CHECKED) -> Answer:
+async def _register_answer(call: Call[Any, Any], done: WriteResult, checked: Checked = NOT_CHECKED) -> Answer:
     subdomain, provisioning = await _wait_for_publication(call, done, checked)
     answer = shapes.RegisterAnswer(
         subdomain=subdomain,
@@ -420,9 +422,9 @@ async def _register_answer(call: Call[Any, Any], done: Done, checked: Checked = 
     return Answer(answer, done.headers, done.status)
 
 
-async def _renew_answer(call: Call[Any, Any], done: Done) -> Answer:
+async def _renew_answer(call: Call[Any, Any], done: WriteResult) -> Answer:
     def read(tx: Tx) -> shapes.RenewAnswer:
-        shape = _shape(call, _find(tx, call, done.outcome.id), tx.now)
+        shape = _shape(call, _find_written(tx, call, done.outcome.id), tx.now)
         renewal = shapes.RenewalShape(
             expires_at=shape.expires_at,
             renewal_available=shape.renewal_available,
@@ -443,7 +445,7 @@ async def delegation(call: Call[None, None]) -> Answer:
     """
     db, actor, identifier = call.context.db, call.actor(), call.path["fqdn"]
     before = await db.read(view_delegation, actor, identifier)
-    with asking_place(call):
+    with counted_as_querying(call):
         answers = await ask_servers(
             call.context.name_servers(before.platform_domain),
             before.platform_domain.domain,

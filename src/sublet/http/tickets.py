@@ -8,7 +8,7 @@ from sublet.http import shapes
 from sublet.http.bodies import ReplyBody, TicketBody, TicketsQuery
 from sublet.http.conditional import only_if_match
 from sublet.http.endpoints import Answer, Call
-from sublet.http.idempotency import Done, write_once
+from sublet.http.idempotency import WriteResult, write_once
 from sublet.http.paging import read_page
 from sublet.ids import Position
 from sublet.tickets import store
@@ -21,7 +21,7 @@ from sublet.tickets.reply import reply
 async def list_tickets(call: Call[None, TicketsQuery]) -> Answer:
     """List the user's tickets.
 
-    Returns them without their messages, the most recent first.
+    Returns the tickets without their messages, the most recent first.
     """
     query = call.query
     wanted = TicketFilter(status=query.status, type=query.type, archived=query.archived)
@@ -80,7 +80,7 @@ async def reply_(call: Call[ReplyBody, None]) -> Answer:
     return await _ticket(call, str(done.outcome.id), done)
 
 
-async def _ticket(call: Call[Any, Any], identifier: str, done: Done | None = None) -> Answer:
+async def _ticket(call: Call[Any, Any], identifier: str, done: WriteResult | None = None) -> Answer:
     answer = await call.context.db.read(_answer, call, identifier)
     return Answer(answer, done.headers, done.status) if done else Answer(answer)
 

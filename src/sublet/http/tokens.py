@@ -26,11 +26,11 @@ from sublet.http.bodies import (
     PageQuery,
     RotateBody,
     TokenBody,
-    given_restrictions,
+    sent_restrictions,
 )
 from sublet.http.conditional import only_if_match
 from sublet.http.endpoints import Answer, Call
-from sublet.http.idempotency import Done, write_once
+from sublet.http.idempotency import WriteResult, write_once
 from sublet.http.paging import read_page
 from sublet.http.render import token_shape
 from sublet.ids import Position
@@ -77,7 +77,7 @@ async def create_token_(call: Call[TokenBody, None]) -> Answer:
         _with_secret(create_token),
         call.actor(),
         body.name,
-        given_restrictions(body),
+        sent_restrictions(body),
         body.organization_id,
     )
     return await _secret_answer(call, done)
@@ -96,9 +96,9 @@ async def change_token_(call: Call[ChangeTokenBody, None]) -> Answer:
 
     Changes the token's name and restrictions. A member that is left out keeps its value; null lifts the restriction.
     """
-    verb = _if_match(call, _by_id(change_token))
+    verb = _if_match(call, _as_outcome(change_token))
     done = await write_once(
-        call, 200, verb, call.actor(), call.path["id"], call.body.name, given_restrictions(call.body)
+        call, 200, verb, call.actor(), call.path["id"], call.body.name, sent_restrictions(call.body)
     )
     return await _token_answer(call, done)
 
@@ -109,7 +109,7 @@ async def revoke_token_(call: Call[NoBody, None]) -> Answer:
     The API refuses a revoked token. A token may revoke itself. The tokens that it created stay valid.
     """
     done = await write_once(
-        call, 200, _if_match(call, _by_id(revoke_own_token)), call.actor(), call.path["id"]
+        call, 200, _if_match(call, _as_outcome(revoke_own_token)), call.actor(), call.path["id"]
     )
     return await _token_answer(call, done)
 
@@ -134,7 +134,7 @@ def _with_secret(
     return run
 
 
-def _by_id(verb: Callable[Concatenate[Tx, P], Token]) -> Callable[Concatenate[Tx, P], Outcome]:
+def _as_outcome(verb: Callable[Concatenate[Tx, P], Token]) -> Callable[Concatenate[Tx, P], Outcome]:
     return lambda tx, /, *args, **kwargs: Outcome(verb(tx, *args, **kwargs).id)
 
 
@@ -153,19 +153,19 @@ def _shape(call: Call[Any, Any], token: Token) -> shapes.TokenDetailShape:
     return token_shape(token, call.registrant.user)
 
 
-async def _token_answer(call: Call[Any, Any], done: Done) -> Answer:
+async def _token_answer(call: Call[Any, Any], done: WriteResult) -> Answer:
     shape = await _read_token(call, done)
     return Answer(shapes.TokenAnswer(token=shape), done.headers, done.status)
 
 
-async def _secret_answer(call: Call[Any, Any], done: Done) -> Answer:
+async def _secret_answer(call: Call[Any, Any], done: WriteResult) -> Answer:
     shape = await _read_token(call, done)
     secret = done.outcome.secret if isinstance(done.outcome, _WithSecret) else None
     answer = shapes.SecretAnswer(token=shape, secret=secret.reveal() if secret is not None else None)
     return Answer(answer, done.headers, done.status)
 
 
-async def _read_token(call: Call[Any, Any], done: Done) -> shapes.TokenDetailShape:
+async def _read_token(call: Call[Any, Any], done: WriteResult) -> shapes.TokenDetailShape:
     """Return the shape of the token that was just written, with the rights that the acting token had before the write."""
 
     def read(tx: Tx) -> shapes.TokenDetailShape:

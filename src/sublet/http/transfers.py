@@ -10,7 +10,7 @@ from sublet.http import shapes
 from sublet.http.bodies import NoBody, TransferBody, TransfersQuery
 from sublet.http.conditional import only_if_match
 from sublet.http.endpoints import Answer, Call
-from sublet.http.idempotency import Done, write_once
+from sublet.http.idempotency import WriteResult, write_once
 from sublet.http.paging import read_page
 from sublet.http.subdomains import if_subdomain_matches
 from sublet.ids import Position
@@ -41,7 +41,7 @@ async def push_(call: Call[TransferBody, None]) -> Answer:
 async def list_transfers(call: Call[None, TransfersQuery]) -> Answer:
     """List transfers.
 
-    Returns the transfers that the user sent or received, newest first. A token for an organization lists those that the organization sent.
+    Returns the transfers that the user sent or received, newest first. A token for an organization lists the transfers that the organization sent.
     """
     side, restrictions = _side(call), call.actor().restrictions
     wanted = TransferFilter(call.query.state, call.query.direction)
@@ -65,8 +65,8 @@ async def get_transfer(call: Call[None, None]) -> Answer:
 async def accept_(call: Call[NoBody, None]) -> Answer:
     """Accept a transfer.
 
-    Moves the name to the user, or to the organization that the token is for. Term, mode and delegation stay. A free name counts in the free
-    quota. Nothing is charged.
+    Moves the name to the user, or to the organization that the token is for. Term, mode and delegation stay. A free name counts against the
+    free quota. Nothing is charged.
     """
     done = await write_once(
         call,
@@ -120,7 +120,7 @@ def _side(call: Call[Any, Any]) -> Side:
     return Side(call.registrant.user, call.registrant.holder)
 
 
-async def _transfer_answer(call: Call[Any, Any], done: Done) -> Answer:
+async def _transfer_answer(call: Call[Any, Any], done: WriteResult) -> Answer:
     answer = await call.context.db.read(_answer, call, str(done.outcome.id))
     return Answer(answer, done.headers, done.status)
 

@@ -44,7 +44,7 @@ def api_socket(settings: Settings, *, listens: bool = True) -> socket.socket:
     until this one has started.
 
     Raises:
-        Unavailable: as `passed_socket`, or the address can't be used.
+        Unavailable: as in `passed_socket`; or the address can't be used.
     """
     return passed_socket() or http_socket(settings.http_listen, "http_listen", listens=listens)
 
@@ -67,10 +67,10 @@ def http_socket(address: str, setting: str, *, listens: bool = True) -> socket.s
 def origin_of(listening: socket.socket) -> str:
     """Return `http://host:port` of a listening socket."""
     host, port, *_ = listening.getsockname()
-    return f"http://{shown(host, port)}"
+    return f"http://{host_and_port(host, port)}"
 
 
-def shown(host: str, port: int) -> str:
+def host_and_port(host: str, port: int) -> str:
     """Return an address as text: `127.0.0.1:53`, `[::1]:53`."""
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
@@ -110,7 +110,9 @@ async def serve_api(
     public_url = settings.public_url.rstrip("/") or origin
     document = build_document((*ENDPOINTS, *OPEN_ENDPOINTS), public_url + BASE_PATH, __version__)
     console = Console(context, public_url, document)
-    app = build_app(context, public_url, document, more=console.routes(), refuse=console.refuse)
+    app = build_app(
+        context, public_url, document, console_routes=console.routes(), refusal_page=console.refuse
+    )
     async with running(_flush_token_uses(context)):
         try:
             await serve_http(
@@ -121,7 +123,7 @@ async def serve_api(
                 on_listening=lambda: on_ready(origin + BASE_PATH),
             )
         except OSError as error:
-            raise Unavailable(f"Can't listen on {origin}: {error.strerror}. Check the setting.") from error
+            raise Unavailable(f"Can't listen on {origin}: {error.strerror}. Check `http_listen`.") from error
     await _flush(context)
 
 
@@ -137,9 +139,9 @@ async def _flush(context: Context) -> None:
 
 
 async def _flush_uses(
-    context: Context, noted: dict[int, Use], touch: Callable[[Tx, dict[int, Use]], None]
+    context: Context, unstored: dict[int, Use], touch: Callable[[Tx, dict[int, Use]], None]
 ) -> None:
-    used = dict(noted)
+    used = dict(unstored)
     if not used:
         return
     try:
@@ -150,16 +152,16 @@ async def _flush_uses(
         log.exception("uses_fault")
         return
     for credential_id in used:
-        noted.pop(credential_id, None)
+        unstored.pop(credential_id, None)
 
 
 def allow_connections(wanted: int) -> int:
     """Raise the limit of open files as far as allowed, and return how many of the `wanted` connections it permits, at least one.
 
-    The default limit (usually 1,024) is often lower than what the process may set.
+    The default limit (usually 1,024) is often lower than the limit that the process may set.
     """
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    with suppress(OSError):  # a unit's filter of system calls may forbid it
+    with suppress(OSError):  # a systemd unit may forbid the system call
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     descriptors, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     if descriptors == resource.RLIM_INFINITY or descriptors >= wanted + SPARE_DESCRIPTORS:

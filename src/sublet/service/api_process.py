@@ -1,6 +1,6 @@
 """A child process of `sublet api`. Only the parent starts it, as `python -m sublet.service.api_process`.
 
-It shuts down gracefully at SIGTERM, and when its channel to the parent closes: so no child outlives a parent that was killed.
+The process shuts down gracefully at SIGTERM, and when its channel to the parent closes, so that no child outlives a killed parent.
 """
 
 import asyncio
@@ -14,7 +14,7 @@ import structlog
 
 from sublet.config import Settings, SettingsError, load_settings
 from sublet.errors import UNAVAILABLE, USAGE, Refusal
-from sublet.http.metrics import Metrics, share_counts
+from sublet.http.metrics import Metrics, share_metrics
 from sublet.service.event_loop import run_event_loop
 from sublet.service.logs import configure_logs
 from sublet.service.roles import run_api_process
@@ -23,23 +23,23 @@ from sublet.service.supervisor import READY
 log = structlog.get_logger()
 
 
-class HandedDown(msgspec.Struct, frozen=True, kw_only=True):
-    """What the parent passes to a child: two file descriptors, the child's place in the metrics folder, and the settings file.
+class ChildArguments(msgspec.Struct, frozen=True, kw_only=True):
+    """The arguments of a child: two file descriptors, the slot of its metrics files, and the settings file.
 
-    Each child reads the settings itself, so that a replacement uses changed settings.
+    Each child reads the settings file, so that SIGHUP applies changed settings.
     """
 
     listening_fd: int
     channel_fd: int
     metrics_folder: str
-    place: int
+    slot: int
     config: str | None
 
 
-async def _serve(settings: Settings, handed: HandedDown) -> None:
-    channel = socket.socket(fileno=handed.channel_fd)
+async def _serve(settings: Settings, arguments: ChildArguments) -> None:
+    channel = socket.socket(fileno=arguments.channel_fd)
     channel.setblocking(False)
-    listening = socket.socket(fileno=handed.listening_fd)
+    listening = socket.socket(fileno=arguments.listening_fd)
     loop, stop = asyncio.get_running_loop(), asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
@@ -51,11 +51,11 @@ async def _serve(settings: Settings, handed: HandedDown) -> None:
         stop.set()
 
     loop.add_reader(channel, parent_ended)
-    metrics = Metrics(Path(handed.metrics_folder))
-    await run_api_process(settings, listening, stop, metrics=metrics, on_ready=lambda: _tell(channel))
+    metrics = Metrics(Path(arguments.metrics_folder))
+    await run_api_process(settings, listening, stop, metrics=metrics, on_ready=lambda: _report_ready(channel))
 
 
-def _tell(channel: socket.socket) -> None:
+def _report_ready(channel: socket.socket) -> None:
     try:
         channel.send(READY)
     except OSError:
@@ -63,13 +63,13 @@ def _tell(channel: socket.socket) -> None:
 
 
 def main() -> None:
-    """Serve as `HandedDown` in the first argument says; exit with the codes of a command."""
-    handed = msgspec.json.decode(sys.argv[1], type=HandedDown)
-    share_counts(Path(handed.metrics_folder), handed.place)
+    """Serve with the `ChildArguments` (JSON) in the first argument. Exit with the codes of a command."""
+    arguments = msgspec.json.decode(sys.argv[1], type=ChildArguments)
+    share_metrics(Path(arguments.metrics_folder), arguments.slot)
     try:
-        settings = load_settings(Path(handed.config) if handed.config else None)
+        settings = load_settings(Path(arguments.config) if arguments.config else None)
         configure_logs(settings)
-        run_event_loop(_serve(settings, handed))
+        run_event_loop(_serve(settings, arguments))
     except (SettingsError, Refusal) as error:
         log.error("api_process_refused", reason=str(error))  # noqa: TRY400 - the trace adds nothing to the message
         sys.exit(USAGE if isinstance(error, SettingsError) else UNAVAILABLE)

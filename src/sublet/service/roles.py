@@ -12,12 +12,12 @@ import structlog
 from sublet.config import Settings, SettingsError
 from sublet.db import Clock, Database, SqliteDatabase, open_database, utc_now
 from sublet.errors import FilesChanged
-from sublet.http.app import Status, build_status_app
+from sublet.http.app import StatusSources, build_status_app
 from sublet.http.metrics import Metrics
 from sublet.http.serve import serve_http
 from sublet.schema_revision import refuse_unusable_database
 from sublet.service.announced import Presence, announced
-from sublet.service.api_part import api_socket, http_socket, origin_of, serve_api, shown
+from sublet.service.api_part import api_socket, host_and_port, http_socket, origin_of, serve_api
 from sublet.service.dns_part import built_in_addresses, name_server_running
 from sublet.service.event_loop import running
 from sublet.service.systemd import notify
@@ -28,7 +28,7 @@ from sublet.subdomains.sweep.runner import Monotonic, monotonic_seconds
 STATEMENT_SECONDS = 30
 """The timeout of one statement on PostgreSQL."""
 FILES_CHANGED_SECONDS = 10.0
-"""How long a service whose SQLite files were changed goes on without writing: they may come back."""
+"""How long a service runs without writing after its SQLite files were changed, because the operator may put the files back."""
 FILES_CHECK_SECONDS = 0.5
 QUICK_CHECK_SECONDS = 86_400.0
 log = structlog.get_logger()
@@ -53,7 +53,7 @@ async def run_service(
     """Run API, worker and name server until `stop` is set, then drain. Calls `on_ready` with the addresses once it answers.
 
     Raises:
-        SettingsError: as `mail_transport`.
+        SettingsError: as in `mail_transport`.
         Unavailable: the database can't be opened, isn't initialised, has another version, or is already served; or an address
             can't be used.
         FilesChanged: the files of the SQLite database were changed, and stayed so for `FILES_CHANGED_SECONDS`.
@@ -69,11 +69,13 @@ async def run_service(
 
         def ready(base_url: str) -> None:
             on_ready(Addresses(base_url, dns))
-            log.info("serving", http=base_url, dns=shown(*dns))
+            log.info("serving", http=base_url, dns=host_and_port(*dns))
             notify("READY=1")
 
         with closing(api_socket(settings)) as listening:
-            async with worker_running(settings, db, metrics, transport, monotonic, presence) as runs:
+            async with worker_running(
+                settings, db, metrics, transport, monotonic, presence
+            ) as is_worker_running:
                 await serve_api(
                     settings,
                     db,
@@ -81,7 +83,7 @@ async def run_service(
                     listening,
                     stop,
                     built_in=built_in,
-                    readiness={"worker": runs},
+                    readiness={"worker": is_worker_running},
                     on_ready=ready,
                 )
     log.info("stopped")
@@ -99,8 +101,8 @@ async def run_api_process(
     """Run a child process of `sublet api` until `stop` is set; all children accept from the same socket.
 
     Raises:
-        SettingsError: as `refuse_sqlite` and `built_in_addresses`.
-        Unavailable: as `refuse_unusable_database`; or the database can't be opened.
+        SettingsError: as in `refuse_sqlite` and `built_in_addresses`.
+        Unavailable: as in `refuse_unusable_database`; or the database can't be opened.
     """
     refuse_sqlite(settings, "api")
     async with _opened(settings, "api", clock) as (db, _):
@@ -126,8 +128,8 @@ async def run_worker(
     """Run only the worker until `stop` is set.
 
     Raises:
-        SettingsError: as `refuse_sqlite` and `mail_transport`.
-        Unavailable: as `refuse_unusable_database`; or the database can't be opened, or the address in
+        SettingsError: as in `refuse_sqlite` and `mail_transport`.
+        Unavailable: as in `refuse_unusable_database`; or the database can't be opened, or the address in
             `worker_status_listen` can't be used.
     """
     refuse_sqlite(settings, "worker")
@@ -136,10 +138,12 @@ async def run_worker(
     readiness: dict[str, Callable[[], bool]] = {"worker": lambda: False}
     async with (
         _opened(settings, "worker", clock) as (db, presence),
-        _status_served(settings, "worker_status_listen", Status(db, metrics, stop, readiness)) as status,
-        worker_running(settings, db, metrics, transport, monotonic, presence) as runs,
+        _status_served(
+            settings, "worker_status_listen", StatusSources(db, metrics, stop, readiness)
+        ) as status,
+        worker_running(settings, db, metrics, transport, monotonic, presence) as is_worker_running,
     ):
-        readiness["worker"] = runs
+        readiness["worker"] = is_worker_running
         log.info("serving", status=status)
         notify("READY=1")
         await stop.wait()
@@ -150,8 +154,8 @@ async def run_dns(settings: Settings, stop: asyncio.Event, *, clock: Clock = utc
     """Run only a built-in name server until `stop` is set.
 
     Raises:
-        SettingsError: as `refuse_sqlite`.
-        Unavailable: as `refuse_unusable_database`; or the database can't be opened, or the address in `dns_listen` or
+        SettingsError: as in `refuse_sqlite`.
+        Unavailable: as in `refuse_unusable_database`; or the database can't be opened, or the address in `dns_listen` or
             `dns_status_listen` can't be used.
     """
     refuse_sqlite(settings, "dns")
@@ -159,9 +163,9 @@ async def run_dns(settings: Settings, stop: asyncio.Event, *, clock: Clock = utc
     async with (
         _opened(settings, "dns", clock) as (db, _),
         name_server_running(settings, db, metrics) as dns,
-        _status_served(settings, "dns_status_listen", Status(db, metrics, stop, {})) as status,
+        _status_served(settings, "dns_status_listen", StatusSources(db, metrics, stop, {})) as status,
     ):
-        log.info("serving", dns=shown(*dns), status=status)
+        log.info("serving", dns=host_and_port(*dns), status=status)
         notify("READY=1")
         await stop.wait()
     log.info("stopped")
@@ -200,36 +204,36 @@ async def _opened(
 
 @asynccontextmanager
 async def _stopped_without_files(db: Database, stop: asyncio.Event) -> AsyncIterator[None]:
-    """Check an SQLite database at the start and daily, and set `stop` when its files stay changed.
+    """Check an SQLite database at the start and daily, and set `stop` if its files stay changed.
 
     Raises:
-        FilesChanged: that was the reason to stop.
+        FilesChanged: the files stayed changed for `FILES_CHANGED_SECONDS`.
     """
     if not isinstance(db, SqliteDatabase):
         yield
         return
-    ended: list[str] = []
-    async with running(_check_daily(db), _stop_without_files(db, stop, ended)):
+    problems: list[str] = []
+    async with running(_check_daily(db), _stop_without_files(db, stop, problems)):
         yield
-    if ended:
-        raise FilesChanged(ended[0])
+    if problems:
+        raise FilesChanged(problems[0])
 
 
-async def _stop_without_files(db: Database, stop: asyncio.Event, ended: list[str]) -> None:
+async def _stop_without_files(db: Database, stop: asyncio.Event, problems: list[str]) -> None:
     changed_at: float | None = None
     logged = False
     while True:
         await asyncio.sleep(FILES_CHECK_SECONDS)
         problem = db.problem()
-        if problem is not None and not problem.ends and not logged:
+        if problem is not None and not problem.must_stop and not logged:
             logged = True
             log.critical("database_damaged", reason=problem.message)
-        if problem is None or not problem.ends:
+        if problem is None or not problem.must_stop:
             changed_at = None
             continue
         changed_at = changed_at or time.monotonic()
         if time.monotonic() >= changed_at + FILES_CHANGED_SECONDS:
-            ended.append(problem.message)
+            problems.append(problem.message)
             stop.set()
             return
 
@@ -241,8 +245,10 @@ async def _check_daily(db: SqliteDatabase) -> None:
 
 
 @asynccontextmanager
-async def _status_served(settings: Settings, setting: str, status: Status) -> AsyncIterator[str | None]:
-    """Serve the status pages of a process without an API on the address in a setting; yields their origin, or None if it is empty."""
+async def _status_served(
+    settings: Settings, setting: str, sources: StatusSources
+) -> AsyncIterator[str | None]:
+    """Serve the status pages of a process without an API on the address in a setting. Yield their origin, or None if the setting is empty."""
     address: str = getattr(settings, setting)
     if not address:
         yield None
@@ -250,7 +256,7 @@ async def _status_served(settings: Settings, setting: str, status: Status) -> As
     listening, ended = http_socket(address, setting), asyncio.Event()
     origin = origin_of(listening)
     # No draining: a failed scrape does no harm, and a scraper never closes its connection.
-    serving = asyncio.create_task(serve_http(build_status_app(status), listening, ended, drain_seconds=0))
+    serving = asyncio.create_task(serve_http(build_status_app(sources), listening, ended, drain_seconds=0))
     try:
         yield origin
     finally:

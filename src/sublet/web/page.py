@@ -13,7 +13,7 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 from sublet.accounts.model import Membership, Registrant
 from sublet.errors import NotFound, OriginRefused, Refusal
 from sublet.http.anonymous import ANONYMOUS, ANONYMOUS_OPERATIONS
-from sublet.http.calls import Calls, FailureLimits, Sent
+from sublet.http.calls import Calls, FailureLimits, SentRequest
 from sublet.http.client import Client, is_from_site, origin_refused
 from sublet.http.client_address import address_key
 from sublet.http.endpoints import BASE_PATH, Endpoint
@@ -105,7 +105,7 @@ class PageCall:
         fields = {"if-match": if_match if if_match.isascii() else "-"} if if_match else {}
         if form_key := self.form.get(KEY_FIELD):
             fields["idempotency-key"] = hashlib.sha256(f"{form_key}\n{name}\n{key}".encode()).hexdigest()
-        sent = Sent(
+        sent = SentRequest(
             fields=Headers(fields),
             client=self.client,
             request_id=self.request_id,

@@ -24,7 +24,7 @@ from sublet.credits.entries import grant_credits
 from sublet.db import Database, Tx, open_database
 from sublet.dns.types import Record
 from sublet.errors import Refusal
-from sublet.http.idempotency import Done, write_once
+from sublet.http.idempotency import WriteResult, write_once
 from sublet.migrations import upgrade
 from sublet.platform_domains import zone_store
 from sublet.platform_domains.grants import grant_platform_domain
@@ -122,7 +122,7 @@ class Real:
                 registrant=SimpleNamespace(user=SimpleNamespace(id=self.ids[who])),
                 fingerprint=sha256(repr((verb, args)).encode()).hexdigest(),
             )
-            done: Done = self._loop.run_until_complete(write_once(request, 200, run))
+            done: WriteResult = self._loop.run_until_complete(write_once(request, 200, run))
             return Got(done.outcome, replayed=done.replayed)
         except Refusal as refusal:
             return Got(refusal=refusal)
