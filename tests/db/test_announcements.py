@@ -67,7 +67,7 @@ def _listeners(url: str) -> list[int]:
 @pytest.fixture(autouse=True)
 def _no_polling(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whoever wakes was woken: nobody looks by himself within the hour."""
-    monkeypatch.setattr(postgresql, "UNHEARD_SECONDS", HOUR)
+    monkeypatch.setattr(postgresql, "UNANNOUNCED_POLL_SECONDS", HOUR)
 
 
 def test_a_commit_of_another_process_wakes_who_waits(url: str) -> None:
@@ -147,7 +147,7 @@ def test_a_listener_whose_connection_is_ended_comes_back(url: str) -> None:
 
 
 def test_without_notifications_one_looks_again_soon(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(postgresql, "UNHEARD_SECONDS", 0.01)
+    monkeypatch.setattr(postgresql, "UNANNOUNCED_POLL_SECONDS", 0.01)
 
     async def story() -> None:
         one = _open(url)

@@ -276,7 +276,7 @@ def test_quick_check_names_a_damage_and_writes_are_refused(tmp_path: Path) -> No
         _spoil_index(path)
         await database.quick_check()
         assert "is damaged" in await _refused(database)
-        assert database.problem().ends is False  # type: ignore[union-attr]
+        assert database.problem().must_stop is False  # type: ignore[union-attr]
         assert await database.read(_count) == 201
 
     _tell(tmp_path, story, is_serving=False)  # another program writes into the file

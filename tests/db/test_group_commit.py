@@ -236,7 +236,7 @@ def test_waiting_for_a_change_can_be_cancelled_in_the_moment_of_the_change() -> 
         changes = Changes()
         waiting = asyncio.create_task(changes.wait(10))
         await asyncio.sleep(0)
-        changes.tell()
+        changes.wake()
         waiting.cancel()
         with pytest.raises(asyncio.CancelledError):
             await waiting

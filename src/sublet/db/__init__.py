@@ -1,7 +1,7 @@
 """The database: `read` and `write` run one function in one transaction with one instant; `fetch` runs one query.
 
-Raising rolls back, returning commits. No result is returned before its commit is durable. Verbs and stores are synchronous functions with a
-`Tx`; only the edges await. There are two engines: `sqlite.py`, the embedded default, and `postgresql.py`.
+An exception in the function rolls back; a return commits. No result is returned before its commit is durable. Verbs and stores are
+synchronous functions with a `Tx`; only their callers in HTTP, worker and command line await. There are two engines: `sqlite.py`, the embedded default, and `postgresql.py`.
 """
 
 from pathlib import Path
@@ -45,8 +45,8 @@ def open_database(
 ) -> Database:
     """Open the database of an address (`sqlite:///…` or `postgresql://…`).
 
-    `is_serving` is for SQLite: this process holds the `serve_lock`, and writes the log back into the file. The others are for PostgreSQL:
-    `statement_seconds` limits statements and idle transactions (0: no limit), and `may_lose_writes` allows a server that may lose
+    `is_serving` is for SQLite: this process holds the `serve_lock`, and writes the log back into the file. The other parameters are for
+    PostgreSQL: `statement_seconds` limits statements and idle transactions (0: no limit), and `may_lose_writes` allows a server that may lose
     acknowledged writes.
 
     Raises:
@@ -60,6 +60,6 @@ def open_database(
                 f"The folder {folder} of the database does not exist. Run `mkdir -p {folder}`, then `sublet init`."
             )
         return SqliteDatabase(url, clock, is_serving=is_serving)
-    from sublet.db.postgresql import open_postgresql  # noqa: PLC0415 - psycopg takes a tenth of a command's start
+    from sublet.db.postgresql import open_postgresql  # noqa: PLC0415 - importing psycopg takes a tenth of a command's start
 
     return open_postgresql(url, clock, may_lose_writes=may_lose_writes, statement_seconds=statement_seconds)

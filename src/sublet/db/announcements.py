@@ -1,7 +1,7 @@
 """Announce commits to other processes with LISTEN and NOTIFY, on a separate connection and thread.
 
-A NOTIFY inside a transaction makes all commits of the database wait for each other. So it follows the commit, and announces all commits
-since the last NOTIFY. Waiting processes also poll, so a lost notification only costs time.
+A NOTIFY inside a transaction makes all commits of the database wait for each other. So each NOTIFY follows the commits that it announces:
+all since the last NOTIFY. Waiting processes also poll, so a lost notification only costs time.
 """
 
 import os
@@ -29,20 +29,20 @@ log = structlog.get_logger()
 
 
 class Announcements:
-    """Announces the commits of this process after `tell`, and calls `on_change` when another process announces a commit.
+    """Announces the commits of this process after `announce_soon`, and calls `on_change` when another process announces a commit.
 
-    The first call of `tell` or `listen` starts the thread, which also deletes old commit marks.
+    The first call of `announce_soon` or `listen` starts the thread, which also deletes old commit marks.
     """
 
     def __init__(self, address: str, on_change: Callable[[], None]) -> None:
         self._address = address
         self._on_change = on_change
         self._name = f"{os.getpid()}-{os.urandom(6).hex()}"
-        self._waking, self._woken = socket.socketpair()
-        self._waking.settimeout(0)
+        self._wake_sender, self._wake_receiver = socket.socketpair()
+        self._wake_sender.settimeout(0)
         self._lock = threading.Lock()
         self._thread: threading.Thread | None = None
-        self._has_news = False
+        self._is_due = False
         self._is_closing = False
         self._delete_marks_at = time.monotonic() + DELETE_MARKS_SECONDS * random.uniform(0.5, 1.5)  # noqa: S311 - jitter, no secret
         self.is_listening = False
@@ -55,10 +55,10 @@ class Announcements:
                 self._thread = threading.Thread(target=self._run, name="sublet-announcements", daemon=True)
                 self._thread.start()
 
-    def tell(self) -> None:
+    def announce_soon(self) -> None:
         """Announce a commit soon."""
-        if not self._has_news:
-            self._has_news = True
+        if not self._is_due:
+            self._is_due = True
             self._wake()
             self.listen()
 
@@ -70,12 +70,12 @@ class Announcements:
         if self._thread is not None:
             self._thread.join(CLOSE_SECONDS)
         if self._thread is None or not self._thread.is_alive():
-            self._waking.close()
-            self._woken.close()
+            self._wake_sender.close()
+            self._wake_receiver.close()
 
     def _wake(self) -> None:
         with suppress(OSError):  # the buffer is full, so the thread wakes anyway; or the socket is closed
-            self._waking.send(b"!")
+            self._wake_sender.send(b"!")
 
     def _run(self) -> None:
         pause = 0.0
@@ -86,7 +86,7 @@ class Announcements:
                     connection.execute(f"SET synchronous_commit = off; LISTEN {CHANNEL}")
                     self.is_listening, pause = True, 0.0
                     self._on_change()  # other processes may have committed before LISTEN
-                    self._serve(connection)
+                    self._announce_and_listen(connection)
             except (psycopg.Error, OSError) as error:
                 if pause == 0.0 and not self._is_closing:
                     log.warning("announcements_lost", error=str(error).strip())
@@ -102,33 +102,33 @@ class Announcements:
         while not self._is_closing and (left := ends - time.monotonic()) > 0:
             self._wait(left)
 
-    def _serve(self, connection: "psycopg.Connection[Any]") -> None:
+    def _announce_and_listen(self, connection: "psycopg.Connection[Any]") -> None:
         while True:
-            if self._has_news:
-                self._has_news = False  # before the NOTIFY, because later commits need another one
+            if self._is_due:
+                self._is_due = False  # before the NOTIFY, because later commits need another one
                 try:
                     connection.execute("SELECT pg_notify(%s, %s)", [CHANNEL, self._name])
                 except psycopg.Error:
-                    self._has_news = True
+                    self._is_due = True
                     raise
             elif self._is_closing:
                 return
             elif time.monotonic() >= self._delete_marks_at:
                 self._delete_marks(connection)
-            # After notifications that arrived with a response, the socket has nothing to read.
+            # Notifications that arrived with a response don't make the socket readable, so they are read before the wait.
             notifications = list(connection.notifies(timeout=0))
             if any(each.payload != self._name for each in notifications):
                 self._on_change()
-            if not (self._has_news or self._is_closing):
+            if not (self._is_due or self._is_closing):
                 self._wait(self._delete_marks_at - time.monotonic(), connection.fileno())
 
     def _wait(self, seconds: float, *more: int) -> None:
         with selectors.DefaultSelector() as selector:
-            for each in (self._woken.fileno(), *more):
+            for each in (self._wake_receiver.fileno(), *more):
                 selector.register(each, selectors.EVENT_READ)
             ready = selector.select(max(0.0, seconds))
-        if any(key.fd == self._woken.fileno() for key, _ in ready):
-            self._woken.recv(4096)
+        if any(key.fd == self._wake_receiver.fileno() for key, _ in ready):
+            self._wake_receiver.recv(4096)
 
     def _delete_marks(self, connection: "psycopg.Connection[Any]") -> None:
         is_full = False

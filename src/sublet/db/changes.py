@@ -11,7 +11,7 @@ class Changes:
         self._waiting: set[asyncio.Future[None]] = set()
 
     async def wait(self, timeout_seconds: float) -> bool:
-        """Wait until `tell` is called. Return False after the timeout."""
+        """Wait until `wake` is called. Return False after the timeout."""
         future = asyncio.get_running_loop().create_future()
         self._waiting.add(future)
         try:
@@ -24,14 +24,14 @@ class Changes:
             self._waiting.discard(future)
         return True
 
-    def tell(self) -> None:
+    def wake(self) -> None:
         """Wake all waiting coroutines of the running event loop."""
         for future in tuple(self._waiting):
             if not future.done():
                 future.set_result(None)
 
-    def tell_from_thread(self) -> None:
+    def wake_from_thread(self) -> None:
         """Wake all waiting coroutines, from a thread without an event loop."""
         for loop in {future.get_loop() for future in tuple(self._waiting)}:
             with suppress(RuntimeError):  # the loop is closed
-                loop.call_soon_threadsafe(self.tell)
+                loop.call_soon_threadsafe(self.wake)

@@ -24,7 +24,7 @@ class Commit:
         self._has_ended = False
 
     def cancel(self) -> None:
-        """Cancel the wait. PostgreSQL then commits with a warning."""
+        """Cancel the wait for the standby. PostgreSQL then commits with a warning."""
         with self._lock:
             if not self._has_ended:
                 self.was_cancelled = True

@@ -33,7 +33,7 @@ WARNINGS = "sublet_warnings"
 Prepare = Callable[["psycopg.Connection[Any]"], None]
 
 
-class LosesWrites(Exception):  # noqa: N818 - nothing was lost yet
+class LosesWrites(Exception):  # noqa: N818 - a warning, because nothing was lost yet
     """PostgreSQL's configuration allows it to lose acknowledged writes."""
 
 
@@ -46,16 +46,16 @@ def libpq_address(url: str) -> str:
         Unavailable: libpq can't parse the address.
     """
     try:
-        given = conninfo_to_dict(url)
+        parameters = conninfo_to_dict(url)
     except psycopg.Error:
         # libpq's message may contain the address with its password.
         raise Unavailable(
             "libpq can't parse database_url. Give postgresql://user@host:port/name, "
             "with characters that have a special meaning in a URI percent-encoded."
         ) from None
-    if any("," in str(given.get(name, "")) for name in ("host", "hostaddr")):
-        given.setdefault("target_session_attrs", "read-write")
-    return make_conninfo("", **{**DEFAULTS, **given})
+    if any("," in str(parameters.get(name, "")) for name in ("host", "hostaddr")):
+        parameters.setdefault("target_session_attrs", "read-write")
+    return make_conninfo("", **{**DEFAULTS, **parameters})
 
 
 def postgresql_engine(url: str, prepare: Prepare = lambda _: None, **options: Any) -> Engine:
@@ -82,11 +82,11 @@ def postgresql_engine(url: str, prepare: Prepare = lambda _: None, **options: An
         warnings: list[str] = []
         record.info[WARNINGS] = warnings
 
-        def note(diagnostic: psycopg.errors.Diagnostic) -> None:
+        def add_warning(diagnostic: psycopg.errors.Diagnostic) -> None:
             if diagnostic.severity_nonlocalized == "WARNING":
                 warnings.append(diagnostic.message_primary or "")
 
-        connection.add_notice_handler(note)
+        connection.add_notice_handler(add_warning)
         try:
             prepare(connection)
         except BaseException:
@@ -121,7 +121,7 @@ class Session:
         Raises:
             LosesWrites: `fsync`, `full_page_writes` or `synchronous_commit` is off, and `may_lose_writes` doesn't allow it.
         """
-        connection.autocommit = True  # otherwise these are three round trips
+        connection.autocommit = True  # BEGIN and COMMIT would be two more round trips
         row = connection.execute(_BEGIN_SESSION, self._timeouts()).fetchone()
         connection.autocommit = False
         self._check(row)
@@ -130,7 +130,7 @@ class Session:
         """Return a connection for the event loop. It has no transactions, and prepares each statement at its first use.
 
         Raises:
-            LosesWrites: as `begin`.
+            LosesWrites: as in `begin`.
             psycopg.Error: the server can't be reached.
         """
         connection: psycopg.AsyncConnection[Any] = await psycopg.AsyncConnection.connect(

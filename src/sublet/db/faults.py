@@ -16,8 +16,8 @@ class Fault(Enum):
     LOST = "lost"
     """The connection was lost, or its server is read-only. A new connection may reach another server."""
     AWAY = "away"
-    """The database can't run it now: a lock timeout, a statement timeout, a full disk."""
-    OURS = "ours"
+    """The database can't run the transaction now: a lock timeout, a statement timeout, a full disk."""
+    BUG = "bug"
     """A bug. A retry would fail in the same way."""
 
 
@@ -42,7 +42,7 @@ def fault_of(error: Exception) -> Fault:
     if isinstance(error, Lost):
         return Fault.LOST
     if not isinstance(error, DBAPIError | psycopg.Error):
-        return Fault.OURS
+        return Fault.BUG
     state = sqlstate(error)
     if state in _CONTENTION:
         return Fault.CONTENTION
@@ -52,7 +52,7 @@ def fault_of(error: Exception) -> Fault:
     if isinstance(error, OperationalError | psycopg.OperationalError):
         # Without a state the error comes from libpq, which couldn't reach the server.
         return Fault.AWAY if state else Fault.LOST
-    return Fault.OURS
+    return Fault.BUG
 
 
 def sqlstate(error: Exception) -> str | None:

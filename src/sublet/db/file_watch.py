@@ -46,8 +46,8 @@ class FileWatch:
 
     def __init__(self, path: str, *, is_serving: bool) -> None:
         self._is_serving = is_serving
-        self._away: Problem | None = None
-        self._fault: Problem | None = None
+        self._change: Problem | None = None
+        self._damage: Problem | None = None
         self._path = Path(path).absolute()
         self._lock = threading.Lock()
         self._held: sqlite3.Connection | None = None
@@ -61,12 +61,12 @@ class FileWatch:
     @property
     def problem(self) -> Problem | None:
         """Why the database refuses writes, or None."""
-        return self._away or self._fault
+        return self._change or self._damage
 
     def open(self) -> None:
         """Remember the files at the first call, and raise if they have changed later. Call this before and after each connect.
 
-        From then on a connection stays open, because SQLite deletes the log with the last connection.
+        From then on a connection stays open, because SQLite deletes the log when the last connection closes.
 
         Raises:
             Unavailable: the files have changed.
@@ -98,19 +98,19 @@ class FileWatch:
         """Raise `Unavailable` if the database refuses writes."""
         self.check()
         if self.problem is not None:
-            raise _refusal(is_unknown=False) if self.problem.ends else damaged()
+            raise _refusal(is_unknown=False) if self.problem.must_stop else damaged()
 
     def refuse_acknowledgement(self) -> None:
         """Raise `Unavailable` if the last commit must not be acknowledged."""
         self.check()
-        if self.problem is not None and self.problem.ends:
+        if self.problem is not None and self.problem.must_stop:
             raise _refusal(is_unknown=True)
 
     def note_damage(self, fault: str) -> None:
         """Refuse all writes from now on, because SQLite found the database malformed."""
-        if self._fault is None:
-            self._fault = Problem(
-                f"{self._path} is damaged: {' '.join(fault.split())}. {_RESTORE}", ends=False
+        if self._damage is None:
+            self._damage = Problem(
+                f"{self._path} is damaged: {' '.join(fault.split())}. {_RESTORE}", must_stop=False
             )
 
     def check(self) -> None:
@@ -119,15 +119,15 @@ class FileWatch:
             return
         changed = self._changed()
         if changed:
-            if self._away is None:
-                self._away = Problem(f"{' '.join(changed)} {_ADVICE}", ends=True)
-                log.critical("database_files_changed", reason=self._away.message)
+            if self._change is None:
+                self._change = Problem(f"{' '.join(changed)} {_ADVICE}", must_stop=True)
+                log.critical("database_files_changed", reason=self._change.message)
             self._save_log()
             return
-        if self._away is not None:
-            self._away, self._is_saved, self._modified = None, False, _modified(self._path)
+        if self._change is not None:
+            self._change, self._is_saved, self._modified = None, False, _modified(self._path)
             log.warning("database_files_back")
-        if not self._is_serving or (self._fault is not None and self._fault.ends):
+        if not self._is_serving or (self._damage is not None and self._damage.must_stop):
             return
         modified = _modified(self._path)
         if self._modified and modified and modified != self._modified:
@@ -153,16 +153,16 @@ class FileWatch:
         ]
 
     def _save_log(self) -> None:
-        """Write the log into the opened file, wherever that is now.
+        """Write the log into the opened file, even if the file was moved or deleted.
 
-        So a moved file is complete, a deleted log loses nothing, and no other file gets this log.
+        A moved file is then complete, a deleted log loses nothing, and a new file at the path doesn't get this log.
         """
         if self._is_saved or list(map(_identity, self._paths[:2])) == list(self._opened[:2]):
-            return  # only the index has changed: another process may use the log without our locks
+            return  # only the index was replaced, so another process may use the log without seeing our locks
         self._is_saved = self._checkpoint("TRUNCATE")
 
     def _checkpoint(self, mode: str) -> bool:
-        """Write the log back into the opened file. Return True if it has all of the log: a reader or a full disk may prevent that."""
+        """Write the log back into the opened file. Return False if some of the log is left, because of a reader or a full disk."""
         assert self._held is not None  # noqa: S101 - the callers have checked
         try:
             is_busy, of_log, written = self._held.execute(f"PRAGMA wal_checkpoint({mode})").fetchone()
@@ -174,9 +174,9 @@ class FileWatch:
         return not is_busy and of_log == written
 
     def _check_content(self) -> None:
-        """Compare the oldest and newest audit event of the file, without its log, with the last ones. Call it after a complete checkpoint.
+        """Compare the audit events in the file, without its log, with those at the last check. Call this after a complete checkpoint.
 
-        So it detects a file that was overwritten during a checkpoint.
+        This detects a file that was overwritten during a checkpoint.
         """
         try:
             found = self._read_content()
@@ -193,8 +193,8 @@ class FileWatch:
             self._content = found
 
     def _note_overwritten(self, how: str) -> None:
-        self._fault = Problem(f"{self._path} was overwritten: {how}. {_RESTORE}", ends=True)
-        log.critical("database_files_changed", reason=self._fault.message)
+        self._damage = Problem(f"{self._path} was overwritten: {how}. {_RESTORE}", must_stop=True)
+        log.critical("database_files_changed", reason=self._damage.message)
 
     def _read_content(self) -> Content:
         address = f"file:{quote(str(self._path))}?mode=ro&immutable=1"
@@ -217,15 +217,13 @@ def damaged() -> Unavailable:
 
 
 def _refusal(*, is_unknown: bool) -> Unavailable:
-    outcome = (
-        "while this was stored. Its outcome is unknown. Send the same request again later: with the same Idempotency-Key it "
-        "takes effect once."
-        if is_unknown
-        else "while the registry was running, so it can't store anything. Ask the operator to put the right files back."
-    )
-    return Unavailable(
-        f"The registry's database files were changed {outcome}", retry_after_seconds=RETRY_AFTER_SECONDS
-    )
+    message = "The registry's database files were changed, so it can't store anything. Ask the operator to put the right files back."
+    if is_unknown:
+        message = (
+            "The registry's database files were changed while this request was stored, so its outcome is unknown. Send the same request "
+            "again later: with the same Idempotency-Key it takes effect once."
+        )
+    return Unavailable(message, retry_after_seconds=RETRY_AFTER_SECONDS)
 
 
 def _identity(path: Path) -> Identity:
@@ -237,7 +235,7 @@ def _identity(path: Path) -> Identity:
 
 
 def _modified(path: Path) -> tuple[int, ...]:
-    """Return when a file was modified, and its size; nothing if the file is missing, which the next check detects."""
+    """Return the time of a file's last change, and its size; empty if the file is missing, which the next check detects."""
     try:
         found = path.stat()
     except OSError:

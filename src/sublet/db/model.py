@@ -24,15 +24,15 @@ log = structlog.get_logger()
 class Problem(msgspec.Struct, frozen=True):
     """Why a database refuses writes, and what the operator must do.
 
-    If `ends`, the process must end, because the files of the database were changed.
+    `must_stop` is true if the process must stop, because the files of the database were changed.
     """
 
     message: str
-    ends: bool
+    must_stop: bool
 
 
 class Tx(msgspec.Struct, frozen=True):
-    """A transaction: its connection, and its instant, the time of all that it does."""
+    """A transaction: its connection, and the one instant at which all its changes are made."""
 
     connection: Connection
     now: datetime
@@ -45,7 +45,7 @@ class Tx(msgspec.Struct, frozen=True):
 
 
 def is_lost(error: Exception) -> bool:
-    """True if the whole transaction can't go on: a lost connection, a deadlock, a full disk."""
+    """True if an error ends the whole transaction: a lost connection, a deadlock, a full disk."""
     return isinstance(error, OperationalError)
 
 
@@ -85,7 +85,7 @@ class Database(Protocol):
 
         Raises:
             Refusal: as raised by the function. The transaction is rolled back.
-            Unavailable: the database can't be written now. Usually nothing was changed; otherwise the message says that this is unknown.
+            Unavailable: the database can't be written now. Usually nothing was changed; otherwise the message says that the outcome is unknown.
         """
 
     async def changed(self, timeout_seconds: float) -> bool:
@@ -108,7 +108,7 @@ def unavailable(error: BaseException, *, is_unknown: bool = False) -> BaseExcept
     log.error("database_unavailable", error=str(error))
     if is_unknown:
         return Unavailable(
-            "The database was lost while it stored this. Its outcome is unknown. Send the same request again: with the same "
+            "The registry lost its database while this request was stored, so its outcome is unknown. Send the same request again: with the same "
             "Idempotency-Key it takes effect once.",
             retry_after_seconds=1,
         )

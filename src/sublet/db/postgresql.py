@@ -24,9 +24,9 @@ from sublet.db.changes import Changes
 from sublet.db.commit_watch import bounded_commit
 from sublet.db.connect import WARNINGS, LosesWrites, Session, libpq_address, postgresql_engine
 from sublet.db.faults import READ_ONLY, Fault, fault_of, sqlstate
-from sublet.db.fetching import Fetching
 from sublet.db.marks import CommittedBefore, Lost, Mark
 from sublet.db.model import Clock, Problem, Tx, unavailable, utc_now
+from sublet.db.query_connection import QueryConnection
 from sublet.db.statements import Query, for_driver
 from sublet.errors import Unavailable
 
@@ -42,7 +42,7 @@ LOST_SECONDS = 3.0
 PAUSE_MAX_SECONDS = 0.5
 BEGIN_SECONDS = 10.0
 """The maximum wait for a free thread. All threads may wait for locks, or for a standby that is down."""
-UNHEARD_SECONDS = 0.1
+UNANNOUNCED_POLL_SECONDS = 0.1
 """The maximum wait of `changed` while no notifications arrive."""
 
 
@@ -73,13 +73,13 @@ class PostgresqlDatabase:
         self._writers = ThreadPoolExecutor(WRITERS, "sublet-writer")
         self._readers = ThreadPoolExecutor(READERS, "sublet-reader")
         address = libpq_address(url)
-        self._fetching = Fetching(lambda: session.connect(address))
+        self._queries = QueryConnection(lambda: session.connect(address))
         self._changes = Changes()
-        self._announcements = Announcements(address, self._changes.tell_from_thread)
+        self._announcements = Announcements(address, self._changes.wake_from_thread)
         self._is_closing = False
 
     def check(self) -> None:
-        """Open a connection.
+        """Open a connection, to check that PostgreSQL can be used.
 
         Raises:
             Unavailable: PostgreSQL can't be reached, or may lose writes (`Session`).
@@ -103,11 +103,11 @@ class PostgresqlDatabase:
         )
 
     async def fetch(self, query: Query[R], /, **parameters: object) -> R:
-        asked = for_driver(query.statement, self._engine.dialect)
+        statement = for_driver(query.statement, self._engine.dialect)
 
         async def once(_begin_by: float) -> R:
-            rows = await self._fetching.rows(*asked.call(parameters))
-            return query.read(asked.rows(rows))
+            rows = await self._queries.rows(*statement.call(parameters))
+            return query.read(statement.rows(rows))
 
         return await self._repeat(once)
 
@@ -135,12 +135,12 @@ class PostgresqlDatabase:
             return result
 
         result = await self._repeat(lambda begin_by: self._run_in_thread(self._writers, once, begin_by), mark)
-        self._changes.tell()
-        self._announcements.tell()
+        self._changes.wake()
+        self._announcements.announce_soon()
         return result
 
     def _confirm(self, mark: Mark) -> Any:
-        """Return the result of an attempt that committed, when its commit is as safe as an acknowledged one."""
+        """Return the result of an earlier attempt that committed, once its commit is as durable as an acknowledged one."""
         with self._engine.connect() as connection, connection.begin():
             if not mark.touch(connection):
                 raise Lost("the mark was there a moment ago: this is another server")
@@ -150,9 +150,9 @@ class PostgresqlDatabase:
     async def _repeat(
         self, once: Callable[[float], Awaitable[R]], mark: Mark | None = None, *, only_reads: bool = False
     ) -> R:
-        """Run `once` until it succeeds, within the limits above. Its argument is the time at which it must have begun.
+        """Run `once` until it succeeds, within the limits of this module. `once` gets the time by which it must begin.
 
-        `mark` is the mark of a write. It shows if the outcome of a COMMIT is unknown.
+        `mark` is the mark of a write, which shows if the outcome of a COMMIT is unknown.
 
         Raises:
             Unavailable: the database can't be reached, the connection was lost for too long, or there were too many conflicts.
@@ -165,7 +165,7 @@ class PostgresqlDatabase:
             except Exception as error:
                 fault = Fault.AWAY if isinstance(error, LosesWrites | _NotBegunError) else fault_of(error)
                 is_unknown = mark is not None and mark.is_sent
-                if fault is Fault.OURS and not is_unknown:
+                if fault is Fault.BUG and not is_unknown:
                     raise
                 if only_reads and sqlstate(error) == READ_ONLY:
                     raise  # a reading function that writes is a bug
@@ -178,7 +178,7 @@ class PostgresqlDatabase:
                     lost_by = begin_by if isinstance(error, _GivenUp) else time.monotonic() + LOST_SECONDS
                 pause = random.uniform(0, min(PAUSE_MAX_SECONDS, 0.01 * 2 ** (contentions + losses)))  # noqa: S311 - jitter
                 in_time = contentions < CONTENTIONS_MAX and time.monotonic() + pause < (lost_by or begin_by)
-                if fault in (Fault.AWAY, Fault.OURS) or not in_time:
+                if fault in (Fault.AWAY, Fault.BUG) or not in_time:
                     raise unavailable(error, is_unknown=is_unknown) from error
             await asyncio.sleep(pause)
 
@@ -201,7 +201,7 @@ class PostgresqlDatabase:
             answer.cancel()  # a cancelled transaction must not begin
 
     def _commit(self, connection: Connection) -> None:
-        """Commit.
+        """Commit, and wait for the synchronous standby.
 
         Raises:
             _GivenUp: PostgreSQL committed, but stopped waiting for the synchronous standby. The change is lost if the standby takes
@@ -222,7 +222,7 @@ class PostgresqlDatabase:
     def _outdate_connections(self) -> None:
         """Replace each connection before its next use, because it may lead to the lost server."""
         self._epoch += 1
-        self._fetching.outdate()
+        self._queries.outdate()
 
     def _note_epoch(self, _connection: Any, record: ConnectionPoolEntry) -> None:
         record.info["epoch"] = self._epoch
@@ -234,7 +234,7 @@ class PostgresqlDatabase:
     async def changed(self, timeout_seconds: float) -> bool:
         self._announcements.listen()
         if not self._announcements.is_listening:
-            timeout_seconds = min(timeout_seconds, UNHEARD_SECONDS)
+            timeout_seconds = min(timeout_seconds, UNANNOUNCED_POLL_SECONDS)
         return await self._changes.wait(timeout_seconds)
 
     def problem(self) -> Problem | None:
@@ -242,7 +242,7 @@ class PostgresqlDatabase:
 
     async def close(self) -> None:
         self._is_closing = True  # no transaction begins any more; the threads finish the running ones
-        self._fetching.close()
+        self._queries.close()
         await asyncio.to_thread(self.discard)
 
     def discard(self) -> None:
@@ -276,10 +276,10 @@ def _raw(connection: Connection) -> "psycopg.Connection[Any]":
 def open_postgresql(
     url: str, clock: Clock, *, may_lose_writes: bool, statement_seconds: int
 ) -> PostgresqlDatabase:
-    """Open the database of an address; see `open_database`.
+    """Open the database of an address, with the parameters of `open_database`.
 
     Raises:
-        Unavailable: as `open_database`.
+        Unavailable: as in `open_database`.
     """
     database = PostgresqlDatabase(
         url, clock, may_lose_writes=may_lose_writes, statement_seconds=statement_seconds

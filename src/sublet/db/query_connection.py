@@ -44,8 +44,8 @@ class _CountedConnection:
         return None if connection.closed else connection
 
 
-class Fetching:
-    """Opens a connection for the first query, and a new one after a loss. Queries wait for each other."""
+class QueryConnection:
+    """A connection that opens at the first query, and again after a loss. It runs one query at a time."""
 
     def __init__(self, connect: Connect) -> None:
         self._connect = connect
@@ -73,7 +73,7 @@ class Fetching:
                 counted.close()
 
     def outdate(self) -> None:
-        """Have the next query open a new connection, because the server may be a standby now. Any thread may call this."""
+        """Make the next query open a new connection, because the server may be a standby now. Any thread may call this."""
         self._is_outdated = True
 
     def close(self) -> None:

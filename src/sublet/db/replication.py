@@ -11,8 +11,8 @@ from sublet.db.model import Tx
 class Replication(msgspec.Struct, frozen=True):
     """A connection's server, and its synchronous standbys.
 
-    `primary` is its host and port in `database_url`. `standbys` are the names of the following standbys that a commit may wait for; None if
-    the connection's `role` may not see them.
+    `primary` is the server's host and port in `database_url`. `standbys` are the names of the connected standbys that a commit may wait for;
+    None if the connection's `role` may not see standbys.
     """
 
     primary: str
@@ -21,7 +21,7 @@ class Replication(msgspec.Struct, frozen=True):
     role: str
 
     def members(self) -> dict[str, Any]:
-        """Return the members of the JSON object, with `hint` if the role may not see the standbys."""
+        """Return the members of `postgresql` in `/readyz`. `hint` is one of them if the role may not see the standbys."""
         shown = {"primary": self.primary, "commits_wait": self.commits_wait, "standbys": self.standbys}
         return shown if self.standbys is not None else {**shown, "hint": self.hint()}
 
@@ -30,7 +30,7 @@ class Replication(msgspec.Struct, frozen=True):
         return f'As a superuser run: GRANT pg_read_all_stats TO "{self.role}"'
 
 
-# All roles may read the settings. For a role without the right, the rows of `pg_stat_replication` have no state.
+# For a role without `pg_read_all_stats`, the rows of `pg_stat_replication` have no state. All roles may read the settings.
 _REPLICATION = text("""
 SELECT current_setting('synchronous_commit') NOT IN ('off', 'local') AND current_setting('synchronous_standby_names') <> '',
     pg_has_role('pg_read_all_stats', 'USAGE'),

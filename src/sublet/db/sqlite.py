@@ -34,7 +34,7 @@ R = TypeVar("R")
 GROUP_MAX = 256
 """The maximum number of writes in a commit. It limits how long the first write of a group waits for the last."""
 READERS = 2
-"""The maximum number of concurrent reading transactions, so that a slow one delays no other. More threads would wait for the interpreter's lock."""
+"""The maximum number of concurrent reading transactions, so that a slow one doesn't delay the next. More threads would wait for the interpreter's lock."""
 BUSY_TIMEOUT_SECONDS = 5
 FAULTS_MAX = 3
 """The maximum number of faults of a damaged file that the log names."""
@@ -81,7 +81,7 @@ def sqlite_engine(url: str, **options: Any) -> Engine:
     return engine
 
 
-def _leave_log(connection: Any, _record: Any) -> None:
+def _disable_autocheckpoint(connection: Any, _record: Any) -> None:
     connection.execute("PRAGMA wal_autocheckpoint=0")  # `FileWatch` writes the log back
 
 
@@ -96,7 +96,7 @@ class SqliteDatabase:
         self._connecting = lambda *_: self._files.open()
         for moment in ("do_connect", "connect"):
             event.listen(self._engine, moment, self._connecting)
-        event.listen(self._engine, "connect", _leave_log)
+        event.listen(self._engine, "connect", _disable_autocheckpoint)
         self._fetching: sqlite3.Connection | None = None
         self._writing: Connection | None = None
         self._checking: sqlite3.Connection | None = None
@@ -114,22 +114,22 @@ class SqliteDatabase:
                     transaction.rollback()
                     return result
             except DatabaseError as error:
-                raise self._refusal_or_fault(error) from error.orig
+                raise self._refusal_or_error(error) from error.orig
 
         return await asyncio.get_running_loop().run_in_executor(self._readers, once)
 
     async def fetch(self, query: Query[R], /, **parameters: object) -> R:
-        asked = for_driver(query.statement, self._engine.dialect)
+        statement = for_driver(query.statement, self._engine.dialect)
         try:
             if self._fetching is None:
                 self._files.open()
                 self._fetching = sqlite3.connect(
                     self._path, timeout=BUSY_TIMEOUT_SECONDS, check_same_thread=False, isolation_level=None
                 )
-            rows = self._fetching.execute(*asked.call(parameters)).fetchall()
+            rows = self._fetching.execute(*statement.call(parameters)).fetchall()
         except sqlite3.DatabaseError as error:
-            raise self._refusal_or_fault(error) from error
-        return query.read(asked.rows(rows))
+            raise self._refusal_or_error(error) from error
+        return query.read(statement.rows(rows))
 
     def now(self) -> datetime:
         return self._clock()
@@ -164,7 +164,7 @@ class SqliteDatabase:
         self._engine.dispose()
         for moment in ("do_connect", "connect"):
             event.remove(self._engine, moment, self._connecting)
-        event.remove(self._engine, "connect", _leave_log)
+        event.remove(self._engine, "connect", _disable_autocheckpoint)
         self._files.close()
 
     def _run_quick_check(self) -> None:
@@ -180,8 +180,8 @@ class SqliteDatabase:
             self._files.note_damage("; ".join(faults))
 
     def _write_loop(self) -> None:
-        open_for_more = True
-        while open_for_more:
+        is_open = True
+        while is_open:
             group: list[_Job] = []
             job = self._first_job()
             while job is not None:
@@ -189,7 +189,7 @@ class SqliteDatabase:
                 if len(group) == GROUP_MAX or self._jobs.empty():
                     break
                 job = self._jobs.get()
-            open_for_more = job is not None
+            is_open = job is not None
             if group:
                 try:
                     self._commit_group(group)
@@ -212,7 +212,7 @@ class SqliteDatabase:
     def _commit_group(self, group: list[_Job]) -> None:
         """Run a group's jobs, each in a savepoint, and commit them.
 
-        The files are compared after the commit, because a later change finds the writes in the file.
+        The files are compared after the commit. If they change later, the opened files have these writes.
         """
         if self._writing is None:
             self._writing = self._engine.connect().execution_options(begin_immediate=True)
@@ -228,11 +228,10 @@ class SqliteDatabase:
                         job.result = job.run(Tx(connection, self._clock()))
                         job.has_changed = driver.total_changes != changes_before
                     except Exception as error:
-                        if (
-                            not driver.in_transaction
-                        ):  # SQLite rolled back the whole transaction, for example because of a full disk
+                        # After some errors, such as a full disk, SQLite has rolled back the whole transaction.
+                        if not driver.in_transaction:
                             raise
-                        job.error = self._refusal_or_fault(error)
+                        job.error = self._refusal_or_error(error)
                         driver.execute("ROLLBACK TO job")
                     driver.execute("RELEASE job")
         except BaseException:
@@ -260,21 +259,20 @@ class SqliteDatabase:
             else:
                 job.future.set_result(job.result)
         if any(job.has_changed and job.error is None for job in jobs):
-            self._changes.tell()
+            self._changes.wake()
 
-    def _refusal_or_fault(self, error: Exception) -> BaseException:
+    def _refusal_or_error(self, error: Exception) -> BaseException:
         """Return `Unavailable` for an error of the database file, and all other errors unchanged."""
         if self._is_damage(error):
             return damaged()
         cause = getattr(error, "orig", error)
-        # These two classes mean that the file can't be read or written. The exception is a statement that SQLite can't compile ("no such
-        # table"), which is a bug of ours.
+        # These two classes mean that the file can't be read or written. But SQLITE_ERROR, such as "no such table", is a bug of ours.
         is_about_file = type(cause) in (sqlite3.DatabaseError, sqlite3.OperationalError)
-        is_fault = getattr(cause, "sqlite_errorcode", None) == sqlite3.SQLITE_ERROR
-        return unavailable(error) if is_about_file and not is_fault else error
+        is_bug = getattr(cause, "sqlite_errorcode", None) == sqlite3.SQLITE_ERROR
+        return unavailable(error) if is_about_file and not is_bug else error
 
     def _is_damage(self, error: Exception) -> bool:
-        """True if SQLite found the database malformed. Then refuse all writes from now on."""
+        """Return True if SQLite found the database malformed, and refuse all writes from then on."""
         cause = getattr(error, "orig", error)
         if not is_damage(cause):
             return False

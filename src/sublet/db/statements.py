@@ -25,9 +25,9 @@ Statement = SelectBase | Insert | Update | Delete
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Query(Generic[R]):
-    """A statement with its `bindparam`s. `read` makes the result of its rows.
+    """A statement with its `bindparam`s. `read` converts the rows to the result.
 
-    It is data, so that the event loop can send it to the database (`Database.fetch`).
+    A query is data, so that the event loop can send it to the database (`Database.fetch`).
     """
 
     statement: Select[Any] | ReturningInsert[Any] | ReturningDelete[Any]
@@ -126,7 +126,7 @@ class DriverStatement:
 
 @lru_cache(1024)
 def for_driver(statement: Statement, dialect: Dialect, names: tuple[str, ...] = ()) -> DriverStatement:
-    """Return a statement in the SQL of a dialect, whose parameters must have names.
+    """Return a statement in the SQL of a dialect. The parameters of the dialect must have names.
 
     `names` are the columns that an INSERT or UPDATE without values sets.
     """

@@ -29,7 +29,7 @@ from sublet.service.event_loop import running
 WORKING = frozenset({"serve", "worker"})
 """The roles that publish, sweep and send mail. Only they hold leases."""
 LEAVE_SECONDS = 3.0
-"""How long a process that ends waits for the database to store that."""
+"""How long a process that ends waits until the database has stored its end."""
 log = structlog.get_logger()
 
 
@@ -50,10 +50,10 @@ class Presence:
 async def announced(db: Database, role: str, *, alone: bool = False) -> AsyncIterator[Presence]:
     """Announce this process as `serve`, `api`, `worker` or `dns` until the block ends, which also ends its leases.
 
-    With `alone` a lock keeps all other processes away, as on SQLite, so the leases of a killed process end at once.
+    `alone` says that a lock excludes all other processes, as on SQLite. The leases of a killed process then end at once.
 
     Raises:
-        Unavailable: as `hold_schema`, or the database can't be written, or a running upgrade takes too long.
+        Unavailable: this code can't work with the schema, the database can't be written, or a running upgrade takes too long.
     """
     version = metadata.version("sublet")
     command = Announce(str(uuid.uuid4()), role, socket.gethostname(), os.getpid(), version, needed_revision())
@@ -68,13 +68,13 @@ async def announced(db: Database, role: str, *, alone: bool = False) -> AsyncIte
 
 
 def _announce_on_schema(tx: Tx, command: Announce, *, alone: bool) -> None:
-    """Announce a process so that no upgrade overlooks it: a running upgrade has ended, and a later one sees the process."""
+    """Announce a process after a running upgrade has ended. Every later upgrade sees the process."""
     hold_schema(tx)
     announce(tx, command, alone=alone)
 
 
 async def _leave(db: Database, command: Announce) -> None:
-    """Delete the process and end its leases, best effort: otherwise they expire."""
+    """Delete the process and end its leases. Best effort: leases also expire."""
     try:
         async with asyncio.timeout(LEAVE_SECONDS):
             await db.write(leave, command.id, may_hold=command.role in WORKING)

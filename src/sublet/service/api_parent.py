@@ -17,7 +17,7 @@ from sublet.config import Settings
 from sublet.http.endpoints import BASE_PATH
 from sublet.schema_revision import refuse_unusable_database
 from sublet.service.api_part import api_socket, origin_of
-from sublet.service.api_process import HandedDown
+from sublet.service.api_process import ChildArguments
 from sublet.service.dns_part import built_in_addresses
 from sublet.service.roles import refuse_sqlite
 from sublet.service.supervisor import Child, supervise
@@ -30,8 +30,8 @@ async def run_api(settings: Settings, stop: asyncio.Event, processes: int, confi
     """Serve the API in `processes` child processes until `stop` is set. SIGHUP replaces them. `config` is the settings file.
 
     Raises:
-        SettingsError: as `refuse_sqlite` and `built_in_addresses`.
-        Unavailable: as `refuse_unusable_database` and `api_socket`.
+        SettingsError: as in `refuse_sqlite` and `built_in_addresses`.
+        Unavailable: as in `refuse_unusable_database` and `api_socket`.
     """
     refuse_sqlite(settings, "api")
     built_in_addresses(settings)
@@ -53,11 +53,11 @@ async def run_api(settings: Settings, stop: asyncio.Event, processes: int, confi
 
 
 async def _start_child(
-    listening: socket.socket, metrics_folder: str, config: Path | None, places: set[int]
+    listening: socket.socket, metrics_folder: str, config: Path | None, slots: set[int]
 ) -> Child:
-    """Start a child process at the lowest place that no living child has, and add the place to `places`.
+    """Start a child process in the lowest slot that isn't in `slots`, and add the slot to `slots` until the process has exited.
 
-    A child's metrics files are named by its place, so their number doesn't grow with each restart.
+    The metrics files of a process are named by its slot, so their number doesn't grow with each restart.
 
     Raises:
         OSError: the system can't start a process.
@@ -66,23 +66,23 @@ async def _start_child(
         raise OSError("the socket is closed, because the parent is stopping")
     ours, theirs = socket.socketpair()
     ours.setblocking(False)
-    place = next(number for number in count() if number not in places)
-    handed = HandedDown(
+    slot = next(number for number in count() if number not in slots)
+    arguments = ChildArguments(
         listening_fd=listening.fileno(),
         channel_fd=theirs.fileno(),
         metrics_folder=metrics_folder,
-        place=place,
+        slot=slot,
         config=str(config) if config else None,
     )
-    command = [sys.executable, "-m", "sublet.service.api_process", msgspec.json.encode(handed).decode()]
-    places.add(place)
+    command = [sys.executable, "-m", "sublet.service.api_process", msgspec.json.encode(arguments).decode()]
+    slots.add(slot)
     try:
         with theirs:
             process = await asyncio.create_subprocess_exec(
-                *command, pass_fds=(handed.listening_fd, handed.channel_fd)
+                *command, pass_fds=(arguments.listening_fd, arguments.channel_fd)
             )
     except OSError:
         ours.close()
-        places.discard(place)
+        slots.discard(slot)
         raise
-    return Child(process, ours, lambda: places.discard(place))
+    return Child(process, ours, lambda: slots.discard(slot))

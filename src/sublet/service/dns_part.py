@@ -19,7 +19,7 @@ from sublet.subdomains.view_zone import view_zones
 async def name_server_running(
     settings: Settings, db: Database, metrics: Metrics
 ) -> AsyncIterator[tuple[str, int]]:
-    """Run the built-in name server; yields the address at which this host reaches it.
+    """Run the built-in name server until the block ends. Yield the address at which this host reaches the server.
 
     Raises:
         Unavailable: the address in `dns_listen` can't be used.
@@ -38,7 +38,7 @@ async def name_server_running(
         return await db.read(view_zones, names, addresses)
 
     async def on_notify(child: str) -> None:
-        with suppress(Unavailable):  # Already logged. The daily check replaces it.
+        with suppress(Unavailable):  # already logged; the daily check finds the change too
             await db.write(schedule_check, child)
 
     server = NameServer(
@@ -60,9 +60,9 @@ async def name_server_running(
 
 
 def built_in_addresses(settings: Settings, own: tuple[str, int] | None = None) -> tuple[tuple[str, int], ...]:
-    """Return the addresses at which this host reaches the built-in name servers, in the order in which they are asked.
+    """Return the addresses at which this host reaches the built-in name servers, in the order in which they are queried.
 
-    These are the addresses in `dns_servers`. If that setting is empty: `own`, the name server of this process, or else `dns_listen`.
+    These are the addresses in `dns_servers`; if that setting is empty, `own` (the name server of this process) or else `dns_listen`.
 
     Raises:
         SettingsError: `dns_servers` is empty, and the port in `dns_listen` is 0.
@@ -81,4 +81,4 @@ def built_in_addresses(settings: Settings, own: tuple[str, int] | None = None) -
 
 
 def _reached_at(host: str, port: int) -> tuple[str, int]:
-    return {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host), port  # noqa: S104 - asked for by the operator
+    return {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host), port  # noqa: S104 - the operator's setting

@@ -1,6 +1,6 @@
 """Logging with structlog: text or JSON lines on stderr, with the id of the request, without secrets.
 
-`sublet.http.dispatch` binds the request id to structlog's context variables. Secrets have a type that shows nothing
+`sublet.http.dispatch` binds the request id to structlog's context variables. The type of secrets hides their text
 (`sublet.secret`). Secrets inside other texts, such as a path or an error of a library, are removed from the finished line.
 """
 
@@ -57,7 +57,7 @@ def remove_empty_fields(_logger: object, _method: str, event: EventDict) -> Even
 def render_text(_logger: object, _method: str, event: EventDict) -> str:
     """Return the line of an event, with its trace below if it has one.
 
-    structlog's own renderer for people doesn't escape control characters, which a client can send.
+    structlog's own text renderer doesn't escape control characters, which a client can send.
     """
     head = f"{event.pop('timestamp', '')} [{event.pop('level', ''):<9}] {event.pop('event', ''):<30}"
     trace = [event.pop(name) for name in ("exception", "stack") if name in event]

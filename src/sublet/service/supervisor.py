@@ -1,7 +1,7 @@
 """Supervise the processes of `sublet api`: restart those that exit, and replace all without refusing a client.
 
 The parent accepts no connection. It keeps the listening socket open while processes are replaced, so clients wait in the
-socket's queue. When it stops, it closes the socket before the processes end; otherwise clients in the queue would get no answer.
+socket's queue. When it stops, it closes the socket before the processes end; otherwise clients that connect meanwhile would get no answer.
 """
 
 import asyncio
@@ -14,9 +14,9 @@ from dataclasses import dataclass
 import structlog
 
 READY = b"ready"
-"""What a child sends over its channel once it serves. The parent sends nothing; it closes the channel when it ends."""
+"""The message that a child sends over its channel once it serves. The parent sends no messages; the channel closes when the parent ends."""
 READY_SECONDS = 60.0
-"""The timeout for new processes to become ready. After it the old processes stay."""
+"""The timeout for new processes to become ready. After the timeout the old processes stay."""
 PAUSE_SECONDS = 1.0
 """How long the parent waits before it restarts a process that exited."""
 END_SECONDS = 30.0
@@ -55,23 +55,23 @@ class Generation:
         self._ending = asyncio.Event()
         self.ready = asyncio.Event()
         self.failed = asyncio.Event()
-        self._tasks = [asyncio.create_task(self._keep(number)) for number in range(count)]
+        self._tasks = [asyncio.create_task(self._keep_running(number)) for number in range(count)]
 
     async def end(self) -> None:
         """Drain and end all processes."""
         self._ending.set()
         await asyncio.gather(*self._tasks)
 
-    async def _keep(self, number: int) -> None:
+    async def _keep_running(self, number: int) -> None:
         """Start a process, and restart it when it exits."""
         while not self._ending.is_set():
             try:
                 child = await self._start()
             except OSError as error:
-                log.error("api_process_not_started", reason=str(error))  # noqa: TRY400 - the trace adds nothing to the system's message
+                log.error("api_process_not_started", reason=str(error))  # noqa: TRY400 - the system's message says enough
                 pid, code = None, None
             else:
-                pid, code = child.process.pid, await self._attend(number, child)
+                pid, code = child.process.pid, await self._watch(number, child)
             if self._ending.is_set():
                 return
             if number in self._unready:
@@ -80,7 +80,7 @@ class Generation:
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._ending.wait(), PAUSE_SECONDS)
 
-    async def _attend(self, number: int, child: Child) -> int:
+    async def _watch(self, number: int, child: Child) -> int:
         """Wait until a process exits, or end it once `end` is called; return its exit code."""
         exited = asyncio.create_task(child.process.wait())
         ending = asyncio.create_task(self._ending.wait())
@@ -104,7 +104,7 @@ class Generation:
 
 
 async def _end(process: Process, exited: "asyncio.Task[int]") -> None:
-    """Send SIGTERM, and SIGKILL if the process is still there after `END_SECONDS`."""
+    """Send SIGTERM, and SIGKILL if the process still runs after `END_SECONDS`."""
     with contextlib.suppress(ProcessLookupError):
         process.terminate()
     done, _ = await asyncio.wait({exited}, timeout=END_SECONDS)
@@ -131,7 +131,7 @@ async def supervise(
     that, or they take longer than `READY_SECONDS`, the new ones end and the old ones stay.
     """
     current = Generation(start, count)
-    leaving: set[asyncio.Task[None]] = set()
+    endings: set[asyncio.Task[None]] = set()
     try:
         await _first_of(stop, current.ready)
         if current.ready.is_set():
@@ -151,11 +151,11 @@ async def supervise(
                 old = new
                 log.error("api_processes_not_replaced", processes=count)
             ending = asyncio.create_task(old.end())
-            leaving.add(ending)
-            ending.add_done_callback(leaving.discard)
+            endings.add(ending)
+            ending.add_done_callback(endings.discard)
     finally:
         on_stopping()
-        await asyncio.gather(current.end(), *leaving)
+        await asyncio.gather(current.end(), *endings)
 
 
 async def _first_of(*events: asyncio.Event, timeout_seconds: float | None = None) -> None:

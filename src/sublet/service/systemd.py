@@ -23,7 +23,9 @@ def passed_socket() -> socket.socket | None:
     if passed_to != str(os.getpid()) or not count.isdigit() or int(count) == 0:
         return None
     if int(count) > 1:
-        raise Unavailable(f"{count} sockets were passed; the API takes one: give one ListenStream=.")
+        raise Unavailable(
+            f"{count} sockets were passed, but the API takes one. Give one ListenStream= in the unit of the socket."
+        )
     os.set_inheritable(FIRST_FD, False)
     try:
         passed = socket.socket(fileno=FIRST_FD)
@@ -33,7 +35,9 @@ def passed_socket() -> socket.socket | None:
             f"The socket that was passed can't be used: {error.strerror}. Check the unit of the socket."
         ) from error
     if not is_listening or passed.family not in (socket.AF_INET, socket.AF_INET6):
-        raise Unavailable("The socket that was passed doesn't listen for TCP: give ListenStream=host:port.")
+        raise Unavailable(
+            "The socket that was passed doesn't listen for TCP. Give ListenStream=host:port in the unit of the socket."
+        )
     passed.setblocking(False)
     return passed
 

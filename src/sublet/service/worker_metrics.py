@@ -1,6 +1,6 @@
 """The worker's metrics for `/metrics`: counters since the process started, and the last known state of zones and name servers.
 
-A scrape reads values in memory; it asks neither the database nor a name server. docs/operating/monitoring.md explains each.
+A scrape reads values in memory, and queries neither the database nor a name server. docs/operating/monitoring.md explains each metric.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -23,8 +23,14 @@ from sublet.subdomains.sweep.runner import SweepRunner
 PUBLISH_BUCKETS = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0, 1800.0)
 """In seconds: from the fastest publication on a primary to a long outage."""
 DECISIONS = {
-    "ds": ("Decisions about DS records that children ask for.", ("keep", "replace", "remove", "refuse")),
-    "csync": ("Decisions about nameservers and glue that children ask for.", ("keep", "change", "refuse")),
+    "ds": (
+        "Decisions about DS records that zones of names request.",
+        ("keep", "replace", "remove", "refuse"),
+    ),
+    "csync": (
+        "Decisions about nameservers and glue that zones of names request.",
+        ("keep", "change", "refuse"),
+    ),
 }
 """The help and the kinds of decisions, by the name of the follower."""
 DRIFT = ("missing", "different", "orphaned")
@@ -50,25 +56,25 @@ class WorkerMetrics(Collector):
         yield from self._of_health()
 
     def _of_names_and_mail(self) -> Iterator[Metric]:
-        outcomes = _chosen(self.publisher.outcomes, ("published", "failed"))
+        outcomes = _with_zeros(self.publisher.outcomes, ("published", "failed"))
         yield _counter("sublet_published_names", "Publications, by outcome.", "outcome", outcomes)
-        causes = _chosen(self.publisher.causes, CAUSES)
+        causes = _with_zeros(self.publisher.causes, CAUSES)
         yield _counter("sublet_publish_failures", "Failed publications of names, by cause.", "cause", causes)
         done = self.sweep_runner.done
         yield _counter("sublet_swept_names", "Steps of the sweep, by milestone.", "milestone", done)
         yield _gauge(
             "sublet_sweep_stopped", "1 while the sweep is stopped.", [((), self.sweep_runner.stopped)]
         )
-        mails = _chosen(self.mailer.outcomes, ("sent", "logged", "failed", "given_up"))
+        mails = _with_zeros(self.mailer.outcomes, ("sent", "logged", "failed", "given_up"))
         yield _counter("sublet_mails", "Attempts to send a mail, by outcome.", "outcome", mails)
         waiting, oldest_seconds = self.mailer.outbox.waiting, self.mailer.oldest_seconds
         yield _gauge("sublet_mails_waiting", "Mails that wait to be sent.", [((), waiting)])
         yield _gauge("sublet_mails_oldest_seconds", "Age of the oldest waiting mail.", [((), oldest_seconds)])
 
     def _of_zones(self) -> Iterator[Metric]:
-        checks = _chosen(self.drift_repair.checks, ("done", "failed"))
+        checks = _with_zeros(self.drift_repair.checks, ("done", "failed"))
         yield _counter("sublet_zone_checks", "Whole checks of zones, by outcome.", "outcome", checks)
-        drift = _chosen(self.drift_repair.drift, DRIFT)
+        drift = _with_zeros(self.drift_repair.drift, DRIFT)
         yield _counter(
             "sublet_zone_drift_found", "Differences found by whole checks, by kind.", "kind", drift
         )
@@ -100,13 +106,13 @@ class WorkerMetrics(Collector):
         yield _gauge("sublet_zone_drift", "Differences found by the last whole check.", found, "zone", "kind")
 
     def _of_health(self) -> Iterator[Metric]:
-        checks = _chosen(self.health.checks, (*STATES, "put_off"))
-        yield _counter("sublet_health_checks", "Checks of delegations, by what they saw.", "state", checks)
+        checks = _with_zeros(self.health.checks, (*STATES, "put_off"))
+        yield _counter("sublet_health_checks", "Checks of delegations, by result.", "state", checks)
         states = [((state,), self.health.states.get(state, 0)) for state in STATES]
         yield _gauge("sublet_health_names", "Names by the health of their delegation.", states, "state")
         followers = {each.name: each.decisions for each in self.health.followers}
         for name, (help_text, kinds) in DECISIONS.items():
-            made = _chosen(followers.get(name, {}), kinds)
+            made = _with_zeros(followers.get(name, {}), kinds)
             yield _counter(f"sublet_{name}_decisions", help_text, "decision", made)
         overdue = self.health.overdue_seconds
         yield _gauge("sublet_health_overdue_seconds", "How late the oldest check is.", [((), overdue)])
@@ -135,8 +141,8 @@ class WorkerMetrics(Collector):
         yield _gauge("sublet_secondary_ahead", meaning, ahead, "zone", "server")
 
 
-def _chosen(counts: Mapping[str, int], values: Iterable[str]) -> dict[str, int]:
-    """Return the counts of all these values, 0 where none was counted yet."""
+def _with_zeros(counts: Mapping[str, int], values: Iterable[str]) -> dict[str, int]:
+    """Return the count of each value, 0 if it has none."""
     return {value: counts.get(value, 0) for value in values}
 
 

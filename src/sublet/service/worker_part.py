@@ -47,8 +47,8 @@ async def worker_running(
     monotonic: Monotonic,
     presence: Presence,
 ) -> AsyncIterator[Callable[[], bool]]:
-    """Run the worker; yields a function that returns True while all parts run."""
-    took = Histogram(
+    """Run the worker until the block ends. Yield a function that returns True while all parts run."""
+    publish_seconds = Histogram(
         "sublet_publish_seconds",
         "Time from a change of a name to its publication on a primary.",
         buckets=PUBLISH_BUCKETS,
@@ -59,7 +59,7 @@ async def worker_running(
         db,
         primary_of,
         batch_max={each.name: each.batch_max for each in settings.primaries},
-        on_published=lambda passed: took.observe(passed.total_seconds()),
+        on_published=lambda passed: publish_seconds.observe(passed.total_seconds()),
         holder=presence.id,
         is_alone=presence.is_only_worker,
     )
