@@ -12,7 +12,7 @@ import pytest
 from sqlalchemy import text
 
 from sublet.db import SqliteDatabase, Tx, open_database, sqlite
-from sublet.db.changes import Changes
+from sublet.db.commit_waiters import CommitWaiters
 from sublet.errors import Conflict, Unavailable
 from support.databases import driver_of
 
@@ -233,7 +233,7 @@ def test_waiting_for_a_change_can_be_cancelled_in_the_moment_of_the_change() -> 
     """Else the service would not stop: its parts are cancelled, and may be told of a commit just then."""
 
     async def story() -> None:
-        changes = Changes()
+        changes = CommitWaiters()
         waiting = asyncio.create_task(changes.wait(10))
         await asyncio.sleep(0)
         changes.wake()

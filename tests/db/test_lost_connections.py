@@ -9,7 +9,7 @@ from sqlalchemy import text
 from sqlalchemy.exc import DBAPIError, IntegrityError
 
 from sublet.db import Tx, connect, postgresql
-from sublet.db.connect import LosesWrites, Session
+from sublet.db.connect import ConnectionSettings, LosesWrites
 from sublet.db.marks import Mark
 from sublet.db.postgresql import PostgresqlDatabase
 from sublet.errors import Conflict, Unavailable
@@ -165,7 +165,7 @@ def test_a_server_that_may_lose_writes_doesnt_settle_a_commit(
 
     async def story(database: PostgresqlDatabase) -> None:
         await database.write(lambda _: None)
-        monkeypatch.setattr(Session, "_check", refuse)
+        monkeypatch.setattr(ConnectionSettings, "_check", refuse)
         proxy.lose(COMMIT, "after")
         with pytest.raises(Unavailable, match=UNKNOWN):
             await database.write(add)

@@ -33,7 +33,7 @@ async def authenticate(db: Database, secret: Secret) -> Registrant:
     found = await db.fetch(store.REGISTRANT_BY_DIGEST, token_digest=digest(token_text), at=now)
     check_token(found.token if found else None, now)
     assert found is not None  # noqa: S101 - check_token raised otherwise
-    assert found.token is not None  # noqa: S101 - it was found by its token
+    assert found.token is not None  # noqa: S101 - the registrant was found by a token
     if found.token.organization_id is not None:
         if found.role is None or found.account is None:
             raise token_of_former_member()

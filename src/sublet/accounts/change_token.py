@@ -11,24 +11,26 @@ from sublet.accounts.find import lock_acting_user
 from sublet.accounts.model import Token
 from sublet.accounts.own_tokens import excess_errors, find_acting_credential, find_own_token, refuse_ended
 from sublet.accounts.recent_sign_in import require_recent_sign_in
-from sublet.accounts.tokens import audited
+from sublet.accounts.tokens import restrictions_for_audit
 from sublet.audit import Actor
 from sublet.db import Tx
 from sublet.errors import validation_failed
 from sublet.restrictions import check_restrictions
 
 
-def change_token(tx: Tx, actor: Actor, identifier: str, name: str | None, given: Mapping[str, Any]) -> Token:
-    """Change a token, starting with the next request. `given` maps fields of `Restrictions` to their new values; None lifts a restriction.
+def change_token(
+    tx: Tx, actor: Actor, identifier: str, name: str | None, changes: Mapping[str, Any]
+) -> Token:
+    """Change a token. `changes` maps fields of `Restrictions` to their new values; None lifts a restriction.
 
-    A missing or equal value changes nothing and leaves no audit event.
+    The change applies from the next request on. A missing or equal value changes nothing and leaves no audit event.
 
     Raises, in this order:
         AccountSuspended: the user is suspended.
         TokenRevoked, TokenExpired, SessionInvalid: the request's own token or session ended after it was authenticated.
         TokenNotFound: the user has no such token, or the token may do more than the token of the request.
         Conflict: the token was revoked or has expired.
-        ValidationFailed: all invalid fields: name and restrictions; then the fields that allow more than the request's token
+        ValidationFailed: the name or restrictions are invalid; or, if they are valid, restrictions allow more than the request's token
             (`exceeds_token`).
         SignInRequired: the token may spend credits, and the session's last sign-in is more than ten minutes ago.
     """
@@ -37,12 +39,12 @@ def change_token(tx: Tx, actor: Actor, identifier: str, name: str | None, given:
     token = find_own_token(tx, acting, identifier)
     refuse_ended(tx, token)
     name, errors = (token.name, []) if name is None else check_text("name", name)
-    restrictions, restriction_errors = check_restrictions(replace(token.restrictions, **given), tx.now)
+    restrictions, restriction_errors = check_restrictions(replace(token.restrictions, **changes), tx.now)
     errors = [*errors, *restriction_errors] or excess_errors(acting, restrictions)
     if errors:
         raise validation_failed(errors)
-    before = {"name": token.name, **audited(token.restrictions)}
-    after = {"name": name, **audited(restrictions)}
+    before = {"name": token.name, **restrictions_for_audit(token.restrictions)}
+    after = {"name": name, **restrictions_for_audit(restrictions)}
     changed = {field: value for field, value in after.items() if value != before[field]}
     if not changed:
         return token

@@ -22,21 +22,21 @@ LIFE_DEFAULT = timedelta(days=30)
 
 
 def create_token(
-    tx: Tx, actor: Actor, name: str | None, given: Mapping[str, Any], organization_id: int | None = None
+    tx: Tx, actor: Actor, name: str | None, wanted: Mapping[str, Any], organization_id: int | None = None
 ) -> IssuedToken:
     """Create a token that may do no more than the token or session of the request, and return it with its secret.
 
     The new token acts for the organization with this id, by default for the organization of the acting token. The id of the user's own
     organization means the user. A token of an organization can create tokens only for this organization.
 
-    `given` maps fields of `Restrictions` to their values; None lifts a restriction. A missing value is copied from the acting token, except
+    `wanted` maps fields of `Restrictions` to their values; None lifts a restriction. A missing value is copied from the acting token, except
     that `scopes` are required, and `expires_at` is at most 30 days from now.
 
     Raises, in this order:
         AccountSuspended: the user is suspended.
         TokenRevoked, TokenExpired, SessionInvalid: the request's own token or session ended after it was authenticated.
-        ValidationFailed: all invalid fields: name, restrictions and organization_id; then the fields that allow more than the acting token
-            (`exceeds_token`).
+        ValidationFailed: the name, restrictions or organization_id are invalid; or, if they are valid, restrictions allow more than the acting
+            token (`exceeds_token`).
         SignInRequired: the token may spend credits, and the session's last sign-in is more than ten minutes ago.
         Conflict: the user has the maximum number of tokens.
     """
@@ -46,7 +46,7 @@ def create_token(
     default = replace(
         acting.restrictions, scopes=(), expires_at=_default_expiry(acting.restrictions.expires_at, tx.now)
     )
-    restrictions, restriction_errors = check_restrictions(replace(default, **given), tx.now)
+    restrictions, restriction_errors = check_restrictions(replace(default, **wanted), tx.now)
     organization_id = organization_id or acting.organization_id
     if organization_id == user.organization_id:
         organization_id = None

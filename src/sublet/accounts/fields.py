@@ -46,7 +46,7 @@ def check_text(
     if not line:
         return line, [FieldError(field, "required", "Give a text that is not blank.")]
     if len(line) > length_max:
-        message = f"This has {len(line):,} characters. Give at most {length_max}."
+        message = f"The text has {len(line):,} characters. Give at most {length_max}."
         return line, [FieldError(field, "too_long", message)]
     if not line.isprintable():
         message = f"`{shown(line)}` has characters that can't be printed. Remove them."

@@ -42,7 +42,7 @@ def lock_user(tx: Tx, identifier: str) -> User:
 def refuse_deleted(user: User) -> None:
     """Raise `NotFound` if a user is deleted."""
     if user.deleted_at is not None:
-        raise NotFound(f"The user {user.id} is deleted. Add a new one with `sublet user add`.")
+        raise NotFound(f"The user {user.id} is deleted. Add a new user with `sublet user add`.")
 
 
 def list_addresses(tx: Tx, holder: User) -> list[str]:
@@ -93,7 +93,7 @@ def lock_requesting_holder(tx: Tx, actor: Actor) -> tuple[User, User]:
         return user, user
     locked = store.lock_users(tx, {actor.user_id, actor.account_id})
     account = locked[actor.account_id]
-    # Read after the lock, which removing a member takes too: once the removal is committed, the token changes nothing.
+    # A removal of the member takes the same locks, so the role that is read here stays until the commit.
     if store.find_role(tx, actor.user_id, account.organization_id) is None:
         raise token_of_former_member() if actor.session_id is None else organization_not_found()
     return locked[actor.user_id], account
@@ -121,7 +121,7 @@ def token_of_former_member() -> TokenRevoked:
 
 
 def organization_not_found() -> OrganizationNotFound:
-    """Return the error for an organization that is missing or of which the user isn't a member; both look the same."""
+    """Return the error for an organization that doesn't exist or of which the user isn't a member. The two look the same."""
     return OrganizationNotFound(
         "You are not a member of an organization with this id. Check the id; GET /organizations lists yours."
     )

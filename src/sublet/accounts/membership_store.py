@@ -43,14 +43,14 @@ def find_member_id(tx: Tx, organization_id: int, email: str) -> int | None:
     return tx.connection.execute(query).scalar_one_or_none()
 
 
-def list_of_user(
+def list_memberships(
     tx: Tx,
     user_id: int,
     limit: int | None = None,
     after: Position | None = None,
     organization_id: int | None = None,
 ) -> list[Membership]:
-    """Return the memberships of a user after a position, the newest organization first. With `organization_id`, return only that one."""
+    """Return the memberships of a user after a position, the newest organization first. With `organization_id`, return only the membership there."""
     at, row_id = organizations.c.created_at, organizations.c.id
     query = _MEMBERSHIPS.where(memberships.c.user_id == user_id)
     if organization_id is not None:
@@ -81,7 +81,7 @@ def list_owners(tx: Tx, organization_id: int) -> list[User]:
     return [User(*row) for row in rows]
 
 
-def find_heir(tx: Tx, organization_id: int) -> User | None:
+def find_next_owner(tx: Tx, organization_id: int) -> User | None:
     """Return the member who becomes owner when the last owner leaves, or None without members.
 
     The oldest member that isn't suspended is preferred, then the oldest suspended member.

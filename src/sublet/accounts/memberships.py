@@ -57,7 +57,7 @@ def join(tx: Tx, actor: Actor, user_id: int, organization: Organization, role: s
 
 
 def join_own(tx: Tx, actor: Actor, user_id: int, organization: Organization) -> None:
-    """Make a user a member of the user's own organization: as its owner if it has no owner, else as a member."""
+    """Make a user a member of the user's own organization: as owner if the organization has no owner, else as a member."""
     role = MEMBER if membership_store.list_owners(tx, organization.id) else OWNER
     join(tx, actor, user_id, organization, role)
 
@@ -73,17 +73,17 @@ def leave(tx: Tx, actor: Actor, membership: Membership) -> None:
 
 
 def leave_by_operator(tx: Tx, actor: Actor, user_id: int, organization_id: int) -> None:
-    """End a membership, if the user has one. If the last owner leaves, `find_heir` chooses the next owner."""
+    """End a membership, if the user has one. If the last owner leaves, `find_next_owner` chooses the next owner."""
     account = membership_store.find_account(tx, organization_id)
-    if account is not None:  # Without an account, no request changes the members, so nothing needs the lock.
+    if account is not None:  # Without an account, no request changes the members, so no lock is needed.
         store.lock_user(tx, account.id)
     membership = membership_store.find_membership(tx, user_id, organization_id)
     if membership is None:
         return
     leave(tx, actor, membership)
-    heir = membership_store.find_heir(tx, organization_id)
-    if heir is not None and not membership_store.list_owners(tx, organization_id):
-        change_role(tx, actor, heir.id, organization_id, OWNER)
+    next_owner = membership_store.find_next_owner(tx, organization_id)
+    if next_owner is not None and not membership_store.list_owners(tx, organization_id):
+        change_role(tx, actor, next_owner.id, organization_id, OWNER)
 
 
 def change_role(tx: Tx, actor: Actor, user_id: int, organization_id: int, role: str) -> None:

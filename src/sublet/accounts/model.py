@@ -65,8 +65,8 @@ class Member:
 class Token:
     """A token without its secret; only the secret's digest is stored. `last_used_from` is an address.
 
-    `budget_token_id` is set if a token with `daily_credits` created this token: to the creator's own `budget_token_id`, or else its id. The
-    charges of these tokens are counted together. `organization_id` is the organization for which the token acts; None if it acts for its user.
+    `budget_token_id` is set if a token with `daily_credits` created this token: to the creator's `budget_token_id`, or to the creator's id
+    if that is None. The charges of all tokens with the same `budget_token_id` are counted together. `organization_id` is the organization for which the token acts; None if it acts for its user.
     """
 
     id: int
@@ -97,7 +97,7 @@ class Token:
 class Session:
     """A browser that is signed in, without its secret; only the secret's digest is stored.
 
-    `how` is the method of the last sign-in, one of `sessions.SIGN_IN_METHODS`, and `network` the client's network then. `last_used_from` is an address.
+    `how` is the method of the last sign-in, one of `sessions.SIGN_IN_METHODS`, and `network` the client's network at that time. `last_used_from` is an address.
     """
 
     id: int
@@ -146,7 +146,7 @@ class Registrant:
         return replace(found, scopes=tuple(each for each in found.scopes if each in SCOPES_OF[self.role]))
 
     @property
-    def credential(self) -> str:
+    def rate_limit_key(self) -> str:
         """Return the key by which the rate limits count requests of this token or session."""
         return f"session-{self.session.id}" if self.session is not None else str(self.token and self.token.id)
 

@@ -50,7 +50,7 @@ def find_or_add_organization(tx: Tx, actor: Actor, name: str) -> Organization:
 def add_organization(
     tx: Tx, actor: Actor, name: str, *, created_by_user_id: int | None = None
 ) -> Organization:
-    """Add an organization, even if others have the same name. Its slug gets a number if the plain slug is taken.
+    """Add an organization, even if another organization has the same name. Its slug gets a number if the plain slug is taken.
 
     Raises:
         ValidationFailed: the name is invalid.

@@ -22,8 +22,8 @@ from sublet.restrictions import UNRESTRICTED, Restrictions
 class ActingCredential:
     """The token or session of a request: its user, and what it may do.
 
-    `organization_id` is the organization for which it acts, None if it acts for its user. `budget_id` is the id under which the charges of
-    the tokens that it creates are counted, None without `daily_credits`.
+    `organization_id` is None if the credential acts for its user. `budget_id` is the `budget_token_id` of the tokens that the credential
+    creates, None without `daily_credits`.
     """
 
     user_id: int
@@ -33,7 +33,7 @@ class ActingCredential:
 
 
 def find_acting_credential(tx: Tx, actor: Actor) -> ActingCredential:
-    """Return the request's token or session as it is stored now. It may have changed after the request was authenticated.
+    """Return the request's token or session as it is stored now, because it may have changed after the request was authenticated.
 
     Raises:
         TokenRevoked, TokenExpired: the token was revoked or has expired after the request was authenticated.
@@ -73,7 +73,7 @@ def find_own_token(tx: Tx, acting: ActingCredential, identifier: str) -> Token:
     """Return the token with this id, if the acting token may see it.
 
     Raises:
-        TokenNotFound: no token has this id, or the acting token may not see it. Both give the same answer.
+        TokenNotFound: no token has this id, or the acting token may not see it. The message is the same.
     """
     token_id = parse_id(identifier)
     token = store.find_token(tx, token_id) if token_id is not None else None
@@ -85,7 +85,7 @@ def find_own_token(tx: Tx, acting: ActingCredential, identifier: str) -> Token:
 def _may_act_on(acting: ActingCredential, token: Token) -> bool:
     if acting.organization_id not in (None, token.organization_id):
         return False
-    # Rotating a token of another budget gives its secret, with which the acting token's user could exceed the acting token's budget.
+    # A rotation reveals a secret. With the secret of a token of another budget, the acting token could exceed its own budget.
     same_budget = acting.budget_id is None or acting.budget_id == budget_of(token)
     return same_budget and not acting.restrictions.exceeded_by(token.restrictions)
 
@@ -109,7 +109,7 @@ def excess_errors(acting: ActingCredential, wanted: Restrictions) -> list[FieldE
         FieldError(
             field,
             "exceeds_token",
-            f"The token of this request may not do this. Give no more than its own `{field}`.",
+            f"This allows more than the token of this request. Give no more than that token's `{field}`.",
         )
         for field in acting.restrictions.exceeded_by(wanted)
     ]

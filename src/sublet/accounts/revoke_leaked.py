@@ -50,7 +50,7 @@ def revoke_leaked(tx: Tx, actor: Actor, text: str, *, enqueue: Callable[..., int
     revoked: list[RevokedToken] = []
     for token in leaked.values():
         user = store.find_user(tx, token.user_id)
-        assert user is not None  # noqa: S101 - the foreign key holds it
+        assert user is not None  # noqa: S101 - the foreign key ensures it
         created = [each for each in _list_valid_descendants(tx, token) if each.id not in leaked]
         revoked += [
             RevokedToken(revoke(tx, actor, each), user, leaked=each is token) for each in (token, *created)

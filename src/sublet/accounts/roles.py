@@ -6,7 +6,7 @@ OWNER, MEMBER, BILLING, VIEWER = "owner", "member", "billing", "viewer"
 ROLES = (OWNER, MEMBER, BILLING, VIEWER)
 
 _READS = frozenset({"account:read", "subdomains:read", "tickets:read", "tokens:write"})
-"""The scopes of every role. They include `tokens:write`, because each member creates and revokes tokens of their own."""
+"""The scopes of every role, with `tokens:write`, because each member creates and revokes their own tokens."""
 SCOPES_OF: dict[str, frozenset[str]] = {
     OWNER: frozenset(SCOPES),
     MEMBER: _READS | {"subdomains:write", "credits:spend", "tickets:write"},

@@ -17,7 +17,7 @@ OVERLAP_SECONDS_MAX = 86_400
 
 
 def rotate_token(tx: Tx, actor: Actor, identifier: str, overlap_seconds: int | None = None) -> IssuedToken:
-    """Give a token a new secret, and return the token with it. The present secret stays valid for `overlap_seconds`, by default an hour.
+    """Give a token a new secret, and return both. The present secret stays valid for `overlap_seconds`, by default an hour.
 
     A secret that an earlier rotation replaced becomes invalid now, so that a token has at most two valid secrets.
 

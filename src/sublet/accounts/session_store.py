@@ -139,7 +139,7 @@ def find_sign_in(tx: Tx, session_id: int) -> SignIn | None:
     return SignIn(signed_in_at, how, bool(has_passkeys), found)
 
 
-_TOUCHED = Prepared(
+_UPDATE_USE = Prepared(
     update(sessions)
     .where(sessions.c.id == bindparam("of"))
     .values(last_used_at=bindparam("at"), last_used_from=bindparam("address"))
@@ -147,5 +147,5 @@ _TOUCHED = Prepared(
 
 
 def touch_sessions(tx: Tx, uses: dict[int, Use]) -> None:
-    """Store when and from which addresses sessions were last used, like `store.touch_tokens` for tokens."""
-    _TOUCHED.run_many(tx, [{"of": session_id, **use._asdict()} for session_id, use in uses.items()])
+    """Store when and from which addresses sessions were last used."""
+    _UPDATE_USE.run_many(tx, [{"of": session_id, **use._asdict()} for session_id, use in uses.items()])

@@ -16,12 +16,12 @@ RECENT_SIGN_IN = timedelta(minutes=10)
 RECOVERY_WAIT = timedelta(hours=24)
 """The time between the request for a recovery and its effect."""
 RECOVERY_WINDOW = timedelta(days=7)
-"""How long a recovery then has effect."""
+"""How long a recovery has effect."""
 
 
 @dataclass(frozen=True, slots=True)
 class Recovery:
-    """The recovery of a user who has lost the passkeys: from `ready_at` to `ends_at` a sign-in by mail counts like one with a passkey."""
+    """The recovery of a user who has lost the passkeys: from `ready_at` to `ends_at` a sign-in by mail is enough."""
 
     user_id: int
     asked_at: datetime
@@ -60,7 +60,8 @@ def check_session(session: Session | None, now: datetime, idle: timedelta) -> Se
 def sufficient_sign_in_methods(last: SignIn, now: datetime) -> tuple[str, ...]:
     """Return the sign-in methods after which a session may make sensitive changes.
 
-    A user with passkeys must use one; otherwise a thief of the mailbox could remove the passkeys. A recovery that is ready lifts this.
+    A user with passkeys must use a passkey, because otherwise a thief of the mailbox could remove the passkeys. While a recovery has effect,
+    mail is enough.
     """
     recovery = last.recovery
     is_recovering = recovery is not None and recovery.ready_at <= now < recovery.ends_at

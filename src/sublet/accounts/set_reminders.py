@@ -9,7 +9,7 @@ from sublet.db import Tx
 from sublet.errors import FieldError, TokenRestricted, validation_failed
 
 
-def set_reminders(tx: Tx, actor: Actor, enabled: bool | None) -> Member:  # noqa: FBT001 - it is the request's one member
+def set_reminders(tx: Tx, actor: Actor, enabled: bool | None) -> Member:  # noqa: FBT001 - the request has no other member
     """Turn the acting user's reminders on or off, and return the user. An unchanged value leaves no audit event.
 
     Mail that is already in the outbox is still sent. Mail about tickets doesn't depend on this setting.

@@ -219,7 +219,7 @@ def find_user_by_email(tx: Tx, email: str) -> User | None:
 
 
 def count_users(tx: Tx) -> int:
-    """Return the number of users, without the accounts of organizations. `sublet backup` also counts in older schemas."""
+    """Return the number of users, without the accounts of organizations. Older schemas, which `sublet backup` reads too, lack `is_organization`."""
     query = select(func.count()).select_from(users).where(~users.c.email.startswith("organization:"))
     return int(tx.connection.execute(query).scalar_one())
 
@@ -381,7 +381,7 @@ def update_token(tx: Tx, token_id: int, **values: object) -> Token:
 
 
 def replace_secret(tx: Tx, token_id: int, digest: str, former_until: datetime) -> Token:
-    """Store the digest of a token's new secret. The present secret stays valid until `former_until`; the one before becomes invalid."""
+    """Store the digest of a token's new secret. The present secret stays valid until `former_until`; the secret before it becomes invalid."""
     return update_token(tx, token_id, digest=digest, former_digest=tokens.c.digest, former_until=former_until)
 
 
@@ -392,7 +392,7 @@ class Use(NamedTuple):
     address: str | None
 
 
-_TOUCHED = Prepared(
+_UPDATE_USE = Prepared(
     update(tokens)
     .where(tokens.c.id == bindparam("of"))
     .values(last_used_at=bindparam("at"), last_used_from=bindparam("address"))
@@ -401,11 +401,11 @@ _TOUCHED = Prepared(
 
 def touch_tokens(tx: Tx, uses: dict[int, Use]) -> None:
     """Store when and from which addresses tokens were last used. Called for many tokens at a time, not at each request."""
-    _TOUCHED.run_many(tx, [{"of": token_id, **use._asdict()} for token_id, use in uses.items()])
+    _UPDATE_USE.run_many(tx, [{"of": token_id, **use._asdict()} for token_id, use in uses.items()])
 
 
 def within_names(restrictions: Restrictions, fqdn: ColumnElement[str]) -> ColumnElement[bool]:
-    """Return the condition in SQL that `Restrictions.allows_name` checks in Python. A test compares the two."""
+    """Return the condition of `Restrictions.allows_name` in SQL. A test compares the two."""
     conditions: list[ColumnElement[bool]] = [true()]
     if restrictions.names is not None:
         below = [each.removeprefix("*") for each in restrictions.names if each.startswith("*.")]

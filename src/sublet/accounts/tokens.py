@@ -39,7 +39,7 @@ _LOOKS_LIKE_DIGEST = re.compile(r"(?<![0-9a-f])[0-9a-f]{64}(?![0-9a-f])")
 
 @dataclass(frozen=True, slots=True)
 class SecretMatches:
-    """The substrings of a text that look like a token or the digest of a token. The digest of a DS record looks like one too."""
+    """The substrings of a text that look like a token or the digest of a token. The digest of a DS record can look like one."""
 
     tokens: frozenset[str]
     digests: frozenset[str]
@@ -186,14 +186,14 @@ def add_token(
         budget_token_id=budget_token_id,
         organization_id=organization_id,
     )
-    after = {"user_id": user.id, "name": name, **audited(restrictions)}
+    after = {"user_id": user.id, "name": name, **restrictions_for_audit(restrictions)}
     if organization_id is not None:
         after["organization_id"] = organization_id
     audit.record(tx, actor, "token.issue", token.id, after=after)
     return IssuedToken(secret, token, user)
 
 
-def audited(restrictions: Restrictions) -> dict[str, Any]:
+def restrictions_for_audit(restrictions: Restrictions) -> dict[str, Any]:
     """Return restrictions as an audit event stores them."""
     columns = store.restriction_columns(restrictions)
     expires_at = restrictions.expires_at

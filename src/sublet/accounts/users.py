@@ -24,7 +24,7 @@ def add_user(
     free_quota: int | None = None,
     signed_up: bool = False,
 ) -> Member:
-    """Add a user, and return it with its own organization.
+    """Add a user, and return the user and the user's own organization.
 
     `organization` is the name, slug or id of an existing organization, or the name of a new one. Without `organization`, a new organization
     is named after the e-mail address. `signed_up` means that the user opened the account without the operator.
@@ -84,7 +84,7 @@ def edit_user(tx: Tx, actor: Actor, identifier: str, edit: UserEdit) -> Member:
         ValidationFailed: `organization` matches no organization, and is not a valid name for a new one.
     """
     user = lock_user(tx, identifier)
-    values = _checked(edit)
+    values = _check_edit(edit)
     if edit.email is not None or edit.name is not None or edit.organization is not None:
         refuse_account(user)
     if values.get("email", user.email) != user.email and store.find_user_by_email(tx, str(values["email"])):
@@ -104,7 +104,7 @@ def edit_user(tx: Tx, actor: Actor, identifier: str, edit: UserEdit) -> Member:
     return find_member(tx, user.id)
 
 
-def _checked(edit: UserEdit) -> dict[str, object]:
+def _check_edit(edit: UserEdit) -> dict[str, object]:
     if edit == UserEdit():
         raise ValidationFailed(
             "Give a value to change: the e-mail address, name, organization, free quota or reminders."

@@ -6,7 +6,7 @@ from typer import Argument, Option
 
 from sublet.accounts import store
 from sublet.accounts.find import find_member, find_user
-from sublet.accounts.membership_store import list_of_user
+from sublet.accounts.membership_store import list_memberships
 from sublet.accounts.model import Member, Membership, User
 from sublet.accounts.users import UserEdit, add_user, edit_user, suspend_user
 from sublet.audit import AuditEvent
@@ -154,7 +154,7 @@ def show(session: Session, user: UserName) -> Answer:
             find_member(tx, found.id),
             find_balance(tx, found.id),
             count_free(tx, found.id),
-            list_of_user(tx, found.id),
+            list_memberships(tx, found.id),
         )
 
     member, balance, used, memberships = session.read(ask)

@@ -1,14 +1,15 @@
 """The database: `read` and `write` run one function in one transaction with one instant; `fetch` runs one query.
 
 An exception in the function rolls back; a return commits. No result is returned before its commit is durable. Verbs and stores are
-synchronous functions with a `Tx`; only their callers in HTTP, worker and command line await. There are two engines: `sqlite.py`, the embedded default, and `postgresql.py`.
+synchronous functions with a `Tx`; only their callers in HTTP, worker and command line await. There are two engines: `sqlite.py`, the
+embedded default, and `postgresql.py`.
 """
 
 from pathlib import Path
 
 from sublet.db.file_watch import is_damage
 from sublet.db.marks import commit_marks
-from sublet.db.model import Clock, Database, Tx, is_lost, utc_now
+from sublet.db.model import Clock, Database, Tx, ends_transaction, utc_now
 from sublet.db.pages import Pages
 from sublet.db.replication import Replication, find_replication
 from sublet.db.sqlite import BUSY_TIMEOUT_SECONDS, SqliteDatabase, sqlite_engine
@@ -26,9 +27,9 @@ __all__ = (
     "SqliteDatabase",
     "Tx",
     "commit_marks",
+    "ends_transaction",
     "find_replication",
     "is_damage",
-    "is_lost",
     "open_database",
     "sqlite_engine",
     "utc_now",

@@ -17,7 +17,7 @@ from typing import Any
 import psycopg
 import structlog
 
-from sublet.db.marks import DELETE_OLD, DELETED_AT_ONCE
+from sublet.db.marks import DELETE_OLD, DELETED_MARKS_MAX
 
 CHANNEL = "sublet_changes"
 RECONNECT_MAX_SECONDS = 5.0
@@ -105,7 +105,7 @@ class Announcements:
     def _announce_and_listen(self, connection: "psycopg.Connection[Any]") -> None:
         while True:
             if self._is_due:
-                self._is_due = False  # before the NOTIFY, because later commits need another one
+                self._is_due = False  # before the NOTIFY, because a commit after it needs another NOTIFY
                 try:
                     connection.execute("SELECT pg_notify(%s, %s)", [CHANNEL, self._name])
                 except psycopg.Error:
@@ -133,7 +133,7 @@ class Announcements:
     def _delete_marks(self, connection: "psycopg.Connection[Any]") -> None:
         is_full = False
         try:
-            is_full = connection.execute(DELETE_OLD).rowcount == DELETED_AT_ONCE
+            is_full = connection.execute(DELETE_OLD).rowcount == DELETED_MARKS_MAX
         except psycopg.ProgrammingError as error:  # this role may not delete marks, but another process may
             log.warning("commit_marks_kept", error=str(error).strip())
         if not is_full:

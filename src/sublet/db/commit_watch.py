@@ -18,7 +18,7 @@ class Commit:
 
     def __init__(self, connection: "psycopg.Connection[Any]") -> None:
         self.was_cancelled = False
-        """True if a cancel request was sent. It may arrive late, so the connection must not be used again."""
+        """True if a cancel request was sent. The request may arrive late, so the connection must not be used again."""
         self._connection = connection
         self._lock = threading.Lock()
         self._has_ended = False

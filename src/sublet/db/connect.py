@@ -59,7 +59,7 @@ def libpq_address(url: str) -> str:
 
 
 def postgresql_engine(url: str, prepare: Prepare = lambda _: None, **options: Any) -> Engine:
-    """Return an engine for an address `postgresql://…`. It calls `prepare` with each new connection.
+    """Return an engine for an address `postgresql://…` that calls `prepare` with each new connection.
 
     `options` are for SQLAlchemy's `create_engine`.
 
@@ -105,7 +105,7 @@ SELECT set_config('statement_timeout', %s, false), set_config('lock_timeout', %s
 
 
 @dataclass(frozen=True, slots=True)
-class Session:
+class ConnectionSettings:
     """The settings of a new connection, sent and checked in one round trip.
 
     `statement_seconds` is the timeout of statements, and turns on the timeout of idle transactions; with 0 only locks have a timeout.
@@ -127,10 +127,10 @@ class Session:
         self._check(row)
 
     async def connect(self, address: str) -> "psycopg.AsyncConnection[Any]":
-        """Return a connection for the event loop. It has no transactions, and prepares each statement at its first use.
+        """Return a connection for the event loop, without transactions, which prepares each statement at its first use.
 
         Raises:
-            LosesWrites: as in `begin`.
+            LosesWrites: raised by `begin`.
             psycopg.Error: the server can't be reached.
         """
         connection: psycopg.AsyncConnection[Any] = await psycopg.AsyncConnection.connect(

@@ -1,6 +1,6 @@
 """Check that the files of an open SQLite database are still at its path, and have the content of this registry.
 
-SQLite goes on using a file that was deleted, moved or replaced. A commit succeeds, and its data is lost.
+SQLite keeps using an open file that was deleted, moved or replaced: commits succeed, and their data is lost.
 
 Commits go to the log (`-wal`). Only the serving process writes the log back into the file (a checkpoint), each second. So if the file
 changes at another time, another program has overwritten it.
@@ -88,23 +88,23 @@ class FileWatch:
                 opened = tuple(map(_identity, self._paths))
                 if before not in (None, opened[0]):
                     held.close()
-                    raise _refusal(is_unknown=False)
+                    raise _change_refusal(is_unknown=False)
                 self._held, self._opened = held, opened
                 self._modified = _modified(self._path)
             if self._changed():
-                raise _refusal(is_unknown=False)
+                raise _change_refusal(is_unknown=False)
 
     def refuse_write(self) -> None:
         """Raise `Unavailable` if the database refuses writes."""
         self.check()
         if self.problem is not None:
-            raise _refusal(is_unknown=False) if self.problem.must_stop else damaged()
+            raise _change_refusal(is_unknown=False) if self.problem.must_stop else damage_refusal()
 
     def refuse_acknowledgement(self) -> None:
         """Raise `Unavailable` if the last commit must not be acknowledged."""
         self.check()
         if self.problem is not None and self.problem.must_stop:
-            raise _refusal(is_unknown=True)
+            raise _change_refusal(is_unknown=True)
 
     def note_damage(self, fault: str) -> None:
         """Refuse all writes from now on, because SQLite found the database malformed."""
@@ -208,7 +208,7 @@ class FileWatch:
         return found
 
 
-def damaged() -> Unavailable:
+def damage_refusal() -> Unavailable:
     """Return the refusal of a request to a damaged database."""
     return Unavailable(
         "The registry's database is damaged. Ask the operator to restore a backup.",
@@ -216,7 +216,7 @@ def damaged() -> Unavailable:
     )
 
 
-def _refusal(*, is_unknown: bool) -> Unavailable:
+def _change_refusal(*, is_unknown: bool) -> Unavailable:
     message = "The registry's database files were changed, so it can't store anything. Ask the operator to put the right files back."
     if is_unknown:
         message = (

@@ -18,9 +18,9 @@ from sublet.schema import Instant, metadata
 
 KEPT_MINUTES = 10
 """How long a mark is kept. All times are by the database's clock, because clocks of hosts differ, and tests set their own."""
-TRIED_MINUTES = 5
+RETRY_MINUTES = 5
 """How long after its first attempt a write may be retried. A suspended machine may wake after its mark was deleted."""
-DELETED_AT_ONCE = 1000
+DELETED_MARKS_MAX = 1000
 
 commit_marks = Table(
     "commit_marks",
@@ -33,14 +33,14 @@ commit_marks = Table(
 
 _ADD = "INSERT INTO commit_marks (id, made_at) VALUES (%s, now()) RETURNING made_at"
 _ADD_AGAIN = f"""
-INSERT INTO commit_marks (id, made_at) SELECT %s, now() WHERE now() < %s + interval '{TRIED_MINUTES} minutes'
+INSERT INTO commit_marks (id, made_at) SELECT %s, now() WHERE now() < %s + interval '{RETRY_MINUTES} minutes'
 RETURNING made_at
 """
 _TOUCH = "UPDATE commit_marks SET made_at = now() WHERE id = %s RETURNING id"
 DELETE_OLD = f"""
 DELETE FROM commit_marks WHERE id IN (
     SELECT id FROM commit_marks WHERE made_at < now() - interval '{KEPT_MINUTES} minutes'
-    ORDER BY made_at LIMIT {DELETED_AT_ONCE} FOR UPDATE SKIP LOCKED
+    ORDER BY made_at LIMIT {DELETED_MARKS_MAX} FOR UPDATE SKIP LOCKED
 )
 """  # noqa: S608 - constants of ours
 """Delete a batch of old marks. Several processes may do this concurrently."""
@@ -50,7 +50,7 @@ class CommittedBefore(Exception):  # noqa: N818 - not an error
     """An earlier attempt of the same write committed."""
 
 
-class Lost(Exception):  # noqa: N818 - the write may have succeeded
+class ConnectionLost(Exception):  # noqa: N818 - the write may have succeeded
     """The connection was lost, or the outcome of a COMMIT is unknown."""
 
 
@@ -76,7 +76,7 @@ class Mark:
 
         Raises:
             CommittedBefore: the mark exists.
-            Lost: the first attempt is so old that its mark may have been deleted.
+            ConnectionLost: the first attempt is so old that its mark may have been deleted.
         """
         try:
             row = (
@@ -87,13 +87,13 @@ class Mark:
         except IntegrityError as error:
             raise CommittedBefore from error
         if row is None:
-            raise Lost("its mark may have been deleted")
-        # All earlier attempts were rolled back. Otherwise the row would exist.
+            raise ConnectionLost("its mark may have been deleted")
+        # All earlier attempts were rolled back, because otherwise the row would exist.
         self.made_at, self.is_sent, self.result = row[0], False, None
 
     def touch(self, connection: Connection) -> bool:
         """Update the mark that an earlier attempt committed. Return False if it doesn't exist.
 
-        The log is replicated in order. So when this update is safe on a synchronous standby, the earlier commit is, too.
+        PostgreSQL replicates its log in order, so once this update is on a synchronous standby, the earlier commit is there too.
         """
         return connection.exec_driver_sql(_TOUCH, (self.id,)).one_or_none() is not None

@@ -44,7 +44,7 @@ class Tx(msgspec.Struct, frozen=True):
             yield
 
 
-def is_lost(error: Exception) -> bool:
+def ends_transaction(error: Exception) -> bool:
     """True if an error ends the whole transaction: a lost connection, a deadlock, a full disk."""
     return isinstance(error, OperationalError)
 

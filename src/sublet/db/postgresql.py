@@ -20,11 +20,11 @@ from sqlalchemy.exc import DBAPIError, DisconnectionError, OperationalError
 from sqlalchemy.pool import ConnectionPoolEntry
 
 from sublet.db.announcements import Announcements
-from sublet.db.changes import Changes
+from sublet.db.commit_waiters import CommitWaiters
 from sublet.db.commit_watch import bounded_commit
-from sublet.db.connect import WARNINGS, LosesWrites, Session, libpq_address, postgresql_engine
-from sublet.db.faults import READ_ONLY, Fault, fault_of, sqlstate
-from sublet.db.marks import CommittedBefore, Lost, Mark
+from sublet.db.connect import WARNINGS, ConnectionSettings, LosesWrites, libpq_address, postgresql_engine
+from sublet.db.error_kinds import READ_ONLY, ErrorKind, classify_error, sqlstate
+from sublet.db.marks import CommittedBefore, ConnectionLost, Mark
 from sublet.db.model import Clock, Problem, Tx, unavailable, utc_now
 from sublet.db.query_connection import QueryConnection
 from sublet.db.statements import Query, for_driver
@@ -36,7 +36,7 @@ R = TypeVar("R")
 WRITERS, READERS = 8, 4
 """The maximum number of concurrent transactions. Readers have their own threads, because all writers may wait for a standby that is down."""
 CONTENTIONS_MAX = 8
-"""The maximum number of runs of a transaction that conflicts with others."""
+"""The maximum number of runs of a transaction that conflicts with other transactions."""
 LOST_SECONDS = 3.0
 """How long a transaction is retried after its first lost connection."""
 PAUSE_MAX_SECONDS = 0.5
@@ -50,7 +50,7 @@ class _NotBegunError(Exception):
     """The transaction did not begin, and won't."""
 
 
-class _GivenUp(Lost):
+class _StandbyTimeoutError(ConnectionLost):
     """The COMMIT stopped waiting for the synchronous standby."""
 
 
@@ -61,9 +61,13 @@ class PostgresqlDatabase:
         self, url: str, clock: Clock = utc_now, *, may_lose_writes: bool = False, statement_seconds: int = 0
     ) -> None:
         self._clock = clock
-        session = Session(statement_seconds=statement_seconds, may_lose_writes=may_lose_writes)
+        connection_settings = ConnectionSettings(
+            statement_seconds=statement_seconds, may_lose_writes=may_lose_writes
+        )
         # No ping before each use: a lost connection fails at the first statement, and the transaction is retried.
-        self._engine = postgresql_engine(url, session.begin, pool_size=WRITERS + READERS, max_overflow=0)
+        self._engine = postgresql_engine(
+            url, connection_settings.begin, pool_size=WRITERS + READERS, max_overflow=0
+        )
         self._reading = self._engine.execution_options(
             isolation_level="REPEATABLE READ", postgresql_readonly=True
         )
@@ -73,16 +77,16 @@ class PostgresqlDatabase:
         self._writers = ThreadPoolExecutor(WRITERS, "sublet-writer")
         self._readers = ThreadPoolExecutor(READERS, "sublet-reader")
         address = libpq_address(url)
-        self._queries = QueryConnection(lambda: session.connect(address))
-        self._changes = Changes()
-        self._announcements = Announcements(address, self._changes.wake_from_thread)
+        self._queries = QueryConnection(lambda: connection_settings.connect(address))
+        self._commit_waiters = CommitWaiters()
+        self._announcements = Announcements(address, self._commit_waiters.wake_from_thread)
         self._is_closing = False
 
     def check(self) -> None:
         """Open a connection, to check that PostgreSQL can be used.
 
         Raises:
-            Unavailable: PostgreSQL can't be reached, or may lose writes (`Session`).
+            Unavailable: PostgreSQL can't be reached, or may lose writes (`ConnectionSettings`).
         """
         try:
             self._engine.connect().close()
@@ -128,14 +132,14 @@ class PostgresqlDatabase:
                         self._commit(connection)
                     except DBAPIError as error:
                         # Any other error means that PostgreSQL didn't commit. No earlier attempt committed, either.
-                        mark.is_sent = fault_of(error) is Fault.LOST
+                        mark.is_sent = classify_error(error) is ErrorKind.LOST
                         raise
             except CommittedBefore:
                 return cast("R", self._confirm(mark))
             return result
 
         result = await self._repeat(lambda begin_by: self._run_in_thread(self._writers, once, begin_by), mark)
-        self._changes.wake()
+        self._commit_waiters.wake()
         self._announcements.announce_soon()
         return result
 
@@ -143,7 +147,7 @@ class PostgresqlDatabase:
         """Return the result of an earlier attempt that committed, once its commit is as durable as an acknowledged one."""
         with self._engine.connect() as connection, connection.begin():
             if not mark.touch(connection):
-                raise Lost("the mark was there a moment ago: this is another server")
+                raise ConnectionLost("the mark was there a moment ago: this is another server")
             self._commit(connection)
         return mark.result
 
@@ -163,22 +167,30 @@ class PostgresqlDatabase:
             try:
                 return await once(max(begin_by, lost_by))
             except Exception as error:
-                fault = Fault.AWAY if isinstance(error, LosesWrites | _NotBegunError) else fault_of(error)
+                kind = (
+                    ErrorKind.AWAY
+                    if isinstance(error, LosesWrites | _NotBegunError)
+                    else classify_error(error)
+                )
                 is_unknown = mark is not None and mark.is_sent
-                if fault is Fault.BUG and not is_unknown:
+                if kind is ErrorKind.BUG and not is_unknown:
                     raise
                 if only_reads and sqlstate(error) == READ_ONLY:
                     raise  # a reading function that writes is a bug
-                contentions += fault is Fault.CONTENTION
-                losses += fault is Fault.LOST
-                if fault is Fault.LOST:
+                contentions += kind is ErrorKind.CONTENTION
+                losses += kind is ErrorKind.LOST
+                if kind is ErrorKind.LOST:
                     self._outdate_connections()
                 if losses and not lost_by:
                     # After a COMMIT that waited for the standby, the next COMMIT would wait as long.
-                    lost_by = begin_by if isinstance(error, _GivenUp) else time.monotonic() + LOST_SECONDS
+                    lost_by = (
+                        begin_by
+                        if isinstance(error, _StandbyTimeoutError)
+                        else time.monotonic() + LOST_SECONDS
+                    )
                 pause = random.uniform(0, min(PAUSE_MAX_SECONDS, 0.01 * 2 ** (contentions + losses)))  # noqa: S311 - jitter
                 in_time = contentions < CONTENTIONS_MAX and time.monotonic() + pause < (lost_by or begin_by)
-                if fault in (Fault.AWAY, Fault.BUG) or not in_time:
+                if kind in (ErrorKind.AWAY, ErrorKind.BUG) or not in_time:
                     raise unavailable(error, is_unknown=is_unknown) from error
             await asyncio.sleep(pause)
 
@@ -204,7 +216,7 @@ class PostgresqlDatabase:
         """Commit, and wait for the synchronous standby.
 
         Raises:
-            _GivenUp: PostgreSQL committed, but stopped waiting for the synchronous standby. The change is lost if the standby takes
+            _StandbyTimeoutError: PostgreSQL committed, but stopped waiting for the synchronous standby. The change is lost if the standby takes
                 over.
         """
         warnings = connection.info[WARNINGS]
@@ -217,7 +229,7 @@ class PostgresqlDatabase:
                 if commit.was_cancelled:
                     connection.invalidate()
         if warnings:
-            raise _GivenUp("; ".join(warnings))
+            raise _StandbyTimeoutError("; ".join(warnings))
 
     def _outdate_connections(self) -> None:
         """Replace each connection before its next use, because it may lead to the lost server."""
@@ -235,7 +247,7 @@ class PostgresqlDatabase:
         self._announcements.listen()
         if not self._announcements.is_listening:
             timeout_seconds = min(timeout_seconds, UNANNOUNCED_POLL_SECONDS)
-        return await self._changes.wait(timeout_seconds)
+        return await self._commit_waiters.wait(timeout_seconds)
 
     def problem(self) -> Problem | None:
         return None
@@ -259,7 +271,7 @@ def _run(connection: Connection, fn: Callable[[], R]) -> R:
         return fn()
     except Exception as error:
         if connection.invalidated or _raw(connection).closed:  # even if the function raised another error
-            raise Lost(str(error)) from error
+            raise ConnectionLost(str(error)) from error
         raise
 
 
@@ -279,7 +291,7 @@ def open_postgresql(
     """Open the database of an address, with the parameters of `open_database`.
 
     Raises:
-        Unavailable: as in `open_database`.
+        Unavailable: raised by `open_database`.
     """
     database = PostgresqlDatabase(
         url, clock, may_lose_writes=may_lose_writes, statement_seconds=statement_seconds

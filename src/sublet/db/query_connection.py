@@ -7,7 +7,7 @@ from typing import Any
 
 import psycopg
 
-from sublet.db.faults import Fault, fault_of
+from sublet.db.error_kinds import ErrorKind, classify_error
 
 AsyncConnection = psycopg.AsyncConnection[Any]
 Connect = Callable[[], Coroutine[Any, Any, AsyncConnection]]
@@ -32,7 +32,7 @@ class _CountedConnection:
             self.close()
 
     def close(self) -> None:
-        self.opening.cancel()  # no effect if it is open
+        self.opening.cancel()  # no effect on an open connection
         connection = self._connection() if self.opening.done() else None
         if connection is not None:
             connection.pgconn.finish()
@@ -45,7 +45,7 @@ class _CountedConnection:
 
 
 class QueryConnection:
-    """A connection that opens at the first query, and again after a loss. It runs one query at a time."""
+    """A connection that opens at the first query, and again after a loss, and runs one query at a time."""
 
     def __init__(self, connect: Connect) -> None:
         self._connect = connect
@@ -64,7 +64,7 @@ class QueryConnection:
             connection = await asyncio.shield(counted.opening)
             return await (await connection.execute(text, parameters)).fetchall()
         except psycopg.Error as error:
-            if fault_of(error) is Fault.LOST and counted is self._current:
+            if classify_error(error) is ErrorKind.LOST and counted is self._current:
                 self._drop()
             raise
         finally:

@@ -23,8 +23,8 @@ from sqlalchemy.engine import make_url
 from sqlalchemy.exc import DatabaseError
 from sqlalchemy.pool import NullPool, QueuePool
 
-from sublet.db.changes import Changes
-from sublet.db.file_watch import CHECK_SECONDS, FileWatch, damaged, is_damage
+from sublet.db.commit_waiters import CommitWaiters
+from sublet.db.file_watch import CHECK_SECONDS, FileWatch, damage_refusal, is_damage
 from sublet.db.model import Clock, Problem, Tx, unavailable, utc_now
 from sublet.db.statements import Query, for_driver
 
@@ -32,7 +32,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 GROUP_MAX = 256
-"""The maximum number of writes in a commit. It limits how long the first write of a group waits for the last."""
+"""The maximum number of writes in a commit, so that the first write of a group doesn't wait too long for the last."""
 READERS = 2
 """The maximum number of concurrent reading transactions, so that a slow one doesn't delay the next. More threads would wait for the interpreter's lock."""
 BUSY_TIMEOUT_SECONDS = 5
@@ -102,7 +102,7 @@ class SqliteDatabase:
         self._checking: sqlite3.Connection | None = None
         self._readers = ThreadPoolExecutor(READERS, "sublet-reader")
         self._jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
-        self._changes = Changes()
+        self._commit_waiters = CommitWaiters()
         self._thread = threading.Thread(target=self._write_loop, name="sublet-writer", daemon=True)
         self._thread.start()
 
@@ -140,7 +140,7 @@ class SqliteDatabase:
         return cast("R", await future)
 
     async def changed(self, timeout_seconds: float) -> bool:
-        return await self._changes.wait(timeout_seconds)
+        return await self._commit_waiters.wait(timeout_seconds)
 
     def problem(self) -> Problem | None:
         return self._files.problem
@@ -193,8 +193,8 @@ class SqliteDatabase:
             if group:
                 try:
                     self._commit_group(group)
-                except Exception as error:  # noqa: BLE001 - all waiting callers must get it
-                    refusal = damaged() if self._is_damage(error) else unavailable(error)
+                except Exception as error:  # noqa: BLE001 - all waiting callers must get the error
+                    refusal = damage_refusal() if self._is_damage(error) else unavailable(error)
                     for each in group:
                         each.error = refusal
                 self._answer(group)
@@ -259,12 +259,12 @@ class SqliteDatabase:
             else:
                 job.future.set_result(job.result)
         if any(job.has_changed and job.error is None for job in jobs):
-            self._changes.wake()
+            self._commit_waiters.wake()
 
     def _refusal_or_error(self, error: Exception) -> BaseException:
         """Return `Unavailable` for an error of the database file, and all other errors unchanged."""
         if self._is_damage(error):
-            return damaged()
+            return damage_refusal()
         cause = getattr(error, "orig", error)
         # These two classes mean that the file can't be read or written. But SQLITE_ERROR, such as "no such table", is a bug of ours.
         is_about_file = type(cause) in (sqlite3.DatabaseError, sqlite3.OperationalError)

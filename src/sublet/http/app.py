@@ -151,7 +151,7 @@ def _page_route(path: str, page: Page) -> Route:
 
 
 def _page_or_default(default: ASGIApp, refusal_page: RefusalPage) -> ASGIApp:
-    """Return an application for unknown paths. It sends a page to browsers outside the API, and calls `default` for other requests."""
+    """Return an application for unknown paths that sends a page to browsers outside the API, and calls `default` for other requests."""
 
     async def unknown_path(scope: Scope, receive: Receive, send: Send) -> None:
         request = Request(scope, receive)

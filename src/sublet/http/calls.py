@@ -94,7 +94,7 @@ class Calls:
         self._timeout_seconds = ANSWER_SECONDS + context.settings.publish_wait_ms / 1000
         self._idle = timedelta(hours=context.settings.session_idle_hours)
 
-    async def admit(self, client: Client, headers: dict[str, str]) -> FailureLimits:
+    async def count_request(self, client: Client, headers: dict[str, str]) -> FailureLimits:
         """Count a request against the limits of its address and network. Return the limits that a failed authentication counts against.
 
         Raises:
@@ -210,7 +210,7 @@ class Calls:
 
     async def _count(self, sent: SentRequest, endpoint: Endpoint, registrant: Registrant) -> Allowance | None:
         allowance = await self.context.rate_limiter.take(
-            endpoint.rate_class, sent.counted_as or registrant.credential
+            endpoint.rate_class, sent.counted_as or registrant.rate_limit_key
         )
         if allowance is None:
             return None
@@ -228,7 +228,7 @@ class Calls:
         """Count a ticket request that created no ticket or reply as a write instead, if the write limit allows one more."""
         if counted is None or counted.policy != TICKET:
             return
-        limiter, key = self.context.rate_limiter, registrant.credential
+        limiter, key = self.context.rate_limiter, registrant.rate_limit_key
         with suppress(Unavailable):  # a failure here must not replace the request's answer
             write = await limiter.take(WRITE, key)
             if write is not None and write.allowed:

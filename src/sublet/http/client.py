@@ -33,17 +33,19 @@ class Client(NamedTuple):
     fields: Headers
 
     @property
-    def source(self) -> str | None:
+    def address_without_zone(self) -> str | None:
         """The address without an IPv6 zone, as it is stored; None if it is unknown."""
         return self.address.partition("%")[0] or None
 
     def system_actor(self, name: str, request_id: str) -> Actor:
         """Return the actor of a request without a token. `name` is the actor's name in the audit, such as `sign-up`."""
-        return Actor(kind="system", name=name, request_id=request_id, address=self.source)
+        return Actor(kind="system", name=name, request_id=request_id, address=self.address_without_zone)
 
     def browser(self) -> Browser:
         """Return the client as a browser that signs in, with the secret of its present session."""
-        return Browser(self.source, self.network, self.fields.get("user-agent", ""), self.session_secret())
+        return Browser(
+            self.address_without_zone, self.network, self.fields.get("user-agent", ""), self.session_secret()
+        )
 
     def session_secret(self) -> Secret | None:
         """Return the session's secret from the cookie; None without a cookie."""

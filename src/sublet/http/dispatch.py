@@ -138,7 +138,7 @@ class Resource:
 
     async def _answer(self, request: _Request) -> tuple[int, bytes]:
         check_head(request.scope, request.fields)
-        failure_limits = await self._calls.admit(request.client, request.headers)
+        failure_limits = await self._calls.count_request(request.client, request.headers)
         endpoint = self._route(request)
         request.endpoint = endpoint.name
         request.parameters = request.scope.get("path_params", {})
@@ -193,7 +193,7 @@ class Resource:
                 f"This token may not be used from {request.client.address or 'this address'}. Send it from one of its networks, or use another token.",
                 details={"restriction": "networks"},
             )
-        self._context.note_use(registrant, request.client.address)
+        self._context.record_use(registrant, request.client.address)
         return registrant
 
     async def _authenticate_session(
@@ -205,7 +205,7 @@ class Resource:
         )
         if request.scope["method"] in WRITE_METHODS and not is_from_site(request.fields, request.client.site):
             raise origin_refused(request.client.site)
-        self._context.note_use(registrant, request.client.address)
+        self._context.record_use(registrant, request.client.address)
         return registrant
 
 

@@ -107,7 +107,7 @@ def _kind(schema: dict[str, Any]) -> str:
 
 def _inline(text: str) -> Markup:
     """Return a text as HTML; text in backquotes becomes `code` elements."""
-    return Markup(re.sub(r"`([^`]+)`", r"<code>\1</code>", str(escape(text))))  # noqa: S704 - it is escaped
+    return Markup(re.sub(r"`([^`]+)`", r"<code>\1</code>", str(escape(text))))  # noqa: S704 - the text is escaped
 
 
 def _pretty(value: Any) -> str:

@@ -31,7 +31,7 @@ from sublet.subdomains.quota import default_quota, withheld_modes
 BASE_PATH = "/api/v1"
 """The path of `{base_url}` (spec, part 9: one base path). Every endpoint under it needs a credential and answers JSON."""
 DOCS_PATH, OPENAPI_PATH = "/docs", "/openapi.json"
-"""The paths of the documentation. They need no token, so they are outside of `BASE_PATH`."""
+"""The paths of the documentation, which are outside of `BASE_PATH` because they need no token."""
 LAST_USED_PRECISION = timedelta(hours=1)
 """The precision of `last_used_at` of tokens and sessions."""
 WRITE_METHODS = ("POST", "PUT", "PATCH", "DELETE")
@@ -75,7 +75,7 @@ class Context:
     delete_user: Callable[[Tx, Actor, str | None], Outcome] = field(default=_refuse_deletion)
     """Deletes the acting user. `service/` passes the verb in, because this layer may not import `registry/`."""
 
-    def note_use(self, registrant: Registrant, address: str) -> None:
+    def record_use(self, registrant: Registrant, address: str) -> None:
         """Record the use of a token or session from an address, if its stored use is older than `LAST_USED_PRECISION`."""
         credential = registrant.token or registrant.session
         if credential is None:
@@ -108,7 +108,7 @@ class Call(NamedTuple, Generic[BodyT, QueryT]):
 
     def actor(self) -> Actor:
         """Return the actor that the audit names."""
-        return replace(self.registrant.actor(self.request_id), address=self.client.source)
+        return replace(self.registrant.actor(self.request_id), address=self.client.address_without_zone)
 
     def default_free_quota(self) -> int:
         """Return the free quota of a holder for whom the operator has set none."""
@@ -150,8 +150,8 @@ Handler = Callable[[Any], Awaitable[Answer]]
 class Endpoint:
     """One method on one path, as part 4 of the spec lists it.
 
-    `path` has `{parameters}`. It is relative to `BASE_PATH`; if the endpoint `is_open`, it is relative to the root, and the endpoint needs
-    no credential. `scope` is the scope that a token needs, None if any token will do. An endpoint that `needs_session` refuses tokens.
+    `path` has `{parameters}`, and is relative to `BASE_PATH`. An endpoint that `is_open` needs no credential, and its path is relative to the
+    root. `scope` is the scope that a token needs, None if any token will do. An endpoint that `needs_session` refuses tokens.
     `rate_class` is read, write, ticket, availability or health. `body` and `query` are the Structs of the request, None if it takes none.
     `answer` is the Struct of the answer with `status`. `refusals` are the handler's refusals, in the order of its checks.
     """

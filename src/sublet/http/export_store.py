@@ -35,12 +35,12 @@ def _columns(table: Table, *names: str, **others: ColumnElement[Any]) -> dict[st
     return {**{name: table.c[name] for name in names}, **others}
 
 
-def _own(table: Table, *names: str) -> Section:
+def _user_section(table: Table, *names: str) -> Section:
     return Section(_columns(table, *names), table, (table.c.created_at, table.c.id), table.c.user_id)
 
 
 SECTIONS: dict[str, Section] = {
-    "subdomains": _own(
+    "subdomains": _user_section(
         subdomains,
         *("id", "fqdn", "registration_type", "registration_source", "nameservers", "glue", "ds_records"),
         *("provision_error", "registered_at", "expires_at", "last_renewed_at", "period_days"),
@@ -60,7 +60,7 @@ SECTIONS: dict[str, Section] = {
         (terms.c.id,),
         subdomains.c.user_id,
     ),
-    "payments": _own(
+    "payments": _user_section(
         transfers,
         *("id", "reference", "kind", "credits", "balance_after", "amount", "currency", "description"),
         *("subdomain", "token_id", "created_at"),
@@ -71,7 +71,7 @@ SECTIONS: dict[str, Section] = {
         (coupon_uses.c.id,),
         coupon_uses.c.user_id,
     ),
-    "tokens": _own(
+    "tokens": _user_section(
         tokens,
         *(
             "id",
@@ -86,12 +86,12 @@ SECTIONS: dict[str, Section] = {
         ),
         *("last_used_at", "last_used_from", "revoked_at"),
     ),
-    "sessions": _own(
+    "sessions": _user_section(
         sessions,
         *("id", "how", "created_at", "signed_in_at", "expires_at", "last_used_at", "last_used_from"),
         *("network", "user_agent"),
     ),
-    "passkeys": _own(passkeys, "id", "name", "created_at", "last_used_at"),
+    "passkeys": _user_section(passkeys, "id", "name", "created_at", "last_used_at"),
     "recoveries": Section(
         _columns(recoveries, "asked_at", "ready_at", "ends_at"),
         recoveries,
@@ -114,7 +114,7 @@ SECTIONS: dict[str, Section] = {
         name_transfers.join(subdomains, subdomains.c.id == name_transfers.c.subdomain_id),
         (name_transfers.c.created_at, name_transfers.c.id),
     ),
-    "tickets": _own(
+    "tickets": _user_section(
         tickets,
         *("id", "type", "status", "priority", "subject", "requester_email", "subdomain_id"),
         *("created_at", "last_message_at"),

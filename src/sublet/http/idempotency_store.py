@@ -53,7 +53,7 @@ class StoredOutcome(msgspec.Struct, frozen=True):
     outcome: Outcome
 
 
-# Every request with a key runs these statements. They are built once, because building one takes longer than running it.
+# These statements, which every request with a key runs, are built once, because building a statement takes longer than running it.
 _SELECT_KEY = Prepared(
     select(idempotency_keys.c.fingerprint, idempotency_keys.c.status, idempotency_keys.c.outcome).where(
         idempotency_keys.c.user_id == bindparam("owner_id"),

@@ -71,7 +71,7 @@ REQUIRED_MEMBERS: dict[str, tuple[str, ...]] = {
     InvitationBody.__name__: ("email", "role"),
     RoleBody.__name__: ("role",),
 }
-"""The required members of bodies. They are optional in the Structs, so that one refusal (422) lists missing and invalid members."""
+"""The required members of bodies, which are optional in the Structs, so that one refusal (422) lists missing and invalid members."""
 _DS_FORMS = (DsRecord, Dnskey)
 
 Schema = dict[str, Any]

@@ -21,7 +21,7 @@ async def read_page(
     """Return the rendered items of a page, its `page` member and its headers.
 
     `find(tx, limit, after)` returns up to `limit` rendered items with their positions, from the first position after `after`, or from the
-    start of the list if `after` is None. Its `limit` is one more than the page's. It runs in a thread, so it doesn't block the event loop.
+    start of the list if `after` is None. Its `limit` is one more than the page's. `find` runs in a thread, so it doesn't block the event loop.
 
     Raises:
         InvalidCursor: the cursor doesn't belong to this list.

@@ -53,10 +53,10 @@ class Reservation:
     seconds_left: float
 
 
-_of = rate_windows.c
-_is_over = _of.ends_at <= func.now()
+_column = rate_windows.c
+_is_over = _column.ends_at <= func.now()
 _unreserved = case(
-    (_is_over, bindparam("limit", type_=Integer)), else_=bindparam("limit", type_=Integer) - _of.used
+    (_is_over, bindparam("limit", type_=Integer)), else_=bindparam("limit", type_=Integer) - _column.used
 )
 _reservation = func.greatest(
     0,
@@ -75,30 +75,30 @@ _UPSERT = (
         lent=bindparam("first", type_=Integer),
     )
     .on_conflict_do_update(
-        index_elements=[_of.policy, _of.key],
+        index_elements=[_column.policy, _column.key],
         set_={
-            "used": case((_is_over, 0), else_=_of.used) + _reservation,
+            "used": case((_is_over, 0), else_=_column.used) + _reservation,
             "lent": _reservation,
-            "ends_at": case((_is_over, _end), else_=_of.ends_at),
+            "ends_at": case((_is_over, _end), else_=_column.ends_at),
         },
     )
     .returning(
-        _of.used,
-        _of.lent,
-        cast((extract("epoch", _of.ends_at) - extract("epoch", func.now())) * 1000, Integer),
+        _column.used,
+        _column.lent,
+        cast((extract("epoch", _column.ends_at) - extract("epoch", func.now())) * 1000, Integer),
     )
 )
 """A single statement, so that no other process changes the window between the read and the write."""
 _RESERVE = Query(_UPSERT, lambda rows: rows[0])
 _ENDED = (
-    select(_of.policy, _of.key)
-    .where(_of.ends_at <= func.now())
-    .order_by(_of.ends_at)
+    select(_column.policy, _column.key)
+    .where(_column.ends_at <= func.now())
+    .order_by(_column.ends_at)
     .limit(bindparam("most", type_=Integer))
     .with_for_update(skip_locked=True)
 )
 _DELETE_ENDED = Query(
-    delete(rate_windows).where(tuple_(_of.policy, _of.key).in_(_ENDED)).returning(_of.key), len
+    delete(rate_windows).where(tuple_(_column.policy, _column.key).in_(_ENDED)).returning(_column.key), len
 )
 
 

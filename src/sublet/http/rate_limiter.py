@@ -35,7 +35,7 @@ COUNTED_PER_PROCESS = (ADDRESS, NETWORK)
 """The policies that a process counts without the database, which a flood of requests without tokens must not reach."""
 FAILED_AUTHENTICATION, FAILED_OF_NETWORK = "failed-authentication", "failed-authentication-network"
 USER_CODE = "user-code"
-"""The policy of user codes that people enter to sign in a program, right or wrong. It applies to an address and to a network."""
+"""The policy of user codes that people enter to sign in a program, right or wrong, for an address and for a network."""
 USER_CODES_PER_MINUTE = 10
 Reserve = Callable[[str, str, int, int], Awaitable[Reservation]]
 """Reserves requests in the window of a policy and a key, given its limit and the wanted number; may reserve fewer."""

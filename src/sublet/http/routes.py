@@ -235,7 +235,7 @@ OPEN_ENDPOINTS: tuple[Endpoint, ...] = (
         (ExpiredToken, AccessDenied, SlowDown, AuthorizationPending),
     ),
 )
-"""The endpoints that need no token. They are outside of the base path, because the spec (part 1) demands a token there."""
+"""The endpoints that need no token, outside of the base path, because the spec (part 1) demands a token there."""
 
 ENDPOINTS: tuple[Endpoint, ...] = (
     _endpoint("GET", "/me", None, me.me, shapes.MeAnswer),

@@ -1,4 +1,4 @@
-"""The security headers of every answer. They keep browsers from caching an answer, guessing its type, framing or executing it.
+"""The headers of every answer that keep browsers from caching the answer, guessing its type, framing or executing it.
 
 There are no `Access-Control-…` headers, because pages of other sites shouldn't use tokens.
 """

@@ -94,7 +94,7 @@ async def list_passkeys(call: Call[None, None]) -> Answer:
 async def offer_passkey_(call: Call[NoBody, None]) -> Answer:
     """Add a passkey: get a challenge.
 
-    Returns the options for `navigator.credentials.create`. They are valid for one passkey within five minutes, in this session only.
+    Returns the options for `navigator.credentials.create`, valid for one passkey within five minutes, in this session only.
     Requires a sign-in within the last ten minutes.
     """
 

@@ -947,7 +947,7 @@ class DelegationAnswer(Success, kw_only=True, frozen=True):
 
 
 class TimelineEventShape(Shape, kw_only=True, frozen=True):
-    """A dated event. It has happened if `past` is true; otherwise it will happen if nothing changes.
+    """An event and its date. If `past` is true, the event has happened; otherwise it will happen if nothing changes.
 
     `expires_at` and `charged_credits` are set for an event that added a term: the new expiry, and the price. `by` is null if only the date caused the event.
     """

@@ -36,10 +36,10 @@ def opens_accounts(settings: Settings) -> bool:
 def accept_invitation(
     tx: Tx, actor: Actor, code: str, name: str | None = None, *, opens_accounts: bool
 ) -> Accepted | None:
-    """Make the user with the invited address a member. If `opens_accounts`, an address without an account gets a user with a first token.
+    """Make the user with the invited address a member. With `opens_accounts`, an address without an account gets a new user with a first token.
 
     The code proves the address, so the request needs no token. `name` is the name of a new user, by default the address before the `@`. A
-    user who is already a member keeps the role. Return None if the code is wrong, used, void or expired: the caller then refuses.
+    user who is already a member keeps the role. Return None if the code is wrong, used, void or expired.
 
     Raises, in this order:
         SignUpClosed: the address has no account, and `opens_accounts` is false.

@@ -27,7 +27,7 @@ def find_own_membership(tx: Tx, actor: Actor, identifier: str) -> Membership:
 def list_own_memberships(
     tx: Tx, actor: Actor, limit: int, after: Position | None, *, organization_id: int | None = None
 ) -> list[Membership]:
-    """Return the acting user's memberships that its token may see, the newest organization first. `organization_id` selects one."""
+    """Return the acting user's memberships that the request's token may see, the newest organization first. `organization_id` selects one."""
     if actor.user_id is None or not actor.restrictions.allows_all_names:
         return []
     if actor.account_id is not None:
@@ -36,7 +36,7 @@ def list_own_memberships(
         if organization_id not in (None, account.organization_id):
             return []
         organization_id = account.organization_id
-    found = membership_store.list_of_user(tx, actor.user_id, limit, after, organization_id)
+    found = membership_store.list_memberships(tx, actor.user_id, limit, after, organization_id)
     return [each for each in found if each.user.suspended_at is None]
 
 
@@ -62,7 +62,7 @@ def lock_as_member(tx: Tx, actor: Actor, identifier: str, *other_ids: int | None
 
     Raises, in this order:
         AccountSuspended: the user is suspended.
-        OrganizationNotFound: as in `find_own_membership`.
+        OrganizationNotFound: raised by `find_own_membership`.
         Conflict: the organization is a user's own, and only the operator changes its members.
     """
     refuse_suspended(_find_acting_user(tx, actor))
@@ -76,7 +76,7 @@ def lock_as_owner(tx: Tx, actor: Actor, identifier: str, *other_ids: int | None)
     """Return the acting owner's membership, and lock the organization.
 
     Raises, in this order:
-        AccountSuspended, OrganizationNotFound, Conflict: as in `lock_as_member`.
+        AccountSuspended, OrganizationNotFound, Conflict: raised by `lock_as_member`.
         InsufficientRole: the user isn't an owner.
     """
     found = lock_as_member(tx, actor, identifier, *other_ids)
@@ -88,7 +88,7 @@ def refuse_unless_owner(membership: Membership) -> None:
     """Raise `InsufficientRole` if a member isn't an owner."""
     if membership.role != OWNER:
         raise InsufficientRole(
-            f"Your role in {membership.organization.name} is {membership.role}; only owners may do this. Ask an owner.",
+            f"Your role in {membership.organization.name} is {membership.role}; only owners may send this request. Ask an owner.",
             details={"role": membership.role, "required_scope": "organization:write"},
         )
 

@@ -34,12 +34,12 @@ TO_ADDRESS_PER_DAY = 5
 def invite_member(
     tx: Tx, actor: Actor, identifier: str, email: str | None, role: str | None, public_url: str
 ) -> MailedCode:
-    """Mail an invitation, valid for a week, and return it. It replaces an open invitation to the same address.
+    """Mail an invitation, valid for a week, and return it. An open invitation to the same address becomes invalid.
 
     Addresses with and without an account get the same answer in the same time.
 
     Raises, in this order:
-        AccountSuspended, OrganizationNotFound, Conflict, InsufficientRole: as in `lock_as_owner`.
+        AccountSuspended, OrganizationNotFound, Conflict, InsufficientRole: raised by `lock_as_owner`.
         ValidationFailed: all invalid fields: email, role.
         Conflict: a member has this address.
         RateLimited: the organization has sent, or the address has got, the maximum number of invitations within 24 hours.
@@ -109,7 +109,7 @@ def revoke_invitation(tx: Tx, actor: Actor, identifier: str, invitation: str) ->
     """Revoke an open invitation, and return it.
 
     Raises, in this order:
-        AccountSuspended, OrganizationNotFound, Conflict, InsufficientRole: as in `lock_as_owner`.
+        AccountSuspended, OrganizationNotFound, Conflict, InsufficientRole: raised by `lock_as_owner`.
         OrganizationNotFound: no open invitation has this id.
     """
     own = lock_as_owner(tx, actor, identifier)

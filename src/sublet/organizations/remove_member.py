@@ -20,7 +20,7 @@ def remove_member(tx: Tx, actor: Actor, identifier: str, member: str) -> Members
     The member's tokens for the organization are revoked.
 
     Raises, in this order:
-        AccountSuspended, OrganizationNotFound, Conflict: as in `lock_as_member`.
+        AccountSuspended, OrganizationNotFound, Conflict: raised by `lock_as_member`.
         InsufficientRole: the member is another user, and the acting user isn't an owner.
         OrganizationNotFound: the organization has no member with this id.
         Conflict: the member is the only owner.

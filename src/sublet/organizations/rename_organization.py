@@ -17,7 +17,7 @@ def rename_organization(tx: Tx, actor: Actor, identifier: str, name: str | None)
 
     Raises, in this order:
         AccountSuspended: the user is suspended.
-        OrganizationNotFound: as in `find_own_membership`.
+        OrganizationNotFound: raised by `find_own_membership`.
         InsufficientRole: the user isn't an owner.
         ValidationFailed: the name is invalid.
     """

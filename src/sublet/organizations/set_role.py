@@ -18,7 +18,7 @@ def set_role(tx: Tx, actor: Actor, identifier: str, member: str, role: str | Non
     """Change the role of a member of the acting owner's organization, starting with the member's next request.
 
     Raises, in this order:
-        AccountSuspended, OrganizationNotFound, Conflict, InsufficientRole: as in `lock_as_owner`.
+        AccountSuspended, OrganizationNotFound, Conflict, InsufficientRole: raised by `lock_as_owner`.
         OrganizationNotFound: the organization has no member with this id.
         ValidationFailed: the role is missing or unknown.
         Conflict: the member is the only owner.
@@ -37,8 +37,10 @@ def set_role_as_operator(tx: Tx, actor: Actor, identifier: str, user: str, role:
     """Give a user a role in an organization, and add the user as a member if necessary.
 
     Raises, in this order:
-        NotFound: no organization matches. Conflict: several organizations match.
-        NotFound: no user has this address or id. Conflict: the user is the account of an organization.
+        NotFound: no organization matches.
+        Conflict: several organizations match.
+        NotFound: no user has this address or id.
+        Conflict: the user is the account of an organization.
         Conflict: the organization is a user's own.
         NotFound: the user is deleted.
         ValidationFailed: the role is unknown.

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from sublet import audit
 from sublet.accounts import store as account_store
 from sublet.accounts.find import lock_user, refuse_account
-from sublet.accounts.membership_store import count_members, find_account, list_of_user
+from sublet.accounts.membership_store import count_members, find_account, list_memberships
 from sublet.accounts.memberships import leave_by_operator
 from sublet.accounts.model import Organization, User
 from sublet.accounts.tokens import revoke_token
@@ -49,7 +49,7 @@ def delete_user(
     """Erase a user's address, name and texts, revoke the tokens, forfeit the credits, and move the live names to the trash.
 
     Pending transfers of names from and to the user end. Organizations without other members are erased; if the user was the last owner of
-    an organization, `find_heir` chooses the next owner. The address can be used again.
+    an organization, `find_next_owner` chooses the next owner. The address can be used again.
 
     Raises, in this order:
         NotFound: no user has this address or id, or the user is deleted.
@@ -80,7 +80,7 @@ def delete_user(
             f"This erases {user.email} (id {user.id}) for good: {counted(len(live), 'live name')} would go to the trash, "
             f"{counted(balance, 'credit')} be forfeited. Give --yes to do it."
         )
-    for membership in list_of_user(tx, user.id):
+    for membership in list_memberships(tx, user.id):
         leave_by_operator(tx, actor, user.id, membership.organization.id)
     _trash_names(tx, actor, held)
     end_of_recipient(tx, actor, user, [user.email])
@@ -112,7 +112,7 @@ def _list_emptied_organizations(tx: Tx, user: User) -> list[Organization]:
     """
     found = [
         each.organization
-        for each in list_of_user(tx, user.id)
+        for each in list_memberships(tx, user.id)
         if count_members(tx, each.organization.id) == 1
     ]
     for organization in found:

@@ -26,7 +26,7 @@ from sublet.processes.processes import (
 from sublet.schema_revision import hold_schema, needed_revision
 from sublet.service.event_loop import running
 
-WORKING = frozenset({"serve", "worker"})
+WORKER_ROLES = frozenset({"serve", "worker"})
 """The roles that publish, sweep and send mail. Only they hold leases."""
 LEAVE_SECONDS = 3.0
 """How long a process that ends waits until the database has stored its end."""
@@ -43,7 +43,7 @@ class Presence:
 
     def is_only_worker(self) -> bool:
         """True if no other worker ran at the last heartbeat."""
-        return all(each.role not in WORKING for each in self.others)
+        return all(each.role not in WORKER_ROLES for each in self.others)
 
 
 @asynccontextmanager
@@ -77,7 +77,7 @@ async def _leave(db: Database, command: Announce) -> None:
     """Delete the process and end its leases. Best effort: leases also expire."""
     try:
         async with asyncio.timeout(LEAVE_SECONDS):
-            await db.write(leave, command.id, may_hold=command.role in WORKING)
+            await db.write(leave, command.id, may_hold=command.role in WORKER_ROLES)
     except (Unavailable, TimeoutError):
         pass
     except Exception:

@@ -30,8 +30,8 @@ async def run_api(settings: Settings, stop: asyncio.Event, processes: int, confi
     """Serve the API in `processes` child processes until `stop` is set. SIGHUP replaces them. `config` is the settings file.
 
     Raises:
-        SettingsError: as in `refuse_sqlite` and `built_in_addresses`.
-        Unavailable: as in `refuse_unusable_database` and `api_socket`.
+        SettingsError: raised by `refuse_sqlite` or `built_in_addresses`.
+        Unavailable: raised by `refuse_unusable_database` or `api_socket`.
     """
     refuse_sqlite(settings, "api")
     built_in_addresses(settings)

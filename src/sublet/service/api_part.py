@@ -38,19 +38,19 @@ log = structlog.get_logger()
 
 
 def api_socket(settings: Settings, *, listens: bool = True) -> socket.socket:
-    """Return the socket for the API: the one that systemd passed, or a new one on `http_listen`.
+    """Return the socket for the API: a socket that systemd passed, or a new socket on `http_listen`.
 
     With `listens=False` a new socket is bound but doesn't listen yet. Clients are refused and try another host instead of waiting
     until this one has started.
 
     Raises:
-        Unavailable: as in `passed_socket`; or the address can't be used.
+        Unavailable: raised by `passed_socket`; or the address can't be used.
     """
     return passed_socket() or http_socket(settings.http_listen, "http_listen", listens=listens)
 
 
 def http_socket(address: str, setting: str, *, listens: bool = True) -> socket.socket:
-    """Return a socket for HTTP on the address of a setting; `listens` as in `api_socket`.
+    """Return a socket for HTTP on the address of a setting. With `listens=False` the socket is bound but doesn't listen yet.
 
     Raises:
         Unavailable: the address can't be used.

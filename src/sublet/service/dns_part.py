@@ -54,7 +54,7 @@ async def name_server_running(
             f"Can't listen on {settings.dns_listen} for DNS: {error.strerror}. Check `dns_listen`."
         ) from error
     try:
-        yield _reached_at(host, port)
+        yield _local_address(host, port)
     finally:
         await server.close()
 
@@ -77,8 +77,8 @@ def built_in_addresses(settings: Settings, own: tuple[str, int] | None = None) -
         raise SettingsError(
             "dns_servers: give the address and port of `sublet dns`; with port 0 in dns_listen they can't be known"
         )
-    return (_reached_at(host, port),)
+    return (_local_address(host, port),)
 
 
-def _reached_at(host: str, port: int) -> tuple[str, int]:
+def _local_address(host: str, port: int) -> tuple[str, int]:
     return {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host), port  # noqa: S104 - the operator's setting

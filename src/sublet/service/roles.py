@@ -53,7 +53,7 @@ async def run_service(
     """Run API, worker and name server until `stop` is set, then drain. Calls `on_ready` with the addresses once it answers.
 
     Raises:
-        SettingsError: as in `mail_transport`.
+        SettingsError: raised by `mail_transport`.
         Unavailable: the database can't be opened, isn't initialised, has another version, or is already served; or an address
             can't be used.
         FilesChanged: the files of the SQLite database were changed, and stayed so for `FILES_CHANGED_SECONDS`.
@@ -61,7 +61,7 @@ async def run_service(
     transport = mail_transport(settings)
     metrics = Metrics()
     async with (
-        _opened(settings, "serve", clock) as (db, presence),
+        _open_and_announce(settings, "serve", clock) as (db, presence),
         _stopped_without_files(db, stop),
         name_server_running(settings, db, metrics) as dns,
     ):
@@ -101,11 +101,11 @@ async def run_api_process(
     """Run a child process of `sublet api` until `stop` is set; all children accept from the same socket.
 
     Raises:
-        SettingsError: as in `refuse_sqlite` and `built_in_addresses`.
-        Unavailable: as in `refuse_unusable_database`; or the database can't be opened.
+        SettingsError: raised by `refuse_sqlite` or `built_in_addresses`.
+        Unavailable: raised by `refuse_unusable_database`; or the database can't be opened.
     """
     refuse_sqlite(settings, "api")
-    async with _opened(settings, "api", clock) as (db, _):
+    async with _open_and_announce(settings, "api", clock) as (db, _):
         await serve_api(
             settings,
             db,
@@ -128,8 +128,8 @@ async def run_worker(
     """Run only the worker until `stop` is set.
 
     Raises:
-        SettingsError: as in `refuse_sqlite` and `mail_transport`.
-        Unavailable: as in `refuse_unusable_database`; or the database can't be opened, or the address in
+        SettingsError: raised by `refuse_sqlite` or `mail_transport`.
+        Unavailable: raised by `refuse_unusable_database`; or the database can't be opened, or the address in
             `worker_status_listen` can't be used.
     """
     refuse_sqlite(settings, "worker")
@@ -137,7 +137,7 @@ async def run_worker(
     metrics = Metrics()
     readiness: dict[str, Callable[[], bool]] = {"worker": lambda: False}
     async with (
-        _opened(settings, "worker", clock) as (db, presence),
+        _open_and_announce(settings, "worker", clock) as (db, presence),
         _status_served(
             settings, "worker_status_listen", StatusSources(db, metrics, stop, readiness)
         ) as status,
@@ -154,14 +154,14 @@ async def run_dns(settings: Settings, stop: asyncio.Event, *, clock: Clock = utc
     """Run only a built-in name server until `stop` is set.
 
     Raises:
-        SettingsError: as in `refuse_sqlite`.
-        Unavailable: as in `refuse_unusable_database`; or the database can't be opened, or the address in `dns_listen` or
+        SettingsError: raised by `refuse_sqlite`.
+        Unavailable: raised by `refuse_unusable_database`; or the database can't be opened, or the address in `dns_listen` or
             `dns_status_listen` can't be used.
     """
     refuse_sqlite(settings, "dns")
     metrics = Metrics()
     async with (
-        _opened(settings, "dns", clock) as (db, _),
+        _open_and_announce(settings, "dns", clock) as (db, _),
         name_server_running(settings, db, metrics) as dns,
         _status_served(settings, "dns_status_listen", StatusSources(db, metrics, stop, {})) as status,
     ):
@@ -181,7 +181,7 @@ def refuse_sqlite(settings: Settings, role: str) -> None:
 
 
 @asynccontextmanager
-async def _opened(
+async def _open_and_announce(
     settings: Settings, role: str, clock: Clock = utc_now
 ) -> AsyncIterator[tuple[Database, Presence]]:
     """Open the database and announce the process, until the block ends. Every serving process starts here."""

@@ -1,7 +1,7 @@
 """Supervise the processes of `sublet api`: restart those that exit, and replace all without refusing a client.
 
 The parent accepts no connection. It keeps the listening socket open while processes are replaced, so clients wait in the
-socket's queue. When it stops, it closes the socket before the processes end; otherwise clients that connect meanwhile would get no answer.
+socket's queue. At its end the parent closes the socket before the processes end; otherwise clients that connect meanwhile would get no answer.
 """
 
 import asyncio
@@ -20,7 +20,7 @@ READY_SECONDS = 60.0
 PAUSE_SECONDS = 1.0
 """How long the parent waits before it restarts a process that exited."""
 END_SECONDS = 30.0
-"""The time from SIGTERM to SIGKILL. It is longer than a process takes to drain."""
+"""The time from SIGTERM to SIGKILL, which is longer than a process takes to drain."""
 
 log = structlog.get_logger()
 

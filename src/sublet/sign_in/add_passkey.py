@@ -30,7 +30,7 @@ CHALLENGE_SENTENCE = "This credential answers no valid challenge of this session
 
 
 def offer_passkey(tx: Tx, actor: Actor, site: Site) -> dict[str, Any]:
-    """Return the options with which the browser of this session creates a passkey. They are valid for five minutes.
+    """Return the options with which the browser of this session creates a passkey, valid for five minutes.
 
     Raises, in this order:
         AccountSuspended: the user is suspended.
@@ -86,7 +86,7 @@ def add_passkey(
     except store.PasskeyTaken:
         raise _refusal("This passkey is already stored. Create a new passkey.") from None
     store.delete_recovery(tx, user.id)
-    store.set_how(tx, actor.session_id or 0, PASSKEY)
+    store.set_sign_in_method(tx, actor.session_id or 0, PASSKEY)
     audit.record(tx, actor, "passkey.add", passkey.id, after={"user_id": user.id})
     notify(
         tx, user, "passkey_added", passkey.id, f"The passkey “{name}” was added to your account.", public_url

@@ -36,7 +36,7 @@ class AccountChange:
 def change_account(tx: Tx, actor: Actor, change: AccountChange, public_url: str) -> Member:
     """Change the name and reminders, mail a code to a new address, and return the user. `confirm_email` changes the address.
 
-    The present address gets a notice. The answer is the same if another user has the new address: only the mail says that it has an account.
+    The present address gets a notice. If another user has the new address, only the mail says so; the answer is the same.
     Unchanged values leave no audit event.
 
     Raises, in this order:
@@ -46,7 +46,7 @@ def change_account(tx: Tx, actor: Actor, change: AccountChange, public_url: str)
         RateLimited: the user requested too many codes for a new address.
     """
     user = lock_acting_user(tx, actor)
-    values, email = _checked(change)
+    values, email = _check_change(change)
     if email is not None and email != user.email:
         require_recent_sign_in(tx, actor)
         _mail_address_code(tx, actor, user, email, public_url)
@@ -58,7 +58,7 @@ def change_account(tx: Tx, actor: Actor, change: AccountChange, public_url: str)
     return find_member(tx, user.id)
 
 
-def _checked(change: AccountChange) -> tuple[dict[str, object], str | None]:
+def _check_change(change: AccountChange) -> tuple[dict[str, object], str | None]:
     if change == AccountChange():
         sentence = "Send a value to change: `name`, `email` or `reminders`."
         raise validation_failed([FieldError("name", "required", sentence)])

@@ -1,4 +1,4 @@
-"""Allow or refuse a program that asks for a token, as the signed-in person (RFC 8628, section 3.3)."""
+"""Allow or refuse a program that requested a token, as the signed-in person (RFC 8628, section 3.3)."""
 
 from sublet import audit
 from sublet.accounts.create_token import LIVE_TOKENS_MAX
@@ -50,7 +50,7 @@ def allow_device(tx: Tx, actor: Actor, user_code: str, *, may_spend: bool, publi
 
 
 def refuse_device(tx: Tx, actor: Actor, user_code: str) -> DeviceRequest:
-    """Refuse a program's request for a token. Suspended users may do this too.
+    """Refuse a program's request for a token. Suspended users may refuse too.
 
     Raises:
         DeviceNotFound: the code is wrong or expired, or the request is decided already.
@@ -64,6 +64,6 @@ def refuse_device(tx: Tx, actor: Actor, user_code: str) -> DeviceRequest:
 def _require_pending(tx: Tx, found: DeviceRequest | None) -> DeviceRequest:
     if found is None or found.state != PENDING or found.expires_at <= tx.now:
         raise DeviceNotFound(
-            "No program waits with this code: it is wrong, too old or already decided. Check the code that the program shows."
+            "No program waits with this code: the code is wrong, too old or already decided. Check the code that the program shows."
         )
     return found

@@ -1,4 +1,4 @@
-"""Programs that ask for a token on behalf of a person (RFC 8628): their codes and states (rules; no SQL)."""
+"""Programs that request a token on behalf of a person (RFC 8628): their codes and states (rules; no SQL)."""
 
 import secrets
 from dataclasses import dataclass

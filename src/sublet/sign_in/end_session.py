@@ -14,7 +14,7 @@ CURRENT = "current"
 
 
 def end_session(tx: Tx, actor: Actor, identifier: str) -> Session:
-    """End the session with this id, starting with the next request, and return it. Suspended users may do this too.
+    """End the session with this id, starting with the next request, and return it. Suspended users may end sessions too.
 
     Raises:
         SessionNotFound: the user has no session with this id, or the session has ended.
@@ -29,7 +29,7 @@ def end_session(tx: Tx, actor: Actor, identifier: str) -> Session:
 
 
 def end_other_sessions(tx: Tx, actor: Actor) -> int:
-    """End all sessions of the user except the session of the request, and return their number. Suspended users may do this too.
+    """End all sessions of the user except the session of the request, and return their number. Suspended users may end sessions too.
 
     The number includes sessions that were idle for too long, because they are stored until they expire.
     """
@@ -38,7 +38,7 @@ def end_other_sessions(tx: Tx, actor: Actor) -> int:
 
 
 def end_all_sessions(tx: Tx, actor: Actor, identifier: str) -> tuple[User, int]:
-    """End all sessions of a user, as the operator. Return the user and the number of sessions, counted like in `end_other_sessions`.
+    """End all sessions of a user, as the operator. Return the user and the number of sessions, counted as in `end_other_sessions`.
 
     Raises:
         NotFound: no user has this address or id, or the user is deleted.

@@ -35,8 +35,8 @@ def identify_by_code(
 ) -> IdentifiedUser | None:
     """Lock and return the user of a mailed code or link, and mark the code as used. Give either the address and the code, or `link_token`.
 
-    Return None, so that the wrong attempt is committed before the caller refuses, if the code is wrong, void, used or expired, or the user
-    was deleted or has changed the address.
+    Return None if the code is wrong, void, used or expired, or the user was deleted or has changed the address. The caller refuses after
+    the commit, so that the wrong attempt counts.
     """
     if link_token:
         return _user_of(tx, use_link(tx, link_token, (SIGN_IN, OPERATOR_LINK)))
@@ -53,7 +53,7 @@ def _user_of(tx: Tx, found: MailedCode | None) -> IdentifiedUser | None:
 def identify_by_passkey(tx: Tx, credential: Mapping[str, Any], site: Site) -> IdentifiedUser | None:
     """Lock and return the user of a passkey by the authenticator's answer, store the use, and end a recovery of the user.
 
-    Return None if the challenge isn't ours, has expired or was used; the passkey isn't stored, or belongs to another user than the
+    Return None if the challenge isn't from this service, has expired or was used; the passkey isn't stored, or belongs to another user than the
     authenticator says; the origin, host or signature is wrong; the person was not verified; or the authenticator has counted fewer uses
     than before, so that it may be a copy. The caller then refuses.
     """
@@ -76,10 +76,10 @@ def identify_by_passkey(tx: Tx, credential: Mapping[str, Any], site: Site) -> Id
 
 
 def code_refusal() -> Exception:
-    """Return the error for a refused code. It is the same for every reason."""
+    """Return the error for a refused code, the same for every reason."""
     return validation_failed([FieldError("code", "value_invalid", CODE_SENTENCE)])
 
 
 def passkey_refusal() -> Exception:
-    """Return the error for a refused passkey. It is the same for every reason."""
+    """Return the error for a refused passkey, the same for every reason."""
     return validation_failed([FieldError("credential", "value_invalid", PASSKEY_SENTENCE)])

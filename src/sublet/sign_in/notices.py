@@ -1,4 +1,4 @@
-"""Mail about changes of an account, so that its user notices changes by others."""
+"""Mail about changes of an account, so that its user notices changes by other people."""
 
 from sublet.accounts.model import User
 from sublet.db import Tx

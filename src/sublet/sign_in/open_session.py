@@ -17,17 +17,23 @@ USER_AGENT_CHARACTERS_MAX = 200
 
 
 def open_session(
-    tx: Tx, who: IdentifiedUser, browser: Browser, lifetime: timedelta, request_id: str, public_url: str
+    tx: Tx,
+    identified: IdentifiedUser,
+    browser: Browser,
+    lifetime: timedelta,
+    request_id: str,
+    public_url: str,
 ) -> SignedIn:
     """Open a session for a browser, valid for `lifetime`, and return it with its secret.
 
     If the browser has a session of the same user, this session is renewed with a new secret. If it has a session of another user, that
-    session ends. The user gets a notice, except after a sign-in by mail: the mail with the code is the notice.
+    session ends. The user gets a notice of a sign-in with a passkey from a new network or with an operator's link. Of a sign-in by mail, the mail with the
+    code is the notice.
     """
     secret = new_session_secret()
-    known_networks = {each.network for each in store.list_sessions(tx, who.user.id)}
+    known_networks = {each.network for each in store.list_sessions(tx, identified.user.id)}
     values = {
-        "how": who.how,
+        "how": identified.how,
         "signed_in_at": tx.now,
         "expires_at": tx.now + lifetime,
         "last_used_at": tx.now,
@@ -36,19 +42,21 @@ def open_session(
         "user_agent": _one_line(browser.user_agent),
     }
     present = _present_session(tx, browser)
-    if present is not None and present.user_id == who.user.id:
+    if present is not None and present.user_id == identified.user.id:
         session = store.replace_session_secret(tx, present.id, digest(secret.reveal()), **values)
     else:
         if present is not None:
             end(tx, _actor(present, browser, request_id), present)
-        session = store.insert_session(tx, who.user.id, digest(secret.reveal()), **values)
+        session = store.insert_session(tx, identified.user.id, digest(secret.reveal()), **values)
     actor = _actor(session, browser, request_id)
-    audit.record(tx, actor, "session.sign_in", session.id, after={"user_id": who.user.id, "how": who.how})
-    if who.how != MAIL and (who.how != PASSKEY or browser.network not in known_networks):
-        by = "a passkey, from a new network" if who.how == PASSKEY else "a link that the operator made"
+    audit.record(
+        tx, actor, "session.sign_in", session.id, after={"user_id": identified.user.id, "how": identified.how}
+    )
+    if identified.how != MAIL and (identified.how != PASSKEY or browser.network not in known_networks):
+        by = "a passkey, from a new network" if identified.how == PASSKEY else "a link that the operator made"
         sentence = f"A browser signed in to your account with {by}."
-        notify(tx, who.user, "sign_in", session.id, sentence, public_url)
-    return SignedIn(find_member(tx, who.user.id), session, secret)
+        notify(tx, identified.user, "sign_in", session.id, sentence, public_url)
+    return SignedIn(find_member(tx, identified.user.id), session, secret)
 
 
 def _actor(session: Session, browser: Browser, request_id: str) -> Actor:

@@ -1,7 +1,7 @@
 """Passkeys (WebAuthn, level 3): options for browsers, signed challenges, and checks of authenticators' answers (no SQL).
 
 Passkeys are discoverable (a person needn't type an address) and verify the person (by PIN, finger or face). Attestation isn't requested.
-Challenges are signed instead of stored, so that strangers write nothing to the database. Used challenges are stored until they expire.
+A challenge is signed instead of stored, so that strangers write nothing to the database. Only a used challenge is stored, until it expires.
 """
 
 import hashlib
@@ -85,7 +85,7 @@ def check_challenge(key: str, credential: Mapping[str, Any], purpose: str, now: 
     """Return the challenge that an authenticator has answered. Not checked: that the challenge is used for the first time.
 
     Raises:
-        PasskeyRefused: the answer is malformed; or the challenge isn't ours, is for another purpose, or has expired.
+        PasskeyRefused: the answer is malformed; or the challenge isn't from this service, is for another purpose, or has expired.
     """
     sent = _refuse_if_malformed(
         lambda: parse_client_data_json(_bytes_of(credential, "clientDataJSON")).challenge
@@ -103,7 +103,7 @@ def check_challenge(key: str, credential: Mapping[str, Any], purpose: str, now: 
 
 
 def use_options(site: Site, challenge: bytes) -> dict[str, Any]:
-    """Return the options of `navigator.credentials.get`, as JSON. They list no passkeys, so they reveal nothing about users."""
+    """Return the options of `navigator.credentials.get`, as JSON. The options list no passkeys, so they reveal nothing about users."""
     options = webauthn.generate_authentication_options(
         rp_id=site.host, challenge=challenge, user_verification=UserVerificationRequirement.REQUIRED
     )
@@ -113,7 +113,7 @@ def use_options(site: Site, challenge: bytes) -> dict[str, Any]:
 def registration_options(
     site: Site, user: User, passkeys: Sequence[Passkey], challenge: bytes
 ) -> dict[str, Any]:
-    """Return the options of `navigator.credentials.create`, as JSON. They exclude authenticators that have one of the user's passkeys."""
+    """Return the options of `navigator.credentials.create`, as JSON. The options exclude authenticators that have one of the user's passkeys."""
     options = webauthn.generate_registration_options(
         rp_id=site.host,
         rp_name=site.host,
@@ -203,7 +203,5 @@ def _bytes_of(credential: Mapping[str, Any], name: str) -> bytes:
 def _refuse_if_malformed(read: Callable[[], T]) -> T:
     try:
         return read()
-    except (
-        Exception
-    ) as error:  # The library also raises the exceptions of its parsers of JSON, CBOR and keys.
+    except Exception as error:  # the library also raises the exceptions of its parsers
         raise PasskeyRefused from error

@@ -51,7 +51,8 @@ def _wait(tx: Tx, found: DeviceRequest) -> Refusal:
     device_store.update_request(tx, found.id, polled_at=tx.now)
     seconds = int(INTERVAL.total_seconds())
     if last is not None and last + INTERVAL > tx.now and found.state == PENDING:
-        return SlowDown(f"This program asks too often. Ask every {seconds} seconds, or less often.")
+        return SlowDown(f"This program polls too often. Wait {seconds} seconds between two polls.")
     return AuthorizationPending(
-        f"The person has not decided yet. Ask again in {seconds} seconds.", details={"interval": seconds}
+        f"The person has not decided yet. Wait {seconds} seconds, then poll again.",
+        details={"interval": seconds},
     )

@@ -44,7 +44,7 @@ def start_recovery(tx: Tx, actor: Actor, public_url: str) -> Recovery:
 
 
 def stop_recovery(tx: Tx, actor: Actor, public_url: str) -> None:
-    """Stop the user's recovery, and mail the user. Suspended users may do this too.
+    """Stop the user's recovery, and mail the user. Suspended users may stop it too.
 
     Raises:
         Conflict: the user has no recovery.

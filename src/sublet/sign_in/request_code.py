@@ -16,7 +16,7 @@ NETWORK_PER_HOUR = 30
 MAILS_PER_HOUR = 5
 """The maximum number of codes that an address gets in an hour at the request of one network."""
 MAILS_OF_ALL_PER_HOUR = 20
-"""The maximum number of codes that an address gets in an hour. It is higher, so that a stranger alone can't use up a person's codes."""
+"""The maximum number of codes that an address gets in an hour. Above `MAILS_PER_HOUR`, so that one network can't use up a person's codes."""
 PAUSE = timedelta(minutes=1)
 """The minimum time between two codes to the same address."""
 HOUR = timedelta(hours=1)
@@ -25,10 +25,10 @@ LINK_PATH = "/signin/confirm"
 
 
 def request_code(tx: Tx, email: str, network: str, public_url: str) -> None:
-    """Mail a sign-in code to an address. If the address has no account, the mail says so. Both cases run the same SQL statements.
+    """Mail a sign-in code to an address. If the address has no account, the mail says so. With and without an account, the SQL statements are the same.
 
-    If the address got a code within the last minute, or the maximum within an hour, this silently mails nothing: an error would reveal
-    that others have requested codes for the address. Suspended users get codes. `network` is the client's; empty means no limit.
+    If the address got a code within the last minute, or the maximum within an hour, the function silently mails nothing: an error would reveal
+    that another person has requested codes for the address. Suspended users get codes. `network` is the client's network; empty means no limit.
 
     Raises, in this order:
         ValidationFailed: the address is invalid.
@@ -39,10 +39,10 @@ def request_code(tx: Tx, email: str, network: str, public_url: str) -> None:
         raise validation_failed(errors)
     store.lock_sign_ups(tx)
     _limit_network(tx, network)
-    mailed = store.list_mailed_to(tx, email, (SIGN_IN,), tx.now - HOUR)
-    of_network = [each for each in mailed if each[1] == network]
+    mailed = store.list_requests_for(tx, email, (SIGN_IN,), tx.now - HOUR)
+    of_network = [each for each in mailed if each.network == network]
     if (
-        (mailed and mailed[0][0] > tx.now - PAUSE)
+        (mailed and mailed[0].at > tx.now - PAUSE)
         or len(of_network) >= MAILS_PER_HOUR
         or len(mailed) >= MAILS_OF_ALL_PER_HOUR
     ):

@@ -24,7 +24,7 @@ class SignInLink:
 
 
 def make_sign_in_link(tx: Tx, actor: Actor, identifier: str, public_url: str) -> SignInLink:
-    """Return a new link for a user who can't sign in any more. It is valid for 15 minutes. When it is used, the user gets a mail.
+    """Return a new link for a user who can't sign in any more, valid for 15 minutes. When the link is used, the user gets a mail.
 
     The sign-in counts like a sign-in with a passkey, because the operator has verified the person.
 

@@ -35,7 +35,7 @@ def replace_session_secret(tx: Tx, session_id: int, digest: str, **values: objec
     return Session(*tx.connection.execute(changed.returning(*_SESSION)).one())
 
 
-def set_how(tx: Tx, session_id: int, how: str) -> None:
+def set_sign_in_method(tx: Tx, session_id: int, how: str) -> None:
     """Store the sign-in method of a session."""
     tx.connection.execute(update(sessions).where(sessions.c.id == session_id).values(how=how))
 

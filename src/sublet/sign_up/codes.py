@@ -1,4 +1,4 @@
-"""Codes that prove that a person reads the mail of an address: their format and how long they are valid (no SQL)."""
+"""Codes that prove that a person reads the mail of an address: their format and lifetimes (no SQL)."""
 
 import secrets
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ VALID_FOR = {
     NEW_ADDRESS: timedelta(minutes=15),
 }
 TRIES_MAX = 5
-"""The number of wrong attempts after which a code is void. With 5 attempts, one in 200,000 codes is guessed. The link stays valid."""
+"""The number of wrong attempts after which a code is void. Five guesses find one code in 200,000. The link stays valid."""
 CODE_DIGITS = 6
 
 
@@ -37,7 +37,7 @@ class NewCode:
 
     @property
     def code_digest(self) -> str:
-        """Return the digest of the code. It depends on the link's token, so that equal codes have different digests."""
+        """Return the digest of the code and the link's token, so that equal codes have different digests."""
         return digest_of_code(self.link_digest, self.code.reveal())
 
 

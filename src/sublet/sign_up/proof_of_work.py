@@ -1,6 +1,6 @@
 """Proof of work for sign-ups: challenges that a browser solves in about a second (ALTCHA, version 2; no SQL).
 
-A solution makes mass sign-ups expensive. It doesn't prove that the client is a person.
+Proof of work makes mass sign-ups expensive, but doesn't prove that the client is a person.
 """
 
 import base64
@@ -33,7 +33,7 @@ def new_challenge(key: str, now: datetime) -> dict[str, Any]:
 
 
 def check_solution(key: str, payload: str) -> SolvedChallenge | None:
-    """Return the solved challenge in a payload (base64 of JSON), or None if it isn't ours, isn't solved or has expired.
+    """Return the solved challenge in a payload (base64 of JSON), or None if the challenge isn't from this service, isn't solved or has expired.
 
     Not checked: that the challenge is used for the first time.
     """

@@ -56,7 +56,7 @@ FIRST_SCOPES = tuple(scope for scope in SCOPES if scope != "credits:spend")
 
 @dataclass(frozen=True, slots=True)
 class SignUp:
-    """A request for an account. `network` is the client's; empty means no limit. `solved` is the proof of work, if the client sent one."""
+    """A request for an account. `network` is the client's network; empty means no limit. `solved` is the proof of work, if the client sent one."""
 
     email: str
     name: str
@@ -73,10 +73,10 @@ class SignedUp:
 
 
 def sign_up(tx: Tx, request: SignUp, public_url: str) -> None:
-    """Mail a code to an address. If the address already has an account, the mail says so, and its code has no effect.
+    """Mail a code to an address. If the address already has an account, the mail says so, and the code has no effect.
 
-    If the address got a code within the last minute, or five within an hour, this silently mails nothing: an error would reveal that others
-    have requested codes for the address.
+    If the address got a code within the last minute, or five within an hour, the function silently mails nothing: an error would reveal that another
+    person has requested codes for the address.
 
     Raises, in this order:
         ValidationFailed: all invalid fields: email (disposable addresses too), name, challenge (used before).
@@ -90,8 +90,8 @@ def sign_up(tx: Tx, request: SignUp, public_url: str) -> None:
     store.lock_sign_ups(tx)
     _use_challenge(tx, request.solved)
     _limit_network(tx, request)
-    mailed = store.list_mailed_to(tx, email, PURPOSES, tx.now - HOUR)
-    if len(mailed) >= MAILS_PER_HOUR or (mailed and mailed[0][0] > tx.now - PAUSE):
+    mailed = store.list_requests_for(tx, email, PURPOSES, tx.now - HOUR)
+    if len(mailed) >= MAILS_PER_HOUR or (mailed and mailed[0].at > tx.now - PAUSE):
         return
     new = new_code()
     code_id = store.insert_code(
@@ -111,7 +111,7 @@ def sign_up(tx: Tx, request: SignUp, public_url: str) -> None:
 def invite(
     tx: Tx, actor: Actor, email: str, name: str, public_url: str, *, organization: str | None = None
 ) -> MailedCode:
-    """Mail an invitation to open an account, valid for a week, and return it. It also works if `signup` is `invite` or `closed`.
+    """Mail an invitation to open an account, valid for a week, and return it. The setting `signup` doesn't matter.
 
     Raises, in this order:
         ValidationFailed: all invalid fields: email, name.
@@ -153,8 +153,8 @@ def confirm_sign_up(
 ) -> SignedUp | None:
     """Open the account of a mailed code. Give either the address and its newest code, or `link_token`.
 
-    Return None, so that the wrong attempt is committed before the caller refuses, if the code is wrong, void, used or expired, or the
-    address has an account.
+    Return None if the code is wrong, void, used or expired, or the address has an account. The caller refuses after the commit, so that the
+    wrong attempt counts.
     """
     found = use_link(tx, link_token, PURPOSES) if link_token else use_code(tx, email, code, PURPOSES)
     if found is None or find_user_by_email(tx, found.email) is not None:
@@ -165,19 +165,19 @@ def confirm_sign_up(
 
 
 def issue_first_token(tx: Tx, actor: Actor, user: User) -> IssuedToken:
-    """Issue the first token of a new user. It can't spend credits."""
+    """Issue the first token of a new user, which can't spend credits."""
     return issue_token(
         tx, actor, str(user.id), "first token", scopes=FIRST_SCOPES, expires_in_days=TOKEN_DAYS
     )
 
 
 def code_refusal() -> Exception:
-    """Return the error for a refused code. It is the same for every reason."""
+    """Return the error for a refused code, the same for every reason."""
     return validation_failed([FieldError("code", "value_invalid", CODE_SENTENCE)])
 
 
 def check_disposable(email: str) -> list[FieldError]:
-    """Return the error in an address if its domain provides disposable addresses."""
+    """Return an error if the domain of an address provides disposable addresses."""
     domain = email.rpartition("@")[2]
     if blocklist.isdisjoint((domain, *ancestors(domain))):
         return []

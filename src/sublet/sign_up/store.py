@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Sequence
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, NamedTuple
 
 from sqlalchemy import (
     Boolean,
@@ -104,15 +104,22 @@ def insert_code(tx: Tx, new: NewCode, **values: object) -> int:
     return int(tx.connection.execute(added).scalar_one())
 
 
-def list_mailed_to(
+class CodeRequest(NamedTuple):
+    """The time at which a code was requested, and the network of the client."""
+
+    at: datetime
+    network: str
+
+
+def list_requests_for(
     tx: Tx, email: str, purposes: Collection[str], since: datetime
-) -> Sequence[tuple[datetime, str]]:
-    """Return the time and network of each code for these purposes that was mailed to an address since an instant, the newest first."""
+) -> Sequence[CodeRequest]:
+    """Return the requests of codes for these purposes and an address since an instant, the newest first."""
     at = mailed_codes.c.created_at
     query = select(at, mailed_codes.c.network).where(
         (mailed_codes.c.email == email) & mailed_codes.c.purpose.in_(purposes) & (at > since)
     )
-    return [(row[0], row[1]) for row in tx.connection.execute(query.order_by(at.desc()))]
+    return [CodeRequest(*row) for row in tx.connection.execute(query.order_by(at.desc()))]
 
 
 def count_of_network(tx: Tx, network: str, purposes: Collection[str], since: datetime) -> tuple[int, int]:

@@ -12,14 +12,17 @@ from sublet.sign_up.codes import TRIES_MAX, MailedCode, matches_code
 def use_link(tx: Tx, link_token: str, purposes: Collection[str]) -> MailedCode | None:
     """Mark the code of a link's token as used, and return it. Return None if the token is wrong, used, expired or for another purpose.
 
-    Wrong codes don't make the link void: otherwise a stranger could lock a person out by sending wrong codes.
+    Wrong codes don't make the link void. Otherwise a stranger could lock a person out by sending wrong codes.
     """
     found = store.lock_by_link(tx, digest(link_token))
     return _use_if_valid(tx, found) if found is not None and found.purpose in purposes else None
 
 
 def use_code(tx: Tx, email: str, code: str, purposes: Collection[str]) -> MailedCode | None:
-    """Mark the newest code of an address as used, and return it. Return None if the typed code is wrong (counted), void, used or expired."""
+    """Mark the newest code of an address as used, and return it. Return None if the typed code is wrong, void, used or expired.
+
+    A wrong code is counted.
+    """
     address, _ = check_email(email)
     found = store.lock_newest(tx, address, purposes)
     if found is not None and (found.tries >= TRIES_MAX or not matches_code(found, code)):

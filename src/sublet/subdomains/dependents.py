@@ -17,7 +17,7 @@ from sublet import audit
 from sublet.accounts import store as account_store
 from sublet.accounts.model import User
 from sublet.audit import SYSTEM
-from sublet.db import Tx, is_lost
+from sublet.db import Tx, ends_transaction
 from sublet.dns.delegation import without_nameservers
 from sublet.dns.names import is_at_or_below
 from sublet.mail.outbox import enqueue
@@ -65,7 +65,7 @@ def change_each(
                 if subdomain.user_id == each.user_id:
                     done.update(change(tx, users[each.user_id], subdomain))
         except Exception as error:
-            if is_lost(error):
+            if ends_transaction(error):
                 raise
             faults.append((each.id, error))
     return Changed(done, tuple(faults))

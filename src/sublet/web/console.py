@@ -13,7 +13,7 @@ from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 from structlog.contextvars import bind_contextvars
 
-from sublet.accounts.membership_store import list_of_user
+from sublet.accounts.membership_store import list_memberships
 from sublet.config import parse_nameserver_presets
 from sublet.errors import Refusal, SessionInvalid, TokenMissing
 from sublet.http.calls import Calls
@@ -154,19 +154,19 @@ class Console:
         """Check a request, and return the answer of its handler: head, rates, session, form, origin."""
         request, page = call.request, call.page
         check_head(request.scope, request.headers)
-        call.failure_limits = await self.calls.admit(call.client, call.headers)
+        call.failure_limits = await self.calls.count_request(call.client, call.headers)
         call.organization_id = request.path_params.get("organization")
         try:
             call.registrant = await self.calls.authenticate_session(
                 call.client, call.headers, call.failure_limits, call.organization_id
             )
-            self._context.note_use(call.registrant, call.client.address)
+            self._context.record_use(call.registrant, call.client.address)
         except _NOT_SIGNED_IN:
             if not page.is_open:
                 raise
         if call.registrant is not None:
             call.memberships = await self._context.db.read(
-                list_of_user, call.registrant.user.id, SWITCHER_MAX
+                list_memberships, call.registrant.user.id, SWITCHER_MAX
             )
         if request.method != "POST" or page.post is None:
             assert page.get is not None  # noqa: S101 - the route has no other method

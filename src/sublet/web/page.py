@@ -12,7 +12,7 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from sublet.accounts.model import Membership, Registrant
 from sublet.errors import NotFound, OriginRefused, Refusal
-from sublet.http.anonymous import ANONYMOUS, ANONYMOUS_OPERATIONS
+from sublet.http.anonymous import ANONYMOUS, ANONYMOUS_ENDPOINTS
 from sublet.http.calls import Calls, FailureLimits, SentRequest
 from sublet.http.client import Client, is_from_site, origin_refused
 from sublet.http.client_address import address_key
@@ -119,7 +119,7 @@ class PageCall:
             return (await self.shared.calls.answer_open(endpoint, sent, self.failure_limits)).body
         registrant = self.registrant
         if registrant is None:
-            assert name in ANONYMOUS_OPERATIONS, "the page is open, the endpoint isn't"  # noqa: S101
+            assert name in ANONYMOUS_ENDPOINTS, "the page is open, the endpoint isn't"  # noqa: S101
             registrant, sent.counted_as = ANONYMOUS, f"anonymous-{address_key(self.client.address)}"
         return (await self.shared.calls.answer(endpoint, registrant, sent)).body
 

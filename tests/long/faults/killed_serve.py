@@ -19,7 +19,7 @@ from sqlalchemy import event
 
 from sublet.cli.main import main
 from sublet.db import Tx, sqlite
-from sublet.db.connect import Session
+from sublet.db.connect import ConnectionSettings
 from sublet.db.file_watch import FileWatch
 from sublet.dns.types import Primary
 from sublet.http import subdomains as endpoints
@@ -173,7 +173,7 @@ def _without_syncs() -> None:
     """Answer after the commit and before its sync."""
 
     def without(begin: Callable[..., Any]) -> Callable[..., Any]:
-        def run(session: Session, connection: Any) -> None:
+        def run(session: ConnectionSettings, connection: Any) -> None:
             begin(session, connection)
             connection.execute("SET synchronous_commit = off")
             connection.commit()
@@ -190,7 +190,7 @@ def _without_syncs() -> None:
 
         return run
 
-    _replace(Session, "begin", without)
+    _replace(ConnectionSettings, "begin", without)
     _replace(sqlite, "sqlite_engine", open_sqlite)
 
 

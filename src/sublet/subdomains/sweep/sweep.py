@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 from sublet import audit
 from sublet.accounts.model import User
 from sublet.audit import SYSTEM
-from sublet.db import Tx, is_lost
+from sublet.db import Tx, ends_transaction
 from sublet.mail.outbox import enqueue
 from sublet.sign_in import store as session_store
 from sublet.sign_up import store as code_store
@@ -163,7 +163,7 @@ def _redate(tx: Tx) -> Swept | None:
         with tx.savepoint():
             redate(tx, ids)
     except Exception as error:
-        if is_lost(error):
+        if ends_transaction(error):
             raise
         # One of the names fails. Process each of them alone, so that only this name is postponed.
         store.mark_due(tx, ids)

@@ -2,7 +2,7 @@
 
 from sublet import audit
 from sublet.accounts.fields import check_email
-from sublet.accounts.membership_store import list_of_user
+from sublet.accounts.membership_store import list_memberships
 from sublet.accounts.model import User
 from sublet.accounts.recent_sign_in import require_recent_sign_in
 from sublet.audit import Actor
@@ -93,7 +93,7 @@ def _check_recipient(tx: Tx, side: Side, to: str | None) -> str:
         raise validation_failed([FieldError("to", each.code, each.message) for each in errors])
     # A member of organizations uses this to move names between the organizations and their own account.
     is_own = email == side.person.email and not side.holder.is_organization
-    if is_own and len(list_of_user(tx, side.person.id, limit=2)) == 1:
+    if is_own and len(list_memberships(tx, side.person.id, limit=2)) == 1:
         raise validation_failed(
             [FieldError("to", "value_invalid", "This is your own address. Send another address.")]
         )

@@ -4,7 +4,7 @@ import asyncio
 from contextlib import suppress
 
 
-class Changes:
+class CommitWaiters:
     """The coroutines that wait for the next commit."""
 
     def __init__(self) -> None:

@@ -5,10 +5,10 @@ from enum import Enum
 import psycopg
 from sqlalchemy.exc import DBAPIError, OperationalError
 
-from sublet.db.marks import Lost
+from sublet.db.marks import ConnectionLost
 
 
-class Fault(Enum):
+class ErrorKind(Enum):
     """The kinds of errors."""
 
     CONTENTION = "contention"
@@ -37,22 +37,22 @@ LOST_STATES = (
 )
 
 
-def fault_of(error: Exception) -> Fault:
+def classify_error(error: Exception) -> ErrorKind:
     """Return the kind of an error that ended a transaction or a query."""
-    if isinstance(error, Lost):
-        return Fault.LOST
+    if isinstance(error, ConnectionLost):
+        return ErrorKind.LOST
     if not isinstance(error, DBAPIError | psycopg.Error):
-        return Fault.BUG
+        return ErrorKind.BUG
     state = sqlstate(error)
     if state in _CONTENTION:
-        return Fault.CONTENTION
+        return ErrorKind.CONTENTION
     is_invalidated = isinstance(error, DBAPIError) and error.connection_invalidated
     if is_invalidated or state in LOST_STATES or (state or "").startswith("08"):
-        return Fault.LOST
+        return ErrorKind.LOST
     if isinstance(error, OperationalError | psycopg.OperationalError):
         # Without a state the error comes from libpq, which couldn't reach the server.
-        return Fault.AWAY if state else Fault.LOST
-    return Fault.BUG
+        return ErrorKind.AWAY if state else ErrorKind.LOST
+    return ErrorKind.BUG
 
 
 def sqlstate(error: Exception) -> str | None:
