@@ -146,8 +146,8 @@ class AccountMethods:
     def free_subdomains(self) -> Usage:
         """Get the free quota.
 
-        Returns the number of free names that the user holds, and their maximum. Names in the trash don't
-        count.
+        Returns the number of free names that the user holds, and the maximum number. Names in the trash
+        don't count.
 
         Raises:
             AccountSuspended: and what every call raises.
@@ -390,8 +390,8 @@ class TokensMethods:
 
         Args:
             id: The token's id.
-            overlap_seconds: The seconds for which the current secret stays valid, by default 3,600. 0 ends
-                it now.
+            overlap_seconds: The seconds for which the current secret stays valid, by default 3,600. With 0
+                it becomes invalid now.
 
         Raises:
             AccountSuspended, SignInRequired, NotFound, TokenNotFound, Conflict, PreconditionFailed,
@@ -605,7 +605,7 @@ class SubdomainsMethods:
     ) -> Iterator[Subdomain]:
         """List the user's subdomains.
 
-        Returns them newest first. Names in the trash are listed only with `status=trashed`.
+        Returns the subdomains, newest first. Names in the trash are listed only with `status=trashed`.
 
         Args:
             limit: The maximum number of items on a page.
@@ -664,7 +664,7 @@ class SubdomainsMethods:
             nameservers: The nameservers. Their order is kept.
             glue: The addresses of each nameserver at or below the name itself, and of no other.
             ds_records: DS records or DNSKEYs, as objects or zone-file texts. A name without nameservers has
-                none.
+                no DS records.
             coupon_code: A coupon.
             confirm: True completes a paid request, after its quote.
             max_credits: The maximum charge. A higher price is refused with `price_changed` and a new quote.
@@ -735,7 +735,8 @@ class SubdomainsMethods:
     ) -> Deleted:
         """Delete a subdomain.
 
-        Moves the name to the trash and removes it from the DNS. It can be restored until it is purged.
+        Moves the name to the trash and removes it from the DNS. The name can be restored until it is
+        purged.
 
         Args:
             fqdn: The subdomain's id or its name, in any case, with or without the final dot, as U-labels or
@@ -769,7 +770,7 @@ class SubdomainsMethods:
             nameservers: The nameservers. Their order is kept.
             glue: The addresses of each nameserver at or below the name itself, and of no other.
             ds_records: DS records or DNSKEYs, as objects or zone-file texts. A name without nameservers has
-                none.
+                no DS records.
 
         Raises:
             AccountSuspended, NotFound, SubdomainNotFound, SubdomainSuspended, PreconditionFailed,
@@ -817,8 +818,8 @@ class SubdomainsMethods:
     ) -> RenewAnswer:
         """Renew a subdomain.
 
-        Adds one term to the current expiry. If it costs credits, the first answer is a quote, as in a
-        registration.
+        Adds one term to the current expiry. If the renewal costs credits, the first answer is a quote (402)
+        and renews nothing.
 
         Args:
             fqdn: The subdomain's id or its name, in any case, with or without the final dot, as U-labels or
@@ -855,8 +856,8 @@ class SubdomainsMethods:
     ) -> RegisterAnswer:
         """Restore a subdomain from the trash.
 
-        Costs nothing before the name's expiry. After it, the name is also renewed, by a quote and
-        `confirm`.
+        Costs nothing before the name's expiry. After the expiry it also renews the name, which may need a
+        quote and `confirm`.
 
         Args:
             fqdn: The subdomain's id or its name, in any case, with or without the final dot, as U-labels or
@@ -903,8 +904,8 @@ class SubdomainsMethods:
         """Get the health of a subdomain's delegation.
 
         Returns the result of the last check: whether resolvers find the name at its nameservers, since
-        when, and the findings. A worker checks minutes after each change, then daily, and more often while
-        the name is broken.
+        when, and the findings. The delegation is checked minutes after each change, then daily, and more
+        often while the name is broken.
 
         Args:
             fqdn: The subdomain's id or its name, in any case, with or without the final dot, as U-labels or
@@ -918,8 +919,8 @@ class SubdomainsMethods:
     def check_health(self, fqdn: str) -> Health:
         """Check a subdomain's delegation now.
 
-        Queries the nameservers once and stores the result. A new state counts once a second check, ten
-        minutes later, agrees; after a change of the delegation it counts at once. The answer takes up to
+        Queries the nameservers once and stores the result. A new state takes effect once a second check,
+        ten minutes later, confirms it, but at once after a change of the delegation. The answer takes up to
         ten seconds.
 
         Args:
@@ -953,7 +954,7 @@ class SubdomainsMethods:
             nameservers: The nameservers. Their order is kept.
             glue: The addresses of each nameserver at or below the name itself, and of no other.
             ds_records: DS records or DNSKEYs, as objects or zone-file texts. A name without nameservers has
-                none.
+                no DS records.
 
         Raises:
             AccountSuspended, PlatformDomainNotFound, Conflict, ValidationFailed: and what every call
@@ -975,8 +976,8 @@ class SubdomainsMethods:
         """Get the timeline of a subdomain.
 
         Returns past events, oldest first, then the dates to come if nothing changes. The name may be in the
-        user's trash. `allowed_actions` are the actions that the current state allows, also if the first
-        answer would be a quote.
+        user's trash. `allowed_actions` are the actions that the current state allows, including those that
+        need a quote first.
 
         Args:
             fqdn: The subdomain's id or its name, in any case, with or without the final dot, as U-labels or
@@ -1042,7 +1043,7 @@ class SubdomainsMethods:
         """Get the automatic DS.
 
         Returns whether the DS records follow the CDS and CDNSKEY records of the name's zone, the source of
-        each DS record, and the request of the zone that is currently refused.
+        each DS record, and why the zone's current request is refused, if it is.
 
         Args:
             fqdn: The subdomain's id or its name, in any case, with or without the final dot, as U-labels or
@@ -1064,7 +1065,8 @@ class SubdomainsMethods:
     ) -> AutomaticDs:
         """Turn the automatic DS on or off.
 
-        Removing all DS records by hand also turns `bootstrap` off.
+        A request that removes all DS records by PUT /subdomains/{fqdn}/nameservers also turns `bootstrap`
+        off.
 
         Args:
             fqdn: The subdomain's id or its name, in any case, with or without the final dot, as U-labels or
@@ -1120,7 +1122,7 @@ class TransfersMethods:
         """List transfers.
 
         Returns the transfers that the user sent or received, newest first. A token for an organization
-        lists those that the organization sent.
+        lists the transfers that the organization sent.
 
         Args:
             limit: The maximum number of items on a page.
@@ -1175,7 +1177,7 @@ class TransfersMethods:
         """Accept a transfer.
 
         Moves the name to the user, or to the organization that the token is for. Term, mode and delegation
-        stay. A free name counts in the free quota. Nothing is charged.
+        stay. A free name counts against the free quota. Nothing is charged.
 
         Args:
             id: The transfer's id.
@@ -1220,7 +1222,7 @@ class TicketsMethods:
     ) -> Iterator[Ticket]:
         """List the user's tickets.
 
-        Returns them without their messages, the most recent first.
+        Returns the tickets without their messages, the most recent first.
 
         Args:
             limit: The maximum number of items on a page.
@@ -1368,10 +1370,10 @@ class SignUpMethods:
     def accept_invitation(self, code: str, *, name: str | None = None) -> AcceptedAnswer:
         """Accept an invitation to an organization.
 
-        Takes the code of the link in the mail, which proves the address, so no token is needed. If the
-        address has no account, this opens one for a user with this `name`, with a first token, as a sign-up
-        does. Only this answer shows its secret. If a page of the service sends the request, the answer sets
-        the cookie of a session. `token` and `secret` are null for an address with an account.
+        Takes the code of the link in the mail, which proves the address, so no token is needed. For an
+        address without an account, opens an account for a user with this `name`, and returns the first
+        token. Only this answer shows the secret. If a page of the service sends the request, the answer
+        then sets the cookie of a session. For an address with an account, `token` and `secret` are null.
 
         Args:
             code: The code of the link in the mail.
@@ -1406,9 +1408,9 @@ class DevicesMethods:
     def poll(self, *, device_code: str | None = None) -> SecretAnswer:
         """Get the token of a program's sign-in.
 
-        Returns a token with the name of the program, valid for 90 days. It has all scopes; `credits:spend`
-        only if the user allowed it. Only this answer shows its secret, once. Until the user decides, the
-        answer is 400 `authorization_pending`.
+        Returns a token with the name of the program, valid for 90 days. The token has all scopes, but
+        `credits:spend` only if the user allowed it. The secret is shown only once. Until the user decides,
+        the answer is 400 `authorization_pending`.
 
         Raises:
             ExpiredToken, AccessDenied, SlowDown, AuthorizationPending: and what every call raises.

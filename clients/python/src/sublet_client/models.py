@@ -202,7 +202,9 @@ class PlatformDomain(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Usage(msgspec.Struct, frozen=True, kw_only=True):
-    """The number of free names that the user holds, and their maximum. Names in the trash don't count."""
+    """The number of free names that the user holds, and the maximum number. Names in the trash don't
+    count.
+    """
 
     used: int
     limit: int
@@ -287,7 +289,7 @@ class RevokedInvitation(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Glue(msgspec.Struct, frozen=True, kw_only=True):
-    """The addresses of a nameserver at or below the name itself. At least one of them isn't null."""
+    """The addresses of a nameserver at or below the name itself. At least one address isn't null."""
 
     host: str
     ipv4: str | None
@@ -333,8 +335,8 @@ class Subdomain(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Provisioning(msgspec.Struct, frozen=True, kw_only=True):
-    """The state of a publication. It is `published` once the name server has answered with exactly this
-    delegation.
+    """The state of a publication. `status` is `published` once the name server has answered with exactly
+    this delegation.
     """
 
     status: str
@@ -478,8 +480,8 @@ class DelegationAnswer(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Finding(msgspec.Struct, frozen=True, kw_only=True):
-    """A fault of a delegation. With an error resolvers fail; with a warning some fail, or all will; a
-    notice is advice.
+    """A fault of a delegation. An error makes resolvers fail. A warning makes some resolvers fail now, or
+    all later. A notice is advice.
     """
 
     code: str
@@ -517,7 +519,7 @@ class Health(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class DelegationCheck(msgspec.Struct, frozen=True, kw_only=True):
-    """The result of a check. It is `unknown` if the nameservers couldn't be queried."""
+    """The result of a check. `state` is `unknown` if the nameservers couldn't be queried."""
 
     fqdn: str
     state: str
@@ -526,10 +528,11 @@ class DelegationCheck(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TimelineEvent(msgspec.Struct, frozen=True, kw_only=True):
-    """A dated event. It has happened if `past` is true; otherwise it will happen if nothing changes.
+    """An event and its date. If `past` is true, the event has happened; otherwise it will happen if
+    nothing changes.
 
-    `expires_at` and `charged_credits` are set for an event that added a term: the new expiry, and
-        the price. `by` is null for a date.
+        `expires_at` and `charged_credits` are set for an event that added a term: the new expiry, and
+            the price. `by` is null if only the date caused the event.
     """
 
     event: str
@@ -542,7 +545,7 @@ class TimelineEvent(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TimelineAnswer(msgspec.Struct, frozen=True, kw_only=True):
-    """The past and future events of a subdomain, oldest first, the actions allowed now, and what may harm
+    """The past and future events of a subdomain, oldest first, the actions allowed now, and warnings about
     the name.
     """
 
@@ -615,8 +618,8 @@ class CsyncRefusal(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Csync(msgspec.Struct, frozen=True, kw_only=True):
-    """The state of CSYNC. `followed` is true if the platform domain follows it. `serial` and `signed_at`
-    are of the last followed request.
+    """The state of CSYNC. `followed` is true if the platform domain follows CSYNC. `serial` and
+    `signed_at` are those of the last followed request.
     """
 
     followed: bool
@@ -643,8 +646,8 @@ class AutomaticDs(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Transfer(msgspec.Struct, frozen=True, kw_only=True):
-    """An offer of a name to an address. It doesn't tell whether the address has an account, until its
-    owner accepts or declines.
+    """An offer of a name to an address. Until the offer is accepted or declined, it doesn't tell whether
+    the address has an account.
     """
 
     id: int
@@ -753,7 +756,7 @@ class DeviceAnswer(msgspec.Struct, frozen=True, kw_only=True):
 
 class QuoteDetails(msgspec.Struct, frozen=True, kw_only=True):
     """The price of a paid request, which `confirm: true` completes. `new_expires_at` is the name's expiry
-    after it.
+    after the request.
     """
 
     action: str
