@@ -50,7 +50,7 @@ def list_memberships(
     after: Position | None = None,
     organization_id: int | None = None,
 ) -> list[Membership]:
-    """Return the memberships of a user after a position, the newest organization first. With `organization_id`, return only the membership there."""
+    """Return the memberships of a user after a position, the newest organization first. `organization_id` selects one."""
     at, row_id = organizations.c.created_at, organizations.c.id
     query = _MEMBERSHIPS.where(memberships.c.user_id == user_id)
     if organization_id is not None:

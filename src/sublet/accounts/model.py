@@ -66,7 +66,8 @@ class Token:
     """A token without its secret; only the secret's digest is stored. `last_used_from` is an address.
 
     `budget_token_id` is set if a token with `daily_credits` created this token: to the creator's `budget_token_id`, or to the creator's id
-    if that is None. The charges of all tokens with the same `budget_token_id` are counted together. `organization_id` is the organization for which the token acts; None if it acts for its user.
+    if that is None. The charges of all tokens with the same `budget_token_id` are counted together. `organization_id` is None if the token
+    acts for its user.
     """
 
     id: int
@@ -97,7 +98,8 @@ class Token:
 class Session:
     """A browser that is signed in, without its secret; only the secret's digest is stored.
 
-    `how` is the method of the last sign-in, one of `sessions.SIGN_IN_METHODS`, and `network` the client's network at that time. `last_used_from` is an address.
+    `how` is the method of the last sign-in, one of `sessions.SIGN_IN_METHODS`, and `network` the client's network at that time.
+    `last_used_from` is an address.
     """
 
     id: int

@@ -219,7 +219,7 @@ def find_user_by_email(tx: Tx, email: str) -> User | None:
 
 
 def count_users(tx: Tx) -> int:
-    """Return the number of users, without the accounts of organizations. Older schemas, which `sublet backup` reads too, lack `is_organization`."""
+    """Return the number of users, without the accounts of organizations. `sublet backup` also reads schemas without `is_organization`."""
     query = select(func.count()).select_from(users).where(~users.c.email.startswith("organization:"))
     return int(tx.connection.execute(query).scalar_one())
 

@@ -392,7 +392,7 @@ class ChangeTokenBody(Struct, kw_only=True, forbid_unknown_fields=True):
 
 
 class TokenBody(ChangeTokenBody, kw_only=True, forbid_unknown_fields=True):
-    """A new token. A restriction that is left out is copied from the token of the request. If it is `expires_at`, the token expires in 30 days at the latest."""
+    """A new token. A restriction that is left out is copied from the token of the request, but `expires_at` is then at most 30 days from now."""
 
     organization_id: (
         Annotated[

@@ -1,4 +1,7 @@
-"""All SQL of the export of a user's data. The export reads parts of `ROWS_AT_ONCE` rows, so that neither transactions nor memory grow with the data."""
+"""All SQL of the export of a user's data.
+
+The export reads parts of `ROWS_AT_ONCE` rows, so that neither transactions nor memory grow with the data.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

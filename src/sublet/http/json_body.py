@@ -193,7 +193,7 @@ _DECODER = json.JSONDecoder(
 
 
 def _inspect(value: dict[str, Any] | list[Any], path: str, depth: int, duplicates: FieldErrors) -> None:
-    """Check all texts, keys and nesting of a value, and add its duplicates. `path` is truncated, so that deep nesting doesn't take quadratic time."""
+    """Check the texts, keys and nesting of a value, and add its duplicates. `path` is truncated, so that deep nesting takes linear time."""
     if depth > DEPTH_MAX:
         raise _too_deep()
     prefix = f"{path}." if path else ""

@@ -27,8 +27,8 @@ def open_session(
     """Open a session for a browser, valid for `lifetime`, and return it with its secret.
 
     If the browser has a session of the same user, this session is renewed with a new secret. If it has a session of another user, that
-    session ends. The user gets a notice of a sign-in with a passkey from a new network or with an operator's link. Of a sign-in by mail, the mail with the
-    code is the notice.
+    session ends. The user gets a notice of a sign-in with an operator's link, or with a passkey from a new network. After a sign-in by
+    mail, the mail with the code is the notice.
     """
     secret = new_session_secret()
     known_networks = {each.network for each in store.list_sessions(tx, identified.user.id)}

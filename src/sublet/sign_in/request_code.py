@@ -25,10 +25,11 @@ LINK_PATH = "/signin/confirm"
 
 
 def request_code(tx: Tx, email: str, network: str, public_url: str) -> None:
-    """Mail a sign-in code to an address. If the address has no account, the mail says so. With and without an account, the SQL statements are the same.
+    """Mail a sign-in code to an address. If the address has no account, the mail says so, after the same SQL statements.
 
-    If the address got a code within the last minute, or the maximum within an hour, the function silently mails nothing: an error would reveal
-    that another person has requested codes for the address. Suspended users get codes. `network` is the client's network; empty means no limit.
+    If the address got a code within the last minute, or the maximum within an hour, the function silently mails nothing: an error would
+    reveal that another person has requested codes for the address. Suspended users get codes. `network` is the client's network; empty means
+    no limit.
 
     Raises, in this order:
         ValidationFailed: the address is invalid.

@@ -75,8 +75,8 @@ class SignedUp:
 def sign_up(tx: Tx, request: SignUp, public_url: str) -> None:
     """Mail a code to an address. If the address already has an account, the mail says so, and the code has no effect.
 
-    If the address got a code within the last minute, or five within an hour, the function silently mails nothing: an error would reveal that another
-    person has requested codes for the address.
+    If the address got a code within the last minute, or five within an hour, the function silently mails nothing: an error would reveal that
+    another person has requested codes for the address.
 
     Raises, in this order:
         ValidationFailed: all invalid fields: email (disposable addresses too), name, challenge (used before).
