@@ -84,7 +84,9 @@ def build_status_app(sources: StatusSources) -> Starlette:
     """Return an application that serves only the status pages, for a process without the API."""
 
     async def unknown_path(scope: Scope, receive: Receive, send: Send) -> None:
-        refused = _refusal_response(Request(scope), NotFound("There is nothing at this path. Check it."))
+        refused = _refusal_response(
+            Request(scope), NotFound("There is nothing at this path. Check the path.")
+        )
         await refused(scope, receive, send)
 
     return _application(_status_routes(sources), unknown_path)

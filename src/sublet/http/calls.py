@@ -133,7 +133,9 @@ class Calls:
         """
         secret = read_cookie(client.fields)
         if secret is None:
-            raise TokenMissing("Send the token in the header `Authorization: Bearer <API_TOKEN>`.")
+            raise TokenMissing(
+                "The request has no token. Send it in the header `Authorization: Bearer <API_TOKEN>`."
+            )
         try:
             return await authenticate_session(self.context.db, secret, self._idle, organization_id)
         except SessionInvalid:
@@ -305,7 +307,7 @@ def _authorize(endpoint: Endpoint, registrant: Registrant) -> None:
         return
     if registrant.token is not None and scope not in registrant.token.scopes:
         raise InsufficientScope(
-            f"This token lacks the scope {scope}. Create a token with it by POST /tokens, or sign in with a browser.",
+            f"This token lacks the scope {scope}. Create a token with this scope by POST /tokens, or sign in with a browser.",
             details={"required_scope": scope},
         )
     raise InsufficientRole(

@@ -182,7 +182,9 @@ class Resource:
         try:
             scheme, _, token = values[0].partition(" ")
             if len(values) > 1 or scheme.lower() != "bearer":
-                raise TokenInvalid("Send the token once, in the header `Authorization: Bearer <API_TOKEN>`.")
+                raise TokenInvalid(
+                    "The header Authorization is malformed or repeated. Send `Authorization: Bearer <API_TOKEN>` once."
+                )
             registrant = await self._context.authenticate(self._context.db, Secret(token.strip(" ")))
         except Refusal as refusal:
             if refusal.category is TokenInvalid.category:

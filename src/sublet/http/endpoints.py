@@ -41,7 +41,9 @@ QueryT = TypeVar("QueryT")
 
 
 def _refuse_deletion(_tx: Tx, _actor: Actor, _confirm: str | None) -> Outcome:
-    raise Unavailable("This process can't delete users. Ask the operator.", retry_after_seconds=60)
+    raise Unavailable(
+        "This process can't delete users. Ask the operator to delete the user.", retry_after_seconds=60
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -80,7 +80,7 @@ _UPDATE_OUTCOME = Prepared(
 def key_is_running() -> IdempotencyInProgress:
     """Return the refusal of a request while another request with its key is running."""
     return IdempotencyInProgress(
-        "A request with this Idempotency-Key is still running. Send it again in a moment."
+        "A request with this Idempotency-Key is still running. Send the request again in a moment."
     )
 
 

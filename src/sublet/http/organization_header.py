@@ -26,5 +26,7 @@ def read_organization(fields: Headers, *, is_of_session: bool) -> int | None:
         )
     organization_id = parse_id(values[0]) if len(values) == 1 else None
     if organization_id is None:
-        raise InvalidRequest(f"Send {ORGANIZATION_HEADER} once, with the id of an organization.")
+        raise InvalidRequest(
+            f"{ORGANIZATION_HEADER} is malformed or repeated. Send it once, with the id of an organization."
+        )
     return organization_id

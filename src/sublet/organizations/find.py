@@ -88,7 +88,7 @@ def refuse_unless_owner(membership: Membership) -> None:
     """Raise `InsufficientRole` if a member isn't an owner."""
     if membership.role != OWNER:
         raise InsufficientRole(
-            f"Your role in {membership.organization.name} is {membership.role}; only owners may send this request. Ask an owner.",
+            f"Your role in {membership.organization.name} is {membership.role}; only owners may send this request. Ask an owner to send it.",
             details={"role": membership.role, "required_scope": "organization:write"},
         )
 

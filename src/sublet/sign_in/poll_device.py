@@ -34,7 +34,7 @@ def poll_device(tx: Tx, actor: Actor, device_code: str) -> IssuedToken | Refusal
     if found.state == ALLOWED and user is not None:
         if user.deleted_at is not None or user.suspended_at is not None:
             return AccessDenied(
-                "The account of the person who allowed this program is suspended. Ask the operator."
+                "The account of the person who allowed this program is suspended or deleted. Ask the operator why."
             )
         return _issue(tx, actor, found, user)
     return _wait(tx, found)

@@ -36,7 +36,7 @@ def start_recovery(tx: Tx, actor: Actor, public_url: str) -> Recovery:
     store.insert_recovery(tx, recovery)
     audit.record(tx, actor, "user.start_recovery", user.id, after={"ready_at": ready_at.isoformat()})
     sentence = (
-        "A browser that is signed in to your account asked for a recovery, because the passkeys are lost. "
+        "A browser that is signed in to your account requested a recovery, because the passkeys are lost. "
         f"From {ready_at:%Y-%m-%d %H:%M} UTC, a sign-in by mail is enough to remove the passkeys. To stop the recovery, sign in with a passkey."
     )
     notify(tx, user, "recovery_started", user.id, sentence, public_url)
