@@ -127,7 +127,7 @@ def test_one_process_knows_what_it_is_doing(database_url: str) -> None:
         try:
             return await asyncio.gather(*(outcome_of(call(context), verb) for _ in range(3)))
         finally:
-            assert context.running == set()
+            assert context.running_keys == set()
             await context.db.close()
 
     first, *others = asyncio.run(story())

@@ -130,7 +130,7 @@ class ConnectionSettings:
         """Return a connection for the event loop, without transactions, which prepares each statement at its first use.
 
         Raises:
-            LosesWrites: raised by `begin`.
+            LosesWrites: the server may lose acknowledged writes, and `may_lose_writes` doesn't allow it.
             psycopg.Error: the server can't be reached.
         """
         connection: psycopg.AsyncConnection[Any] = await psycopg.AsyncConnection.connect(

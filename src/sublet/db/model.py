@@ -99,7 +99,7 @@ class Database(Protocol):
 
 
 def unavailable(error: BaseException, *, is_unknown: bool = False) -> BaseException:
-    """Log an error of the database, and return its refusal.
+    """Log an error of the database, and return the refusal of the request.
 
     `is_unknown` is True if the outcome of a COMMIT is unknown.
     """

@@ -1,7 +1,7 @@
 """PostgreSQL: transactions on worker threads, single queries on the event loop.
 
 Verbs take row locks in one order: the user, the coupon, the ledger (`primaries/publishing.py` has the publisher's order). A transaction is
-retried after a conflict or a lost connection, a limited number of times or seconds. The mark of a write (`marks.py`) ensures that it
+retried after a conflict or a lost connection, a limited number of times or seconds. The mark of a write (`marks.py`) ensures that the write
 takes effect once.
 """
 
@@ -291,7 +291,7 @@ def open_postgresql(
     """Open the database of an address, with the parameters of `open_database`.
 
     Raises:
-        Unavailable: raised by `open_database`.
+        Unavailable: the database can't be opened, or may lose acknowledged writes.
     """
     database = PostgresqlDatabase(
         url, clock, may_lose_writes=may_lose_writes, statement_seconds=statement_seconds

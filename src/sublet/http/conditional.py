@@ -45,7 +45,7 @@ def only_if_match(
     show: Callable[[Tx], msgspec.Struct],
     lock: Callable[[Tx], object] | None = None,
 ) -> Callable[Concatenate[Tx, P], Outcome]:
-    """Return a verb that first compares `If-Match` with the current `ETag`, in its own transaction. Without the header, return `verb`.
+    """Return a verb that first compares `If-Match` with the current `ETag`, in the same transaction. Without the header, return `verb`.
 
     `show` returns the answer of GET, or raises its refusal. If `show` refuses, the verb runs, because its refusal says more. If the verb
     succeeds all the same (a restore from the trash), the request is refused, because no tag can match. `lock` is for a verb that locks

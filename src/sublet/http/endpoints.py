@@ -50,7 +50,7 @@ def _refuse_deletion(_tx: Tx, _actor: Actor, _confirm: str | None) -> Outcome:
 class Context:
     """The objects that all requests of a process share.
 
-    `authenticate` returns the registrant of a token. `running` has the user id and `Idempotency-Key` of each request that this process is
+    `authenticate` returns the registrant of a token. `running_keys` has the user id and `Idempotency-Key` of each request that this process is
     handling. `stopping` is set when the process stops, and `/readyz` then answers 503.
     """
 
@@ -60,7 +60,7 @@ class Context:
     rate_limiter: RateLimiter
     metrics: Metrics
     publication_waiter: PublicationWaiter
-    running: set[tuple[int, str]] = field(default_factory=set)
+    running_keys: set[tuple[int, str]] = field(default_factory=set)
     stopping: asyncio.Event = field(default_factory=asyncio.Event)
     readiness: dict[str, Callable[[], bool]] = field(default_factory=dict)
     """The checks of `/readyz` for the other parts of this process, by name. The database is checked in any case."""

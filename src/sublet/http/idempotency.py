@@ -1,7 +1,7 @@
 """`Idempotency-Key`: a repeated request takes effect once and gets the same answer.
 
 One transaction claims the key, runs the verb and stores its outcome. A refusal rolls the transaction back, which frees the key. While a request
-is running, a second request with its key is refused in the same process; in another process it waits, then returns the first one's outcome.
+is running, a second request with its key is refused in the same process; in another process the second request waits, and then gets the outcome of the first.
 """
 
 import hashlib
@@ -117,7 +117,7 @@ async def write_once(
         store_outcome(tx, user_id, key, outcome)
         return WriteResult(outcome, status, replayed=False)
 
-    running = call.context.running
+    running = call.context.running_keys
     if (user_id, key) in running:
         raise key_is_running()
     running.add((user_id, key))

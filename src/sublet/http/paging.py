@@ -58,7 +58,7 @@ def _after(call: Call[Any, Any], list_name: str) -> Position | None:
 def _page(
     call: Call[Any, Any], list_name: str, found: list[tuple[Position, Shape]]
 ) -> tuple[list[Shape], PageShape, dict[str, str]]:
-    """Return a page of the found items. If they are more than its limit, the page has a successor."""
+    """Return a page of the found items. If there are more items than its limit, another page follows."""
     limit = call.query.limit
     items, has_more = found[:limit], len(found) > limit
     cursor = encode_cursor(list_name, items[-1][0]) if has_more else None

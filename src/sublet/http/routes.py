@@ -1,6 +1,6 @@
 """The route table, in the order of part 4 of the spec. The refusals of an endpoint are in the order in which its verb checks.
 
-The annotation of a handler has the Structs of body and query. Its docstring is the endpoint's documentation.
+The annotation of a handler has the Structs of body and query. The handler's docstring is the endpoint's documentation.
 """
 
 import inspect

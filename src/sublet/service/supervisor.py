@@ -34,7 +34,7 @@ class Child:
     forget: Callable[[], None]
 
     async def is_ready(self) -> bool:
-        """Wait until the process is ready; False if it exits before."""
+        """Wait until the process is ready. Return False if it exits before."""
         with contextlib.suppress(ConnectionError):
             return await asyncio.get_running_loop().sock_recv(self.channel, len(READY)) == READY
         return False

@@ -13,7 +13,7 @@ from sublet.sign_in.notices import notify
 
 
 def remove_passkey(tx: Tx, actor: Actor, identifier: str, public_url: str) -> Passkey:
-    """Remove the passkey with this id, mail the user, and return it. Sessions that were signed in with the passkey stay valid.
+    """Remove the passkey with this id, mail the user, and return the passkey. Sessions that were signed in with the passkey stay valid.
 
     Raises, in this order:
         AccountSuspended: the user is suspended.
