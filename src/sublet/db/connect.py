@@ -77,7 +77,9 @@ def postgresql_engine(url: str, prepare: Prepare = lambda _: None, **options: An
     )
 
     @event.listens_for(engine, "do_connect")
-    def connect(_dialect: Any, record: Any, _words: Any, named: dict[str, Any]) -> "psycopg.Connection[Any]":
+    def connect(
+        _dialect: Any, record: Any, _positional: Any, named: dict[str, Any]
+    ) -> "psycopg.Connection[Any]":
         connection: psycopg.Connection[Any] = psycopg.connect(address, **named)
         warnings: list[str] = []
         record.info[WARNINGS] = warnings

@@ -106,7 +106,7 @@ class FileWatch:
         if self.problem is not None and self.problem.must_stop:
             raise _change_refusal(is_unknown=True)
 
-    def note_damage(self, fault: str) -> None:
+    def record_damage(self, fault: str) -> None:
         """Refuse all writes from now on, because SQLite found the database malformed."""
         if self._damage is None:
             self._damage = Problem(
@@ -131,7 +131,7 @@ class FileWatch:
             return
         modified = _modified(self._path)
         if self._modified and modified and modified != self._modified:
-            self._note_overwritten("another program wrote into it")
+            self._record_overwritten("another program wrote into it")
         elif time.monotonic() >= self._saved_at + CHECK_SECONDS:
             self._saved_at = time.monotonic()
             if self._checkpoint("PASSIVE"):
@@ -182,17 +182,17 @@ class FileWatch:
             found = self._read_content()
         except sqlite3.DatabaseError as error:
             if is_damage(error):
-                self._note_overwritten(str(error))
+                self._record_overwritten(str(error))
             return
         registry_id, newest_id = self._content
         if registry_id not in (None, found[0]):
-            self._note_overwritten("it has another registry")
+            self._record_overwritten("it has another registry")
         elif newest_id > found[1]:
-            self._note_overwritten("it has an older state")
+            self._record_overwritten("it has an older state")
         else:
             self._content = found
 
-    def _note_overwritten(self, how: str) -> None:
+    def _record_overwritten(self, how: str) -> None:
         self._damage = Problem(f"{self._path} was overwritten: {how}. {_RESTORE}", must_stop=True)
         log.critical("database_files_changed", reason=self._damage.message)
 

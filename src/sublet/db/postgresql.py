@@ -72,7 +72,7 @@ class PostgresqlDatabase:
             isolation_level="REPEATABLE READ", postgresql_readonly=True
         )
         self._epoch = 0
-        event.listen(self._engine, "connect", self._note_epoch)
+        event.listen(self._engine, "connect", self._record_epoch)
         event.listen(self._engine, "checkout", self._refuse_outdated)
         self._writers = ThreadPoolExecutor(WRITERS, "sublet-writer")
         self._readers = ThreadPoolExecutor(READERS, "sublet-reader")
@@ -236,7 +236,7 @@ class PostgresqlDatabase:
         self._epoch += 1
         self._queries.outdate()
 
-    def _note_epoch(self, _connection: Any, record: ConnectionPoolEntry) -> None:
+    def _record_epoch(self, _connection: Any, record: ConnectionPoolEntry) -> None:
         record.info["epoch"] = self._epoch
 
     def _refuse_outdated(self, _connection: Any, record: ConnectionPoolEntry, _proxy: Any) -> None:

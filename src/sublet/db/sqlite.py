@@ -94,8 +94,8 @@ class SqliteDatabase:
         self._path = str(make_url(url).database)
         self._files = FileWatch(self._path, is_serving=is_serving)
         self._connecting = lambda *_: self._files.open()
-        for moment in ("do_connect", "connect"):
-            event.listen(self._engine, moment, self._connecting)
+        for event_name in ("do_connect", "connect"):
+            event.listen(self._engine, event_name, self._connecting)
         event.listen(self._engine, "connect", _disable_autocheckpoint)
         self._fetching: sqlite3.Connection | None = None
         self._writing: Connection | None = None
@@ -162,8 +162,8 @@ class SqliteDatabase:
         if self._fetching is not None:
             self._fetching.close()
         self._engine.dispose()
-        for moment in ("do_connect", "connect"):
-            event.remove(self._engine, moment, self._connecting)
+        for event_name in ("do_connect", "connect"):
+            event.remove(self._engine, event_name, self._connecting)
         event.remove(self._engine, "connect", _disable_autocheckpoint)
         self._files.close()
 
@@ -177,7 +177,7 @@ class SqliteDatabase:
         finally:
             self._checking = None
         if faults != ["ok"]:
-            self._files.note_damage("; ".join(faults))
+            self._files.record_damage("; ".join(faults))
 
     def _write_loop(self) -> None:
         is_open = True
@@ -276,5 +276,5 @@ class SqliteDatabase:
         cause = getattr(error, "orig", error)
         if not is_damage(cause):
             return False
-        self._files.note_damage(str(cause))
+        self._files.record_damage(str(cause))
         return True

@@ -97,8 +97,8 @@ def status_of(refusal: type[Refusal]) -> int:
 
 def accepted_request_id(text: str | None) -> str | None:
     """Return a client's `X-Request-Id` if it has 1 to 64 characters of `A-Za-z0-9._-` and contains no token; otherwise None."""
-    good = text is not None and _REQUEST_ID.fullmatch(text) and without_secrets(text) == text
-    return text if good else None
+    is_accepted = text is not None and _REQUEST_ID.fullmatch(text) and without_secrets(text) == text
+    return text if is_accepted else None
 
 
 def wants_problem(accept: str) -> bool:

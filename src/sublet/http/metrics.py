@@ -60,6 +60,6 @@ class Metrics:
         """Return the metrics in Prometheus' text format (`METRICS_TYPE`); with `shared`, the sums over all processes."""
         if self._shared is None:
             return generate_latest(self.registry)
-        together = CollectorRegistry()
-        MultiProcessCollector(together, path=str(self._shared))  # type: ignore[no-untyped-call] # the library's
-        return generate_latest(together)
+        merged = CollectorRegistry()
+        MultiProcessCollector(merged, path=str(self._shared))  # type: ignore[no-untyped-call] # the library's
+        return generate_latest(merged)

@@ -64,12 +64,12 @@ async def _start_child(
     """
     if listening.fileno() < 0:
         raise OSError("the socket is closed, because the parent is stopping")
-    ours, theirs = socket.socketpair()
-    ours.setblocking(False)
+    parent_end, child_end = socket.socketpair()
+    parent_end.setblocking(False)
     slot = next(number for number in count() if number not in slots)
     arguments = ChildArguments(
         listening_fd=listening.fileno(),
-        channel_fd=theirs.fileno(),
+        channel_fd=child_end.fileno(),
         metrics_folder=metrics_folder,
         slot=slot,
         config=str(config) if config else None,
@@ -77,12 +77,12 @@ async def _start_child(
     command = [sys.executable, "-m", "sublet.service.api_process", msgspec.json.encode(arguments).decode()]
     slots.add(slot)
     try:
-        with theirs:
+        with child_end:
             process = await asyncio.create_subprocess_exec(
                 *command, pass_fds=(arguments.listening_fd, arguments.channel_fd)
             )
     except OSError:
-        ours.close()
+        parent_end.close()
         slots.discard(slot)
         raise
-    return Child(process, ours, lambda: slots.discard(slot))
+    return Child(process, parent_end, lambda: slots.discard(slot))
