@@ -37,7 +37,7 @@ from sublet.primaries.publishing import (
     record_zone_fault,
 )
 from sublet.primaries.update import fence_name
-from sublet.processes.leased import RENEWALS, renew, under
+from sublet.processes.leased import RENEWALS, renew_best_effort, under_lease
 from sublet.processes.leases import (
     PUBLISH_FOR,
     give_back_lease,
@@ -123,7 +123,7 @@ class Publisher:
             await asyncio.sleep(PUBLISH_FOR.total_seconds() / RENEWALS)
             try:
                 await asyncio.gather(
-                    *(renew(self._db, each, PUBLISH_FOR) for each in tuple(self._leases.values()))
+                    *(renew_best_effort(self._db, each, PUBLISH_FOR) for each in tuple(self._leases.values()))
                 )
             except Exception:
                 log.exception("publisher_fault")
@@ -267,7 +267,7 @@ class Publisher:
             await self._back_off(batch, fault)
         self._stale_counts.pop(batch.platform_domain_id, None)
         by_id = {result.item.subdomain_id: result for result in results}
-        for took in await self._db.write(under, batch.lease, record_publication, by_id, batch):
+        for took in await self._db.write(under_lease, batch.lease, record_publication, by_id, batch):
             self._on_published(took)
         self._count(batch.zone, results)
         for each in results:
@@ -315,7 +315,7 @@ class Publisher:
         (item,) = batch.items
         sentence = IN_USE if refusal.cause == "in_use" else NOT_APPLIED
         result = Result(item, error=sentence, cause=refusal.cause, nothing_applied=True)
-        await self._db.write(under, batch.lease, record_refusal, batch.platform_domain_id, result)
+        await self._db.write(under_lease, batch.lease, record_refusal, batch.platform_domain_id, result)
         self._count(batch.zone, [result])
         log.warning("name_fault", zone=batch.zone, name=item.fqdn, cause=refusal.cause, detail=str(refusal))
 
@@ -326,18 +326,18 @@ class Publisher:
             PrimaryFault: why the zone accepts no updates.
             BatchStale: the zone has changed meanwhile.
         """
-        probe = await self._db.write(under, batch.lease, begin_probe, batch.platform_domain_id)
+        probe = await self._db.write(under_lease, batch.lease, begin_probe, batch.platform_domain_id)
         if probe is None:
             raise BatchStale
         probe = replace(probe, lease=batch.lease)
         await self._zone(probe).change(probe)
-        await self._db.write(under, batch.lease, record_publication, {}, probe)
+        await self._db.write(under_lease, batch.lease, record_publication, {}, probe)
 
     async def _back_off(self, batch: Batch, fault: PrimaryFault) -> NoReturn:
         """Record why nothing can be published in a zone now, and raise `_BackOff`."""
         sentence = SENTENCES.get(fault.cause, NOT_APPLIED)
         await self._db.write(
-            under,
+            under_lease,
             batch.lease,
             record_zone_fault,
             batch.platform_domain_id,

@@ -34,7 +34,7 @@ def new_fence() -> str:
 
 
 def is_fence(text: str) -> bool:
-    """True if a text has the form of `new_fence`, so that it may be a registry's fence."""
+    """True if a text may be the fence of a registry: it has the form of `new_fence`."""
     return _FENCE.fullmatch(text) is not None
 
 
