@@ -90,7 +90,6 @@ SPECIAL_BLOCKS: Final = (
 )
 """Blocks with a special meaning. `public` is True if all resolvers can reach an address in the block."""
 
-# Longest prefix first, so that the most specific block applies.
 _MOST_SPECIFIC_FIRST: Final = tuple(sorted(SPECIAL_BLOCKS, key=lambda block: -block.network.prefixlen))
 
 

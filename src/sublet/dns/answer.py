@@ -116,7 +116,6 @@ def _look_up(view: ZoneView | None, labels: Labels, query: Query) -> Content | N
 
 
 def _count_labels_below(labels: Labels, zone: str) -> int | None:
-    """Return how many labels a name has below the apex of a zone; None if the name isn't in the zone."""
     for count, (name, _) in enumerate(labels):
         if name == zone:
             return count
@@ -190,7 +189,7 @@ def _merge_rrsets(before: RRset | None, added: RRset) -> RRset:
 
 
 def _from_rrsets(view: ZoneView, rrsets: _RRsets, rdtype: int) -> Content:
-    """Return the answer for an existing name that has these RRsets: the RRset of the type, an alias, or NODATA."""
+    """Return the answer for an existing name with these RRsets: the RRset of the type, an alias, or NODATA."""
     if rdtype == _ANY and rrsets:
         return Content(answer=(next(iter(rrsets.values())),))
     found = rrsets.get(rdtype) or rrsets.get(_CNAME)

@@ -174,7 +174,8 @@ def _from_dnskey(owner: str, dnskey: DnskeyInput) -> DsRecord:
         )
     if not 0 <= dnskey.flags <= 0xFFFF or not dnskey.flags & _ZONE_FLAG:
         raise InvalidDs(
-            f"The flags {dnskey.flags} are not those of a zone key. Give a key with 257 or 256.", "flags"
+            f"The flags {dnskey.flags} are not those of a zone key. Give a key with the flags 257 or 256.",
+            "flags",
         )
     if dnskey.flags & _REVOKE_FLAG:
         raise InvalidDs(

@@ -47,7 +47,7 @@ def skeleton(label: str) -> str:
 
 
 def stored_skeleton(label: str) -> str | None:
-    """Return the skeleton to store with a name, or None if the skeleton equals the label. For most ASCII labels it does."""
+    """Return the skeleton to store with a name; None if the skeleton equals the label, which is so for most ASCII labels."""
     found = skeleton(label)
     return found if found != label else None
 

@@ -71,7 +71,7 @@ _TRUSTED_LABELS: Final = frozenset(
         *("admin", "administrator", "email", "helpdesk", "root", "sysadmin", "webmail"),
     }
 )
-"""People believe that these names belong to the platform domain's operator, and sign in, pay or ask for help under them."""
+"""People trust these names as the platform domain's own, and sign in, pay or ask for help under them."""
 
 RESERVED_LABELS: Final = _RFC_2142_MAILBOXES | _PROTOCOL_LABELS | _TRUSTED_LABELS
 """The labels that `is_reserved` reserves, except `ns` with digits, and labels with hyphens in places 3 and 4."""

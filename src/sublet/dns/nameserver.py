@@ -1,6 +1,6 @@
 """The built-in authoritative name server, over UDP and TCP. `answer.py` makes its responses.
 
-It is for trials and small installations; larger ones publish to a primary. It caches no zone data: each batch of queries reads the zones
+The server is for trials and small installations; larger ones publish to a primary. It caches no zone data: each batch of queries reads the zones
 after the queries have arrived. Listen on each address of a host instead of 0.0.0.0, with which the kernel chooses the source address of
 UDP responses.
 """

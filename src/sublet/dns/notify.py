@@ -10,7 +10,7 @@ import dns.rdatatype
 from sublet.dns.response import Response, header_response
 
 NOTIFIES_PER_SECOND = 20
-"""The maximum number of messages that a process handles in a second. It refuses the others, because the daily check finds their changes."""
+"""The maximum number of messages that a process handles in a second. Others are refused: the daily check finds their changes."""
 
 _TYPES = (dns.rdatatype.CDS, dns.rdatatype.CSYNC)
 

@@ -46,8 +46,8 @@ async def query_servers(
 ) -> list[ServerAnswer]:
     """Return each server's answer for the delegation at `name` below `zone`, over TCP, in the order of `servers`.
 
-    `empty_owners` are owners that should have no records. Each answer contains the records that they have in spite of that. A problem of
-    a server becomes the `failure` of its answer, and raises nothing.
+    `empty_owners` are owners that should have no records. Each answer also contains the records that the server has at these owners. A
+    problem of a server becomes the `failure` of its answer, and raises nothing.
     """
 
     async def query(server: ParentServer) -> ServerAnswer:

@@ -282,7 +282,6 @@ def _covers_all_types(question: _Question, response: _Response) -> bool:
 
 
 def _records_for(question: _Question, response: _Response) -> Iterator[Record]:
-    """Yield the records of a response that answer a question."""
     asked = f"{question.rdtype} at {question.owner}"
     if response.rcode not in (dns.rcode.NOERROR, dns.rcode.NXDOMAIN):
         raise _BadResponse(f"answers {dns.rcode.to_text(dns.rcode.Rcode(response.rcode))} to {asked}")

@@ -57,7 +57,7 @@ class Response(NamedTuple):
 
 
 def header_response(wire: bytes, rcode: dns.rcode.Rcode) -> Response:
-    """Return a response that consists of a header: the id, opcode and RD bit of the message in `wire`, and the rcode."""
+    """Return a response of only a header, with the id, opcode and RD bit of the message in `wire`."""
     return Response(rcode, wire[:2] + bytes([_QR >> 8 | (wire[2] & 0x79), rcode]) + bytes(8))
 
 
@@ -137,7 +137,6 @@ def _opt_record(query: Query, rcode: dns.rcode.Rcode) -> bytes:
 
 
 def _question_pointers(labels: Labels) -> _Pointers:
-    """Return the pointers to the query name and the names above it."""
     pointers = {}
     at = HEADER_BYTES
     for name, label in labels:
@@ -147,10 +146,7 @@ def _question_pointers(labels: Labels) -> _Pointers:
 
 
 def _write_rrset(message: bytearray, pointers: _Pointers, rrset: RRset, rotation: int) -> int:
-    """Append the records of an RRset, and return their number.
-
-    `rotation` selects the first record. It should vary, because many clients always use the first record.
-    """
+    """Append the records of an RRset, and return their number. `rotation` varies the first record, which many clients always use."""
     first = rotation % len(rrset.rdatas)
     fixed = struct.pack("!HHI", rrset.rdtype, _IN, rrset.ttl_seconds)
     for rdata in rrset.rdatas[first:] + rrset.rdatas[:first]:

@@ -17,7 +17,7 @@ class ResponseLimit:
         self._counts: dict[int, int] = {}
 
     def is_exceeded(self, host: str, rcode: int, about: str, at_seconds: float) -> bool:
-        """Count a response to an IP address, and return True if its network has reached the limit in this second.
+        """Count a response to an IP address, and return True if its network has exceeded the limit of this second.
 
         Loopback addresses have no limit, because other hosts can't forge them.
         """

@@ -67,7 +67,7 @@ def lacks_since(history: Sequence[tuple[int, float]], serial: int) -> float | No
     """Return since when a server with `serial` lacks changes of its primary; None if the server lacks none.
 
     `history` has the primary's serials, oldest first, each with the time at which it was first seen. The result is the time of the first
-    serial that is newer than `serial`. So the lag of a secondary that follows a busy primary stays small.
+    serial that is newer than `serial`.
     """
     return next((seen for each, seen in history if is_newer(each, serial)), None)
 
@@ -83,8 +83,8 @@ class SerialUnknown(Exception):  # noqa: N818 - named for what the caller sees
 async def query_serial(address: tuple[str, int], zone: str, *, timeout_seconds: float) -> int:
     """Query a name server without a key, and return the serial of a zone.
 
-    The query uses TCP, which all servers must accept (RFC 9210, section 3). Other hosts can't forge the answer, and a refused connection
-    can be told from a server that hangs.
+    The query uses TCP, which all servers must accept (RFC 9210, section 3). Other hosts can't forge the answer, and TCP
+    distinguishes a refused connection from a server that hangs.
 
     Raises:
         SerialUnknown: unreachable, no_answer, not_understood (not a DNS message, or an unusual rcode), failure (SERVFAIL, for example from a

@@ -1,4 +1,4 @@
-"""A TCP connection to a name server, and the messages on it (RFC 1035, section 4.2.2)."""
+"""Open TCP connections to name servers, and read messages from them (RFC 1035, section 4.2.2)."""
 
 import asyncio
 from collections.abc import AsyncIterator

@@ -28,7 +28,7 @@ _TYPE_NAMES = {int(dns.rdatatype.from_text(each)): each for each in DELEGATION_T
 
 
 class Place(NamedTuple):
-    """Where a message has a record: the section, the offsets of the owner and of the rdata; and the fields before the rdata."""
+    """The position of a record in a message: the section, the offsets of the owner and of the rdata. Also the fields of the record."""
 
     section: int
     owner_at: int

@@ -61,7 +61,7 @@ def set_label(
 ) -> Label:
     """Set the class of a label, its prices, and the organizations that may register a special label.
 
-    The new entry replaces an earlier entry of the label with all grants and prices. Held names stay.
+    Replaces an earlier entry of the label. Held names stay.
 
     Raises, in this order:
         NotFound: no such platform domain.

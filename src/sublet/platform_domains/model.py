@@ -57,8 +57,8 @@ class PlatformDomain(msgspec.Struct, frozen=True):
     `names_until` is set while the platform domain closes: the time at which its names go to the trash.
 
     To add a setting, add an annotated field here and a migration with the column. The command line, the checks and the store get their
-    settings from these annotations. The class is a msgspec struct, because the built-in name server creates an object for each query, and
-    dataclasses are slower to create.
+    settings from these annotations. The class is no dataclass, because those are slow to create, and the built-in name server creates one
+    for each query.
     """
 
     id: int

@@ -200,7 +200,7 @@ def find_platform_domains_among(tx: Tx, names: Iterable[str]) -> list[PlatformDo
 def lock_across_zones(tx: Tx) -> None:
     """Wait for other transactions that called this function, and exclude them until this transaction ends.
 
-    For changes that must see each other across zones. The lock is on the row of the oldest platform domain.
+    Call this before changes that must see each other across zones. The lock is on the row of the oldest platform domain.
     """
     query = select(platform_domains.c.id).order_by(platform_domains.c.id).limit(1)
     tx.connection.execute(query.with_for_update(key_share=True)).one_or_none()
@@ -469,7 +469,7 @@ _FOR = Prepared(
 
 
 def list_patterns_for(tx: Tx, platform_domain_id: int) -> list[str]:
-    """Return the patterns that block labels of a platform domain: the patterns of this one, and the patterns for all."""
+    """Return the patterns that block labels of a platform domain, with the patterns for all."""
     return [row[0] for row in _FOR.all(tx, of=platform_domain_id)]
 
 

@@ -29,13 +29,12 @@ class ZoneFile:
 
 
 class _OutsideZone(Exception):  # noqa: N818 - the zone file's error, not ours
-    """A record of the zone file is outside the zone."""
+    pass
 
 
 class _Reader(dns.zonefile.Reader):
     def _eat_line(self) -> None:
-        # dnspython calls this method to skip a record outside the zone.
-        raise _OutsideZone
+        raise _OutsideZone  # dnspython would skip the record
 
 
 def parse_zone_file(text: str, domain: str) -> ZoneFile:

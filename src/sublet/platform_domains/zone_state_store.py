@@ -25,7 +25,7 @@ from sublet.platform_domains.zone_store import find_apex_dnskeys, lock_zone
 from sublet.schema import BIG_ID, Instant, metadata
 
 STALE_AFTER = timedelta(days=7)
-"""How long an update with an unknown outcome is kept. A server that hangs may apply the update much later, from its queue.
+"""How long an update with an unknown outcome is kept. A server that hangs may apply the update later.
 
 There are few such updates: a server that hangs soon accepts no connections, and unsent updates are deleted at once.
 """

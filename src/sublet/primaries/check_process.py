@@ -1,7 +1,6 @@
 """Transfer a zone from its primary and compare the zone with the registry, without changing either.
 
-As a program (`python -m sublet.primaries.check_process`) this reads a `CheckRequest` from stdin and writes a `Report` to stdout. The
-worker runs it as a child process, because a large zone takes a minute of processor time.
+The worker runs this module as a child process, because a large zone takes a minute of processor time.
 """
 
 import asyncio
@@ -123,7 +122,7 @@ def _compare(
 
 
 async def _run(request: CheckRequest) -> Outcome | Failure:
-    # This process only reads, so the check for lost writes, which the service runs at its start, isn't needed.
+    # This process only reads, so the check for lost writes isn't needed.
     db = open_database(request.database_url, may_lose_writes=True)
     try:
         _, outcome = await check_on_primary(

@@ -17,12 +17,12 @@ from sublet.subdomains.lifecycle import desired_records
 from sublet.subdomains.naming import name_above
 
 CLOCK_MARGIN = timedelta(seconds=5)
-"""How far the clock of a process that publishes and the clock of a process that checks may differ."""
+"""How far the clocks of the publishing and the checking process may differ."""
 
 
 @dataclass(frozen=True, slots=True)
 class OrphanedOwner:
-    """An owner whose records are ours and must be deleted. Publishing the row `subdomain_id` of the name `fqdn` deletes them."""
+    """An owner whose records are ours and must be deleted, by publishing the row `subdomain_id` of the name `fqdn`."""
 
     owner: str
     fqdn: str

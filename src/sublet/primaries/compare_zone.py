@@ -52,9 +52,9 @@ def compare_zone(
     that we published or may have published. `ignored` are owners whose records are left out, such as the fence. `skipped` are names that are
     being changed: all records at or below them are left out.
 
-    A live record of a type in `DELEGATION_TYPES` belongs to the desired names that have a record at its owner. If it belongs to none,
-    it is orphaned if its owner is in `ours` (also below a desired name: glue of a former nameserver), otherwise foreign. All records of
-    other types are foreign, except at the apex, and except the types of a signing server (RRSIG, NSEC, NSEC3).
+    A live record of a type in `DELEGATION_TYPES` belongs to the desired names that have a record at its owner. A record
+    that belongs to no desired name is orphaned if its owner is in `ours`, for example glue of a former nameserver; otherwise it is foreign.
+    All records of other types are foreign, except at the apex, and except the types of a signing server (RRSIG, NSEC, NSEC3).
 
     Raises:
         ValueError: `live` has no SOA record, so it isn't a whole zone.

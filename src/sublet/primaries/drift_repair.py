@@ -1,10 +1,10 @@
 """Find drift (changes of zones on primaries that the registry didn't make), and repair it.
 
-Every few seconds the worker queries the serial and the fence of each zone. If the serial differs from the serial of the last check, the
-worker checks the whole zone in a child process, one zone at a time. A pause follows each check, because our own updates change the serial
+Every few seconds the worker queries the serial and the fence of each zone. If the serial has changed since the last check, the worker
+checks the whole zone in a child process, one zone at a time. A pause follows each check, because our own updates change the serial
 too. A zone with an unknown fence was rebuilt, and is checked at once.
 
-Of several workers only the holder of the zone's lease does this, so that the others don't transfer the zone too.
+Only one worker checks a zone, the holder of the zone's lease.
 """
 
 import asyncio

@@ -1,4 +1,4 @@
-"""Compare the records that a primary serves with the records that were sent, and define the messages about failures for users (rules)."""
+"""Compare the served records with the sent records, and define the messages about failures for users (rules)."""
 
 from collections.abc import Mapping, Sequence
 
@@ -32,7 +32,7 @@ SENTENCES = {
 
 
 def empty_owners_and_wildcard(zone: str, items: Sequence[Item]) -> list[str]:
-    """Return the owners that should have no records, and the zone's wildcard, whose records may be in the answers for these owners."""
+    """Return the owners that should have no records and, if there are any, the zone's wildcard, which may answer for these owners."""
     empty = {owner for item in items for owner in empty_owners(item)}
     return sorted({*empty, f"*.{zone}"} if empty else empty)
 
@@ -42,7 +42,7 @@ def without_wildcard(
 ) -> dict[str, tuple[Record, ...]]:
     """Return the served records without the wildcard's records at owners that should have no records (RFC 4592, section 3.3.1).
 
-    The wildcard belongs to the operator. Without this function no name would count as removed in a zone with a wildcard.
+    With the wildcard's records no name would ever count as removed.
     """
     wildcard = {(each.type, each.ttl_seconds, each.rdata) for each in served.get(f"*.{zone}", ())}
     empty = {owner for item in items for owner in empty_owners(item)}

@@ -1,4 +1,4 @@
-"""Plan the changes of a zone from the owners that may be published and the desired records. Refuse implausible plans (rules)."""
+"""Plan the changes of a zone, and refuse implausible plans (rules)."""
 
 import re
 from collections.abc import Iterable

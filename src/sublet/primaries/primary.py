@@ -1,7 +1,4 @@
-"""Send signed messages to a primary server, and verify the signed answers, over TCP with TSIG (RFC 8945).
-
-Only answers that are signed with our key count. Each `PrimaryFault` has a cause from `CAUSES`.
-"""
+"""Send signed messages to a primary server over TCP, and accept only answers that are signed with our key (TSIG, RFC 8945)."""
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator
@@ -230,7 +227,6 @@ def _sign(primary: Primary, message: dns.message.Message, fudge_seconds: int = F
 async def _ask(
     primary: Primary, query: dns.message.Message, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
 ) -> dns.message.Message:
-    """Send a signed message and return the signed answer. Raises the faults of `read_signed`."""
     writer.write(query.to_wire(prepend_length=True))
     response = read_signed(primary, await read_message(reader), query)
     if not query.is_response(response):

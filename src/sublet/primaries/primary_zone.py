@@ -50,7 +50,7 @@ class BatchStale(Exception):  # noqa: N818 - the name server's answer, not an er
 
 
 ReadBack = Callable[[], Coroutine[Any, Any, list[Result]]]
-"""Reads back the changed names, and returns a result for each name. Raises `PrimaryFault` if the server doesn't answer."""
+"""Reads back the changed names, and returns their results. Raises `PrimaryFault` if the server doesn't answer."""
 
 
 class PrimaryZone:
@@ -121,7 +121,6 @@ class PrimaryZone:
             raise BatchRefused("refused", str(error), was_sent=False) from error
 
     async def _delete_update(self, batch: Batch) -> None:
-        """Delete the stored update of a batch that was not sent."""
         await self._db.write(zone_state_store.delete_zone_update, batch.next_fence)
 
     async def _settle(self, primary: Primary, batch: Batch) -> None:

@@ -4,8 +4,8 @@ The publisher is level-triggered: it publishes the names whose generation differ
 task, so that an unreachable name server delays no other zone. A commit of this process wakes the publisher at once; the publisher finds
 commits of other processes (the operator's commands) within `POLL_SECONDS`.
 
-Of several workers one publishes a zone, under the zone's lease (`processes/leased.py`). This worker gives the lease back when no name
-waits. If it is killed, another worker takes over after the lease has expired.
+One worker publishes a zone, under the zone's lease (`processes/leased.py`), and gives the lease back when no name waits. If the worker is
+killed, another worker takes over after the lease has expired.
 """
 
 import asyncio
@@ -66,10 +66,7 @@ class _BackOff(Exception):  # noqa: N818 - no error: the zone is tried again lat
 
 @dataclass(slots=True)
 class _ZoneWork:
-    """The work of this process on one zone.
-
-    `has_failed` is True from a back-off until the next task. `stale_count` is the number of stale batches in a row.
-    """
+    """The work of this process on one zone. `has_failed` is True from a back-off until the next task."""
 
     platform_domain_id: int
     zone: PrimaryZone
@@ -80,7 +77,6 @@ class _ZoneWork:
 
     @property
     def is_running(self) -> bool:
-        """True while a task publishes the zone."""
         return self.task is not None and not self.task.done()
 
 
@@ -160,7 +156,6 @@ class Publisher:
                 work.task = asyncio.create_task(self._publish_zone(work, seconds))
 
     def _work_on(self, platform_domain_id: int) -> _ZoneWork:
-        """Return the work on a zone, which the first call creates."""
         work = self._work.get(platform_domain_id)
         if work is None:
             zone = PrimaryZone(self._db, self._find_primary)
@@ -219,11 +214,7 @@ class Publisher:
                 await asyncio.gather(recording, return_exceptions=True)
 
     async def _begin_next(self, work: _ZoneWork, besides: Collection[int]) -> Batch | None:
-        """Begin a batch of any waiting names except `besides`. If nothing waits and there are other workers, give the lease back.
-
-        Raises:
-            LeaseLost: another worker has the lease.
-        """
+        """Begin a batch of any waiting names except `besides`. If nothing waits and there are other workers, give the lease back."""
         is_alone = self._is_alone()
         if is_alone and work.lease is not None:
             # Usually nothing waits after a batch. A single worker keeps its lease, so this read saves a write transaction.
@@ -245,7 +236,6 @@ class Publisher:
         besides: Collection[int] = (),
         gives_back: bool = False,
     ) -> Batch | None:
-        """Begin a batch under the zone's lease. Raises `LeaseLost` if another worker has the lease."""
         batch = await self._db.write(
             _begin_under_lease,
             self._holder,
@@ -268,16 +258,13 @@ class Publisher:
                 await self._db.write(give_back_lease, lease)
 
     async def _publish(self, batch: Batch) -> None:
-        """Change the zone by a batch, read the batch back, and record the outcomes.
-
-        This method and the methods below raise `_BackOff` if the zone accepts no changes now.
-        """
+        """Publish a batch. This method and the methods below raise `_BackOff` if the zone accepts no changes now."""
         read_back = await self._change(batch)
         if read_back is not None:
             await self._read_back_and_record(batch, read_back)
 
     async def _change(self, batch: Batch) -> ReadBack | None:
-        """Change the zone by a batch, and return the function that reads the batch back; None if there is nothing to read back.
+        """Change the zone by a batch, and return the function that reads the batch back, or None.
 
         A refused batch is halved until the name that causes the refusal is alone.
         """
@@ -292,7 +279,6 @@ class Publisher:
         return None
 
     async def _read_back_and_record(self, batch: Batch, read_back: ReadBack) -> None:
-        """Read back a changed batch, and record the outcomes."""
         try:
             results = await read_back()
         except PrimaryFault as fault:
@@ -344,7 +330,6 @@ class Publisher:
                 await self._publish(half)
 
     async def _record_refusal(self, batch: Batch, refusal: BatchRefused) -> None:
-        """Record that the only name of a batch was refused."""
         (item,) = batch.items
         sentence = IN_USE if refusal.cause == "in_use" else NOT_APPLIED
         result = Result(item, error=sentence, cause=refusal.cause, nothing_applied=True)

@@ -39,7 +39,7 @@ async def repair(
     force: bool = False,
     lease: Lease | None = None,
 ) -> str | None:
-    """Store the results of a check and repair the zone. Return why removals were stopped; None if removals were not stopped.
+    """Store the results of a check and repair the zone. Return why removals were stopped, or None.
 
     After a crash the next check finds the remaining differences. `lease` is the worker's lease; the operator needs none.
 
@@ -84,7 +84,7 @@ def stop_reason(found: Repairs) -> str | None:
 def begin_repair(
     tx: Tx, actor: Actor, platform_domain_id: int, primary: str, found: Repairs, *, force: bool = False
 ) -> str | None:
-    """Store the results of a check. Return why removals are stopped; None if removals are not stopped.
+    """Store the results of a check. Return why removals are stopped, or None.
 
     Raises:
         Conflict: the zone has moved to another server.

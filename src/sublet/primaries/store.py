@@ -29,7 +29,7 @@ _DUE = or_(
     subdomains.c.next_attempt_at > bindparam("now_and_longest"),
 )
 # This recursive query steps by index from one platform domain with waiting names to the next, and reads no rows of others. Without the
-# ORDER BY, PostgreSQL would scan the table, because its statistics say that nearly all names are unpublished.
+# ORDER BY, PostgreSQL would scan the table, because it estimates that nearly all names are unpublished.
 _OF = subdomains.c.platform_domain_id
 _FIRST = (
     select(_OF).where(UNPUBLISHED & _DUE).order_by(_OF, subdomains.c.generation_at, subdomains.c.id).limit(1)

@@ -51,7 +51,7 @@ class ZoneTransfer:
         self._messages = deque(messages)
 
     def take_records(self) -> Iterator[Record]:
-        """Yield all records except RRSIG, NSEC and NSEC3, with one SOA record. Works once, because each message is freed.
+        """Yield all records except RRSIG, NSEC and NSEC3, with one SOA record. Works only once, because it frees the messages.
 
         Owners are in lower case without the final dot. Hosts and digests in the rdata of delegations are in lower case too.
         """
@@ -120,7 +120,7 @@ class _Incoming:
                 f"{self._primary.name} sends more than {BYTES_MAX} bytes in the transfer of {self._zone}",
             )
         if not self.messages and (len(wire) < 12 or wire[3] & 0x0F):
-            # The message is a refusal, or no DNS message. `read_signed` raises for the latter and for a wrong signature.
+            # The message is a refusal or no DNS message. `read_signed` verifies the signature.
             raise_for_rcode(self._primary, read_signed(self._primary, wire, self._query))
         try:
             tsig_start = self._scan(wire)

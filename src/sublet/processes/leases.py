@@ -17,7 +17,7 @@ PUBLISH_FOR = timedelta(seconds=10)
 SWEEP_FOR = timedelta(seconds=15)
 """How long a worker may run the sweep without renewing the lease."""
 WATCH_FOR = timedelta(minutes=1)
-"""How long a worker may check a zone without renewing the lease. It is longer, because each renewal is a write, and checks aren't urgent."""
+"""How long a worker may check a zone without renewing the lease. Each renewal is a write, and checks aren't urgent, so this is long."""
 DURATION_MAX = timedelta(minutes=1)
 """The maximum duration of a lease. A lease that expires later was taken while the clock was wrong."""
 SWEEP = "sweep"

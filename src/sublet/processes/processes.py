@@ -42,7 +42,7 @@ class Heartbeat:
 
 
 def is_running(process: Process, now: datetime) -> bool:
-    """True if the last heartbeat is recent. The difference is absolute, because the clock may have been set back."""
+    """True if the last heartbeat is recent. It is in the future after the clock was set back."""
     return abs(now - process.seen_at) <= GONE_AFTER
 
 
@@ -64,7 +64,7 @@ def announce(tx: Tx, command: Announce, *, alone: bool = False) -> None:
 
 
 def list_running(tx: Tx) -> list[Process]:
-    """Return the running processes in the order of their start; an empty list if the schema is older and has no table of processes."""
+    """Return the running processes in the order of their start, or none if the schema is older than their table."""
     if not store.has_processes(tx):
         return []
     now = store.find_clock(tx)

@@ -1,4 +1,4 @@
-"""Repeat a worker's step until it is cancelled."""
+"""Repeat a step of a worker until the task is cancelled."""
 
 import asyncio
 from collections.abc import Awaitable, Callable

@@ -115,7 +115,7 @@ def has_processes(tx: Tx) -> bool:
 
 
 def check_readable(tx: Tx) -> None:
-    """Raise if the database can't be read. This reads the table of processes, which each role of `sublet grants` may read."""
+    """Raise if the database can't be read. Each role of `sublet grants` may read the table of processes."""
     tx.connection.execute(select(processes.c.id).limit(1)).first()
 
 
