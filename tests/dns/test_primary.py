@@ -13,7 +13,14 @@ import dns.update
 import pytest
 
 from sublet.dns.types import Primary
-from sublet.primaries.primary import CAUSES, PrimaryFault, read_fence, read_signed, send_update, takes_updates
+from sublet.primaries.primary import (
+    CAUSES,
+    PrimaryFault,
+    accepts_updates,
+    read_fence,
+    read_signed,
+    send_update,
+)
 from sublet.primaries.update import fence_name, new_fence
 from support.name_servers import fresh_key
 from support.serve_process import free_address
@@ -282,6 +289,6 @@ def test_only_a_signed_refusal_of_an_empty_update_says_that_none_is_taken(
 ) -> None:
     found = served(
         lambda query: answer(query, rcode=rcode, is_signed=is_signed),
-        lambda of: takes_updates(of, ZONE, timeout_seconds=2),
+        lambda of: accepts_updates(of, ZONE, timeout_seconds=2),
     )
     assert found is takes

@@ -373,7 +373,7 @@ A_TEXT = Record("a.zone.example", "TXT", 300, '"x"')
 def test_compare_zone(live: list[Record], expected: ZoneDifferences) -> None:
     found = compare_zone([*APEX, *live], DESIRED, OURS, ignored={FENCE.owner})
     assert found == expected
-    assert found.ours_is_right is not bool(expected.missing or expected.different or expected.orphaned)
+    assert found.needs_no_repair is not bool(expected.missing or expected.different or expected.orphaned)
 
 
 def test_name_with_no_records_is_not_desired() -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import structlog
 
-from sublet.dns.serial import SerialUnknown, ask_serial
+from sublet.dns.serial import SerialUnknown, query_serial
 from sublet.dns.types import Primary, Secondary
 from sublet.primaries.primary import PrimaryFault
 from sublet.primaries.serial_watch import FOLLOW_SECONDS, SerialWatch, Standing
@@ -167,11 +167,11 @@ def test_a_secondary_ahead_of_a_rebuilt_primary(followed: Followed) -> None:
 def test_why_a_serial_is_unknown(followed: Followed) -> None:
     def cause(address: tuple[str, int], zone: str) -> str:
         with pytest.raises(SerialUnknown) as caught:
-            asyncio.run(ask_serial(address, zone, timeout_seconds=1))
+            asyncio.run(query_serial(address, zone, timeout_seconds=1))
         return caught.value.cause
 
     address = followed.first.address, followed.first.port
-    assert asyncio.run(ask_serial(address, ZONE, timeout_seconds=5)) == followed.first.serial()
+    assert asyncio.run(query_serial(address, ZONE, timeout_seconds=5)) == followed.first.serial()
     assert cause(free_address(), ZONE) == "unreachable"
     assert cause(address, "other.test") == "zone"
     assert cause(address, f"below.{ZONE}") == "not_understood"  # NXDOMAIN: asked for what is no zone

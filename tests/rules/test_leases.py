@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from sublet.processes.leases import (
-    FOR_MAX,
+    DURATION_MAX,
     PUBLISH_FOR,
     SWEEP_FOR,
     WATCH_FOR,
@@ -32,8 +32,8 @@ def _lease(left: timedelta) -> Lease:
         (timedelta(days=-1), True),
         (timedelta(), True),
         (STEP, False),
-        (FOR_MAX, False),
-        (FOR_MAX + STEP, True),
+        (DURATION_MAX, False),
+        (DURATION_MAX + STEP, True),
         (timedelta(days=400), True),
     ],
 )
@@ -48,7 +48,7 @@ def test_a_lease_is_over_when_it_has_run_out_or_no_right_clock_made_it(left: tim
         (PUBLISH_FOR / 2, False),
         (PUBLISH_FOR / 2 + STEP, True),
         (PUBLISH_FOR, True),
-        (FOR_MAX + STEP, False),
+        (DURATION_MAX + STEP, False),
     ],
 )
 def test_a_lease_is_renewed_when_half_of_it_is_over(left: timedelta, fresh: bool) -> None:
@@ -56,7 +56,7 @@ def test_a_lease_is_renewed_when_half_of_it_is_over(left: timedelta, fresh: bool
 
 
 def test_no_lease_is_longer_than_a_right_clock_can_make_it() -> None:
-    assert max(PUBLISH_FOR, SWEEP_FOR, WATCH_FOR) <= FOR_MAX
+    assert max(PUBLISH_FOR, SWEEP_FOR, WATCH_FOR) <= DURATION_MAX
     assert publish_lease(2**63 - 1) != check_lease(2**63 - 1)
     assert len(publish_lease(2**63 - 1)) <= 64
 

@@ -29,7 +29,7 @@ from sublet.dns.nameserver import NameServer
 from sublet.dns.notify import answer_notify
 from sublet.dns.query import read_query as read_dns_query
 from sublet.dns.types import DnskeyInput, DsInput, GlueInput
-from sublet.dns.wire import read_name, read_record, walk
+from sublet.dns.wire import read_name, read_record, walk_records
 from sublet.http.bodies import NoBody, RegisterBody, SubdomainsQuery
 from sublet.http.client import is_from_site
 from sublet.http.client_address import address_key, find_client_address, parse_trusted_proxies
@@ -229,7 +229,7 @@ def pointers(size: int) -> bytes:
 def read_records(wire: bytes) -> object:
     """Read all records of a message, as a transfer does."""
     names: dict[int, str] = {}
-    return [read_record(wire, place, names) for place in walk(wire)]
+    return [read_record(wire, place, names) for place in walk_records(wire)]
 
 
 PACKETS: dict[str, Callable[[int], bytes]] = {

@@ -6,11 +6,11 @@ from sqlalchemy import update
 
 from sublet.db import Tx
 from sublet.processes import store
-from sublet.processes.leases import FOR_MAX
+from sublet.processes.leases import DURATION_MAX
 from sublet.processes.model import Lease
 
 
-def run_out(tx: Tx, name: str, by: timedelta = 2 * FOR_MAX) -> None:
+def run_out(tx: Tx, name: str, by: timedelta = 2 * DURATION_MAX) -> None:
     """Move the expiry of a lease into the past."""
     lease = find(tx, name)
     table = store.leases

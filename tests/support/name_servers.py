@@ -107,7 +107,7 @@ class NameServerProcess:
             path.write_text(file.text, encoding="utf-8")
             path.chmod(int(file.mode, 8))
         for step in self.config.steps:
-            if not step.of_machine:
+            if not step.host_only:
                 self.run(step.command)
 
     def run(self, command: str | Sequence[str], text: str | None = None) -> str:

@@ -7,7 +7,7 @@ import pytest
 
 from sublet.db import Tx
 from sublet.processes import store
-from sublet.processes.leased import under
+from sublet.processes.leased import under_lease
 from sublet.processes.leases import (
     PUBLISH_FOR,
     give_back_lease,
@@ -118,13 +118,13 @@ def test_nothing_is_written_under_a_lost_lease(registry: Registry) -> None:
         return text
 
     lease = _taken(registry, "a")
-    assert registry.write(under, lease, write, "x") == "x"
-    assert registry.write(under, None, write, "y") == "y"
+    assert registry.write(under_lease, lease, write, "x") == "x"
+    assert registry.write(under_lease, None, write, "y") == "y"
     registry.write(run_out, ZONE)
     _taken(registry, "b")
     before = registry.dump()
     with pytest.raises(LeaseLost):
-        registry.write(under, lease, write, "z")
+        registry.write(under_lease, lease, write, "z")
     assert registry.dump() == before
 
 

@@ -98,7 +98,7 @@ def test_an_unchanged_zone_has_no_differences(moved: Registry) -> None:
     fence = Record(f"_sublet.{ZONE}", "TXT", 0, '"abc"')
     apex = Record(ZONE, "DNSKEY", 3600, "257 3 13 AAAA")
     found = _check(moved, _shop(), fence, apex)
-    assert found.differences.ours_is_right
+    assert found.differences.needs_no_repair
     assert found.differences.foreign == ()
     assert found.repairs.is_settled
 
@@ -108,7 +108,7 @@ def test_names_published_during_the_transfer_are_not_judged(moved: Registry) -> 
     assert _check(moved, _shop()).waiting == (SHOP,)
     moved.publish()
     found = _check(moved, _shop(), Record(f"ns1.{SHOP}", "A", 300, "9.9.9.9"))
-    assert found.differences.ours_is_right
+    assert found.differences.needs_no_repair
     assert (found.differences.foreign, found.waiting, found.repairs.is_settled) == ((), (), False)
     moved.advance(seconds=10)
     assert [each.name for each in _check(moved, _shop()).differences.different] == [SHOP]

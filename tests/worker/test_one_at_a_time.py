@@ -73,10 +73,10 @@ def test_without_the_lease_it_does(shared: tuple[Registry, str], monkeypatch: py
     """The broken twin: whoever asks has the lease."""
     registry, url = shared
 
-    async def take(_db: object, name: str, holder: str, _lasts: object) -> Lease:
+    async def try_lease(_db: object, name: str, holder: str, _duration: object) -> Lease:
         return Lease(name, holder, 1, registry.now)
 
-    monkeypatch.setattr("sublet.subdomains.sweep.runner.take", take)
+    monkeypatch.setattr("sublet.subdomains.sweep.runner.try_lease", try_lease)
     monkeypatch.setattr(leased, "hold_lease", lambda _tx, _lease: None)
     with pytest.raises(AssertionError):
         registry.run(_beside_a_wrong_clock(registry, url))
@@ -91,7 +91,7 @@ def test_a_lease_is_renewed_again_after_a_fault(registry: Registry, monkeypatch:
         raise RuntimeError("a fault")
 
     async def story() -> None:
-        async with leased.kept(
+        async with leased.keep_lease(
             registry.db, Lease("publish:1", "a", 1, registry.now), timedelta(seconds=0.01)
         ):
             await asyncio.to_thread(wait_until, lambda: len(tried) > 1)

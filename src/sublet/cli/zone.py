@@ -34,7 +34,7 @@ def check(session: Session, domain: Domain) -> Answer:
     else:
         found = session.read(_check_built_in, platform_domain)
     lines = _lines(found) or (f"{found.zone} matches the registry.",)
-    return Answer(_describe(found), lines, exit_code=0 if found.differences.ours_is_right else REFUSED)
+    return Answer(_describe(found), lines, exit_code=0 if found.differences.needs_no_repair else REFUSED)
 
 
 @change(app, "repair")
@@ -62,7 +62,7 @@ def repair(
         return checked
 
     found = session.use(run)
-    wrong = not found.differences.ours_is_right
+    wrong = not found.differences.needs_no_repair
     last = (
         "The publisher now repairs these records."
         if wrong
@@ -97,7 +97,7 @@ def _describe(found: ZoneCheck) -> dict[str, Any]:
     differences = found.differences
     return {
         "zone": found.zone,
-        "right": differences.ours_is_right,
+        "right": differences.needs_no_repair,
         "missing": differences.missing,
         "different": differences.different,
         "orphaned": differences.orphaned,

@@ -89,7 +89,7 @@ def config(
     machines = [
         _Machine("primary", f"The primary, {server.value}", configure(site)),
         *(each for secondary in secondaries for each in _secondary_machines(site, secondary)),
-        _Machine("sublet", "This service", server_config.sublet_of(site)),
+        _Machine("sublet", "This service", server_config.sublet_config(site)),
     ]
     value = {
         "zone": apex.zone,

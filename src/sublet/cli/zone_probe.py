@@ -8,7 +8,7 @@ from sublet.dns.serial import compare_serials
 from sublet.platform_domains.model import PlatformDomain
 from sublet.primaries.primary import Fence, PrimaryFault, read_fence
 from sublet.primaries.primary_zone import FindPrimary
-from sublet.primaries.zone_serials import SerialAnswer, SerialQuestions
+from sublet.primaries.zone_serials import SerialAnswer, SerialQueries
 
 TIMEOUT_SECONDS = 3.0
 """The timeout of a query."""
@@ -51,16 +51,16 @@ class ZoneProbe:
 async def probe_zones(zones: Sequence[PlatformDomain], find_primary: FindPrimary) -> dict[int, ZoneProbe]:
     """Query all servers of zones on primaries concurrently, and return their answers by platform domain.
 
-    For each `zone_serials.QUESTIONS_MAX` servers this takes at most three times `TIMEOUT_SECONDS`, plus `FOLLOW_SECONDS`.
+    For each `zone_serials.QUERIES_MAX` servers this takes at most three times `TIMEOUT_SECONDS`, plus `FOLLOW_SECONDS`.
     """
-    questions = SerialQuestions(TIMEOUT_SECONDS)
+    questions = SerialQueries(TIMEOUT_SECONDS)
     found = await asyncio.gather(*(_probe(zone, find_primary, questions) for zone in zones))
     return {zone.id: probe for zone, probe in zip(zones, found, strict=True)}
 
 
-async def _probe(zone: PlatformDomain, find_primary: FindPrimary, questions: SerialQuestions) -> ZoneProbe:
+async def _probe(zone: PlatformDomain, find_primary: FindPrimary, questions: SerialQueries) -> ZoneProbe:
     (first, answers), (fence, cause, detail) = await asyncio.gather(
-        questions.ask_servers(zone, find_primary), _ask_fence(zone, find_primary, questions)
+        questions.query_servers(zone, find_primary), _ask_fence(zone, find_primary, questions)
     )
     followed = await asyncio.gather(
         *(
@@ -72,7 +72,7 @@ async def _probe(zone: PlatformDomain, find_primary: FindPrimary, questions: Ser
 
 
 async def _ask_fence(
-    zone: PlatformDomain, find_primary: FindPrimary, questions: SerialQuestions
+    zone: PlatformDomain, find_primary: FindPrimary, questions: SerialQueries
 ) -> tuple[Fence | None, str | None, str | None]:
     async with questions.slots:
         try:
@@ -90,14 +90,14 @@ def _probe_of(server: str, answer: SerialAnswer) -> ServerProbe:
 
 
 async def _follow(
-    server: ServerProbe, zone: str, primary_serial: int | None, questions: SerialQuestions
+    server: ServerProbe, zone: str, primary_serial: int | None, questions: SerialQueries
 ) -> ServerProbe:
     """Compare a secondary with the primary's first serial. While the secondary is behind, query it again for `FOLLOW_SECONDS`."""
     ends = asyncio.get_running_loop().time() + FOLLOW_SECONDS
     judged = _judge(server, primary_serial)
     while judged.standing == "behind" and asyncio.get_running_loop().time() < ends:
         await asyncio.sleep(FOLLOW_PAUSE_SECONDS)
-        answer = await questions.ask((server.address, server.port), zone)
+        answer = await questions.query((server.address, server.port), zone)
         again = _judge(_probe_of(server.server, answer), primary_serial)
         # "ahead" of the first serial means that the zone has changed meanwhile, and the secondary has caught up.
         judged = replace(again, standing="equal", detail=None) if again.standing == "ahead" else again

@@ -1,1 +1,1 @@
-"""The DNS rules for names, delegations and zones, by the RFCs, and DNS messages. Nothing here knows accounts or SQL."""
+"""The rules of the RFCs for names, delegations and zones, and DNS messages. No module here uses accounts or SQL."""

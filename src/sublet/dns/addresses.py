@@ -18,7 +18,7 @@ _GLOBAL_UNICAST: Final = IPv6Network("2000::/3")
 _NAT64: Final = IPv6Network("64:ff9b::/96")
 
 
-class InvalidAddress(ValueError):  # noqa: N818 - named like the refusals
+class InvalidAddress(ValueError):  # noqa: N818 - named like the classes in sublet.errors
     """The text is not an address of the required family; `str()` is a message for users."""
 
 
@@ -74,8 +74,8 @@ SPECIAL_BLOCKS: Final = (
     _block("2001:3::/32", "AMT, RFC 7450", public=True),
     _block("2001:4:112::/48", "AS112, RFC 7535", public=True),
     _block("2001:10::/28", "ORCHID, deprecated, RFC 4843"),
-    # The registry calls these two Globally Reachable, but they identify hosts and are not routed (RFC 7343, RFC 9374). No nameserver
-    # can answer there.
+    # IANA lists these two blocks as Globally Reachable, but their addresses identify hosts and are not routed (RFC 7343, RFC 9374). So
+    # no nameserver can answer at such an address.
     _block("2001:20::/28", "ORCHIDv2 identifiers, RFC 7343"),
     _block("2001:30::/28", "drone identifiers, RFC 9374"),
     _block("2001:db8::/32", "documentation, RFC 3849"),
@@ -90,7 +90,6 @@ SPECIAL_BLOCKS: Final = (
 )
 """Blocks with a special meaning. `public` is True if all resolvers can reach an address in the block."""
 
-# Longest prefix first, so that the most specific block applies.
 _MOST_SPECIFIC_FIRST: Final = tuple(sorted(SPECIAL_BLOCKS, key=lambda block: -block.network.prefixlen))
 
 
@@ -133,15 +132,15 @@ def parse_ipv6(text: str) -> str:
 
 
 def not_public_reason(address: str) -> str | None:
-    """Return a sentence if a canonical address is not public, or None.
+    """Return why a canonical address is not public, as a message for users; None if the address is public.
 
-    Not public are the blocks of `SPECIAL_BLOCKS` without `public`, and IPv6 addresses outside 2000::/3. In 64:ff9b::/96 the embedded IPv4
-    address decides (RFC 6052, section 3.1). Not checked: that the address is announced, or that a nameserver answers there.
+    The blocks of `SPECIAL_BLOCKS` without `public` are not public, and neither are IPv6 addresses outside 2000::/3. In 64:ff9b::/96 the
+    embedded IPv4 address decides (RFC 6052, section 3.1). Not checked: that the address is announced, or that a nameserver answers there.
     """
     parsed = ip_address(address)
     if isinstance(parsed, IPv6Address) and parsed in _NAT64:
-        inside = not_public_reason(str(IPv4Address(int(parsed) & 0xFFFF_FFFF)))
-        return None if inside is None else f"{address} is a translation of an IPv4 address, and {inside}"
+        reason = not_public_reason(str(IPv4Address(int(parsed) & 0xFFFF_FFFF)))
+        return None if reason is None else f"{address} contains an IPv4 address, and {reason}"
     for block in _MOST_SPECIFIC_FIRST:
         if parsed.version == block.network.version and parsed in block.network:
             if block.public:

@@ -31,11 +31,11 @@ _IN = int(dns.rdataclass.IN)
 _RRsets = dict[int, RRset]
 
 
-def refusal(query: Query) -> dns.rcode.Rcode | None:
-    """Return the rcode of a query that is refused before its zone is read, or None.
+def refusal_rcode(query: Query) -> dns.rcode.Rcode | None:
+    """Return the rcode if a query is refused before its zone is read, or None.
 
-    In this order: NOTAUTH (the query is signed, and we have no keys: RFC 8945, section 5.2.1), FORMERR (not exactly one question, RFC
-    9619), BADVERS (EDNS version above 0, RFC 6891, section 6.1.3), REFUSED (another class than IN; AXFR or IXFR).
+    The checks are in this order: NOTAUTH (the query is signed, and we have no keys: RFC 8945, section 5.2.1), FORMERR (not exactly one
+    question, RFC 9619), BADVERS (EDNS version above 0, RFC 6891, section 6.1.3), REFUSED (another class than IN; AXFR or IXFR).
     """
     if query.tsig_reply:
         return dns.rcode.NOTAUTH
@@ -51,20 +51,20 @@ def refusal(query: Query) -> dns.rcode.Rcode | None:
 def answer(query: Query, views: Mapping[str, ZoneView], *, over_tcp: bool = False) -> Response:
     """Return the authoritative response to a query, small enough for its transport.
 
-    `views` has the zones' content around the query name and the targets of its aliases, by name. For a name without a view, which is in no
-    zone of ours, the response is REFUSED. A UDP response is at most as long as the client announced (512 bytes without EDNS), and at most
-    `UDP_PAYLOAD_BYTES`. If its required records don't fit, it has TC and no records, and the client asks again over TCP.
+    `views` has, by name, the view of the query name and the views of the targets of its aliases. A query name without a view is in no zone
+    of ours, and gets REFUSED. A UDP response has at most the size that the client announced (512 bytes without EDNS), and at most
+    `UDP_PAYLOAD_BYTES`. If the required records don't fit, the response has TC and no records, and the client repeats its query over TCP.
 
     - A name at or below a delegation gets the referral of the highest delegation (RFC 1034, section 4.3.2), with DS records if DO is set
       (RFC 4035, section 3.1.4), and with glue. Glue at or below the delegated name is required (RFC 9471). A DS query at the delegation
       gets an authoritative answer (RFC 4035, section 3.1.4.1), also at the apex of a zone below another zone of ours.
-    - The response follows aliases. Its rcode is for the last target (RFC 6604, section 3), its AA for the query name.
-    - NXDOMAIN and NODATA have the SOA with the TTL of the negative answer (RFC 2308, section 3).
+    - The response follows aliases. The rcode is about the last target (RFC 6604, section 3), AA is about the query name.
+    - NXDOMAIN and NODATA responses have the SOA record with the TTL of the negative answer (RFC 2308, section 3).
     - Wildcards follow RFC 4592. ANY gives one of the RRsets (RFC 8482, section 4.1).
 
-    Not checked: that the views are of these names, and that their records are valid. Raises dnspython's errors if it can't parse one.
+    Not checked: that each view is the view of its name. Raises dnspython's errors if a record of a view can't be parsed.
     """
-    rcode = refusal(query)
+    rcode = refusal_rcode(query)
     if rcode is not None:
         return bare_response(query, rcode)
     content = _look_up(views.get(query.name), query.labels, query)
@@ -100,48 +100,50 @@ def _follow(views: Mapping[str, ZoneView], content: Content, query: Query) -> Co
 
 
 def _look_up(view: ZoneView | None, labels: Labels, query: Query) -> Content | None:
-    """Return what a zone has for a name, or None if the name isn't in the zone. The DS records of an apex come from the zone above."""
-    below = _names_below(labels, view.apex.zone) if view is not None else None
-    if view is None or below is None:
+    """Return the content that answers a query for a name, from the name's view; None if the name isn't in the view's zone.
+
+    The DS records of an apex come from the zone above.
+    """
+    count_below = _count_labels_below(labels, view.apex.zone) if view is not None else None
+    if view is None or count_below is None:
         return None
-    if query.rdtype == _DS and below == 0:
+    if query.rdtype == _DS and count_below == 0:
         content = _look_up(view.parent, labels, query)
-        # A referral from the parent means that a zone between them, on other servers, has the DS records.
+        # A referral from the zone above means that a zone between the two, on other servers, has the DS records.
         if content is not None and content.authoritative:
             return content
-    return _find(view, labels, below, query)
+    return _find(view, labels, count_below, query)
 
 
-def _names_below(labels: Labels, zone: str) -> int | None:
-    """Return how many labels a name has below the apex of a zone; None if it isn't in the zone."""
+def _count_labels_below(labels: Labels, zone: str) -> int | None:
     for count, (name, _) in enumerate(labels):
         if name == zone:
             return count
     return None
 
 
-def _find(view: ZoneView, labels: Labels, below: int, query: Query) -> Content:
+def _find(view: ZoneView, labels: Labels, count_below: int, query: Query) -> Content:
     """Apply the algorithm of RFC 1034, section 4.3.2, with the changes of RFC 4035 and RFC 4592."""
     rdtype = query.rdtype
-    for depth in range(below - 1, -1, -1):
-        held = _rrsets_at(view, labels[depth:])
-        if _NS in held:
-            if rdtype == _DS and depth == 0:
-                return _from_rrsets(view, held, rdtype)
-            return _referral(view, held, wants_dnssec=query.wants_dnssec)
+    for start in range(count_below - 1, -1, -1):
+        rrsets = _rrsets_at(view, labels[start:])
+        if _NS in rrsets:
+            if rdtype == _DS and start == 0:
+                return _from_rrsets(view, rrsets, rdtype)
+            return _referral(view, rrsets, wants_dnssec=query.wants_dnssec)
     if _exists(view, name_of(labels)):
         return _from_rrsets(view, _rrsets_at(view, labels), rdtype)
     encloser = next(name for name, _ in labels[1:] if _exists(view, name))
     wildcard = f"*.{encloser}"
-    made = _rrsets_at(view, labels, at=wildcard)
-    if not _exists(view, wildcard) or _NS in made:
+    synthesized = _rrsets_at(view, labels, at=wildcard)
+    if not _exists(view, wildcard) or _NS in synthesized:
         return Content(dns.rcode.NXDOMAIN, authority=(_negative_soa(view.apex),))
-    content = _from_rrsets(view, made, rdtype)
+    content = _from_rrsets(view, synthesized, rdtype)
     return content._replace(wildcard=wildcard) if content.answer else content
 
 
 def _exists(view: ZoneView, name: str) -> bool:
-    """True if a name or a name below it owns a record: an empty non-terminal exists, too (RFC 8499)."""
+    """True if the name, or a name below it, owns a record: empty non-terminals exist (RFC 9499, section 7)."""
     return (
         name == view.apex.zone
         or name in view.existing
@@ -151,30 +153,30 @@ def _exists(view: ZoneView, name: str) -> bool:
 
 
 def _rrsets_at(view: ZoneView, owner: Labels, *, at: str | None = None) -> _RRsets:
-    """Return the RRsets stored at `at` (default: `owner`), by type.
+    """Return the RRsets that are stored at the name `at` (default: `owner`), by type.
 
-    Their owner name is `owner`, because a wildcard's records answer for another name (RFC 4592).
+    The owner of the returned RRsets is always `owner`: the records of a wildcard answer for another name (RFC 4592).
     """
     name = name_of(owner) if at is None else at
     records: Iterable[Record] = view.records.get(name, ())
     if view.apex.addresses:
         records = (*records, *(address for address in view.apex.addresses if address.owner == name))
-    held: _RRsets = {}
+    rrsets: _RRsets = {}
     if name == view.apex.zone:
-        held = {_SOA: _soa(view.apex, owner)}
+        rrsets = {_SOA: _soa(view.apex, owner)}
         if view.apex.nameservers:
-            held[_NS] = _apex_nameservers(view.apex, owner)
+            rrsets[_NS] = _apex_nameservers(view.apex, owner)
         records = [record for record in records if record.type not in {"SOA", "NS"}]
     for record in records:
         rdata = read_rdata(record.type, record.rdata)
-        held[rdata.rdtype] = _merge_rrsets(
-            held.get(rdata.rdtype), RRset(owner, rdata.rdtype, record.ttl_seconds, (rdata,))
+        rrsets[rdata.rdtype] = _merge_rrsets(
+            rrsets.get(rdata.rdtype), RRset(owner, rdata.rdtype, record.ttl_seconds, (rdata,))
         )
-    return held
+    return rrsets
 
 
 def _merge_rrsets(before: RRset | None, added: RRset) -> RRset:
-    """Return two RRsets as one, without duplicates, with the lower TTL (RFC 2181, section 5). Of two CNAME records the last is kept."""
+    """Return two RRsets as one, without duplicates, with the lower TTL (RFC 2181, section 5). Of two CNAME records keep the last."""
     if before is None:
         return added
     ttl_seconds = min(before.ttl_seconds, added.ttl_seconds)
@@ -186,23 +188,23 @@ def _merge_rrsets(before: RRset | None, added: RRset) -> RRset:
     return added._replace(ttl_seconds=ttl_seconds, rdatas=rdatas)
 
 
-def _from_rrsets(view: ZoneView, held: _RRsets, rdtype: int) -> Content:
+def _from_rrsets(view: ZoneView, rrsets: _RRsets, rdtype: int) -> Content:
     """Return the answer for an existing name with these RRsets: the RRset of the type, an alias, or NODATA."""
-    if rdtype == _ANY and held:
-        return Content(answer=(next(iter(held.values())),))
-    found = held.get(rdtype) or held.get(_CNAME)
+    if rdtype == _ANY and rrsets:
+        return Content(answer=(next(iter(rrsets.values())),))
+    found = rrsets.get(rdtype) or rrsets.get(_CNAME)
     if found is None:
         return Content(authority=(_negative_soa(view.apex),))
     extras = _addresses(view, found) if found.rdtype == _NS else ()
     return Content(answer=(found,), extras=tuple(extras))
 
 
-def _referral(view: ZoneView, held: _RRsets, *, wants_dnssec: bool) -> Content:
-    nameservers = held[_NS]
+def _referral(view: ZoneView, rrsets: _RRsets, *, wants_dnssec: bool) -> Content:
+    nameservers = rrsets[_NS]
     cut = name_of(nameservers.owner)
     authority = [nameservers]
-    if wants_dnssec and _DS in held:
-        authority.append(held[_DS])
+    if wants_dnssec and _DS in rrsets:
+        authority.append(rrsets[_DS])
     glue: list[RRset] = []
     extras: list[RRset] = []
     for rrset in _addresses(view, nameservers):
@@ -216,8 +218,8 @@ def _addresses(view: ZoneView, nameservers: RRset) -> Iterator[RRset]:
     for rdata in nameservers.rdatas:
         (host,) = rdata.parts
         if not isinstance(host, bytes):
-            held = _rrsets_at(view, host)
-            yield from (held[rdtype] for rdtype in _ADDRESS_TYPES if rdtype in held)
+            rrsets = _rrsets_at(view, host)
+            yield from (rrsets[rdtype] for rdtype in _ADDRESS_TYPES if rdtype in rrsets)
 
 
 def _soa(apex: Apex, owner: Labels) -> RRset:

@@ -1,4 +1,4 @@
-"""Check a delegation: nameservers, glue and DS records, each and together."""
+"""Check the nameservers, the glue and the DS records of a delegation, each alone and all together."""
 
 from collections import deque
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -17,13 +17,13 @@ from sublet.errors import FieldError
 DS_RECORDS_MAX: Final = 8
 
 CHECKED_MAX: Final = 64
-"""The maximum number of nameservers, and of DS records, that are checked. A longer list is refused anyway."""
+"""The maximum number of nameservers, and of DS records, that are checked one by one. Longer lists are refused anyway."""
 
 GLUE_ENTRIES_MAX: Final = 104
 """The maximum number of glue entries in a request: eight for each of 13 nameservers."""
 
 GLUE_ADDRESSES_MAX: Final = 8
-"""The maximum number of addresses of a host for each IP version. All of them are in each referral."""
+"""The maximum number of addresses of a host for each IP version. Each referral contains all addresses."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,9 +43,9 @@ def check_delegation(
     nameservers_min: int,
     nameservers_max: int,
 ) -> tuple[Delegation, tuple[FieldError, ...]]:
-    """Return the delegation of the canonical name `owner` in canonical form, and all its errors. Use the delegation only if it has none.
+    """Return the delegation of the canonical name `owner` in canonical form, and all errors. Use the delegation only if there are no errors.
 
-    Nameservers and DS records keep their order, and glue has the order of its nameservers. Equal glue and equal DS records are merged. A
+    Nameservers and DS records keep their order. Glue has the order of the nameservers. Equal glue and equal DS records are merged. A
     host has several glue entries if it has several addresses of an IP version. `nameservers_min` doesn't apply to an empty list.
 
     The errors are in this order: nameservers (`nameserver_invalid`, `nameserver_duplicate`, `too_many_nameservers`,
@@ -140,7 +140,7 @@ def without_nameservers(delegation: Delegation, hosts: Collection[str]) -> Deleg
 def find_nameserver_cycle(
     owner: str, nameservers: Sequence[str], registered: Mapping[str, Sequence[str]]
 ) -> tuple[str, ...] | None:
-    """Return a cycle of names that resolve only through each other if `owner` has these nameservers, or None.
+    """Return a cycle of names that would resolve only through each other if `owner` had these nameservers, or None.
 
     `registered` maps the other delegated names of the registry to their nameservers. All names are canonical. A name resolves if one of
     its nameservers does. A nameserver resolves if it is at or below the name that it serves (by glue), outside all registered names, or
@@ -210,7 +210,7 @@ def _check_nameservers(nameservers: Sequence[str], errors: list[FieldError]) -> 
             all_valid = False
             continue
         if host in index_by_host:
-            message = f"`{host}` is given twice. Remove one of them."
+            message = f"`{host}` is given twice. Remove one of the two."
             errors.append(FieldError(f"nameservers[{index}]", "nameserver_duplicate", message))
             continue
         index_by_host[host] = index
@@ -225,15 +225,15 @@ def _check_glue(
     if len(glue) > GLUE_ENTRIES_MAX:
         message = f"{len(glue)} glue entries are too many. Send at most {GLUE_ENTRIES_MAX}."
         errors.append(FieldError("glue", "glue_invalid", message))
-    for index, given in enumerate(glue[:GLUE_ENTRIES_MAX]):
+    for index, entry in enumerate(glue[:GLUE_ENTRIES_MAX]):
         field = f"glue[{index}]"
-        host = _check_glue_host(owner, named, given.host, field, errors)
-        if given.ipv4 is None and given.ipv6 is None:
+        host = _check_glue_host(owner, named, entry.host, field, errors)
+        if entry.ipv4 is None and entry.ipv6 is None:
             message = "The entry has no address. Give `ipv4` or `ipv6`, or remove the entry."
             errors.append(FieldError(field, "glue_invalid", message))
         ipv4, ipv6 = addresses.setdefault(host, ({}, {})) if host is not None else ({}, {})
-        ipv4.update(dict.fromkeys(_check_addresses(given.ipv4, 4, f"{field}.ipv4", errors)))
-        ipv6.update(dict.fromkeys(_check_addresses(given.ipv6, 6, f"{field}.ipv6", errors)))
+        ipv4.update(dict.fromkeys(_check_addresses(entry.ipv4, 4, f"{field}.ipv4", errors)))
+        ipv6.update(dict.fromkeys(_check_addresses(entry.ipv6, 6, f"{field}.ipv6", errors)))
     for host, families in addresses.items():
         if any(len(family) > GLUE_ADDRESSES_MAX for family in families):
             message = f"`{host}` has more than {GLUE_ADDRESSES_MAX} addresses of one IP version. Remove some."
@@ -253,7 +253,7 @@ def _check_glue(
 def _check_glue_host(
     owner: str, named: _Nameservers, text: str, field: str, errors: list[FieldError]
 ) -> str | None:
-    """Return a host in canonical form if it may have glue, or None."""
+    """Return the host in canonical form if it may have glue, or None."""
     try:
         host = parse_host_name(text)
     except InvalidName as error:
@@ -263,14 +263,14 @@ def _check_glue_host(
         message = f"`{host}` is outside `{owner}`, so its addresses are published with its own name. Remove this entry."
     elif host not in named.index_by_host and named.all_valid:
         message = f"`{host}` is not one of the nameservers. Remove this entry, or add the nameserver."
-    else:  # one of the nameservers, or perhaps a refused one
+    else:  # the host is one of the nameservers, or may be meant by a refused one
         return host
     errors.append(FieldError(f"{field}.host", "glue_not_allowed", message))
     return None
 
 
 def _check_addresses(text: str | None, version: int, field: str, errors: list[FieldError]) -> Iterator[str]:
-    """Yield the address in canonical form if it is valid."""
+    """Yield the address in canonical form if it is valid and public."""
     if text is None:
         return
     try:
@@ -290,9 +290,9 @@ def _check_ds_records(
 ) -> tuple[DsRecord, ...]:
     records: dict[DsRecord, None] = {}
     invalid_count = 0
-    for index, given in enumerate(ds_records[:CHECKED_MAX]):
+    for index, ds_record in enumerate(ds_records[:CHECKED_MAX]):
         try:
-            records[parse_ds(owner, given)] = None
+            records[parse_ds(owner, ds_record)] = None
         except InvalidDs as error:
             field = f"ds_records[{index}]" + (f".{error.member}" if error.member else "")
             errors.append(FieldError(field, "ds_invalid", str(error)))

@@ -8,30 +8,30 @@ from sublet.dns.types import Delegation, DsRecord, GlueEntry, Record
 from sublet.dns.verify import value_key
 
 SHOWN_MAX = 8
-"""The maximum number of records that a list names. The list counts the others."""
+"""The maximum number of records that a sentence names. It only counts the others."""
 
 
 def describe_difference(name: str, desired: Iterable[Record], served: Iterable[Record]) -> str | None:
-    """Return sentences about what is missing, extra or different in `served`; None if both are equal.
+    """Return sentences about the missing, extra and different records in `served`; None if `desired` and `served` are equal.
 
-    Both are records of the delegation of `name`: NS and DS at the name, A and AAAA at or below it. Values are compared in wire form.
+    All are records of the delegation of `name`: NS and DS at the name, A and AAAA at or below it. Values are compared in wire form.
     """
-    wanted, there = _by_value(desired), _by_value(served)
-    missing = [wanted[key] for key in wanted if key not in there]
-    extra = [there[key] for key in there if key not in wanted]
-    if wanted and not there:
+    wanted, found = _by_value(desired), _by_value(served)
+    missing = [wanted[key] for key in wanted if key not in found]
+    extra = [found[key] for key in found if key not in wanted]
+    if wanted and not found:
         return f"There is no delegation of {name}."
-    if there and not wanted:
+    if found and not wanted:
         return f"{name} should not be in the DNS, but has {_listed([_named(each) for each in extra])}."
     parts = [f"Missing: {_listed([_named(each) for each in missing])}."] if missing else []
     if extra:
         parts.append(f"Not in the stored delegation: {_listed([_named(each) for each in extra])}.")
-    parts += _other_ttls([(wanted[key], there[key]) for key in wanted if key in there])
+    parts += _other_ttls([(wanted[key], found[key]) for key in wanted if key in found])
     return " ".join(parts) or None
 
 
 def served_delegation(name: str, records: Sequence[Record]) -> Delegation:
-    """Return served records as a delegation with sorted glue. Not checked: that the delegation is valid."""
+    """Return the served records of a name as a delegation with sorted glue. Not checked: that the delegation is valid."""
     glue: dict[str, tuple[list[str], list[str]]] = {}
     for record in records:
         if record.type in ("A", "AAAA"):
@@ -72,15 +72,15 @@ def _listed(texts: Sequence[str]) -> str:
 
 
 def _other_ttls(pairs: Iterable[tuple[Record, Record]]) -> list[str]:
-    """Return a sentence for each kind of record whose TTL differs. All records of a set have the same TTL (RFC 2181, section 5.2)."""
+    """Return a sentence for each kind of record whose TTL differs. All records of an RRset have the same TTL (RFC 2181, section 5.2)."""
     found = {
-        (_kind(wanted), there.ttl_seconds, wanted.ttl_seconds)
-        for wanted, there in pairs
-        if wanted.ttl_seconds != there.ttl_seconds
+        (_kind(wanted), served.ttl_seconds, wanted.ttl_seconds)
+        for wanted, served in pairs
+        if wanted.ttl_seconds != served.ttl_seconds
     }
     return [
-        f"The TTL of {kind} is {counted(there, 'second')} instead of {wanted}."
-        for kind, there, wanted in sorted(found)
+        f"The TTL of {kind} is {counted(served, 'second')} instead of {wanted}."
+        for kind, served, wanted in sorted(found)
     ]
 
 

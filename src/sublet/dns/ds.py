@@ -1,4 +1,4 @@
-"""Parse DS records, in all the forms that users may send, into the published form."""
+"""Parse DS records from all the forms that users may send into the published form."""
 
 import base64
 import hashlib
@@ -10,7 +10,7 @@ from sublet.dns.names import InvalidName, parse_host_name, shown
 from sublet.dns.types import DnskeyInput, DsInput, DsLike, DsRecord
 
 TEXT_CHARACTERS_MAX: Final = 4000
-"""The maximum length of a text: more than a DNSKEY with an RSA key of 4,096 bits has."""
+"""The maximum length of a text. A DNSKEY with an RSA key of 4,096 bits fits."""
 
 SHA256: Final = 2
 SHA384: Final = 4
@@ -57,18 +57,18 @@ _FORMS: Final = (
 )
 
 
-class InvalidDs(ValueError):  # noqa: N818 - named like the refusals
-    """The input is not a usable DS record. `str()` is a message for users, `member` the wrong member of an object, or None."""
+class InvalidDs(ValueError):  # noqa: N818 - named like the classes in sublet.errors
+    """The input is not a usable DS record. `str()` is a message for users, `member` is the wrong field of an object, or None."""
 
     def __init__(self, message: str, member: str | None = None) -> None:
         super().__init__(message)
         self.member = member
 
 
-def parse_ds(owner: str, given: DsLike) -> DsRecord:
-    """Return the DS record of the canonical name `owner` from the input.
+def parse_ds(owner: str, form: DsLike) -> DsRecord:
+    """Return the DS record of the canonical name `owner` that a user sent in one of the forms.
 
-    The input is a DS or a DNSKEY, as an object or as zone-file text (`2371 13 2 684a…`). Text may have the name, TTL, class and type in
+    The form is a DS or a DNSKEY, as an object or as zone-file text (`2371 13 2 684a…`). Text may have the name, TTL, class and type in
     front, comments, parentheses, and spaces in the digest or key. A DNSKEY gives its SHA-256 DS (RFC 4034, section 5.1.4). Not checked:
     that the zone is signed with the key, and that the key is a point on its curve.
 
@@ -76,26 +76,26 @@ def parse_ds(owner: str, given: DsLike) -> DsRecord:
         InvalidDs: the first of these problems. Text: too long, neither form, another name in front. DNSKEY: protocol, flags,
             algorithm, key. DS: key tag, algorithm, digest type, digest.
     """
-    if isinstance(given, str):
-        return _from_text(owner, given)
-    if isinstance(given, DnskeyInput):
-        return _from_dnskey(owner, given)
-    return _from_ds(given)
+    if isinstance(form, str):
+        return _from_text(owner, form)
+    if isinstance(form, DnskeyInput):
+        return _from_dnskey(owner, form)
+    return _from_ds(form)
 
 
 def ds_warnings(ds_records: Sequence[DsRecord]) -> tuple[str, ...]:
     """Return warnings about valid DS records that may harm the registrant (RFC 9904; RFC 4035, section 2.2).
 
-    Validators treat a name as unsigned if they support none of its DS records (RFC 4035, section 5.2). Some lack ED448 or
-    SHA-384, so a warning says if no record has another algorithm, or no record has another digest type. The two are tested separately.
-    Not checked: that one record has both, and that the zone is signed.
+    A validator that supports none of a name's DS records treats the name as unsigned (RFC 4035, section 5.2). Some validators don't support
+    ED448 or SHA-384. So there is a warning if all records use ED448, and another one if all records use SHA-384. Not checked: that one
+    record has both another algorithm and another digest type, and that the zone is signed.
     """
     algorithms = sorted({each.algorithm for each in ds_records})
     digest_types = {each.digest_type for each in ds_records}
     warnings = []
     if algorithms == [_ED448]:
         warnings.append(
-            "All DS records are for keys of algorithm 16 (ED448). Validators that don't support it treat the name as "
+            "All DS records are for keys of algorithm 16 (ED448). Validators without ED448 treat the name as "
             "unsigned (RFC 9904). All validators support algorithm 13 (ECDSAP256SHA256)."
         )
     if _RSASHA512 in algorithms:
@@ -105,7 +105,7 @@ def ds_warnings(ds_records: Sequence[DsRecord]) -> tuple[str, ...]:
         )
     if digest_types == {SHA384}:
         warnings.append(
-            "All DS records have digests of type 4 (SHA-384). Validators that don't support it treat the name as unsigned "
+            "All DS records have digests of type 4 (SHA-384). Validators without SHA-384 treat the name as unsigned "
             "(RFC 9904). Add DS records of type 2 (SHA-256)."
         )
     if len(algorithms) > 1:
@@ -117,13 +117,13 @@ def ds_warnings(ds_records: Sequence[DsRecord]) -> tuple[str, ...]:
     return tuple(warnings)
 
 
-def dnskey_warnings(owner: str, given: Sequence[DsLike]) -> tuple[str, ...]:
-    """Return a warning for each DNSKEY without the SEP flag, because its DS record doesn't show the flag.
+def dnskey_warnings(owner: str, forms: Sequence[DsLike]) -> tuple[str, ...]:
+    """Return a warning for each DNSKEY without the SEP flag. The DS record of a DNSKEY doesn't show the flag.
 
-    `given` has DS records and DNSKEYs of the canonical name `owner`. Invalid ones are skipped.
+    `forms` are DS records and DNSKEYs of the canonical name `owner`. Invalid ones are skipped.
     """
     warnings = []
-    for each in given:
+    for each in forms:
         try:
             key = _read_text(owner, each) if isinstance(each, str) else each
             if isinstance(key, DnskeyInput) and not key.flags & _SEP_FLAG:
@@ -137,7 +137,7 @@ def dnskey_warnings(owner: str, given: Sequence[DsLike]) -> tuple[str, ...]:
 
 
 def key_tag(rdata: bytes) -> int:
-    """Return the key tag of a DNSKEY's rdata (RFC 4034, appendix B; not for algorithm 1, which is refused)."""
+    """Return the key tag of a DNSKEY's rdata (RFC 4034, appendix B). Algorithm 1 has another formula, and is refused anyway."""
     total = sum(octet if index % 2 else octet << 8 for index, octet in enumerate(rdata))
     return (total + (total >> 16 & 0xFFFF)) & 0xFFFF
 
@@ -147,44 +147,45 @@ def wire_name(name: str) -> bytes:
     return b"".join(bytes([len(label)]) + label.encode("ascii") for label in name.split(".")) + b"\0"
 
 
-def _from_ds(given: DsInput) -> DsRecord:
-    if not 0 <= given.key_tag <= 0xFFFF:
+def _from_ds(ds: DsInput) -> DsRecord:
+    if not 0 <= ds.key_tag <= 0xFFFF:
         raise InvalidDs(
-            f"The key tag {given.key_tag} is not between 0 and 65535. Check the DS record.", "key_tag"
+            f"The key tag {ds.key_tag} is not between 0 and 65535. Check the DS record.", "key_tag"
         )
-    _refuse_algorithm(given.algorithm)
-    octets = DIGEST_OCTETS.get(given.digest_type)
+    _refuse_algorithm(ds.algorithm)
+    octets = DIGEST_OCTETS.get(ds.digest_type)
     if octets is None:
         reason = _REFUSED_DIGEST_TYPES.get(
-            given.digest_type, f"The digest type {given.digest_type} is not supported"
+            ds.digest_type, f"The digest type {ds.digest_type} is not supported"
         )
         raise InvalidDs(f"{reason}. Use 2 (SHA-256) or 4 (SHA-384).", "digest_type")
-    if not _HEX.fullmatch(given.digest) or len(given.digest) != 2 * octets:
+    if not _HEX.fullmatch(ds.digest) or len(ds.digest) != 2 * octets:
         raise InvalidDs(
-            f"A digest of type {given.digest_type} has {2 * octets} hexadecimal digits, but this one does not. Check that it is complete.",
+            f"A digest of type {ds.digest_type} has {2 * octets} hexadecimal digits, but this digest does not. Check that the digest is complete.",
             "digest",
         )
-    return DsRecord(given.key_tag, given.algorithm, given.digest_type, given.digest.lower())
+    return DsRecord(ds.key_tag, ds.algorithm, ds.digest_type, ds.digest.lower())
 
 
-def _from_dnskey(owner: str, given: DnskeyInput) -> DsRecord:
-    if given.protocol != 3:
+def _from_dnskey(owner: str, dnskey: DnskeyInput) -> DsRecord:
+    if dnskey.protocol != 3:
         raise InvalidDs(
-            f"The protocol of a DNSKEY is 3, not {given.protocol}. Check that this is a DNSKEY.", "protocol"
+            f"The protocol of a DNSKEY is 3, not {dnskey.protocol}. Check that this is a DNSKEY.", "protocol"
         )
-    if not 0 <= given.flags <= 0xFFFF or not given.flags & _ZONE_FLAG:
+    if not 0 <= dnskey.flags <= 0xFFFF or not dnskey.flags & _ZONE_FLAG:
         raise InvalidDs(
-            f"The flags {given.flags} are not those of a zone key. Give a key with 257 or 256.", "flags"
+            f"The flags {dnskey.flags} are not those of a zone key. Give a key with the flags 257 or 256.",
+            "flags",
         )
-    if given.flags & _REVOKE_FLAG:
+    if dnskey.flags & _REVOKE_FLAG:
         raise InvalidDs(
-            f"The flags {given.flags} mean that the key is revoked (RFC 5011). Give another key.", "flags"
+            f"The flags {dnskey.flags} mean that the key is revoked (RFC 5011). Give another key.", "flags"
         )
-    _refuse_algorithm(given.algorithm)
-    key = _public_key(given)
-    rdata = given.flags.to_bytes(2, "big") + bytes([given.protocol, given.algorithm]) + key
+    _refuse_algorithm(dnskey.algorithm)
+    key = _public_key(dnskey)
+    rdata = dnskey.flags.to_bytes(2, "big") + bytes([dnskey.protocol, dnskey.algorithm]) + key
     digest = hashlib.sha256(wire_name(owner) + rdata).hexdigest()
-    return DsRecord(key_tag(rdata), given.algorithm, SHA256, digest)
+    return DsRecord(key_tag(rdata), dnskey.algorithm, SHA256, digest)
 
 
 def _refuse_algorithm(algorithm: int) -> None:
@@ -200,24 +201,26 @@ def _refuse_algorithm(algorithm: int) -> None:
     raise InvalidDs(f"Algorithm {why}. Use one of {known}.", "algorithm")
 
 
-def _public_key(given: DnskeyInput) -> bytes:
-    name = _ALGORITHMS[given.algorithm]
-    if len(given.public_key) > TEXT_CHARACTERS_MAX:
-        raise InvalidDs(f"The public key is too long for {name}. Check it.", "public_key")
+def _public_key(dnskey: DnskeyInput) -> bytes:
+    name = _ALGORITHMS[dnskey.algorithm]
+    if len(dnskey.public_key) > TEXT_CHARACTERS_MAX:
+        raise InvalidDs(f"The public key is too long for {name}. Check the key.", "public_key")
     try:
-        key = base64.b64decode("".join(given.public_key.split()), validate=True)
+        key = base64.b64decode("".join(dnskey.public_key.split()), validate=True)
     except ValueError:
-        raise InvalidDs("The public key is not base64. Check that it is complete.", "public_key") from None
-    octets = _KEY_OCTETS.get(given.algorithm)
+        raise InvalidDs(
+            "The public key is not base64. Check that the key is complete.", "public_key"
+        ) from None
+    octets = _KEY_OCTETS.get(dnskey.algorithm)
     if octets is None:
         if _rsa_modulus_octets(key) not in _RSA_MODULUS_OCTETS:
             raise InvalidDs(
-                f"The public key is not an RSA key of 1024 to 4096 bits. Check it, or use another key for {name}.",
+                f"The public key is not an RSA key of 1024 to 4096 bits. Check the key, or use another key for {name}.",
                 "public_key",
             )
     elif len(key) != octets:
         raise InvalidDs(
-            f"A public key of {name} has {octets} octets, but this one has {len(key)}. Check that it is complete.",
+            f"A public key of {name} has {octets} octets, but this key has {len(key)}. Check that the key is complete.",
             "public_key",
         )
     return key
@@ -236,11 +239,11 @@ def _rsa_modulus_octets(key: bytes) -> int:
 
 
 def _from_text(owner: str, text: str) -> DsRecord:
-    given = _read_text(owner, text)
+    record = _read_text(owner, text)
     try:
-        return _from_dnskey(owner, given) if isinstance(given, DnskeyInput) else _from_ds(given)
+        return _from_dnskey(owner, record) if isinstance(record, DnskeyInput) else _from_ds(record)
     except InvalidDs as error:
-        raise InvalidDs(str(error)) from None  # text has no members
+        raise InvalidDs(str(error)) from None  # without `member`, because text has no fields
 
 
 def _read_text(owner: str, text: str) -> DsInput | DnskeyInput:
@@ -249,7 +252,7 @@ def _read_text(owner: str, text: str) -> DsInput | DnskeyInput:
             f"The text is too long for a DS record: it has {len(text)} characters. Send one record in each entry."
         )
     words = _COMMENT.sub(" ", text).replace("(", " ").replace(")", " ").split()
-    kind, words = _without_front(owner, words)
+    kind, words = _split_type(owner, words)
     if len(words) < 4 or not _NUMBER.fullmatch(words[0]):
         raise InvalidDs(f"`{shown(text)}` is not a DS record. Send {_FORMS}.")
     if kind is None:
@@ -261,8 +264,8 @@ def _read_text(owner: str, text: str) -> DsInput | DnskeyInput:
     return DsInput(tag, algorithm, digest_type, "".join(words[3:]))
 
 
-def _without_front(owner: str, words: list[str]) -> tuple[str | None, list[str]]:
-    """Remove `[name] [TTL] [class] type` from the front, and return the type and the other words. Without a type, nothing is removed."""
+def _split_type(owner: str, words: list[str]) -> tuple[str | None, list[str]]:
+    """Return the type, and the words after `[name] [TTL] [class] type`. Without a type, return None and all words."""
     kinds = [index for index, word in enumerate(words[:4]) if word.upper() in ("DS", "DNSKEY")]
     if not kinds:
         return None, words
@@ -281,7 +284,7 @@ def _without_front(owner: str, words: list[str]) -> tuple[str | None, list[str]]
 def _looks_like_dnskey(words: list[str]) -> bool:
     """True if the words start like a DNSKEY: only known flags, then protocol 3.
 
-    A DS with 3 there has algorithm DSA, which is refused anyway.
+    A DS whose second word is 3 has the algorithm DSA, which is refused anyway.
     """
     flags_known = int(words[0]) & ~(_ZONE_FLAG | _REVOKE_FLAG | _SEP_FLAG) == 0
     return flags_known and words[1] == "3"

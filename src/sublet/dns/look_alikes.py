@@ -47,13 +47,13 @@ def skeleton(label: str) -> str:
 
 
 def stored_skeleton(label: str) -> str | None:
-    """Return the skeleton to store with a name, or None if it equals the label, as for most ASCII labels."""
+    """Return the skeleton to store with a name; None if the skeleton equals the label, which is so for most ASCII labels."""
     found = skeleton(label)
     return found if found != label else None
 
 
 def mixes_scripts(label: str) -> bool:
-    """True if a canonical label mixes scripts, other than in a combination that Highly Restrictive allows (UTS 39, section 5.2).
+    """True if a canonical label mixes scripts, other than in a combination that the level "Highly Restrictive" allows (UTS 39, section 5.2).
 
     Common characters (digits, hyphens, most marks) don't count. Not checked: that a script is recommended for identifiers.
     """
@@ -67,7 +67,7 @@ def mixes_scripts(label: str) -> bool:
 
 
 def looks_reserved(label_skeleton: str) -> bool:
-    """True if a label that is reserved everywhere has this skeleton (`is_reserved`)."""
+    """True if this skeleton is the skeleton of a label that is reserved under all platform domains (`is_reserved`)."""
     reserved, nameserver = _reserved()
     return label_skeleton in reserved or nameserver.fullmatch(label_skeleton) is not None
 

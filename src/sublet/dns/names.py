@@ -1,6 +1,6 @@
-"""Parse labels and host names, in all the forms that people may type, into their canonical form.
+"""Parse labels and host names, in all the forms that people may type, into the canonical form.
 
-The canonical form, in all of Sublet, is lower-case A-labels (RFC 5890, section 2.3.2.1) without the final dot. All names in DNS messages
+In all of Sublet the canonical form is lower-case A-labels (RFC 5890, section 2.3.2.1) without the final dot. All names in DNS messages
 come from one of the three parsers in this file.
 """
 
@@ -21,7 +21,7 @@ LABEL_OCTETS_MAX: Final = 63
 
 _NAMESERVER_LABEL: Final = re.compile(r"ns[0-9]*")
 _MAPPED_ALREADY: Final = re.compile(r"[a-z0-9.-]+")
-"""Text that UTS 46 maps to itself."""
+"""Text that the mapping of UTS 46 doesn't change."""
 _ASCII_OF_NAMES: Final = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-.")
 
 _RFC_2142_MAILBOXES: Final = frozenset(
@@ -57,7 +57,7 @@ _PROTOCOL_LABELS: Final = frozenset(
         "enterpriseregistration",  # Windows devices of users at the platform domain register with it
         "lyncdiscover",  # Skype for Business clients of users at the platform domain sign in through it
         "localhost",  # software takes it for the machine itself (RFC 6761)
-        # A host looks these two up in its hosts file. If they are missing there, it appends the domains of its search list.
+        # A host whose hosts file lacks the next two names appends the domains of its search list to them.
         "localdomain",  # software takes it for the machine's own domain
         "broadcasthost",  # software takes it for the broadcast address of the network
     }
@@ -71,18 +71,18 @@ _TRUSTED_LABELS: Final = frozenset(
         *("admin", "administrator", "email", "helpdesk", "root", "sysadmin", "webmail"),
     }
 )
-"""People take these names for the platform domain's own, and sign in, pay or ask for help there. The operator can list them."""
+"""People trust these names as the platform domain's own, and sign in, pay or ask for help under them."""
 
 RESERVED_LABELS: Final = _RFC_2142_MAILBOXES | _PROTOCOL_LABELS | _TRUSTED_LABELS
-"""All labels that `is_reserved` reserves, except `ns` with digits, and hyphens in places 3 and 4."""
+"""The labels that `is_reserved` reserves, except `ns` with digits, and labels with hyphens in places 3 and 4."""
 
 
-class InvalidName(ValueError):  # noqa: N818 - named like the refusals
+class InvalidName(ValueError):  # noqa: N818 - named like the classes in sublet.errors
     """The text is not a name of the required kind; `str()` is a message for users."""
 
 
 def shown(text: str) -> str:
-    """Return a text for a message: at most 80 characters, unprintable characters as numbers."""
+    """Return a text in a form for messages: at most 80 characters, with the code points of unprintable characters."""
     visible = "".join(char if char.isprintable() else f"<U+{ord(char):04X}>" for char in text[:81])
     return visible if len(visible) <= 80 else visible[:79] + "…"
 
@@ -90,8 +90,8 @@ def shown(text: str) -> str:
 def parse_label(text: str) -> str:
     """Return a label as a canonical A-label.
 
-    Applies IDNA 2008 (RFC 5891) after the non-transitional mapping of UTS 46, with the STD 3 rules. Not checked: its minimum length,
-    and that it isn't reserved (see `is_reserved`, also for hyphens in places 3 and 4).
+    Applies IDNA 2008 (RFC 5891) after the non-transitional mapping of UTS 46, with the STD 3 rules. Not checked: the minimum length, and
+    that the label isn't reserved (`is_reserved`, also for hyphens in places 3 and 4).
 
     Raises:
         InvalidName: empty, over 1,000 characters, a character that no name has (dots too), empty after mapping, a hyphen at an end,
@@ -103,7 +103,7 @@ def parse_label(text: str) -> str:
 
 
 def map_part(text: str) -> str:
-    """Return a part of a label, mapped as by `parse_label` (UTS 46). Not checked: that it can be a label.
+    """Return a part of a label after the mapping of UTS 46, as in `parse_label`. Not checked: that IDNA allows the part in a label.
 
     Raises:
         InvalidName: empty, over 1,000 characters, a character that no label has (dots too), empty after mapping.
@@ -115,7 +115,7 @@ def map_part(text: str) -> str:
 
 
 def map_text(text: str) -> str:
-    """Return a part of a name, mapped as by `parse_domain_name` (UTS 46): lower case, full-width forms and ideographic dots as ASCII.
+    """Return a part of a name after the mapping of UTS 46: lower case, full-width forms and ideographic dots as ASCII.
 
     Raises:
         InvalidName: empty, over 1,000 characters, a character that no name has, only invisible characters.
@@ -133,7 +133,7 @@ def map_text(text: str) -> str:
         mapped = idna.uts46_remap(text, std3_rules=True, transitional=False)
     except ValueError as error:
         raise _refused_by_idna(text, error) from None
-    _refuse_foreign_characters(mapped, text)  # a full-width @, for example, is ASCII now
+    _refuse_foreign_characters(mapped, text)  # UTS 46 maps a full-width @, for example, to ASCII
     if not mapped:
         raise InvalidName("The name has only invisible characters. Give letters, digits or hyphens.")
     return mapped
@@ -143,7 +143,7 @@ def parse_domain_name(text: str) -> str:
     """Return the name of a platform domain or subdomain in canonical form.
 
     Raises:
-        InvalidName: as `parse_host_name`, or a label that starts with `xn--` and is not an A-label by IDNA 2008.
+        InvalidName: for the reasons of `parse_host_name`, or a label starts with `xn--` and is not an A-label by IDNA 2008.
     """
     return _parse_name(text, strict=True)
 
@@ -151,8 +151,8 @@ def parse_domain_name(text: str) -> str:
 def parse_host_name(text: str) -> str:
     """Return the name of a nameserver in canonical form (RFC 1123, section 2.1); one final dot is accepted and removed.
 
-    Unicode is mapped as by `parse_label`. ASCII labels that start with `xn--` are accepted unchanged, because names from before IDNA
-    2008, for example with emoji, exist and resolve. Not checked: that the name exists.
+    Unicode text gets the mapping of UTS 46, as in `parse_label`. ASCII labels that start with `xn--` are accepted unchanged, because names
+    from before IDNA 2008, for example with emoji, exist and resolve. Not checked: that the name exists.
 
     Raises:
         InvalidName: empty, over 1,000 characters, an IP address, a character that no host name has (such as underscore, `*`,
@@ -165,9 +165,9 @@ def parse_host_name(text: str) -> str:
 def is_reserved(label: str) -> bool:
     """True if a canonical label is reserved under all platform domains.
 
-    Reserved are labels with a special meaning in protocols or browsers, `ns` with or without digits, the mailboxes of RFC 2142, labels
-    under which people sign in or pay, and labels with hyphens in places 3 and 4 that are not A-labels (RFC 5890, section 2.3.1, keeps
-    them for future encodings). Not checked: the operator's lists.
+    These labels are reserved: labels with a special meaning in protocols or browsers, `ns` with or without digits, the mailboxes of RFC
+    2142, labels under which people sign in or pay, and labels with hyphens in places 3 and 4 that are not A-labels (for future encodings,
+    RFC 5890, section 2.3.1). Not checked: the operator's lists.
     """
     return (
         label in RESERVED_LABELS
@@ -222,7 +222,7 @@ def _parse_name(text: str, *, strict: bool) -> str:
     name = ""
     for label in labels:
         name += ("." if name else "") + _to_a_label(label, strict=strict)
-        if len(name) > NAME_OCTETS_MAX:  # here, because IDNA is slow for the other labels
+        if len(name) > NAME_OCTETS_MAX:  # checked in the loop, because IDNA is slow
             raise InvalidName(
                 f"`{shown(text)}` has more than {NAME_OCTETS_MAX} octets in the DNS. Give a shorter name."
             )
@@ -258,8 +258,8 @@ def _refuse_foreign_characters(text: str, typed: str) -> None:
 
 def _to_a_label(mapped: str, *, strict: bool) -> str:
     if mapped.startswith("-") or mapped.endswith("-"):
-        raise InvalidName(f"`{shown(mapped)}` starts or ends with a hyphen. Remove that.")
-    if len(mapped) > LABEL_OCTETS_MAX:  # a character has an octet or more; the work of Punycode is quadratic
+        raise InvalidName(f"`{shown(mapped)}` starts or ends with a hyphen. Remove the hyphen.")
+    if len(mapped) > LABEL_OCTETS_MAX:  # checked before IDNA, because the work of Punycode is quadratic
         raise InvalidName(
             f"`{shown(mapped)}` has {len(mapped)} octets or more. Give a label of at most {LABEL_OCTETS_MAX}."
         )

@@ -1,7 +1,8 @@
 """The built-in authoritative name server, over UDP and TCP. `answer.py` makes its responses.
 
-It is for trials and small installations; larger ones publish to a primary. It caches no zone data: each batch of queries reads the zones
-after the queries have arrived. With 0.0.0.0 the kernel chooses the source address of UDP responses, so listen on each address of a host.
+The server is for trials and small installations; larger ones publish to a primary. It caches no zone data: each batch of queries reads the zones
+after the queries have arrived. Listen on each address of a host instead of 0.0.0.0, with which the kernel chooses the source address of
+UDP responses.
 """
 
 import asyncio
@@ -16,17 +17,17 @@ import dns.opcode
 import dns.rcode
 import structlog
 
-from sublet.dns.answer import alias_targets, answer, refusal
+from sublet.dns.answer import alias_targets, answer, refusal_rcode
 from sublet.dns.notify import NotifyLimit, answer_notify, is_notify
 from sublet.dns.query import QUERIES_AT_ONCE, QUERY_BYTES_MAX, Query, read_query
-from sublet.dns.response import Response, bare_response, truncated_response
+from sublet.dns.response import Response, bare_response, header_response, truncated_response
 from sublet.dns.response_limit import ResponseLimit
 from sublet.dns.tcp_server import TcpServer
 from sublet.dns.types import ZoneView
 from sublet.dns.wire import HEADER_BYTES
 
 ReadZones = Callable[[Collection[str]], Awaitable[Mapping[str, ZoneView]]]
-"""Returns the zones' content around query names, without names that are in no zone of ours.
+"""Returns the view of each query name that is in a zone of ours, by name.
 
 The names are in lower case, without the final dot, with unusual octets as `\\ddd`.
 """
@@ -36,10 +37,10 @@ OnNotify = Callable[[str], Coroutine[None, None, None]]
 NOTIFIES_MAX = 100
 """The maximum number of NOTIFY messages that are handled at the same time."""
 READ_SECONDS = 5.0
-"""The timeout of a read. After it the client gets SERVFAIL; most resolvers have given up by then."""
+"""The timeout of reading the views. At the timeout the client gets SERVFAIL; most resolvers have given up earlier."""
 
 UDP_QUERIES_MAX = 1000
-"""The maximum number of UDP queries in progress. The server drops further ones; resolvers retry."""
+"""The maximum number of UDP queries in progress. The server drops further queries; resolvers retry."""
 
 ALIASES_MAX = 8
 """The maximum number of CNAME records in a row that a response follows. The client asks for the rest."""
@@ -52,8 +53,8 @@ log = structlog.get_logger(__name__)
 class NameServer:
     """A name server on any number of addresses.
 
-    For the metrics, `on_answer` is called with the code of each response (for example "NOERROR"), and `on_limited` for each response
-    that the limit truncates.
+    For the metrics, `on_answer` is called with the rcode of each response (for example "NOERROR"), and `on_limited` for each response
+    that the rate limit truncates. `on_notify` is called for each NOTIFY message about a child.
     """
 
     def __init__(
@@ -75,9 +76,9 @@ class NameServer:
         self._tcp = TcpServer(partial(self._reply, over_tcp=True))
 
     async def start(self, host: str, port: int) -> int:
-        """Listen on a host over UDP and TCP, and return the port. Port 0 chooses a free one, the same for both.
+        """Listen on an IP address over UDP and TCP, and return the port. Port 0 chooses a port that is free for both.
 
-        Call it again for each further address. On an IPv6 host, also `::`, it accepts no IPv4.
+        May be called for several addresses. An IPv6 address, also `::`, accepts no IPv4.
 
         Raises:
             OSError: the address can't be used.
@@ -111,18 +112,18 @@ class NameServer:
     async def _reply(
         self, wires: Sequence[bytes], *, over_tcp: bool, hosts: Sequence[str] = ()
     ) -> list[bytes | None]:
-        """Return the responses to a batch of messages; None for a response, and for a message that is shorter than a header.
+        """Return the responses to a batch of messages: None for a message that is itself a response, or shorter than a header.
 
-        `hosts` are the source addresses of UDP messages, in the same order. Without them no response is limited.
+        `hosts` are the source addresses of UDP messages, in the same order. Without `hosts` no response is limited.
         """
-        queries = [self._answer_notify(wire) or _read(wire) for wire in wires]
-        names = {each.name for each in queries if isinstance(each, Query) and refusal(each) is None}
-        views = await self._view(names) if names else {}
+        queries = [self._answer_notify(wire) or _read_message(wire) for wire in wires]
+        names = {each.name for each in queries if isinstance(each, Query) and refusal_rcode(each) is None}
+        views = await self._read_views(names) if names else {}
         replies: list[bytes | None] = []
         for query, host in zip_longest(queries, hosts):
             response: Response | None
             if isinstance(query, Query):
-                response = _answered(query, views, over_tcp=over_tcp)
+                response = _answer_or_servfail(query, views, over_tcp=over_tcp)
                 if host is not None and self._is_limited(host, response):
                     response = truncated_response(query, response)
                     self._on_limited()
@@ -134,7 +135,7 @@ class NameServer:
         return replies
 
     def _answer_notify(self, wire: bytes) -> Response | None:
-        """Return the response to a NOTIFY message, and handle the message in the background. Return None for other messages."""
+        """Return the response to a NOTIFY message, and start its background task. Return None for other messages."""
         if self._on_notify is None or not is_notify(wire):
             return None
         now_seconds = asyncio.get_running_loop().time()
@@ -146,14 +147,14 @@ class NameServer:
         return response
 
     def _is_limited(self, host: str, response: Response) -> bool:
-        """Count a UDP response, and return True if it must be truncated. Responses without records aren't counted: they amplify nothing."""
+        """Count a UDP response, and return True if it must be truncated. A response without records amplifies nothing, and isn't counted."""
         now_seconds = asyncio.get_running_loop().time()
         return bool(response.about) and self._limit.is_exceeded(
             host, response.rcode, response.about, now_seconds
         )
 
-    async def _view(self, names: Collection[str]) -> Mapping[str, ZoneView] | None:
-        """Return the zones' content around names and the targets of their aliases; None if the zones can't be read."""
+    async def _read_views(self, names: Collection[str]) -> Mapping[str, ZoneView] | None:
+        """Return the views of names and of the targets of their aliases, by name; None if the zones can't be read."""
         views: dict[str, ZoneView] = {}
         wanted = set(names)
         try:
@@ -171,7 +172,7 @@ class NameServer:
 
 
 class _UdpEndpoint(asyncio.DatagramProtocol):
-    """A UDP socket. Each task answers a batch: the queries that arrive before the task starts."""
+    """A UDP socket. Each task answers one batch, the queries that arrived before the task starts."""
 
     def __init__(self, reply: Callable[..., Awaitable[list[bytes | None]]]) -> None:
         self._reply = reply
@@ -224,23 +225,23 @@ class _UdpEndpoint(asyncio.DatagramProtocol):
             await self._closed
 
 
-def _read(wire: bytes) -> Query | Response | None:
+def _read_message(wire: bytes) -> Query | Response | None:
     """Return the query in a message, or the response to a malformed message; None if the message gets no response."""
     if len(wire) < HEADER_BYTES or wire[2] & 0x80:
         return None
     if (wire[2] >> 3) & 0xF != dns.opcode.QUERY:
-        return _bare_header(wire, dns.rcode.NOTIMP)
+        return header_response(wire, dns.rcode.NOTIMP)
     if len(wire) > QUERY_BYTES_MAX:
-        return _bare_header(wire, dns.rcode.FORMERR)
+        return header_response(wire, dns.rcode.FORMERR)
     try:
         return read_query(wire)
-    except Exception:  # noqa: BLE001 - each error here is one of the message
-        return _bare_header(wire, dns.rcode.FORMERR)
+    except Exception:  # noqa: BLE001 - only a malformed message raises here
+        return header_response(wire, dns.rcode.FORMERR)
 
 
-def _answered(query: Query, views: Mapping[str, ZoneView] | None, *, over_tcp: bool) -> Response:
-    """Return the response to a query. It is SERVFAIL if the zones can't be read (`views` is None), or if the answer fails."""
-    if views is None and refusal(query) is None:
+def _answer_or_servfail(query: Query, views: Mapping[str, ZoneView] | None, *, over_tcp: bool) -> Response:
+    """Return the response to a query: SERVFAIL if the zones couldn't be read (`views` is None), or if answering raises."""
+    if views is None and refusal_rcode(query) is None:
         return bare_response(query, dns.rcode.SERVFAIL)
     try:
         return answer(query, views or {}, over_tcp=over_tcp)
@@ -249,18 +250,13 @@ def _answered(query: Query, views: Mapping[str, ZoneView] | None, *, over_tcp: b
         return bare_response(query, dns.rcode.SERVFAIL)
 
 
-def _bare_header(wire: bytes, rcode: dns.rcode.Rcode) -> Response:
-    """Return a response that consists of a header: the message's id, opcode and RD bit, and the code."""
-    return Response(rcode, wire[:2] + bytes([0x80 | (wire[2] & 0x79), rcode]) + bytes(8))
-
-
 def _bind_both(family: int, address: tuple[Any, ...]) -> tuple[socket.socket, socket.socket]:
     """Return a TCP and a UDP socket on the same port. For port 0 try several: a port that is free for TCP may be in use for UDP."""
     for tries_left in reversed(range(_BIND_TRIES if address[1] == 0 else 1)):
-        tcp_socket = _bound(family, socket.SOCK_STREAM, address)
+        tcp_socket = _bind(family, socket.SOCK_STREAM, address)
         port = tcp_socket.getsockname()[1]
         try:
-            return tcp_socket, _bound(family, socket.SOCK_DGRAM, (address[0], port, *address[2:]))
+            return tcp_socket, _bind(family, socket.SOCK_DGRAM, (address[0], port, *address[2:]))
         except OSError:
             tcp_socket.close()
             if not tries_left:
@@ -268,14 +264,14 @@ def _bind_both(family: int, address: tuple[Any, ...]) -> tuple[socket.socket, so
     raise AssertionError  # the last try returned or raised
 
 
-def _bound(family: int, kind: socket.SocketKind, address: tuple[Any, ...]) -> socket.socket:
+def _bind(family: int, kind: socket.SocketKind, address: tuple[Any, ...]) -> socket.socket:
     # asyncio sets TCP_NODELAY only on sockets whose protocol is TCP. Without it the second of two pipelined responses waits 40 ms for
     # the client's delayed acknowledgement of the first.
     protocol = socket.IPPROTO_TCP if kind == socket.SOCK_STREAM else socket.IPPROTO_UDP
     bound = socket.socket(family, kind, protocol)
     try:
         bound.setblocking(False)  # noqa: FBT003 - the parameter has no name
-        if kind == socket.SOCK_STREAM:  # over UDP, another process could then share the port
+        if kind == socket.SOCK_STREAM:  # not for UDP, where another process could then share the port
             bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         if family == socket.AF_INET6:
             bound.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)

@@ -1,4 +1,4 @@
-"""NOTIFY messages about a child's CDS, CDNSKEY and CSYNC records (RFC 9859, section 4), which anyone may send."""
+"""Answer NOTIFY messages about a child's CDS, CDNSKEY and CSYNC records (RFC 9859, section 4). Anyone may send them."""
 
 import dns.exception
 import dns.message
@@ -7,15 +7,15 @@ import dns.rcode
 import dns.rdataclass
 import dns.rdatatype
 
-from sublet.dns.response import Response
+from sublet.dns.response import Response, header_response
 
 NOTIFIES_PER_SECOND = 20
-"""The maximum number of messages that a process handles in a second. It refuses further messages; the daily check finds their changes."""
+"""The maximum number of messages that a process handles in a second. Others are refused: the daily check finds their changes."""
 
 _TYPES = (dns.rdatatype.CDS, dns.rdatatype.CSYNC)
 
 NOTIFY_OCTETS_MAX = 512
-"""The maximum length of a message, which has a name, and perhaps EDNS and a record."""
+"""The maximum length of a message. A name, EDNS and a record fit."""
 
 
 def is_notify(wire: bytes) -> bool:
@@ -24,14 +24,14 @@ def is_notify(wire: bytes) -> bool:
 
 
 class NotifyLimit:
-    """Counts messages, in whole seconds."""
+    """Counts the messages of each second."""
 
     def __init__(self) -> None:
         self._second = 0
         self._count = 0
 
     def is_exceeded(self, at_seconds: float) -> bool:
-        """Count a message, and return True if this second has had its messages."""
+        """Count a message, and return True if it exceeds the maximum of this second."""
         if self._second != int(at_seconds):
             self._second, self._count = int(at_seconds), 0
         self._count += 1
@@ -39,24 +39,20 @@ class NotifyLimit:
 
 
 def answer_notify(wire: bytes, *, is_limited: bool) -> tuple[Response, str | None]:
-    """Return the response to a NOTIFY request, and its child; None if the request must have no effect.
+    """Return the response to a NOTIFY request, and the name of the child to check. The name is None if the request is refused.
 
     Not checked: the sender, and that the child exists.
     """
     if is_limited:
-        return _refusal(wire, dns.rcode.REFUSED), None
+        return header_response(wire, dns.rcode.REFUSED), None
     if len(wire) > NOTIFY_OCTETS_MAX:
-        return _refusal(wire, dns.rcode.FORMERR), None
+        return header_response(wire, dns.rcode.FORMERR), None
     try:
         message = dns.message.from_wire(wire, ignore_trailing=True)
         (question,) = message.question
     except (dns.exception.DNSException, ValueError):
-        return _refusal(wire, dns.rcode.FORMERR), None
+        return header_response(wire, dns.rcode.FORMERR), None
     if question.rdtype not in _TYPES or question.rdclass != dns.rdataclass.IN:
-        return _refusal(wire, dns.rcode.NOTIMP), None
+        return header_response(wire, dns.rcode.NOTIMP), None
     response = dns.message.make_response(message)
     return Response(response.rcode(), response.to_wire()), question.name.to_text(omit_final_dot=True).lower()
-
-
-def _refusal(wire: bytes, rcode: dns.rcode.Rcode) -> Response:
-    return Response(rcode, wire[:2] + bytes([0x80 | (wire[2] & 0x79), rcode]) + bytes(8))

@@ -1,4 +1,4 @@
-"""Ask all name servers of a parent zone concurrently for a delegation."""
+"""Query all name servers of a parent zone concurrently for a delegation."""
 
 import asyncio
 from collections.abc import Sequence
@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from sublet.dns.read_back import ReadBackFailed, read_delegation
 from sublet.dns.types import Record
 
-ASK_SECONDS = 3.0
-"""The timeout of each server, and of all together, because they are asked concurrently."""
+QUERY_SECONDS = 3.0
+"""The timeout of each server, and of all servers together, because they are queried concurrently."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,21 +36,21 @@ class ServerAnswer:
     failure: str | None = None
 
 
-async def ask_servers(
+async def query_servers(
     servers: Sequence[ParentServer],
     zone: str,
     name: str,
     *,
     empty_owners: Sequence[str] = (),
-    timeout_seconds: float = ASK_SECONDS,
+    timeout_seconds: float = QUERY_SECONDS,
 ) -> list[ServerAnswer]:
     """Return each server's answer for the delegation at `name` below `zone`, over TCP, in the order of `servers`.
 
-    `empty_owners` are owners that should be empty. The answers have any records there. A problem of a server is its `failure`; no
-    exception is raised.
+    `empty_owners` are owners that should have no records. Each answer also contains the records that the server has at these owners. A
+    problem of a server becomes the `failure` of its answer, and raises nothing.
     """
 
-    async def ask(server: ParentServer) -> ServerAnswer:
+    async def query(server: ParentServer) -> ServerAnswer:
         if server.address is None:
             return ServerAnswer(server, failure="not_set_up")
         try:
@@ -61,4 +61,4 @@ async def ask_servers(
             return ServerAnswer(server, failure=error.cause)
         return ServerAnswer(server, served.serial, served.records)
 
-    return list(await asyncio.gather(*(ask(server) for server in servers)))
+    return list(await asyncio.gather(*(query(server) for server in servers)))

@@ -14,7 +14,7 @@ from sublet.dns.wire import HEADER_BYTES
 QUERY_BYTES_MAX = 4096
 """The maximum length of a query. A name has at most 255 octets, and EDNS adds few."""
 QUERIES_AT_ONCE = 16
-"""The maximum number of queries that share one read of the zones. All other tasks wait while these are answered."""
+"""The maximum number of queries that share one read of the zones. All other tasks wait while these queries are answered."""
 _NAME_BYTES_MAX = 255
 _ONE_QUESTION = b"\0\1\0\0\0\0"
 """The counts of questions, answers and authority records: 1, 0 and 0."""
@@ -26,9 +26,9 @@ _OPT_START = b"\0\0\x29"
 class Query(NamedTuple):
     """The parts of a query that its answer needs.
 
-    `question` is the question as it was sent, uncompressed and in its case; empty if the message has no question or several.
-    `payload_bytes` is the size that EDNS announces; None without EDNS (RFC 6891). `tsig_reply` is the TSIG record that answers a signed
-    query.
+    `question` is the question in wire form, uncompressed, in the client's upper and lower case; empty if the message has no question or
+    several. `payload_bytes` is the size that EDNS announces; None without EDNS (RFC 6891). `tsig_reply` is the TSIG record for the response
+    to a signed query.
     """
 
     id: int
@@ -57,10 +57,7 @@ def read_query(wire: bytes) -> Query:
 
 
 def _parse_common(wire: bytes) -> Query | None:
-    """Parse a query of the common form: one uncompressed question, at most one OPT record.
-
-    Return None for others; dnspython parses those.
-    """
+    """Return the query if the message has the common form: one uncompressed question, at most one OPT record. Otherwise return None."""
     if wire[4:10] != _ONE_QUESTION:
         return None
     labels = []
@@ -74,16 +71,16 @@ def _parse_common(wire: bytes) -> Query | None:
     except IndexError:
         return None
     end = at + 5
-    behind = wire[end:]
+    rest = wire[end:]
     payload_bytes, version, wants_dnssec = None, 0, False
     if at + 1 - HEADER_BYTES > _NAME_BYTES_MAX or len(wire) < end:
         return None
-    if wire[10:12] == b"\0\1" and len(behind) >= 11 and behind.startswith(_OPT_START):
-        payload_bytes, _, version, flags, options_bytes = struct.unpack_from("!HBBHH", behind, 3)
-        if len(behind) != 11 + options_bytes or not _are_options(behind[11:]):
+    if wire[10:12] == b"\0\1" and len(rest) >= 11 and rest.startswith(_OPT_START):
+        payload_bytes, _, version, flags, options_bytes = struct.unpack_from("!HBBHH", rest, 3)
+        if len(rest) != 11 + options_bytes or not _are_edns_options(rest[11:]):
             return None
         wants_dnssec = bool(flags & _DO)
-    elif behind or wire[10:12] != b"\0\0":
+    elif rest or wire[10:12] != b"\0\0":
         return None
     rdtype, rdclass = struct.unpack_from("!HH", wire, at + 1)
     return Query(
@@ -99,8 +96,8 @@ def _parse_common(wire: bytes) -> Query | None:
     )
 
 
-def _are_options(octets: bytes) -> bool:
-    """True if these octets are whole EDNS options."""
+def _are_edns_options(octets: bytes) -> bool:
+    """True if the octets are a sequence of complete EDNS options."""
     at = 0
     while at + 4 <= len(octets):
         at += 4 + int.from_bytes(octets[at + 2 : at + 4], "big")
@@ -117,12 +114,12 @@ def _read_by_dnspython(wire: bytes) -> Query:
             wants_dnssec=bool(message.ednsflags & dns.flags.DO),
         )
     if message.tsig is not None:
-        query = query._replace(tsig_reply=_bad_key(message.tsig, message.id))
+        query = query._replace(tsig_reply=_bad_key_tsig(message.tsig, message.id))
     if len(message.question) != 1:
         return query
     asked = message.question[0]
     name = asked.name.to_wire()
-    assert name is not None  # noqa: S101 - it is None only if a file is given
+    assert name is not None  # noqa: S101 - None only if `file` is given
     return query._replace(
         question=name + struct.pack("!HH", asked.rdtype, asked.rdclass),
         labels=labels_of(asked.name.labels[:-1]),
@@ -131,10 +128,10 @@ def _read_by_dnspython(wire: bytes) -> Query:
     )
 
 
-def _bad_key(tsig: dns.rrset.RRset, query_id: int) -> bytes:
+def _bad_key_tsig(tsig: dns.rrset.RRset, query_id: int) -> bytes:
     """Return the TSIG record for an unknown key: error BADKEY and no MAC (RFC 8945, section 5.3.2)."""
     name = tsig.name.to_wire()
     answered = tsig[0].replace(original_id=query_id, mac=b"", error=dns.rcode.BADKEY, other=b"")
     rdata: bytes = answered.to_wire()
-    assert name is not None  # noqa: S101 - it is None only if a file is given
+    assert name is not None  # noqa: S101 - None only if `file` is given
     return name + struct.pack("!HHIH", tsig.rdtype, tsig.rdclass, 0, len(rdata)) + rdata

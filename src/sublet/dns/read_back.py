@@ -1,4 +1,4 @@
-"""Ask a name server for delegations of names, after publication and for users."""
+"""Query a name server for the delegations of names: to confirm a publication, and to show users what is served."""
 
 import asyncio
 import secrets
@@ -25,7 +25,7 @@ from sublet.dns.wire import (
     after_name,
     read_name,
     read_record,
-    walk,
+    walk_records,
 )
 
 WINDOW_QUERIES = 100
@@ -51,7 +51,7 @@ class ReadBackFailed(Exception):  # noqa: N818 - named for what the caller sees
 
 
 class _BadResponse(Exception):  # noqa: N818 - named for what the caller sees
-    """A response is unusable. `str()` continues a sentence that starts with the server's address."""
+    """A response is unusable. `str()` is the rest of a sentence that starts with the server's address."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +59,7 @@ class _Question:
     owner: str
     rdtype: str
     at_empty_owner: bool
-    """True to find records at an owner that should be empty, False to read a delegation."""
+    """True for an owner that should have no records, False for the name of a delegation."""
 
 
 async def read_back(
@@ -69,36 +69,36 @@ async def read_back(
     timeout_seconds: float,
     empty_owners: Sequence[str] = (),
 ) -> Mapping[str, tuple[Record, ...]]:
-    """Return what the server serves: the delegation of each of `names`, and any records at owners that should be empty.
+    """Return the records that a server serves: the delegation of each of `names`, and all records at `empty_owners`, which should have none.
 
-    `address` is the server's IP address and port. All questions share one TCP connection, whose timeout is `timeout_seconds`. Names are
-    in lower case without the final dot. The result is by name. It has every name of `names` and of `empty_owners`:
+    `address` is the server's IP address and port. All queries share one TCP connection, whose timeout is `timeout_seconds`. Names are
+    in lower case without the final dot. The result maps every name of `names` and `empty_owners` to its records:
 
     - for `names`: the NS records, their hosts' A and AAAA records at or below the name (both from the referral), and the DS records. An
       empty tuple if the name is not delegated (NXDOMAIN, NODATA, other types).
     - for `empty_owners`: the owner's NS, DS, A and AAAA records from all sections of the responses.
     - for a name in both: all of these.
 
-    Not detected: an address below a name that is still delegated, which only a transfer shows (`compare_zone`). Not distinguished: records
-    of the zone's wildcard at an owner of `empty_owners` (read the wildcard and compare), and NS records of the child zone, if the server
-    has this zone, too.
+    Not found: an address record below a name that is still delegated, because only a transfer shows that record (`compare_zone`). Wrongly
+    included: records that the zone's wildcard creates at an owner of `empty_owners`, and NS records of the child zone if the server has
+    that zone, too.
 
     Raises:
-        ReadBackFailed: no connection; a timeout; a response that is truncated, not a DNS message, or answers another question; a code
+        ReadBackFailed: no connection; a timeout; a response that is truncated, not a DNS message, or answers another question; an rcode
             other than NOERROR and NXDOMAIN; neither authority nor a referral for the name (the server doesn't have the zone).
     """
     questions = [_Question(name, "NS", at_empty_owner=False) for name in names]
     questions += [_Question(owner, "A", at_empty_owner=True) for owner in empty_owners]
     served: dict[str, set[Record]] = {name: set() for name in (*names, *empty_owners)}
     async with _connection(address, timeout_seconds) as streams:
-        # Most names need no second question: the referral of a signed zone has the DS records, and NXDOMAIN is for all types.
+        # Most names need no second query: the referral of a signed zone has the DS records, and NXDOMAIN covers all types.
         incomplete = await _ask_all(*streams, questions, served)
         await _ask_all(*streams, [more for each in incomplete for more in _follow_up(each)], served)
     return {name: tuple(sorted(records)) for name, records in served.items()}
 
 
 def _follow_up(question: _Question) -> Iterator[_Question]:
-    """Yield questions for the types that the first response doesn't cover."""
+    """Yield the questions about the types that the first response doesn't cover."""
     for rdtype in ("NS", "DS", "AAAA") if question.at_empty_owner else ("DS",):
         yield _Question(question.owner, rdtype, at_empty_owner=question.at_empty_owner)
 
@@ -121,11 +121,11 @@ async def read_delegation(
 ) -> Served:
     """Return the served delegation at one name below `zone`, and the zone's serial, over one TCP connection.
 
-    The records are as by `read_back` for the name and for `empty_owners`, without the records of the zone's wildcard at the latter (RFC
-    4592, section 3.3.1).
+    The records are those that `read_back` returns for `name` and `empty_owners`, except records that the zone's wildcard creates at
+    `empty_owners` (RFC 4592, section 3.3.1).
 
     Raises:
-        ReadBackFailed: as `read_back`; also if the server has no authority for the zone.
+        ReadBackFailed: for the reasons of `read_back`, or because the server has no authority for the zone.
     """
     questions = [_Question(zone, "SOA", at_empty_owner=False)]
     questions += [_Question(name, rdtype, at_empty_owner=False) for rdtype in ("NS", "DS")]
@@ -138,7 +138,7 @@ async def read_delegation(
         if any(served[owner] for owner in empty_owners):
             wildcard = await _read_wildcard(*streams, zone)
             for owner in empty_owners:
-                served[owner] = {each for each in served[owner] if _value(each) not in wildcard}
+                served[owner] = {each for each in served[owner] if _without_owner(each) not in wildcard}
         serials = [int(record.rdata.split()[2]) for record in served.pop(zone) if record.type == "SOA"]
         if len(serials) != 1:
             raise _BadResponse(f"has no SOA record at {zone}")
@@ -148,21 +148,21 @@ async def read_delegation(
 async def _read_wildcard(
     reader: asyncio.StreamReader, writer: asyncio.StreamWriter, zone: str
 ) -> set[tuple[str, int, str]]:
-    """Return the records of a zone's wildcard without their owner."""
+    """Return the types, TTLs and values of the records of a zone's wildcard."""
     owner = f"*.{zone}"
     served: dict[str, set[Record]] = {owner: set()}
     questions = [_Question(owner, rdtype, at_empty_owner=True) for rdtype in DELEGATION_TYPES]
     await _ask_all(reader, writer, questions, served)
-    return {_value(each) for each in served[owner]}
+    return {_without_owner(each) for each in served[owner]}
 
 
-def _value(record: Record) -> tuple[str, int, str]:
+def _without_owner(record: Record) -> tuple[str, int, str]:
     return record.type, record.ttl_seconds, record.rdata
 
 
 @asynccontextmanager
 async def _connection(address: tuple[str, int], timeout_seconds: float) -> AsyncIterator[Streams]:
-    """Open a TCP connection, and raise its failures and bad responses as `ReadBackFailed`."""
+    """Open a TCP connection. In the block, raise connection failures and bad responses as `ReadBackFailed`."""
     server = f"[{address[0]}]:{address[1]}" if ":" in address[0] else f"{address[0]}:{address[1]}"
     try:
         async with connected(address, timeout_seconds) as streams:
@@ -179,7 +179,7 @@ async def _ask_all(
     questions: Sequence[_Question],
     served: Mapping[str, set[Record]],
 ) -> list[_Question]:
-    """Ask the questions, `WINDOW_QUERIES` at a time, and add the records of each response to its owner's set.
+    """Send the questions, `WINDOW_QUERIES` at a time, and add the records of each response to the set of the owner in `served`.
 
     Return the questions whose response doesn't cover all types.
     """
@@ -204,7 +204,7 @@ async def _ask_all(
 
 
 def _query(query_id: int, question: _Question) -> bytes:
-    """Return a query without recursion, with EDNS and the DO bit (RFC 6891, RFC 3225)."""
+    """Return the message of a query without recursion, with EDNS and the DO bit (RFC 6891, RFC 3225)."""
     name = b"".join(bytes([len(label)]) + label.encode("ascii") for label in question.owner.split("."))
     return (
         struct.pack("!6H", query_id, 0, 1, 0, 0, 1)
@@ -260,7 +260,7 @@ def _parse(wire: bytes) -> _Response:
         raise ValueError("another class")
     records: tuple[list[Record], ...] = ([], [], [])
     types: tuple[set[int], ...] = (set(), set(), set())
-    for place in walk(wire):
+    for place in walk_records(wire):
         types[place.section].add(place.rdtype)
         if place.rdtype in _READ_TYPES:
             records[place.section].append(read_record(wire, place, names))
@@ -282,7 +282,6 @@ def _covers_all_types(question: _Question, response: _Response) -> bool:
 
 
 def _records_for(question: _Question, response: _Response) -> Iterator[Record]:
-    """Yield the records of a response that answer a question."""
     asked = f"{question.rdtype} at {question.owner}"
     if response.rcode not in (dns.rcode.NOERROR, dns.rcode.NXDOMAIN):
         raise _BadResponse(f"answers {dns.rcode.to_text(dns.rcode.Rcode(response.rcode))} to {asked}")
@@ -307,8 +306,8 @@ def _records_for(question: _Question, response: _Response) -> Iterator[Record]:
 def _has_zone(question: _Question, response: _Response) -> bool:
     """True if the response shows that the server has the zone: an answer with authority, or a matching referral.
 
-    The referral must be at the name. For an owner that should be empty, it may be above the owner. DS needs authority (RFC 4035, section
-    3.1.4.1). A referral to the root doesn't count, because some servers give it for any name.
+    A referral must be at the name; for an owner that should have no records, a referral above the owner counts too. A DS answer needs
+    authority (RFC 4035, section 3.1.4.1). A referral to the root doesn't count, because some servers send one for any name.
     """
     if response.has_authority:
         return True

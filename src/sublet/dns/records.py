@@ -1,13 +1,13 @@
-"""The records of a delegation in the parent zone."""
+"""Compute the records of a delegation in the parent zone."""
 
 from sublet.dns.types import Delegation, Record
 
 
 def delegation_records(owner: str, delegation: Delegation, ttl_seconds: int) -> tuple[Record, ...]:
-    """Return the sorted records of a delegation of the canonical name `owner`. Without nameservers there are no records.
+    """Return the sorted records of a delegation of the canonical name `owner`. Without nameservers return no records.
 
-    NS and DS are at `owner`, A and AAAA at the hosts with glue. The rdata has dnspython's presentation form with absolute names, like the
-    records that are read back.
+    NS and DS are at `owner`, A and AAAA at the hosts with glue. `read_back` returns the same form: rdata in dnspython's presentation form
+    with absolute names.
     """
     if not delegation.nameservers:
         return ()
@@ -24,7 +24,7 @@ def delegation_records(owner: str, delegation: Delegation, ttl_seconds: int) -> 
 
 
 def owners_of(owner: str, delegation: Delegation) -> frozenset[str]:
-    """Return the owners of `delegation_records`: `owner` and the hosts with glue. Without nameservers there are none."""
+    """Return the owners of the `delegation_records`: `owner` and the hosts with glue. Without nameservers return no owners."""
     if not delegation.nameservers:
         return frozenset()
     return frozenset({owner, *(entry.host for entry in delegation.glue)})

@@ -1,7 +1,7 @@
-"""Names, records and record sets in the form that the built-in name server writes into responses.
+"""Names, records and RRsets in the form that the built-in name server writes into responses.
 
-With dnspython's types they took most of the time of a response: its record sets search for duplicates by canonical forms, and it validates
-names octet by octet. Here the rdata of a record is built once and cached. dnspython parses only unusual names and types.
+With dnspython's types, building these took most of the time of a response: dnspython searches RRsets for duplicates by canonical forms,
+and validates names octet by octet. Here the rdata of a record is built once and cached. dnspython parses only unusual names and types.
 """
 
 import re
@@ -35,7 +35,7 @@ class Rdata(NamedTuple):
 
 
 class RRset(NamedTuple):
-    """A record set of class IN."""
+    """An RRset of class IN."""
 
     owner: Labels
     rdtype: int
@@ -44,7 +44,7 @@ class RRset(NamedTuple):
 
 
 def labels_of(labels: Sequence[bytes]) -> Labels:
-    """Return the name with these labels, without the label of the root."""
+    """Return the name that consists of these labels. They end before the root's label."""
     texts = [_escaped(label) for label in labels]
     name = ".".join(texts)
     found = []
@@ -63,7 +63,7 @@ def _escaped(label: bytes) -> str:
 
 @lru_cache(maxsize=4096)
 def labels_of_text(text: str) -> Labels:
-    """Return the name in a text, with or without the final dot. Raises dnspython's errors if it is not a name."""
+    """Return the name in a text, with or without the final dot. Raises dnspython's errors if the text is not a name."""
     plain = text.removesuffix(".")
     if len(plain) <= NAME_OCTETS_MAX and _PLAIN_NAME.fullmatch(plain):
         return labels_of(plain.encode("ascii").split(b"."))
@@ -77,18 +77,14 @@ def name_of(labels: Labels) -> str:
 
 @lru_cache(maxsize=4096)
 def read_rdata(type_name: str, text: str) -> Rdata:
-    """Return the rdata of a `Record`. The result is cached, because responses need few different ones, and dnspython takes at least 50 µs.
+    """Return the rdata of a `Record`. The result is cached: most responses need the same rdata, and dnspython takes at least 50 µs.
 
     Raises dnspython's errors if it can't parse the text.
     """
     try:
         return _PARSERS[type_name](text)
-    except (
-        KeyError,
-        ValueError,
-        OSError,
-        struct.error,
-    ):  # no fast parser for the type, or text that it can't read
+    # Without a fast parser for the type, or if the fast parser can't read the text.
+    except (KeyError, ValueError, OSError, struct.error):
         return _read_by_dnspython(type_name, text)
 
 
@@ -127,8 +123,8 @@ _PARSERS: Mapping[str, Callable[[str], Rdata]] = {
 def _read_by_dnspython(type_name: str, text: str) -> Rdata:
     rdata = dns.rdata.from_text("IN", type_name, text)
     wire = rdata.to_wire()
-    assert wire is not None  # noqa: S101 - it is None only if a file is given
-    # Names may be compressed in these types (RFC 1035), but not in later ones (RFC 3597, section 4).
+    assert wire is not None  # noqa: S101 - None only if `file` is given
+    # Names may be compressed in the rdata of these types (RFC 1035), but not of later types (RFC 3597, section 4).
     match rdata.rdtype:
         case dns.rdatatype.NS | dns.rdatatype.CNAME | dns.rdatatype.PTR:
             parts: tuple[bytes | Labels, ...] = (_name_in(wire, 0),)

@@ -1,4 +1,4 @@
-"""Compute and compare the serials of zones (RFC 1982), and ask a name server for its serial."""
+"""Compute and compare the serials of zones (RFC 1982), and query a name server for the serial of a zone."""
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
@@ -12,11 +12,11 @@ import dns.rdtypes.ANY.SOA
 
 from sublet.dns.tcp import ConnectionFailed, connected, read_message
 
-HALF = 2**31
+_HALF = 2**31
 SERIAL_EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
 
 UNKNOWN_CAUSES = ("unreachable", "no_answer", "zone", "failure", "not_understood")
-"""The causes of `SerialUnknown`, from `primaries.primary.CAUSES`."""
+"""The causes of `SerialUnknown`. `primaries.primary.CAUSES` has their meanings."""
 
 
 def is_newer(serial: int, than: int) -> bool:
@@ -24,11 +24,11 @@ def is_newer(serial: int, than: int) -> bool:
 
     Serials are unsigned 32-bit numbers that wrap from 4294967295 to 0. If two serials are exactly 2**31 apart, neither is newer.
     """
-    return 0 < (serial - than) % 2**32 < HALF
+    return 0 < (serial - than) % 2**32 < _HALF
 
 
 def went_back(serial: int, before: int) -> bool:
-    """True if a server that has the serial `before` doesn't follow to `serial`: the two differ, and `serial` isn't newer."""
+    """True if a secondary with the serial `before` would not transfer a zone with `serial`: they differ, and `serial` isn't newer."""
     return serial != before and not is_newer(serial, before)
 
 
@@ -38,14 +38,14 @@ def next_serial(serial: int) -> int:
 
 
 def zone_seconds(at: datetime) -> int:
-    """Return the whole seconds since 2026, at least 0, which `served_serial` adds."""
+    """Return the whole seconds from the start of 2026 to `at`, at least 0, for `served_serial`."""
     return max(0, int((at - SERIAL_EPOCH).total_seconds()))
 
 
 def served_serial(serial: Any, seconds: Any) -> Any:
-    """Return the serial of a zone on the built-in name server: the platform domain's plus `zone_seconds` of the last change.
+    """Return the serial of a zone on the built-in name server: the stored serial plus the `zone_seconds` of the zone's last change.
 
-    This serial isn't stored, so that changes of names don't contend for one row of the zone. Both arguments may be SQL expressions. The
+    The result isn't stored, so that changes of names don't contend for one row of the zone. Both arguments may be SQL expressions. The
     result is never 0.
     """
     return (serial + seconds - 1) % (2**32 - 1) + 1
@@ -54,8 +54,9 @@ def served_serial(serial: Any, seconds: Any) -> Any:
 def compare_serials(serial: int, primary_serial: int) -> str:
     """Return whether a secondary's serial is "equal" to its primary's, "older", or "newer".
 
-    A secondary follows only to a newer serial (RFC 1995, section 2; RFC 1996, section 4.7). Its serial is newer after the primary was
-    rebuilt from an older zone. Two serials that are exactly 2**31 apart count as "newer", because a secondary doesn't follow then.
+    A secondary transfers the zone only if the primary's serial is newer (RFC 1995, section 2; RFC 1996, section 4.7). A secondary's serial
+    is newer after the primary was rebuilt from an older zone. Serials that are exactly 2**31 apart count as "newer": the secondary
+    transfers nothing then.
     """
     if serial == primary_serial:
         return "equal"
@@ -63,10 +64,10 @@ def compare_serials(serial: int, primary_serial: int) -> str:
 
 
 def lacks_since(history: Sequence[tuple[int, float]], serial: int) -> float | None:
-    """Return since when a server with `serial` lacks changes of its primary; None if it lacks none.
+    """Return since when a server with `serial` lacks changes of its primary; None if the server lacks none.
 
     `history` has the primary's serials, oldest first, each with the time at which it was first seen. The result is the time of the first
-    serial that is newer than `serial`. So a secondary that follows a busy primary after two seconds is always two seconds behind.
+    serial that is newer than `serial`.
     """
     return next((seen for each, seen in history if is_newer(each, serial)), None)
 
@@ -79,14 +80,14 @@ class SerialUnknown(Exception):  # noqa: N818 - named for what the caller sees
         self.cause = cause
 
 
-async def ask_serial(address: tuple[str, int], zone: str, *, timeout_seconds: float) -> int:
-    """Ask a name server without a key for the serial of a zone, and return it.
+async def query_serial(address: tuple[str, int], zone: str, *, timeout_seconds: float) -> int:
+    """Query a name server without a key, and return the serial of a zone.
 
-    The query uses TCP, which all servers must accept (RFC 9210, section 3). Other hosts can't forge the answer, and a refused connection
-    differs from a server that hangs.
+    The query uses TCP, which all servers must accept (RFC 9210, section 3). Other hosts can't forge the answer, and TCP
+    distinguishes a refused connection from a server that hangs.
 
     Raises:
-        SerialUnknown: unreachable, no_answer, not_understood (not DNS, or an unusual code), failure (SERVFAIL, for example from a
+        SerialUnknown: unreachable, no_answer, not_understood (not a DNS message, or an unusual rcode), failure (SERVFAIL, for example from a
             secondary whose zone has expired), zone (REFUSED, NOTAUTH, no authority, no SOA record).
     """
     where = f"{address[0]}, port {address[1]},"

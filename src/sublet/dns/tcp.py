@@ -1,4 +1,4 @@
-"""A TCP connection to a name server, and the messages on it (RFC 1035, section 4.2.2)."""
+"""Open TCP connections to name servers, and read messages from them (RFC 1035, section 4.2.2)."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -8,7 +8,7 @@ Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 
 class ConnectionFailed(Exception):  # noqa: N818 - named for what the caller sees
-    """A connection could not be opened, or ended too early. `str()` continues a sentence that starts with the server's name.
+    """A connection could not be opened, or ended too early. `str()` is the rest of a sentence that starts with the server's name.
 
     `cause` is "unreachable" (the server accepts no connection) or "no_answer" (a timeout, or the connection was lost).
     """
@@ -20,12 +20,12 @@ class ConnectionFailed(Exception):  # noqa: N818 - named for what the caller see
 
 @asynccontextmanager
 async def connected(address: tuple[str, int], timeout_seconds: float) -> AsyncIterator[Streams]:
-    """Open a connection to an IP address and port, and abort it at the end of the block.
+    """Open a connection to an IP address and port, and abort the connection at the end of the block.
 
-    `timeout_seconds` is for the connection and the block together.
+    `timeout_seconds` limits opening the connection and the block together.
 
     Raises:
-        ConnectionFailed: the connection failed, perhaps inside the block.
+        ConnectionFailed: the connection couldn't be opened, or failed during the block.
     """
     writer = None
     try:

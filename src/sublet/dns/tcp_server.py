@@ -10,10 +10,10 @@ from sublet.dns.query import QUERIES_AT_ONCE, QUERY_BYTES_MAX
 from sublet.dns.wire import HEADER_BYTES
 
 Reply = Callable[[list[bytes]], Awaitable[list[bytes | None]]]
-"""Returns the responses to a batch of messages; None closes the connection."""
+"""Returns the responses to a batch of messages. None as a response closes the connection."""
 
 IDLE_SECONDS = 10.0
-"""The timeout of a TCP client: to send a whole query, and to receive at most `_SENT_BYTES`."""
+"""How long a client may take to send a whole query, and to receive `_SENT_BYTES`."""
 CONNECTION_SECONDS = 120.0
 """The maximum duration of a TCP connection, idle or busy."""
 CONNECTIONS_MAX = 200
@@ -21,11 +21,11 @@ CONNECTIONS_MAX = 200
 CONNECTIONS_PER_CLIENT = 50
 """The maximum number of TCP connections of one IPv4 address or IPv6 network of 64 bits."""
 BATCH_BYTES_MAX = 1024
-"""A TCP batch with this many octets takes no further query, because names with many labels are slow to look up."""
+"""A batch with this many octets takes no further query, because names with many labels are slow to look up."""
 
 _READ_BYTES = 16384
 _SENT_BYTES = 2 + 65535
-"""The maximum number of octets that are sent before the client must have received them. The longest response fits."""
+"""The maximum number of octets to send before the client must have received them. The longest response fits."""
 
 
 class _MalformedQuery(Exception):  # noqa: N818 - the client's error
@@ -43,7 +43,7 @@ class _Connection:
 
 
 class TcpServer:
-    """Accepts connections, and answers their queries with `reply`."""
+    """Accepts connections. `reply` answers the queries on them."""
 
     def __init__(self, reply: Reply) -> None:
         self._reply = reply
@@ -69,26 +69,26 @@ class TcpServer:
     def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Serve a connection. At a limit, close the connection that has been idle longest; if all are busy, refuse the new one."""
         client = _client_of(writer)
-        held = [each for each in self._connections.values() if not each.writer.transport.is_closing()]
-        of_client = [each for each in held if each.client == client]
-        if len(of_client) >= CONNECTIONS_PER_CLIENT or len(held) >= CONNECTIONS_MAX:
-            rivals = of_client if len(of_client) >= CONNECTIONS_PER_CLIENT else held
-            longest = min(
-                (each for each in rivals if each.idle_since is not None),
+        in_use = [each for each in self._connections.values() if not each.writer.transport.is_closing()]
+        of_client = [each for each in in_use if each.client == client]
+        if len(of_client) >= CONNECTIONS_PER_CLIENT or len(in_use) >= CONNECTIONS_MAX:
+            candidates = of_client if len(of_client) >= CONNECTIONS_PER_CLIENT else in_use
+            longest_idle = min(
+                (each for each in candidates if each.idle_since is not None),
                 key=lambda each: each.idle_since or 0.0,
                 default=None,
             )
-            if longest is None:
+            if longest_idle is None:
                 writer.transport.abort()
                 return
-            longest.writer.transport.abort()
+            longest_idle.writer.transport.abort()
         connection = _Connection(reader, writer, client, asyncio.get_running_loop().time())
         task = asyncio.create_task(self._serve_connection(connection))
         self._connections[task] = connection
         task.add_done_callback(lambda ended: self._connections.pop(ended, None))
 
     async def _serve_connection(self, connection: _Connection) -> None:
-        """Answer queries in their order (RFC 7766) until the client leaves, stalls, sends a malformed query, or its time is over."""
+        """Answer queries in their order (RFC 7766) until the client leaves or stalls, a query is malformed, or `CONNECTION_SECONDS` are over."""
         writer = connection.writer
         # With a limit of 0, `drain` waits until the kernel has all data, so `abort` loses none.
         writer.transport.set_write_buffer_limits(high=0)
@@ -105,7 +105,7 @@ class TcpServer:
     async def _serve_batch(self, received: bytearray, connection: _Connection) -> bool:
         """Answer the next queries in their order. Return False if the connection must be closed.
 
-        `received` has the octets that were read and belong to no answered query.
+        `received` has the octets that were read and not answered yet.
         """
         writer = connection.writer
         connection.idle_since = asyncio.get_running_loop().time()
@@ -132,16 +132,16 @@ class TcpServer:
 
 
 def _client_of(writer: asyncio.StreamWriter) -> str:
-    """Return what the limits count as one client: an IPv4 address, or an IPv6 network of 64 bits."""
+    """Return the IPv4 address, or the IPv6 network of 64 bits, that the limits count as one client."""
     peer = writer.get_extra_info("peername")
-    if peer is None:  # the client has left already
+    if peer is None:  # the client has closed the connection already
         return ""
     address = ip_address(peer[0])
     return str(address) if address.version == 4 else str(ip_network(f"{address}/64", strict=False))
 
 
 def _take_queries(received: bytearray) -> list[bytes]:
-    """Remove the next whole queries from `received`, and return them: `QUERIES_AT_ONCE` at most, see also `BATCH_BYTES_MAX`.
+    """Remove the next whole queries from `received`, and return them, up to `QUERIES_AT_ONCE` and `BATCH_BYTES_MAX`.
 
     Raises:
         _MalformedQuery: the first query is too short or too long.

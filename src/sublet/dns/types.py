@@ -63,7 +63,7 @@ class DsInput:
 
 @dataclass(frozen=True, slots=True)
 class DnskeyInput:
-    """A DNSKEY in a request, with `public_key` in base64. The registry publishes its SHA-256 DS record."""
+    """A DNSKEY in a request, with `public_key` in base64. The registry publishes the SHA-256 DS record of the key."""
 
     flags: int
     protocol: int
@@ -91,7 +91,7 @@ class Record:
 
 @dataclass(frozen=True, slots=True)
 class Apex:
-    """The values of the SOA and NS records at the apex of a zone.
+    """The values of a zone's SOA record, and of the NS records at its apex.
 
     `addresses` are the A and AAAA records of the apex nameservers inside the zone.
     """
@@ -111,13 +111,18 @@ class Apex:
 
 @dataclass(frozen=True, slots=True)
 class ZoneView:
-    """The part of a zone that answers need for one or several query names, read at one instant.
+    """The part of a zone that the answers for one or several query names need, read at one instant.
 
-    `records` has, by owner, the records of all names from a query name up to the apex, of the wildcards `*.<name>` above a query name, and
-    of the hosts in the zone that these NS records name (for glue). `apex` has SOA, NS and `addresses` of the apex instead. `existing` has
-    the names on this path that have records or are empty non-terminals (RFC 8499). If a query name doesn't exist, it also has its
-    wildcard, if that exists. Below a delegation `existing` may be incomplete. `parent` is the view of the closest zone above, if the query
-    name is the apex and this server serves both zones: the zone above has the DS records.
+    `apex` has the SOA and NS records, and the addresses of the apex nameservers. `records` has, by owner, the records of all names from a
+    query name up to the apex, of the wildcards `*.<name>` above a query name, and of the hosts in the zone that these NS records name (for
+    glue).
+
+    `existing` has the names from a query name up to the apex that have records or are empty non-terminals (RFC 9499, section 7). For a
+    query name that doesn't exist, `existing` has the matching wildcard, too, if there is one. Below a delegation `existing` may be
+    incomplete.
+
+    `parent` is the view of the closest zone above, which has the DS records. It is set if the query name is the apex, and this server
+    serves both zones.
     """
 
     apex: Apex
@@ -147,7 +152,7 @@ class Primary:
 
 @dataclass(frozen=True, slots=True)
 class Secondary:
-    """A secondary server to watch: its host name in apex NS records, its IP address and port."""
+    """A secondary server to watch: its host name in the apex NS records, its IP address and port."""
 
     host: str
     address: str

@@ -22,7 +22,7 @@ def matches(desired: Iterable[Record], served: Iterable[Record]) -> bool:
 
 
 def value_key(record: Record) -> tuple[str, str, bytes]:
-    """Return a key of a record's owner, type and value. Records that differ only in TTL or spelling have equal keys."""
+    """Return a key that is equal for records that differ only in TTL or spelling."""
     return record.owner.lower(), record.type, _wire(record.type, record.rdata)
 
 
@@ -35,4 +35,4 @@ def _wire(rdtype: str, text: str) -> bytes:
     try:
         return dns.rdata.from_text(dns.rdataclass.IN, rdtype, text).to_digestable()
     except dns.exception.DNSException:
-        return text.encode()  # invalid text equals only itself
+        return text.encode()  # an invalid value equals only itself

@@ -9,10 +9,10 @@ from sublet.dns.serial import is_newer
 from sublet.doctor.model import Notice, Violation
 from sublet.platform_domains import store as platform_domain_store
 from sublet.platform_domains import zone_state_store
-from sublet.primaries.zone_serials import SerialQuestions
+from sublet.primaries.zone_serials import SerialQueries
 from sublet.subdomains.view_zone import serial_of
 
-ASK_SECONDS = 2.0
+QUERY_SECONDS = 2.0
 """The timeout of a query to a built-in name server."""
 
 
@@ -32,9 +32,9 @@ def check_zones(tx: Tx) -> Iterator[Violation]:
 async def ask_built_in_name_servers(db: Database, addresses: Sequence[tuple[str, int]]) -> list[Notice]:
     """Return a notice for each zone that a built-in name server at `addresses` doesn't serve, or serves with an older serial."""
     serials = await db.read(_serials)
-    questions = SerialQuestions(ASK_SECONDS)
+    questions = SerialQueries(QUERY_SECONDS)
     asked = [(address, zone, serial) for zone, serial in serials.items() for address in addresses]
-    answers = await asyncio.gather(*(questions.ask(address, zone) for address, zone, _ in asked))
+    answers = await asyncio.gather(*(questions.query(address, zone) for address, zone, _ in asked))
     notices = []
     for ((host, port), zone, serial), answer in zip(asked, answers, strict=True):
         if answer.serial is None:

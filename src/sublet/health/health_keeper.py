@@ -17,7 +17,7 @@ from sublet.health.checks import claim_due, list_all_names, list_changed_names, 
 from sublet.health.claims import delete_idle_addresses
 from sublet.health.model import BROKEN, DueCheck, Question
 from sublet.health.undelegate import undelegate
-from sublet.processes.leased import take, under
+from sublet.processes.leased import try_lease, under_lease
 from sublet.processes.leases import WATCH_FOR
 from sublet.processes.model import Lease, LeaseLost
 from sublet.processes.repeat import repeat
@@ -83,7 +83,7 @@ class HealthKeeper:
         now = self._db.now()
         if not _is_over(self._listed_at, LIST_EVERY, now):
             return
-        lease = await take(self._db, LEASE, self._holder, WATCH_FOR)
+        lease = await try_lease(self._db, LEASE, self._holder, WATCH_FOR)
         self.states, self.overdue_seconds = await self._db.read(_count)
         if lease is not None:
             try:
@@ -93,13 +93,13 @@ class HealthKeeper:
         self._listed_at = now
 
     async def _list_under(self, lease: Lease) -> None:
-        await self._db.write(under, lease, list_changed_names, self._listed_at)
+        await self._db.write(under_lease, lease, list_changed_names, self._listed_at)
         now = self._db.now()
         if _is_over(self._listed_all_at, LIST_ALL_EVERY, now):
             after_id: int | None = 0
             while after_id is not None:
-                after_id = await self._db.write(under, lease, list_all_names, after_id)
-            await self._db.write(under, lease, delete_idle_addresses)
+                after_id = await self._db.write(under_lease, lease, list_all_names, after_id)
+            await self._db.write(under_lease, lease, delete_idle_addresses)
             self._listed_all_at = now
 
     async def start_checks(self) -> int:

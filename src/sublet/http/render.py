@@ -89,7 +89,7 @@ def platform_domain_shape(platform_domain: PlatformDomain, offers: list[Offer]) 
     return shapes.PlatformDomainShape(
         modes=[shapes.ModeShape.of(offer) for offer in current],
         **{name: getattr(platform_domain, name) for name in names}
-        | {"registration_open": platform_domain.takes_registrations},
+        | {"registration_open": platform_domain.accepts_registrations},
     )
 
 

@@ -12,7 +12,7 @@ from sublet.credits.model import Outcome, Payable
 from sublet.db import Tx
 from sublet.dns.delegation import delegation_warnings
 from sublet.dns.ds import dnskey_warnings
-from sublet.dns.parent_servers import ask_servers
+from sublet.dns.parent_servers import query_servers
 from sublet.errors import Unavailable
 from sublet.health.plan_delegation import plan_change, plan_registration
 from sublet.http import shapes
@@ -446,7 +446,7 @@ async def delegation(call: Call[None, None]) -> Answer:
     db, actor, identifier = call.context.db, call.actor(), call.path["fqdn"]
     before = await db.read(view_delegation, actor, identifier)
     with counted_as_querying(call):
-        answers = await ask_servers(
+        answers = await query_servers(
             call.context.name_servers(before.platform_domain),
             before.platform_domain.domain,
             before.subdomain.fqdn,

@@ -1,4 +1,4 @@
-"""Find a platform domain, also a hidden one, by the operator's name or id for it."""
+"""Find a platform domain, also a hidden one, by the name or id that the operator gave."""
 
 from sublet.db import Tx
 from sublet.dns.names import InvalidName, parse_domain_name, shown

@@ -15,7 +15,7 @@ from sublet.platform_domains.model import PlatformDomain
 
 @dataclass(frozen=True, slots=True)
 class PlatformDomainGrant:
-    """The result of a grant or its end. `changed` is False if `granted` was the same before."""
+    """The result of granting or revoking. `granted` is the new state; `changed` is False if the state was the same before."""
 
     platform_domain: PlatformDomain
     organization: Organization
@@ -43,12 +43,12 @@ def grant_platform_domain(tx: Tx, actor: Actor, identifier: str, organization: s
 
 
 def revoke_platform_domain(tx: Tx, actor: Actor, identifier: str, organization: str) -> PlatformDomainGrant:
-    """End new registrations of an organization under a restricted platform domain. Names that it holds stay.
+    """End new registrations of an organization under a restricted platform domain. Names that the organization holds stay.
 
     Raises, in this order:
         NotFound: no such platform domain; no such organization.
         Conflict: several organizations match.
-        NotFound: it was not granted.
+        NotFound: the platform domain was not granted to the organization.
     """
     platform_domain = find_platform_domain(tx, identifier)
     revoked_from = find_organization(tx, organization)

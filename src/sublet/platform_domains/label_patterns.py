@@ -1,7 +1,7 @@
 """Patterns of blocked labels: the rule, and the operator's `sublet label block` and `unblock`.
 
-`*` stands for any number of characters, `?` for one character, each other character for itself. Patterns are not regular expressions:
-a comparison takes at most as many steps as the product of the two lengths.
+`*` matches any number of characters, `?` matches one character, and each other character matches itself. Patterns are not regular
+expressions, so that a comparison takes at most as many steps as the product of the two lengths.
 """
 
 import re
@@ -19,7 +19,7 @@ from sublet.platform_domains.find import find_platform_domain
 from sublet.platform_domains.model import PATTERN_CHARACTERS_MAX, LabelPattern
 
 PATTERNS_MAX = 1000
-"""The maximum number of patterns for a platform domain, and for all of them: each registration is compared with both."""
+"""The maximum number of patterns of one platform domain, and of patterns for all. Each registration is compared with both lists."""
 
 _WILD = re.compile(r"([*?])")
 
@@ -48,10 +48,10 @@ def block_labels(tx: Tx, actor: Actor, text: str, identifier: str | None = None)
 
 
 def unblock_labels(tx: Tx, actor: Actor, text: str, identifier: str | None = None) -> LabelPattern:
-    """Remove a pattern of one platform domain, or of all. Return the removed pattern.
+    """Remove a pattern of one platform domain, or a pattern for all, and return it.
 
     Raises, in this order:
-        NotFound: no such platform domain; no such pattern there.
+        NotFound: no such platform domain; the platform domain (or the list for all) has no such pattern.
     """
     platform_domain_id = find_platform_domain(tx, identifier).id if identifier is not None else None
     pattern, errors = parse_pattern(text)
@@ -69,7 +69,7 @@ def _describe(pattern: LabelPattern) -> dict[str, object]:
 
 
 def parse_pattern(text: str) -> tuple[str, list[FieldError]]:
-    """Return a pattern in its stored form, mapped like labels (UTS 46: lower case, full-width forms as ASCII), and its errors.
+    """Return a pattern in the stored form (after the mapping of UTS 46, like labels), and the errors of the pattern.
 
     `value_invalid`: the pattern is too long, has a character that no label has, or only wildcards.
     """
@@ -102,7 +102,7 @@ def is_blocked(label: str, patterns: Collection[str]) -> bool:
 
 def _matches_any_form(pattern: str, forms: Collection[str], label_skeleton: str) -> bool:
     longest, pattern_skeleton, longest_in_skeleton = _parts(pattern)
-    # A fast test first: nearly all labels lack the pattern's longest text.
+    # The fast test `in` comes first: nearly all labels lack the longest text of the pattern.
     return (longest_in_skeleton in label_skeleton and matches(pattern_skeleton, label_skeleton)) or any(
         longest in form and matches(pattern, form) for form in forms
     )
@@ -110,7 +110,7 @@ def _matches_any_form(pattern: str, forms: Collection[str], label_skeleton: str)
 
 @lru_cache(maxsize=2 * PATTERNS_MAX)
 def _parts(pattern: str) -> tuple[str, str, str]:
-    """Return the longest text between a pattern's wildcards, the pattern's skeleton (UTS 39), and the longest text in the skeleton."""
+    """Return the longest text of a pattern without wildcards, the pattern's skeleton (UTS 39), and the longest text of the skeleton."""
     pattern_skeleton = skeleton(pattern)
     longest, longest_in_skeleton = (
         max(re.split(r"[*?]", each), key=len) for each in (pattern, pattern_skeleton)
@@ -129,7 +129,7 @@ def matches(pattern: str, text: str) -> bool:
         return False
     start = len(first)
     for piece in middle:
-        # The leftmost place leaves the most text for the next pieces, so there is no backtracking.
+        # The first match leaves the most text for the next pieces, so no backtracking is needed.
         place = _find(piece, text, start, end)
         if place is None:
             return False
@@ -138,7 +138,7 @@ def matches(pattern: str, text: str) -> bool:
 
 
 def _find(piece: str, text: str, start: int, end: int) -> int | None:
-    """Return the first index of a piece (which has no `*`) in `text[start:end]`, or None."""
+    """Return the first index in `text[start:end]` at which a piece without `*` matches, or None."""
     if "?" not in piece:
         found = text.find(piece, start, end)
         return found if found >= 0 else None

@@ -20,7 +20,7 @@ MODES_BY_CLASS: dict[str, tuple[str, ...]] = {
     "reserved": (),
     "blocked": (),
 }
-"""The registration modes of each class. Without a mode in the request, the first one that is offered applies."""
+"""The registration modes of each class. A request without a mode gets the first mode that is offered."""
 
 
 def classify(
@@ -32,8 +32,8 @@ def classify(
 ) -> str:
     """Return the class of a label (canonical A-label): standard, premium, special, reserved or blocked.
 
-    The first of these decides: the operator's list, the blocked patterns, the labels reserved everywhere, the length. For an organization
-    without a grant a special label is reserved.
+    The first of these decides: the operator's list, the blocked patterns, the labels that are reserved under all platform domains, the
+    length. A special label is reserved for organizations without a grant.
     """
     if listed is not None:
         if listed.label_class == "special" and organization_id not in listed.organization_ids:
@@ -61,13 +61,14 @@ def set_label(
 ) -> Label:
     """Set the class of a label, its prices, and the organizations that may register a special label.
 
-    This replaces an earlier entry of the label, with its grants and prices. Held names stay.
+    Replaces an earlier entry of the label. Held names stay.
 
     Raises, in this order:
         NotFound: no such platform domain.
         ValidationFailed: any wrong fields: label, label_class, prices (not for reserved and blocked), organizations (only
             for special).
-        NotFound: no such organization. Conflict: several match.
+        NotFound: no such organization.
+        Conflict: several organizations match.
     """
     platform_domain = find_platform_domain(tx, identifier)
     errors: list[FieldError] = []
@@ -82,7 +83,7 @@ def set_label(
         if value is not None and not 0 <= value <= CREDITS_MAX:
             errors.append(FieldError(field, "value_invalid", f"Give a price of 0 to {CREDITS_MAX} credits."))
         elif value is not None and not MODES_BY_CLASS.get(label_class):
-            message = "Labels of this class can't be registered. Leave the price out."
+            message = "Labels of this class can't be registered. Give no price."
             errors.append(FieldError(field, "value_invalid", message))
     if organizations and label_class != "special":
         message = "Only special labels are granted. Leave --grant out, or give the class special."
@@ -103,7 +104,7 @@ def set_label(
 
 
 def unset_label(tx: Tx, actor: Actor, identifier: str, label: str) -> Label:
-    """Remove a label from the list, and return the removed entry. Its class follows from the rules again.
+    """Remove a label from the list, and return the removed entry. From then on the rules of `classify` give the class of the label.
 
     Raises, in this order:
         NotFound: no such platform domain; the label is not listed.

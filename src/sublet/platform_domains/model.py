@@ -1,4 +1,4 @@
-"""The types of platform domains, and the table of their settings: name, type, default, limits and help."""
+"""The types of platform domains, and their settings: the name, type, default, limits and help of each."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ MODES = ("free", "plus", "premium", "special")
 """The registration modes of the API, in the order of the spec."""
 
 ADMIN = "admin"
-"""The mode of names that the operator registers and renews. The mode is never offered, and the API refuses it."""
+"""The mode of names that the operator registers and renews. No platform domain offers this mode, and the API refuses it."""
 
 DELEGATION_CHECKS = ("off", "warn", "require")
 AUTOMATIC_DS = ("off", "rollover", "bootstrap", "all")
@@ -27,7 +27,7 @@ _NAMESERVERS_MAX = 13
 _LABEL_MAX = 63
 """The maximum length of a label, in characters (RFC 1035, section 2.3.4)."""
 _SECONDS_MAX = 2**31 - 1
-"""The maximum TTL (RFC 2181, section 8), also for the times of the SOA record."""
+"""The maximum TTL (RFC 2181, section 8), and the maximum of the times in the SOA record."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,8 +35,8 @@ class Setting:
     """A field of a platform domain that the operator sets.
 
     `default` is the value of a new platform domain; None if it follows from the domain (`default_settings`). `limits` are the minimum and
-    maximum of a number. `option` is the option of `sublet domain add` and `edit`, if its name isn't the field's. `in_apex` is True if the
-    apex records contain the value, so that its change needs a new serial.
+    maximum of a number. `option` is the name of the option of `sublet domain add` and `edit`, if it differs from the field's name. `in_apex`
+    is True if the apex records contain the value, so that a change of the value needs a new serial.
     """
 
     help: str
@@ -54,10 +54,11 @@ def _number(help_text: str, default: int, least: int, most: int, *, in_apex: boo
 class PlatformDomain(msgspec.Struct, frozen=True):
     """A platform domain. `domain` is a lower-case A-label name without the final dot.
 
-    `names_until` is set while the platform domain closes: at that time its names go to the trash.
+    `names_until` is set while the platform domain closes: the time at which its names go to the trash.
 
-    To add a setting, add an annotated field here and a migration with its column. The options of the command line, the checks and the
-    store follow. This is no dataclass, because the built-in name server creates one for each query.
+    To add a setting, add an annotated field here and a migration with the column. The command line, the checks and the store get their
+    settings from these annotations. The class is no dataclass, because those are slow to create, and the built-in name server creates one
+    for each query.
     """
 
     id: int
@@ -65,12 +66,17 @@ class PlatformDomain(msgspec.Struct, frozen=True):
     public_name: Annotated[str, Setting("The name that people read; default: the domain.", metavar="NAME")]
     description: Annotated[str, Setting("A sentence for registrants.", "", "TEXT")]
     hidden: Annotated[
-        bool, Setting("Hide it from everyone, as if it did not exist.", default=False, option="hidden/shown")
+        bool,
+        Setting(
+            "Hide the platform domain from everyone, as if it did not exist.",
+            default=False,
+            option="hidden/shown",
+        ),
     ]
     restricted: Annotated[
         bool,
         Setting(
-            "Show it only to organizations that it is granted to.",
+            "Show the platform domain only to organizations with a grant.",
             default=False,
             option="restricted/unrestricted",
         ),
@@ -90,7 +96,7 @@ class PlatformDomain(msgspec.Struct, frozen=True):
     dnssec_signed: Annotated[
         bool,
         Setting(
-            "Its zone is signed, by this server or another one.",
+            "The zone is signed, by its primary or another server.",
             default=False,
             option="dnssec-signed/not-dnssec-signed",
         ),
@@ -184,7 +190,7 @@ class PlatformDomain(msgspec.Struct, frozen=True):
     primary: Annotated[
         str,
         Setting(
-            "The primary server of its zone, by its name in the settings; built-in: the built-in name server.",
+            "The primary server of the zone, by its name in the settings; built-in: the built-in name server.",
             "",
             "NAME",
         ),
@@ -203,7 +209,7 @@ class PlatformDomain(msgspec.Struct, frozen=True):
     names_until: datetime | None = None
 
     @property
-    def takes_registrations(self) -> bool:
+    def accepts_registrations(self) -> bool:
         """True if the platform domain accepts new registrations and isn't closing."""
         return self.registration_open and self.names_until is None
 
@@ -230,9 +236,9 @@ def default_settings(domain: str, apex_nameservers: Sequence[str] | None = None)
 
 @dataclass(frozen=True, slots=True)
 class Offer:
-    """A registration mode that a platform domain offers, with its prices in credits and its term in days.
+    """A registration mode that a platform domain offers, with the prices in credits and the term in days.
 
-    A withdrawn offer accepts no new registrations. Names held in its mode are still renewed at its renewal price.
+    A withdrawn offer accepts no new registrations. Names held in this mode can still be renewed at the renewal price.
     """
 
     platform_domain_id: int
@@ -245,7 +251,7 @@ class Offer:
 
 @dataclass(frozen=True, slots=True)
 class Label:
-    """A label that the operator listed: its class, its prices in credits, and the organizations that may register a special label."""
+    """A label that the operator listed: the class, the prices in credits, and the organizations that may register a special label."""
 
     platform_domain_id: int
     label: str

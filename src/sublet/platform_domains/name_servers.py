@@ -12,8 +12,9 @@ def name_servers(
 ) -> tuple[ParentServer, ...]:
     """Return the servers of a platform domain's zone: its primary or the built-in name servers, then the secondaries.
 
-    `built_in` has the addresses of the built-in name servers, `primaries` the primaries in the settings. The result names the primary by
-    the zone's `soa_mname`, because its name in the settings is only for the operator. A primary that is missing there has no address.
+    `built_in` has the addresses of the built-in name servers, `primaries` has the primaries in the settings. The name of the primary in
+    the result is the zone's `soa_mname`, because the name in the settings is only for the operator. A primary
+    that the settings don't have has no address.
     """
     if platform_domain.primary:
         found = next((each for each in primaries if each.name == platform_domain.primary), None)

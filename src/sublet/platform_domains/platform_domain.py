@@ -41,22 +41,22 @@ def add_platform_domain(
 ) -> PlatformDomainAdded:
     """Add a platform domain that is open and offers `free`. Omitted settings get their defaults.
 
-    The SOA and apex NS records of a zone file become settings, unless these are given. Its other records are adopted into the zone, and
-    the names at or above them can't be registered. A removed platform domain that is added again keeps its id and its history.
-    `names_held` returns which of these names registrants hold, also in the trash or cooling off. It is a parameter because imports of
-    `subdomains` would go up.
+    The SOA and apex NS records of a zone file become settings, unless `settings` has them. The other records of the file are adopted into
+    the zone, and names at or above them can't be registered. A removed platform domain that is added again keeps its id and history.
+    `names_held` returns which names of a collection registrants hold, also in the trash or cooling off. This package can't import that
+    function, because `subdomains` imports this package.
 
     Raises, in this order:
         ValidationFailed: the domain is not a name, or the zone file can't be adopted.
         ValidationFailed: any wrong settings.
         Conflict: the domain is a platform domain already.
-        Conflict: the name, or one above it, is a registered subdomain: its holder has all names below it.
-        Conflict: the zone above, on a primary, has no delegation of the domain; or the domain is on a primary, and lacks the delegation of
-            a platform domain below it; and `force` is not given.
+        Conflict: the domain, or a name above it, is a registered subdomain, whose holder controls all names below.
+        Conflict, without `force`: the zone above is on a primary and lacks the delegation of the domain, or the domain's own zone is on a
+            primary and lacks the delegation of a platform domain below.
     """
     canonical, adopted = _parse(domain, zone_file)
-    given = {**(adopted.settings if adopted else {}), **settings}
-    values, errors = check_settings({**default_settings(canonical, given.get("apex_nameservers")), **given})
+    chosen = {**(adopted.settings if adopted else {}), **settings}
+    values, errors = check_settings({**default_settings(canonical, chosen.get("apex_nameservers")), **chosen})
     if errors:
         raise validation_failed(errors)
     if store.find_platform_domain_by_name(tx, canonical) is not None:
@@ -64,7 +64,7 @@ def add_platform_domain(
     held = names_held(tx, (canonical, *ancestors(canonical)))
     if held:
         raise Conflict(
-            f"{held[0]} is registered, or was recently. A platform domain can't lie at or below it. Choose another name."
+            f"{held[0]} is registered, or was registered recently. A platform domain can't be at or below a registered name. Choose another name."
         )
     platform_domain_id, action = _insert(tx, canonical, values)
     mode, price, renewal_price, period_days = FIRST_OFFER
@@ -81,7 +81,7 @@ def add_platform_domain(
 
 
 def _insert(tx: Tx, domain: str, values: dict[str, Any]) -> tuple[int, str]:
-    """Store a platform domain, and return its id and the action of the audit event. The serial of a removed one doesn't go back."""
+    """Store a new or removed platform domain, and return its id and the action of the audit event. The serial never goes back."""
     removed = store.find_removed(tx, domain)
     if removed is None:
         return store.insert_platform_domain(tx, domain, **storable(values)), "platform_domain.add"
@@ -100,8 +100,7 @@ def _parse(domain: str, zone_file: str | None) -> tuple[str, ZoneFile | None]:
     try:
         return canonical, parse_zone_file(zone_file, canonical) if zone_file is not None else None
     except InvalidZoneFile as error:
-        sentence = f"{error}. Check the file."
-        raise validation_failed([FieldError("zone_file", "value_invalid", sentence)]) from None
+        raise validation_failed([FieldError("zone_file", "value_invalid", str(error))]) from None
 
 
 def edit_platform_domain(
@@ -109,24 +108,22 @@ def edit_platform_domain(
 ) -> PlatformDomain:
     """Change settings of a platform domain. Unchanged settings leave no event in the audit.
 
-    Hiding, closing or restricting ends listing and new registrations. Held names stay visible, changeable and renewable.
-    A change of the apex records gives the zone a new serial. A new TTL of delegations applies to each name from its next
-    publication.
+    After hiding, closing or restricting, registrants can still see, change and renew the names that they hold. A change of the apex
+    records gives the zone a new serial. A new TTL of delegations applies to each name from its next publication.
 
     Raises, in this order:
         NotFound: no such platform domain.
         ValidationFailed: no settings, or any wrong ones, such as an older serial.
     """
     zone_store.lock_zone(tx, find_platform_domain(tx, identifier).id)
-    found = find_platform_domain(tx, identifier)  # another edit may have ended before the lock
+    # Find it again, because another edit may have committed before the lock.
+    found = find_platform_domain(tx, identifier)
     if not settings:
         raise ValidationFailed("Give a setting to change. `sublet domain edit --help` lists them.")
     before = {name: getattr(found, name) for name in SETTINGS}
     values, errors = check_settings({**before, **settings})
     if went_back(values["serial"], before=found.serial):
-        sentence = (
-            f"Secondaries would not follow from the serial {found.serial} (RFC 1982). Give a newer one."
-        )
+        sentence = f"Secondaries would not transfer the zone, because they have the serial {found.serial} (RFC 1982). Give a newer serial."
         errors.append(FieldError("serial", "value_invalid", sentence))
     if errors:
         raise validation_failed(errors)

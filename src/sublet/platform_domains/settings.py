@@ -15,7 +15,7 @@ HOSTS_MAX = 13
 
 
 def storable(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return settings in their stored form: lists instead of tuples, a secondary as its host, address and port."""
+    """Return settings in the form that is stored: lists instead of tuples and of secondaries."""
     return {name: _storable(value) for name, value in values.items()}
 
 
@@ -26,7 +26,7 @@ def _storable(value: Any) -> Any:
 
 
 def check_settings(values: Mapping[str, Any]) -> tuple[dict[str, Any], list[FieldError]]:
-    """Return the settings with names and texts in canonical form, and the errors of all wrong fields."""
+    """Return all settings with names and texts in canonical form, and the errors of all wrong settings."""
     checked = dict(values)
     checked["public_name"], errors = check_text("public_name", values["public_name"])
     if values["description"]:
@@ -56,26 +56,26 @@ def _check_apex_nameservers(texts: Sequence[str], errors: list[FieldError]) -> t
         for index, text in enumerate(texts[:HOSTS_MAX])
     )
     if len(set(hosts)) < len(hosts):
-        sentence = "A nameserver is given twice. Leave one out."
+        sentence = "A nameserver is given twice. Give each nameserver once."
         errors.append(FieldError("apex_nameservers", "nameserver_duplicate", sentence))
     return hosts
 
 
-def _check_secondaries(given: Sequence[Secondary], errors: list[FieldError]) -> tuple[Secondary, ...]:
-    if len(given) > HOSTS_MAX:
+def _check_secondaries(secondaries: Sequence[Secondary], errors: list[FieldError]) -> tuple[Secondary, ...]:
+    if len(secondaries) > HOSTS_MAX:
         errors.append(FieldError("secondaries", "value_invalid", f"Give at most {HOSTS_MAX} secondaries."))
     checked = tuple(
         replace(each, host=_check_host(f"secondaries[{index}]", each.host, errors))
-        for index, each in enumerate(given[:HOSTS_MAX])
+        for index, each in enumerate(secondaries[:HOSTS_MAX])
     )
     if len({each.host for each in checked}) < len(checked):
-        sentence = "A secondary is given twice. Leave one out."
+        sentence = "A secondary is given twice. Give each secondary once."
         errors.append(FieldError("secondaries", "nameserver_duplicate", sentence))
     return checked
 
 
 def _mailbox_name(text: str) -> str:
-    """Return the name of a mailbox in an SOA record (RFC 1035, section 8): the @ becomes a dot."""
+    """Return the name that stands for a mailbox in an SOA record (RFC 1035, section 8): the @ becomes a dot."""
     local, at, domain = text.partition("@")
     # A dot in the local part needs an escape, which host names can't have. Keep the @, so that `_check_host` refuses it.
     return f"{local}.{domain}" if at and "." not in local else text

@@ -62,7 +62,7 @@ _SERVER_DEFAULTS: dict[str, str | ColumnElement[Any]] = {
     "csync": false(),
     "broken_days": "0",
 }
-"""The values of later settings in rows that are older."""
+"""The values of newer settings in rows that existed before the setting."""
 
 
 def _setting_column(name: str) -> Column[Any]:
@@ -82,7 +82,7 @@ platform_domains = Table(
     Column("names_until", Instant),
     # The row of a removed platform domain stays, because its names and the audit refer to it.
     Column("removed_at", Instant),
-    # Set while the sweep recomputes the dates of its names, after a change of days. Names up to this id are done.
+    # Set after a change of days, while the sweep recomputes the dates of names. The names up to this id are done.
     Column("redate_after_id", BIG_ID),
     Index("ix_platform_domains_owner_key", "owner_key"),
     sqlite_autoincrement=True,
@@ -171,7 +171,7 @@ def _platform_domain(row: Iterable[object]) -> PlatformDomain:
     return PlatformDomain(*values)
 
 
-# The queries of nearly every request are built once, as in `subdomains/store.py`.
+# Queries that nearly every request runs are built once, because building a query takes longer than running it.
 _PRESENT = platform_domains.c.removed_at.is_(None)
 _SELECTED = select(*_COLUMNS).where(_PRESENT)
 _BY_ID = Prepared(_SELECTED.where(platform_domains.c.id == bindparam("platform_domain_id")))
@@ -198,9 +198,9 @@ def find_platform_domains_among(tx: Tx, names: Iterable[str]) -> list[PlatformDo
 
 
 def lock_across_zones(tx: Tx) -> None:
-    """Serialize changes that must see each other across zones, until the transaction ends.
+    """Wait for other transactions that called this function, and exclude them until this transaction ends.
 
-    This locks the row of the oldest platform domain; without platform domains there are no zones.
+    Call this before changes that must see each other across zones. The lock is on the row of the oldest platform domain.
     """
     query = select(platform_domains.c.id).order_by(platform_domains.c.id).limit(1)
     tx.connection.execute(query.with_for_update(key_share=True)).one_or_none()
@@ -230,7 +230,7 @@ def list_visible(
 ) -> list[PlatformDomain]:
     """Return a page of the platform domains that an organization sees and the actor's token may use, newest first.
 
-    The SQL condition equals `visibility.is_visible`; a test compares the two.
+    The SQL condition repeats the rule `visibility.is_visible`; a test compares the two.
     """
     found: list[PlatformDomain] = []
     while len(found) < limit:
@@ -251,7 +251,7 @@ _AT_OR_BELOW = Prepared(AT_OR_BELOW.limit(1))
 
 
 def has_platform_domain_at_or_below(tx: Tx, fqdn: str) -> bool:
-    """True if this name, or one below it, is a platform domain."""
+    """True if the name, or a name below it, is a platform domain."""
     key = owner_key(fqdn)
     return _AT_OR_BELOW.one_or_none(tx, at=key, below=key + ".", end=key + "/") is not None
 
@@ -382,7 +382,7 @@ def list_offers_of(tx: Tx, platform_domain_ids: Sequence[int]) -> dict[int, list
 
 
 def replace_offer(tx: Tx, offer: Offer) -> None:
-    """Store an offer. It replaces an offer of the same mode."""
+    """Store an offer in place of an earlier offer of the same mode."""
     same = (offers.c.platform_domain_id == offer.platform_domain_id) & (offers.c.mode == offer.mode)
     tx.connection.execute(delete(offers).where(same))
     tx.connection.execute(insert(offers).values({name: getattr(offer, name) for name in Offer.__slots__}))
@@ -403,7 +403,7 @@ _LABEL_GRANTED = Prepared(
 
 
 def find_label(tx: Tx, platform_domain_id: int, label: str) -> Label | None:
-    """Return the operator's entry for a label with its grants, or None."""
+    """Return the operator's entry for a label, with the grants, or None."""
     row = _LABEL.one_or_none(tx, of=platform_domain_id, listed=label)
     if row is None:
         return None
@@ -430,7 +430,7 @@ def list_guarded_labels(tx: Tx, platform_domain_id: int) -> list[str]:
 
 
 def replace_label(tx: Tx, label: Label) -> None:
-    """Store a listed label with its grants. It replaces an earlier entry."""
+    """Store a listed label with its grants in place of an earlier entry."""
     delete_label(tx, label.platform_domain_id, label.label)
     tx.connection.execute(
         insert(labels).values(
@@ -469,7 +469,7 @@ _FOR = Prepared(
 
 
 def list_patterns_for(tx: Tx, platform_domain_id: int) -> list[str]:
-    """Return the patterns that block labels of a platform domain: its own, and the patterns for all platform domains."""
+    """Return the patterns that block labels of a platform domain, with the patterns for all."""
     return [row[0] for row in _FOR.all(tx, of=platform_domain_id)]
 
 

@@ -1,4 +1,4 @@
-"""Parse a zone file (RFC 1035, section 5) into apex settings and records, to adopt an existing zone."""
+"""Parse the zone file of an existing zone (RFC 1035, section 5) into apex settings and records, to adopt the zone."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -16,22 +16,25 @@ from sublet.dns.types import Record
 _SIGNER_TYPES = ("RRSIG", "NSEC", "NSEC3", "NSEC3PARAM", "DNSKEY")
 
 
-class InvalidZoneFile(ValueError):  # noqa: N818 - named like the refusals
-    """A zone file can't be adopted; `str()` is the reason, for the operator."""
+class InvalidZoneFile(ValueError):  # noqa: N818 - named like the classes in sublet.errors
+    """A zone file can't be adopted. `str()` is a message for the operator."""
 
 
 @dataclass(frozen=True, slots=True)
 class ZoneFile:
-    """The content of a zone file: settings from its SOA and apex NS, and all other records."""
+    """The content of a zone file: settings from the SOA and apex NS records, and all other records."""
 
     settings: dict[str, Any]
     records: tuple[Record, ...]
 
 
+class _OutsideZone(Exception):  # noqa: N818 - the zone file's error, not ours
+    pass
+
+
 class _Reader(dns.zonefile.Reader):
     def _eat_line(self) -> None:
-        # dnspython silently skips records outside the zone.
-        raise InvalidZoneFile("has a record outside the zone")
+        raise _OutsideZone  # dnspython would skip the record
 
 
 def parse_zone_file(text: str, domain: str) -> ZoneFile:
@@ -50,11 +53,14 @@ def parse_zone_file(text: str, domain: str) -> ZoneFile:
         with zone.writer(replacement=True) as transaction:
             tokenizer = dns.tokenizer.Tokenizer(text, "the zone file")
             _Reader(tokenizer, zone.rdclass, transaction, allow_include=False).read()
-    except InvalidZoneFile as error:
+    except _OutsideZone:
         line = tokenizer.where()[1]
-        raise InvalidZoneFile(f"the zone file, line {line}: {error} {domain}") from None
+        raise InvalidZoneFile(
+            f"Line {line} of the zone file has a record outside the zone {domain}. Remove the record."
+        ) from None
     except (dns.exception.DNSException, ValueError, KeyError, UnicodeError) as error:
-        raise InvalidZoneFile(f"can't read the zone file: {str(error) or type(error).__name__}") from error
+        reason = str(error) or type(error).__name__
+        raise InvalidZoneFile(f"The zone file can't be read: {reason}. Check the file.") from error
     records = tuple(sorted(_records(zone)))
     apex = {"SOA", "NS"}
     return ZoneFile(
@@ -70,14 +76,16 @@ def _records(zone: dns.zone.Zone) -> list[Record]:
         owner = name.to_text(omit_final_dot=True).lower()
         if type_name in _SIGNER_TYPES:
             raise InvalidZoneFile(
-                f"the zone file has {type_name} records, which changes of the zone would invalidate. Give the unsigned zone"
+                f"The zone file has {type_name} records, which changes of the zone would make invalid. Give the unsigned zone."
             )
         if type_name == "DNAME":
             raise InvalidZoneFile(
-                "the zone file has a DNAME record, which the built-in name server does not support"
+                "The zone file has a DNAME record, which the built-in name server does not support. Remove the record."
             )
         if "\\" in owner:
-            raise InvalidZoneFile(f"the owner {owner} has an escaped character, which names here can't have")
+            raise InvalidZoneFile(
+                f"The zone file has the owner {owner}. Sublet does not support escaped characters. Remove the record."
+            )
         records += [Record(owner, type_name, rdataset.ttl, rdata.to_text()) for rdata in rdataset]
     return records
 

@@ -25,7 +25,7 @@ from sublet.platform_domains.zone_store import find_apex_dnskeys, lock_zone
 from sublet.schema import BIG_ID, Instant, metadata
 
 STALE_AFTER = timedelta(days=7)
-"""How long an update with an unknown outcome is kept. A server that hangs may still apply an update from its queue.
+"""How long an update with an unknown outcome is kept. A server that hangs may apply the update later.
 
 There are few such updates: a server that hangs soon accepts no connections, and unsent updates are deleted at once.
 """
@@ -66,7 +66,7 @@ zone_updates = Table(
     Column("sent_at", Instant, nullable=False),
     Index("ix_zone_updates_platform_domain_id", "platform_domain_id"),
 )
-"""Updates that the server may have applied or may still apply, by the fence that they set. `owners` are new in the zone."""
+"""Updates that a server may have applied or may still apply, by the fence that an update sets. The `owners` are new in the zone."""
 
 Owners = tuple[tuple[int, str], ...]
 """Pairs of a subdomain's id and an owner name."""
@@ -76,11 +76,14 @@ Owners = tuple[tuple[int, str], ...]
 class ZoneState:
     """The state of a zone on a primary.
 
-    `fence` is its last known fence; None if it has no fence of ours. `rebuilt_at` is set from a rebuild by another program until the next
-    complete check. `problem` (one of `primaries.primary.CAUSES`) is why the zone can't be changed since `problem_at`, after `attempts`
-    failed attempts. The counts are the results of the last check, at `checked_serial`; if that is None, the next check may be at the same
-    serial. `repair_stopped_at` is set while the repair waits for the operator. `seen_at` is when the server last answered with its
-    serial, to about a minute. `watch_problem` (one of `CAUSES`, or `check`) is why the zone can't be queried or checked.
+    - `fence` is the last known fence of the zone; None if the zone has no fence of ours.
+    - `rebuilt_at` is set from a rebuild by another program until the next complete check.
+    - `problem` (one of `primaries.primary.CAUSES`) is why the zone can't be changed since `problem_at`, after `attempts` failed attempts.
+    - `missing`, `different`, `orphaned` and `foreign_records` are the counts of the last check. If `checked_serial` is None, the zone is
+      checked again even at the same serial.
+    - `repair_stopped_at` is set while the repair waits for the operator.
+    - `seen_at` is when the server last answered with the zone's serial, to about a minute.
+    - `watch_problem` (one of `CAUSES`, or `check`) is why the zone can't be queried or checked.
     """
 
     platform_domain_id: int
@@ -130,8 +133,8 @@ def update_zone_state(tx: Tx, platform_domain_id: int, **values: object) -> None
         )
 
 
-def forget_zone_state(tx: Tx, platform_domain_id: int) -> None:
-    """Delete the state of a zone, because it moves to another server."""
+def delete_zone_state(tx: Tx, platform_domain_id: int) -> None:
+    """Delete the state and the updates of a zone that moves to another server."""
     for table in (zone_updates, zone_states):
         tx.connection.execute(delete(table).where(table.c.platform_domain_id == platform_domain_id))
 
@@ -186,7 +189,7 @@ _ADDED = Prepared(insert(zone_updates))
 
 
 def insert_zone_update(tx: Tx, platform_domain_id: int, fence: str, owners: Owners) -> None:
-    """Write ahead an update that sets this fence. Delete updates older than `STALE_AFTER`."""
+    """Write ahead an update that sets this fence, and delete updates that are older than `STALE_AFTER`."""
     _STALE.run(tx, of=platform_domain_id, long_ago=tx.now - STALE_AFTER)
     _ADDED.run(
         tx,
@@ -205,13 +208,13 @@ _OWNERS = Prepared(
 
 
 def find_zone_update(tx: Tx, platform_domain_id: int, fence: str) -> Owners | None:
-    """Return the owners that the update with this fence uses first; None if there is no such update."""
+    """Return the new owners of the update that sets this fence; None if there is no such update."""
     row = _OWNERS.one_or_none(tx, of=platform_domain_id, set_to=fence)
     return None if row is None else tuple((int(each[0]), str(each[1])) for each in row[0])
 
 
 def list_possible_fences(tx: Tx, platform_domain_id: int) -> frozenset[str | None]:
-    """Return the values that the fence of a zone may have by our updates: the last known value, and the values of updates in progress."""
+    """Return the values that the fence of a zone may have from our updates: the last known value, and the values of updates in progress."""
     rows = tx.connection.execute(
         select(zone_updates.c.fence).where(zone_updates.c.platform_domain_id == platform_domain_id)
     )

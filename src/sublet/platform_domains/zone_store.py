@@ -1,4 +1,4 @@
-"""All SQL of `zone_records`: a zone's records that the registry didn't write. Names at or above them can't be registered.
+"""All SQL of `zone_records`: the records of a zone that the registry didn't write. Names at or above their owners can't be registered.
 
 For a zone on the built-in name server these are the adopted records. For a zone on a primary they are the foreign records of the last
 check, and the DNSKEY records at the apex, which show that the zone is signed.
@@ -62,7 +62,7 @@ def find_records(tx: Tx, platform_domain_id: int, owners: Collection[str]) -> di
     return {owner: tuple(records) for owner, records in found.items()}
 
 
-# This is one range of the index. `-` sorts before `.`, so the sibling "name-2" is in the range. The last line excludes it.
+# One range of the index. `-` sorts before `.`, so the range has the sibling "name-2", too; the last line excludes it.
 _AT_OR_BELOW = (
     _OF_ZONE
     & (zone_records.c.owner_key >= bindparam("at"))
@@ -104,17 +104,17 @@ _NEXT_KEYS = Prepared(
 
 
 def next_owner_keys(tx: Tx, platform_domain_id: int, name: str) -> list[str]:
-    """Return the owner keys directly before and after the position where the names below this name begin.
+    """Return the owner keys directly before and after the position at which the names below a name begin.
 
-    The names below a name are one range of keys, and the ranges of this name and all names above contain the position (`owner_key`). So if
-    such a name has a record below it, one of the two keys is in its range.
+    The names below any name are one range of keys (`owner_key`). The ranges of `name` and of each name above it contain the position. So
+    if there is a record below one of these names, one of the two keys is in the range of that name.
     """
     row = _NEXT_KEYS.one_or_none(tx, of=platform_domain_id, below=owner_key(name) + ".")
     return [key for key in row or () if key is not None]
 
 
 def stream_zone_records(tx: Tx, platform_domain_id: int) -> Iterator[list[Record]]:
-    """Yield all stored records of a zone in small batches. SOA and NS of the apex are not stored."""
+    """Yield all stored records of a zone in small batches. The SOA and NS records of the apex are not stored."""
     rows = tx.connection.execute(
         select(zone_records.c.owner, zone_records.c.type, zone_records.c.ttl_seconds, zone_records.c.rdata)
         .where(zone_records.c.platform_domain_id == platform_domain_id)

@@ -1,7 +1,6 @@
-"""Transfer a zone from its primary and compare it with the registry. Nothing is changed.
+"""Transfer a zone from its primary and compare the zone with the registry, without changing either.
 
-As a program (`python -m sublet.primaries.check_process`) this reads a `CheckRequest` from stdin and writes a `Report` to stdout. The
-worker runs it as a child process, because a large zone takes a minute of processor time.
+The worker runs this module as a child process, because a large zone takes a minute of processor time.
 """
 
 import asyncio
@@ -45,7 +44,7 @@ class Outcome:
     """The result of a check, for the repair.
 
     `serial` is the zone's serial, `rebuilt_at` is `ZoneState.rebuilt_at` at the start of the check. `foreign_new` has the foreign
-    records that aren't stored yet, `foreign_gone` the stored records that have left the zone.
+    records that aren't stored yet, `foreign_gone` has the stored foreign records that have left the zone.
     """
 
     serial: int
@@ -74,8 +73,8 @@ async def check_on_primary(
 
     Raises, in this order:
         Conflict: the zone has moved to another server, or its platform domain was removed.
-        PrimaryFault: as `transfer_zone`.
-        Conflict: the same, during the transfer.
+        PrimaryFault: the transfer failed (`transfer_zone`).
+        Conflict: the zone moved, or its platform domain was removed, during the transfer.
     """
     now, state = await db.read(lambda tx: (tx.now, zone_state_store.find_zone_state(tx, platform_domain_id)))
     platform_domain = await db.read(_find_on_primary, platform_domain_id, primary.name)
@@ -112,10 +111,10 @@ def _compare(
         tx, platform_domain, transfer.take_records(), transfer_began_at=began_at, rebuilt=rebuilt
     )
     foreign = set(check.differences.foreign)
-    apex = platform_domain.domain  # `replace_apex_dnskeys` stores the records there
+    apex = platform_domain.domain  # `replace_apex_dnskeys` stores the records at the apex
     stored = {each for each in zone_store.list_zone_records(tx, platform_domain_id) if each.owner != apex}
     waiting = set(check.waiting)
-    # The check skips waiting names, so records at or below them may still be there.
+    # The check skips waiting names, so stored records at or below them may still be in the zone.
     gone = {
         record for record in stored - foreign if waiting.isdisjoint((record.owner, *ancestors(record.owner)))
     }
@@ -123,7 +122,7 @@ def _compare(
 
 
 async def _run(request: CheckRequest) -> Outcome | Failure:
-    # This process only reads, so it doesn't need the check for lost writes that the service makes when it starts.
+    # This process only reads, so the check for lost writes isn't needed.
     db = open_database(request.database_url, may_lose_writes=True)
     try:
         _, outcome = await check_on_primary(

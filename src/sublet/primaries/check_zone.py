@@ -17,12 +17,12 @@ from sublet.subdomains.lifecycle import desired_records
 from sublet.subdomains.naming import name_above
 
 CLOCK_MARGIN = timedelta(seconds=5)
-"""How far the clocks of a publishing and a checking process may differ."""
+"""How far the clocks of the publishing and the checking process may differ."""
 
 
 @dataclass(frozen=True, slots=True)
 class OrphanedOwner:
-    """An owner whose records are ours and must go, with the name and the row whose publication removes them."""
+    """An owner whose records are ours and must be deleted, by publishing the row `subdomain_id` of the name `fqdn`."""
 
     owner: str
     fqdn: str
@@ -33,7 +33,7 @@ class OrphanedOwner:
 class Repairs:
     """The input of a repair. `names` is the number of our names in the zone.
 
-    `wrong_ids` are the rows of the missing and different names. `orphaned` are the owners of orphaned records, and `reclaimed` the
+    `wrong_ids` are the rows of the missing and different names. `orphaned` are the owners of orphaned records. `reclaimed` are the
     owners at or below waiting names of a rebuilt zone. `apex_dnskeys` are the DNSKEY records at the apex; a signed zone has some.
     `is_settled` is True if nothing was published during the check, so that another check at this serial would find the same.
     """
@@ -51,7 +51,7 @@ class Repairs:
 
 @dataclass(frozen=True, slots=True)
 class ZoneCheck:
-    """The result of a check. The check skipped the names in `waiting`, which wait for publication."""
+    """The result of a check. `waiting` are the names that wait for publication, which the check skipped."""
 
     zone: str
     differences: ZoneDifferences
@@ -70,11 +70,11 @@ def check_zone(
     """Compare a transferred zone with what the registry has published in it.
 
     `live` was transferred before this transaction began. The check skips names that were published since `transfer_began_at` (by the
-    registry's clock) or wait for publication, and everything below them. If no owner was written ahead for a waiting
-    name, all records there are foreign.
+    registry's clock) or wait for publication, and everything below them. A waiting name without an owner that was written ahead is not
+    skipped: all records at or below this name are foreign.
 
     Our records are the records at owners that the registry published or may have published. With `rebuilt` the zone may come from an old
-    file. Then all records at or below names that were ever published are ours too; otherwise the delegation of a former holder would
+    file. Then all records at or below names that were ever published are ours too, because the delegation of a former holder must not
     work again. Records that an earlier check stored as foreign are not ours.
     """
     zone = platform_domain.domain
@@ -83,13 +83,13 @@ def check_zone(
     ids: dict[str, int] = {}
     waiting: set[str] = set()
     just_published: set[str] = set()
-    judged_before = transfer_began_at - CLOCK_MARGIN
+    compared_before = transfer_began_at - CLOCK_MARGIN
     names = 0
     for subdomain in published_owner_store.stream_published(tx, platform_domain.id):
         names += 1
         if subdomain.generation != subdomain.published_generation:
             waiting.add(subdomain.fqdn)
-        elif subdomain.published_at and subdomain.published_at >= judged_before:
+        elif subdomain.published_at and subdomain.published_at >= compared_before:
             just_published.add(subdomain.fqdn)
         elif records := desired_records(subdomain, platform_domain.delegation_ttl_seconds):
             desired[subdomain.fqdn] = records
@@ -101,7 +101,7 @@ def check_zone(
         live = list(live)
         sent = published_owner_store.list_published_owners_of_zone(tx, platform_domain.id, only_sent=True)
         former = _former_owners(tx, platform_domain, live, sent)
-    # Owners are written ahead before they are sent. A waiting name without such an owner has no records of ours.
+    # Each owner is written ahead before it is sent, so a waiting name without such an owner has no records of ours.
     skipped = just_published | waiting.intersection(name_above(each, zone) for each in {**former, **owners})
     differences = compare_zone(
         live, desired, {**former, **owners}.keys(), ignored={fence_name(zone)}, skipped=skipped
@@ -134,10 +134,10 @@ def _tee_apex_dnskeys(live: Iterable[Record], zone: str, apex_dnskeys: set[Recor
 def _former_owners(
     tx: Tx, platform_domain: PlatformDomain, live: Iterable[Record], known: Collection[str]
 ) -> dict[str, int]:
-    """Return the owners of a rebuilt zone that may be ours from earlier, each with the id of its name's newest row.
+    """Return the owners of a rebuilt zone that may have had records of ours, each with the id of the newest row of its name.
 
-    They are at or below a name that was ever published. Owners in `known` are left out, and owners that an earlier check stored as
-    foreign: a name whose publication was given up counts as published, too.
+    These owners are at or below a name that was ever published. Owners in `known` are left out. So are owners that an earlier check
+    stored as foreign, because a name also counts as published if its publication was given up.
     """
     zone = platform_domain.domain
     foreign = {record.owner for record in zone_store.list_zone_records(tx, platform_domain.id)}

@@ -1,4 +1,4 @@
-"""The differences between a zone and the records that the registry wants in it (rules; no SQL, no network)."""
+"""Compare the records of a zone with the records that the registry wants in the zone (rules; no SQL, no network)."""
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ _SIGNER_TYPES = frozenset({"RRSIG", "NSEC", "NSEC3"})
 
 @dataclass(frozen=True, slots=True)
 class NameDifference:
-    """A name whose records differ from the desired records. `live` are the records at the owners of `desired`. Both are sorted."""
+    """A name with other records than the `desired` ones. `live` are the records at the owners of `desired`. Both are sorted."""
 
     name: str
     live: tuple[Record, ...]
@@ -33,8 +33,8 @@ class ZoneDifferences:
     foreign: tuple[Record, ...] = ()
 
     @property
-    def ours_is_right(self) -> bool:
-        """True if there is nothing to repair; foreign records don't count."""
+    def needs_no_repair(self) -> bool:
+        """True if no record of ours is missing, different or orphaned. Foreign records don't count."""
         return not (self.missing or self.different or self.orphaned)
 
 
@@ -49,12 +49,12 @@ def compare_zone(
     """Compare a whole transferred zone with the desired records.
 
     `desired` maps each name to the records of its delegation (NS and DS at the name, A and AAAA at or below it). `ours` are the owners
-    that we published or may have published. `ignored` are owners that don't count, such as the fence's. `skipped` are names that are being
-    changed: the comparison leaves out all records at or below them.
+    that we published or may have published. `ignored` are owners whose records are left out, such as the fence. `skipped` are names that are
+    being changed: all records at or below them are left out.
 
-    A live record of a type in `DELEGATION_TYPES` belongs to the desired names that have a record at its owner. If it belongs to none,
-    it is orphaned if its owner is in `ours` (also below a desired name: glue of a former nameserver), otherwise foreign. All records of
-    other types are foreign, except at the apex, and except the types of a signing server (RRSIG, NSEC, NSEC3).
+    A live record of a type in `DELEGATION_TYPES` belongs to the desired names that have a record at its owner. A record
+    that belongs to no desired name is orphaned if its owner is in `ours`, for example glue of a former nameserver; otherwise it is foreign.
+    All records of other types are foreign, except at the apex, and except the types of a signing server (RRSIG, NSEC, NSEC3).
 
     Raises:
         ValueError: `live` has no SOA record, so it isn't a whole zone.
@@ -84,11 +84,11 @@ def compare_zone(
     for name in sorted(desired):
         owners = {record.owner for record in desired[name]}
         claimed |= owners
-        there = [record for owner in owners for record in by_owner.get(owner, ())]
-        if owners and not there:
+        at_owners = [record for owner in owners for record in by_owner.get(owner, ())]
+        if owners and not at_owners:
             missing.append(name)
-        elif not matches(desired[name], there):
-            different.append(NameDifference(name, tuple(sorted(there)), tuple(sorted(desired[name]))))
+        elif not matches(desired[name], at_owners):
+            different.append(NameDifference(name, tuple(sorted(at_owners)), tuple(sorted(desired[name]))))
     unclaimed = {
         record
         for owner, at_owner in by_owner.items()

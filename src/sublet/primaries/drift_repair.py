@@ -1,10 +1,10 @@
 """Find drift (changes of zones on primaries that the registry didn't make), and repair it.
 
-Every few seconds the worker asks for the serial and the fence of each zone. If the serial differs from the last checked serial, it checks
-the whole zone, in a child process and one zone at a time. A pause follows each check, because our own updates change the serial too. A
-zone with an unknown fence was rebuilt, and is checked at once.
+Every few seconds the worker queries the serial and the fence of each zone. If the serial has changed since the last check, the worker
+checks the whole zone in a child process, one zone at a time. A pause follows each check, because our own updates change the serial
+too. A zone with an unknown fence was rebuilt, and is checked at once.
 
-One of several workers keeps the lease of a zone, so that the others don't transfer the zone too.
+Only one worker checks a zone, the holder of the zone's lease.
 """
 
 import asyncio
@@ -30,7 +30,7 @@ from sublet.primaries.primary import PrimaryFault, read_fence
 from sublet.primaries.primary_zone import FindPrimary
 from sublet.primaries.publishing import settle_fence
 from sublet.primaries.repair_zone import repair
-from sublet.processes.leased import kept, take, under
+from sublet.processes.leased import keep_lease, try_lease, under_lease
 from sublet.processes.leases import WATCH_FOR, check_lease
 from sublet.processes.model import Lease, LeaseLost
 from sublet.processes.repeat import repeat
@@ -41,10 +41,10 @@ TIMEOUT_SECONDS = 5.0
 PAUSE_MIN_SECONDS = 10.0
 PAUSE_MAX_SECONDS = 180.0
 PAUSE_FACTOR = 5.0
-"""The pause before the next check of a zone, as a multiple of the last check's duration, between the minimum and the maximum."""
+"""The pause before the next check of a zone, in durations of the last check, limited by `PAUSE_MIN_SECONDS` and `PAUSE_MAX_SECONDS`."""
 CHECK_SECONDS_MAX = 900.0
 RECHECK_AFTER = timedelta(hours=6)
-"""After this time a zone is checked even if its serial is the same: a person may edit a zone file and keep the serial."""
+"""After this time a zone is checked even if the serial is the same, because a person may edit a zone file and keep the serial."""
 SEEN_EVERY = timedelta(minutes=1)
 log = structlog.get_logger()
 
@@ -55,10 +55,10 @@ class CheckFailed(Exception):  # noqa: N818 - named for what the caller sees
 
 @dataclass(slots=True)
 class _Watched:
-    """The state of a zone while this process keeps it.
+    """The state of a zone while this process has the lease.
 
-    `next_check_at` is by the monotonic clock. `rebuilt_at` is the last rebuild that started a check. While `check_failed`, an answer with
-    serial and fence doesn't clear the stored problem.
+    `next_check_at` is by the monotonic clock. `rebuilt_at` is the last rebuild that started a check. While `check_failed` is True, an
+    answer with serial and fence doesn't clear the stored problem.
     """
 
     next_check_at: float = 0.0
@@ -67,7 +67,7 @@ class _Watched:
 
 
 class DriftRepair:
-    """Checks and repairs zones on primaries while it holds their leases as `holder`.
+    """Checks and repairs zones on primaries, under a lease of `holder` for each zone.
 
     `checks` counts whole checks ("done", "failed"). `drift` counts "missing" and "different" names and "orphaned" owners.
     """
@@ -105,13 +105,13 @@ class DriftRepair:
         return POLL_SECONDS
 
     async def _watch(self, platform_domain_id: int, zone: str, primary: str) -> None:
-        """Ask for a zone's serial and fence, and check the zone if necessary, unless another worker has its lease."""
+        """Query a zone's serial and fence, and check the zone if necessary, unless another worker has the lease."""
         try:
-            lease = await take(self._db, check_lease(platform_domain_id), self._holder, WATCH_FOR)
+            lease = await try_lease(self._db, check_lease(platform_domain_id), self._holder, WATCH_FOR)
             if lease is None:
                 self._watched.pop(platform_domain_id, None)
                 return
-            async with kept(self._db, lease, WATCH_FOR):
+            async with keep_lease(self._db, lease, WATCH_FOR):
                 await self._watch_under(lease, platform_domain_id, zone, primary)
         except LeaseLost:
             log.warning("zone_taken_over", zone=zone)
@@ -123,7 +123,7 @@ class DriftRepair:
     async def _watch_under(self, lease: Lease, platform_domain_id: int, zone: str, primary: str) -> None:
         watched = self._watched.setdefault(platform_domain_id, _Watched())
         try:
-            if await self._is_due(lease, watched, platform_domain_id, zone, primary):
+            if await self._poll(lease, watched, platform_domain_id, zone, primary):
                 async with self._one_at_a_time:
                     await self._check(lease, watched, platform_domain_id, zone, primary)
         except PrimaryFault as fault:
@@ -131,30 +131,31 @@ class DriftRepair:
         except CheckFailed as failure:
             await self._note_problem(lease, platform_domain_id, zone, "check", str(failure))
 
-    async def _is_due(
+    async def _poll(
         self, lease: Lease, watched: _Watched, platform_domain_id: int, zone: str, primary: str
     ) -> bool:
+        """Query a zone's serial and fence, and store that the server answered. Return True if the zone must be checked."""
         before = await self._db.read(zone_state_store.find_zone_state, platform_domain_id)
         found = await read_fence(self._find_primary(primary), zone, timeout_seconds=TIMEOUT_SECONDS)
         if found.value != before.fence:
             meaning = await self._db.write(
-                under, lease, settle_fence, platform_domain_id, before.fence, found.value
+                under_lease, lease, settle_fence, platform_domain_id, before.fence, found.value
             )
             if meaning == "rebuilt":
                 log.warning("zone_found_rebuilt", zone=zone, fence=found.value)
         now, state = await self._db.read(_state, platform_domain_id)
-        is_over = state.watch_problem is not None and not watched.check_failed
-        if is_over or state.seen_at is None or state.seen_at < now - SEEN_EVERY:
+        is_solved = state.watch_problem is not None and not watched.check_failed
+        if is_solved or state.seen_at is None or state.seen_at < now - SEEN_EVERY:
             await self._db.write(
-                under, lease, _note_seen, platform_domain_id, is_well=not watched.check_failed
+                under_lease, lease, _note_seen, platform_domain_id, is_well=not watched.check_failed
             )
         if state.rebuilt_at is not None and state.rebuilt_at != watched.rebuilt_at:
             watched.rebuilt_at = state.rebuilt_at
             return True
         if time.monotonic() < watched.next_check_at:
             return False
-        old = state.checked_at is None or state.checked_at < now - RECHECK_AFTER
-        return found.serial != state.checked_serial or old or watched.check_failed
+        is_old = state.checked_at is None or state.checked_at < now - RECHECK_AFTER
+        return found.serial != state.checked_serial or is_old or watched.check_failed
 
     async def _check(
         self, lease: Lease, watched: _Watched, platform_domain_id: int, zone: str, primary: str
@@ -177,10 +178,10 @@ class DriftRepair:
             watched.next_check_at = time.monotonic() + pause
 
     async def _run(self, request: CheckRequest) -> Outcome:
-        """Run the check in a child process. A cancellation kills the process, even while it starts.
+        """Run the check in a child process. A cancellation kills the process, even while the process starts.
 
         Raises:
-            Conflict, PrimaryFault: as `check_on_primary`.
+            Conflict, PrimaryFault: the process reported one of these (`check_on_primary`).
             CheckFailed: the process died, or took too long.
         """
         is_cancelled = threading.Event()
@@ -192,7 +193,7 @@ class DriftRepair:
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
             )
-            # Append first, then test: `finally` sets the event, then reads `started`. In this order one of the two kills the process.
+            # `finally` sets the event, then reads `started`. So append first and test afterwards: one of the two kills the process.
             started.append(process)
             if is_cancelled.is_set():
                 process.kill()
@@ -215,7 +216,7 @@ class DriftRepair:
     ) -> None:
         repairs = found.repairs
         reason = await repair(self._db, SYSTEM, platform_domain_id, primary, found, lease=lease)
-        await self._db.write(under, lease, _note_seen, platform_domain_id)
+        await self._db.write(under_lease, lease, _note_seen, platform_domain_id)
         drift = {
             "missing": repairs.missing,
             "different": repairs.different,
@@ -231,12 +232,12 @@ class DriftRepair:
     async def _note_problem(
         self, lease: Lease, platform_domain_id: int, zone: str, cause: str, detail: str
     ) -> None:
-        if await self._db.write(under, lease, _note_problem, platform_domain_id, cause, detail):
+        if await self._db.write(under_lease, lease, _note_problem, platform_domain_id, cause, detail):
             log.warning("zone_not_checked", zone=zone, cause=cause, detail=detail)
 
 
 def _run_check(process: "subprocess.Popen[bytes]", request: CheckRequest) -> Outcome | Failure:
-    """Send a request to a process, return its report, and end the process."""
+    """Send a request to a check process, end the process, and return what it reported."""
     try:
         output, _ = process.communicate(
             msgspec.json.encode(request, enc_hook=reveal_to_child), CHECK_SECONDS_MAX
@@ -247,7 +248,7 @@ def _run_check(process: "subprocess.Popen[bytes]", request: CheckRequest) -> Out
         process.kill()
         process.wait()
     if process.returncode != 0:
-        raise CheckFailed(f"the check's process ended with {process.returncode}")
+        raise CheckFailed(f"the check's process ended with the exit code {process.returncode}")
     report = msgspec.json.decode(output, type=Report)
     found = report.outcome or report.failure
     assert found is not None  # noqa: S101 - a report has one of the two

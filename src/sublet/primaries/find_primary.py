@@ -1,4 +1,4 @@
-"""Find a primary server in the settings, and read our key for it from its file or environment variable."""
+"""Find a primary server in the settings, and read our key for this primary from a file or an environment variable."""
 
 import binascii
 import os
@@ -15,10 +15,10 @@ from sublet.secret import Secret
 def find_primary(
     settings: Sequence[PrimarySettings], name: str, environ: Mapping[str, str] | None = None
 ) -> Primary:
-    """Return the primary of this name with its key. Each call reads the secret again, so it may change without a restart.
+    """Return the primary of this name with our key. Each call reads the secret again, so that the secret may change without a restart.
 
     Raises:
-        PrimaryFault: settings: no primary of this name; its key can't be read, or is not base64.
+        PrimaryFault: the settings have no primary of this name; the key can't be read, or is not base64. The cause is "settings".
     """
     found = next((each for each in settings if each.name == name), None)
     if found is None:
@@ -41,9 +41,9 @@ def _secret(primary: PrimarySettings, environ: Mapping[str, str]) -> Secret:
     else:
         place, text = variable, environ.get(variable, "")
     try:
-        good = len(b64decode(text.strip(), validate=True)) > 0
+        is_secret = len(b64decode(text.strip(), validate=True)) > 0
     except (binascii.Error, ValueError):
-        good = False
-    if not good:
+        is_secret = False
+    if not is_secret:
         raise PrimaryFault("settings", f"{place} has no base64 secret for {primary.name}", certain=True)
     return Secret(text.strip())

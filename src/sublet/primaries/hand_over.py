@@ -1,6 +1,6 @@
-"""If a released row and a newer row of the same name both wait for publication, publish only the newer one.
+"""If a released row and a newer row of the same name both wait for publication, publish only the newer row.
 
-This happens on PostgreSQL if a registration and `reclaim` of the same name run at the same time, so that neither transaction sees the
+Both wait on PostgreSQL if a registration and `reclaim` of the same name run at the same time, so that neither transaction sees the
 other. The removal of the released row, when retried, would then remove the delegation of the newer row.
 """
 
@@ -15,15 +15,15 @@ from sublet.subdomains.model import Subdomain
 
 
 def hand_over(tx: Tx, waiting: Sequence[Subdomain]) -> bool:
-    """Move the owner names of waiting released rows to the rows that now hold their names. Return True if there were any.
+    """Move the owner names of waiting released rows to the rows that now hold their names. Return True if there were such rows.
 
-    Call it with the zone locked, before building a batch of the waiting rows. The holder's update removes these owner names and adds
-    its own in one message. A released row whose name has no holder publishes its own removal.
+    Call this with the zone locked, before building a batch of the waiting rows. The update of the newer row deletes the records at these
+    owner names and adds the new records in one message. A released row whose name has no holder is published itself.
     """
     released = [each for each in waiting if each.released_at is not None]
     holders = publish_store.find_holders(tx, {each.fqdn for each in released}) if released else {}
     former = [each for each in released if each.fqdn in holders]
-    given: dict[int, dict[str, object]] = {}
+    moved: dict[int, dict[str, object]] = {}
     for each in former:
         holder_id = holders[each.fqdn]
         sent = [
@@ -37,7 +37,7 @@ def hand_over(tx: Tx, waiting: Sequence[Subdomain]) -> bool:
             published_owner_store.move_published_owner(tx, owner, each.id, holder_id)
         published_owner_store.delete_unsent_owners(tx, each.id)
         store.settle_generation(tx, each.id, each.generation)
-        given[each.id] = {"holder_id": holder_id, "owners": sorted(sent)}
-    store.republish(tx, {holders[each.fqdn] for each in former if given[each.id]["owners"]})
-    audit.record_many(tx, SYSTEM, "subdomain.hand_over", given)
+        moved[each.id] = {"holder_id": holder_id, "owners": sorted(sent)}
+    store.republish(tx, {holders[each.fqdn] for each in former if moved[each.id]["owners"]})
+    audit.record_many(tx, SYSTEM, "subdomain.hand_over", moved)
     return bool(former)

@@ -1,4 +1,4 @@
-"""Compare the served records with the sent ones, and define the sentences about failures for users (rules)."""
+"""Compare the served records with the sent records, and define the messages about failures for users (rules)."""
 
 from collections.abc import Mapping, Sequence
 
@@ -32,7 +32,7 @@ SENTENCES = {
 
 
 def empty_owners_and_wildcard(zone: str, items: Sequence[Item]) -> list[str]:
-    """Return the owners that should be empty. If there are any, add the zone's wildcard: their answers may have its records."""
+    """Return the owners that should have no records and, if there are any, the zone's wildcard, which may answer for these owners."""
     empty = {owner for item in items for owner in empty_owners(item)}
     return sorted({*empty, f"*.{zone}"} if empty else empty)
 
@@ -40,9 +40,9 @@ def empty_owners_and_wildcard(zone: str, items: Sequence[Item]) -> list[str]:
 def without_wildcard(
     zone: str, items: Sequence[Item], served: Mapping[str, tuple[Record, ...]]
 ) -> dict[str, tuple[Record, ...]]:
-    """Return the served records without the records of the zone's wildcard at owners that should be empty (RFC 4592, section 3.3.1).
+    """Return the served records without the wildcard's records at owners that should have no records (RFC 4592, section 3.3.1).
 
-    The wildcard is the operator's. With its records, no name would ever count as removed.
+    With the wildcard's records no name would ever count as removed.
     """
     wildcard = {(each.type, each.ttl_seconds, each.rdata) for each in served.get(f"*.{zone}", ())}
     empty = {owner for item in items for owner in empty_owners(item)}
@@ -57,12 +57,12 @@ def without_wildcard(
 
 
 def empty_owners(item: Item) -> frozenset[str]:
-    """Return the owners that should be empty, and that have or may have records of ours."""
+    """Return the owners that should have no records, and that have or may have records of ours."""
     return item.owners - {record.owner for record in item.desired}
 
 
 def judge(item: Item, served: Mapping[str, tuple[Record, ...]], serial: int) -> Result:
-    """Return a success if the server answers with exactly the desired records and no older records; otherwise a failure."""
+    """Return a success if the server serves exactly the desired records and no older records; otherwise return a failure."""
     orphaned = [owner for owner in empty_owners(item) if served[owner]]
     if orphaned or not matches(item.desired, served[item.fqdn]):
         return Result(item, error=PARTIAL, cause="partial")

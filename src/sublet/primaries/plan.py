@@ -1,4 +1,4 @@
-"""Plan the changes of a zone from the possible owners and the desired records, and refuse implausible changes (rules)."""
+"""Plan the changes of a zone, and refuse implausible plans (rules)."""
 
 import re
 from collections.abc import Iterable
@@ -13,16 +13,16 @@ DELETIONS_ALWAYS_PLAUSIBLE: Final = 20
 _NAME: Final = re.compile(r"(?!-)[a-z0-9-]{1,63}(?<!-)(\.(?!-)[a-z0-9-]{1,63}(?<!-))+")
 
 
-class ImplausiblePlan(Exception):  # noqa: N818 - a fault: the registry or the code is wrong, not a request
+class ImplausiblePlan(Exception):  # noqa: N818 - the registry or the code is wrong, not a request
     """The changes concern names or types that no delegation has. Nothing may be sent."""
 
 
 @dataclass(frozen=True, slots=True)
 class ZoneChanges:
-    """The changes of one zone; both parts are sorted.
+    """The changes of one zone. `delete_owners` and `adds` are sorted.
 
-    The update deletes each of `DELEGATION_TYPES` at each of `delete_owners`, because a server may refuse "ANY", or delete too much. Then
-    it adds `adds`.
+    The update deletes each of `DELEGATION_TYPES` at each of `delete_owners`, because a server may refuse the type ANY, or delete too much.
+    Then the update adds the records `adds`.
     """
 
     zone: str
@@ -34,12 +34,12 @@ def plan_changes(zone: str, may_be_published: Iterable[str], desired: Iterable[R
     """Return the changes that leave exactly the desired records at the names that may be published.
 
     `may_be_published` are all owners at which an earlier update of ours may have added records. `desired` are whole delegations
-    (`records.delegation_records`). Names are canonical. Not checked: that new owners are unused in the zone (a prerequisite of the
-    update), and the rdata.
+    (`records.delegation_records`). Names are canonical. Not checked: the rdata, and that new owners are unused in the zone, which
+    the server checks (a prerequisite of the update).
 
     Raises:
         ImplausiblePlan: an owner that is not canonical or not strictly below the zone; a type outside `DELEGATION_TYPES`; two TTLs in
-            one record set (RFC 2181, section 5.2); DS records without NS; an address record neither at nor below a name with NS records.
+            one RRset (RFC 2181, section 5.2); DS records without NS; an address record neither at nor below a name with NS records.
     """
     delete_owners = tuple(sorted(set(may_be_published)))
     adds = tuple(sorted(set(desired)))
@@ -53,7 +53,7 @@ def plan_changes(zone: str, may_be_published: Iterable[str], desired: Iterable[R
             raise ImplausiblePlan(f"{record.owner} would get a record of type {record.type!r}")
         if ttls_seconds.setdefault((record.owner, record.type), record.ttl_seconds) != record.ttl_seconds:
             raise ImplausiblePlan(f"the {record.type} records of {record.owner} have more than one TTL")
-        # The server would serve either of these as authoritative data of the parent zone.
+        # A server would serve such DS and address records as authoritative data of the parent zone.
         if record.type == "DS" and record.owner not in delegated:
             raise ImplausiblePlan(f"{record.owner} would get DS records and no NS records")
         if record.type in ("A", "AAAA") and delegated.isdisjoint((record.owner, *ancestors(record.owner))):

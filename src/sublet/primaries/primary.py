@@ -1,7 +1,4 @@
-"""Signed messages to a primary server and its signed answers, over TCP with TSIG (RFC 8945).
-
-Answers count only if they are signed with our key. Each `PrimaryFault` has a cause from `CAUSES`.
-"""
+"""Send signed messages to a primary server over TCP, and accept only answers that are signed with our key (TSIG, RFC 8945)."""
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator
@@ -46,7 +43,7 @@ CAUSES = {
     "too_large": "the zone is larger than 4 GiB, or the name server sends it without end",
     "settings": "the settings don't have the name server's address or key",
 }
-"""Why a change can't be published, with the meaning: for the operator, the metrics and docs/operating/trouble.md."""
+"""The causes for which a change can't be published, with their meanings, for the operator, the metrics and docs/operating/trouble.md."""
 
 _BY_RCODE = {
     dns.rcode.REFUSED: "refused",
@@ -62,9 +59,10 @@ _BY_RCODE = {
 
 
 class PrimaryFault(Exception):  # noqa: N818 - named for whose fault it is
-    """A request to a primary failed: `cause` is one of `CAUSES`, `str()` has details for the operator.
+    """A request to a primary failed. `cause` is one of `CAUSES`, `str()` has details for the operator.
 
-    If `certain`, a signed answer says so. Otherwise the primary may have carried out the request, or may still do so.
+    `certain` is True if the cause is known from a signed answer or from the settings. Otherwise the primary may have carried out the
+    request, or may still do so.
     """
 
     def __init__(self, cause: str, detail: str, *, certain: bool = False) -> None:
@@ -90,12 +88,12 @@ class Fence:
 
 
 FUDGE_SECONDS = 300
-"""How far our clock and a server's may differ (RFC 8945, section 10)."""
+"""How far our clock and the clock of a server may differ (RFC 8945, section 10)."""
 _FUDGE_MAX_SECONDS = 65535
 
 
 async def send_update(primary: Primary, message: dns.update.UpdateMessage, *, timeout_seconds: float) -> None:
-    """Send an UPDATE and return when a signed NOERROR has confirmed it.
+    """Send an UPDATE message, and return after a signed answer with NOERROR.
 
     Not checked: that the server serves the changes (see `read_back`).
 
@@ -109,11 +107,11 @@ async def send_update(primary: Primary, message: dns.update.UpdateMessage, *, ti
     raise_for_rcode(primary, response)
 
 
-async def takes_updates(primary: Primary, zone: str, *, timeout_seconds: float) -> bool:
+async def accepts_updates(primary: Primary, zone: str, *, timeout_seconds: float) -> bool:
     """True if a server accepts an empty update of the zone.
 
-    Rights don't matter, because servers check them against the records of an update. A server refuses an empty update if it accepts
-    none at all: the zone is frozen (Knot, BIND), the server is a secondary (BIND), or updates are switched off (PowerDNS).
+    The rights of our key don't matter, because servers compare rights with the records of an update. A server that accepts no updates at
+    all refuses an empty update: the zone is frozen (Knot, BIND), the server is a secondary (BIND), or updates are switched off (PowerDNS).
     """
     try:
         await send_update(
@@ -128,12 +126,12 @@ async def read_fence(primary: Primary, zone: str, *, timeout_seconds: float) -> 
     """Return the fence of a zone, and the zone's serial.
 
     Raises:
-        PrimaryFault: unreachable, no_answer, key, clock, unsigned, zone, failure, not_understood; fence (its records are not ours).
+        PrimaryFault: unreachable, no_answer, key, clock, unsigned, zone, failure, not_understood; fence (the TXT records are not ours).
     """
     try:
         return await _read_fence(primary, zone, timeout_seconds)
     except _NoSignature as fault:
-        # Servers often can't sign their answer if they don't know the key or the zone.
+        # A server that doesn't know the key or the zone often can't sign the answer.
         if fault.rcode == dns.rcode.REFUSED:
             raise PrimaryFault("zone", f"{primary.name} answers REFUSED: it does not have {zone}") from fault
         if fault.rcode != dns.rcode.NOTAUTH:
@@ -152,7 +150,7 @@ async def _read_fence(primary: Primary, zone: str, timeout_seconds: float) -> Fe
         questions = [(fence_name(zone), "TXT"), (zone, "SOA"), (f"*.{zone}", "TXT")]
         for name, rdtype in questions:
             if len(answers) == 2 and all(map(_is_fence, answers[0])):
-                break  # a value of ours doesn't come from a wildcard
+                break  # no need to query the wildcard, which has no value of ours
             query = dns.message.make_query(name, rdtype, flags=0)
             _sign(primary, query)
             response = await _ask(primary, query, reader, writer)
@@ -170,7 +168,7 @@ async def _read_fence(primary: Primary, zone: str, timeout_seconds: float) -> Fe
     if not serials:
         raise PrimaryFault("zone", f"{primary.name} has no SOA record for {zone}", certain=True)
     if texts and wildcards and set(texts) == set(wildcards[0]):
-        texts = []  # the zone's wildcard creates these for any name that doesn't exist (RFC 4592)
+        texts = []  # the zone's wildcard creates these records for any name that doesn't exist (RFC 4592)
     if len(texts) > 1 or not all(map(_is_fence, texts)):
         raise PrimaryFault(
             "fence", f"{fence_name(zone)} has TXT records that are not the registry's", certain=True
@@ -187,9 +185,9 @@ def _is_fence(rdata: dns.rdata.Rdata) -> bool:
 
 
 async def _accepts_key_at_any_time(primary: Primary, zone: str, timeout_seconds: float) -> bool:
-    """True if a server accepts our key when the clocks may differ by the largest fudge, 18 hours.
+    """True if a server accepts our key in a message with the maximum fudge, 18 hours.
 
-    The query only reads, so a replay within that time does no harm.
+    The message is a query, so a replay in these 18 hours does no harm.
     """
     query = dns.message.make_query(zone, "SOA", flags=0)
     _sign(primary, query, fudge_seconds=_FUDGE_MAX_SECONDS)
@@ -207,7 +205,7 @@ _SOA = dns.rdtypes.ANY.SOA.SOA
 
 @asynccontextmanager
 async def connection(primary: Primary, timeout_seconds: float) -> AsyncIterator[Streams]:
-    """Open a TCP connection, and raise its failures as a `PrimaryFault`."""
+    """Open a TCP connection to a primary. Raise connection failures, also in the block, as a `PrimaryFault`."""
     try:
         async with connected((primary.address, primary.port), timeout_seconds) as streams:
             yield streams
@@ -217,7 +215,7 @@ async def connection(primary: Primary, timeout_seconds: float) -> AsyncIterator[
 
 
 def keyring(primary: Primary) -> dict[dns.name.Name, dns.tsig.Key]:
-    """Return our key on this primary as dnspython's keyring."""
+    """Return our key for this primary as a keyring of dnspython."""
     name = dns.name.from_text(primary.key.name)
     return {name: dns.tsig.Key(name, primary.key.secret.reveal(), primary.key.algorithm)}
 
@@ -229,7 +227,6 @@ def _sign(primary: Primary, message: dns.message.Message, fudge_seconds: int = F
 async def _ask(
     primary: Primary, query: dns.message.Message, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
 ) -> dns.message.Message:
-    """Send a signed message and return its signed answer; raises as `read_signed`."""
     writer.write(query.to_wire(prepend_length=True))
     response = read_signed(primary, await read_message(reader), query)
     if not query.is_response(response):
@@ -241,7 +238,7 @@ def read_signed(primary: Primary, wire: bytes, query: dns.message.Message) -> dn
     """Return the message in `wire`, an answer to `query` that is signed with our key.
 
     Raises:
-        PrimaryFault: key, clock (by the server's answer, or by ours when we verify it), unsigned (no or a wrong signature, not a
+        PrimaryFault: key; clock (the server or we found the time of a signature wrong); unsigned (no signature or a wrong one, not a
             DNS message).
     """
     with signature_faults(primary):
@@ -260,7 +257,7 @@ def read_signed(primary: Primary, wire: bytes, query: dns.message.Message) -> dn
 
 @contextmanager
 def signature_faults(primary: Primary) -> Iterator[None]:
-    """Raise dnspython's errors of a message or its signature as a `PrimaryFault`: key, clock, unsigned."""
+    """Raise dnspython's errors about a message or a signature as a `PrimaryFault`: key, clock, unsigned."""
     name = primary.name
     try:
         yield
@@ -275,7 +272,7 @@ def signature_faults(primary: Primary) -> Iterator[None]:
 
 
 def _ahead_seconds(query: dns.message.Message, response: dns.message.Message) -> int:
-    """Return how far the server's clock is ahead, by a response's TSIG record (RFC 8945, section 5.2.3)."""
+    """Return how many seconds the server's clock is ahead of ours, from the TSIG record of a response (RFC 8945, section 5.2.3)."""
     asked, answered = _tsig(query), _tsig(response)
     theirs = answered.time_signed
     if answered.error == dns.rcode.BADTIME and len(answered.other) == 6:
@@ -288,7 +285,7 @@ def _tsig(message: dns.message.Message) -> dns.rdtypes.ANY.TSIG.TSIG:
 
 
 def raise_for_rcode(primary: Primary, response: dns.message.Message) -> None:
-    """Raise a certain `PrimaryFault` by the code of a signed response, unless it is NOERROR."""
+    """Raise a `PrimaryFault` that is `certain` if the rcode of a signed response isn't NOERROR."""
     rcode = response.rcode()
     if rcode != dns.rcode.NOERROR:
         cause = _BY_RCODE.get(rcode, "not_understood")

@@ -1,4 +1,4 @@
-"""Change a zone on a primary by UPDATE messages with a fence, and read it back from the same server."""
+"""Change a zone on a primary by UPDATE messages with a fence, and read the changes back from the same server."""
 
 from collections.abc import Callable, Coroutine
 from functools import partial
@@ -14,10 +14,10 @@ from sublet.dns.types import Primary
 from sublet.platform_domains import zone_state_store
 from sublet.primaries.judgement import empty_owners_and_wildcard, judge, without_wildcard
 from sublet.primaries.plan import ImplausiblePlan, plan_changes
-from sublet.primaries.primary import PrimaryFault, read_fence, send_update, takes_updates
+from sublet.primaries.primary import PrimaryFault, accepts_updates, read_fence, send_update
 from sublet.primaries.publishing import Batch, Result, settle_fence
 from sublet.primaries.update import build_update
-from sublet.processes.leased import under
+from sublet.processes.leased import under_lease
 
 TIMEOUT_SECONDS = 5.0
 """The timeout of a message to a primary, and of reading back a batch."""
@@ -26,7 +26,7 @@ _BATCH_CAUSES = frozenset({"in_use", "refused", "failure", "not_understood"})
 """Causes that may lie in the content of a message. All others concern the whole zone."""
 
 _READ_FENCE_AFTER = frozenset({"no_answer", "key", "unsigned"})
-"""Causes after which the fence is read: the message may have been applied, or the answer shows the real cause."""
+"""Causes after which the fence is read, because the message may have been applied, or the answer with the fence shows the real cause."""
 
 FindPrimary = Callable[[str], Primary]
 log = structlog.get_logger()
@@ -35,8 +35,8 @@ log = structlog.get_logger()
 class BatchRefused(Exception):  # noqa: N818 - the name server's answer, not an error of ours
     """A batch was refused because of `cause`, and the server applied no part of it.
 
-    If the answer is unsigned ("refused", by Knot), only a later update of the fence makes this certain. `was_sent` is False if the batch
-    was refused before it was sent.
+    Knot refuses without a signature. After such an answer the server may still apply the batch until a later update has changed the fence.
+    `was_sent` is False if the batch was refused before it was sent.
     """
 
     def __init__(self, cause: str, detail: str, *, was_sent: bool = True) -> None:
@@ -50,14 +50,14 @@ class BatchStale(Exception):  # noqa: N818 - the name server's answer, not an er
 
 
 ReadBack = Callable[[], Coroutine[Any, Any, list[Result]]]
-"""Reads back the changed names, and returns the result of each. Raises `PrimaryFault` if the server doesn't answer."""
+"""Reads back the changed names, and returns their results. Raises `PrimaryFault` if the server doesn't answer."""
 
 
 class PrimaryZone:
-    """A zone on a primary. `find_primary` returns a primary with its key by its name.
+    """A zone on a primary. `find_primary` returns a primary with our key by the primary's name.
 
-    The fence is uncertain at first, after another worker had the zone, and after an uncertain answer. Then it is read before the next
-    update.
+    The fence is uncertain at first, after another worker has published the zone, and after an uncertain answer. An uncertain fence is read
+    before the next update.
     """
 
     def __init__(self, db: Database, find_primary: FindPrimary) -> None:
@@ -67,7 +67,7 @@ class PrimaryZone:
         self._epoch: int | None = None
 
     async def change(self, batch: Batch) -> ReadBack:
-        """Change the zone by a batch, and return the function that reads it back. The next batch may be sent before that.
+        """Change the zone by a batch, and return the function that reads the batch back. The next batch may be sent before the read-back.
 
         Raises:
             BatchRefused: the server applied nothing. Smaller batches may succeed.
@@ -91,15 +91,15 @@ class PrimaryZone:
             if fault.cause == "unreachable":
                 await self._delete_update(batch)
             await self._interpret(primary, batch, fault)
-        # The next message expects the fence that this one has set.
+        # The next message requires the fence that this message has set.
         await self._db.write(
-            under, batch.lease, settle_fence, batch.platform_domain_id, batch.fence, batch.next_fence
+            under_lease, batch.lease, settle_fence, batch.platform_domain_id, batch.fence, batch.next_fence
         )
         self._is_certain = True
         return partial(self._read_back, primary, batch)
 
     async def _prepare(self, batch: Batch) -> tuple[Primary, dns.update.UpdateMessage]:
-        """Make sure that the fence is certain, and return the primary and the message to send."""
+        """Return the primary and the message to send. If the fence is uncertain, read it first."""
         primary = self._find_primary(batch.primary)
         epoch = None if batch.lease is None else batch.lease.epoch
         if not self._is_certain or epoch != self._epoch:
@@ -121,14 +121,13 @@ class PrimaryZone:
             raise BatchRefused("refused", str(error), was_sent=False) from error
 
     async def _delete_update(self, batch: Batch) -> None:
-        """Delete the stored update of a batch that was not sent."""
         await self._db.write(zone_state_store.delete_zone_update, batch.next_fence)
 
     async def _settle(self, primary: Primary, batch: Batch) -> None:
         """Read the fence and store which earlier messages were applied. Raise `BatchStale` if the fence has changed."""
         found = await read_fence(primary, batch.zone, timeout_seconds=TIMEOUT_SECONDS)
         meaning = await self._db.write(
-            under, batch.lease, settle_fence, batch.platform_domain_id, batch.fence, found.value
+            under_lease, batch.lease, settle_fence, batch.platform_domain_id, batch.fence, found.value
         )
         self._is_certain = True
         if meaning == "rebuilt":
@@ -139,7 +138,7 @@ class PrimaryZone:
     async def _interpret(self, primary: Primary, batch: Batch, fault: PrimaryFault) -> None:
         """Return if the server applied the message in spite of the fault. Otherwise raise the real fault.
 
-        Most faults of keys are unsigned, so the signed answer with the fence is more reliable.
+        Most answers about wrong keys are unsigned, so the signed answer with the fence is more reliable.
         """
         if not fault.certain and fault.cause not in _READ_FENCE_AFTER:
             raise fault
@@ -152,12 +151,12 @@ class PrimaryZone:
         if found.value == batch.next_fence:
             return
         await self._db.write(
-            under, batch.lease, settle_fence, batch.platform_domain_id, batch.fence, found.value
+            under_lease, batch.lease, settle_fence, batch.platform_domain_id, batch.fence, found.value
         )
         self._is_certain = fault.certain
         if found.value != batch.fence:
             raise BatchStale from fault
-        # The key is valid, because it read the fence. Knot gives the same answer if the key may not do this update.
+        # The key is valid, because the fence was read with it. Knot gives the same answer for a key that may not send this update.
         if fault.cause == "key":
             fault = PrimaryFault(
                 "refused", f"{primary.name} does not allow this update with the key {primary.key.name}"
@@ -166,7 +165,7 @@ class PrimaryZone:
             raise fault
         if fault.cause in _BATCH_CAUSES and batch.items:
             raise BatchRefused(fault.cause, str(fault)) from fault
-        if fault.cause == "refused" and not await takes_updates(
+        if fault.cause == "refused" and not await accepts_updates(
             primary, batch.zone, timeout_seconds=TIMEOUT_SECONDS
         ):
             raise PrimaryFault("no_updates", f"{primary.name} answers REFUSED to any update of {batch.zone}")

@@ -1,11 +1,11 @@
 """The publisher: send the desired records to zones on primaries, read them back, and record what is published.
 
-It is level-triggered: it publishes the names whose generation differs from the published generation. Each zone has its own task, so an
-unreachable name server delays no other zone. A commit of this process wakes the publisher at once; it finds commits of other processes
-(the operator's commands) within `POLL_SECONDS`.
+The publisher is level-triggered: it publishes the names whose generation differs from the published generation. Each zone has its own
+task, so that an unreachable name server delays no other zone. A commit of this process wakes the publisher at once; the publisher finds
+commits of other processes (the operator's commands) within `POLL_SECONDS`.
 
-One of several workers publishes a zone, under the zone's lease (`processes/leased.py`). It gives the lease back when no name waits. If it
-is killed, another worker takes over after the lease has expired.
+One worker publishes a zone, under the zone's lease (`processes/leased.py`), and gives the lease back when no name waits. If the worker is
+killed, another worker takes over after the lease has expired.
 """
 
 import asyncio
@@ -14,7 +14,7 @@ import uuid
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import NoReturn
 
@@ -37,7 +37,7 @@ from sublet.primaries.publishing import (
     record_zone_fault,
 )
 from sublet.primaries.update import fence_name
-from sublet.processes.leased import RENEWALS, renew, under
+from sublet.processes.leased import RENEWALS, renew_best_effort, under_lease
 from sublet.processes.leases import (
     PUBLISH_FOR,
     give_back_lease,
@@ -51,18 +51,33 @@ from sublet.processes.repeat import FAULT_PAUSE_SECONDS, repeat
 POLL_SECONDS = 0.25
 STALE_PAUSE_SECONDS = 0.05
 STALE_MAX = 20
-"""After this many stale batches in a row the zone backs off. Two servers behind one address can cause them."""
+"""After this many stale batches in a row the zone backs off. Two servers behind one address can cause stale batches."""
 QUERY_PAUSE_SECONDS = 0.02
-"""The minimum pause between two queries for waiting names. Each commit wakes the publisher, and most change no zone on a primary."""
+"""The minimum pause between two queries for waiting names. Each commit wakes the publisher, but most commits change no zone."""
 STAND_BACK_SECONDS = 0.02
-"""How long a worker lets other workers take a zone first, for each zone that it publishes already."""
+"""How long a worker lets other workers take a zone first, for each zone that the worker publishes already."""
 STAND_BACK_ZONES_MAX = 10
 log = structlog.get_logger()
-Begin = Callable[..., Batch | None]
 
 
 class _BackOff(Exception):  # noqa: N818 - no error: the zone is tried again later
     """Nothing can be published in a zone now. The reason is stored."""
+
+
+@dataclass(slots=True)
+class _ZoneWork:
+    """The work of this process on one zone. `has_failed` is True from a back-off until the next task."""
+
+    platform_domain_id: int
+    zone: PrimaryZone
+    task: asyncio.Task[None] | None = None
+    lease: Lease | None = None
+    has_failed: bool = False
+    stale_count: int = 0
+
+    @property
+    def is_running(self) -> bool:
+        return self.task is not None and not self.task.done()
 
 
 def _no_primary(name: str) -> Primary:
@@ -72,9 +87,9 @@ def _no_primary(name: str) -> Primary:
 class Publisher:
     """Publishes zones on the primaries that `find_primary` returns.
 
-    `batch_max` is as for `begin_publication`. `on_published` is called with the time from the change of a name to its publication.
-    `holder` identifies this process as a holder of leases. `is_alone` returns True while no other worker runs. `outcomes` counts names
-    ("published", "failed"), `causes` counts failed names by `primaries.primary.CAUSES`.
+    `batch_max` has the maximum number of names in a batch, by the name of the primary. `on_published` is called with the time from the
+    change of a name to its publication. `holder` identifies this process as a holder of leases. `is_alone` returns True while no other
+    worker runs. `outcomes` counts names ("published", "failed"), `causes` counts failed names by `primaries.primary.CAUSES`.
     """
 
     def __init__(
@@ -93,11 +108,7 @@ class Publisher:
         self._on_published = on_published
         self._holder = holder or str(uuid.uuid4())
         self._is_alone = is_alone
-        self._zones: dict[int, PrimaryZone] = {}
-        self._tasks: dict[int, asyncio.Task[None]] = {}
-        self._leases: dict[int, Lease] = {}
-        self._faulty: set[int] = set()
-        self._stale_counts: Counter[int] = Counter()
+        self._work: dict[int, _ZoneWork] = {}
         self.outcomes: Counter[str] = Counter()
         self.causes: Counter[str] = Counter()
 
@@ -107,7 +118,7 @@ class Publisher:
         try:
             await repeat(self._step, "publisher_fault")
         finally:
-            ending = [renewing, *self._tasks.values()]
+            ending = [renewing, *(each.task for each in self._work.values() if each.task is not None)]
             for task in ending:
                 task.cancel()
             await asyncio.gather(*ending, return_exceptions=True)
@@ -118,18 +129,17 @@ class Publisher:
         return QUERY_PAUSE_SECONDS
 
     async def _renew(self) -> None:
-        """Renew the leases of this publisher: a name server may take longer to answer than a lease lasts."""
+        """Renew the leases of this publisher, because a name server may take longer to answer than a lease lasts."""
         while True:
             await asyncio.sleep(PUBLISH_FOR.total_seconds() / RENEWALS)
             try:
-                await asyncio.gather(
-                    *(renew(self._db, each, PUBLISH_FOR) for each in tuple(self._leases.values()))
-                )
+                leases = [each.lease for each in self._work.values() if each.lease is not None]
+                await asyncio.gather(*(renew_best_effort(self._db, each, PUBLISH_FOR) for each in leases))
             except Exception:
                 log.exception("publisher_fault")
 
     async def publish_waiting(self) -> None:
-        """Start a task for each zone with waiting names, unless it has a task, or another worker publishes it."""
+        """Start a task for each zone with waiting names, unless a task or another worker publishes the zone already."""
         is_alone = self._is_alone()
         waiting = await (
             self._db.read(publish_store.list_waiting_platform_domain_ids)
@@ -139,42 +149,49 @@ class Publisher:
         if not is_alone:
             random.shuffle(waiting)  # Otherwise all workers compete for the same zone first.
         for platform_domain_id in waiting:
-            if platform_domain_id not in self._tasks:
-                seconds = 0.0 if is_alone else self._stand_back_seconds(platform_domain_id)
-                task = asyncio.create_task(self._publish_zone(platform_domain_id, seconds))
-                self._tasks[platform_domain_id] = task
-                task.add_done_callback(lambda _, of=platform_domain_id: self._tasks.pop(of, None))  # type: ignore[misc]
+            work = self._work_on(platform_domain_id)
+            if not work.is_running:
+                seconds = 0.0 if is_alone else self._stand_back_seconds(work)
+                work.has_failed = False
+                work.task = asyncio.create_task(self._publish_zone(work, seconds))
 
-    def _stand_back_seconds(self, platform_domain_id: int) -> float:
-        """Return how long other workers may take a zone first. They may have fewer zones, or may reach its name server."""
-        zones = STAND_BACK_ZONES_MAX if platform_domain_id in self._faulty else len(self._tasks)
-        self._faulty.discard(platform_domain_id)
-        return STAND_BACK_SECONDS * min(zones, STAND_BACK_ZONES_MAX)
+    def _work_on(self, platform_domain_id: int) -> _ZoneWork:
+        work = self._work.get(platform_domain_id)
+        if work is None:
+            zone = PrimaryZone(self._db, self._find_primary)
+            work = self._work[platform_domain_id] = _ZoneWork(platform_domain_id, zone)
+        return work
 
-    async def _publish_zone(self, platform_domain_id: int, stand_back_seconds: float) -> None:
-        """Publish until nothing waits in a zone, or it backs off."""
+    def _stand_back_seconds(self, work: _ZoneWork) -> float:
+        """Return how long to let other workers take a zone first. They may have fewer zones, or may reach the zone's name server."""
+        running = sum(each.is_running for each in self._work.values())
+        zones = STAND_BACK_ZONES_MAX if work.has_failed else min(running, STAND_BACK_ZONES_MAX)
+        return STAND_BACK_SECONDS * zones
+
+    async def _publish_zone(self, work: _ZoneWork, stand_back_seconds: float) -> None:
+        """Publish until nothing waits in a zone, or the zone backs off."""
         try:
             if stand_back_seconds > 0:
                 await asyncio.sleep(stand_back_seconds)
-            await self._publish_batches(platform_domain_id)
+            await self._publish_batches(work)
         except LeaseLost as lost:
-            if platform_domain_id in self._leases:  # otherwise another worker took the zone first
+            if work.lease is not None:  # otherwise another worker took the zone first
                 log.warning("zone_taken_over", lease=str(lost))
         except Unavailable:
             await asyncio.sleep(FAULT_PAUSE_SECONDS)
         except Exception:
-            log.exception("publisher_fault", platform_domain_id=platform_domain_id)
+            log.exception("publisher_fault", platform_domain_id=work.platform_domain_id)
             await asyncio.sleep(FAULT_PAUSE_SECONDS)
         finally:
-            self._leases.pop(platform_domain_id, None)
+            work.lease = None
 
-    async def _publish_batches(self, platform_domain_id: int) -> None:
-        """Send a batch while the one before is read back and recorded; no name is in both."""
+    async def _publish_batches(self, work: _ZoneWork) -> None:
+        """Send each batch while the previous batch is read back and recorded. No name is in both."""
         recording: asyncio.Task[None] | None = None
         sent = frozenset[int]()
         try:
             while True:
-                batch = await self._begin(platform_domain_id, besides=sent)
+                batch = await self._begin_next(work, besides=sent)
                 if batch is None and recording is None:
                     return
                 try:
@@ -190,67 +207,69 @@ class Publisher:
                     recording = asyncio.create_task(self._read_back_and_record(batch, read_back))
                     sent = frozenset(item.subdomain_id for item in batch.items)
         except _BackOff:
-            await self._give_back(platform_domain_id)
+            await self._give_back(work)
         finally:
             if recording is not None:
                 recording.cancel()
                 await asyncio.gather(recording, return_exceptions=True)
 
-    async def _begin(
-        self, platform_domain_id: int, among: Collection[int] | None = None, besides: Collection[int] = ()
-    ) -> Batch | None:
-        """Begin a batch under the zone's lease. If nothing waits and there are other workers, give the lease back.
-
-        Raises:
-            LeaseLost: another worker has the lease.
-        """
+    async def _begin_next(self, work: _ZoneWork, besides: Collection[int]) -> Batch | None:
+        """Begin a batch of any waiting names except `besides`. If nothing waits and there are other workers, give the lease back."""
         is_alone = self._is_alone()
-        if is_alone and among is None and platform_domain_id in self._leases:
+        if is_alone and work.lease is not None:
             # Usually nothing waits after a batch. A single worker keeps its lease, so this read saves a write transaction.
-            is_any_waiting = await self._db.read(publish_store.is_any_waiting, platform_domain_id, besides)
+            is_any_waiting = await self._db.read(
+                publish_store.is_any_waiting, work.platform_domain_id, besides
+            )
             if not is_any_waiting:
                 return None
-        gives_back = among is None and not besides and not is_alone
+        gives_back = not besides and not is_alone
         if gives_back:
-            self._leases.pop(platform_domain_id, None)  # `_renew` must not renew it afterwards
+            work.lease = None  # so that `_renew` doesn't renew the lease after its end
+        return await self._begin(work, besides=besides, gives_back=gives_back)
+
+    async def _begin(
+        self,
+        work: _ZoneWork,
+        *,
+        among: Collection[int] | None = None,
+        besides: Collection[int] = (),
+        gives_back: bool = False,
+    ) -> Batch | None:
         batch = await self._db.write(
             _begin_under_lease,
-            begin_publication,
             self._holder,
-            platform_domain_id,
+            work.platform_domain_id,
             self._batch_max,
             among,
             besides,
             gives_back=gives_back,
         )
-        if batch is not None and batch.lease is not None:
-            self._leases[platform_domain_id] = batch.lease
+        if batch is not None:
+            work.lease = batch.lease
         return batch
 
-    async def _give_back(self, platform_domain_id: int) -> None:
+    async def _give_back(self, work: _ZoneWork) -> None:
         """Give back the lease of a zone that this worker can't publish, so that another worker may try."""
-        lease = self._leases.pop(platform_domain_id, None)
+        lease, work.lease = work.lease, None
         if lease is not None and not self._is_alone():
-            self._faulty.add(platform_domain_id)
+            work.has_failed = True
             with suppress(Unavailable):
                 await self._db.write(give_back_lease, lease)
 
     async def _publish(self, batch: Batch) -> None:
-        """Change the zone by a batch, read the batch back, and record the outcomes.
-
-        This function and the four below raise `_BackOff`.
-        """
+        """Publish a batch. This method and the methods below raise `_BackOff` if the zone accepts no changes now."""
         read_back = await self._change(batch)
         if read_back is not None:
             await self._read_back_and_record(batch, read_back)
 
     async def _change(self, batch: Batch) -> ReadBack | None:
-        """Change the zone by a batch, and return the function that reads it back; None if there is nothing to read back.
+        """Change the zone by a batch, and return the function that reads the batch back, or None.
 
         A refused batch is halved until the name that causes the refusal is alone.
         """
         try:
-            return await self._zone(batch).change(batch)
+            return await self._work_on(batch.platform_domain_id).zone.change(batch)
         except BatchStale:
             await self._note_stale(batch)
         except PrimaryFault as fault:
@@ -260,14 +279,13 @@ class Publisher:
         return None
 
     async def _read_back_and_record(self, batch: Batch, read_back: ReadBack) -> None:
-        """Read back a changed batch, and record the outcomes."""
         try:
             results = await read_back()
         except PrimaryFault as fault:
             await self._back_off(batch, fault)
-        self._stale_counts.pop(batch.platform_domain_id, None)
+        self._work_on(batch.platform_domain_id).stale_count = 0
         by_id = {result.item.subdomain_id: result for result in results}
-        for took in await self._db.write(under, batch.lease, record_publication, by_id, batch):
+        for took in await self._db.write(under_lease, batch.lease, record_publication, by_id, batch):
             self._on_published(took)
         self._count(batch.zone, results)
         for each in results:
@@ -275,12 +293,13 @@ class Publisher:
                 log.warning("name_fault", zone=batch.zone, name=each.item.fqdn, cause=each.cause)
 
     async def _note_stale(self, batch: Batch) -> None:
-        """Count a stale batch, which is begun again. After `STALE_MAX` in a row the zone backs off."""
-        self._stale_counts[batch.platform_domain_id] += 1
-        if self._stale_counts[batch.platform_domain_id] < STALE_MAX:
+        """Count a stale batch, and pause before the next attempt. After `STALE_MAX` stale batches in a row back off."""
+        work = self._work_on(batch.platform_domain_id)
+        work.stale_count += 1
+        if work.stale_count < STALE_MAX:
             await asyncio.sleep(STALE_PAUSE_SECONDS)
             return
-        del self._stale_counts[batch.platform_domain_id]
+        work.stale_count = 0
         await self._back_off(
             batch,
             PrimaryFault(
@@ -291,7 +310,7 @@ class Publisher:
         )
 
     async def _narrow(self, batch: Batch, refusal: BatchRefused) -> None:
-        """Find the refused names of a batch, unless the zone accepts no change at all."""
+        """Halve a refused batch until each refused name is alone, unless the zone accepts no change at all."""
         if refusal.cause != "in_use" and refusal.was_sent:
             try:
                 await self._probe(batch)
@@ -306,38 +325,37 @@ class Publisher:
         middle = len(batch.items) // 2
         for items in (batch.items[:middle], batch.items[middle:]):
             among = [item.subdomain_id for item in items]
-            half = await self._begin(batch.platform_domain_id, among)
+            half = await self._begin(self._work_on(batch.platform_domain_id), among=among)
             if half is not None:
                 await self._publish(half)
 
     async def _record_refusal(self, batch: Batch, refusal: BatchRefused) -> None:
-        """Record that the only name of a batch was refused."""
         (item,) = batch.items
         sentence = IN_USE if refusal.cause == "in_use" else NOT_APPLIED
         result = Result(item, error=sentence, cause=refusal.cause, nothing_applied=True)
-        await self._db.write(under, batch.lease, record_refusal, batch.platform_domain_id, result)
+        await self._db.write(under_lease, batch.lease, record_refusal, batch.platform_domain_id, result)
         self._count(batch.zone, [result])
         log.warning("name_fault", zone=batch.zone, name=item.fqdn, cause=refusal.cause, detail=str(refusal))
 
     async def _probe(self, batch: Batch) -> None:
-        """Send an update without names. It replaces the fence, so the server can't apply the batch any more.
+        """Send an update without names, which replaces the fence, so that the server can't apply the batch any more.
 
         Raises:
             PrimaryFault: why the zone accepts no updates.
-            BatchStale: the zone has changed meanwhile.
+            BatchStale: the fence has changed since the batch was begun, or the zone has left its primary.
         """
-        probe = await self._db.write(under, batch.lease, begin_probe, batch.platform_domain_id)
+        probe = await self._db.write(under_lease, batch.lease, begin_probe, batch.platform_domain_id)
         if probe is None:
             raise BatchStale
         probe = replace(probe, lease=batch.lease)
-        await self._zone(probe).change(probe)
-        await self._db.write(under, batch.lease, record_publication, {}, probe)
+        await self._work_on(probe.platform_domain_id).zone.change(probe)
+        await self._db.write(under_lease, batch.lease, record_publication, {}, probe)
 
     async def _back_off(self, batch: Batch, fault: PrimaryFault) -> NoReturn:
         """Record why nothing can be published in a zone now, and raise `_BackOff`."""
         sentence = SENTENCES.get(fault.cause, NOT_APPLIED)
         await self._db.write(
-            under,
+            under_lease,
             batch.lease,
             record_zone_fault,
             batch.platform_domain_id,
@@ -350,9 +368,6 @@ class Publisher:
         log.warning("zone_fault", zone=batch.zone, cause=fault.cause, detail=str(fault))
         raise _BackOff from fault
 
-    def _zone(self, batch: Batch) -> PrimaryZone:
-        return self._zones.setdefault(batch.platform_domain_id, PrimaryZone(self._db, self._find_primary))
-
     def _count(self, zone: str, results: Sequence[Result]) -> None:
         causes = [result.cause or "failure" for result in results if result.error is not None]
         self.causes.update(causes)
@@ -362,7 +377,7 @@ class Publisher:
 
 
 def _list_waiting_for(tx: Tx, holder: str) -> list[int]:
-    """Return the zones with waiting names, except zones that another holder publishes."""
+    """Return the ids of the platform domains with waiting names, except those that another holder publishes."""
     waiting = publish_store.list_waiting_platform_domain_ids(tx)
     if not waiting:
         return []
@@ -371,9 +386,16 @@ def _list_waiting_for(tx: Tx, holder: str) -> list[int]:
 
 
 def _begin_under_lease(
-    tx: Tx, begin: Begin, holder: str, platform_domain_id: int, *args: object, gives_back: bool
+    tx: Tx,
+    holder: str,
+    platform_domain_id: int,
+    batch_max: Mapping[str, int],
+    among: Collection[int] | None,
+    besides: Collection[int],
+    *,
+    gives_back: bool,
 ) -> Batch | None:
-    """Take or renew a zone's lease and return the next batch; None if no name waits. With `gives_back`, also give the lease back then.
+    """Take or renew a zone's lease and return the next batch. If no name waits, return None and, with `gives_back`, give the lease back.
 
     Raises:
         LeaseLost: another worker has the lease.
@@ -381,7 +403,7 @@ def _begin_under_lease(
     lease = take_lease(tx, publish_lease(platform_domain_id), holder, PUBLISH_FOR)
     if lease is None:
         raise LeaseLost(publish_lease(platform_domain_id))
-    batch = begin(tx, platform_domain_id, *args)
+    batch = begin_publication(tx, platform_domain_id, batch_max, among, besides)
     if batch is None and gives_back:
         give_back_lease(tx, lease)
     return None if batch is None else replace(batch, lease=lease)

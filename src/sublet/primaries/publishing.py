@@ -1,7 +1,7 @@
 """The publisher's transactions, before and after it changes a zone on a primary.
 
-1. `begin_publication` reads the desired records. It writes ahead which owner names the message may add, and which fence it sets.
-2. The publisher changes the zone and reads it back, outside a transaction.
+1. `begin_publication` reads the desired records, and writes ahead which owner names the message may add and which fence it sets.
+2. The publisher changes the zone and reads the changes back, outside a transaction.
 3. `record_publication` records the outcome for exactly the generation that was sent.
 
 Each step may be repeated, for example after a crash. Without writing ahead, a crash after step 2 would leave records in the zone that no
@@ -39,8 +39,9 @@ ZONE_BACK_OFF_MAX_SECONDS = 10.0
 class Item:
     """One name of a batch: the generation that is sent, the desired records, and the owners that are or may be in the zone.
 
-    `new_owners` are owners at which the registry has added no record so far: they must not be in use. `never_sent` are owners that were
-    written ahead, never sent, and are no longer desired. Records there are not ours, and no earlier message can add records after this one.
+    `new_owners` are owners at which the registry has added no record so far, so they must not be in use. `never_sent` are owners that were
+    written ahead, never sent, and are no longer desired. Records at these owners are not ours, and after this message no earlier message
+    can add any.
     """
 
     subdomain_id: int
@@ -56,7 +57,7 @@ class Item:
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """One UPDATE message for a zone on `primary`. It replaces the zone's `fence` (None: there is none) by `next_fence`.
+    """One UPDATE message for a zone on `primary`. The message replaces the zone's `fence` (None: no fence) by `next_fence`.
 
     `lease` is the lease of the worker that began the batch, if any.
     """
@@ -72,9 +73,9 @@ class Batch:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """The outcome of one item: the zone's serial if it is published, otherwise the sentence that says why not.
+    """The outcome of one item: the zone's `serial` if the item is published, otherwise `error`, a message for users.
 
-    `cause` is one of `primaries.primary.CAUSES`. `nothing_applied`: the server applied no record of the name.
+    `cause` is one of `primaries.primary.CAUSES`. `nothing_applied` is True if the server applied no record of the name.
     """
 
     item: Item
@@ -100,7 +101,7 @@ def begin_publication(
     if platform_domain is None:
         return None
     if not platform_domain.primary:
-        # The names changed while the zone moved to the built-in name server, which serves committed rows.
+        # The names changed while the zone moved to the built-in name server. The next generation is published with its commit.
         store.republish(tx, store.list_waiting_ids(tx, platform_domain_id))
         return None
     limit = batch_max.get(platform_domain.primary, BATCH_MAX)
@@ -134,7 +135,7 @@ def begin_publication(
             )
         )
     published_owner_store.insert_published_owners(tx, ahead)
-    return _fenced(tx, platform_domain, tuple(items))
+    return _write_ahead_batch(tx, platform_domain, tuple(items))
 
 
 def begin_probe(tx: Tx, platform_domain_id: int) -> Batch | None:
@@ -142,16 +143,17 @@ def begin_probe(tx: Tx, platform_domain_id: int) -> Batch | None:
     platform_domain = _lock_platform_domain(tx, platform_domain_id)
     if platform_domain is None or not platform_domain.primary:
         return None
-    return _fenced(tx, platform_domain, ())
+    return _write_ahead_batch(tx, platform_domain, ())
 
 
 def _lock_platform_domain(tx: Tx, platform_domain_id: int) -> PlatformDomain | None:
-    """Lock a zone, then read its platform domain, so that the zone can't move, and no other publisher writes ahead the same."""
+    """Lock a zone, then return its platform domain. No other publisher can write ahead, and the zone can't move to another server."""
     zone_store.lock_zone(tx, platform_domain_id)
     return platform_domain_store.find_platform_domain(tx, platform_domain_id)
 
 
-def _fenced(tx: Tx, platform_domain: PlatformDomain, items: tuple[Item, ...]) -> Batch:
+def _write_ahead_batch(tx: Tx, platform_domain: PlatformDomain, items: tuple[Item, ...]) -> Batch:
+    """Write ahead an update with a new fence, and return the update as a batch."""
     next_fence = new_fence()
     owners = tuple((item.subdomain_id, owner) for item in items for owner in sorted(item.new_owners))
     fence = zone_state_store.find_zone_state(tx, platform_domain.id).fence
@@ -162,14 +164,12 @@ def _fenced(tx: Tx, platform_domain: PlatformDomain, items: tuple[Item, ...]) ->
 
 
 def settle_fence(tx: Tx, platform_domain_id: int, expected: str | None, found: str | None) -> str:
-    """Store what the fence `found` in a zone says about our updates, and return it.
+    """Store and return what the fence `found` in a zone means for our updates. `expected` is the fence stored before the query.
 
-    `expected` is the fence that was stored when the query was sent.
-
-    - "moved": another fence is stored by now, so another publisher was faster. The answer may be older, and is ignored.
+    - "moved": another publisher has stored another fence meanwhile. `found` may be older, and is ignored.
     - "same": the fence is the expected one. The server may still apply an update that was sent.
     - "applied": one of our updates set the fence. The server can't apply the others any more.
-    - "rebuilt": another program set the fence, or an old zone is back. The fence is stored, and the whole zone must be checked.
+    - "rebuilt": another program set the fence, or restored an old zone. The fence is stored, and the whole zone must be checked.
     """
     zone_store.lock_zone(tx, platform_domain_id)
     state = zone_state_store.find_zone_state(tx, platform_domain_id)
@@ -193,9 +193,9 @@ def settle_fence(tx: Tx, platform_domain_id: int, expected: str | None, found: s
 
 
 def record_publication(tx: Tx, results: Mapping[int, Result], batch: Batch) -> list[timedelta]:
-    """Record the outcomes of an applied batch by subdomain id. Return the time from change to publication of each newly published name.
+    """Record the outcomes (by subdomain id) of an applied batch, with an audit event for each newly published name.
 
-    Each newly published name gets an audit event.
+    Return the times from the change to the publication of the newly published names.
     """
     zone_store.lock_zone(tx, batch.platform_domain_id)
     settle_fence(tx, batch.platform_domain_id, batch.fence, batch.next_fence)
@@ -243,7 +243,7 @@ def record_refusal(tx: Tx, platform_domain_id: int, result: Result) -> None:
 def record_zone_fault(
     tx: Tx, platform_domain_id: int, items: Sequence[Item], cause: str, detail: str, sentence: str
 ) -> None:
-    """Record that nothing can be published in a zone now, and the time of the next attempt. The items get the sentence as their error."""
+    """Record that nothing can be published in a zone now, and when the next attempt is. The sentence becomes the error of the items."""
     zone_store.lock_zone(tx, platform_domain_id)
     state = zone_state_store.find_zone_state(tx, platform_domain_id)
     next_attempt_at = tx.now + back_off_pause(state.attempts, ZONE_BACK_OFF_MAX_SECONDS)
@@ -264,16 +264,18 @@ def record_zone_fault(
 def _record_failure(tx: Tx, result: Result, next_attempt_at: datetime) -> None:
     item = result.item
     sentence = result.error or "The name server did not answer as asked."
-    counts = publish_store.record_failure(tx, item.subdomain_id, item.generation, sentence, next_attempt_at)
+    is_recorded = publish_store.record_failure(
+        tx, item.subdomain_id, item.generation, sentence, next_attempt_at
+    )
     if result.nothing_applied:
         # The records at these owners are not ours, so no later change may delete them.
         published_owner_store.delete_unsent_owners(tx, item.subdomain_id)
-    if counts and item.attempts == 0:
+    if is_recorded and item.attempts == 0:
         failed = {"generation": item.generation, "provision_error": sentence}
         audit.record(tx, SYSTEM, "subdomain.publish_failed", item.subdomain_id, after=failed)
 
 
 def back_off_pause(attempts: int, seconds_max: float = BACK_OFF_MAX_SECONDS) -> timedelta:
-    """Return the pause after this many failures. It doubles from 1 s up to `seconds_max`, with jitter."""
+    """Return the pause after this many failures: 1 s, doubled by each failure up to `seconds_max`, with jitter."""
     seconds = min(seconds_max, 2.0 ** min(attempts, 10))
     return timedelta(seconds=seconds * random.uniform(0.5, 1.0))  # noqa: S311 - jitter, no secret

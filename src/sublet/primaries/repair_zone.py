@@ -1,7 +1,7 @@
-"""Repair our records in a zone on a primary (`sublet zone repair`, and the worker): the publisher publishes them again.
+"""Repair our records in a zone on a primary, for `sublet zone repair` and the worker: the publisher publishes the names again.
 
 A repair runs in several transactions, so that a large one doesn't block other work: `begin_repair`, then `republish`, `reclaim` and
-`store_foreign` with a bounded number of rows each, then `end_repair`. Each may be repeated.
+`store_foreign` with a bounded number of rows each, then `end_repair`. Each step may be repeated.
 """
 
 from collections.abc import Collection, Iterator, Sequence
@@ -20,7 +20,7 @@ from sublet.primaries import store as publish_store
 from sublet.primaries.check_process import Outcome
 from sublet.primaries.check_zone import OrphanedOwner, Repairs
 from sublet.primaries.plan import implausible_deletions
-from sublet.processes.leased import under
+from sublet.processes.leased import under_lease
 from sublet.processes.model import Lease
 from sublet.subdomains import published_owner_store, store
 
@@ -39,7 +39,7 @@ async def repair(
     force: bool = False,
     lease: Lease | None = None,
 ) -> str | None:
-    """Store the results of a check and repair the zone. Return why removals were stopped, or None if they were not.
+    """Store the results of a check and repair the zone. Return why removals were stopped, or None.
 
     After a crash the next check finds the remaining differences. `lease` is the worker's lease; the operator needs none.
 
@@ -49,19 +49,19 @@ async def repair(
     """
     repairs = found.repairs
     reason = await db.write(
-        under, lease, begin_repair, actor, platform_domain_id, primary, repairs, force=force
+        under_lease, lease, begin_repair, actor, platform_domain_id, primary, repairs, force=force
     )
     for ids in _steps(repairs.wrong_ids):
-        await db.write(under, lease, republish, platform_domain_id, ids)
+        await db.write(under_lease, lease, republish, platform_domain_id, ids)
     if reason is None:
         for orphaned in _steps((*repairs.orphaned, *repairs.reclaimed)):
-            await db.write(under, lease, reclaim, platform_domain_id, orphaned)
+            await db.write(under_lease, lease, reclaim, platform_domain_id, orphaned)
     for gone in _steps(found.foreign_gone):
-        await db.write(under, lease, store_foreign, platform_domain_id, primary, gone, ())
+        await db.write(under_lease, lease, store_foreign, platform_domain_id, primary, gone, ())
     for new in _steps(found.foreign_new):
-        await db.write(under, lease, store_foreign, platform_domain_id, primary, (), new)
+        await db.write(under_lease, lease, store_foreign, platform_domain_id, primary, (), new)
     serial = found.serial if repairs.is_settled else None
-    await db.write(under, lease, end_repair, platform_domain_id, serial, found.rebuilt_at)
+    await db.write(under_lease, lease, end_repair, platform_domain_id, serial, found.rebuilt_at)
     return reason
 
 
@@ -84,7 +84,7 @@ def stop_reason(found: Repairs) -> str | None:
 def begin_repair(
     tx: Tx, actor: Actor, platform_domain_id: int, primary: str, found: Repairs, *, force: bool = False
 ) -> str | None:
-    """Store the results of a check. Return why removals are stopped, or None if they are not.
+    """Store the results of a check. Return why removals are stopped, or None.
 
     Raises:
         Conflict: the zone has moved to another server.
@@ -124,9 +124,9 @@ def republish(tx: Tx, platform_domain_id: int, subdomain_ids: Collection[int]) -
 
 
 def reclaim(tx: Tx, platform_domain_id: int, orphaned: Collection[OrphanedOwner]) -> None:
-    """Assign orphaned owners to the row that holds their name, or to the last holder's row, and publish these rows again.
+    """Assign orphaned owners to the row that holds their name, or to the last holder's row, and have these rows published again.
 
-    The update of a row removes the orphaned records, and adds the records of the holder. `hand_over` handles names that are registered at
+    The update of a row removes the orphaned records, and adds the records of the holder. `hand_over` handles a name that is registered at
     the same time.
     """
     zone_store.lock_zone(tx, platform_domain_id)
@@ -142,7 +142,7 @@ def reclaim(tx: Tx, platform_domain_id: int, orphaned: Collection[OrphanedOwner]
 def store_foreign(
     tx: Tx, platform_domain_id: int, primary: str, gone: Sequence[Record], new: Sequence[Record]
 ) -> None:
-    """Update the stored foreign records of a zone on a primary: names at or above them can't be registered."""
+    """Update the stored foreign records of a zone on a primary. Names at or above their owners can't be registered."""
     zone_store.lock_zone(tx, platform_domain_id)
     platform_domain = platform_domain_store.find_platform_domain(tx, platform_domain_id)
     if platform_domain is None or platform_domain.primary != primary:
@@ -154,8 +154,8 @@ def store_foreign(
 def end_repair(tx: Tx, platform_domain_id: int, serial: int | None, rebuilt_at: datetime | None) -> None:
     """Record that a check is complete. `rebuilt_at` is `ZoneState.rebuilt_at` at the start of the check.
 
-    The next check skips the zone while its serial is `serial`; None skips nothing. While the repair is stopped the zone stays marked as
-    rebuilt, because the registry hasn't stored yet which of its records are ours.
+    The next check skips the zone while the zone's serial is `serial`; with None the next check doesn't skip it. While the repair is
+    stopped the zone stays marked as rebuilt, because the registry hasn't stored yet which records of the zone are ours.
     """
     # Without the lock, a rebuild that the publisher finds at the same time would be lost.
     zone_store.lock_zone(tx, platform_domain_id)

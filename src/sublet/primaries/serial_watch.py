@@ -1,7 +1,7 @@
-"""Ask the name servers of zones on primaries for their serials every few seconds, and compute since when a secondary is behind.
+"""Query the name servers of zones on primaries for serials every few seconds, and compute since when a secondary is behind.
 
 Queries need no key (`dns.serial`). The results stay in memory, for the metrics and the log. Zones on the built-in name server have no
-secondaries, because it allows no transfers.
+secondaries, because this server allows no transfers.
 """
 
 import asyncio
@@ -15,7 +15,7 @@ from sublet.dns.serial import compare_serials, is_newer, lacks_since, went_back
 from sublet.platform_domains import store as platform_domain_store
 from sublet.platform_domains.model import PlatformDomain
 from sublet.primaries.primary_zone import FindPrimary
-from sublet.primaries.zone_serials import SerialAnswer, SerialQuestions
+from sublet.primaries.zone_serials import SerialAnswer, SerialQueries
 from sublet.processes.repeat import repeat
 from sublet.subdomains.sweep.runner import Monotonic, monotonic_seconds
 
@@ -25,7 +25,7 @@ TIMEOUT_SECONDS = 2.0
 FOLLOW_SECONDS = 10.0
 """How long a secondary may be behind and still count as current."""
 HISTORY_MAX = 1000
-"""The maximum number of serials in a primary's history. Above it every second serial is dropped."""
+"""The maximum number of serials in a primary's history. A longer history loses every second serial."""
 
 PRIMARY, SECONDARY = "primary", "secondary"
 HEALTHY = frozenset({"current", "unjudged"})
@@ -34,13 +34,13 @@ log = structlog.get_logger()
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """The state of one server of a zone; `server` is the primary's name in the settings, or the secondary's host.
+    """The state of one server of a zone. `server` is the name of a primary in the settings, or the host name of a secondary.
 
     `standing` is one of:
 
     - "current": the server answers. A secondary has the primary's serial, or has been behind for at most `FOLLOW_SECONDS`.
-    - "behind": a secondary has been behind for longer.
-    - "ahead": a secondary has a newer serial than the primary. It doesn't follow until the primary's serial is newer.
+    - "behind": a secondary has been behind for more than `FOLLOW_SECONDS`.
+    - "ahead": a secondary has a newer serial than the primary, and transfers nothing until the primary's serial is newer.
     - "away": the server gives no serial; `cause` and `detail` say why.
     - "unjudged": a secondary answers, but the primary is away.
 
@@ -59,7 +59,7 @@ class Standing:
 
 @dataclass(slots=True)
 class _Watched:
-    """What is remembered of a zone between two checks. Times are by the monotonic clock."""
+    """What the watch stores of a zone between two polls. Times are by the monotonic clock."""
 
     primary: str
     history: list[tuple[int, float]] = field(default_factory=list)
@@ -70,7 +70,7 @@ class _Watched:
 
 
 class SerialWatch:
-    """Asks each name server of a zone on a primary for its serial.
+    """Queries each name server of a zone on a primary for the serial.
 
     `standings` has the last results, for each zone the primary, then its secondaries.
     """
@@ -80,14 +80,14 @@ class SerialWatch:
     ) -> None:
         self._db = db
         self._find_primary = find_primary
-        self._questions = SerialQuestions(TIMEOUT_SECONDS)
+        self._queries = SerialQueries(TIMEOUT_SECONDS)
         self._monotonic = monotonic
         self._watched: dict[str, _Watched] = {}
         self._logged: dict[tuple[str, str, str], str] = {}
         self.standings: tuple[Standing, ...] = ()
 
     async def run(self) -> None:
-        """Ask until cancelled."""
+        """Query until cancelled."""
 
         async def step() -> float:
             await self.poll()
@@ -96,7 +96,7 @@ class SerialWatch:
         await repeat(step, "serial_watch_fault")
 
     async def poll(self) -> None:
-        """Ask all servers of all zones on primaries once, concurrently."""
+        """Query all servers of all zones on primaries once, concurrently."""
         zones = await self._db.read(_list_zones)
         found = await asyncio.gather(*(self._poll_zone(zone) for zone in zones))
         self.standings = tuple(standing for of_zone in found for standing in of_zone)
@@ -105,7 +105,7 @@ class SerialWatch:
         self._log_changes(self.standings)
 
     async def _poll_zone(self, zone: PlatformDomain) -> list[Standing]:
-        primary, answers = await self._questions.ask_servers(zone, self._find_primary)
+        primary, answers = await self._queries.query_servers(zone, self._find_primary)
         now = self._monotonic()
         watched = self._watched.setdefault(zone.domain, _Watched(zone.primary))
         if watched.primary != zone.primary:
@@ -141,7 +141,7 @@ class SerialWatch:
         for each in standings:
             key = (each.zone, each.role, each.server)
             before = self._logged.get(key, "current")
-            # "unjudged" isn't logged, because the log line of the primary says what is wrong.
+            # "unjudged" isn't logged, because the log has the state of the primary.
             logged[key] = before if each.standing == "unjudged" and before != "away" else each.standing
             if logged[key] != before:
                 write = log.info if each.standing in HEALTHY else log.warning
@@ -162,7 +162,7 @@ def _list_zones(tx: Tx) -> list[PlatformDomain]:
 
 
 def _add_serial(watched: _Watched, serial: int, now: float) -> None:
-    """Append a new serial of the primary to its history. Drop serials that all secondaries have; above `HISTORY_MAX` every second one."""
+    """Append a new serial of the primary to the history, and drop serials that all secondaries have."""
     history = watched.history
     if history and went_back(serial, before=history[-1][0]):
         history.clear()  # the primary was rebuilt from an older zone
@@ -177,19 +177,19 @@ def _add_serial(watched: _Watched, serial: int, now: float) -> None:
 def _judge(
     watched: _Watched, zone: str, host: str, answer: SerialAnswer, primary_serial: int | None, now: float
 ) -> Standing:
-    """Return the state of a secondary, from its serial, the primary's, and the primary's history."""
+    """Return the state of a secondary from its answer, the primary's serial and the primary's history."""
     if answer.serial is None:
         return Standing(zone, SECONDARY, host, "away", cause=answer.cause, detail=answer.detail)
     if primary_serial is None:
         return Standing(zone, SECONDARY, host, "unjudged", answer.serial)
     if compare_serials(answer.serial, primary_serial) == "newer":
         since = watched.ahead_since.setdefault(host, now)
-        detail = f"it has the serial {answer.serial}, its primary {primary_serial}"
+        detail = f"the secondary has the serial {answer.serial}, the primary has {primary_serial}"
         return Standing(zone, SECONDARY, host, "ahead", answer.serial, now - since, detail=detail)
     watched.ahead_since.pop(host, None)
     lacks = lacks_since(watched.history, answer.serial)
     lag_seconds = 0.0 if lacks is None else now - lacks
     if lag_seconds <= FOLLOW_SECONDS:
         return Standing(zone, SECONDARY, host, "current", answer.serial, lag_seconds)
-    detail = f"it has lacked changes for {lag_seconds:.0f} s"
+    detail = f"the secondary has lacked changes for {lag_seconds:.0f} s"
     return Standing(zone, SECONDARY, host, "behind", answer.serial, lag_seconds, detail=detail)

@@ -1,6 +1,6 @@
-"""Complete configurations of real name servers with minimal rights, from the templates in `server_templates`.
+"""Write complete configurations of name servers with minimal rights, from the templates in `server_templates`.
 
-Knot DNS 3.2, BIND 9.18 and PowerDNS 4.7 with SQLite as primaries, Knot and NSD 4.6 as secondaries, or newer versions.
+The primaries are Knot DNS 3.2, BIND 9.18 and PowerDNS 4.7 with SQLite, the secondaries Knot and NSD 4.6, or newer versions.
 """
 
 from dataclasses import dataclass
@@ -26,7 +26,7 @@ class Places:
     run: str
 
 
-# Debian's directories; its AppArmor profile allows BIND to write only in these.
+# The directories of Debian, whose AppArmor profile allows BIND to write only in these.
 KNOT_PLACES = Places("/etc/knot", "/var/lib/knot", "/run/knot")
 BIND_PLACES = Places("/etc/bind", "/var/lib/bind", "/run/named")
 POWERDNS_PLACES = Places("/etc/powerdns", "/var/lib/powerdns", "/run/pdns")
@@ -37,8 +37,8 @@ NSD_PLACES = Places("/etc/nsd", "/var/lib/nsd", "/run/nsd")
 class Site:
     """The input for the configuration of a primary.
 
-    `key` may update the zone, and transfer it for the check. `transfer_key` is for the secondaries and may only transfer. The server
-    listens at `address` and `port`. `address` is one address, not "any", because secondaries accept NOTIFY from it.
+    `key` may update the zone, and transfer the zone for checks. `transfer_key` is for the secondaries, and may only transfer. The server
+    listens at `address` and `port`. `address` is one address, not "any", because secondaries accept NOTIFY only from this address.
     """
 
     apex: Apex
@@ -59,7 +59,7 @@ class Site:
 class SecondarySite:
     """The input for the configuration of a secondary: its address, its primary, and the key for NOTIFY and transfers.
 
-    A server that starts as root changes to `user`, or stays root if that is empty.
+    A server that starts as root changes to `user`. With an empty `user` the server stays root.
     """
 
     zone: str
@@ -74,7 +74,7 @@ class SecondarySite:
 
 @dataclass(frozen=True, slots=True)
 class ConfigFile:
-    """A file: its path, its text, its owner ("user:group"). `is_secret` is True if the text has a secret."""
+    """A file. `owner` has the form "user:group". `is_secret` is True if the text has a secret."""
 
     path: str
     text: str
@@ -96,18 +96,18 @@ class ConfigFile:
 class Step:
     """A command, and the reason for it.
 
-    `user` runs it; empty for root. `of_machine` is True for packages, files and services of the machine. A server in a container needs
+    `user` runs the command; empty for root. `host_only` is True for packages, files and services of a host. A server in a container needs
     other commands instead.
     """
 
     command: str
     why: str
     user: str = ""
-    of_machine: bool = False
+    host_only: bool = False
 
     @property
     def line(self) -> str:
-        """The command as root types it."""
+        """The command line that root runs."""
         return f"runuser -u {self.user} -- {self.command}" if self.user else self.command
 
 
@@ -120,7 +120,7 @@ class ServerConfig:
 
 
 def bind_primary(site: Site) -> ServerConfig:
-    """Return BIND's configuration as primary of a zone that it signs.
+    """Return the configuration of BIND as the primary that signs a zone.
 
     An update with Sublet's key may only change names below the apex, with the types of a delegation, and TXT at the fence's name.
     """
@@ -129,12 +129,12 @@ def bind_primary(site: Site) -> ServerConfig:
         "bind9 bind9-utils bind9-dnsutils",
         (*_text_files(site, configuration, "bind.conf", "bind.keys", "bind"), _zone_file(site, "bind")),
         Step(f"named-checkconf -z {configuration}", "Prints that the zone is `loaded`."),
-        Step("systemctl restart named", "BIND creates a key and signs the zone.", of_machine=True),
+        Step("systemctl restart named", "BIND creates a key and signs the zone.", host_only=True),
     )
 
 
 def knot_primary(site: Site) -> ServerConfig:
-    """Return Knot's configuration as primary of a zone that it signs.
+    """Return the configuration of Knot as the primary that signs a zone.
 
     An update may only change names below the apex, with the types of a delegation and TXT. Knot compares each record of an update with
     one rule at a time, so TXT can't be limited to the fence's name.
@@ -147,15 +147,15 @@ def knot_primary(site: Site) -> ServerConfig:
             _zone_file(site, "knot"),
         ),
         Step(f"knotc -c {configuration} conf-check", "Prints `Configuration is valid`."),
-        Step("systemctl restart knot", "Knot loads the zone and signs it.", of_machine=True),
+        Step("systemctl restart knot", "Knot loads the zone and signs it.", host_only=True),
     )
 
 
 def powerdns_primary(site: Site) -> ServerConfig:
-    """Return PowerDNS's configuration as primary of a zone that it signs as it answers.
+    """Return the configuration of PowerDNS as the primary that signs a zone, answer by answer.
 
     An update may only change names below the apex, with the types of a delegation, and TXT at the fence's name. A Lua script
-    enforces this, because PowerDNS's own settings can only restrict updates by key. The database has the keys and rights of the zone.
+    enforces these rules, because the settings of PowerDNS can only restrict updates by key. The database has the keys and rights.
     """
     places = site.places
     database = f"{places.state}/pdns.sqlite3"
@@ -180,8 +180,8 @@ def powerdns_primary(site: Site) -> ServerConfig:
             Step(f"{tool} {words}", why, "pdns")
             for words, why in _powerdns_zone_commands(site, zone_file.path)
         ),
-        Step(f"rm {keys_path}", "The database has the keys now.", of_machine=True),
-        Step("systemctl restart pdns", "PowerDNS serves the zone.", of_machine=True),
+        Step(f"rm {keys_path}", "The database has the keys now.", host_only=True),
+        Step("systemctl restart pdns", "PowerDNS serves the zone.", host_only=True),
     )
 
 
@@ -224,29 +224,29 @@ def _powerdns_zone_commands(site: Site, zone_path: str) -> list[tuple[str, str]]
 
 
 def knot_secondary(site: SecondarySite) -> ServerConfig:
-    """Return Knot's configuration as a secondary, which gets NOTIFY and serves the primary's signatures."""
+    """Return the configuration of Knot as a secondary, which gets NOTIFY and serves the primary's signatures."""
     configuration = f"{site.places.configuration}/knot.conf"
     return _with_install_steps(
         "knot",
         _text_files(site, configuration, "knot_secondary.conf", "knot.keys", "knot"),
         Step(f"knotc -c {configuration} conf-check", "Prints `Configuration is valid`."),
-        Step("systemctl restart knot", "Knot transfers the zone.", of_machine=True),
+        Step("systemctl restart knot", "Knot transfers the zone.", host_only=True),
     )
 
 
 def nsd_secondary(site: SecondarySite) -> ServerConfig:
-    """Return NSD's configuration as secondary: notified by the primary, with the primary's signatures."""
+    """Return the configuration of NSD as a secondary, which gets NOTIFY and serves the primary's signatures."""
     configuration = f"{site.places.configuration}/nsd.conf"
     return _with_install_steps(
         "nsd",
         _text_files(site, configuration, "nsd.conf", "nsd.keys", "nsd"),
         Step(f"nsd-checkconf {configuration}", "Prints nothing if the configuration is valid."),
-        Step("systemctl restart nsd", "NSD transfers the zone.", of_machine=True),
+        Step("systemctl restart nsd", "NSD transfers the zone.", host_only=True),
     )
 
 
-def sublet_of(site: Site) -> ServerConfig:
-    """Return Sublet's own configuration for a primary: the key's file, a section of the settings, the commands."""
+def sublet_config(site: Site) -> ServerConfig:
+    """Return the configuration of Sublet for a primary: the key file, a section of the settings, the commands."""
     name = site.zone.replace(".", "-")
     key_path = f"/etc/sublet/{site.key.name}.key"
     watched = "".join(f" --secondary {each.host}={_address_and_port(each)}" for each in site.secondaries)
@@ -263,13 +263,13 @@ def sublet_of(site: Site) -> ServerConfig:
             Step(
                 f"install -D -o sublet -g sublet -m 0400 {site.key.name}.key {key_path}",
                 "The key, for the user that runs the service.",
-                of_machine=True,
+                host_only=True,
             ),
-            Step("cat primary.toml >> /etc/sublet.toml", "Add the primary to the settings.", of_machine=True),
+            Step("cat primary.toml >> /etc/sublet.toml", "Add the primary to the settings.", host_only=True),
             Step(
                 "systemctl restart sublet",
                 "Sublet reads its settings at the start. Separate roles: sublet-worker and sublet-api.",
-                of_machine=True,
+                host_only=True,
             ),
             Step(
                 f"sublet domain edit {site.zone} --primary {name}{watched}",
@@ -280,7 +280,7 @@ def sublet_of(site: Site) -> ServerConfig:
 
 
 def _address_and_port(each: Secondary) -> str:
-    """Return the address of a secondary, with its port if that isn't 53."""
+    """Return the address of a secondary, with the port if that isn't 53."""
     if each.port == 53:
         return each.address
     return f"[{each.address}]:{each.port}" if ":" in each.address else f"{each.address}:{each.port}"
@@ -298,19 +298,19 @@ def _templates() -> jinja2.Environment:
     )
 
 
-def _render(template: str, site: Site | SecondarySite, **facts: str) -> str:
+def _render(template: str, site: Site | SecondarySite, **values: str) -> str:
     key_list = (site.key, site.transfer_key) if isinstance(site, Site) else (site.transfer_key,)
     return (
         _templates()
         .get_template(f"{template}.j2")
-        .render(site=site, zone=site.zone, key_list=key_list, refresh_seconds=REFRESH_SECONDS, **facts)
+        .render(site=site, zone=site.zone, key_list=key_list, refresh_seconds=REFRESH_SECONDS, **values)
     )
 
 
 def _text_files(
     site: Site | SecondarySite, configuration: str, template: str, keys_template: str, group: str
 ) -> tuple[ConfigFile, ConfigFile]:
-    """Return the configuration file at this path, and the file with the keys that it includes."""
+    """Return the configuration file at the path `configuration`, and the file with keys that the configuration includes."""
     keys = f"{site.places.configuration}/sublet-{site.zone}.keys"
     owner = f"root:{group}"
     return (
@@ -326,20 +326,20 @@ def _zone_file(site: Site, user: str) -> ConfigFile:
 
 
 def _with_install_steps(packages: str, files: tuple[ConfigFile, ...], *steps: Step) -> ServerConfig:
-    """Return a server's configuration. Steps that install its packages and files precede `steps`."""
-    install = [Step(f"apt-get install --no-install-recommends {packages}", "The server.", of_machine=True)]
+    """Return the configuration of a server. Steps that install packages and files come before `steps`."""
+    install = [Step(f"apt-get install --no-install-recommends {packages}", "The server.", host_only=True)]
     for file in files:
         user, _, group = file.owner.partition(":")
         command = f"install -D -o {user} -g {group} -m {file.mode} {file.name} {file.path}"
         why = "With the secret." if file.is_secret else "From this folder."
-        install.append(Step(command, why, of_machine=True))
+        install.append(Step(command, why, host_only=True))
     return ServerConfig(files, (*install, *steps))
 
 
 def key_name(zone: str) -> str:
     """Return the name of our key for a zone: one label of at most 54 octets.
 
-    That leaves room for `-transfer`, the suffix of the secondaries' key; a label has at most 63 octets.
+    A label has at most 63 octets, and the name of the secondaries' key has the suffix `-transfer`.
     """
     name = f"sublet-{zone.replace('.', '-')}"
     if len(name) <= 54:

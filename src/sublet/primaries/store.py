@@ -1,4 +1,4 @@
-"""The SQL of publishing: the names that wait, and the outcomes of attempts."""
+"""All SQL of publishing: the names that wait, and the outcomes of attempts."""
 
 from collections.abc import Collection, Container, Iterable, Sequence
 from dataclasses import dataclass
@@ -28,7 +28,7 @@ _DUE = or_(
     subdomains.c.next_attempt_at <= bindparam("now"),
     subdomains.c.next_attempt_at > bindparam("now_and_longest"),
 )
-# A recursive query: by index it steps from one platform domain with waiting names to the next, and reads no rows of others. Without the
+# This recursive query steps by index from one platform domain with waiting names to the next, and reads no rows of others. Without the
 # ORDER BY, PostgreSQL would scan the table, because it estimates that nearly all names are unpublished.
 _OF = subdomains.c.platform_domain_id
 _FIRST = (
@@ -108,7 +108,7 @@ def count_waiting(tx: Tx) -> dict[int, Waiting]:
 
 @dataclass(frozen=True, slots=True)
 class Published:
-    """A generation of a subdomain that the zone has since this serial. The owners in `gone` have left the zone."""
+    """A generation of a subdomain that the zone has since `serial`. The owners in `gone` have left the zone."""
 
     subdomain_id: int
     generation: int
@@ -162,7 +162,7 @@ _PUBLISHED_WITHOUT_ERROR = Prepared(_OF_ONE.values({**_PUBLISHED_VALUES, **_NO_E
 def record_failure(
     tx: Tx, subdomain_id: int, generation: int, sentence: str, next_attempt_at: datetime
 ) -> bool:
-    """Record why a generation can't be published, and return True. Return False for an outdated or published one, and change nothing."""
+    """Record why a generation can't be published, and return True. For an outdated or published generation only return False."""
     recorded = tx.connection.execute(
         update(subdomains)
         .where((subdomains.c.id == subdomain_id) & (subdomains.c.generation == generation) & UNPUBLISHED)
@@ -190,7 +190,7 @@ def find_ever_published(tx: Tx, platform_domain_id: int, fqdns: Container[str]) 
 
 
 def find_holders(tx: Tx, fqdns: Collection[str]) -> dict[str, int]:
-    """Return which of these names are held, each with the id of its row."""
+    """Return the names among `fqdns` that a registrant holds, each with the id of its row."""
     found: dict[str, int] = {}
     for some in in_batches(sorted(fqdns)):
         held = subdomains.c.fqdn.in_(some) & subdomains.c.released_at.is_(None)

@@ -21,7 +21,7 @@ import dns.tsig
 
 from sublet.dns.tcp import read_message
 from sublet.dns.types import Primary, Record
-from sublet.dns.wire import ANSWER, MALFORMED, SIGNER_TYPES, read_record, walk
+from sublet.dns.wire import ANSWER, MALFORMED, SIGNER_TYPES, read_record, walk_records
 from sublet.primaries.primary import (
     PrimaryFault,
     connection,
@@ -44,14 +44,14 @@ _UNSIGNED_IN_A_ROW_MAX = 99
 
 
 class ZoneTransfer:
-    """A transferred zone and its `serial`. `take_records` parses the messages."""
+    """A transferred zone and its `serial`."""
 
     def __init__(self, serial: int, messages: list[bytes]) -> None:
         self.serial = serial
         self._messages = deque(messages)
 
     def take_records(self) -> Iterator[Record]:
-        """Yield all records except RRSIG, NSEC and NSEC3, and the SOA once. Call it once: it frees the messages.
+        """Yield all records except RRSIG, NSEC and NSEC3, with one SOA record. Works only once, because it frees the messages.
 
         Owners are in lower case without the final dot. Hosts and digests in the rdata of delegations are in lower case too.
         """
@@ -110,15 +110,17 @@ class _Incoming:
         return len(self.serials) == 2
 
     def add_message(self, wire: bytes) -> None:
-        """Verify and store the next message. Use `messages` only if `is_whole`, because only then all are signed."""
-        self._size_bytes += sys.getsizeof(wire)  # counts Python's overhead, which is large for small messages
+        """Verify and store the next message. Use `messages` only if `is_whole`, because only then all messages are verified."""
+        self._size_bytes += sys.getsizeof(
+            wire
+        )  # with the overhead of Python, which is large for small messages
         if self._size_bytes > BYTES_MAX:
             raise PrimaryFault(
                 "too_large",
                 f"{self._primary.name} sends more than {BYTES_MAX} bytes in the transfer of {self._zone}",
             )
         if not self.messages and (len(wire) < 12 or wire[3] & 0x0F):
-            # A refusal, or not a DNS message. `read_signed` raises if its signature is wrong.
+            # The message is a refusal or no DNS message. `read_signed` verifies the signature.
             raise_for_rcode(self._primary, read_signed(self._primary, wire, self._query))
         try:
             tsig_start = self._scan(wire)
@@ -138,19 +140,19 @@ class _Incoming:
         if query_id != self._query.id or not flags & 0x8000 or flags & 0x0F:
             raise ValueError("an answer to another question")
         tsig_start = None
-        for each in walk(wire):
+        for each in walk_records(wire):
             if each.section != ANSWER:
                 # The TSIG record must be the last one.
-                tsig_start = each.start if each.rdtype == dns.rdatatype.TSIG else None
+                tsig_start = each.owner_at if each.rdtype == dns.rdatatype.TSIG else None
                 continue
             if self.is_whole:
-                raise ValueError("there is more after the end of the zone")
+                raise ValueError("there are records after the end of the zone")
             if each.rdtype == dns.rdatatype.SOA:
-                self.serials.append(int.from_bytes(wire[each.rdata + each.size - 20 :][:4], "big"))
+                self.serials.append(int.from_bytes(wire[each.rdata_at + each.rdata_bytes - 20 :][:4], "big"))
             elif not self.serials:
-                raise ValueError("it does not begin with the zone's SOA record")
+                raise ValueError("the transfer does not begin with the zone's SOA record")
         if self.is_whole and self.serials[0] != self.serials[1]:
-            raise ValueError("the serial at its end differs from the one at its beginning")
+            raise ValueError("the serials at the beginning and at the end differ")
         return tsig_start
 
     def _verify(self, wire: bytes, tsig_start: int | None) -> None:
@@ -181,6 +183,6 @@ class _Incoming:
 
 def _records(wire: bytes) -> Iterator[Record]:
     names: dict[int, str] = {}
-    for each in walk(wire):
+    for each in walk_records(wire):
         if each.section == ANSWER and each.rdtype not in SIGNER_TYPES:
             yield read_record(wire, each, names)

@@ -1,8 +1,8 @@
 """Build the UPDATE messages (RFC 2136) that change a zone on a primary, each with a fence.
 
 The fence is a TXT record at a reserved name of the zone. Each message requires that the fence has the value A, and sets it to a new value
-B. So the server applies only one of two messages that require A. If it processes an old message after a newer one (as a frozen server
-may), the old message changes nothing.
+B. So the server applies only one of two messages that require A. If a server that was frozen processes an old message after a
+newer one, the old message changes nothing.
 """
 
 import re
@@ -34,7 +34,7 @@ def new_fence() -> str:
 
 
 def is_fence(text: str) -> bool:
-    """True if a text has the form of `new_fence`, so that it may be a registry's fence."""
+    """True if a text may be the fence of a registry: it has the form of `new_fence`."""
     return _FENCE.fullmatch(text) is not None
 
 

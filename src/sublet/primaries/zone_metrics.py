@@ -14,12 +14,12 @@ from sublet.processes.repeat import repeat
 
 POLL_SECONDS = 5.0
 SHARE_MAX = 0.02
-"""The maximum share of the time that the queries take. With very many waiting names they become rarer."""
+"""The maximum share of the time that the queries take. With very many waiting names the queries become rarer."""
 
 
 @dataclass(frozen=True, slots=True)
-class ZoneSeen:
-    """A zone at one instant: the names that wait in it, and its state if it is on a primary."""
+class ZoneSnapshot:
+    """A zone at one instant: the waiting names, and the state of a zone on a primary (None on the built-in name server)."""
 
     zone: str
     waiting: Waiting
@@ -42,7 +42,7 @@ class ZoneMetrics:
 
     def __init__(self, db: Database) -> None:
         self._db = db
-        self.zones: tuple[ZoneSeen, ...] = ()
+        self.zones: tuple[ZoneSnapshot, ...] = ()
 
     async def run(self) -> None:
         """Read until cancelled."""
@@ -56,15 +56,15 @@ class ZoneMetrics:
 
     async def poll(self) -> None:
         """Read the state of all zones."""
-        self.zones = await self._db.read(see_zones)
+        self.zones = await self._db.read(list_zone_snapshots)
 
 
-def see_zones(tx: Tx) -> tuple[ZoneSeen, ...]:
+def list_zone_snapshots(tx: Tx) -> tuple[ZoneSnapshot, ...]:
     """Return the current state of every zone, sorted by domain."""
     states = zone_state_store.list_zone_states(tx)
     waiting = publish_store.count_waiting(tx)
     return tuple(
-        ZoneSeen(
+        ZoneSnapshot(
             each.domain,
             waiting.get(each.id, Waiting()),
             states.get(each.id, ZoneState(each.id)) if each.primary else None,
@@ -75,5 +75,5 @@ def see_zones(tx: Tx) -> tuple[ZoneSeen, ...]:
 
 
 def seconds_since(at: datetime | None, now: datetime) -> float | None:
-    """Return how long ago an instant was, at least 0; None for None."""
+    """Return how many seconds ago an instant was, at least 0; None for None."""
     return None if at is None else max(0.0, (now - at).total_seconds())

@@ -1,7 +1,6 @@
-"""Work under a lease: each write locks the lease first in its transaction, and long work renews the lease.
+"""Work under a lease: each writing transaction locks the lease first, and long work renews the lease.
 
-A transaction locks the lease first, then the rows of its verb. Verbs don't know leases, so the operator's commands run while a worker
-holds one.
+Verbs don't check leases, so the operator's commands can run while a worker holds a lease.
 """
 
 import asyncio
@@ -21,14 +20,14 @@ from sublet.processes.model import Lease, LeaseLost
 P = ParamSpec("P")
 R = TypeVar("R")
 RENEWALS = 3
-"""The number of renewals before a lease expires. All but one may fail."""
+"""The number of renewals before a lease expires. The holder keeps the lease if one of them succeeds."""
 log = structlog.get_logger()
 
 
-def under(
+def under_lease(
     tx: Tx, lease: Lease | None, verb: Callable[Concatenate[Tx, P], R], /, *args: P.args, **kwargs: P.kwargs
 ) -> R:
-    """Call a verb in a transaction that holds a lease, and return its result. The operator's commands pass None.
+    """Lock a lease, then call a verb in the same transaction and return the result. The operator's commands pass None as the lease.
 
     Raises:
         LeaseLost: another process has taken the lease; the verb was not called.
@@ -38,34 +37,34 @@ def under(
     return verb(tx, *args, **kwargs)
 
 
-async def take(db: Database, name: str, holder: str, lasts: timedelta) -> Lease | None:
+async def try_lease(db: Database, name: str, holder: str, duration: timedelta) -> Lease | None:
     """Return the lease for this holder, or None if another process holds it. Write only if the lease is new, expired or half over."""
     found, now = await db.read(store.find_lease, name)
     if found is not None:
         if found.holder != holder and not is_over(found, now):
             return None
-        if found.holder == holder and is_fresh(found, now, lasts):
+        if found.holder == holder and is_fresh(found, now, duration):
             return found
-    return await db.write(take_lease, name, holder, lasts)
+    return await db.write(take_lease, name, holder, duration)
 
 
-async def renew(db: Database, lease: Lease, lasts: timedelta) -> None:
-    """Renew a lease, best effort: a holder that has lost it gets `LeaseLost` at its next write."""
+async def renew_best_effort(db: Database, lease: Lease, duration: timedelta) -> None:
+    """Renew a lease, best effort: after a lost lease the holder's next write raises `LeaseLost`."""
     try:
-        await db.write(renew_lease, lease, lasts)
+        await db.write(renew_lease, lease, duration)
     except (LeaseLost, Unavailable):
         return
 
 
 @asynccontextmanager
-async def kept(db: Database, lease: Lease, lasts: timedelta) -> AsyncIterator[None]:
-    """Renew a lease during the block, which may take longer than the lease lasts."""
+async def keep_lease(db: Database, lease: Lease, duration: timedelta) -> AsyncIterator[None]:
+    """Renew a lease during the block, which may take longer than `duration`."""
 
     async def keep_renewing() -> None:
         while True:
-            await asyncio.sleep(lasts.total_seconds() / RENEWALS)
+            await asyncio.sleep(duration.total_seconds() / RENEWALS)
             try:
-                await renew(db, lease, lasts)
+                await renew_best_effort(db, lease, duration)
             except Exception:
                 log.exception("lease_fault", lease=lease.name)
 

@@ -1,6 +1,6 @@
 """Leases: the exclusive right of one process to do something, for example to publish a zone.
 
-Why epochs and not clocks: docs/decisions/0013-leases-by-epoch.md.
+docs/decisions/0013-leases-by-epoch.md explains why leases have epochs.
 """
 
 from collections.abc import Collection
@@ -13,12 +13,12 @@ from sublet.processes import store
 from sublet.processes.model import Lease, LeaseLost
 
 PUBLISH_FOR = timedelta(seconds=10)
-"""How long a worker may publish a zone without renewing. If the worker is killed, the zone waits this long for the next worker."""
+"""How long a worker may publish a zone without renewing the lease. After a killed worker a zone waits this long for the next worker."""
 SWEEP_FOR = timedelta(seconds=15)
-"""How long a worker may run the sweep without renewing."""
+"""How long a worker may run the sweep without renewing the lease."""
 WATCH_FOR = timedelta(minutes=1)
-"""How long a worker may check a zone without renewing. Each renewal is a write, and checks can wait longer."""
-FOR_MAX = timedelta(minutes=1)
+"""How long a worker may check a zone without renewing the lease. Each renewal is a write, and checks aren't urgent, so this is long."""
+DURATION_MAX = timedelta(minutes=1)
 """The maximum duration of a lease. A lease that expires later was taken while the clock was wrong."""
 SWEEP = "sweep"
 PUBLISH = "publish:"
@@ -35,40 +35,40 @@ def check_lease(platform_domain_id: int) -> str:
 
 
 def is_over(lease: Lease, now: datetime) -> bool:
-    """True if any process may take the lease: it has expired, or its expiry comes from a wrong clock."""
-    return lease.expires_at <= now or lease.expires_at > now + FOR_MAX
+    """True if any process may take the lease: the lease has expired, or was taken while the clock was wrong."""
+    return lease.expires_at <= now or lease.expires_at > now + DURATION_MAX
 
 
-def is_fresh(lease: Lease, now: datetime, lasts: timedelta) -> bool:
-    """True if less than half of the lease's duration `lasts` has passed, so that it needs no renewal."""
-    return now + lasts / 2 < lease.expires_at <= now + FOR_MAX
+def is_fresh(lease: Lease, now: datetime, duration: timedelta) -> bool:
+    """True if less than half of `duration` has passed, so that the lease needs no renewal."""
+    return now + duration / 2 < lease.expires_at <= now + DURATION_MAX
 
 
-def take_lease(tx: Tx, name: str, holder: str, lasts: timedelta) -> Lease | None:
-    """Return the lease of this name for this holder, valid for `lasts` from now; None if another process holds it.
+def take_lease(tx: Tx, name: str, holder: str, duration: timedelta) -> Lease | None:
+    """Return the lease of this name for this holder, valid for `duration` from now; None if another process holds it.
 
-    The last holder gets the lease back in the same epoch, because no other process wrote in between. A fresh lease is not changed, so most
-    calls write nothing. The row of the lease stays locked until the transaction ends.
+    The last holder gets an expired lease back with the same epoch, because no other process held the lease in between. A fresh lease is
+    not changed, so most calls write nothing. The row of the lease stays locked until the transaction ends.
     """
     found = store.lock_lease(tx, name)
     now = store.find_clock(tx)
     if found is None:
-        first = Lease(name, holder, 1, now + lasts)
+        first = Lease(name, holder, 1, now + duration)
         return first if store.insert_lease(tx, first) else None
     if found.holder != holder and not is_over(found, now):
         return None
-    if found.holder == holder and is_fresh(found, now, lasts):
+    if found.holder == holder and is_fresh(found, now, duration):
         return found
     epoch = found.epoch if found.holder == holder else found.epoch + 1
-    taken = replace(found, holder=holder, epoch=epoch, expires_at=now + lasts)
+    taken = replace(found, holder=holder, epoch=epoch, expires_at=now + duration)
     store.update_lease(tx, taken)
     return taken
 
 
 def hold_lease(tx: Tx, lease: Lease) -> None:
-    """Lock a lease, so that no other process takes it before this transaction ends.
+    """Lock a lease, so that no other process takes the lease before this transaction ends.
 
-    Call it first in the transaction, before any other row is locked. An expired lease passes as long as no other process took it.
+    Call this before the transaction locks any other row. An expired lease that no other process took is still held.
 
     Raises:
         LeaseLost: another process has taken the lease.
@@ -76,22 +76,22 @@ def hold_lease(tx: Tx, lease: Lease) -> None:
     _lock(tx, lease)
 
 
-def renew_lease(tx: Tx, lease: Lease, lasts: timedelta) -> Lease:
-    """Return the lease, valid for `lasts` from now. Writes nothing if it is fresh.
+def renew_lease(tx: Tx, lease: Lease, duration: timedelta) -> Lease:
+    """Return the lease, valid for `duration` from now. If the lease is fresh, write nothing.
 
     Raises:
         LeaseLost: another process has taken the lease.
     """
     found, now = _lock(tx, lease), store.find_clock(tx)
-    if is_fresh(found, now, lasts):
+    if is_fresh(found, now, duration):
         return found
-    renewed = replace(found, expires_at=now + lasts)
+    renewed = replace(found, expires_at=now + duration)
     store.update_lease(tx, renewed)
     return renewed
 
 
 def give_back_lease(tx: Tx, lease: Lease) -> None:
-    """End a lease now, unless another process has taken it. The row stays, because it counts the holders."""
+    """End a lease now, unless another process has taken it. The row stays, because its epoch counts the holders."""
     with suppress(LeaseLost):
         store.update_lease(tx, replace(_lock(tx, lease), expires_at=store.find_clock(tx)))
 
@@ -104,7 +104,7 @@ def _lock(tx: Tx, lease: Lease) -> Lease:
 
 
 def list_held_by_others(tx: Tx, names: Collection[str], holder: str) -> frozenset[str]:
-    """Return which of these leases are held by processes other than `holder`."""
+    """Return which of the leases `names` are held by processes other than `holder`."""
     others = [each for each in store.find_leases(tx, names) if each.holder != holder]
     if not others:
         return frozenset()

@@ -6,9 +6,10 @@ from datetime import datetime
 
 @dataclass(frozen=True, slots=True)
 class Process:
-    """A process of the service: its role (`serve`, `api`, `worker` or `dns`), its host, and the revisions of its code and schema.
+    """A process of the service.
 
-    `started_at` and `seen_at`, the time of its last heartbeat, are by the shared clock (`store.find_clock`).
+    `role` is `serve`, `api`, `worker` or `dns`. `revision` is the revision of the schema that the process needs. `seen_at` is the time of
+    the last heartbeat. Times are by the shared clock (`store.find_clock`).
     """
 
     id: str
@@ -30,8 +31,8 @@ class Process:
 class Lease:
     """The exclusive right `name` of the process `holder`, until `expires_at` by the shared clock.
 
-    `epoch` counts the holders. A process compares it in each writing transaction, and so notices that it lost the lease. The clock only
-    decides when another process may take the lease.
+    `epoch` counts the holders. A process compares the epoch in each writing transaction, and so notices that another process took the
+    lease. The clock only decides when another process may take the lease.
     """
 
     name: str
@@ -41,4 +42,4 @@ class Lease:
 
 
 class LeaseLost(Exception):  # noqa: N818 - named for what the caller sees
-    """Another process has taken the lease. Nothing may be written under it any more."""
+    """Another process has taken the lease, so the former holder may write nothing."""

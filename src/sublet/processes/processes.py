@@ -1,4 +1,4 @@
-"""The processes that share a registry: announce a process, record its heartbeats, delete it."""
+"""Store which processes share a registry: announce a process, record heartbeats, delete a process."""
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -14,7 +14,7 @@ GONE_AFTER = timedelta(seconds=35)
 FORGOTTEN_AFTER = timedelta(hours=1)
 """How long a process that is gone stays in the table."""
 CLOCKS_APART_MAX = timedelta(minutes=1)
-"""The maximum difference of a host's clock from the shared clock without an error in the log."""
+"""The maximum difference between a host's clock and the shared clock. A larger difference is logged as an error."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,7 @@ class Announce:
 class Heartbeat:
     """The result of a heartbeat: the other running processes, and how far this host's clock is ahead of the shared clock.
 
-    `is_known` is False if the row of this process was deleted after a long silence. It must announce itself again.
+    `is_known` is False if the row of this process was deleted after a long silence. Then the process must announce itself again.
     """
 
     others: tuple[Process, ...]
@@ -42,14 +42,15 @@ class Heartbeat:
 
 
 def is_running(process: Process, now: datetime) -> bool:
-    """True if the last heartbeat is recent. `seen_at` is in the future after the clock was set back."""
+    """True if the last heartbeat is recent. It is in the future after the clock was set back."""
     return abs(now - process.seen_at) <= GONE_AFTER
 
 
 def announce(tx: Tx, command: Announce, *, alone: bool = False) -> None:
     """Store that a process runs.
 
-    With `alone` the caller holds a lock that excludes other processes. So all rows and leases are from killed processes, and end here.
+    Pass `alone=True` if the caller holds a lock that excludes other processes. Then all other rows and leases are from killed processes:
+    the rows are deleted, and the leases end.
     """
     now = store.find_clock(tx)
     if alone:
@@ -63,7 +64,7 @@ def announce(tx: Tx, command: Announce, *, alone: bool = False) -> None:
 
 
 def list_running(tx: Tx) -> list[Process]:
-    """Return the running processes in the order of their start. An older schema without the table gives none."""
+    """Return the running processes in the order of their start, or none if the schema is older than their table."""
     if not store.has_processes(tx):
         return []
     now = store.find_clock(tx)
@@ -81,11 +82,11 @@ def record_heartbeat(tx: Tx, process_id: str) -> Heartbeat:
     return Heartbeat(others, tx.now - now, is_known)
 
 
-def leave(tx: Tx, process_id: str, *, may_hold: bool = True) -> None:
+def leave(tx: Tx, process_id: str, *, may_hold_leases: bool = True) -> None:
     """Delete the row of a process that ends, and end its leases.
 
-    Pass `may_hold=False` for roles that never hold leases: their database user may not read the table of leases.
+    Pass `may_hold_leases=False` for roles that never hold leases. Their database user may have no right to read the table of leases.
     """
-    if may_hold:
+    if may_hold_leases:
         store.end_leases(tx, store.find_clock(tx), holder=process_id)
     store.delete_process(tx, process_id)

@@ -1,4 +1,4 @@
-"""Repeat a worker's step until it is cancelled."""
+"""Repeat a step of a worker until the task is cancelled."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -12,9 +12,9 @@ log = structlog.get_logger()
 
 
 async def repeat(step: Callable[[], Awaitable[float]], fault: str) -> None:
-    """Call `step` until cancelled. It returns the seconds until the next call; after an exception these are `FAULT_PAUSE_SECONDS`.
+    """Call `step` until cancelled. `step` returns the seconds until the next call; after an exception wait `FAULT_PAUSE_SECONDS`.
 
-    Exceptions are logged as the event `fault`, except `Unavailable`, which the database has logged.
+    Exceptions are logged as the event `fault`, except `Unavailable`, which the database layer has logged already.
     """
     while True:
         try:

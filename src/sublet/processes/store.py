@@ -1,7 +1,7 @@
 """All SQL of processes and their leases.
 
-Times are by the shared clock. It is the clock of the database on PostgreSQL, and of the transaction on SQLite, where all processes run on
-one host.
+Times are by the shared clock: on PostgreSQL the clock of the database, on SQLite the clock of the host, because all processes run on one
+host.
 """
 
 from collections.abc import Collection
@@ -49,10 +49,10 @@ leases = Table(
     Column("epoch", BIG_ID, nullable=False),
     Column("expires_at", Instant, nullable=False),
 )
-"""Exclusive rights of one process until `expires_at`. `epoch` counts the holders, so that former holders are recognized."""
+"""Exclusive rights of one process until `expires_at`. `epoch` counts the holders, so that a former holder can be recognized."""
 
 
-# `now()` is the start of the transaction, which may have waited for a lock since then.
+# Not `now()`, the start of the transaction, because the transaction may have waited for a lock since then.
 _DATABASE_CLOCK = func.clock_timestamp(type_=Instant)
 _LEASES = select(*(leases.c[name] for name in Lease.__slots__))
 _LOCKED = Prepared(_LEASES.where(leases.c.name == bindparam("called")).with_for_update(key_share=True))
@@ -66,7 +66,7 @@ def find_clock(tx: Tx) -> datetime:
 
 
 def find_lease(tx: Tx, name: str) -> tuple[Lease | None, datetime]:
-    """Return a lease with its current or last holder, and the time by the shared clock. The lease is None if it was never taken."""
+    """Return a lease with its current or last holder (None if no process ever took the lease), and the time by the shared clock."""
     row = tx.connection.execute(_LEASES.where(leases.c.name == name)).one_or_none()
     return None if row is None else Lease(*row), find_clock(tx)
 
@@ -78,7 +78,7 @@ def lock_lease(tx: Tx, name: str) -> Lease | None:
 
 
 def insert_lease(tx: Tx, lease: Lease) -> bool:
-    """Store a new lease. Return False if another process was faster."""
+    """Store a new lease. Return False if another process has just stored a lease of this name."""
     insert_into = postgresql.insert if tx.connection.dialect.name == "postgresql" else sqlite.insert
     added = insert_into(leases).values(**asdict(lease)).on_conflict_do_nothing().returning(leases.c.name)
     return tx.connection.execute(added).first() is not None
@@ -90,7 +90,7 @@ def update_lease(tx: Tx, lease: Lease) -> None:
 
 
 def end_leases(tx: Tx, now: datetime, *, holder: str | None = None) -> None:
-    """End the leases of a holder now, or of all holders for None."""
+    """End the leases of a holder now. With None as the holder, end all leases."""
     change = update(leases).where(leases.c.expires_at > now).values(expires_at=now)
     # No other transaction locks two leases, so the order doesn't matter.
     tx.connection.execute(change if holder is None else change.where(leases.c.holder == holder))
@@ -115,7 +115,7 @@ def has_processes(tx: Tx) -> bool:
 
 
 def check_readable(tx: Tx) -> None:
-    """Read the table of processes, which each role of `sublet grants` may read. Raises the error of a database that can't be read."""
+    """Raise if the database can't be read. Each role of `sublet grants` may read the table of processes."""
     tx.connection.execute(select(processes.c.id).limit(1)).first()
 
 

@@ -77,7 +77,7 @@ async def _leave(db: Database, command: Announce) -> None:
     """Delete the process and end its leases. Best effort: leases also expire."""
     try:
         async with asyncio.timeout(LEAVE_SECONDS):
-            await db.write(leave, command.id, may_hold=command.role in WORKER_ROLES)
+            await db.write(leave, command.id, may_hold_leases=command.role in WORKER_ROLES)
     except (Unavailable, TimeoutError):
         pass
     except Exception:

@@ -95,7 +95,7 @@ def find_wanted(
 
 def refuse_closed(platform_domain: PlatformDomain) -> None:
     """Raise `RegistrationClosed` if a platform domain takes no registrations, for example because it closes."""
-    if not platform_domain.takes_registrations:
+    if not platform_domain.accepts_registrations:
         raise RegistrationClosed(
             "This platform domain takes no registrations now. Choose another platform domain."
         )

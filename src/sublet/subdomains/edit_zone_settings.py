@@ -80,7 +80,7 @@ def _change_server(tx: Tx, before: PlatformDomain, edited: PlatformDomain, *, fo
     else:
         owners = [(each.id, owner) for each in delegated for owner in owners_of(each.fqdn, each.delegation)]
         published_owner_store.insert_published_owners(tx, owners, sent=True)
-    zone_state_store.forget_zone_state(tx, before.id)
+    zone_state_store.delete_zone_state(tx, before.id)
     if edited.primary:
         # `rebuilt_at` makes the first check compare the whole zone.
         zone_state_store.update_zone_state(tx, before.id, rebuilt_at=tx.now)

@@ -31,7 +31,7 @@ def remove_platform_domain(tx: Tx, actor: Actor, identifier: str, *, force: bool
     Not checked: the zone on a primary, and the delegation in the parent zone.
     """
     found = find_platform_domain(tx, identifier)
-    if found.takes_registrations:
+    if found.accepts_registrations:
         # This transaction would not see a concurrent registration.
         raise Conflict(
             f"{found.domain} takes registrations. Run `sublet domain edit {found.domain} --closed` first."
@@ -44,7 +44,7 @@ def remove_platform_domain(tx: Tx, actor: Actor, identifier: str, *, force: bool
         if coupon.platform_domain_id == found.id and coupon.retired_at is None:
             retire_coupon(tx, actor, coupon.code)
     published_owner_store.delete_published_owners_of_zone(tx, found.id)
-    zone_state_store.forget_zone_state(tx, found.id)
+    zone_state_store.delete_zone_state(tx, found.id)
     zone_store.delete_records(tx, found.id)
     platform_domain_store.remove_platform_domain(tx, found.id)
     before = {"domain": found.domain, "primary": found.primary}

@@ -155,7 +155,7 @@ class Shop:
         paused = asyncio.Event()
         publisher = worker.publisher
         zone = PrimaryZone(worker.db, publisher._find_primary)
-        publisher._zones[self.registry.domains["example.test"]] = zone
+        publisher._work_on(self.registry.domains["example.test"]).zone = zone
         change = zone.change
 
         async def changed(batch: Batch) -> ReadBack:
@@ -220,7 +220,7 @@ async def _late_failure(shop: Shop) -> None:
         # No other writer: one publisher has lost the zone, the other pauses.
         before = await registry.db.read(_published)
         go_on.set()
-        await until(lambda: not one.publisher._tasks)
+        await until(lambda: not any(each.is_running for each in one.publisher._work.values()))
         assert await registry.db.read(_published) == before
 
 

@@ -16,7 +16,7 @@ import structlog
 from sublet.audit import SYSTEM
 from sublet.db import Database, Tx
 from sublet.errors import Conflict
-from sublet.processes.leased import take, under
+from sublet.processes.leased import try_lease, under_lease
 from sublet.processes.leases import SWEEP, SWEEP_FOR
 from sublet.processes.model import Lease, LeaseLost
 from sublet.processes.repeat import repeat
@@ -70,7 +70,7 @@ class SweepRunner:
 
     async def tick(self) -> Swept | None:
         """Compare the clocks, and sweep one batch if anything is due. Return its result; None if nothing is due or another worker sweeps."""
-        lease = await take(self._db, SWEEP, self._holder, SWEEP_FOR)
+        lease = await try_lease(self._db, SWEEP, self._holder, SWEEP_FOR)
         try:
             if lease is not None:
                 return await self._sweep(lease)
@@ -90,7 +90,7 @@ class SweepRunner:
             log.info("sweep_resumed")
         if not due:
             return None
-        swept = await self._db.write(under, lease, sweep, now)
+        swept = await self._db.write(under_lease, lease, sweep, now)
         self.done.update(swept.done)
         for subdomain_id, error in swept.faults:
             log.error("sweep_fault", subdomain_id=subdomain_id, exc_info=error)
@@ -108,7 +108,7 @@ class SweepRunner:
         if reason is None:
             return
         with suppress(Conflict):  # the sweep is stopped already
-            await self._db.write(under, lease, stop_sweep, SYSTEM, reason)
+            await self._db.write(under_lease, lease, stop_sweep, SYSTEM, reason)
         self._anchor = (now, monotonic)
 
     def _tell(self, reason: str) -> None:
