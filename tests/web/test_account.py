@@ -32,7 +32,7 @@ def test_other_browsers_are_signed_out(service: RunningService, browser: Console
     page = browser.get("/sessions")
     assert page.text.count("Sign out session") == 3
     (ending, *_) = [each.action for each in page.forms if each.action.endswith("/end")]
-    assert "That browser is signed out." in browser.submit(page, ending).text
+    assert "The other browser is signed out." in browser.submit(page, ending).text
     assert [each.get("/sessions").path for each in others].count("/signin") == 1
     ended = browser.post(ending, page.form(ending).fields | {"idempotency_key": ""})
     assert (ended.status, "no such session" in ended.text.lower()) == (404, True)

@@ -88,7 +88,8 @@ def test_warnings_stay_on_the_page_of_the_name(service: RunningService) -> None:
         f"{done.path}/nameservers",
         ds_records=f"warned.example.test. 3600 IN DS {ds.upper()}",
     )
-    assert "Nothing is different from what is stored." in same.text
+    assert "You changed nothing." in same.text
+    assert "such as 12345 13 2" in same.text
     assert changed.response.text.count("is not signed") == 1
     asked = browser.get(f"{done.path}/delegation")
     assert ("no action" in asked.text, "is not signed" in asked.text) == (False, True)
@@ -99,7 +100,7 @@ def test_a_name_in_the_trash_says_why_it_has_no_way_back(service: RunningService
     browser = console(service, eva.email)
     service.register(eva, "eva1.example.test")
     page = browser.get("/names/eva1.example.test/delete")
-    assert "you can restore this one only after you delete one" in page.text
+    assert "you must delete a free name before you can restore this one" in page.text
     trashed = browser.submit(page, "/names/eva1.example.test/delete")
     assert "eva1.example.test is deleted." in trashed.text
     assert trashed.form("/names/eva1.example.test/restore").method == "POST"
@@ -121,7 +122,7 @@ def test_ds_records_may_follow_the_zone(browser: ConsoleClient) -> None:
 @pytest.mark.operations("get_health", "check_health")
 def test_the_nameservers_are_asked_now(browser: ConsoleClient) -> None:
     done = browser.submit(browser.get(PATH), f"{PATH}/health")
-    assert (done.status, "Your nameservers were asked just now." in done.text) == (200, True)
+    assert (done.status, "Your nameservers were checked just now." in done.text) == (200, True)
 
 
 @pytest.mark.operations("check_delegation", "free_subdomains")

@@ -40,7 +40,7 @@ def test_an_organization_from_its_beginning_to_the_last_owner(service: RunningSe
 
     page = ada.submit(wrong, f"{root}/invitations", email="carl@example.org", role="viewer")
     (revoking,) = [each.action for each in page.forms if each.action.endswith("/revoke")]
-    assert "The invitation is void." in ada.submit(page, revoking).text
+    assert "The invitation is revoked." in ada.submit(page, revoking).text
     page = ada.submit(ada.get(page.path), f"{root}/invitations", email=BEN, role="viewer")
     assert "The invitation is on its way." in page.text
     assert ben.get(f"{root}/members").status == 404

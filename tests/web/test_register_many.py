@@ -81,7 +81,7 @@ def test_a_long_list_goes_on_and_loses_nothing(
     monkeypatch.setattr(register_many, "PORTION_SECONDS", 0)
     service.add_user("carl@example.org", free_quota="50")
     browser = console(service, "carl@example.org")
-    names = "\n".join(f"long{number}" for number in range(register_many.AT_ONCE + 2))
+    names = "\n".join(f"long{number}" for number in range(register_many.CONCURRENCY + 2))
     quoted = browser.submit(browser.get("/register/many"), "/register/many", names=names)
     first = browser.submit(quoted, "/register/many", confirm="yes")
     assert "5 of 7 names registered" in first.text

@@ -22,6 +22,7 @@ def test_a_ticket_from_the_question_to_its_end(service: RunningService) -> None:
     assert "You have no tickets" in browser.get("/tickets").text
     form = browser.get("/tickets/new?fqdn=a.example.test")
     assert '<option value="a.example.test">' in form.response.text, "the own names are offered"
+    assert 'value="About a.example.test"' in form.response.text
     empty = browser.submit(form, "/tickets/new", subject="", message="")
     assert (
         empty.status,

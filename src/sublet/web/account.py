@@ -10,7 +10,7 @@ from sublet.web.page import PageCall
 
 async def show(call: PageCall) -> Response:
     """Show the account."""
-    return await _account(call)
+    return await _render_account(call)
 
 
 async def change(call: PageCall) -> Response:
@@ -18,7 +18,7 @@ async def change(call: PageCall) -> Response:
     try:
         await call.api("change_account", {"name": call.form.get("name", "")})
     except Refusal as refusal:
-        return await _account(call, refusal)
+        return await _render_account(call, refusal)
     return call.redirect("/account", "The name is changed.")
 
 
@@ -27,7 +27,7 @@ async def change_reminders(call: PageCall) -> Response:
     try:
         await call.api("set_reminders", {"enabled": call.form.is_on("enabled")})
     except Refusal as refusal:
-        return await _account(call, refusal)
+        return await _render_account(call, refusal)
     words = "on" if call.form.is_on("enabled") else "off"
     return call.redirect("/account", f"Reminders are {words}.")
 
@@ -37,7 +37,7 @@ async def send_email_code(call: PageCall) -> Response:
     try:
         await call.api("change_account", {"email": call.form.text("email")})
     except Refusal as refusal:
-        return await _account(call, refusal)
+        return await _render_account(call, refusal)
     return call.render("account_code", email=call.form.get("email", ""))
 
 
@@ -56,8 +56,8 @@ async def confirm_email(call: PageCall) -> Response:
 
 
 async def show_deletion(call: PageCall) -> Response:
-    """Show what a deletion would delete, which the API's refusal of a request without `confirm` lists."""
-    return await _deletion(call)
+    """Show what a deletion deletes: the API lists it when it refuses a request without `confirm`."""
+    return await _render_deletion(call)
 
 
 async def delete(call: PageCall) -> Response:
@@ -65,16 +65,16 @@ async def delete(call: PageCall) -> Response:
     try:
         await call.api("delete_me", {"confirm": call.form.get("confirm", "")})
     except Refusal as refusal:
-        return await _deletion(call, refusal)
+        return await _render_deletion(call, refusal)
     return call.redirect("/", "Your account is deleted.")
 
 
-async def _account(call: PageCall, refusal: Refusal | None = None) -> Response:
+async def _render_account(call: PageCall, refusal: Refusal | None = None) -> Response:
     me = await call.api("me")
     return call.render("account", refusal=refusal, user=me.user)
 
 
-async def _deletion(call: PageCall, refusal: Refusal | None = None) -> Response:
+async def _render_deletion(call: PageCall, refusal: Refusal | None = None) -> Response:
     lost: dict[str, Any] = {}
     try:
         await call.api("delete_me")

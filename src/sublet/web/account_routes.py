@@ -19,8 +19,8 @@ def _personal(path: str, get: Handler | None, post: Handler | None, *operations:
     return Page(path, get, post, operations=operations, is_personal=True)
 
 
-def _shared(path: str, post: Handler | None, *operations: str) -> Page:
-    """Return a page of the organization in its path. A user has no such page."""
+def _of_organization(path: str, post: Handler | None, *operations: str) -> Page:
+    """Return a page about the organization that its path names."""
     shown = ("get_organization", "list_members", "list_invitations")
     return _personal(f"/o/{{organization:int}}{path}", organizations.show, post, *shown, *operations)
 
@@ -100,10 +100,12 @@ ACCOUNT_PAGES: tuple[Page, ...] = (
         "list_organizations",
         "remove_member",
     ),
-    _shared("/members", None),
-    _shared("/rename", organizations.rename, "change_organization"),
-    _shared("/invitations", organizations.invite, "invite_member"),
-    _shared("/invitations/{invitation_id:int}/revoke", organizations.revoke_invitation, "revoke_invitation"),
-    _shared("/members/{user_id:int}/role", organizations.change_role, "change_member"),
-    _shared("/members/{user_id:int}/remove", organizations.remove, "remove_member"),
+    _of_organization("/members", None),
+    _of_organization("/rename", organizations.rename, "change_organization"),
+    _of_organization("/invitations", organizations.invite, "invite_member"),
+    _of_organization(
+        "/invitations/{invitation_id:int}/revoke", organizations.revoke_invitation, "revoke_invitation"
+    ),
+    _of_organization("/members/{user_id:int}/role", organizations.change_role, "change_member"),
+    _of_organization("/members/{user_id:int}/remove", organizations.remove, "remove_member"),
 )

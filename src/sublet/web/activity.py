@@ -63,7 +63,7 @@ ACTION_WORDS = {
     "user.add": "Account opened",
     "user.invite": "Invitation sent",
     "user.edit": "Account changed",
-    "user.ask_address": "Change of address asked for",
+    "user.ask_address": "Change of address filters for",
     "user.set_reminders": "Reminders set",
     "user.start_recovery": "Recovery started",
     "user.stop_recovery": "Recovery stopped",
@@ -77,22 +77,24 @@ ACTION_WORDS = {
     "organization.leave": "Person left",
     "organization.set_role": "Role changed",
 }
-"""The actions of the audit that a user sees, in words. Others are shown as they are."""
+"""The texts of the audit actions that a user sees. An action without a text is shown unchanged."""
 BY_WORDS = {"user": "you", "other_user": "another person", "operator": "the operator", "system": "the system"}
 
 
 async def show(call: PageCall) -> Response:
     """Show a page of the activity. The filters are days in UTC; the day of `until` is included."""
-    asked = {name: call.request.query_params.get(name, "") for name in FILTERS}
-    query: dict[str, Any] = {**asked, "limit": PAGE_LIMIT}
+    filters = {name: call.request.query_params.get(name, "") for name in FILTERS}
+    query: dict[str, Any] = {**filters, "limit": PAGE_LIMIT}
     for name, time in (("since", "T00:00:00Z"), ("until", "T23:59:59.999999Z")):
-        query[name] = asked[name] and asked[name] + time
+        query[name] = filters[name] and filters[name] + time
     try:
         found = await call.api("activity", query=query)
     except Refusal as refusal:
-        return call.render("activity", refusal=refusal, asked=asked, events=[], page=None, words=ACTION_WORDS)
+        return call.render(
+            "activity", refusal=refusal, filters=filters, events=[], page=None, words=ACTION_WORDS
+        )
     events = [(each, BY_WORDS[each.by], list(_changes(each))) for each in found.activity]
-    return call.render("activity", asked=asked, events=events, page=found.page, words=ACTION_WORDS)
+    return call.render("activity", filters=filters, events=events, page=found.page, words=ACTION_WORDS)
 
 
 def _changes(event: Any) -> Iterator[tuple[str, str, str]]:
@@ -100,12 +102,12 @@ def _changes(event: Any) -> Iterator[tuple[str, str, str]]:
     before, after = event.before or {}, event.after or {}
     for name in dict.fromkeys((*before, *after)):
         if before.get(name) != after.get(name):
-            yield name, _words(before.get(name)), _words(after.get(name))
+            yield name, _as_text(before.get(name)), _as_text(after.get(name))
 
 
-def _words(value: Any) -> str:
+def _as_text(value: Any) -> str:
     if isinstance(value, list):
-        return ", ".join(_words(each) for each in value) or "none"
+        return ", ".join(_as_text(each) for each in value) or "none"
     if isinstance(value, dict):
-        return " ".join(_words(each) for each in value.values() if each is not None)
+        return " ".join(_as_text(each) for each in value.values() if each is not None)
     return {None: "", True: "yes", False: "no"}.get(value, str(value))

@@ -1,4 +1,4 @@
-"""The stylesheet, the scripts and the pictures of the pages. They are read and compressed once, and their names contain their digest."""
+"""The stylesheet, the scripts and the pictures of the pages: read and compressed once, and served under names with their digest."""
 
 import gzip
 import hashlib
@@ -19,7 +19,7 @@ _TYPES = {
     ".webp": "image/webp",
 }
 TYPES = tuple(_TYPES)
-"""The endings of assets, and of the operator's logo."""
+"""The file name suffixes that assets and the operator's logo may have."""
 _HEADERS = {"cache-control": "public, max-age=31536000, immutable", "vary": "accept-encoding"}
 _GZIP_LEVEL = 9
 
@@ -32,13 +32,13 @@ class _Asset:
 
 
 class Assets:
-    """The assets by name. `more` are assets from the operator's settings."""
+    """The assets by name: the files of this package, and `configured` ones from the operator's settings, which replace files of the same name."""
 
-    def __init__(self, more: Mapping[str, bytes]) -> None:
+    def __init__(self, configured: Mapping[str, bytes]) -> None:
         own = {each.name: each.read_bytes() for each in files("sublet.web").joinpath("assets").iterdir()}
         self._found: dict[str, _Asset] = {}
         self._urls: dict[str, str] = {}
-        for name, body in sorted((own | dict(more)).items()):
+        for name, body in sorted((own | dict(configured)).items()):
             self._add(name, self._with_imports(body) if name.endswith(".js") else body)
 
     def url(self, name: str) -> str:
@@ -64,7 +64,7 @@ class Assets:
         self._urls[name] = f"{ASSETS_PATH}/{digest}-{name}"
 
     def _with_imports(self, body: bytes) -> bytes:
-        """Return a script whose imports have the served names. A script may only import scripts that sort before it."""
+        """Return a script with its imports changed to the served names. A script can only import scripts whose names sort before its own."""
         for name, url in self._urls.items():
             body = body.replace(f'"./{name}"'.encode(), f'"{url}"'.encode())
         return body

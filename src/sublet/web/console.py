@@ -1,4 +1,4 @@
-"""The console as routes: what happens before and after the handler of each page."""
+"""The routes of the console. Every request is checked before the handler of its page, and logged and counted after it."""
 
 import time
 from collections.abc import Awaitable, Callable, Mapping
@@ -32,7 +32,7 @@ from sublet.web.form import read_form
 from sublet.web.page import CLEARED_MESSAGE, MESSAGE_COOKIE, Page, PageCall
 from sublet.web.reference import reference_page
 from sublet.web.routes import ACCOUNT_NAVIGATION, NAVIGATION, PAGES
-from sublet.web.site import Site, site_of
+from sublet.web.site import Site, load_site
 
 log = structlog.get_logger()
 PAGE_HEADERS = {
@@ -40,14 +40,14 @@ PAGE_HEADERS = {
     "form-action 'self'; frame-ancestors 'none'; base-uri 'none'; require-trusted-types-for 'script'; trusted-types 'none'",
     "referrer-policy": "same-origin",
 }
-"""The headers of pages that differ from those of all answers. Browsers send `Origin` with a form only with this referrer policy."""
+"""The headers that pages have in place of the API's. Only with this referrer policy do browsers send `Origin` with a form."""
 SWITCHER_MAX = 20
-"""The most organizations in the head of a page; the page of organizations has all."""
+"""The maximum number of organizations in the head of a page. The page of organizations has all."""
 _NOT_SIGNED_IN = (TokenMissing, SessionInvalid)
 
 
 class Console:
-    """The pages. `public_url` is where clients reach the service; `document` is the OpenAPI document."""
+    """The pages. `public_url` is the address at which clients reach the service; `document` is the OpenAPI document."""
 
     def __init__(self, context: Context, public_url: str, document: Document) -> None:
         self.calls = Calls(context)
@@ -55,10 +55,10 @@ class Console:
         self.nameserver_presets = parse_nameserver_presets(context.settings.nameserver_presets)
         self._clients = Clients(context.settings, public_url)
         self._context = context
-        site = site_of(context.settings)
+        site = load_site(context.settings)
         self._assets = Assets(site.assets)
-        self._templates = _templates(site, self._assets)
-        self._templates.globals |= {
+        self._template_environment = _template_environment(site, self._assets)
+        self._template_environment.globals |= {
             "settings": context.settings,
             "checks_health": context.checker is not None,
             "api_path": BASE_PATH,
@@ -67,7 +67,7 @@ class Console:
         }
 
         reference = render_reference(document)
-        # The page is the same for everyone: its links lead to the sign-in where one is needed.
+        # The page is rendered once, without a session. Its links to pages that need a session lead to the sign-in.
         frame = {
             "call": {"page": {"path": DOCS_PATH}},
             "url": str,
@@ -86,22 +86,22 @@ class Console:
             if not page.is_open and not page.is_personal:
                 paths.append(f"/o/{{organization:int}}{page.path}")
             methods = [*(["GET"] if page.get else []), *(["POST"] if page.post else [])]
-            found += [Route(path, self._answering(page), methods=methods) for path in paths]
+            found += [Route(path, self._handler(page), methods=methods) for path in paths]
         return found
 
     async def refuse(self, request: Request, refusal: Refusal) -> Response:
-        """Return the page of a refusal that no page gave: nothing is at the path, or it takes another method."""
+        """Return the page of a refusal for a path without a page, or for a method that the page doesn't have."""
 
         async def show(_call: PageCall) -> Response:
             raise refusal
 
-        return await self._answering(Page(request.url.path, show, is_open=True))(request)
+        return await self._handler(Page(request.url.path, show, is_open=True))(request)
 
     def render(self, template: str, values: Mapping[str, Any]) -> str:
         """Return a page as HTML."""
-        return self._templates.get_template(f"{template}.html.j2").render(values)
+        return self._template_environment.get_template(f"{template}.html.j2").render(values)
 
-    def _answering(self, page: Page) -> Callable[[Request], Awaitable[Response]]:
+    def _handler(self, page: Page) -> Callable[[Request], Awaitable[Response]]:
         async def answer(request: Request) -> Response:
             started = time.perf_counter()
             request_id = accepted_request_id(request.headers.get("x-request-id")) or new_request_id()
@@ -133,9 +133,9 @@ class Console:
         return answer
 
     async def _answer(self, call: PageCall) -> tuple[str | None, Response]:
-        """Return the answer of a page, and the code of a refusal that its handler didn't show."""
+        """Return the code of the refusal, or None if the handler rendered the page itself, and the answer."""
         try:
-            return None, await self._checked(call)
+            return None, await self._check_and_handle(call)
         except _NOT_SIGNED_IN as refusal:
             if call.request.method == "POST":
                 return refusal.code, call.render("refused", refusal=refusal)
@@ -150,8 +150,8 @@ class Console:
             fault = internal_error(call.request_id)
             return fault.code, call.render("refused", refusal=fault)
 
-    async def _checked(self, call: PageCall) -> Response:
-        """Check a request, and return the answer of its handler: head, rates, session, form, origin."""
+    async def _check_and_handle(self, call: PageCall) -> Response:
+        """Check the head, the rate limits, the session, the form and its origin, then return the answer of the handler."""
         request, page = call.request, call.page
         check_head(request.scope, request.headers)
         call.failure_limits = await self.calls.count_request(call.client, call.headers)
@@ -186,7 +186,7 @@ class Console:
             response.headers.append("set-cookie", CLEARED_MESSAGE)
 
 
-def _templates(site: Site, assets: Assets) -> jinja2.Environment:
+def _template_environment(site: Site, assets: Assets) -> jinja2.Environment:
     environment = jinja2.Environment(
         loader=jinja2.PackageLoader("sublet.web", "templates"),
         autoescape=True,

@@ -1,4 +1,4 @@
-"""The fields of a delegation: nameservers, glue and DS records as lines of text. Compare them with the stored delegation, and check them."""
+"""Parse the form fields of a delegation, compare them with the stored delegation, and check them."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -25,7 +25,7 @@ _TITLES = {
 
 @dataclass(frozen=True, slots=True)
 class CheckNote:
-    """The result of a check, for a note on the page. `kind` is the style of the note: good, warn or bad."""
+    """The note on the page with the result of a check. `kind` is its style: good, warn or bad."""
 
     kind: str
     title: str
@@ -39,7 +39,7 @@ class CheckNote:
 
 
 _WELL_FORMED = "These entries are well-formed. This registry doesn't ask the nameservers."
-_EMPTY = CheckNote("warn", "Without nameservers the name isn't in the DNS.")
+_NO_NAMESERVERS = CheckNote("warn", "Without nameservers the name isn't in the DNS.")
 
 
 def delegation_members(form: Form) -> dict[str, Any]:
@@ -59,10 +59,12 @@ async def check_delegation(call: PageCall, fqdn: str) -> CheckNote:
     """
     members = delegation_members(call.form)
     if not any(members.values()):
-        return _EMPTY
+        return _NO_NAMESERVERS
     try:
         check = (await call.api("check_delegation", {"fqdn": fqdn, **members})).check
-    except Conflict as refusal:  # the entries are checked first
+    except (
+        Conflict
+    ) as refusal:  # The API validates the entries before it says that this registry makes no checks.
         warnings = tuple(refusal.details.get("warnings", ()))
         return CheckNote("warn" if warnings else "good", _WELL_FORMED, warnings=warnings)
     kind, title = _TITLES[check.state]
@@ -70,7 +72,7 @@ async def check_delegation(call: PageCall, fqdn: str) -> CheckNote:
 
 
 async def check_pasted(call: PageCall) -> Response:
-    """Return the errors of each field and the result of the check, for the script that checks pasted entries."""
+    """Return the errors of each field and the note of the check as JSON, for `delegation.js`."""
     found: dict[str, Any] = {"errors": {name: [] for name in FIELDS}, "note": None}
     try:
         note = await check_delegation(call, call.form.get("fqdn", ""))
@@ -98,15 +100,17 @@ def _ds_line(record: DsShape | DsRecord) -> str:
 
 
 def _stored_ds(fqdn: str, text: str) -> str:
-    """Return a DS record or a DNSKEY of a form in the stored form of its DS record. Malformed text is returned unchanged."""
+    """Return the DS record of a DS record or DNSKEY in a form, written as it is stored. Return malformed text unchanged."""
     try:
         return _ds_line(parse_ds(fqdn, text))
     except InvalidDs:
         return text
 
 
-def difference(fqdn: str, before: dict[str, list[str]], form: Form) -> list[tuple[str, list[str], list[str]]]:
-    """Return the fields that a form changes, each with the lines that it removes and the lines that it adds, in their stored form."""
+def changed_fields(
+    fqdn: str, before: dict[str, list[str]], form: Form
+) -> list[tuple[str, list[str], list[str]]]:
+    """Return the fields that a form changes, each with its removed and its added lines, in their stored form."""
     members = delegation_members(form)
     stored = {
         "nameservers": [each.lower() for each in members["nameservers"]],
@@ -117,7 +121,7 @@ def difference(fqdn: str, before: dict[str, list[str]], form: Form) -> list[tupl
     for name in FIELDS:
         after = list(dict.fromkeys(stored[name]))
         if before[name] != after:
-            gone = [each for each in before[name] if each not in after]
-            come = [each for each in after if each not in before[name]]
-            found.append((name, gone, come))
+            removed = [each for each in before[name] if each not in after]
+            added = [each for each in after if each not in before[name]]
+            found.append((name, removed, added))
     return found

@@ -7,11 +7,11 @@ from sublet.web.page import PageCall
 
 
 async def show(call: PageCall) -> Response:
-    """Show the program with the code of the address, or ask for a code."""
+    """Show the program that has the code in the query, or ask for a code."""
     code = call.request.query_params.get("code", "").strip()
     if not code:
         return call.render("device", code="", device=None)
-    return await _show(call, code)
+    return await _render_device(call, code)
 
 
 async def decide(call: PageCall) -> Response:
@@ -23,11 +23,11 @@ async def decide(call: PageCall) -> Response:
             return call.render("device_done", device=found.device)
         found = await call.api("allow_device", {"may_spend": call.form.is_on("spend")}, user_code=code)
     except Refusal as refusal:
-        return await _show(call, code, refusal)
+        return await _render_device(call, code, refusal)
     return call.render("device_done", device=found.device)
 
 
-async def _show(call: PageCall, code: str, refusal: Refusal | None = None) -> Response:
+async def _render_device(call: PageCall, code: str, refusal: Refusal | None = None) -> Response:
     try:
         device = (await call.api("get_device", user_code=code)).device if code else None
     except Refusal as other:

@@ -14,7 +14,7 @@ from sublet.http.shapes import AvailabilityShape
 _INDEX = re.compile(r"\[[0-9]{1,4}\]")
 _CODE = re.compile(r"`([^`]+)`")
 _OPERATION = re.compile(r"\b(?:GET|POST|PUT|PATCH|DELETE) (/[^\s<]*[a-z0-9])")
-_PLACES = {
+_PAGES = {
     "subdomains": "/names",
     "transfers": "/transfers",
     "credits": "/credits",
@@ -22,8 +22,8 @@ _PLACES = {
     "tokens": "/tokens",
     "activity": "/activity",
 }
-"""The pages in place of operations, by the first part of their paths. An organization has its own of these."""
-_PERSONAL_PLACES = {
+"""The page that replaces an operation in a message, by the first segment of the operation's path. Organizations have these pages too."""
+_PERSONAL_PAGES = {
     "me": "/account",
     "passkeys": "/passkeys",
     "sessions": "/sessions",
@@ -31,8 +31,8 @@ _PERSONAL_PLACES = {
     "platform-domains": "/",
     "auth": "/signin",
 }
-_SHORT = re.compile(r"\b(?:ds|ns[1-4]|ipv4|ipv6)\b", re.IGNORECASE)
-_FIELD_WORDS = {
+_ABBREVIATION = re.compile(r"\b(?:ds|ns[1-4]|ipv4|ipv6)\b", re.IGNORECASE)
+_FIELD_LABELS = {
     "fqdn": "Name",
     "registration_mode": "Mode",
     "coupon_code": "Coupon",
@@ -40,8 +40,8 @@ _FIELD_WORDS = {
     "ds_records": "DS records",
     "to": "New holder",
 }
-"""The members of the API whose own name says less than a word on the page."""
-STATES = {
+"""The labels of members of the API whose name isn't clear as a label."""
+CHIP_STYLES = {
     "active": "good",
     "provisioning": "busy",
     "failed": "bad",
@@ -59,11 +59,11 @@ STATES = {
     "answered": "good",
     "closed": "idle",
 }
-"""The style of each state's chip, which always contains the state in words too."""
+"""The style of each state's chip. A chip also has the state as text."""
 
 
 def moment(value: datetime | None) -> Markup:
-    """Return an instant as `<time>`, to the minute and in UTC. Scripts may show it in the user's time zone."""
+    """Return an instant as `<time>`, to the minute and in UTC."""
     if value is None:
         return Markup("—")
     return Markup('<time datetime="{}">{} UTC</time>').format(
@@ -81,9 +81,9 @@ def day(value: datetime | None) -> Markup:
 
 
 def chip(state: str, words: str = "") -> Markup:
-    """Return a state as a chip with its words."""
+    """Return a state as a chip with a text, which is the state itself by default."""
     return Markup('<span class="chip {}">{}</span>').format(
-        STATES.get(state, "idle"), escape(words or state.replace("_", " "))
+        CHIP_STYLES.get(state, "idle"), escape(words or state.replace("_", " "))
     )
 
 
@@ -108,7 +108,7 @@ def message(context: Context, text: str) -> Markup:
 
     def link(found: re.Match[str]) -> str:
         first = found[1].split("/")[1]
-        path = context["url"](_PLACES[first]) if first in _PLACES else _PERSONAL_PLACES.get(first)
+        path = context["url"](_PAGES[first]) if first in _PAGES else _PERSONAL_PAGES.get(first)
         return f'<a href="{path}">this page</a>' if path else found[0]
 
     return Markup(_OPERATION.sub(link, _CODE.sub(r"<code>\1</code>", str(escape(text)))))  # noqa: S704 - it is escaped
@@ -116,10 +116,10 @@ def message(context: Context, text: str) -> Markup:
 
 def field_name(name: str) -> str:
     """Return the name of a member of the API as words: `ds_records[0].digest` is `DS records, digest`."""
-    if name in _FIELD_WORDS:
-        return _FIELD_WORDS[name]
+    if name in _FIELD_LABELS:
+        return _FIELD_LABELS[name]
     words = _INDEX.sub("", name).replace("_", " ").replace(".", ", ")
-    return _SHORT.sub(lambda found: found[0].upper(), words[:1].upper() + words[1:])
+    return _ABBREVIATION.sub(lambda found: found[0].upper(), words[:1].upper() + words[1:])
 
 
 def query(values: Mapping[str, str]) -> str:
@@ -132,7 +132,7 @@ REASONS = {
     "clock_implausible": "Not now: the registry's clock is wrong",
     "registration_closed": "No new registrations here",
     "subdomain_unavailable": "Not available",
-    "reserved": "Reserved",
+    "reserved": "Reserved: choose another name",
     "taken": "Taken",
     "in_trash": "Not free yet",
     "cooling_off": "Not free yet",
@@ -144,12 +144,14 @@ REASONS = {
     "insufficient_credits": "You need more credits",
     "token_restricted": "Not allowed",
 }
-"""The texts that say why a name can't be registered, by `AvailabilityShape.reason` and `unavailable_reason`, which has `own` in front for the user's names."""
+"""Why a name can't be registered, by `AvailabilityShape.unavailable_reason`, with `own` before it for the user's names, or by `reason`."""
 EVENTS = {
     "registered": "Registered",
     "nameservers_updated": "Nameservers changed",
     "nameservers_removed": "Nameservers removed",
     "ds_followed": "DS records followed the zone",
+    "nameservers_followed": "Nameservers followed the zone",
+    "undelegated": "Taken out of the DNS",
     "automatic_ds_set": "Automatic DS set",
     "auto_renew_set": "Automatic renewal set",
     "renewal_opens": "Renewal opens",
@@ -167,11 +169,11 @@ EVENTS = {
     "released": "Is open to everyone",
     "reminded": "Reminder",
 }
-"""The events of a timeline in words."""
+"""The texts of the events of a timeline."""
 
 
 def reason(availability: AvailabilityShape) -> str:
-    """Return the text that says why a name can't be registered."""
+    """Return why a name can't be registered."""
     if availability.unavailable_reason is not None:
         whose = "own " if availability.owned else ""
         return REASONS.get(whose + availability.unavailable_reason, REASONS["subdomain_unavailable"])
@@ -185,7 +187,7 @@ def without_code(warning: str) -> str:
 
 
 def event(name: str) -> str:
-    """Return an event of a timeline in words."""
+    """Return the text of a timeline's event."""
     return EVENTS.get(name, name.replace("_", " "))
 
 

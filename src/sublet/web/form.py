@@ -1,4 +1,4 @@
-"""Forms: their fields, the token that binds them to a session, and the key with which they take effect once."""
+"""Forms: their fields, the token that binds a form to a session, and the idempotency key."""
 
 import asyncio
 import hmac
@@ -20,7 +20,7 @@ FIELDS_MAX = 200
 class Form(dict[str, str]):
     """The fields of a form, stripped of blanks. Of several fields with the same name it has the last; `lists` has all."""
 
-    def __init__(self, pairs: list[tuple[str, str]] = ()) -> None:  # type: ignore[assignment] # read only
+    def __init__(self, pairs: list[tuple[str, str]] = ()) -> None:  # type: ignore[assignment] # the default is never changed
         super().__init__(pairs)
         self.lists: dict[str, list[str]] = {}
         for name, value in pairs:
@@ -53,7 +53,7 @@ async def read_form(request: Request) -> Form:
         InvalidRequest: `parse_form` refuses the body.
     """
     if request.headers.get("content-type", "").partition(";")[0].strip().lower() != FORM_TYPE:
-        raise InvalidRequest("This is not sent as a form. Use the form of the page.")
+        raise InvalidRequest("The request isn't a form of a browser. Send the form of the page.")
     body = bytearray()
     try:
         async with asyncio.timeout(BODY_TIMEOUT_SECONDS):
@@ -82,7 +82,7 @@ def parse_form(body: bytes) -> Form:
     except ValueError:
         raise InvalidRequest("The form can't be read. Open the page again, and send it from there.") from None
     if any("\x00" in name or "\x00" in value for name, value in pairs):
-        raise InvalidRequest("The form has a NUL, which isn't a character of a text. Leave it out.")
+        raise InvalidRequest("The form contains a NUL character. Remove it.")
     return Form([(name, value.replace("\r\n", "\n").strip()) for name, value in pairs])
 
 
@@ -91,9 +91,9 @@ def form_token(session_secret: Secret) -> str:
     return hmac.new(session_secret.reveal().encode(), b"form", "sha256").hexdigest()
 
 
-def is_form_token(given: str, session_secret: Secret) -> bool:
+def is_form_token(text: str, session_secret: Secret) -> bool:
     """True if a text is the token of this session. The comparison takes constant time."""
-    return hmac.compare_digest(given.encode(), form_token(session_secret).encode())
+    return hmac.compare_digest(text.encode(), form_token(session_secret).encode())
 
 
 def new_key() -> str:

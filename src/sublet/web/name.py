@@ -1,4 +1,4 @@
-"""A name: its state, what can be done now, its timeline, and the forms of its changes."""
+"""The pages of a name: its state, its allowed actions, its timeline, and the forms that change it."""
 
 from typing import Any
 
@@ -9,18 +9,18 @@ from sublet.errors import PaymentConfirmationRequired, Refusal, SubdomainNotFoun
 from sublet.http.conditional import entity_tag
 from sublet.http.shapes import SubdomainAnswer, SubdomainShape
 from sublet.web.delegation_form import (
+    changed_fields,
     check_delegation,
     delegation_lines,
     delegation_members,
-    difference,
 )
 from sublet.web.filters import without_code
 from sublet.web.page import PageCall
 from sublet.web.presets import apply_preset, find_presets
 from sublet.web.register import confirmation
 
-OPERATIONS = ("get_subdomain", "list_subdomains", "timeline")
-"""What each page of a name needs."""
+NAME_OPERATIONS = ("get_subdomain", "list_subdomains", "timeline")
+"""The operations that every page of a name uses."""
 
 
 async def show(call: PageCall, refusal: Refusal | None = None) -> Response:
@@ -40,12 +40,12 @@ async def show(call: PageCall, refusal: Refusal | None = None) -> Response:
         values["transfer"] = next((each for each in offers if each.subdomain == fqdn), None)
     events = timeline.timeline
     is_published = subdomain.status == "active" and "published" in call.request.query_params
-    is_on_its_way = subdomain.status in ("provisioning", "failed") or bool(call.message) or is_published
+    is_being_published = subdomain.status in ("provisioning", "failed") or bool(call.message) or is_published
     return call.render(
         "name",
         refusal=refusal,
         name=subdomain,
-        progress=is_on_its_way and bool(subdomain.nameservers) and subdomain.status != "trashed",
+        progress=is_being_published and bool(subdomain.nameservers) and subdomain.status != "trashed",
         is_published=is_published,
         actions=timeline.allowed_actions,
         warnings=timeline.warnings,
@@ -64,7 +64,7 @@ async def show_delegation(call: PageCall) -> Response:
         found = await call.api("delegation", fqdn=fqdn)
     except SubdomainNotFound:
         raise
-    except Refusal as refusal:  # too many questions at once: the page has a link to ask again
+    except Refusal as refusal:  # Too many requests run at once. The page has a link to ask again.
         return call.render("delegation", refusal=refusal, fqdn=fqdn, found=None)
     return call.render("delegation", fqdn=fqdn, found=found)
 
@@ -72,24 +72,24 @@ async def show_delegation(call: PageCall) -> Response:
 async def show_nameservers(call: PageCall) -> Response:
     """Show the form for nameservers, glue and DS records."""
     subdomain = await _find(call)
-    return await _nameservers(call, subdomain, etag=_etag(subdomain))
+    return await _render_nameservers(call, subdomain, etag=_etag(subdomain))
 
 
 async def change_nameservers(call: PageCall) -> Response:
-    """Show the difference that the form makes; once it is confirmed, change the delegation."""
+    """Show what the form changes. With the confirmation, change the delegation."""
     subdomain = await _find(call)
     etag = call.form.get("etag", "")
     if call.form.is_on("apply"):
         apply_preset(call.form)
-        return await _nameservers(call, subdomain, etag=etag)
+        return await _render_nameservers(call, subdomain, etag=etag)
     if call.form.is_on("check"):
         try:
             note = await check_delegation(call, subdomain.fqdn)
         except Refusal as refusal:
-            return await _nameservers(call, subdomain, refusal=refusal, etag=etag)
-        return await _nameservers(call, subdomain, etag=etag, note=note)
+            return await _render_nameservers(call, subdomain, refusal=refusal, etag=etag)
+        return await _render_nameservers(call, subdomain, etag=etag, note=note)
     if not call.form.is_on("confirm"):
-        return await _show_difference(call, subdomain, etag)
+        return await _show_changes(call, subdomain, etag)
     try:
         done = await call.api(
             "update_nameservers",
@@ -98,45 +98,45 @@ async def change_nameservers(call: PageCall) -> Response:
             if_match=etag,
         )
     except Refusal as refusal:
-        return await _nameservers(call, subdomain, refusal=refusal, etag=_etag(subdomain))
-    # The page of the name shows the warnings about what is stored.
+        return await _render_nameservers(call, subdomain, refusal=refusal, etag=_etag(subdomain))
+    # The page of the name shows the stored warnings anyway, so the message has only the others.
     stored = (await call.api("timeline", fqdn=subdomain.fqdn)).warnings
     others = [without_code(each) for each in done.provisioning.warnings if each not in stored]
     sentences = " ".join(["The change is stored.", *others])
     return call.redirect(f"/names/{subdomain.fqdn}", sentences, is_warning=bool(others))
 
 
-async def _show_difference(call: PageCall, subdomain: SubdomainShape, etag: str) -> Response:
+async def _show_changes(call: PageCall, subdomain: SubdomainShape, etag: str) -> Response:
     """Show the changes in the form and the result of a check, or the errors of malformed entries."""
     note = None
     try:
         note = await check_delegation(call, subdomain.fqdn)
     except ValidationFailed as refusal:
-        return await _nameservers(call, subdomain, refusal=refusal, etag=etag)
-    except Refusal:  # too many checks at once: the change itself is checked in any case
+        return await _render_nameservers(call, subdomain, refusal=refusal, etag=etag)
+    except Refusal:  # Too many checks run at once. The API checks the change itself when it is confirmed.
         pass
-    changed = difference(subdomain.fqdn, delegation_lines(subdomain), call.form)
-    return await _nameservers(call, subdomain, etag=etag, changed=changed, note=note)
+    changed = changed_fields(subdomain.fqdn, delegation_lines(subdomain), call.form)
+    return await _render_nameservers(call, subdomain, etag=etag, changed=changed, note=note)
 
 
-async def _nameservers(call: PageCall, subdomain: SubdomainShape, **values: Any) -> Response:
+async def _render_nameservers(call: PageCall, subdomain: SubdomainShape, **values: Any) -> Response:
     return call.render(
         "nameservers",
         name=subdomain,
         lines=delegation_lines(subdomain),
-        presets=await find_presets(call, besides=subdomain.fqdn),
+        presets=await find_presets(call, excluded_fqdn=subdomain.fqdn),
         **{"changed": None, "note": None} | values,
     )
 
 
 async def show_renew(call: PageCall) -> Response:
-    """Show what a renewal costs: the API's quote."""
-    return await _quoted(call, "renew")
+    """Show the form that asks for the price of a renewal."""
+    return await _renew_or_restore(call, "renew")
 
 
 async def renew(call: PageCall) -> Response:
-    """Renew the name for the quoted price."""
-    return await _quoted(call, "renew")
+    """Show the price of a renewal. With the confirmation, renew the name."""
+    return await _renew_or_restore(call, "renew")
 
 
 async def show_restore(call: PageCall) -> Response:
@@ -146,12 +146,12 @@ async def show_restore(call: PageCall) -> Response:
 
 
 async def restore(call: PageCall) -> Response:
-    """Restore the name; if that renews it, for the quoted price."""
-    return await _quoted(call, "restore")
+    """Restore the name. If that renews it, show the price first."""
+    return await _renew_or_restore(call, "restore")
 
 
-async def _quoted(call: PageCall, action: str) -> Response:
-    """Renew or restore a name. Without a confirmation the API answers with a quote, or does what is free."""
+async def _renew_or_restore(call: PageCall, action: str) -> Response:
+    """Renew or restore a name. Without a confirmation the API returns a quote, or acts if the price is zero."""
     subdomain = await _find(call)
     if call.request.method != "POST":
         return call.render("quote", name=subdomain, action=action, quote=None)
@@ -167,7 +167,7 @@ async def _quoted(call: PageCall, action: str) -> Response:
 
 
 async def show_delete(call: PageCall) -> Response:
-    """Ask before the name goes to the trash."""
+    """Show the form that asks to confirm the deletion."""
     return call.render("delete", name=await _find(call))
 
 
@@ -183,7 +183,7 @@ async def delete(call: PageCall) -> Response:
 
 async def retry(call: PageCall) -> Response:
     """Try to publish the name now."""
-    return await _changed(call, "retry", None, "The publication was tried again.")
+    return await _run_action(call, "retry", None, "The publication was tried again.")
 
 
 async def set_auto_renew(call: PageCall) -> Response:
@@ -191,18 +191,18 @@ async def set_auto_renew(call: PageCall) -> Response:
     enabled = call.form.is_on("enabled")
     members = {"enabled": enabled, "max_credits": call.form.number("max_credits") if enabled else None}
     words = "on" if enabled else "off"
-    return await _changed(call, "set_auto_renew", members, f"Automatic renewal is {words}.")
+    return await _run_action(call, "set_auto_renew", members, f"Automatic renewal is {words}.")
 
 
 async def set_automatic_ds(call: PageCall) -> Response:
-    """Let the DS records follow the zone, or not."""
+    """Turn automatic DS on or off."""
     members = {"enabled": call.form.is_on("enabled"), "bootstrap": call.form.is_on("bootstrap")}
-    return await _changed(call, "set_automatic_ds", members, "The DS records follow your zone as you set it.")
+    return await _run_action(call, "set_automatic_ds", members, "The settings of automatic DS are stored.")
 
 
 async def check_health(call: PageCall) -> Response:
-    """Look at the nameservers now."""
-    return await _changed(call, "check_health", None, "Your nameservers were asked just now.")
+    """Check the name's nameservers now."""
+    return await _run_action(call, "check_health", None, "Your nameservers were checked just now.")
 
 
 async def show_transfer(call: PageCall) -> Response:
@@ -230,7 +230,7 @@ async def withdraw(call: PageCall) -> Response:
     return call.redirect(f"/names/{call.parameters['fqdn']}", "The offer is withdrawn.")
 
 
-async def _changed(call: PageCall, operation: str, members: dict[str, Any] | None, done: str) -> Response:
+async def _run_action(call: PageCall, operation: str, members: dict[str, Any] | None, done: str) -> Response:
     fqdn = call.parameters["fqdn"]
     try:
         await call.api(operation, members, fqdn=fqdn)
@@ -259,5 +259,5 @@ async def _find(call: PageCall) -> SubdomainShape:
 
 
 def _etag(subdomain: SubdomainShape) -> str:
-    """Return the tag of the name as the page shows it, so that the form can't undo a change that was made meanwhile."""
+    """Return the entity tag of the shown name. The form sends it back, so that it can't undo a later change by another client."""
     return entity_tag(msgspec.json.encode(SubdomainAnswer(subdomain=subdomain)))

@@ -8,7 +8,7 @@ from sublet.web.page import PageCall
 
 PAGE_LIMIT = 50
 ATTENTION_MAX = 10
-"""The maximum number of names that are shown for each kind of attention."""
+"""The maximum number of shown names for each reason."""
 ATTENTION: tuple[tuple[dict[str, object], str], ...] = (
     ({"status": "failed"}, "its publication failed"),
     ({"status": "expired"}, "it has expired"),
@@ -20,13 +20,13 @@ FILTERS = ("q", "status", "domain", "health", "cursor")
 
 async def show_list(call: PageCall) -> Response:
     """Show the names, or those that match the filters."""
-    asked = {name: call.request.query_params.get(name, "") for name in FILTERS}
+    filters = {name: call.request.query_params.get(name, "") for name in FILTERS}
     try:
-        found = await call.api("list_subdomains", query={**asked, "limit": PAGE_LIMIT})
-        attention = [] if any(asked.values()) else await _find_attention(call)
+        found = await call.api("list_subdomains", query={**filters, "limit": PAGE_LIMIT})
+        attention = [] if any(filters.values()) else await _find_attention(call)
     except Refusal as refusal:
-        return call.render("names", refusal=refusal, asked=asked, names=[], attention=[], page=None)
-    return call.render("names", asked=asked, names=found.subdomains, attention=attention, page=found.page)
+        return call.render("names", refusal=refusal, filters=filters, names=[], attention=[], page=None)
+    return call.render("names", filters=filters, names=found.subdomains, attention=attention, page=found.page)
 
 
 async def _find_attention(call: PageCall) -> list[tuple[SubdomainShape, str]]:

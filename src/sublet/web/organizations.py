@@ -13,7 +13,7 @@ LISTED_MAX = 500
 
 async def show_list(call: PageCall) -> Response:
     """Show the user's organizations, and the form for a new one."""
-    return await _list(call)
+    return await _render_list(call)
 
 
 async def create(call: PageCall) -> Response:
@@ -21,18 +21,18 @@ async def create(call: PageCall) -> Response:
     try:
         created = await call.api("create_organization", {"name": call.form.text("name")})
     except Refusal as refusal:
-        return await _list(call, refusal)
+        return await _render_list(call, refusal)
     return call.redirect(f"/o/{created.organization.id}/members", "The organization is created.")
 
 
 async def show(call: PageCall) -> Response:
     """Show an organization."""
-    return await _one(call)
+    return await _render_organization(call)
 
 
 async def rename(call: PageCall) -> Response:
     """Rename an organization."""
-    return await _changed(
+    return await _run_action(
         call, "change_organization", "The organization is renamed.", {"name": call.form.get("name", "")}
     )
 
@@ -40,61 +40,61 @@ async def rename(call: PageCall) -> Response:
 async def invite(call: PageCall) -> Response:
     """Invite a person."""
     members = {name: call.form.text(name) for name in ("email", "role")}
-    return await _changed(call, "invite_member", "The invitation is on its way.", members)
+    return await _run_action(call, "invite_member", "The invitation is on its way.", members)
 
 
 async def revoke_invitation(call: PageCall) -> Response:
     """Revoke an invitation."""
-    return await _changed(call, "revoke_invitation", "The invitation is void.")
+    return await _run_action(call, "revoke_invitation", "The invitation is revoked.")
 
 
 async def change_role(call: PageCall) -> Response:
     """Give a member another role."""
-    return await _changed(call, "change_member", "The role is changed.", {"role": call.form.text("role")})
+    return await _run_action(call, "change_member", "The role is changed.", {"role": call.form.text("role")})
 
 
 async def remove(call: PageCall) -> Response:
     """Remove a member."""
-    return await _changed(call, "remove_member", "The member is removed.")
+    return await _run_action(call, "remove_member", "The member is removed.")
 
 
 async def leave(call: PageCall) -> Response:
     """Leave an organization. The request acts for the user, not the organization, because any member may leave."""
     assert call.registrant is not None  # noqa: S101 - the page isn't open
     try:
-        await call.api("remove_member", id=_id(call), user_id=str(call.registrant.user.id))
+        await call.api("remove_member", id=_organization_id(call), user_id=str(call.registrant.user.id))
     except Refusal as refusal:
-        return await _list(call, refusal)
+        return await _render_list(call, refusal)
     return call.redirect("/organizations", "You have left the organization.")
 
 
-async def _changed(
+async def _run_action(
     call: PageCall, operation: str, message: str, members: dict[str, str | None] | None = None
 ) -> Response:
     more: dict[str, Any] = {
         name: str(value) for name, value in call.parameters.items() if name != "organization"
     }
     try:
-        await call.api(operation, members, id=_id(call), **more)
+        await call.api(operation, members, id=_organization_id(call), **more)
     except Refusal as refusal:
-        return await _one(call, refusal)
+        return await _render_organization(call, refusal)
     return call.redirect("/members", message)
 
 
-async def _list(call: PageCall, refusal: Refusal | None = None) -> Response:
+async def _render_list(call: PageCall, refusal: Refusal | None = None) -> Response:
     found = await call.api("list_organizations", query={"limit": LISTED_MAX})
     return call.render("organizations", refusal=refusal, organizations=found.organizations)
 
 
-async def _one(call: PageCall, refusal: Refusal | None = None) -> Response:
+async def _render_organization(call: PageCall, refusal: Refusal | None = None) -> Response:
     assert call.registrant is not None  # noqa: S101 - the page isn't open
-    organization = (await call.api("get_organization", id=_id(call))).organization
-    members = (await call.api("list_members", id=_id(call), query={"limit": LISTED_MAX})).members
+    organization = (await call.api("get_organization", id=_organization_id(call))).organization
+    members = (await call.api("list_members", id=_organization_id(call), query={"limit": LISTED_MAX})).members
     # Only the operator changes the members of a user's own organization.
     is_managed = organization.role == OWNER and organization.id != call.registrant.user.organization_id
     invitations = []
     if is_managed:
-        found = await call.api("list_invitations", id=_id(call), query={"limit": LISTED_MAX})
+        found = await call.api("list_invitations", id=_organization_id(call), query={"limit": LISTED_MAX})
         invitations = found.invitations
     return call.render(
         "members",
@@ -107,5 +107,5 @@ async def _one(call: PageCall, refusal: Refusal | None = None) -> Response:
     )
 
 
-def _id(call: PageCall) -> str:
+def _organization_id(call: PageCall) -> str:
     return str(call.parameters.get("organization") or call.parameters["id"])

@@ -25,7 +25,7 @@ COOKIE_ATTRIBUTES = "Path=/; Secure; HttpOnly; SameSite=Lax"
 MESSAGE_SECONDS = 60
 MESSAGE_CHARACTERS_MAX = 500
 WARNING_MARK = "!"
-"""A message that begins with it is a warning."""
+"""The first character of a message that is a warning."""
 
 
 class Shared(Protocol):
@@ -41,9 +41,9 @@ class Shared(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """A path with the handlers of its methods. `operations` are the endpoints of the API that they call, by name.
+    """A path with the handlers of its methods. `operations` are the names of the API's endpoints that the handlers call.
 
-    Without `is_open` the page needs a session, and is also below `/o/{organization}` for the organizations of the user.
+    A page that isn't open needs a session. A page that is neither open nor personal is also at `/o/{organization}` before its path.
     """
 
     path: str
@@ -52,12 +52,12 @@ class Page:
     operations: tuple[str, ...] = ()
     is_open: bool = False
     is_personal: bool = False
-    """A page about the user that signed in, which organizations don't have."""
+    """True for a page about the signed-in user, which organizations don't have."""
 
 
 @dataclass(slots=True, kw_only=True)
 class PageCall:
-    """One request for a page that passed all checks before its handler. `registrant` is None if the browser isn't signed in."""
+    """A request for a page. `registrant` is None if the browser isn't signed in."""
 
     shared: Shared
     page: Page
@@ -68,10 +68,10 @@ class PageCall:
     registrant: Registrant | None = None
     organization_id: int | None = None
     memberships: Sequence[Membership] = ()
-    """The organizations for which the user may act, for the switcher in the head of the page."""
+    """The organizations for which the user may act, shown in the head of the page."""
     form: Form = field(default_factory=Form)
     headers: dict[str, str] = field(default_factory=dict)
-    """The header `Set-Cookie` of the answer, and those of the API's rate limits."""
+    """Headers for the answer: `Set-Cookie`, and the API's rate limits."""
 
     @property
     def parameters(self) -> Mapping[str, Any]:
@@ -79,7 +79,7 @@ class PageCall:
         return self.request.path_params
 
     def url(self, path: str) -> str:
-        """Return the path of a page for whom this page acts: the user, or the organization that its own path names."""
+        """Return the path of another page for the same holder: the user, or the organization in the path of this page."""
         return path if self.organization_id is None else f"/o/{self.organization_id}{path}"
 
     async def api(
@@ -92,16 +92,17 @@ class PageCall:
         key: str = "",
         **parameters: str,
     ) -> Any:
-        """Return the answer's Struct of an endpoint of the API, called with the members of its body. None and False aren't sent.
+        """Call an endpoint of the API with the members of its body, and return the Struct of its answer.
 
-        A change uses the form's key, so that a form that is sent twice acts once. A form that changes several things gives each a `key` too.
+        The form's idempotency key is sent, so a form that is sent twice acts once. A form that calls an endpoint several times needs another
+        `key` for each call.
 
         Raises:
             Refusal: any of the endpoint.
         """
         assert name in self.page.operations, f"{self.page.path} doesn't list {name}"  # noqa: S101
         endpoint = self.shared.endpoints[name]
-        # A header has ASCII alone; what a form has that isn't, matches nothing.
+        # A header must be ASCII. A form with another text gets a tag that matches nothing.
         fields = {"if-match": if_match if if_match.isascii() else "-"} if if_match else {}
         if form_key := self.form.get(KEY_FIELD):
             fields["idempotency-key"] = hashlib.sha256(f"{form_key}\n{name}\n{key}".encode()).hexdigest()
@@ -109,9 +110,9 @@ class PageCall:
             fields=Headers(fields),
             client=self.client,
             request_id=self.request_id,
-            path=_filled(endpoint, parameters),
+            path=_request_path(endpoint, parameters),
             parameters=parameters,
-            query_string=urlencode(_given(query or {})).encode("ascii"),
+            query_string=urlencode(_query_values(query or {})).encode("ascii"),
             sent_members=dict(members or {}),
             headers=self.headers,
         )
@@ -119,17 +120,17 @@ class PageCall:
             return (await self.shared.calls.answer_open(endpoint, sent, self.failure_limits)).body
         registrant = self.registrant
         if registrant is None:
-            assert name in ANONYMOUS_ENDPOINTS, "the page is open, the endpoint isn't"  # noqa: S101
+            assert name in ANONYMOUS_ENDPOINTS, f"the endpoint {name} of an open page needs a token"  # noqa: S101
             registrant, sent.counted_as = ANONYMOUS, f"anonymous-{address_key(self.client.address)}"
         return (await self.shared.calls.answer(endpoint, registrant, sent)).body
 
     def refuse_forged(self) -> None:
-        """Raise unless the form comes from a page of ours: by what the browser says, and by the token of its session.
+        """Raise if a form comes from another site, by the browser's headers and by the form's token.
 
-        The forms of an open page have no token: they use no session.
+        The forms of an open page have no token, because they use no session.
 
         Raises:
-            OriginRefused: it doesn't.
+            OriginRefused: the form comes from another site, or its token isn't of this session.
         """
         if is_from_site(self.client.fields, self.client.site) is False:
             raise OriginRefused("Another site sent this form. Open the page here, and send it from there.")
@@ -142,7 +143,7 @@ class PageCall:
     def render(
         self, template: str, *, status: int = 200, refusal: Refusal | None = None, **values: Any
     ) -> Response:
-        """Return a page. With a refusal it shows what is wrong, and has its status."""
+        """Return a page. If there is a refusal, the page shows it and has its status."""
         secret = self.client.session_secret() if self.registrant is not None else None
         page = self.shared.render(
             template,
@@ -164,7 +165,7 @@ class PageCall:
         return HTMLResponse(page, status_of(type(refusal)), refusal_headers(refusal))
 
     def redirect(self, path: str, message: str = "", *, is_warning: bool = False) -> Response:
-        """Return the answer to a form that was accepted: the browser loads another page, which shows the message once."""
+        """Redirect to another page after an accepted form. That page shows the message once."""
         response = RedirectResponse(self.url(path), 303)
         if message:
             text = quote((WARNING_MARK if is_warning else "") + message[:MESSAGE_CHARACTERS_MAX])
@@ -183,12 +184,12 @@ CLEARED_MESSAGE = f"{MESSAGE_COOKIE}=; Max-Age=0; {COOKIE_ATTRIBUTES}"
 Handler = Callable[[PageCall], Awaitable[Response]]
 
 
-def _given(query: Mapping[str, Any]) -> dict[str, Any]:
+def _query_values(query: Mapping[str, Any]) -> dict[str, Any]:
     found = {name: value for name, value in query.items() if value not in (None, "")}
     return {name: str(value).lower() if isinstance(value, bool) else value for name, value in found.items()}
 
 
-def _filled(endpoint: Endpoint, parameters: Mapping[str, str]) -> str:
+def _request_path(endpoint: Endpoint, parameters: Mapping[str, str]) -> str:
     path = endpoint.path
     for name, value in parameters.items():
         path = path.replace(f"{{{name}}}", quote(value, safe=""))

@@ -9,7 +9,7 @@ _TYPES_OF_GLUE = ("IN", "A", "AAAA")
 
 
 def parse_pasted_nameservers(text: str) -> list[str]:
-    """Return the host names in a text. In an NS record, the host name is the last word."""
+    """Return the host names in a text. In the line of an NS record these are the words after the type."""
     hosts = []
     for line in text.splitlines():
         if line.lstrip().startswith(";"):  # a comment of dig
@@ -21,9 +21,9 @@ def parse_pasted_nameservers(text: str) -> list[str]:
 
 
 def parse_pasted_glue(text: str) -> list[dict[str, str]]:
-    """Return the hosts of a text with their addresses, each as members of the API: `ns1.a.example 192.0.2.1`, or an A or AAAA record.
+    """Return glue entries as the API takes them, from lines such as `ns1.a.example 192.0.2.1`, and from A and AAAA records.
 
-    A word that isn't an address is returned like an address, so that the API refuses it.
+    A word that isn't an address is returned as an address, so that the API refuses it.
     """
     found = []
     for line in _records(text):

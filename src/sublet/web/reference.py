@@ -1,4 +1,4 @@
-"""The API reference in the frame of the console: one page for everyone, made and compressed once."""
+"""The page of the API reference: the same for all browsers, rendered and compressed once."""
 
 import gzip
 from collections.abc import Awaitable, Callable, Mapping
@@ -11,7 +11,7 @@ from sublet.ids import new_request_id
 
 
 def reference_page(html: str, headers: Mapping[str, str]) -> Callable[[Request], Awaitable[Response]]:
-    """Return the handler of the page. The page has no data of a session, so it may be compressed."""
+    """Return the handler of the page. Compression is safe here (no BREACH attack), because the page has no data of a session."""
     body = html.encode()
     compressed = gzip.compress(body, mtime=0)
 

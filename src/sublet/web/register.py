@@ -1,4 +1,4 @@
-"""Register a name: availability with its reason, mode and price, delegation, quote and confirmation, on one page."""
+"""The page that registers a name: availability, mode and price, delegation, quote and confirmation."""
 
 from typing import Any
 
@@ -12,23 +12,25 @@ from sublet.web.start import DOMAINS_MAX, find_availability
 
 
 async def show(call: PageCall) -> Response:
-    """Show the form; with `fqdn` also whether this name can be registered."""
-    return await _page(call, _asked(call))
+    """Show the form. If the query has a name, also show whether it can be registered."""
+    return await _render_form(call, _requested_name(call))
 
 
 async def send(call: PageCall) -> Response:
-    """Register the name. What costs credits is quoted first, and confirmed with the price that was shown."""
+    """Register the name. If it costs credits, show the price first, and register it with the confirmation of this price."""
     form = call.form
     if form.is_on("apply"):
         apply_preset(form)
-        return await _page(call, _asked(call))
+        return await _render_form(call, _requested_name(call))
     if form.is_on("check"):
         try:
-            return await _page(call, _asked(call), note=await check_delegation(call, _asked(call)))
+            return await _render_form(
+                call, _requested_name(call), note=await check_delegation(call, _requested_name(call))
+            )
         except Refusal as refusal:
-            return await _page(call, _asked(call), refusal)
+            return await _render_form(call, _requested_name(call), refusal)
     members: dict[str, Any] = {
-        "fqdn": _asked(call),
+        "fqdn": _requested_name(call),
         "registration_mode": form.text("registration_mode"),
         "coupon_code": form.text("coupon_code"),
         **delegation_members(form),
@@ -37,18 +39,18 @@ async def send(call: PageCall) -> Response:
     try:
         done = await call.api("register", members)
     except Refusal as refusal:
-        return await _page(call, _asked(call), refusal)
+        return await _render_form(call, _requested_name(call), refusal)
     return call.redirect(f"/names/{done.subdomain.fqdn}", f"{done.subdomain.fqdn} is yours.")
 
 
 def confirmation(call: PageCall) -> dict[str, Any]:
-    """Return the members that confirm a quote, if the form has its button and the price that it showed."""
+    """Return the members that confirm the shown price if the form was sent with the button that confirms it."""
     if not call.form.is_on("confirm"):
         return {}
     return {"confirm": True, "max_credits": call.form.number("max_credits")}
 
 
-async def _page(
+async def _render_form(
     call: PageCall,
     fqdn: str,
     refusal: Refusal | None = None,
@@ -76,9 +78,9 @@ async def _page(
     )
 
 
-def _asked(call: PageCall) -> str:
-    """Return the name that is asked for: `fqdn`, or `label` and `domain` of the first form."""
-    given = call.form if call.request.method == "POST" else call.request.query_params
-    fqdn = str(given.get("fqdn", "")).strip()
-    label, domain = str(given.get("label", "")).strip(), str(given.get("domain", ""))
+def _requested_name(call: PageCall) -> str:
+    """Return the name to register: the field `fqdn`, or `label` and `domain` of the search form."""
+    fields = call.form if call.request.method == "POST" else call.request.query_params
+    fqdn = str(fields.get("fqdn", "")).strip()
+    label, domain = str(fields.get("label", "")).strip(), str(fields.get("domain", ""))
     return fqdn or (f"{label}.{domain}" if label and domain and "." not in label else label)

@@ -20,48 +20,50 @@ from sublet.web.start import DOMAINS_MAX, find_availability
 
 T = TypeVar("T")
 NAMES_MAX = 50
-AT_ONCE = 5
-"""Registrations under way at a time: each may wait for its publication."""
+CONCURRENCY = 5
+"""The number of concurrent registrations. Each may wait for its publication."""
 PORTION_SECONDS = 1.5
-"""After this time the page shows the results so far. Its form has the other names."""
+"""The page shows its first results after this time. Its form registers the other names."""
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A name with its offer, which is None if it can't be registered. `words` is the reason or the result. `is_good` is true if the user has the name."""
+    """A name with its offer, which is None if it can't be registered. `text` says why, or has the result of a registration."""
 
     fqdn: str
     offer: ModeShape | None = None
-    words: str = ""
-    is_good: bool = False
+    text: str = ""
+    is_owned: bool = False
 
 
 async def show(call: PageCall) -> Response:
     """Show the form."""
-    return await _page(call)
+    return await _render_page(call)
 
 
 async def send(call: PageCall) -> Response:
-    """Show the price of each name. After the confirmation, register names for at most `PORTION_SECONDS`, and show the results so far."""
+    """Show the price of each name. With the confirmation, register names for about `PORTION_SECONDS`, and show the results so far."""
     if call.form.is_on("apply"):
         apply_preset(call.form)
-        return await _page(call)
+        return await _render_page(call)
     if call.form.is_on("confirm"):
         rest = [_read_order(line) for line in call.form.lines("order")[:NAMES_MAX]]
         done = [_read_result(line) for line in call.form.lines("result")[:NAMES_MAX]]
         until = time.monotonic() + PORTION_SECONDS
         while rest:
-            done += await _each(call, rest[:AT_ONCE], _register)
-            rest = rest[AT_ONCE:]
+            done += await _run_for_each(call, rest[:CONCURRENCY], _register)
+            rest = rest[CONCURRENCY:]
             if time.monotonic() >= until:
                 break
-        return await _page(call, done=done, rest=rest)
+        return await _render_page(call, done=done, rest=rest)
     names = list(dict.fromkeys(line.lower() for line in call.form.lines("names")))
     if len(names) > NAMES_MAX:
-        return await _page(call, problem=f"These are {len(names)} names. Send {NAMES_MAX} at most at once.")
+        return await _render_page(call, problem=f"These are {len(names)} names. Enter {NAMES_MAX} at most.")
     domain = call.form.get("domain", "")
-    found = await _each(call, [[each if "." in each else f"{each}.{domain}"] for each in names], _find)
-    return await _page(call, found=found)
+    found = await _run_for_each(
+        call, [[each if "." in each else f"{each}.{domain}"] for each in names], _find_offers
+    )
+    return await _render_page(call, found=found)
 
 
 async def download(call: PageCall) -> Response:
@@ -70,28 +72,30 @@ async def download(call: PageCall) -> Response:
     writer = csv.writer(written)
     writer.writerow(("name", "registered", "result"))
     for row in map(_read_result, call.form.lines("result")):
-        # A spreadsheet would take a cell with one of these for a formula.
-        words = "'" + row.words if row.words.startswith(("=", "+", "-", "@")) else row.words
-        writer.writerow((row.fqdn, "yes" if row.is_good else "no", words))
+        # A spreadsheet would run a cell that begins with one of these characters as a formula.
+        text = "'" + row.text if row.text.startswith(("=", "+", "-", "@")) else row.text
+        writer.writerow((row.fqdn, "yes" if row.is_owned else "no", text))
     headers = {"content-disposition": 'attachment; filename="names.csv"'}
     return Response(written.getvalue(), headers=headers, media_type="text/csv")
 
 
 def _read_order(line: str) -> tuple[str, ...]:
-    """Return a name, its mode and its price, from a line of the page."""
+    """Return the name, the mode and the price in a line of the form."""
     fqdn, mode, price = (*line.split(), "", "", "")[:3]
     return fqdn, mode, price
 
 
 def _read_result(line: str) -> Row:
-    """Return the result of a name, from a line of the page: name, yes or no, words."""
+    """Return the result in a line of the form: the name, yes or no, and a text."""
     fqdn, _, said = line.partition(" ")
-    registered, _, words = said.partition(" ")
-    return Row(fqdn, words=words, is_good=registered == "yes")
+    registered, _, text = said.partition(" ")
+    return Row(fqdn, text=text, is_owned=registered == "yes")
 
 
-async def _each(call: PageCall, orders: Sequence[Sequence[str]], do: Callable[..., Awaitable[T]]) -> list[T]:
-    places = asyncio.Semaphore(AT_ONCE)
+async def _run_for_each(
+    call: PageCall, orders: Sequence[Sequence[str]], do: Callable[..., Awaitable[T]]
+) -> list[T]:
+    places = asyncio.Semaphore(CONCURRENCY)
 
     async def one(order: Sequence[str]) -> T:
         async with places:
@@ -100,24 +104,24 @@ async def _each(call: PageCall, orders: Sequence[Sequence[str]], do: Callable[..
     return await asyncio.gather(*(one(each) for each in orders))
 
 
-async def _find(call: PageCall, fqdn: str) -> AvailabilityShape | Row:
-    """Return whether a name can be registered; a row if it can't in any mode."""
+async def _find_offers(call: PageCall, fqdn: str) -> AvailabilityShape | Row:
+    """Return the modes in which a name can be registered, or a row with the reason if there is none."""
     try:
         found = await find_availability(call, fqdn)
     except Refusal as refusal:
-        return Row(fqdn, words=_words(refusal))
+        return Row(fqdn, text=_refusal_text(refusal))
     if found.modes:
         return found
     is_held = found.owned and found.unavailable_reason == "taken"
-    return Row(found.fqdn, words=reason(found), is_good=is_held)
+    return Row(found.fqdn, text=reason(found), is_owned=is_held)
 
 
 def price_names(
     found: Iterable[AvailabilityShape | Row], wanted: str, usage: UsageShape, balance: int
 ) -> Iterator[Row]:
-    """Yield the names with their offers, in their order: each can use the free names and the balance that the names before it leave.
+    """Yield the names with their offers, in order. A name can use the free names and the balance that the names before it leave.
 
-    If no mode is wanted, a name gets its first mode that is still possible, as in a registration.
+    If `wanted` is empty, a name gets its first mode that is still possible, as in a single registration.
     """
     free_left = usage.remaining
     for each in found:
@@ -127,13 +131,13 @@ def price_names(
         modes = [mode for mode in each.modes if wanted in ("", mode.mode)]
         offer = next((mode for mode in modes if mode.mode != "free" or free_left), None)
         if offer is None and modes:
-            yield Row(each.fqdn, words=f"All {usage.limit} free names are in use")
+            yield Row(each.fqdn, text=f"All {usage.limit} free names are in use")
         elif offer is None:
             offered = ", ".join(mode.mode for mode in each.modes)
-            yield Row(each.fqdn, words=f"Not on offer in the mode {wanted}, only in {offered}")
+            yield Row(each.fqdn, text=f"Not on offer in the mode {wanted}, only in {offered}")
         elif offer.price_credits > balance:
-            words = f"It costs {credits_(offer.price_credits)}, but by then you have {credits_(balance)}"
-            yield Row(each.fqdn, words=words)
+            text = f"It costs {credits_(offer.price_credits)}, but by then you have {credits_(balance)}"
+            yield Row(each.fqdn, text=text)
         else:
             free_left -= offer.mode == "free"
             balance -= offer.price_credits
@@ -152,22 +156,20 @@ async def _register(call: PageCall, fqdn: str, mode: str, price: str) -> Row:
         done = await call.api("register", members, key=fqdn)
     except PriceChanged as refusal:
         price_now = credits_(refusal.quote.price) if refusal.quote else "more"
-        return Row(fqdn, words=f"It costs {price_now} now. Enter it again to see its price")
+        return Row(fqdn, text=f"It costs {price_now} now. Enter it again to see its price")
     except Refusal as refusal:
-        return Row(fqdn, words=_words(refusal))
+        return Row(fqdn, text=_refusal_text(refusal))
     status = done.subdomain.status
-    words = {"active": "In the DNS", "inactive": "No nameservers yet"}.get(
-        status, done.subdomain.status_label
-    )
-    return Row(fqdn, words=words, is_good=True)
+    text = {"active": "In the DNS", "inactive": "No nameservers yet"}.get(status, done.subdomain.status_label)
+    return Row(fqdn, text=text, is_owned=True)
 
 
-def _words(refusal: Refusal) -> str:
-    """Return why a name is refused, without the names of fields."""
+def _refusal_text(refusal: Refusal) -> str:
+    """Return the sentences of a refusal without field names."""
     return " ".join(sentence(each.message) for each in refusal.errors) or refusal.message
 
 
-async def _page(
+async def _render_page(
     call: PageCall,
     *,
     found: Sequence[AvailabilityShape | Row] = (),

@@ -1,4 +1,4 @@
-"""The page table. Each entry names the operations of the API that its handlers call; docs/console.md is made from it."""
+"""The page table. Each entry lists the API operations of its handlers. docs/console.md is generated from it."""
 
 from sublet.web import delegation_form, name, names, register, register_many, sign_in, sign_up, start
 from sublet.web.account_routes import ACCOUNT_PAGES
@@ -12,17 +12,17 @@ NAVIGATION = (
     ("/tokens", "Tokens"),
     ("/activity", "Activity"),
 )
-"""The pages in the head of each page: path and label."""
+"""The paths and labels of the links in the head of each page."""
 ACCOUNT_NAVIGATION: tuple[tuple[str, str], ...] = (
     ("/account", "Account"),
     ("/organizations", "Organizations"),
     ("/passkeys", "Passkeys"),
     ("/sessions", "Sessions"),
 )
-"""Those in the menu of the user. They are about the person, not about an organization."""
+"""The paths and labels of the links in the user's menu. These pages are about the user, not about an organization."""
 _NAME = "/names/{fqdn}"
 _OVERVIEW = (
-    *name.OPERATIONS,
+    *name.NAME_OPERATIONS,
     *("get_auto_renew", "get_health", "get_automatic_ds", "list_transfers", "free_subdomains"),
 )
 PAGES: tuple[Page, ...] = (
@@ -76,12 +76,12 @@ PAGES: tuple[Page, ...] = (
         f"{_NAME}/nameservers",
         name.show_nameservers,
         name.change_nameservers,
-        operations=(*name.OPERATIONS, "check_delegation", "update_nameservers"),
+        operations=(*name.NAME_OPERATIONS, "check_delegation", "update_nameservers"),
     ),
-    Page(f"{_NAME}/renew", name.show_renew, name.renew, operations=(*name.OPERATIONS, "renew")),
-    Page(f"{_NAME}/restore", name.show_restore, name.restore, operations=(*name.OPERATIONS, "restore")),
-    Page(f"{_NAME}/delete", name.show_delete, name.delete, operations=(*name.OPERATIONS, "delete")),
-    Page(f"{_NAME}/transfer", name.show_transfer, name.transfer, operations=(*name.OPERATIONS, "push")),
+    Page(f"{_NAME}/renew", name.show_renew, name.renew, operations=(*name.NAME_OPERATIONS, "renew")),
+    Page(f"{_NAME}/restore", name.show_restore, name.restore, operations=(*name.NAME_OPERATIONS, "restore")),
+    Page(f"{_NAME}/delete", name.show_delete, name.delete, operations=(*name.NAME_OPERATIONS, "delete")),
+    Page(f"{_NAME}/transfer", name.show_transfer, name.transfer, operations=(*name.NAME_OPERATIONS, "push")),
     Page(f"{_NAME}/withdraw", name.show, name.withdraw, operations=(*_OVERVIEW, "withdraw")),
     Page(f"{_NAME}/retry", name.show, name.retry, operations=(*_OVERVIEW, "retry")),
     Page(f"{_NAME}/auto-renew", name.show, name.set_auto_renew, operations=(*_OVERVIEW, "set_auto_renew")),

@@ -10,7 +10,7 @@ LISTED_MAX = 500
 
 async def show_sessions(call: PageCall) -> Response:
     """Show the browsers that are signed in."""
-    return await _sessions(call)
+    return await _render_sessions(call)
 
 
 async def end_session(call: PageCall) -> Response:
@@ -18,8 +18,8 @@ async def end_session(call: PageCall) -> Response:
     try:
         await call.api("end_session", id=str(call.parameters["id"]))
     except Refusal as refusal:
-        return await _sessions(call, refusal)
-    return call.redirect("/sessions", "That browser is signed out.")
+        return await _render_sessions(call, refusal)
+    return call.redirect("/sessions", "The other browser is signed out.")
 
 
 async def end_others(call: PageCall) -> Response:
@@ -30,7 +30,7 @@ async def end_others(call: PageCall) -> Response:
 
 async def show_passkeys(call: PageCall) -> Response:
     """Show the passkeys and the recovery."""
-    return await _passkeys(call)
+    return await _render_passkeys(call)
 
 
 async def remove_passkey(call: PageCall) -> Response:
@@ -38,7 +38,7 @@ async def remove_passkey(call: PageCall) -> Response:
     try:
         await call.api("remove_passkey", id=str(call.parameters["id"]))
     except Refusal as refusal:
-        return await _passkeys(call, refusal)
+        return await _render_passkeys(call, refusal)
     return call.redirect("/passkeys", "The passkey is removed.")
 
 
@@ -47,7 +47,7 @@ async def start_recovery(call: PageCall) -> Response:
     try:
         await call.api("start_recovery")
     except Refusal as refusal:
-        return await _passkeys(call, refusal)
+        return await _render_passkeys(call, refusal)
     return call.redirect("/passkeys", "The recovery has started.")
 
 
@@ -56,15 +56,15 @@ async def stop_recovery(call: PageCall) -> Response:
     try:
         await call.api("stop_recovery")
     except Refusal as refusal:
-        return await _passkeys(call, refusal)
+        return await _render_passkeys(call, refusal)
     return call.redirect("/passkeys", "The recovery is stopped.")
 
 
-async def _sessions(call: PageCall, refusal: Refusal | None = None) -> Response:
+async def _render_sessions(call: PageCall, refusal: Refusal | None = None) -> Response:
     found = await call.api("list_sessions", query={"limit": LISTED_MAX})
     return call.render("sessions", refusal=refusal, sessions=found.sessions)
 
 
-async def _passkeys(call: PageCall, refusal: Refusal | None = None) -> Response:
+async def _render_passkeys(call: PageCall, refusal: Refusal | None = None) -> Response:
     found = await call.api("list_passkeys")
     return call.render("passkeys", refusal=refusal, passkeys=found.passkeys, recovery=found.recovery)

@@ -7,18 +7,18 @@ from starlette.responses import Response
 from sublet.errors import Refusal
 from sublet.web.page import COOKIE_ATTRIBUTES, PageCall
 
-START = "/names"
-"""Where a browser goes that has signed in."""
+START_PATH = "/names"
+"""The page after a sign-in if the browser didn't ask for another one."""
 NEXT_COOKIE = "__Host-sublet_next"
-"""Keeps the page to open after the sign-in, because the mailed link doesn't contain it."""
+"""The cookie with the page to open after the sign-in, because the mailed link doesn't contain it."""
 NEXT_SECONDS = 900
 
 
 async def show(call: PageCall) -> Response:
-    """Show the form for the address. `again` is for what needs a recent sign-in."""
+    """Show the form for the address. With `again` a signed-in browser gets it too, because some actions need a recent sign-in."""
     if call.registrant is not None and not call.request.query_params.get("again"):
-        return call.redirect(target(call))
-    return call.render("sign_in", next=target(call))
+        return call.redirect(next_path(call))
+    return call.render("sign_in", next=next_path(call))
 
 
 async def send_code(call: PageCall) -> Response:
@@ -26,15 +26,15 @@ async def send_code(call: PageCall) -> Response:
     try:
         sent = await call.api("request_sign_in", {"email": call.form.text("email")})
     except Refusal as refusal:
-        return call.render("sign_in", refusal=refusal, next=target(call))
-    response = call.render("sign_in_code", sent=sent.message, next=target(call))
-    kept = f"{NEXT_COOKIE}={quote(target(call))}; Max-Age={NEXT_SECONDS}; {COOKIE_ATTRIBUTES}"
+        return call.render("sign_in", refusal=refusal, next=next_path(call))
+    response = call.render("sign_in_code", sent=sent.message, next=next_path(call))
+    kept = f"{NEXT_COOKIE}={quote(next_path(call))}; Max-Age={NEXT_SECONDS}; {COOKIE_ATTRIBUTES}"
     response.headers.append("set-cookie", kept)
     return response
 
 
 async def show_code(call: PageCall) -> Response:
-    """Send a browser without an address back to the first form."""
+    """Redirect to the form for the address, which a reload of the code's form has lost."""
     return call.redirect("/signin")
 
 
@@ -44,12 +44,12 @@ async def enter_code(call: PageCall) -> Response:
     try:
         await call.api("confirm_sign_in", members)
     except Refusal as refusal:
-        return call.render("sign_in_code", refusal=refusal, sent="", next=target(call))
-    return call.redirect(target(call), "You are signed in.")
+        return call.render("sign_in_code", refusal=refusal, sent="", next=next_path(call))
+    return call.redirect(next_path(call), "You are signed in.")
 
 
 async def show_link(call: PageCall) -> Response:
-    """Show the button of a mailed link: mail programs follow links, so a link alone opens no session."""
+    """Show a button that signs in. Mail programs follow links, so the link alone must not open a session."""
     return call.render("sign_in_link", link_token=call.request.query_params.get("token", ""))
 
 
@@ -61,7 +61,7 @@ async def use_link(call: PageCall) -> Response:
     except Refusal as refusal:
         return call.render("sign_in_link", refusal=refusal, link_token=link_token)
     kept = unquote(call.request.cookies.get(NEXT_COOKIE, ""))
-    return call.redirect(_path_here(kept), "You are signed in.")
+    return call.redirect(_local_path(kept), "You are signed in.")
 
 
 async def sign_out(call: PageCall) -> Response:
@@ -70,11 +70,11 @@ async def sign_out(call: PageCall) -> Response:
     return call.redirect("/", "You are signed out.")
 
 
-def target(call: PageCall) -> str:
-    """Return the path that the browser asked for before it was sent to sign in: one of this site."""
-    return _path_here(call.form.get("next") or call.request.query_params.get("next", ""))
+def next_path(call: PageCall) -> str:
+    """Return the path that the browser requested before it was redirected to the sign-in. Paths of other sites are ignored."""
+    return _local_path(call.form.get("next") or call.request.query_params.get("next", ""))
 
 
-def _path_here(asked: str) -> str:
+def _local_path(asked: str) -> str:
     is_path = asked.startswith("/") and asked.isprintable() and asked.isascii()
-    return asked if is_path and not asked.startswith("//") and "\\" not in asked else START
+    return asked if is_path and not asked.startswith("//") and "\\" not in asked else START_PATH

@@ -4,12 +4,12 @@ from starlette.responses import Response
 
 from sublet.errors import Refusal, ValidationFailed
 from sublet.web.page import PageCall
-from sublet.web.sign_in import target
+from sublet.web.sign_in import next_path
 
 
 async def show(call: PageCall) -> Response:
     """Show the form for name and address."""
-    return call.render("sign_up", next=target(call))
+    return call.render("sign_up", next=next_path(call))
 
 
 async def send_code(call: PageCall) -> Response:
@@ -20,12 +20,12 @@ async def send_code(call: PageCall) -> Response:
     try:
         sent = await call.api("sign_up", members)
     except Refusal as refusal:
-        return call.render("sign_up", refusal=refusal, next=target(call))
-    return call.render("sign_up_code", sent=sent.message, next=target(call))
+        return call.render("sign_up", refusal=refusal, next=next_path(call))
+    return call.render("sign_up_code", sent=sent.message, next=next_path(call))
 
 
 async def show_link(call: PageCall) -> Response:
-    """Show the button of a mailed link. Mail programs follow links, so the link alone must change nothing."""
+    """Show a button that confirms. Mail programs follow links, so the link alone must change nothing."""
     return call.render("sign_up_link", link_token=call.request.query_params.get("token", ""))
 
 
@@ -37,13 +37,13 @@ async def confirm(call: PageCall) -> Response:
         try:
             opened = await call.api("confirm_sign_up", members)
         except Refusal as refusal:
-            return call.render("sign_up_code", refusal=refusal, sent="", next=target(call))
-        return call.render("sign_up_done", done=opened, organization=None, next=target(call))
+            return call.render("sign_up_code", refusal=refusal, sent="", next=next_path(call))
+        return call.render("sign_up_done", done=opened, organization=None, next=next_path(call))
     try:
         opened = await call.api("confirm_sign_up", {"token": link_token})
-        return call.render("sign_up_done", done=opened, organization=None, next=target(call))
+        return call.render("sign_up_done", done=opened, organization=None, next=next_path(call))
     except ValidationFailed:
-        pass  # a sign-up doesn't find the code of an invitation, and doesn't use it up
+        pass  # The token may be of an invitation. The failed sign-up doesn't use it up.
     except Refusal as refusal:
         return call.render("sign_up_link", refusal=refusal, link_token=link_token)
     try:

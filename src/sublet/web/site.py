@@ -7,7 +7,7 @@ from pathlib import Path
 from sublet.config import Settings, SettingsError
 
 LOGO_MAX_BYTES = 64 * 1024
-LIGHT_PAPER, DARK_PAPER = "#ffffff", "#121417"
+LIGHT_BACKGROUND, DARK_BACKGROUND = "#ffffff", "#121417"
 """The background colours of the stylesheet."""
 CONTRAST_MIN = 4.5
 """The minimum contrast of text (WCAG 2.2, 1.4.3)."""
@@ -15,7 +15,7 @@ CONTRAST_MIN = 4.5
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """The appearance. `logo` is the name of an asset, or empty. `assets` are the assets from the settings."""
+    """The appearance of the pages. `logo` is the name of an asset, or empty. `assets` are made from the settings."""
 
     name: str
     contact: str
@@ -24,16 +24,18 @@ class Site:
     assets: dict[str, bytes]
 
 
-def site_of(settings: Settings) -> Site:
+def load_site(settings: Settings) -> Site:
     """Return the appearance of the pages.
 
     Raises:
         SettingsError: the logo can't be read, or is too large.
     """
     style = files("sublet.web").joinpath("assets", "console.css").read_text(encoding="utf-8")
-    assets = {"console.css": (style + accents(settings.site_color)).encode()}
+    assets = {"console.css": (style + accent_rules(settings.site_color)).encode()}
     icon = files("sublet.web").joinpath("assets", "icon.svg").read_bytes()
-    assets["icon.svg"] = icon.replace(b"#3451d1", readable(settings.site_color, LIGHT_PAPER).encode())
+    assets["icon.svg"] = icon.replace(
+        b"#3451d1", readable_color(settings.site_color, LIGHT_BACKGROUND).encode()
+    )
     logo = ""
     if settings.site_logo:
         logo = "logo" + Path(settings.site_logo).suffix
@@ -48,22 +50,22 @@ def site_of(settings: Settings) -> Site:
     )
 
 
-def accents(color: str) -> str:
-    """Return the rules of the stylesheet for a colour, made readable on each background."""
-    light, dark = readable(color, LIGHT_PAPER), readable(color, DARK_PAPER)
+def accent_rules(color: str) -> str:
+    """Return the CSS rules for an accent colour, adjusted to be readable on each background."""
+    light, dark = readable_color(color, LIGHT_BACKGROUND), readable_color(color, DARK_BACKGROUND)
     return (
-        f"\n:root {{ --accent: {light}; --accent-soft: {_mixed(light, LIGHT_PAPER, 0.92)}; --on-accent: {LIGHT_PAPER}; }}\n"
-        f"@media (prefers-color-scheme: dark) {{ :root {{ --accent: {dark}; --accent-soft: {_mixed(dark, DARK_PAPER, 0.85)}; "
-        f"--on-accent: {DARK_PAPER}; }} }}\n"
+        f"\n:root {{ --accent: {light}; --accent-soft: {_mix(light, LIGHT_BACKGROUND, 0.92)}; --on-accent: {LIGHT_BACKGROUND}; }}\n"
+        f"@media (prefers-color-scheme: dark) {{ :root {{ --accent: {dark}; --accent-soft: {_mix(dark, DARK_BACKGROUND, 0.85)}; "
+        f"--on-accent: {DARK_BACKGROUND}; }} }}\n"
     )
 
 
-def readable(color: str, paper: str) -> str:
-    """Return a colour, mixed with black on a light background or white on a dark one until text in it is readable, also on its tint."""
-    toward = "#000000" if _luminance(paper) > 0.5 else "#ffffff"
+def readable_color(color: str, background: str) -> str:
+    """Mix a colour with black or white until text in it is readable on a background and on the colour's own tint."""
+    toward = "#000000" if _luminance(background) > 0.5 else "#ffffff"
     for step in range(21):
-        mixed = _mixed(color, toward, step / 20)
-        if contrast(mixed, _mixed(mixed, paper, 0.85)) >= CONTRAST_MIN:
+        mixed = _mix(color, toward, step / 20)
+        if contrast(mixed, _mix(mixed, background, 0.85)) >= CONTRAST_MIN:
             return mixed
     return toward
 
@@ -75,18 +77,18 @@ def contrast(one: str, other: str) -> float:
 
 
 def _luminance(color: str) -> float:
-    parts = [each / 255 for each in _parts(color)]
+    parts = [each / 255 for each in _channels(color)]
     linear = [each / 12.92 if each <= 0.04045 else ((each + 0.055) / 1.055) ** 2.4 for each in parts]
     return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
 
 
-def _mixed(color: str, other: str, share: float) -> str:
+def _mix(color: str, other: str, share: float) -> str:
     """Return a colour mixed with a share of another colour."""
-    pairs = zip(_parts(color), _parts(other), strict=True)
+    pairs = zip(_channels(color), _channels(other), strict=True)
     return "#" + "".join(f"{round(one + (two - one) * share):02x}" for one, two in pairs)
 
 
-def _parts(color: str) -> tuple[int, int, int]:
+def _channels(color: str) -> tuple[int, int, int]:
     return int(color[1:3], 16), int(color[3:5], 16), int(color[5:7], 16)
 
 

@@ -1,4 +1,4 @@
-"""The start page, without a sign-in: the offers, and the search for available names."""
+"""The start page, open to all: the offers, and the search for available names."""
 
 import asyncio
 
@@ -19,15 +19,15 @@ async def show(call: PageCall) -> Response:
     found: list[AvailabilityShape] = []
     refusal = None
     if wanted:
-        asked = [wanted] if "." in wanted else [f"{wanted}.{each.domain}" for each in domains]
+        names = [wanted] if "." in wanted else [f"{wanted}.{each.domain}" for each in domains]
         try:
-            found = await asyncio.gather(*(find_availability(call, fqdn) for fqdn in asked))
+            found = await asyncio.gather(*(find_availability(call, fqdn) for fqdn in names))
         except Refusal as refused:
             refusal = refused
     return call.render("start", refusal=refusal, domains=domains, wanted=wanted, found=found)
 
 
 async def find_availability(call: PageCall, fqdn: str) -> AvailabilityShape:
-    """Return whether a name can be registered."""
+    """Return whether and in which modes a name can be registered."""
     found: AvailabilityShape = (await call.api("availability", query={"fqdn": fqdn})).availability
     return found

@@ -22,24 +22,24 @@ SCOPE_WORDS = {
     "tokens:write": "Create and revoke tokens",
     "organization:write": "Manage organizations and their members",
 }
-TICKED_AT_FIRST = ("account:read", "subdomains:read", "subdomains:write")
+SCOPES_DEFAULT = ("account:read", "subdomains:read", "subdomains:write")
 OVERLAPS = (("3600", "One hour"), ("86400", "One day"), ("604800", "One week"), ("0", "End it now"))
-"""The seconds for which the former secret of a rotated token stays valid."""
+"""How long the former secret of a rotated token stays valid: seconds and text."""
 
 
 async def show_list(call: PageCall) -> Response:
     """Show the tokens."""
-    asked = {"cursor": call.request.query_params.get("cursor", "")}
+    filters = {"cursor": call.request.query_params.get("cursor", "")}
     try:
-        found = await call.api("list_tokens", query={**asked, "limit": PAGE_LIMIT})
+        found = await call.api("list_tokens", query={**filters, "limit": PAGE_LIMIT})
     except Refusal as refusal:
-        return call.render("tokens", refusal=refusal, asked=asked, tokens=[], page=None, now=_now())
-    return call.render("tokens", asked=asked, tokens=found.tokens, page=found.page, now=_now())
+        return call.render("tokens", refusal=refusal, filters=filters, tokens=[], page=None, now=_now())
+    return call.render("tokens", filters=filters, tokens=found.tokens, page=found.page, now=_now())
 
 
 async def show_new(call: PageCall) -> Response:
     """Show the form of a new token."""
-    return _new(call, list(TICKED_AT_FIRST))
+    return _render_form(call, list(SCOPES_DEFAULT))
 
 
 async def create(call: PageCall) -> Response:
@@ -50,17 +50,17 @@ async def create(call: PageCall) -> Response:
     try:
         created = await call.api("create_token", _members(call.form))
     except Refusal as refusal:
-        return _new(call, call.form.lists.get("scopes", []), refusal)
+        return _render_form(call, call.form.lists.get("scopes", []), refusal)
     return call.render("token_secret", token=created.token, secret=created.secret, is_new=True)
 
 
 async def show_one(call: PageCall) -> Response:
     """Show a token with the forms that change it."""
-    return await _one(call)
+    return await _render_token(call)
 
 
 async def change(call: PageCall) -> Response:
-    """Change the members that differ from the stored token."""
+    """Change the members of the token that differ in the form."""
     try:
         token = (await call.api("get_token", id=str(call.parameters["id"]))).token
         sent = _members(call.form)
@@ -69,7 +69,7 @@ async def change(call: PageCall) -> Response:
         changed = {name: value for name, value in sent.items() if value != getattr(token, name)}
         await call.api("change_token", changed, id=str(call.parameters["id"]))
     except Refusal as refusal:
-        return await _one(call, refusal)
+        return await _render_token(call, refusal)
     return call.redirect(f"/tokens/{token.id}", "The token is changed.")
 
 
@@ -79,7 +79,7 @@ async def rotate(call: PageCall) -> Response:
     try:
         rotated = await call.api("rotate_token", members, id=str(call.parameters["id"]))
     except Refusal as refusal:
-        return await _one(call, refusal)
+        return await _render_token(call, refusal)
     return call.render("token_secret", token=rotated.token, secret=rotated.secret, is_new=False)
 
 
@@ -88,17 +88,17 @@ async def revoke(call: PageCall) -> Response:
     try:
         revoked = await call.api("revoke_token", id=str(call.parameters["id"]))
     except Refusal as refusal:
-        return await _one(call, refusal)
+        return await _render_token(call, refusal)
     return call.redirect("/tokens", f"The token {revoked.token.name} is revoked.")
 
 
-def _new(call: PageCall, ticked: list[str], refusal: Refusal | None = None) -> Response:
+def _render_form(call: PageCall, ticked: list[str], refusal: Refusal | None = None) -> Response:
     return call.render(
         "token_new", refusal=refusal, scopes=_scopes(), ticked=ticked, until=_day(_now() + LIFE_DEFAULT)
     )
 
 
-async def _one(call: PageCall, refusal: Refusal | None = None) -> Response:
+async def _render_token(call: PageCall, refusal: Refusal | None = None) -> Response:
     token = (await call.api("get_token", id=str(call.parameters["id"]))).token
     is_live = token.revoked_at is None and (token.expires_at is None or token.expires_at > _now())
     return call.render(
@@ -118,7 +118,7 @@ def _scopes() -> list[tuple[str, str]]:
 
 
 def _members(form: Form) -> dict[str, Any]:
-    """Return the members for the API. An empty field means no restriction; a day means its last second in UTC."""
+    """Return the members for the API. An empty field is no restriction; a token expires at the end of the chosen day in UTC."""
     until = form.text("expires_at")
     return {
         "name": form.text("name"),

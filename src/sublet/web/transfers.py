@@ -1,4 +1,4 @@
-"""The pages of transfers: the sent and received offers of names."""
+"""The pages of transfers: sent and received offers of names."""
 
 from starlette.responses import Response
 
@@ -12,43 +12,47 @@ FILTERS = ("state", "direction", "cursor")
 
 async def show_list(call: PageCall) -> Response:
     """Show the offers."""
-    asked = {name: call.request.query_params.get(name, "") for name in FILTERS}
+    filters = {name: call.request.query_params.get(name, "") for name in FILTERS}
     states = [(each, each) for each in STATES]
     try:
-        found = await call.api("list_transfers", query={**asked, "limit": PAGE_LIMIT})
+        found = await call.api("list_transfers", query={**filters, "limit": PAGE_LIMIT})
     except Refusal as refusal:
-        return call.render("transfers", refusal=refusal, asked=asked, states=states, transfers=[], page=None)
-    return call.render("transfers", asked=asked, states=states, transfers=found.transfers, page=found.page)
+        return call.render(
+            "transfers", refusal=refusal, filters=filters, states=states, transfers=[], page=None
+        )
+    return call.render(
+        "transfers", filters=filters, states=states, transfers=found.transfers, page=found.page
+    )
 
 
 async def show_one(call: PageCall) -> Response:
     """Show an offer."""
-    return await _one(call)
+    return await _render_offer(call)
 
 
 async def accept(call: PageCall) -> Response:
     """Accept an offered name."""
-    return await _answered(call, "accept", "{} is yours now.")
+    return await _end_offer(call, "accept", "{} is yours now.")
 
 
 async def decline(call: PageCall) -> Response:
     """Decline an offered name."""
-    return await _answered(call, "decline", "{} stays with its holder.")
+    return await _end_offer(call, "decline", "{} stays with its holder.")
 
 
 async def withdraw(call: PageCall) -> Response:
     """Withdraw an own offer."""
-    return await _answered(call, "withdraw", "The offer of {} is withdrawn.")
+    return await _end_offer(call, "withdraw", "The offer of {} is withdrawn.")
 
 
-async def _answered(call: PageCall, operation: str, message: str) -> Response:
+async def _end_offer(call: PageCall, operation: str, message: str) -> Response:
     try:
         answered = await call.api(operation, id=str(call.parameters["id"]))
     except Refusal as refusal:
-        return await _one(call, refusal)
+        return await _render_offer(call, refusal)
     return call.redirect("/transfers", message.format(answered.transfer.subdomain))
 
 
-async def _one(call: PageCall, refusal: Refusal | None = None) -> Response:
+async def _render_offer(call: PageCall, refusal: Refusal | None = None) -> Response:
     transfer = (await call.api("get_transfer", id=str(call.parameters["id"]))).transfer
     return call.render("offer", refusal=refusal, transfer=transfer)

@@ -1,4 +1,4 @@
-"""The page that sends requests to the API with the browser's session. A script sends them, and shows the answer as text."""
+"""The page whose script sends requests to the API with the browser's session, and shows the answers."""
 
 import json
 

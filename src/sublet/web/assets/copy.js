@@ -1,4 +1,4 @@
-// A button beside each text that is to be copied: <pre data-copy>.
+// Adds a button that copies the text to each <pre data-copy>.
 for (const text of document.querySelectorAll("[data-copy]")) {
     const button = document.createElement("button")
     button.type = "button"

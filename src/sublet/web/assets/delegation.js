@@ -1,4 +1,4 @@
-// Fills nameservers in without a new page, and checks what is pasted into the fields of a delegation, or typed and left.
+// Fills in the nameservers of a preset, and checks the fields of a delegation after each paste and change.
 const form = document.querySelector("form[data-check]")
 const FIELDS = ["nameservers", "glue", "ds_records"]
 let timer = 0

@@ -1,9 +1,9 @@
-// Goes on with a list of names, portion by portion, until it is stopped. The form has what is left.
+// Sends the form with the names that are left, 0.3 seconds after each portion, until the person presses Stop.
 const form = document.getElementById("go-on")
 const stop = document.getElementById("stop")
 const key = form.elements.idempotency_key.value
 
-// Stopped while the next portion was under way: its page stops too.
+// If the person pressed Stop while a portion was being registered, the page with its results must stop too.
 if (sessionStorage.getItem("stopped") !== key) {
     const timer = setTimeout(() => form.requestSubmit(form.elements.confirm), 300)
     stop.parentElement.hidden = false

@@ -1,4 +1,4 @@
-// Sign in with a passkey: the API's challenge, the authenticator's answer, and the cookie of the session.
+// Signs in with a passkey: gets a challenge from the API, and sends the authenticator's answer.
 const button = document.getElementById("passkey")
 const problem = document.getElementById("passkey-problem")
 

@@ -1,4 +1,4 @@
-// Adds a passkey by the endpoints of the API, with the session's cookie.
+// Adds a passkey through the API, with the session's cookie.
 const form = document.getElementById("add-passkey")
 const error = document.getElementById("passkey-error")
 
@@ -26,7 +26,7 @@ form.addEventListener("submit", async (event) => {
         await send("/passkeys", { name: form.elements.name.value, credential })
         location.assign("/passkeys")
     } catch (refused) {
-        // NotAllowedError: the person cancelled, or the time is over.
+        // NotAllowedError: the person cancelled, or the authenticator timed out.
         error.textContent = refused.name === "NotAllowedError" ? "No passkey was added. Try again." : refused.message
         button.disabled = false
     }

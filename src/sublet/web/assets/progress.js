@@ -1,4 +1,4 @@
-// A name that is being published: shows what each name server answers, and loads the page again once its state is another one.
+// Shows the answers of the name servers while a name is being published, and reloads the page when its status changes.
 const list = document.getElementById("progress")
 const servers = document.getElementById("servers")
 const SECONDS_MAX = 120
@@ -10,7 +10,7 @@ async function get(path) {
     return answer && answer.ok ? answer.json() : null
 }
 
-function line(server) {
+function serverItem(server) {
     const made = document.createElement("li")
     const chip = document.createElement("span")
     const [kind, words] = server.error ? ["bad", "No answer"] : server.matches ? ["good", "Confirmed"] : ["warn", "Not yet"]
@@ -20,19 +20,19 @@ function line(server) {
     return made
 }
 
-async function look() {
+async function poll() {
     let all = false
     if (document.visibilityState === "visible") {
         const found = await get("")
         if (found && found.subdomain.status !== list.dataset.status) return location.replace(`${location.pathname}?published=yes`)
         const asked = await get("/delegation")
         if (asked) {
-            servers.replaceChildren(...asked.delegation.servers.map(line))
+            servers.replaceChildren(...asked.delegation.servers.map(serverItem))
             all = asked.delegation.in_agreement
         }
     }
     const settled = all && list.dataset.status !== "provisioning"
-    if (!settled && Date.now() - started < SECONDS_MAX * 1000) setTimeout(look, 1500)
+    if (!settled && Date.now() - started < SECONDS_MAX * 1000) setTimeout(poll, 1500)
 }
 
-if (list) look()
+if (list) poll()

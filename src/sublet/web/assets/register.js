@@ -1,4 +1,4 @@
-// Availability while the name is typed: asks the API half a second after the last key.
+// Asks the API half a second after the last key whether the typed name is available.
 const form = document.querySelector(".search-name")
 const answer = document.getElementById("availability")
 const order = document.getElementById("order")
@@ -37,7 +37,7 @@ async function ask() {
 
 form.addEventListener("input", () => {
     clearTimeout(timer)
-    // What is below, and what was refused, is about another name.
+    // The rest of the form and the refusal are about the former name.
     if (order) order.hidden = true
     document.getElementById("refused")?.remove()
     button.className = ""

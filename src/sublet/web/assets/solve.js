@@ -1,4 +1,4 @@
-// Proof of work for a sign-up: solves the API's challenge while the form is filled in (ALTCHA, version 2: PBKDF2 with SHA-256).
+// Solves the proof of work of a sign-up while the person fills in the form (ALTCHA, version 2: PBKDF2 with SHA-256).
 const field = document.getElementById("challenge")
 
 const bytesOf = (hex) => Uint8Array.from(hex.match(/../g), (pair) => parseInt(pair, 16))
@@ -27,5 +27,5 @@ async function solve() {
     }
 }
 
-// Without it the form works too: then fewer sign-ups are accepted from a network.
+// The form also works without a solution, but the API then accepts fewer sign-ups from one network.
 if (field && globalThis.crypto && crypto.subtle) solve().catch(() => {})

@@ -1,4 +1,4 @@
-// Sends a request to the API with the session's cookie, and shows request and answer as text.
+// Sends a request to the API with the session's cookie, and shows the request and the answer.
 const form = document.getElementById("try")
 const { operation, path, body } = form.elements
 const bodyField = document.getElementById("body-field")
@@ -21,11 +21,11 @@ async function send(event) {
     const lines = [`${method} ${path.value}`, ...Object.entries(headers).map((each) => each.join(": "))]
     document.getElementById("request").textContent = lines.join("\n") + (method === "GET" ? "" : "\n\n" + body.value)
     document.getElementById("result").hidden = false
-    document.getElementById("answer").textContent = await answered(method, headers)
+    document.getElementById("answer").textContent = await sendAndFormat(method, headers)
 }
 
-async function answered(method, headers) {
-    // A path of this site only: the page's policy refuses others too.
+async function sendAndFormat(method, headers) {
+    // Check this here for a clear message: the page's Content-Security-Policy blocks other sites anyway.
     const url = new URL(path.value, location.origin)
     if (url.origin !== location.origin) return "Give a path of this site."
     try {
