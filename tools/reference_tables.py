@@ -15,7 +15,7 @@ from typing import Any
 import typer
 
 from sublet.cli.main import app
-from sublet.cli.zone_advice import OF_CAUSE, OF_SYMPTOM
+from sublet.cli.zone_advice import ADVICE_BY_CAUSE, ADVICE_BY_SYMPTOM
 from sublet.config import DESCRIPTIONS, Settings
 from sublet.http.routes import ENDPOINTS, OPEN_ENDPOINTS
 from sublet.primaries.primary import CAUSES
@@ -127,8 +127,8 @@ def render_problems(page: str) -> str:
     cells = [re.split(r" ?\| ?", line)[1:-1] for line in page.splitlines() if line.startswith("| `")]
     by_hand = {row[0].strip("`"): row[2 if len(row) == 4 else 1] for row in cells}
     for column, table in (
-        ("Cause", [(each, CAUSES[each], by_hand.get(each, ""), OF_CAUSE[each]) for each in CAUSES]),
-        ("Report", [(each, by_hand.get(each, ""), OF_SYMPTOM[each]) for each in OF_SYMPTOM]),
+        ("Cause", [(each, CAUSES[each], by_hand.get(each, ""), ADVICE_BY_CAUSE[each]) for each in CAUSES]),
+        ("Report", [(each, by_hand.get(each, ""), ADVICE_BY_SYMPTOM[each]) for each in ADVICE_BY_SYMPTOM]),
     ):
         before, heading, rest = page.partition(f"\n| {column} |")
         title, rule, *_ = rest.split("\n")

@@ -17,8 +17,8 @@ from sublet import audit
 from sublet.accounts.authenticate import authenticate
 from sublet.accounts.store import update_user
 from sublet.audit import Actor
-from sublet.cli.main import NOUNS, app
-from sublet.config import REMOVED
+from sublet.cli.main import COMMANDS, app
+from sublet.config import REMOVED_SETTINGS
 from sublet.db import Tx
 from sublet.migrations import list_migrations
 from sublet.schema_revision import needed_revision
@@ -278,7 +278,7 @@ def test_every_command_has_help_and_every_question_prints_a_table(tmp_path: Path
         assert done.stdout.strip()
         done = CliRunner().invoke(app, [*words, "--json"], env={"SUBLET_DATABASE_URL": url})
         assert json.loads(done.stdout) is not None
-    for noun in NOUNS:
+    for noun in COMMANDS:
         assert CliRunner().invoke(app, [noun, "--help"]).exit_code == 0
 
 
@@ -286,7 +286,7 @@ def test_the_revision_needed_is_the_newest_migration() -> None:
     assert needed_revision() == list_migrations()[-1].revision
 
 
-@pytest.mark.parametrize("name", REMOVED)
+@pytest.mark.parametrize("name", REMOVED_SETTINGS)
 def test_a_removed_setting_causes_a_warning(name: str, tmp_path: Path) -> None:
     done = run(
         databases.registry_address(tmp_path), "settings", "--json", **{f"SUBLET_{name.upper()}": "yes"}

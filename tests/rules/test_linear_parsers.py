@@ -372,7 +372,7 @@ OF_THEIR_OWN = {
     "read_rdata": "reads what the registry stored",
     "read_rows": "reads rows",
     "read_subdomains": "reads rows",
-    "parse_place": "reads what the operator types",
+    "parse_server_address": "reads what the operator types",
     "parse_networks": "reads a setting",
     "parse_secondary": "reads what the operator types",
 }

@@ -9,8 +9,8 @@ from sublet import audit
 from sublet.accounts.find import find_user
 from sublet.audit import AuditEvent, EventFilter
 from sublet.cli.options import INSTANT_FORMATS, Limit
-from sublet.cli.output import Answer, Column, as_json, as_object, facts, table_of
-from sublet.cli.session import Session, new_app, question
+from sublet.cli.output import Answer, Column, as_json, as_object, key_value_lines, table_of
+from sublet.cli.session import Session, command, new_app
 from sublet.db import Tx
 from sublet.dns.names import shown
 from sublet.errors import NotFound
@@ -22,7 +22,7 @@ from sublet.subdomains.store import list_ids_of_name
 app = new_app("List and show the events of the audit: who changed what, when and why.")
 
 
-@question(app, "list")
+@command(app, "list")
 def list_events(
     session: Session,
     actor: Annotated[
@@ -53,7 +53,7 @@ def list_events(
 ) -> Answer:
     """List events, newest first."""
 
-    def ask(tx: Tx) -> list[AuditEvent]:
+    def query(tx: Tx) -> list[AuditEvent]:
         wanted = EventFilter(
             actor=actor,
             user_id=find_user(tx, user).id if user is not None else None,
@@ -64,12 +64,12 @@ def list_events(
         )
         return audit.search_events(tx, wanted, limit)
 
-    found = session.read(ask)
+    found = session.read(query)
     columns: list[Column] = ["id", "at", ("by", _actor), ("event", "action"), ("object", _object), "reason"]
     return Answer(found, table=table_of(found, columns, "There are no such events."))
 
 
-@question(app, "show")
+@command(app, "show")
 def show(
     session: Session, event_id: Annotated[int, Argument(metavar="ID", help="See `sublet audit list`.")]
 ) -> Answer:
@@ -78,7 +78,7 @@ def show(
     if found is None:
         raise NotFound(f"There is no event {event_id}. See `sublet audit list`.")
     values = {name: as_json(each) for name in ("before", "after") if (each := getattr(found, name))}
-    return Answer(found, facts(**as_object(found) | values))
+    return Answer(found, key_value_lines(**as_object(found) | values))
 
 
 def _actor(event: AuditEvent) -> str:
@@ -91,7 +91,7 @@ def _object(event: AuditEvent) -> str:
 
 
 def _find_objects(tx: Tx, text: str) -> list[tuple[str, int]]:
-    """Return the types and ids of the objects that match the operator's text. A name may have several rows, of former holders too."""
+    """Return the types and ids of the objects that the operator's text means. A name has a row for each of its registrations."""
     object_type, _, number = text.partition(":")
     object_id, ticket_id, name = parse_id(number), parse_ticket_number(text), canonical_domain(text)
     if object_id is not None:

@@ -10,8 +10,8 @@ from typer import Argument, Option
 
 from sublet import audit
 from sublet.accounts.store import count_users
-from sublet.cli.output import Answer, as_instant, as_object, facts
-from sublet.cli.session import Session, new_app, question, refuse_missing
+from sublet.cli.output import Answer, as_instant, as_object, key_value_lines
+from sublet.cli.session import Session, command, new_app, refuse_missing
 from sublet.counted import counted
 from sublet.db import utc_now
 from sublet.doctor.checks import check_copy
@@ -43,7 +43,7 @@ SHOWN_MAX = 5
 
 @dataclass(frozen=True, slots=True)
 class Contents:
-    """The contents of a copy. `violations` is None if the schema is older, because the doctor can't check an older schema."""
+    """The contents of a copy. `violations` is None if the schema is older, because the doctor can only check the current schema."""
 
     schema: str
     names: int
@@ -60,27 +60,27 @@ class Contents:
     def lines(self) -> tuple[str, ...]:
         """Return the contents as lines of text."""
         if self.violations is None:
-            found = f"complete; older schema {self.schema}, so its invariants were not checked"
+            checked = f"complete; older schema {self.schema}, so its invariants were not checked"
         elif self.violations:
-            found = (
+            checked = (
                 f"complete; broken: {counted(len(self.violations), 'invariant')}, as in the original registry"
             )
         else:
-            found = "complete; no invariant is broken"
+            checked = "complete; no invariant is broken"
         return (
-            *facts(
+            *key_value_lines(
                 names=self.names,
                 users=self.users,
                 newest_change=self.newest_change_at and as_instant(self.newest_change_at),
                 size=f"{self.size_bytes:,} bytes",
                 schema=self.schema,
-                checked=found,
+                checked=checked,
             ),
             *(f"  {each}" for each in (self.violations or ())[:SHOWN_MAX]),
         )
 
 
-@question(backup_app, "backup")
+@command(backup_app, "backup")
 def backup(
     session: Session,
     file: Annotated[Path, Argument(metavar="FILE", help="The path of the new backup.")],
@@ -115,7 +115,7 @@ def _refuse_existing(file: Path, force: bool) -> None:
         raise Conflict(f"{file} exists. Give another name, or --force to replace it.")
 
 
-@question(restore_app, "restore")
+@command(restore_app, "restore")
 def restore(
     session: Session,
     file: Annotated[Path, Argument(metavar="FILE", help="The backup.")],
@@ -171,16 +171,16 @@ def _next_steps(contents: Contents, kept: str | None) -> list[str]:
     return lines
 
 
-def _database_path(session: Session, otherwise: str) -> Path:
+def _database_path(session: Session, postgresql_advice: str) -> Path:
     """Return the path of the registry's SQLite file.
 
     Raises:
-        Conflict: the registry is on PostgreSQL. `otherwise` is the advice for PostgreSQL.
+        Conflict: the registry is on PostgreSQL. The message has `postgresql_advice`.
     """
     path = sqlite_path(session.settings.database_url)
     if path is None:
         raise Conflict(
-            f"The registry is on PostgreSQL: {otherwise}. See docs/operating/backup-and-restore.md, PostgreSQL."
+            f"The registry is on PostgreSQL: {postgresql_advice}. See docs/operating/backup-and-restore.md, PostgreSQL."
         )
     return path
 

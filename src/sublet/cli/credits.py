@@ -9,7 +9,7 @@ from sublet.accounts.find import find_user
 from sublet.accounts.model import User as FoundUser
 from sublet.cli.options import INSTANT_FORMATS, Limit, OnlyDomain, ReasonForUser, User
 from sublet.cli.output import Answer, Column, as_object, table_of
-from sublet.cli.session import Session, change, new_app, question
+from sublet.cli.session import Session, audited_command, command, new_app
 from sublet.counted import counted
 from sublet.credits import store
 from sublet.credits.coupons import COUPON_ACTIONS, COUPON_MODES, CouponTerms, add_coupon, retire_coupon
@@ -37,7 +37,7 @@ def _answer(posted: EntryOfUser) -> Answer:
     return Answer({**as_object(entry), "email": posted.email}, (line,))
 
 
-@change(credits_app, "grant")
+@audited_command(credits_app, "grant")
 def grant(
     session: Session,
     user: User,
@@ -48,7 +48,7 @@ def grant(
     return _answer(session.write(grant_credits, user, credit_count, reason))
 
 
-@change(credits_app, "adjust")
+@audited_command(credits_app, "adjust")
 def adjust(
     session: Session,
     user: User,
@@ -64,7 +64,7 @@ def adjust(
     return _answer(session.write(adjust_credits, user, credit_count, reason))
 
 
-@change(credits_app, "refund")
+@audited_command(credits_app, "refund")
 def refund(
     session: Session,
     transfer_id: Annotated[
@@ -79,15 +79,15 @@ def refund(
     return _answer(session.write(refund_charge, transfer_id, credit_count, reason))
 
 
-@question(credits_app, "history")
+@command(credits_app, "history")
 def history(session: Session, user: User, limit: Limit = 100) -> Answer:
     """List the movements of a user's balance, newest first."""
 
-    def ask(tx: Tx) -> tuple[FoundUser, int, list[StoredEntry]]:
+    def query(tx: Tx) -> tuple[FoundUser, int, list[StoredEntry]]:
         found = find_user(tx, user)
         return found, store.find_balance(tx, found.id), store.list_entries(tx, found.id, limit, None)
 
-    found, balance, entries = session.read(ask)
+    found, balance, entries = session.read(query)
     columns = (
         "id", ("at", "created_at"), "kind", "credits", ("balance", "balance_after"), "description", "reference",
     )  # fmt: skip
@@ -100,7 +100,7 @@ Amount = Annotated[str, Option(metavar="AMOUNT", help="Such as 9.90.")]
 Currency = Annotated[str, Option(metavar="CODE", help="Such as EUR (ISO 4217).")]
 
 
-@change(package_app, "add")
+@audited_command(package_app, "add")
 def add_package_(
     session: Session,
     name: Annotated[str, Argument(metavar="NAME", help="The package's name.")],
@@ -114,7 +114,7 @@ def add_package_(
     return Answer(package, (line,))
 
 
-@question(package_app, "list")
+@command(package_app, "list")
 def list_packages(
     session: Session, retired: Annotated[bool, Option("--retired", help="List retired packages too.")] = False
 ) -> Answer:
@@ -124,7 +124,7 @@ def list_packages(
     return Answer(packages, table=table_of(packages, columns, "There are no packages."))
 
 
-@change(package_app, "retire")
+@audited_command(package_app, "retire")
 def retire_package_(
     session: Session,
     package_id: Annotated[int, Argument(metavar="ID", help="See `sublet package list`.")],
@@ -139,7 +139,7 @@ def payment() -> None:
     """Record payments made outside Sublet, and give the users their credits."""
 
 
-@change(payment_app, "record")
+@audited_command(payment_app, "record")
 def record(
     session: Session,
     user: User,
@@ -158,7 +158,7 @@ def record(
     return _answer(session.write(record_payment, user, made))
 
 
-@change(coupon_app, "add")
+@audited_command(coupon_app, "add")
 def add_coupon_(
     session: Session,
     code: Annotated[str, Argument(metavar="CODE", help="The code that users send, in any case.")],
@@ -196,7 +196,7 @@ def add_coupon_(
     return Answer(coupon, (f"Added the coupon {coupon.code}.",))
 
 
-@question(coupon_app, "list")
+@command(coupon_app, "list")
 def list_coupons(session: Session) -> Answer:
     """List all coupons, newest first."""
     coupons = session.read(store.list_coupons)
@@ -214,7 +214,7 @@ def list_coupons(session: Session) -> Answer:
     return Answer(coupons, table=table_of(coupons, columns, "There are no coupons."))
 
 
-@change(coupon_app, "retire")
+@audited_command(coupon_app, "retire")
 def retire_coupon_(
     session: Session, code: Annotated[str, Argument(metavar="CODE", help="See `sublet coupon list`.")]
 ) -> Answer:

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 from typer import Option
 
 from sublet.cli.output import Answer, Column, table_of
-from sublet.cli.session import Session, change, new_app, question, refuse_missing
+from sublet.cli.session import Session, audited_command, command, new_app, refuse_missing
 from sublet.counted import counted
 from sublet.errors import REFUSED, Unavailable
 from sublet.schema_revision import why_unusable
@@ -20,23 +20,23 @@ copy_app = new_app()
 grants_app = new_app()
 
 
-@change(init_app, "init")
+@audited_command(init_app, "init")
 def init(session: Session) -> Answer:
     """Create the registry's database, or upgrade it. Idempotent."""
     from sublet.migrations import upgrade  # noqa: PLC0415 - Alembic is needed by few commands
 
     before, after = upgrade(session.settings.database_url)
-    line = f"Created an empty registry (schema {after})." if before is None else _upgraded(before, after)
+    line = f"Created an empty registry (schema {after})." if before is None else _upgrade_line(before, after)
     return Answer({"before": before, "after": after}, (line,))
 
 
-def _upgraded(before: str, after: str) -> str:
+def _upgrade_line(before: str, after: str) -> str:
     if before == after:
         return f"The registry is up to date (schema {after})."
     return f"Upgraded the registry from schema {before} to {after}."
 
 
-@change(migrate_app, "migrate")
+@audited_command(migrate_app, "migrate")
 def migrate(
     session: Session,
     check: Annotated[
@@ -59,7 +59,7 @@ def migrate(
         return _describe_plan(plan)
     _, after = upgrade(url, force=force)
     value = {"before": plan.before, "after": after, "pending": [], "in_the_way": []}
-    return Answer(value, (_upgraded(plan.before, after),))
+    return Answer(value, (_upgrade_line(plan.before, after),))
 
 
 def _describe_plan(plan: "Plan") -> Answer:
@@ -83,7 +83,7 @@ def _describe_plan(plan: "Plan") -> Answer:
     return Answer(value, lines, exit_code=REFUSED if plan.in_the_way else 0)
 
 
-@question(copy_app, "copy")
+@command(copy_app, "copy")
 def copy(
     session: Session,
     source: Annotated[
@@ -126,7 +126,7 @@ def copy(
     return Answer(value, tuple(lines), table_of(copied.tables, columns), exit_code)
 
 
-@question(grants_app, "grants")
+@command(grants_app, "grants")
 def grants(session: Session) -> Answer:
     """Print the SQL that creates a PostgreSQL role with minimal privileges for each part of the service."""
     from sublet.registry.copy_store import list_copied, list_other, list_sequences  # noqa: PLC0415 - loads every store

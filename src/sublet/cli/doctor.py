@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 from sublet.cli.output import Answer, Table
-from sublet.cli.session import Session, new_app, question
+from sublet.cli.session import Session, command, new_app
 from sublet.config import SettingsError
 from sublet.counted import counted
 from sublet.db import Tx
@@ -20,19 +20,20 @@ SHOWN_MAX = 20
 """The maximum number of violations of an invariant in the table. --json has all."""
 
 
-@question(app, "doctor")
+@command(app, "doctor")
 def doctor(session: Session) -> Answer:
     """Check every invariant of the registry, and query the built-in name servers. Changes nothing. Exits with 1 if an invariant is broken."""
 
-    def ask(tx: Tx) -> tuple[list[Violation], list[Notice]]:
+    def query(tx: Tx) -> tuple[list[Violation], list[Notice]]:
         broken = [*check_all(tx, free_quota=session.settings.free_quota), *check_running(tx)]
         is_readable = all(each.invariant != "rows_are_readable" for each in broken)
         return broken, list_notices(tx) if is_readable else []
 
-    violations, notices = session.read(ask)
+    violations, notices = session.read(query)
     try:
         addresses = built_in_addresses(session.settings)
-    except SettingsError:  # with port 0 the port is unknown
+    except SettingsError:
+        # The settings have port 0, so the operating system chooses a port that isn't known here.
         addresses = ()
     notices += session.use(lambda db: ask_built_in_name_servers(db, addresses))
     value = {"healthy": not violations, "violations": violations, "notices": notices}

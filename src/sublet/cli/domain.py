@@ -10,8 +10,8 @@ from typer import Argument, Option
 
 from sublet.accounts import store as account_store
 from sublet.cli.options import Domain, invalid_option, parse_secondary
-from sublet.cli.output import Answer, Column, facts, members, table_of
-from sublet.cli.session import Session, change, new_app, parameter, question
+from sublet.cli.output import Answer, Column, key_value_lines, select_members, table_of
+from sublet.cli.session import Session, audited_command, command, new_app, parameter
 from sublet.config import Settings
 from sublet.counted import counted
 from sublet.db import Tx
@@ -45,16 +45,16 @@ GrantedOrganization = Annotated[
 
 def _option(name: str, setting: Setting) -> Any:
     """Return the annotation of a setting's option. Its help includes the limits and the default."""
-    words = (setting.option or name.replace("_", "-")).split("/")
+    flags = (setting.option or name.replace("_", "-")).split("/")
     kind, text = SETTING_TYPES[name], setting.help
     if setting.limits is not None:
         text += f" ({setting.limits[0]} to {setting.limits[1]}; default {setting.default})"
     elif kind is bool:
-        text += f" (default {'--' + words[0 if setting.default else 1]})"
+        text += f" (default {'--' + flags[0 if setting.default else 1]})"
     elif kind is not str:
         kind = list[str]
     return Annotated[
-        kind | None, Option("/".join(f"--{word}" for word in words), metavar=setting.metavar, help=text)
+        kind | None, Option("/".join(f"--{word}" for word in flags), metavar=setting.metavar, help=text)
     ]
 
 
@@ -62,28 +62,28 @@ SETTING_OPTIONS = [parameter(name, _option(name, setting)) for name, setting in 
 
 
 def _settings_from(settings: Settings, options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the settings of a platform domain from the given options.
+    """Return the settings of a platform domain that the options change.
 
     Raises:
         ValidationFailed: the primary is not in the settings file, or a secondary is invalid.
     """
-    given = {name: value for name, value in options.items() if value is not None and value != []}
-    if "primary" in given:
+    chosen = {name: value for name, value in options.items() if value is not None and value != []}
+    if "primary" in chosen:
         known = [each.name for each in settings.primaries]
-        if given["primary"] not in (BUILT_IN, *known):
+        if chosen["primary"] not in (BUILT_IN, *known):
             sentence = (
-                f"The settings have no primary {given['primary']!r}. Give one of {', '.join([BUILT_IN, *known])}, or add it to the "
+                f"The settings have no primary {chosen['primary']!r}. Give one of {', '.join([BUILT_IN, *known])}, or add it to the "
                 "settings; see docs/settings.md."
             )
             raise invalid_option("primary", sentence)
-        if given["primary"] == BUILT_IN:
-            given["primary"] = ""
-    if "apex_nameservers" in given:
-        given["apex_nameservers"] = tuple(given["apex_nameservers"])
-    if "secondaries" in given:
-        texts = given["secondaries"]
-        given["secondaries"] = () if texts == ["none"] else tuple(parse_secondary(text) for text in texts)
-    return given
+        if chosen["primary"] == BUILT_IN:
+            chosen["primary"] = ""
+    if "apex_nameservers" in chosen:
+        chosen["apex_nameservers"] = tuple(chosen["apex_nameservers"])
+    if "secondaries" in chosen:
+        texts = chosen["secondaries"]
+        chosen["secondaries"] = () if texts == ["none"] else tuple(parse_secondary(text) for text in texts)
+    return chosen
 
 
 def _describe(tx: Tx, platform_domain: PlatformDomain) -> dict[str, Any]:
@@ -91,17 +91,17 @@ def _describe(tx: Tx, platform_domain: PlatformDomain) -> dict[str, Any]:
     offers = sorted(store.list_offers(tx, platform_domain.id), key=lambda each: MODES.index(each.mode))
     granted = store.list_granted_organization_ids(tx, platform_domain.id)
     return {
-        **members(platform_domain, PlatformDomain.__struct_fields__),
+        **select_members(platform_domain, PlatformDomain.__struct_fields__),
         "modes": [_describe_offer(each) for each in offers],
         "granted_to": [organizations[each] for each in granted],
     }
 
 
 def _describe_offer(offer: Offer) -> dict[str, Any]:
-    return members(offer, Offer.__slots__[1:])  # without the platform domain's id
+    return select_members(offer, Offer.__slots__[1:])  # without the platform domain's id
 
 
-@change(app, "add", SETTING_OPTIONS)
+@audited_command(app, "add", SETTING_OPTIONS)
 def add(
     session: Session,
     /,
@@ -139,7 +139,7 @@ def _read(path: Path) -> str:
         raise invalid_option("zone_file", message) from None
 
 
-@change(app, "edit", SETTING_OPTIONS)
+@audited_command(app, "edit", SETTING_OPTIONS)
 def edit(
     session: Session,
     /,
@@ -160,7 +160,7 @@ def edit(
     return Answer(session.read(_describe, edited), (f"The platform domain {edited.domain} is saved.",))
 
 
-@change(app, "remove")
+@audited_command(app, "remove")
 def remove(
     session: Session,
     domain: Domain,
@@ -203,7 +203,7 @@ def remove(
     return Answer({**session.read(_describe, edited), "mails": mails}, (line, outbox))
 
 
-@question(app, "list")
+@command(app, "list")
 def list_domains(session: Session) -> Answer:
     """List all platform domains, including hidden ones, newest first."""
     domains = session.read(lambda tx: [_describe(tx, each) for each in store.list_platform_domains(tx)])
@@ -215,17 +215,17 @@ def list_domains(session: Session) -> Answer:
     return Answer(domains, table=table_of(domains, columns, "There are no platform domains."))
 
 
-@question(app, "show")
+@command(app, "show")
 def show(session: Session, domain: Domain) -> Answer:
     """Show a platform domain with its settings, offers and grants."""
     found = session.read(lambda tx: _describe(tx, find_platform_domain(tx, domain)))
     shown = {**found, "granted_to": [each.name for each in found["granted_to"]]}
-    lines = facts(**{name: value for name, value in shown.items() if name != "modes"})
+    lines = key_value_lines(**{name: value for name, value in shown.items() if name != "modes"})
     columns = ("mode", "price_credits", "renewal_price_credits", "period_days", "withdrawn_at")
     return Answer(found, lines, table_of(found["modes"], columns))
 
 
-@change(app, "grant")
+@audited_command(app, "grant")
 def grant(session: Session, domain: Domain, organization: GrantedOrganization) -> Answer:
     """Let an organization see a restricted platform domain and register under it."""
     granted = session.write(grant_platform_domain, domain, organization)
@@ -233,7 +233,7 @@ def grant(session: Session, domain: Domain, organization: GrantedOrganization) -
     return Answer(_describe_grant(granted), (line,))
 
 
-@change(app, "revoke")
+@audited_command(app, "revoke")
 def revoke(session: Session, domain: Domain, organization: GrantedOrganization) -> Answer:
     """Revoke a grant. The names of the organization's users stay."""
     revoked = session.write(revoke_platform_domain, domain, organization)
@@ -250,7 +250,7 @@ def _describe_grant(grant: PlatformDomainGrant) -> dict[str, Any]:
     }
 
 
-@change(app, "offer")
+@audited_command(app, "offer")
 def offer(
     session: Session,
     domain: Domain,

@@ -5,8 +5,8 @@ from typing import Annotated
 from typer import Option
 
 from sublet.cli.options import Limit, OnlyDomain, SubdomainName
-from sublet.cli.output import Answer, members, table_of
-from sublet.cli.session import Session, new_app, question
+from sublet.cli.output import Answer, select_members, table_of
+from sublet.cli.session import Session, command, new_app
 from sublet.db import Tx
 from sublet.errors import check_one_of, validation_failed
 from sublet.health import store
@@ -20,7 +20,7 @@ app = new_app("Show the health of the names' delegations.")
 _MEMBERS = ("state", "since", "checked_at", "due_at", "next_state", "failures")
 
 
-@question(app, "list")
+@command(app, "list")
 def list_(
     session: Session,
     state: Annotated[
@@ -33,30 +33,33 @@ def list_(
     if errors := check_one_of("state", state, STATES):
         raise validation_failed(errors)
     found = session.read(store.list_health, state, limit, domain)
-    rows = [{"fqdn": fqdn, **members(health, _MEMBERS), "findings": _codes(health)} for fqdn, health in found]
+    rows = [
+        {"fqdn": fqdn, **select_members(health, _MEMBERS), "findings": _codes(health)}
+        for fqdn, health in found
+    ]
     columns = ("fqdn", "state", "since", "checked_at", "findings")
     return Answer(rows, table=table_of(rows, columns, "There are no such names."))
 
 
-@question(app, "show")
+@command(app, "show")
 def show(session: Session, name: SubdomainName) -> Answer:
     """Show the findings of a name's last check, and the changes of its state."""
 
-    def ask(tx: Tx) -> tuple[Subdomain, Health, list[HealthChange]]:
+    def query(tx: Tx) -> tuple[Subdomain, Health, list[HealthChange]]:
         subdomain = find_for_operator(tx, name)
         health = store.find_health(tx, subdomain.id) or new_health(subdomain.id, subdomain.created_at, tx.now)
         return subdomain, health, store.list_changes(tx, subdomain.id)
 
-    subdomain, health, changes = session.read(ask)
+    subdomain, health, changes = session.read(query)
     findings = [
-        members(each, ("code", "level", "subject", "message", "hint"))
+        select_members(each, ("code", "level", "subject", "message", "hint"))
         for each in worst_first(health.findings)
     ]
     shown = {
         "fqdn": subdomain.fqdn,
-        **members(health, _MEMBERS),
+        **select_members(health, _MEMBERS),
         "findings": findings,
-        "history": [members(each, ("at", "state", "codes")) for each in changes],
+        "history": [select_members(each, ("at", "state", "codes")) for each in changes],
     }
     lines = (
         f"{subdomain.fqdn} is {health.state} since {health.since:%Y-%m-%d %H:%M} UTC.",

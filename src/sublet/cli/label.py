@@ -7,7 +7,7 @@ from typer import Argument, Option
 from sublet.accounts.store import list_organizations
 from sublet.cli.options import Domain, OnlyDomain
 from sublet.cli.output import Answer, Column, table_of
-from sublet.cli.session import Session, change, new_app, question
+from sublet.cli.session import Session, audited_command, command, new_app
 from sublet.db import Tx
 from sublet.errors import validation_failed
 from sublet.platform_domains import store
@@ -24,7 +24,7 @@ PatternText = Annotated[str, Argument(metavar="PATTERN", help="Such as '*bank*';
 Price = Annotated[int | None, Option(metavar="CREDITS", help="The price; default: the offer's.")]
 
 
-@change(app, "set")
+@audited_command(app, "set")
 def set_(
     session: Session,
     domain: Domain,
@@ -52,22 +52,22 @@ def set_(
     return Answer(describe_label(listed), (f"The label {listed.label} is {listed.label_class}.",))
 
 
-@change(app, "unset")
+@audited_command(app, "unset")
 def unset(session: Session, domain: Domain, label: LabelName) -> Answer:
     """Remove a label from the list, so that the rules decide its class again."""
     listed = session.write(unset_label, domain, label)
     return Answer(describe_label(listed), (f"The label {listed.label} is no longer listed.",))
 
 
-@question(app, "list")
+@command(app, "list")
 def list_labels(session: Session, domain: Domain) -> Answer:
     """List the labels of a platform domain that are listed in a class."""
 
-    def ask(tx: Tx) -> tuple[list[Label], dict[int, str]]:
+    def query(tx: Tx) -> tuple[list[Label], dict[int, str]]:
         names = {each.id: each.name for each in list_organizations(tx).values()}
         return store.list_labels(tx, find_platform_domain(tx, domain).id), names
 
-    labels, names = session.read(ask)
+    labels, names = session.read(query)
     columns: list[Column] = [
         *("label", ("class", "label_class"), "price_credits", "renewal_price_credits"),
         ("granted to", lambda each: [names[organization_id] for organization_id in each.organization_ids]),
@@ -76,7 +76,7 @@ def list_labels(session: Session, domain: Domain) -> Answer:
     return Answer([describe_label(each) for each in labels], table=table)
 
 
-@change(app, "block")
+@audited_command(app, "block")
 def block(session: Session, pattern: PatternText, domain: OnlyDomain = None) -> Answer:
     """Block the labels that match a pattern. `*` matches any characters, `?` one character. Registered names stay."""
     added = session.write(block_labels, pattern, domain)
@@ -87,7 +87,7 @@ def block(session: Session, pattern: PatternText, domain: OnlyDomain = None) -> 
     return Answer(session.read(_describe_pattern, added), tuple(lines))
 
 
-@change(app, "unblock")
+@audited_command(app, "unblock")
 def unblock(session: Session, pattern: PatternText, domain: OnlyDomain = None) -> Answer:
     """Allow the labels that match a pattern again."""
     removed = session.write(unblock_labels, pattern, domain)
@@ -95,7 +95,7 @@ def unblock(session: Session, pattern: PatternText, domain: OnlyDomain = None) -
     return Answer(session.read(_describe_pattern, removed), (line,))
 
 
-@question(app, "blocked")
+@command(app, "blocked")
 def blocked(session: Session) -> Answer:
     """List the patterns of blocked labels."""
     found = session.read(lambda tx: [_describe_pattern(tx, each) for each in store.list_patterns(tx)])
@@ -107,7 +107,7 @@ def blocked(session: Session) -> Answer:
     return Answer(found, table=table_of(found, columns, "No pattern is blocked."))
 
 
-@question(app, "matches")
+@command(app, "matches")
 def matches(
     session: Session,
     pattern: Annotated[

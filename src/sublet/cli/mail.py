@@ -6,8 +6,8 @@ from typer import Argument, Option
 
 from sublet.accounts.find import find_user
 from sublet.cli.options import Limit, OnlyUser
-from sublet.cli.output import Answer, members, table_of
-from sublet.cli.session import Session, change, new_app, question
+from sublet.cli.output import Answer, select_members, table_of
+from sublet.cli.session import Session, audited_command, command, new_app
 from sublet.db import Tx
 from sublet.errors import NotFound
 from sublet.ids import MAX_ID
@@ -23,7 +23,7 @@ _MEMBERS = (*(name for name in Mail.__slots__ if name != "text"), "state")
 """The members of a mail for --json, without the text, which is confidential."""
 
 
-@question(app, "list")
+@command(app, "list")
 def list_(
     session: Session,
     waiting: Annotated[bool, Option("--waiting", help="Only waiting mails.")] = False,
@@ -32,16 +32,16 @@ def list_(
 ) -> Answer:
     """List mails, newest first, each with its state."""
 
-    def ask(tx: Tx) -> list[Mail]:
+    def query(tx: Tx) -> list[Mail]:
         user_id = find_user(tx, user).id if user is not None else None
         return list_mails(tx, waiting=waiting, user_id=user_id, limit=limit)
 
-    mails: list[dict[str, Any]] = [members(each, _MEMBERS) for each in session.read(ask)]
+    mails: list[dict[str, Any]] = [select_members(each, _MEMBERS) for each in session.read(query)]
     columns = ("id", "created_at", ("to", "recipient"), "subject", "state", "attempts", "error")
     return Answer(mails, table=table_of(mails, columns, "There are no such mails."))
 
 
-@question(app, "preview")
+@command(app, "preview")
 def preview(
     session: Session,
     template: Annotated[
@@ -55,14 +55,16 @@ def preview(
         return Answer(known, tuple(known))
     if template not in known:
         raise NotFound(f"There is no template {template!r}. Give one of {', '.join(known)}.")
-    values = templates.SAMPLE | {"public_url": session.settings.public_url or templates.SAMPLE["public_url"]}
+    values = templates.EXAMPLE_VALUES | {
+        "public_url": session.settings.public_url or templates.EXAMPLE_VALUES["public_url"]
+    }
     message = templates.render(template, **values)
     page = html_of(message.subject, message.text)
     shown = {"subject": message.subject, "text": message.text, "html": page}
     return Answer(shown, (page,) if html else (message.subject, "", message.text))
 
 
-@change(app, "retry")
+@audited_command(app, "retry")
 def retry(
     session: Session,
     mail: Annotated[int, Argument(metavar="ID", help="The mail's id.", min=1, max=MAX_ID)],
@@ -70,4 +72,4 @@ def retry(
     """Send a mail now, even if it was logged or given up."""
     found = session.write(retry_verb, mail)
     line = f"The mail {found.id} is due now. The running service sends it."
-    return Answer(members(found, _MEMBERS), (line,))
+    return Answer(select_members(found, _MEMBERS), (line,))

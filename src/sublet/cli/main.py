@@ -14,7 +14,7 @@ import typer
 from typer import Option
 from typer.core import TyperGroup
 
-NOUNS = {
+COMMANDS = {
     "serve": "serve:serve_app",
     "api": "serve:api_app",
     "worker": "serve:worker_app",
@@ -48,29 +48,29 @@ NOUNS = {
 """The commands in the order of `sublet --help`, each with its module and app in this folder."""
 
 
-class Nouns(TyperGroup):
-    """The commands. Each is imported at its call, because importing SQLAlchemy takes longer than most commands."""
+class LazyCommands(TyperGroup):
+    """The commands. A command is imported when it is called, because importing SQLAlchemy takes longer than most commands run."""
 
     def list_commands(self, ctx: Any) -> list[str]:  # noqa: ARG002 - the signature is typer's
         """Return the names of all commands."""
-        return list(NOUNS)
+        return list(COMMANDS)
 
-    def get_command(self, ctx: Any, cmd_name: str) -> Any:  # noqa: ARG002 - as above
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:  # noqa: ARG002 - the signature is typer's
         """Return the command with this name, or None."""
-        return _noun(cmd_name) if cmd_name in NOUNS else None
+        return _load_command(cmd_name) if cmd_name in COMMANDS else None
 
 
 @cache
-def _noun(name: str) -> Any:
-    """Return the command of a noun. Cached for processes that run several commands, such as the demo."""
-    command = typer.main.get_command(resolve_name(f"sublet.cli.{NOUNS[name]}"))
+def _load_command(name: str) -> Any:
+    """Import and return a command. The cache is for processes that run several commands, such as the demo."""
+    command = typer.main.get_command(resolve_name(f"sublet.cli.{COMMANDS[name]}"))
     command.name = name
     command.short_help = command.help  # typer would cut off the help in the list of commands
     return command
 
 
 app = typer.Typer(
-    cls=Nouns,
+    cls=LazyCommands,
     no_args_is_help=True,
     add_completion=False,
     rich_markup_mode=None,

@@ -1,4 +1,4 @@
-"""Arguments and options of several commands, and their parsers."""
+"""Arguments and options that several commands share, and their parsers."""
 
 from ipaddress import ip_address
 from typing import Annotated
@@ -34,7 +34,7 @@ def invalid_option(field: str, sentence: str) -> ValidationFailed:
     return validation_failed([FieldError(field, "value_invalid", sentence)])
 
 
-def parse_place(field: str, text: str) -> tuple[str, int]:
+def parse_server_address(field: str, text: str) -> tuple[str, int]:
     """Return the address and port of `ADDRESS`, `ADDRESS:PORT` or `[ADDRESS]:PORT`. The default port is 53.
 
     Raises:
@@ -61,7 +61,7 @@ def parse_secondary(text: str) -> Secondary:
     """Return the secondary server of `HOST=ADDRESS[:PORT]`.
 
     Raises:
-        ValidationFailed: the text has another form; the host is not a host name; the address is invalid (`parse_place`).
+        ValidationFailed: the text has another form; the host is not a host name; the address is invalid (`parse_server_address`).
     """
     host, equals, place = text.partition("=")
     if not equals:
@@ -70,6 +70,6 @@ def parse_secondary(text: str) -> Secondary:
         )
         raise invalid_option("secondary", sentence)
     try:
-        return Secondary(parse_host_name(host), *parse_place("secondary", place))
+        return Secondary(parse_host_name(host), *parse_server_address("secondary", place))
     except InvalidName as error:
         raise invalid_option("secondary", str(error)) from None

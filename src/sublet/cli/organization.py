@@ -12,8 +12,8 @@ from sublet.accounts.organizations import find_organization
 from sublet.accounts.roles import ROLES
 from sublet.accounts.store import list_organizations
 from sublet.cli.options import User as UserName
-from sublet.cli.output import Answer, Column, facts, table_of
-from sublet.cli.session import Session, change, new_app, question
+from sublet.cli.output import Answer, Column, key_value_lines, table_of
+from sublet.cli.session import Session, audited_command, command, new_app
 from sublet.counted import counted
 from sublet.credits.store import find_balance
 from sublet.db import Tx
@@ -26,24 +26,24 @@ app = new_app("Show organizations, and change their members' roles.")
 Name = Annotated[str, Argument(metavar="ORGANIZATION", help="The organization's name, slug or id.")]
 
 
-@question(app, "list")
+@command(app, "list")
 def list_(session: Session) -> Answer:
     """List all organizations, oldest first."""
 
-    def ask(tx: Tx) -> list[dict[str, Any]]:
+    def query(tx: Tx) -> list[dict[str, Any]]:
         found = list_organizations(tx).values()
         return [{**_describe(each), "members": count_members(tx, each.id)} for each in found]
 
-    found = session.read(ask)
+    found = session.read(query)
     columns = ("id", "name", "slug", "members", "created_at")
     return Answer(found, table=table_of(found, columns, "There are no organizations."))
 
 
-@question(app, "show")
+@command(app, "show")
 def show(session: Session, organization: Name) -> Answer:
     """Show an organization, with its owners, balance and free names."""
 
-    def ask(tx: Tx) -> tuple[Organization, list[User], User | None, int, int]:
+    def query(tx: Tx) -> tuple[Organization, list[User], User | None, int, int]:
         found = find_organization(tx, organization)
         account = membership_store.find_account(tx, found.id)
         balance, used = (
@@ -51,7 +51,7 @@ def show(session: Session, organization: Name) -> Answer:
         )
         return found, list_owners(tx, found.id), account, balance, used
 
-    found, owners, account, balance, used = session.read(ask)
+    found, owners, account, balance, used = session.read(query)
     value = {
         **_describe(found),
         "owners": [each.email for each in owners],
@@ -59,7 +59,7 @@ def show(session: Session, organization: Name) -> Answer:
         "balance": balance,
         "free_names": used,
     }
-    lines = facts(
+    lines = key_value_lines(
         id=found.id,
         name=found.name,
         slug=found.slug,
@@ -72,19 +72,19 @@ def show(session: Session, organization: Name) -> Answer:
     return Answer(value, lines)
 
 
-@question(app, "members")
+@command(app, "members")
 def members(session: Session, organization: Name) -> Answer:
     """List the members of an organization with their roles, newest first."""
 
-    def ask(tx: Tx) -> list[Membership]:
+    def query(tx: Tx) -> list[Membership]:
         return list_members(tx, find_organization(tx, organization).id)
 
-    found = [_describe_member(each) for each in session.read(ask)]
+    found = [_describe_member(each) for each in session.read(query)]
     columns: list[Column] = ["user_id", "email", "name", "role", ("since", "created_at"), "suspended_at"]
     return Answer(found, table=table_of(found, columns, "It has no members."))
 
 
-@change(app, "set-role")
+@audited_command(app, "set-role")
 def set_role(
     session: Session,
     organization: Name,
@@ -97,7 +97,7 @@ def set_role(
     return Answer(_describe_member(found), (line,))
 
 
-@change(app, "rename")
+@audited_command(app, "rename")
 def rename(
     session: Session,
     organization: Name,

@@ -11,12 +11,12 @@ from typing import Any
 from sublet.errors import FieldError
 
 Column = str | tuple[str, str | Callable[[Any], object]]
-"""The name of a member, which is the heading too; or a heading, and the name of a member or a function of the value."""
+"""The name of a member, from which the heading is made; or a heading with the name of a member or a function of the row's value."""
 
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """Rows to print as a table. `shown_cell` converts the cells to text."""
+    """A table to print. `format_cell` converts its cells to text."""
 
     columns: tuple[str, ...]
     rows: tuple[tuple[Any, ...], ...]
@@ -37,7 +37,7 @@ class Answer:
 
 
 def table_of(values: Iterable[Any], columns: Iterable[Column], empty: str = "None.") -> Table:
-    """Return a table with a row for each value (an object or a dict). `empty` is printed if there are no values."""
+    """Return a table with a row for each value, which is an object or a dict. `empty` is printed if there are no values."""
     pairs = [(_heading(each), each) if isinstance(each, str) else each for each in columns]
     rows = tuple(tuple(_cell(value, source) for _, source in pairs) for value in values)
     return Table(tuple(heading for heading, _ in pairs), rows, empty)
@@ -53,8 +53,8 @@ def _cell(value: Any, source: str | Callable[[Any], object]) -> object:
     return value[source] if isinstance(value, dict) else getattr(value, source)
 
 
-def members(value: Any, names: Iterable[str]) -> dict[str, Any]:
-    """Return the given members of an object, for --json."""
+def select_members(value: Any, names: Iterable[str]) -> dict[str, Any]:
+    """Return these members of an object, for --json."""
     return {name: getattr(value, name) for name in names}
 
 
@@ -74,10 +74,10 @@ def _encode(value: Any) -> Any:
 
 def as_object(value: Any) -> dict[str, Any]:
     """Return the fields of a dataclass, for --json."""
-    return members(value, (field.name for field in dataclasses.fields(value)))
+    return select_members(value, (field.name for field in dataclasses.fields(value)))
 
 
-def shown_cell(value: Any) -> str:
+def format_cell(value: Any) -> str:
     """Return a value as text for a table. Control characters are escaped, because some texts come from users."""
     if value is None:
         return "-"
@@ -86,7 +86,7 @@ def shown_cell(value: Any) -> str:
     if isinstance(value, datetime):
         return f"{value.astimezone(UTC):%Y-%m-%d %H:%M} UTC"
     if isinstance(value, list | tuple):
-        return ", ".join(shown_cell(each) for each in value) or "-"
+        return ", ".join(format_cell(each) for each in value) or "-"
     return escape_controls(str(value))
 
 
@@ -95,11 +95,11 @@ def escape_controls(text: str) -> str:
     return "".join(char if char.isprintable() or char == "\n" else f"<U+{ord(char):04X}>" for char in text)
 
 
-def facts(**values: Any) -> tuple[str, ...]:
+def key_value_lines(**values: Any) -> tuple[str, ...]:
     """Return a line for each name and value, with the values aligned. Underscores in names become spaces."""
     width = max(len(name) for name in values) + 1
     return tuple(
-        f"{name.replace('_', ' ') + ':':<{width + 1}} {shown_cell(value)}" for name, value in values.items()
+        f"{name.replace('_', ' ') + ':':<{width + 1}} {format_cell(value)}" for name, value in values.items()
     )
 
 
@@ -118,14 +118,14 @@ def _print_table(table: Table) -> None:
     if not table.rows:
         print(table.empty)
         return
-    from rich import box  # noqa: PLC0415 - takes longer than most commands, and JSON needs none of it
+    from rich import box  # noqa: PLC0415 - the import takes longer than most commands run, and JSON doesn't need it
     from rich.console import Console  # noqa: PLC0415
     from rich.table import Table as RichTable  # noqa: PLC0415
     from rich.text import Text  # noqa: PLC0415
 
     drawn = RichTable(*table.columns, box=box.SIMPLE_HEAD, pad_edge=False)
     for row in table.rows:
-        drawn.add_row(*(Text(shown_cell(cell)) for cell in row))
+        drawn.add_row(*(Text(format_cell(cell)) for cell in row))
     # Don't wrap lines in a pipe, so that `grep` finds whole rows.
     Console(width=None if sys.stdout.isatty() else 1000).print(drawn)
 

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 from typer import Option
 
 from sublet.cli.output import Answer
-from sublet.cli.session import Session, new_app, question
+from sublet.cli.session import Session, command, new_app
 from sublet.config import Settings
 
 serve_app = new_app()
@@ -19,15 +19,15 @@ WORKERS_MAX = 64
 Role = Callable[[Settings, asyncio.Event], Coroutine[Any, Any, None]]
 
 
-@question(serve_app, "serve")
+@command(serve_app, "serve")
 def serve(session: Session) -> Answer:
     """Run API, worker and name server in one process until SIGTERM. The first line of the log has the addresses."""
-    from sublet.service.roles import run_service  # noqa: PLC0415 - loaded by a server only
+    from sublet.service.roles import run_service  # noqa: PLC0415 - other commands don't need the service's modules
 
     return _run(session.settings, run_service)
 
 
-@question(api_app, "api")
+@command(api_app, "api")
 def api(
     session: Session,
     *,
@@ -36,37 +36,37 @@ def api(
     ] = 1,
 ) -> Answer:
     """Run the API in one or more processes until SIGTERM. Needs PostgreSQL. SIGHUP replaces the processes."""
-    from sublet.service.api_parent import run_api  # noqa: PLC0415 - as above
+    from sublet.service.api_parent import run_api  # noqa: PLC0415 - see serve()
 
     return _run(session.settings, lambda settings, stop: run_api(settings, stop, workers, session.config))
 
 
-@question(worker_app, "worker")
+@command(worker_app, "worker")
 def worker(session: Session) -> Answer:
     """Run the worker (publishing, sweep, mail, watches) until SIGTERM. Needs PostgreSQL."""
-    from sublet.service.roles import run_worker  # noqa: PLC0415 - as above
+    from sublet.service.roles import run_worker  # noqa: PLC0415 - see serve()
 
     return _run(session.settings, run_worker)
 
 
-@question(dns_app, "dns")
+@command(dns_app, "dns")
 def dns(session: Session) -> Answer:
     """Run the built-in name server until SIGTERM. Needs PostgreSQL."""
-    from sublet.service.roles import run_dns  # noqa: PLC0415 - as above
+    from sublet.service.roles import run_dns  # noqa: PLC0415 - see serve()
 
     return _run(session.settings, run_dns)
 
 
 def _run(settings: Settings, role: Role) -> Answer:
-    from sublet.service.event_loop import run_event_loop  # noqa: PLC0415 - as above
+    from sublet.service.event_loop import run_event_loop  # noqa: PLC0415 - see serve()
     from sublet.service.logs import configure_logs  # noqa: PLC0415
 
     configure_logs(settings)
-    run_event_loop(_until_signal(settings, role))
+    run_event_loop(_run_until_signal(settings, role))
     return Answer({"stopped": True})
 
 
-async def _until_signal(settings: Settings, role: Role) -> None:
+async def _run_until_signal(settings: Settings, role: Role) -> None:
     from sublet.service.systemd import notify  # noqa: PLC0415
 
     stop = asyncio.Event()

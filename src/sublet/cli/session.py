@@ -37,20 +37,20 @@ class Session:
     """The settings file from the command line, if given."""
 
     def read(self, fn: Callable[Concatenate[Tx, P], R], /, *args: P.args, **kwargs: P.kwargs) -> R:
-        """Run a function in a read-only transaction, and return its result. Raises as `write`."""
+        """Run a function in a read-only transaction, and return its result. Raises the same errors as `write`."""
         return self.use(lambda database: database.read(lambda tx: fn(tx, *args, **kwargs)))
 
     def write(self, verb: Callable[Concatenate[Tx, Actor, P], R], /, *args: P.args, **kwargs: P.kwargs) -> R:
         """Run a verb as the operator in a transaction, and return its result after the commit.
 
         Raises:
-            Refusal: as the verb. Nothing was changed.
+            Refusal: the verb raised it. Nothing was changed.
             Unavailable: the database is missing, not initialised, of another version, or can't be written.
         """
         return self.use(lambda database: database.write(lambda tx: verb(tx, self.actor, *args, **kwargs)))
 
     def use(self, fn: Callable[[Database], Awaitable[R]]) -> R:
-        """Run a function that uses the network between its own transactions, and return its result. Raises as `write`."""
+        """Run a function that opens its transactions itself and uses the network between them, and return its result. Raises the same errors as `write`."""
         return asyncio.run(_use(self.settings, fn))
 
 
@@ -65,16 +65,16 @@ async def _use(settings: Settings, fn: Callable[[Database], Awaitable[R]]) -> R:
 
 
 def refuse_missing(url: str) -> None:
-    """Raise `Unavailable` if the SQLite file of the address does not exist.
+    """Raise `Unavailable` if the SQLite file of a database URL does not exist.
 
-    Otherwise SQLite would create an empty database for a typing error in the address.
+    Without this check SQLite would create an empty database for a misspelt path.
     """
     if is_missing(url):
         raise Unavailable(f"There is no registry at {url}. Run `sublet init` first.")
 
 
 def operator_name() -> str:
-    """Return the operator's name for the audit: the process's user from the password database, not from the environment."""
+    """Return the operator's name for the audit: the user of the process. It comes from the password database, because the environment can lie."""
     try:
         return pwd.getpwuid(os.getuid()).pw_name
     except KeyError:
@@ -82,9 +82,9 @@ def operator_name() -> str:
 
 
 def new_app(about: str | None = None) -> typer.Typer:
-    """Return an app without commands. `about` is the help of a noun with several verbs. A single command uses its docstring.
+    """Return a typer app without commands. `about` is the help of an app with several commands. An app with one command has its docstring.
 
-    Help is plain text, because the tables of `rich` cut off names and values at 80 columns.
+    The help is plain text, because the tables of `rich` cut off names and values at 80 columns.
     """
     return typer.Typer(
         help=about, no_args_is_help=about is not None, add_completion=False, rich_markup_mode=None
@@ -125,23 +125,22 @@ _REASON = parameter("reason", Reason)
 Command = Callable[Concatenate[Session, P], Answer]
 
 
-def question(app: typer.Typer, name: str) -> Callable[[Command[P]], Command[P]]:
-    """Return a decorator that adds a read-only command. The function gets a session and its options, and returns the answer."""
-    return _command(app, name, [])
+def command(app: typer.Typer, name: str) -> Callable[[Command[P]], Command[P]]:
+    """Return a decorator that adds a command without --reason. The function gets a session and its options, and returns the answer."""
+    return _add_command(app, name, [])
 
 
-def change(
+def audited_command(
     app: typer.Typer, name: str, options: Sequence[inspect.Parameter] = ()
 ) -> Callable[[Command[P]], Command[P]]:
-    """Return a decorator that adds a command with changes.
+    """Return a decorator that adds a command with --reason, which goes into the audit. `options` are further keyword arguments of the function.
 
-    The command has --reason for the audit. The function gets the reason too if it has this parameter. It gets `options` as keyword
-    arguments.
+    The function gets the reason too if it has a parameter `reason`.
     """
-    return _command(app, name, [_REASON], options)
+    return _add_command(app, name, [_REASON], options)
 
 
-def _command(
+def _add_command(
     app: typer.Typer,
     name: str,
     common: Sequence[inspect.Parameter],
@@ -149,26 +148,26 @@ def _command(
 ) -> Callable[[Command[P]], Command[P]]:
     def register(function: Command[P]) -> Command[P]:
         declared = list(inspect.signature(function).parameters.values())[1:]
-        own = [
+        own_parameters = [
             *(each.replace(kind=_JSON.kind) for each in declared if each.kind is not each.VAR_KEYWORD),
             *options,
         ]
-        names = {each.name for each in own}
+        names = {each.name for each in own_parameters}
 
         def run(**arguments: Any) -> None:
             chosen = {name: value for name, value in arguments.items() if name in names}
             _run_guarded(
-                lambda session: function(session, **chosen),  # type: ignore[call-arg] # by name, as typer passes them
+                lambda session: function(session, **chosen),  # type: ignore[call-arg] # typer passes keyword arguments
                 arguments["config"] or arguments["ctx"].obj,
                 arguments.get("reason"),
                 json_only=arguments["as_json"],
             )
 
         missing = [each for each in common if each.name not in names]
-        signature = inspect.Signature([_CONTEXT, *own, *missing, _CONFIG, _JSON])
+        signature = inspect.Signature([_CONTEXT, *own_parameters, *missing, _CONFIG, _JSON])
         run.__signature__ = signature  # type: ignore[attr-defined] # typer reads it
         run.__doc__ = function.__doc__
-        # Typer would cut off the help in the list of a noun's verbs.
+        # Without `short_help` typer cuts off the help in the list of commands.
         app.command(name, cls=_Command, short_help=inspect.getdoc(function))(run)
         return function
 
@@ -184,7 +183,7 @@ def _exit_code(refusal: Refusal) -> int:
 def _run_guarded(
     run: Callable[[Session], Answer], config: Path | None, reason: str | None, *, json_only: bool
 ) -> None:
-    # Log nothing, because failures are printed as a sentence already.
+    # Log nothing, because the refusal that is printed says the same.
     structlog.configure(
         wrapper_class=structlog.make_filtering_bound_logger(50),
         logger_factory=structlog.PrintLoggerFactory(sys.stderr),

@@ -3,8 +3,8 @@
 from dataclasses import fields
 from typing import Any
 
-from sublet.cli.output import Answer, facts, members, table_of
-from sublet.cli.session import Session, new_app, question
+from sublet.cli.output import Answer, key_value_lines, select_members, table_of
+from sublet.cli.session import Session, command, new_app
 from sublet.config import DESCRIPTIONS, Settings
 from sublet.db import Replication, Tx, find_replication
 from sublet.processes import store
@@ -16,7 +16,7 @@ status_app = new_app()
 settings_app = new_app()
 
 
-@question(status_app, "status")
+@command(status_app, "status")
 def status(session: Session) -> Answer:
     """Show the processes of the service, their leases, and on PostgreSQL the primary and its standbys."""
     processes, replication = session.read(lambda tx: (_list_processes(tx), find_replication(tx)))
@@ -30,7 +30,7 @@ def status(session: Session) -> Answer:
 
 def _replication_lines(found: Replication) -> tuple[str, ...]:
     standbys = f"unknown. {found.hint()}" if found.standbys is None else ", ".join(found.standbys) or "none"
-    return facts(
+    return key_value_lines(
         primary=found.primary, commits_wait_for_a_standby=found.commits_wait, synchronous_standbys=standbys
     )
 
@@ -40,7 +40,7 @@ def _list_processes(tx: Tx) -> list[dict[str, Any]]:
     held = [each for each in store.list_leases(tx) if not is_over(each, now)]
     return [
         {
-            **members(each, ("id", "role", "host", "pid", "version", "started_at", "seen_at")),
+            **select_members(each, ("id", "role", "host", "pid", "version", "started_at", "seen_at")),
             "schema": each.revision,
             "there": is_running(each, now),
             "leases": [lease.name for lease in held if lease.holder == each.id],
@@ -49,7 +49,7 @@ def _list_processes(tx: Tx) -> list[dict[str, Any]]:
     ]
 
 
-@question(settings_app, "settings")
+@command(settings_app, "settings")
 def settings(session: Session) -> Answer:
     """Show every setting with its value, default, environment variable and meaning."""
     found = [

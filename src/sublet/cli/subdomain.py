@@ -10,8 +10,8 @@ from sublet.accounts.store import list_users
 from sublet.automatic_ds.child_follower import ChildFollower
 from sublet.automatic_ds.model import Decision, Keep, Refuse, Remove, Replace
 from sublet.cli.options import Limit, OnlyDomain, OnlyUser, ReasonForUser, SubdomainName
-from sublet.cli.output import Answer, facts, members, print_warning, table_of
-from sublet.cli.session import Session, change, new_app, question
+from sublet.cli.output import Answer, key_value_lines, print_warning, select_members, table_of
+from sublet.cli.session import Session, audited_command, command, new_app
 from sublet.csync import model as csync_model
 from sublet.csync.csync_follower import CsyncFollower
 from sublet.db import Database, Tx
@@ -39,7 +39,7 @@ app = new_app(
 )
 
 
-_STORED = (
+_STORED_MEMBERS = (
     "id", "fqdn", "domain", "registration_type", "registration_source", "provision_error", "generation",
     "published_generation", "registered_at", "expires_at", "auto_renew_max_credits", "auto_renew_tried_at",
     "suspended_at", "suspended_reason", "trashed_at", "purged_at", "released_at",
@@ -51,8 +51,8 @@ Days = Annotated[int | None, Option(metavar="N", help="The length of the term in
 
 def _describe(subdomain: Subdomain, emails: dict[int, str], now: datetime) -> dict[str, Any]:
     return {
-        **members(subdomain, _STORED),
-        **members(subdomain.delegation, ("nameservers", "glue", "ds_records")),
+        **select_members(subdomain, _STORED_MEMBERS),
+        **select_members(subdomain.delegation, ("nameservers", "glue", "ds_records")),
         "email": emails.get(subdomain.user_id),
         "status": derive_status(subdomain, now),
         "provisioning_status": provisioning_status(subdomain),
@@ -69,7 +69,7 @@ def _answer(session: Session, subdomain: Subdomain, line: str) -> Answer:
     return Answer(session.read(_describe_one, subdomain), (line,))
 
 
-@question(app, "list")
+@command(app, "list")
 def list_subdomains(
     session: Session,
     user: OnlyUser = None,
@@ -84,7 +84,7 @@ def list_subdomains(
     if errors := check_one_of("status", status, STATUSES):
         raise validation_failed(errors)
 
-    def ask(tx: Tx) -> list[dict[str, Any]]:
+    def query(tx: Tx) -> list[dict[str, Any]]:
         wanted = SubdomainFilter(
             status=status, domain=find_platform_domain(tx, domain).domain if domain else None, q=containing
         )
@@ -92,7 +92,7 @@ def list_subdomains(
         emails = {each.id: each.email for each in list_users(tx)}
         return [_describe(each, emails, tx.now) for each in list_all(tx, wanted, limit, user_id=user_id)]
 
-    found = session.read(ask)
+    found = session.read(query)
     columns = (
         "id", ("name", "fqdn"), ("user", "email"), "status", ("mode", "registration_type"), "expires_at",
         ("error", "provision_error"),
@@ -100,7 +100,7 @@ def list_subdomains(
     return Answer(found, table=table_of(found, columns, "There are no such names."))
 
 
-@question(app, "show")
+@command(app, "show")
 def show(session: Session, name: SubdomainName) -> Answer:
     """Show a name that is live, in the trash or cooling off. By id, show it in any state."""
     found = session.read(lambda tx: _describe_one(tx, find_for_operator(tx, name)))
@@ -112,10 +112,10 @@ def show(session: Session, name: SubdomainName) -> Answer:
             for each in found["ds_records"]
         ],
     }
-    return Answer(found, facts(**shown))
+    return Answer(found, key_value_lines(**shown))
 
 
-@change(app, "register")
+@audited_command(app, "register")
 def register(
     session: Session,
     fqdn: Annotated[str, Argument(metavar="FQDN", help="The full name.")],
@@ -138,7 +138,7 @@ def register(
     ] = None,
 ) -> Answer:
     """Register a name for a user, without a charge and without a check of the free quota."""
-    command = Register(
+    wanted = Register(
         fqdn=fqdn,
         nameservers=tuple(ns or ()),
         glue=tuple(entry for text in glue or () for entry in _split_glue(text)),
@@ -146,7 +146,7 @@ def register(
     )
     done = session.write(
         register_verb,
-        command,
+        wanted,
         free_quota=session.settings.free_quota,
         permission=OperatorPermission(user, mode, days),
     )
@@ -164,7 +164,7 @@ def _split_glue(text: str) -> list[GlueInput]:
     ]
 
 
-@change(app, "check-ds")
+@audited_command(app, "check-ds")
 def check_ds(session: Session, name: SubdomainName) -> Answer:
     """Query a name's nameservers now for CDS and CDNSKEY records, and change its DS records accordingly."""
     settings = session.settings
@@ -175,27 +175,27 @@ def check_ds(session: Session, name: SubdomainName) -> Answer:
     fqdn, decision = session.use(check)
     match decision:
         case Keep():
-            did, line = "kept", f"The DS records of {fqdn} are unchanged."
+            outcome, line = "kept", f"The DS records of {fqdn} are unchanged."
         case Replace():
-            did, line = "replaced", f"{fqdn} has new DS records."
+            outcome, line = "replaced", f"{fqdn} has new DS records."
         case Remove():
-            did, line = "removed", f"The DS records of {fqdn} were removed."
+            outcome, line = "removed", f"The DS records of {fqdn} were removed."
         case Refuse(_, message):
-            did, line = "refused", f"The DS records of {fqdn} are unchanged. {message}"
+            outcome, line = "refused", f"The DS records of {fqdn} are unchanged. {message}"
     refusal = decision.code if isinstance(decision, Refuse) else None
     ds_records = session.read(find_for_operator, name).delegation.ds_records
     return Answer(
         {
             "fqdn": fqdn,
-            "outcome": did,
+            "outcome": outcome,
             "refusal": refusal,
-            "ds_records": [members(each, DsRecord.__slots__) for each in ds_records],
+            "ds_records": [select_members(each, DsRecord.__slots__) for each in ds_records],
         },
         (line,),
     )
 
 
-@change(app, "check-csync")
+@audited_command(app, "check-csync")
 def check_csync(session: Session, name: SubdomainName) -> Answer:
     """Ask a name's nameservers now for a CSYNC record, and change its nameservers and glue if it asks for it."""
     settings = session.settings
@@ -204,26 +204,27 @@ def check_csync(session: Session, name: SubdomainName) -> Answer:
         return await CsyncFollower(db, Checker(settings, db)).check(name)
 
     fqdn, decision = session.use(check)
-    did, refusal, line = "kept", "", f"The nameservers and glue of {fqdn} stay as they are."
+    outcome, refusal, line = "kept", "", f"The nameservers and glue of {fqdn} stay as they are."
     match decision:
         case csync_model.Change():
-            did, line = "changed", f"{fqdn} has new nameservers or glue."
+            outcome, line = "changed", f"{fqdn} has new nameservers or glue."
         case csync_model.Refuse(code, message):
-            did, refusal, line = "refused", code, f"{line} {message}"
+            outcome, refusal, line = "refused", code, f"{line} {message}"
     nameservers = session.read(find_for_operator, name).delegation.nameservers
     return Answer(
-        {"fqdn": fqdn, "outcome": did, "refusal": refusal or None, "nameservers": list(nameservers)}, (line,)
+        {"fqdn": fqdn, "outcome": outcome, "refusal": refusal or None, "nameservers": list(nameservers)},
+        (line,),
     )
 
 
-@change(app, "renew")
+@audited_command(app, "renew")
 def renew(session: Session, name: SubdomainName, days: Days = None) -> Answer:
     """Add a term to a name in any mode, without a charge. Names in the trash can be renewed before a restore."""
     renewed = session.write(operator_renew, name, days)
     return _answer(session, renewed, f"{renewed.fqdn} expires on {renewed.expires_at:%Y-%m-%d}.")
 
 
-@change(app, "transfer")
+@audited_command(app, "transfer")
 def transfer(
     session: Session,
     name: SubdomainName,
@@ -234,28 +235,28 @@ def transfer(
     return _answer(session, moved, f"{moved.fqdn} was transferred.")
 
 
-@change(app, "delete")
+@audited_command(app, "delete")
 def delete(session: Session, name: SubdomainName) -> Answer:
     """Move a name to the trash. It leaves the DNS, and can be restored until the purge."""
     deleted = session.write(operator_delete, name)
     return _answer(session, deleted, f"{deleted.fqdn} is in the trash.")
 
 
-@change(app, "suspend")
+@audited_command(app, "suspend")
 def suspend(session: Session, name: SubdomainName, reason: ReasonForUser = None) -> Answer:
     """Suspend a name. It leaves the DNS, and its user can't change it."""
     suspended = session.write(suspend_verb, name, reason)
     return _answer(session, suspended, f"{suspended.fqdn} is suspended.")
 
 
-@change(app, "unsuspend")
+@audited_command(app, "unsuspend")
 def unsuspend(session: Session, name: SubdomainName) -> Answer:
     """End a name's suspension. A live name returns to the DNS with its stored delegation."""
     unsuspended = session.write(unsuspend_verb, name)
     return _answer(session, unsuspended, f"{unsuspended.fqdn} is no longer suspended.")
 
 
-@change(app, "restore")
+@audited_command(app, "restore")
 def restore(session: Session, name: SubdomainName) -> Answer:
     """Restore a name from the trash for its user, with the same expiry."""
     restored = session.write(operator_restore, name)
@@ -264,7 +265,7 @@ def restore(session: Session, name: SubdomainName) -> Answer:
     )
 
 
-@change(app, "purge")
+@audited_command(app, "purge")
 def purge(
     session: Session,
     name: SubdomainName,

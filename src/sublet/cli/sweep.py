@@ -3,8 +3,8 @@
 from datetime import timedelta
 from typing import Any
 
-from sublet.cli.output import Answer, Table, facts
-from sublet.cli.session import Session, change, new_app, question
+from sublet.cli.output import Answer, Table, key_value_lines
+from sublet.cli.session import Session, audited_command, command, new_app
 from sublet.counted import counted
 from sublet.db import Tx
 from sublet.subdomains.sweep import store as sweep_store
@@ -46,7 +46,7 @@ def _lines(found: dict[str, Any]) -> tuple[str, ...]:
     shown = {name: found[name] for name in ("seen_at", "stopped_at", "stopped_reason", "names")}
     if found["clock_implausible"] is not None:
         shown["registrations"] = f"refused; {found['clock_implausible']}"
-    return facts(sweep=state, **shown)
+    return key_value_lines(sweep=state, **shown)
 
 
 def _table(found: dict[str, Any]) -> Table:
@@ -63,20 +63,20 @@ def _answer(session: Session, *lines: str) -> Answer:
     return Answer(found, lines or _lines(found), None if lines else _table(found))
 
 
-@question(app, "status")
+@command(app, "status")
 def status(session: Session) -> Answer:
     """Show the state of the sweep, and the number of names that it will trash and purge by their dates."""
     return _answer(session)
 
 
-@change(app, "stop")
+@audited_command(app, "stop")
 def stop(session: Session) -> Answer:
     """Stop the sweep until `sublet sweep resume`. Publishing continues."""
     session.write(stop_sweep, session.actor.reason)
     return _answer(session, "The sweep is stopped. `sublet sweep resume` resumes it.")
 
 
-@change(app, "resume")
+@audited_command(app, "resume")
 def resume(session: Session) -> Answer:
     """Resume the sweep. This confirms that the clock is right, and that the names which are due may be trashed and purged."""
     session.write(resume_sweep)

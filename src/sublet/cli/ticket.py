@@ -7,8 +7,8 @@ from typing import Annotated, Any
 from typer import Argument, Option
 
 from sublet.cli.options import Limit, SubdomainName
-from sublet.cli.output import Answer, facts, members, shown_cell, table_of
-from sublet.cli.session import Session, change, new_app, question
+from sublet.cli.output import Answer, format_cell, key_value_lines, select_members, table_of
+from sublet.cli.session import Session, audited_command, command, new_app
 from sublet.dns.names import shown
 from sublet.errors import FieldError, check_one_of, validation_failed
 from sublet.ids import ticket_number
@@ -43,22 +43,26 @@ _MEMBERS = (*Ticket.__slots__[1:-1], "archived")
 
 
 def _describe(ticket: Ticket) -> dict[str, Any]:
-    return {"id": ticket.id, "number": ticket_number(ticket.id), **members(ticket, _MEMBERS)}
+    return {"id": ticket.id, "number": ticket_number(ticket.id), **select_members(ticket, _MEMBERS)}
 
 
 def _answer(
-    session: Session, ticket_id: int, news: Callable[[Ticket], str], *, mailed: bool = True
+    session: Session, ticket_id: int, describe: Callable[[Ticket], str], *, mailed: bool = True
 ) -> Answer:
-    """Return the current ticket. `news` returns the text that follows the ticket's number."""
+    """Return the current ticket as an answer. `describe` returns the text that follows the ticket's number in the first line."""
     found = session.read(find_for_staff_with_messages, str(ticket_id))
-    lines = (f"{ticket_number(found.id)} {news(found)}", *(_mailed(session, found) if mailed else ()))
+    lines = (f"{ticket_number(found.id)} {describe(found)}", *(_mail_lines(session, found) if mailed else ()))
     return Answer({**_describe(found), "messages": found.messages}, lines)
 
 
-def _mailed(session: Session, ticket: Ticket) -> tuple[str, ...]:
-    """Return a line about the mail with the newest message of staff or the system, if there is one."""
-    ours = [each for each in ticket.messages if each.author_type != "user"]
-    mail = session.read(find_by_reference, mail_reference(ticket.id, ours[-1].id)) if ours else None
+def _mail_lines(session: Session, ticket: Ticket) -> tuple[str, ...]:
+    """Return a line about the mail with the newest message of staff or the system, or no line if there is no such mail."""
+    from_registry = [each for each in ticket.messages if each.author_type != "user"]
+    mail = (
+        session.read(find_by_reference, mail_reference(ticket.id, from_registry[-1].id))
+        if from_registry
+        else None
+    )
     if mail is None:
         return ()
     if session.settings.mail_transport == "log":
@@ -66,7 +70,7 @@ def _mailed(session: Session, ticket: Ticket) -> tuple[str, ...]:
     return (f"Mailed to {mail.recipient}.",)
 
 
-@question(app, "list")
+@command(app, "list")
 def list_(
     session: Session,
     status: Annotated[
@@ -97,12 +101,12 @@ def list_(
     return Answer(found, table=table_of(found, columns, "There are no such tickets."))
 
 
-@question(app, "show")
+@command(app, "show")
 def show(session: Session, ticket: TicketName) -> Answer:
     """Show a ticket with all its messages."""
     found = session.read(find_for_staff_with_messages, ticket)
     lines = list(
-        facts(
+        key_value_lines(
             number=ticket_number(found.id),
             status=found.status,
             priority=found.priority,
@@ -113,12 +117,12 @@ def show(session: Session, ticket: TicketName) -> Answer:
         )
     )
     for message in found.messages:
-        head = f"── {shown_cell(message.created_at)}, {message.author_name} ({message.author_type})"
+        head = f"── {format_cell(message.created_at)}, {message.author_name} ({message.author_type})"
         lines += ["", head, message.message]
     return Answer({**_describe(found), "messages": found.messages}, tuple(lines))
 
 
-@change(app, "open")
+@audited_command(app, "open")
 def open_(
     session: Session,
     name: SubdomainName,
@@ -150,7 +154,7 @@ def open_(
     )
 
 
-@change(app, "reply")
+@audited_command(app, "reply")
 def reply(
     session: Session,
     ticket: TicketName,
@@ -164,7 +168,7 @@ def reply(
     return _answer(session, done.id, lambda found: f"is {found.status}.")
 
 
-@change(app, "edit")
+@audited_command(app, "edit")
 def edit(
     session: Session,
     ticket: TicketName,
@@ -175,7 +179,7 @@ def edit(
     return _answer(session, done.id, lambda found: f"has the priority {found.priority}.", mailed=False)
 
 
-@change(app, "close")
+@audited_command(app, "close")
 def close(session: Session, ticket: TicketName) -> Answer:
     """Close a ticket permanently."""
     return _answer(session, session.write(close_verb, ticket).id, lambda _: "is closed.")

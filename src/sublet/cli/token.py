@@ -13,8 +13,8 @@ from sublet.accounts.revoke_leaked import revoke_leaked
 from sublet.accounts.tokens import issue_token, revoke_token, show_token
 from sublet.cli.options import User as UserName
 from sublet.cli.options import invalid_option
-from sublet.cli.output import Answer, as_object, facts, table_of
-from sublet.cli.session import Session, change, new_app, question
+from sublet.cli.output import Answer, as_object, key_value_lines, table_of
+from sublet.cli.session import Session, audited_command, command, new_app
 from sublet.counted import counted
 from sublet.db import Tx
 from sublet.mail.outbox import enqueue
@@ -25,7 +25,7 @@ app = new_app("Issue, show and revoke the users' tokens.")
 TokenId = Annotated[int, Argument(metavar="ID", help="See `sublet token list`.")]
 
 
-@change(app, "issue")
+@audited_command(app, "issue")
 def issue(
     session: Session,
     user: UserName,
@@ -82,7 +82,7 @@ def _describe(token: Token) -> dict[str, Any]:
 _RESTRICTIONS = ("names", "domains", "networks", "daily_credits")
 
 
-@question(app, "list")
+@command(app, "list")
 def list_tokens(session: Session, user: UserName) -> Answer:
     """List a user's tokens, without their secrets."""
     tokens = session.read(lambda tx: store.list_tokens(tx, find_user(tx, user).id))
@@ -92,27 +92,27 @@ def list_tokens(session: Session, user: UserName) -> Answer:
     )
 
 
-@question(app, "show")
+@command(app, "show")
 def show(session: Session, token_id: TokenId) -> Answer:
     """Show a token with its restrictions and its last use, without its secret."""
 
-    def ask(tx: Tx) -> tuple[Token, str]:
+    def query(tx: Tx) -> tuple[Token, str]:
         token = show_token(tx, token_id)
         return token, find_member(tx, token.user_id).user.email
 
-    token, email = session.read(ask)
+    token, email = session.read(query)
     value = _describe(token)
-    return Answer({**value, "email": email}, facts(user=email, **value))
+    return Answer({**value, "email": email}, key_value_lines(user=email, **value))
 
 
-@change(app, "revoke")
+@audited_command(app, "revoke")
 def revoke(session: Session, token_id: TokenId) -> Answer:
     """Revoke a token. The API refuses all further requests with it."""
     token = session.write(revoke_token, token_id)
     return Answer(_describe(token), (f"The token {token.id} ({token.name}) is revoked.",))
 
 
-@change(app, "revoke-leaked")
+@audited_command(app, "revoke-leaked")
 def leaked(
     session: Session,
     file: Annotated[str, Argument(metavar="FILE", help="A report, such as text or JSON; - for stdin.")],
@@ -125,12 +125,12 @@ def leaked(
     ]
     emails = sorted({each.user.email for each in report.revoked})
     line = f"The report has {counted(report.found, 'secret')}. {counted(len(revoked), 'token')} revoked."
-    told = (
+    prefix = (
         "Mailed to"
         if session.settings.mail_transport != "log"
         else "Not mailed, because mail_transport is log, to"
     )
-    lines = [line, *([f"{told} {', '.join(emails)}."] if emails else [])]
+    lines = [line, *([f"{prefix} {', '.join(emails)}."] if emails else [])]
     table = table_of(revoked, ("id", "name", "email", "leaked")) if revoked else None
     return Answer({"found": report.found, "revoked": revoked, "emails": emails}, tuple(lines), table)
 

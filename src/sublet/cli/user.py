@@ -11,8 +11,8 @@ from sublet.accounts.model import Member, Membership, User
 from sublet.accounts.users import UserEdit, add_user, edit_user, suspend_user
 from sublet.audit import AuditEvent
 from sublet.cli.options import User as UserName
-from sublet.cli.output import Answer, Column, facts, members, table_of
-from sublet.cli.session import Session, change, new_app, question
+from sublet.cli.output import Answer, Column, key_value_lines, select_members, table_of
+from sublet.cli.session import Session, audited_command, command, new_app
 from sublet.counted import counted
 from sublet.credits.store import find_balance
 from sublet.db import Tx
@@ -45,10 +45,10 @@ _MEMBERS = tuple(name for name in User.__slots__ if name not in ("organization_i
 
 
 def _describe(member: Member) -> dict[str, Any]:
-    return {**members(member.user, _MEMBERS), "organization": member.organization}
+    return {**select_members(member.user, _MEMBERS), "organization": member.organization}
 
 
-@change(user_app, "add")
+@audited_command(user_app, "add")
 def add(
     session: Session,
     email: Annotated[str, Argument(metavar="EMAIL", help="The user's e-mail address.")],
@@ -62,7 +62,7 @@ def add(
     return Answer(_describe(member), (line,))
 
 
-@change(user_app, "invite")
+@audited_command(user_app, "invite")
 def invite(
     session: Session,
     email: Annotated[str, Argument(metavar="EMAIL", help="The address for the invitation.")],
@@ -77,7 +77,7 @@ def invite(
     return Answer({"email": found.email, "expires_at": found.expires_at}, (line,))
 
 
-@change(user_app, "sign-in-link")
+@audited_command(user_app, "sign-in-link")
 def sign_in_link(session: Session, user: UserName) -> Answer:
     """Print a link that signs in a user who can't sign in any more. It works once, within 15 minutes. Needs the setting public_url.
 
@@ -91,7 +91,7 @@ def sign_in_link(session: Session, user: UserName) -> Answer:
     )
 
 
-@change(user_app, "end-sessions")
+@audited_command(user_app, "end-sessions")
 def end_sessions(session: Session, user: UserName) -> Answer:
     """End all sessions of a user, which signs out every browser from the next request on. Tokens stay: see `sublet token revoke`."""
     found, ended = session.write(end_all_sessions, user)
@@ -108,7 +108,7 @@ def _public_url(session: Session) -> str:
     return public_url
 
 
-@change(user_app, "edit")
+@audited_command(user_app, "edit")
 def edit(
     session: Session,
     user: UserName,
@@ -127,28 +127,28 @@ def edit(
     return Answer(_describe(member), (f"The user {member.user.email} is saved.",))
 
 
-@question(user_app, "list")
+@command(user_app, "list")
 def list_users(session: Session) -> Answer:
     """List all users that are not deleted, oldest first."""
 
-    def ask(tx: Tx) -> list[dict[str, Any]]:
+    def query(tx: Tx) -> list[dict[str, Any]]:
         organizations = store.list_organizations(tx)
         present = [
             each for each in store.list_users(tx) if each.deleted_at is None and not each.is_organization
         ]
         return [_describe(Member(user, organizations[user.organization_id])) for user in present]
 
-    users = session.read(ask)
+    users = session.read(query)
     organization: Column = ("organization", lambda each: each["organization"].name)
     columns = ("id", "email", "name", organization, "suspended_at")
     return Answer(users, table=table_of(users, columns, "There are no users."))
 
 
-@question(user_app, "show")
+@command(user_app, "show")
 def show(session: Session, user: UserName) -> Answer:
     """Show a user, or an organization's account (`organization:ID`), with balance, free names and roles."""
 
-    def ask(tx: Tx) -> tuple[Member, int, int, list[Membership]]:
+    def query(tx: Tx) -> tuple[Member, int, int, list[Membership]]:
         found = find_user(tx, user)
         return (
             find_member(tx, found.id),
@@ -157,7 +157,7 @@ def show(session: Session, user: UserName) -> Answer:
             list_memberships(tx, found.id),
         )
 
-    member, balance, used, memberships = session.read(ask)
+    member, balance, used, memberships = session.read(query)
     limit = quota_limit(
         member.user.free_quota, default_quota(session.settings, member.user, session.read(lambda tx: tx.now))
     )
@@ -167,7 +167,7 @@ def show(session: Session, user: UserName) -> Answer:
         "usage": {"used": used, "limit": limit},
         "memberships": [{"organization_id": each.organization.id, "role": each.role} for each in memberships],
     }
-    lines = facts(
+    lines = key_value_lines(
         id=member.user.id,
         email=member.user.email,
         name=member.user.name,
@@ -186,7 +186,7 @@ def show(session: Session, user: UserName) -> Answer:
     return Answer(value, lines)
 
 
-@change(user_app, "suspend")
+@audited_command(user_app, "suspend")
 def suspend(
     session: Session,
     user: UserName,
@@ -211,7 +211,7 @@ def suspend(
     return Answer({**_describe(done.member), "names": done.names}, lines)
 
 
-@change(user_app, "unsuspend")
+@audited_command(user_app, "unsuspend")
 def unsuspend(
     session: Session,
     user: UserName,
@@ -228,7 +228,7 @@ def unsuspend(
     return Answer({**_describe(done.member), "names": done.names}, (line,))
 
 
-@change(user_app, "delete")
+@audited_command(user_app, "delete")
 def delete(
     session: Session,
     user: UserName,
@@ -243,11 +243,11 @@ def delete(
     """Delete a user, and erase address, name and texts permanently. Prints what remains, and why."""
     deleted = session.write(delete_user, user, trash_names=trash_names, confirmed=yes)
 
-    def ask(tx: Tx) -> tuple[dict[str, int], dict[str, int]]:
+    def query(tx: Tx) -> tuple[dict[str, int], dict[str, int]]:
         addresses = [each for each in deleted.identities if "@" in each]
         return count_remaining(tx, deleted.user_id), find_mentions(tx, addresses)
 
-    remains, mentions = session.read(ask)
+    remains, mentions = session.read(query)
     value = {
         "id": deleted.user_id,
         "trashed": deleted.trashed,
@@ -279,15 +279,15 @@ def _deletion_lines(
     )
 
 
-@question(user_app, "evidence")
+@command(user_app, "evidence")
 def evidence(session: Session, user: UserName) -> Answer:
     """Show the suspensions of a user and the user's names: operator, time, reason, and the published state at that time."""
 
-    def ask(tx: Tx) -> tuple[str, list[AuditEvent]]:
+    def query(tx: Tx) -> tuple[str, list[AuditEvent]]:
         found = find_user(tx, user)
         return found.email, list_suspensions(tx, found.id)
 
-    email, events = session.read(ask)
+    email, events = session.read(query)
     columns: list[Column] = [
         "at",
         ("by", "actor_name"),

@@ -7,7 +7,7 @@ import typer
 from sublet.cli import zone_config, zone_export, zone_status
 from sublet.cli.options import Domain
 from sublet.cli.output import Answer
-from sublet.cli.session import Session, change, new_app, question
+from sublet.cli.session import Session, audited_command, command, new_app
 from sublet.cli.zone_advice import transfer_failed
 from sublet.db import Database, Tx
 from sublet.errors import REFUSED, Conflict
@@ -25,19 +25,19 @@ from sublet.primaries.repair_zone import stop_reason
 app = new_app("Compare zones with the registry; export them; configure their name servers.")
 
 
-@question(app, "check")
+@command(app, "check")
 def check(session: Session, domain: Domain) -> Answer:
     """Compare a zone with the registry. Exits with 1 if records of the registry are wrong."""
     platform_domain = session.read(find_platform_domain, domain)
     if platform_domain.primary:
-        found, _ = session.use(lambda db: _transferred(session, db, platform_domain))
+        found, _ = session.use(lambda db: _check_on_primary(session, db, platform_domain))
     else:
         found = session.read(_check_built_in, platform_domain)
     lines = _lines(found) or (f"{found.zone} matches the registry.",)
     return Answer(_describe(found), lines, exit_code=0 if found.differences.needs_no_repair else REFUSED)
 
 
-@change(app, "repair")
+@audited_command(app, "repair")
 def repair(
     session: Session,
     domain: Domain,
@@ -53,7 +53,7 @@ def repair(
         )
 
     async def run(db: Database) -> ZoneCheck:
-        checked, outcome = await _transferred(session, db, platform_domain)
+        checked, outcome = await _check_on_primary(session, db, platform_domain)
         reason = None if force else stop_reason(checked.repairs)
         if reason is not None:
             raise Conflict(reason)
@@ -71,19 +71,19 @@ def repair(
     return Answer(_describe(found), (*_lines(found), last))
 
 
-question(app, "export")(zone_export.export)
-question(app, "config")(zone_config.config)
-question(app, "status")(zone_status.status)
+command(app, "export")(zone_export.export)
+command(app, "config")(zone_config.config)
+command(app, "status")(zone_status.status)
 
 
 def _check_built_in(tx: Tx, platform_domain: PlatformDomain) -> ZoneCheck:
-    """Return a check with the adopted records only, because all other records come from the registry."""
+    """Return a check that has only the adopted records, because the built-in name server takes all others from the registry."""
     adopted = tuple(zone_store.list_zone_records(tx, platform_domain.id))
     nothing = Repairs(0, 0, 0, len(adopted), (), (), (), (), is_settled=True)
     return ZoneCheck(platform_domain.domain, ZoneDifferences((), (), (), adopted), (), nothing)
 
 
-async def _transferred(
+async def _check_on_primary(
     session: Session, db: Database, platform_domain: PlatformDomain
 ) -> tuple[ZoneCheck, Outcome]:
     try:

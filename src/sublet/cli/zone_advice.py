@@ -3,7 +3,7 @@
 from sublet.errors import Unavailable
 from sublet.primaries.primary import CAUSES, PrimaryFault
 
-OF_CAUSE = {
+ADVICE_BY_CAUSE = {
     "unreachable": "Check that the name server runs, that its address in the settings is right, and that no firewall blocks it.",
     "no_answer": "Check the name server's host: a hanging process, or a full or very busy disk.",
     "key": "Configure the same key on both sides: name, algorithm and secret. `sublet zone config` prints a new key.",
@@ -23,7 +23,7 @@ OF_CAUSE = {
 }
 """The advice for each cause of `primaries.primary.CAUSES`."""
 
-OF_SYMPTOM = {
+ADVICE_BY_SYMPTOM = {
     "waiting": "Check that `sublet serve` runs. `sublet subdomain list --status failed` lists names that the name server refuses.",
     "unchecked": "Check that `sublet serve` runs. It compares the zone within a minute. Until then, formerly published names can't be registered.",
     "drift": "`sublet zone check` lists the differences. The worker repairs them, unless the repair is stopped.",
@@ -37,6 +37,6 @@ OF_SYMPTOM = {
 
 
 def transfer_failed(zone: str, fault: PrimaryFault) -> Unavailable:
-    """Return the refusal if a zone can't be transferred from its primary."""
-    meaning, hint = CAUSES.get(fault.cause, fault.cause), OF_CAUSE.get(fault.cause, "")
+    """Return the refusal for a zone that can't be transferred from its primary."""
+    meaning, hint = CAUSES.get(fault.cause, fault.cause), ADVICE_BY_CAUSE.get(fault.cause, "")
     return Unavailable(f"The zone {zone} can't be transferred: {meaning} ({fault}). {hint}")

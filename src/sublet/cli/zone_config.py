@@ -13,7 +13,7 @@ from typing import Annotated, Any
 
 import typer
 
-from sublet.cli.options import Domain, invalid_option, parse_place, parse_secondary
+from sublet.cli.options import Domain, invalid_option, parse_secondary, parse_server_address
 from sublet.cli.output import Answer
 from sublet.cli.session import Session
 from sublet.db import Tx
@@ -77,7 +77,7 @@ def config(
     if not (listen or addresses):
         sentence = "Give the primary's address with --listen, or set dns_addresses in the settings."
         raise invalid_option("listen", sentence)
-    address, port = parse_place("listen", listen or addresses[0])
+    address, port = parse_server_address("listen", listen or addresses[0])
     secondaries = tuple(parse_secondary(each) for each in secondary or ())
     places, configure = _PRIMARIES[server]
     if directory is not None:
@@ -99,7 +99,9 @@ def config(
     if output is None:
         return Answer(value, tuple(line for each in machines for line in _lines(each)))
     _write(output, machines)
-    return Answer(value, (f"Written into {output}.", *(line for each in machines for line in _to_do(each))))
+    return Answer(
+        value, (f"Written into {output}.", *(line for each in machines for line in _command_lines(each)))
+    )
 
 
 def _apex(tx: Tx, platform_domain: PlatformDomain) -> Apex:
@@ -121,7 +123,7 @@ def _check_directory(text: str) -> str:
 
 
 def _with_addresses(apex: Apex, address: str, secondaries: Sequence[Secondary]) -> Apex:
-    """Return the apex with the addresses of its nameservers inside the zone: the secondary's address, or the primary's."""
+    """Return the apex with an address for each nameserver inside the zone: its secondary's, or the primary's if it is no secondary."""
     known = {each.host: each.address for each in secondaries}
     inside = [host for host in apex.nameservers if is_below(host, apex.zone)]
     found = [(host, known.get(host, address)) for host in inside]
@@ -163,7 +165,7 @@ def _describe(machine: _Machine, *, with_text: bool) -> dict[str, Any]:
 
 
 def _lines(machine: _Machine) -> list[str]:
-    """Return lines with a machine's files and commands."""
+    """Return the files and commands of a machine as lines of text."""
     lines = [f"==== {machine.title} ====", ""]
     for file in machine.config.files:
         secret = "; a secret" if file.is_secret else ""
@@ -171,7 +173,7 @@ def _lines(machine: _Machine) -> list[str]:
     return [*lines, "---- Then", *_commands(machine), ""]
 
 
-def _to_do(machine: _Machine) -> list[str]:
+def _command_lines(machine: _Machine) -> list[str]:
     return ["", f"{machine.title}, in {machine.name}/:", *_commands(machine)]
 
 

@@ -20,15 +20,15 @@ from sublet.primaries.transfer import transfer_zone
 from sublet.primaries.update import fence_name
 from sublet.subdomains.export_zone import export_zone
 
-_OF_THE_SIGNER = ("DNSKEY", "CDNSKEY", "CDS", "NSEC3PARAM", "ZONEMD")
-"""Types that a signing server adds, and that are wrong in a copy of the zone. `ZoneTransfer.take_records` leaves out further types."""
+_SIGNER_TYPES = ("DNSKEY", "CDNSKEY", "CDS", "NSEC3PARAM", "ZONEMD")
+"""Types that a signing server adds, and that don't belong into an unsigned zone file. `ZoneTransfer.take_records` leaves out further types."""
 
 
 def export(session: Session, domain: Domain) -> Answer:
     """Print an unsigned zone file with the records that the zone's server serves now."""
     platform_domain = session.read(find_platform_domain, domain)
-    # Use a temporary file, so that nothing is printed after a failure. A large zone doesn't fit into memory twice.
-    spool = TemporaryFile("w+", encoding="utf-8")  # noqa: SIM115 - the lines of the answer close it
+    # A temporary file, so that a transfer that fails prints nothing. A large zone may not fit into memory.
+    spool = TemporaryFile("w+", encoding="utf-8")  # noqa: SIM115 - `_lines` and `_read_all` close it
     if platform_domain.primary:
         session.use(lambda _: _transfer(session, platform_domain, spool))
     else:
@@ -48,7 +48,7 @@ async def _transfer(session: Session, platform_domain: PlatformDomain, spool: IO
     except PrimaryFault as fault:
         raise transfer_failed(zone, fault) from fault
     fence = fence_name(zone)
-    records = (each for each in transfer.take_records() if each.type not in _OF_THE_SIGNER)
+    records = (each for each in transfer.take_records() if each.type not in _SIGNER_TYPES)
     _write(spool, (each for each in records if each.owner != fence))
 
 

@@ -22,10 +22,10 @@ _STANDINGS = {"equal": "equal", "older": "behind", "newer": "ahead"}
 
 @dataclass(frozen=True, slots=True)
 class ServerProbe:
-    """A server's answer. After a failure `serial` is None and `cause` set. `detail` explains a failure or a standing.
+    """A server's answer. After a failure `serial` is None and `cause` is set. `detail` explains a failure or a standing.
 
     `address` and `port` are "" and 0 if the settings don't have them. `standing` is "answers" or "away"; for a secondary also "equal",
-    "behind", "ahead" or "unjudged" (its primary is away).
+    "behind", "ahead", or "unjudged" if its primary is away.
     """
 
     server: str
@@ -39,7 +39,7 @@ class ServerProbe:
 
 @dataclass(frozen=True, slots=True)
 class ZoneProbe:
-    """The answers of a zone's servers. `fence` is from the primary's signed answer. If it is None, `cause` and `detail` have the reason."""
+    """The answers of a zone's servers. `fence` is from the primary's signed answer. If it is None, `cause` and `detail` say why."""
 
     primary: ServerProbe
     fence: Fence | None
@@ -83,7 +83,7 @@ async def _ask_fence(
 
 
 def _probe_of(server: str, answer: SerialAnswer) -> ServerProbe:
-    """Return a server's answer before the comparison with the primary's."""
+    """Return a server's answer, not yet compared with the primary's."""
     address, port = answer.address or ("", 0)
     standing = "away" if answer.serial is None else "answers"
     return ServerProbe(server, address, port, standing, answer.serial, answer.cause, answer.detail)
@@ -94,17 +94,17 @@ async def _follow(
 ) -> ServerProbe:
     """Compare a secondary with the primary's first serial. While the secondary is behind, query it again for `FOLLOW_SECONDS`."""
     ends = asyncio.get_running_loop().time() + FOLLOW_SECONDS
-    judged = _judge(server, primary_serial)
-    while judged.standing == "behind" and asyncio.get_running_loop().time() < ends:
+    compared = _compare_with_primary(server, primary_serial)
+    while compared.standing == "behind" and asyncio.get_running_loop().time() < ends:
         await asyncio.sleep(FOLLOW_PAUSE_SECONDS)
         answer = await questions.query((server.address, server.port), zone)
-        again = _judge(_probe_of(server.server, answer), primary_serial)
+        again = _compare_with_primary(_probe_of(server.server, answer), primary_serial)
         # "ahead" of the first serial means that the zone has changed meanwhile, and the secondary has caught up.
-        judged = replace(again, standing="equal", detail=None) if again.standing == "ahead" else again
-    return judged
+        compared = replace(again, standing="equal", detail=None) if again.standing == "ahead" else again
+    return compared
 
 
-def _judge(server: ServerProbe, primary_serial: int | None) -> ServerProbe:
+def _compare_with_primary(server: ServerProbe, primary_serial: int | None) -> ServerProbe:
     if server.serial is None:
         return server
     if primary_serial is None:

@@ -8,9 +8,9 @@ from typing import Annotated, Any
 
 import typer
 
-from sublet.cli.output import Answer, Table, facts, shown_cell
+from sublet.cli.output import Answer, Table, format_cell, key_value_lines
 from sublet.cli.session import Session
-from sublet.cli.zone_advice import OF_CAUSE, OF_SYMPTOM
+from sublet.cli.zone_advice import ADVICE_BY_CAUSE, ADVICE_BY_SYMPTOM
 from sublet.cli.zone_probe import ServerProbe, ZoneProbe, probe_zones
 from sublet.counted import counted
 from sublet.db import Tx
@@ -26,14 +26,14 @@ from sublet.primaries.primary import CAUSES
 from sublet.primaries.store import Waiting
 
 WAITING_MAX = timedelta(minutes=1)
-"""The maximum time for a name to wait. Names are retried within a minute, so a longer wait means a refusal, or that nothing publishes."""
+"""The maximum time for a name to wait. Names are retried within a minute, so a longer wait means that the server refuses or no worker runs."""
 FENCE_READINGS = 3
-"""The maximum number of readings of an unexpected fence. It is read again, because the publisher may be changing the zone."""
+"""The maximum number of times that an unexpected fence is read, because the publisher may be changing it."""
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
-    """The stored state of a zone. `fences` are the values that the registry may have written to the fence."""
+class StoredZone:
+    """What the database has about a zone. `fences` are the values that the registry may have written to the fence."""
 
     zone: PlatformDomain
     state: ZoneState
@@ -43,8 +43,8 @@ class Known:
 
 
 @dataclass(frozen=True, slots=True)
-class Wrong:
-    """A problem: a cause of `primaries.primary.CAUSES` or a symptom of `OF_SYMPTOM`, its start (if known), and advice."""
+class Problem:
+    """A problem: a cause of `primaries.primary.CAUSES` or a symptom of `ADVICE_BY_SYMPTOM`, its start (if known), and advice."""
 
     what: str
     detail: str
@@ -60,18 +60,20 @@ Domain = Annotated[
 
 def status(session: Session, domain: Domain = None) -> Answer:
     """Show the state of each zone, and query its name servers. Exits with 1 if there is a problem."""
-    known = session.read(_read_known, domain)
-    probes = _probe(session, [each for each in known if each.zone.primary])
-    fences: dict[int, set[str | None]] = {each.zone.id: set(each.fences) for each in known}
+    stored = session.read(_read_stored, domain)
+    probes = _probe(session, [each for each in stored if each.zone.primary])
+    fences: dict[int, set[str | None]] = {each.zone.id: set(each.fences) for each in stored}
     for readings_left in reversed(range(FENCE_READINGS)):
-        known = session.read(_read_known, domain)
-        for each in known:
+        stored = session.read(_read_stored, domain)
+        for each in stored:
             fences.setdefault(each.zone.id, set()).update(each.fences)
-        moved = [each for each in known if _fence(probes.get(each.zone.id), fences[each.zone.id]) == "moved"]
+        moved = [
+            each for each in stored if _fence_state(probes.get(each.zone.id), fences[each.zone.id]) == "moved"
+        ]
         if not moved or not readings_left:
             break
         probes |= _probe(session, moved)
-    reports = [_report(each, probes.get(each.zone.id), fences[each.zone.id]) for each in known]
+    reports = [_report(each, probes.get(each.zone.id), fences[each.zone.id]) for each in stored]
     well = all(report["well"] for report in reports)
     return Answer(
         {"well": well, "zones": reports},
@@ -81,7 +83,7 @@ def status(session: Session, domain: Domain = None) -> Answer:
     )
 
 
-def _read_known(tx: Tx, domain: str | None) -> list[Known]:
+def _read_stored(tx: Tx, domain: str | None) -> list[StoredZone]:
     if domain is None:
         zones = sorted(platform_domain_store.list_platform_domains(tx), key=lambda each: each.domain)
     else:
@@ -89,7 +91,7 @@ def _read_known(tx: Tx, domain: str | None) -> list[Known]:
     states = zone_state_store.list_zone_states(tx)
     waiting = publish_store.count_waiting(tx)
     return [
-        Known(
+        StoredZone(
             each,
             states.get(each.id, ZoneState(each.id)),
             waiting.get(each.id, Waiting()),
@@ -100,36 +102,36 @@ def _read_known(tx: Tx, domain: str | None) -> list[Known]:
     ]
 
 
-def _probe(session: Session, known: list[Known]) -> dict[int, ZoneProbe]:
+def _probe(session: Session, stored: list[StoredZone]) -> dict[int, ZoneProbe]:
     primary_of = partial(find_primary, session.settings.primaries)
-    return asyncio.run(probe_zones([each.zone for each in known], primary_of))
+    return asyncio.run(probe_zones([each.zone for each in stored], primary_of))
 
 
-def _fence(probe: ZoneProbe | None, fences: set[str | None]) -> str:
-    """Return the state of the fence: "as_left" by the registry, "moved" by another program, or "unknown"."""
+def _fence_state(probe: ZoneProbe | None, fences: set[str | None]) -> str:
+    """Return "as_left" if the fence has a value that the registry wrote, "moved" if another program changed it, else "unknown"."""
     if probe is None or probe.fence is None:
         return "unknown"
     return "as_left" if probe.fence.value in fences else "moved"
 
 
-def _standing(known: Known, probe: ZoneProbe | None, fences: set[str | None]) -> str:
-    """Return the state of the fence as `_fence` does, or "moved" if the worker has found this and not compared the zone since."""
-    found = _fence(probe, fences)
-    is_rebuilt = known.state.rebuilt_at is not None and known.state.checked_at is not None
+def _stored_fence_state(stored: StoredZone, probe: ZoneProbe | None, fences: set[str | None]) -> str:
+    """Return `_fence_state`, or "moved" if the worker found the zone rebuilt and hasn't compared it since."""
+    found = _fence_state(probe, fences)
+    is_rebuilt = stored.state.rebuilt_at is not None and stored.state.checked_at is not None
     return "moved" if is_rebuilt and found == "as_left" else found
 
 
-def _report(known: Known, probe: ZoneProbe | None, fences: set[str | None]) -> dict[str, Any]:
+def _report(stored: StoredZone, probe: ZoneProbe | None, fences: set[str | None]) -> dict[str, Any]:
     """Return the JSON output of a zone. The lines and the table are made from it."""
-    state, waiting = known.state, known.waiting
-    wrong = _wrong(known, probe, fences)
+    state, waiting = stored.state, stored.waiting
+    wrong = _find_problems(stored, probe, fences)
     primary = None if probe is None else probe.primary
     return {
-        "zone": known.zone.domain,
+        "zone": stored.zone.domain,
         "well": not wrong,
         "wrong": [asdict(each) for each in wrong],
         "primary": None if primary is None else asdict(primary),
-        "fence": None if probe is None else _standing(known, probe, fences),
+        "fence": None if probe is None else _stored_fence_state(stored, probe, fences),
         "waiting": waiting.names,
         "oldest_waiting_at": waiting.oldest_at,
         "next_attempt_at": state.next_attempt_at,
@@ -142,51 +144,53 @@ def _report(known: Known, probe: ZoneProbe | None, fences: set[str | None]) -> d
     }
 
 
-def _drift(state: ZoneState) -> list[Wrong]:
-    """Return the problem of wrong records of the registry that the last check found."""
+def _drift_problems(state: ZoneState) -> list[Problem]:
+    """Return a problem if the last check found wrong records of the registry."""
     counts = (("missing", state.missing), ("different", state.different), ("orphaned", state.orphaned))
     detail = ", ".join(f"{count} {kind}" for kind, count in counts if count)
-    return [_of_symptom("drift", f"the last check found {detail}", state.checked_at)] if detail else []
+    return (
+        [_problem_of_symptom("drift", f"the last check found {detail}", state.checked_at)] if detail else []
+    )
 
 
-def _wrong(known: Known, probe: ZoneProbe | None, fences: set[str | None]) -> list[Wrong]:
+def _find_problems(stored: StoredZone, probe: ZoneProbe | None, fences: set[str | None]) -> list[Problem]:
     """Return the problems, worst first."""
-    state, waiting = known.state, known.waiting
+    state, waiting = stored.state, stored.waiting
     wrong = []
     if state.problem is not None:
-        wrong.append(_of_cause(state.problem, state.problem_detail, state.problem_at))
+        wrong.append(_problem_of_cause(state.problem, state.problem_detail, state.problem_at))
     wrong += _watch_problems(state, probe)
-    fence = _standing(known, probe, fences)
+    fence = _stored_fence_state(stored, probe, fences)
     if fence == "moved" and state.problem != "fence":
-        wrong.append(_of_cause("fence", None, state.rebuilt_at))
+        wrong.append(_problem_of_cause("fence", None, state.rebuilt_at))
     elif fence == "as_left" and state.rebuilt_at is not None:
         wrong.append(
-            _of_symptom(
+            _problem_of_symptom(
                 "unchecked",
                 "the zone on this server has not been compared with the registry",
                 state.rebuilt_at,
             )
         )
-    if waiting.oldest_at is not None and known.now - waiting.oldest_at > WAITING_MAX:
+    if waiting.oldest_at is not None and stored.now - waiting.oldest_at > WAITING_MAX:
         wrong.append(
-            _of_symptom(
+            _problem_of_symptom(
                 "waiting",
                 f"{counted(waiting.names, 'name')} {'waits' if waiting.names == 1 else 'wait'}",
                 waiting.oldest_at,
             )
         )
-    wrong += _drift(state)
+    wrong += _drift_problems(state)
     if state.repair_stopped_at is not None:
         reason = state.repair_stopped_reason or "the repair waits for the operator"
-        wrong.append(_of_symptom("repair_stopped", reason, state.repair_stopped_at))
+        wrong.append(_problem_of_symptom("repair_stopped", reason, state.repair_stopped_at))
     for each in () if probe is None else probe.secondaries:
         if each.standing in {"away", "behind", "ahead"}:
             detail = f"{each.server} is {each.standing}: {each.detail}"
-            wrong.append(_of_symptom(f"secondary_{each.standing}", detail, None))
+            wrong.append(_problem_of_symptom(f"secondary_{each.standing}", detail, None))
     return wrong
 
 
-def _watch_problems(state: ZoneState, probe: ZoneProbe | None) -> list[Wrong]:
+def _watch_problems(state: ZoneState, probe: ZoneProbe | None) -> list[Problem]:
     """Return why the zone can't be queried now, and why the worker can't check it. Causes equal to `state.problem` are left out."""
     causes: dict[str, str | None] = {}
     if probe is not None and probe.cause is not None:
@@ -198,18 +202,22 @@ def _watch_problems(state: ZoneState, probe: ZoneProbe | None) -> list[Wrong]:
         causes.setdefault(state.watch_problem, state.watch_problem_detail)
     causes.pop(state.problem or "", None)
     return [
-        _of_symptom(cause, detail or "", None) if cause in OF_SYMPTOM else _of_cause(cause, detail, None)
+        _problem_of_symptom(cause, detail or "", None)
+        if cause in ADVICE_BY_SYMPTOM
+        else _problem_of_cause(cause, detail, None)
         for cause, detail in causes.items()
     ]
 
 
-def _of_cause(cause: str, detail: str | None, since: datetime | None) -> Wrong:
+def _problem_of_cause(cause: str, detail: str | None, since: datetime | None) -> Problem:
     meaning = CAUSES.get(cause, cause)
-    return Wrong(cause, f"{meaning} ({detail})" if detail else meaning, since, OF_CAUSE.get(cause, ""))
+    return Problem(
+        cause, f"{meaning} ({detail})" if detail else meaning, since, ADVICE_BY_CAUSE.get(cause, "")
+    )
 
 
-def _of_symptom(symptom: str, detail: str, since: datetime | None) -> Wrong:
-    return Wrong(symptom, detail, since, OF_SYMPTOM[symptom])
+def _problem_of_symptom(symptom: str, detail: str, since: datetime | None) -> Problem:
+    return Problem(symptom, detail, since, ADVICE_BY_SYMPTOM[symptom])
 
 
 def _lines(report: dict[str, Any]) -> list[str]:
@@ -217,10 +225,10 @@ def _lines(report: dict[str, Any]) -> list[str]:
         f"{report['zone']}: {'no problems' if report['well'] else counted(len(report['wrong']), 'problem')}"
     ]
     for each in report["wrong"]:
-        since = "" if each["since"] is None else f", since {shown_cell(each['since'])}"
+        since = "" if each["since"] is None else f", since {format_cell(each['since'])}"
         lines += [f"  {each['what']}: {each['detail']}{since}", f"    {each['what_to_do']}"]
     fence = {"as_left": "as expected", "moved": "changed by another program", "unknown": "unknown"}
-    shown: dict[str, Any] = {"waiting": _waiting(report)}
+    shown: dict[str, Any] = {"waiting": _waiting_text(report)}
     if report["primary"] is not None:
         shown |= {"fence": fence[report["fence"]], "next_attempt": report["next_attempt_at"]}
     else:
@@ -229,16 +237,21 @@ def _lines(report: dict[str, Any]) -> list[str]:
         counts = (
             f"{report['missing']} missing, {report['different']} different, {report['orphaned']} orphaned"
         )
-        shown["last_check"] = f"{shown_cell(report['checked_at'])}: {counts}, {report['foreign']} not ours"
+        shown["last_check"] = f"{format_cell(report['checked_at'])}: {counts}, {report['foreign']} not ours"
     elif report["primary"] is not None:
         shown["last_check"] = "never"
-    return [*lines, *(f"  {line}" for line in facts(**{k: v for k, v in shown.items() if v is not None}))]
+    return [
+        *lines,
+        *(f"  {line}" for line in key_value_lines(**{k: v for k, v in shown.items() if v is not None})),
+    ]
 
 
-def _waiting(report: dict[str, Any]) -> str:
+def _waiting_text(report: dict[str, Any]) -> str:
     if not report["waiting"]:
         return "no name"
-    return f"{counted(report['waiting'], 'name')}, the oldest since {shown_cell(report['oldest_waiting_at'])}"
+    return (
+        f"{counted(report['waiting'], 'name')}, the oldest since {format_cell(report['oldest_waiting_at'])}"
+    )
 
 
 def _table(reports: list[dict[str, Any]]) -> Table | None:

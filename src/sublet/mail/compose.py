@@ -11,7 +11,7 @@ from sublet.mail.html import html_of
 from sublet.mail.model import Mail
 
 SUBJECT_CHARACTERS_MAX = 500
-_POLICY = SMTP.clone(cte_type="7bit")  # accepted by servers without 8BITMIME too
+_POLICY = SMTP.clone(cte_type="7bit")  # Servers without 8BITMIME accept it.
 
 
 def compose(mail: Mail, sender_name: str, sender: str) -> EmailMessage:

@@ -22,11 +22,11 @@ def html_of(subject: str, text: str) -> str:
 
     A paragraph with nothing but a URL becomes a link. All other text is escaped.
     """
-    paragraphs = [_lines(each) for each in re.split(r"\n\s*\n", text.strip())]
+    paragraphs = [_join_wrapped_lines(each) for each in re.split(r"\n\s*\n", text.strip())]
     return _layout().render(subject=subject, paragraphs=paragraphs, is_link=_is_link)
 
 
-def _lines(paragraph: str) -> list[str]:
+def _join_wrapped_lines(paragraph: str) -> list[str]:
     """Return the lines of a paragraph. Lines that were wrapped at the width of the text are joined."""
     lines: list[str] = []
     is_wrapped = False

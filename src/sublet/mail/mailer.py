@@ -19,12 +19,12 @@ from sublet.mail.transport import NotSent, ServerAway, Transport
 from sublet.processes.repeat import FAULT_PAUSE_SECONDS, repeat
 
 POLL_SECONDS = 1.0
-AWAY_PAUSE_MIN_SECONDS = 1.0
-AWAY_PAUSE_MAX_SECONDS = 60.0
+BACK_OFF_MIN_SECONDS = 1.0
+BACK_OFF_MAX_SECONDS = 60.0
 CONNECTION_MAILS_MAX = 100
 """The maximum number of mails over a connection."""
 COUNT_SECONDS = 5.0
-"""The maximum age of the numbers in the metrics."""
+"""The maximum age of the number of waiting mails in the metrics."""
 FINISH_SECONDS = 10.0
 """The maximum time to finish a mail when the process stops."""
 log = structlog.get_logger()
@@ -42,7 +42,7 @@ class Mailer:
         self._transport = transport
         self._counted = 0.0
         self._away_until = 0.0
-        self._away_pause = AWAY_PAUSE_MIN_SECONDS
+        self._away_pause = BACK_OFF_MIN_SECONDS
         self.outcomes: Counter[str] = Counter()
         self.outbox = Outbox(0, None)
         self.oldest_seconds = 0.0
@@ -58,9 +58,9 @@ class Mailer:
         await repeat(step, "mailer_fault")
 
     async def send_due(self) -> bool:
-        """Send the mails that are due, one after the other. Return True if it tried to send a mail.
+        """Send the mails that are due, one after the other. Return True if any mail was tried.
 
-        While the server is away, only one mail is tried after each pause, so that the back-off of the other mails stays short.
+        While the server can't be used, try one mail after each pause, so that the other mails don't count failed attempts.
         """
         tried = 0
         try:
@@ -85,7 +85,7 @@ class Mailer:
 
     async def _send_one(self) -> bool:
         mail = await self._db.write(claim)
-        if mail is None:  # another worker claimed it
+        if mail is None:  # Another worker claimed the mail.
             return False
         failure = await self._send(mail)
         outcome = await self._record(mail, failure)
@@ -107,19 +107,19 @@ class Mailer:
         except ServerAway as error:
             log.warning("mail_server_away", error=error.failure.sentence)
             self._away_until = time.monotonic() + self._away_pause
-            self._away_pause = min(2 * self._away_pause, AWAY_PAUSE_MAX_SECONDS)
+            self._away_pause = min(2 * self._away_pause, BACK_OFF_MAX_SECONDS)
             return error.failure
         except NotSent as error:
-            self._away_pause = AWAY_PAUSE_MIN_SECONDS
+            self._away_pause = BACK_OFF_MIN_SECONDS
             return error.failure
         except Exception:
             log.exception("mail_fault", mail_id=mail.id, reference=mail.reference)
             return Failure("An error in the service. See the log.")
-        self._away_pause = AWAY_PAUSE_MIN_SECONDS
+        self._away_pause = BACK_OFF_MIN_SECONDS
         return None
 
     async def _record(self, mail: Mail, failure: Failure | None) -> str:
-        while True:  # without its outcome the mail would be sent again
+        while True:  # Retry, because a mail without a stored outcome is sent again.
             try:
                 return await self._db.write(record_delivery, mail, failure, delivers=self._transport.delivers)
             except Unavailable:
@@ -129,10 +129,10 @@ class Mailer:
         if time.monotonic() - self._counted < COUNT_SECONDS and self._counted:
             return
 
-        def ask(tx: Tx) -> tuple[Outbox, float]:
+        def query(tx: Tx) -> tuple[Outbox, float]:
             outbox = store.count_waiting(tx)
             since = (tx.now - outbox.oldest_at).total_seconds() if outbox.oldest_at is not None else 0.0
             return outbox, max(0.0, since)
 
-        self.outbox, self.oldest_seconds = await self._db.read(ask)
+        self.outbox, self.oldest_seconds = await self._db.read(query)
         self._counted = time.monotonic()

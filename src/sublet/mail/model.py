@@ -6,10 +6,10 @@ from datetime import datetime, timedelta
 
 @dataclass(frozen=True, slots=True)
 class Mail:
-    """A mail in plain text, to a user or to an address without a user (`user_id` None). One of `next_attempt_at`, `sent_at`, `logged_at` and `given_up_at` is set.
+    """A mail in plain text. `user_id` is None if the address has no user.
 
-    `reference` identifies the event of the mail and is unique, so that no event is mailed twice. `attempts` is the number of started
-    attempts. `error` is the reason if the last attempt failed.
+    Exactly one of `next_attempt_at`, `sent_at`, `logged_at` and `given_up_at` is set. `reference` identifies the event that the mail is about.
+    It is unique, so that no event is mailed twice. `attempts` counts started attempts. `error` is the reason if the last attempt failed.
     """
 
     id: int
@@ -53,13 +53,13 @@ class Outbox:
 
 
 DELETION_NOTICE = "user.delete:"
-"""The prefix of the references of notices to deleted users. The address of such a mail is erased after it was sent or given up."""
+"""The prefix of the references of mails to deleted users. The address of such a mail is erased when it is sent or given up."""
 LEASE = timedelta(minutes=5)
-"""The duration of a claim. Afterwards another worker sends the mail, because the worker with the claim has probably died."""
+"""The duration of a claim. Then another worker sends the mail, because the worker with the claim has probably died."""
 BACK_OFF_MIN = timedelta(minutes=1)
 BACK_OFF_MAX = timedelta(hours=1)
 GIVEN_UP_AFTER = timedelta(days=3)
-"""The age of a mail from which a permanent refusal is final. Before, the cause may be a misconfigured server."""
+"""The age at which a mail is given up after a permanent refusal. A younger mail is retried, because the server may be misconfigured."""
 
 
 def back_off(attempts: int, jitter: float) -> timedelta:
@@ -73,7 +73,7 @@ def back_off(attempts: int, jitter: float) -> timedelta:
 
 
 def is_given_up(created_at: datetime, now: datetime, *, permanent: bool) -> bool:
-    """True if a failed mail is not retried, because the server refused it permanently `GIVEN_UP_AFTER` or more after it was enqueued.
+    """True if a failed mail is not retried: the server refused it permanently, and its age is `GIVEN_UP_AFTER` or more.
 
     Other failures, such as an unreachable server or a wrong password, are retried without limit.
     """

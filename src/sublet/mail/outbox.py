@@ -16,11 +16,11 @@ from sublet.mail.model import DELETION_NOTICE, LEASE, Failure, Mail, back_off, i
 def enqueue(
     tx: Tx, user: User, *, reference: str, subject: str, text: str, recipient: str | None = None
 ) -> int:
-    """Add a mail to a user or organization, and return the mail's id.
+    """Add a mail to a user or organization, and return its id.
 
-    `recipient` defaults to the user's current address. For an organization, the default is a mail to each owner, and the id of the first
-    mail is returned. Call this in the transaction of the event that the mail is about, so that the mail is sent if and only if the event is
-    committed. `reference` must be unique. Not checked: the user's reminders setting.
+    Without a `recipient` it goes to the user's current address, or to each owner of the organization; then the id is the first mail's. Call this
+    in the transaction of the event that the mail is about, so that the mail is sent if and only if the event is committed. `reference` must
+    be unique. Not checked: the user's reminders setting.
     """
     first_id = None
     for number, to in enumerate([recipient] if recipient else list_addresses(tx, user)):
@@ -38,7 +38,7 @@ def enqueue(
 
 
 def enqueue_to(tx: Tx, recipient: str, *, reference: str, subject: str, text: str) -> int:
-    """Add a mail to an address that may have no user, and return the mail's id. `reference` is as in `enqueue`."""
+    """Add a mail to an address that may have no user, and return its id. `reference` must be unique."""
     return store.insert_mail(
         tx, user_id=None, recipient=recipient, reference=reference, subject=subject, text=text
     )
@@ -47,8 +47,8 @@ def enqueue_to(tx: Tx, recipient: str, *, reference: str, subject: str, text: st
 def claim(tx: Tx) -> Mail | None:
     """Claim and return the mail that has been due longest, or None. Other workers don't send it for the duration of `LEASE`.
 
-    Increments `attempts`. Send the mail outside the transaction, then call `record_delivery`. If the worker dies before, another worker
-    sends the mail again: delivery is at least once.
+    Increments `attempts`. Send the mail outside the transaction, then call `record_delivery`. If the worker dies before that call, another
+    worker sends the mail again: delivery is at least once.
     """
     mail = store.lock_due(tx)
     if mail is None:
@@ -59,10 +59,9 @@ def claim(tx: Tx) -> Mail | None:
 
 
 def record_delivery(tx: Tx, mail: Mail, failure: Failure | None, *, delivers: bool = True) -> str:
-    """Record and return the outcome of an attempt to send a claimed mail: `sent`, `logged`, `failed` or `given_up`.
+    """Record and return the outcome of an attempt to send a claimed mail: `sent`, `logged` (by a transport that doesn't deliver), `failed` or `given_up`.
 
-    `logged` means that the transport doesn't deliver. A failure is not recorded if a newer attempt has started or the operator has asked for
-    a retry. Success is always recorded.
+    A failure is not recorded if a newer attempt has started or the operator has requested a retry. Success is always recorded.
     """
     if failure is None:
         store.record_sent(tx, mail.id) if delivers else store.record_logged(tx, mail.id)
@@ -83,7 +82,7 @@ def _erase_notice(tx: Tx, mail: Mail) -> None:
 
 
 def retry(tx: Tx, actor: Actor, mail_id: int) -> Mail:
-    """Make a mail due now, even if it was logged or given up (`sublet mail retry`). A mail that is being sent may arrive twice.
+    """Make a mail due now, even if it was logged or given up (`sublet mail retry`). A mail that a worker is sending now may arrive twice.
 
     Raises, in this order:
         NotFound: there is no such mail.

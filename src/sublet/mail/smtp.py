@@ -26,7 +26,7 @@ TIMEOUT_SECONDS = 20.0
 CONNECTING_MAX_SECONDS = 60.0
 """The time limit for connecting: all addresses of the server, TLS and authentication together."""
 SENDING_MAX_SECONDS = 90.0
-"""The time limit of a mail over an open connection. Together with CONNECTING_MAX_SECONDS it is well below `model.LEASE`."""
+"""The time limit of a mail over an open connection. With CONNECTING_MAX_SECONDS it must be below `model.LEASE`, the duration of a claim."""
 REPLY_CHARACTERS_MAX = 300
 
 
@@ -47,7 +47,7 @@ class SmtpServer:
 
 
 def smtp_server(settings: Settings) -> SmtpServer:
-    """Return the configuration of the SMTP server from the settings.
+    """Return the SMTP server of the settings.
 
     Raises:
         SettingsError: the password file can't be read.
@@ -89,7 +89,7 @@ class SmtpTransport:
             NotSent: the server refused the mail, or stopped answering. Permanent if the server refused the recipient or the text with 5xx.
         """
         if self._client is None or self._client.sock is None:
-            self._client = await self._connected()
+            self._client = await self._open_client()
         self._sending = True
         try:
             async with asyncio.timeout(SENDING_MAX_SECONDS):
@@ -103,8 +103,8 @@ class SmtpTransport:
         self._sending = False
         log.info("mail_sent", mail_id=mail.id, reference=mail.reference, attempts=mail.attempts)
 
-    async def _connected(self) -> smtplib.SMTP:
-        # A host may have many addresses, each with a timeout. A thread can't be stopped, so the next attempt waits for the same thread.
+    async def _open_client(self) -> smtplib.SMTP:
+        # A host may have many addresses, each with a timeout. A thread can't be stopped, so the next attempt waits for this one.
         if self._connecting is None:
             self._connecting = asyncio.create_task(asyncio.to_thread(_connect, self._server))
         connecting = self._connecting
@@ -119,20 +119,20 @@ class SmtpTransport:
                 self._connecting = None
 
     async def close(self) -> None:
-        """Quit the session. While a mail is being sent, or if cancelled, close the connection at once."""
+        """Quit the session. While a mail is being sent, or if cancelled, close the connection without QUIT."""
         client, self._client = self._client, None
         if client is None:
             return
         if self._sending:
             self._sending = False
-            _hang_up(client)
+            _shut_down(client)
             return
         # Shielded, because a task cancelled before its thread starts would leave the connection open.
         leaving = asyncio.create_task(asyncio.to_thread(_quit, client))
         try:
             await asyncio.shield(leaving)
         except asyncio.CancelledError:
-            _hang_up(client)
+            _shut_down(client)
             await leaving
             raise
 
@@ -186,7 +186,7 @@ def _send(client: smtplib.SMTP, mail: Mail, server: SmtpServer) -> None:
         raise NotSent(
             f"The mail server refused the mail: {_describe(error)}", permanent=error.smtp_code >= 500
         ) from error
-    except smtplib.SMTPSenderRefused as error:  # not permanent: the cause is a setting, not the mail
+    except smtplib.SMTPSenderRefused as error:  # Not permanent, because the setting `mail_from` is the cause.
         raise NotSent(f"The mail server refused the sender: {_describe(error)}") from error
     except (OSError, smtplib.SMTPException) as error:
         client.close()
@@ -200,8 +200,8 @@ def _quit(client: smtplib.SMTP) -> None:
         client.close()
 
 
-def _hang_up(client: smtplib.SMTP) -> None:
-    # Shut down only, because the thread that waits on the socket closes it.
+def _shut_down(client: smtplib.SMTP) -> None:
+    # Don't close the socket here: the thread that waits on it does.
     sock = client.sock
     if sock is not None:
         with contextlib.suppress(OSError):

@@ -51,10 +51,10 @@ mails = Table(
 WAITING = mails.c.next_attempt_at.is_not(None)
 Index("ix_mails_next_attempt_at", mails.c.next_attempt_at, sqlite_where=WAITING, postgresql_where=WAITING)
 
-_MAIL = tuple(mails.c[name] for name in Mail.__slots__)
+_MAIL_COLUMNS = tuple(mails.c[name] for name in Mail.__slots__)
 
 
-def _mail(row: Sequence[Any] | None) -> Mail | None:
+def _mail_from_row(row: Sequence[Any] | None) -> Mail | None:
     return Mail(*row) if row is not None else None
 
 
@@ -75,13 +75,15 @@ def insert_mail(
 
 def find_by_reference(tx: Tx, reference: str) -> Mail | None:
     """Return the mail with this reference, or None."""
-    return _mail(tx.connection.execute(select(*_MAIL).where(mails.c.reference == reference)).one_or_none())
+    return _mail_from_row(
+        tx.connection.execute(select(*_MAIL_COLUMNS).where(mails.c.reference == reference)).one_or_none()
+    )
 
 
 def lock_mail(tx: Tx, mail_id: int) -> Mail | None:
-    """Lock and return the mail with this id, or None. The lock prevents a claim."""
-    query = select(*_MAIL).where(mails.c.id == mail_id).with_for_update(key_share=True)
-    return _mail(tx.connection.execute(query).one_or_none())
+    """Lock and return the mail with this id, or None. While it is locked, no worker claims it."""
+    query = select(*_MAIL_COLUMNS).where(mails.c.id == mail_id).with_for_update(key_share=True)
+    return _mail_from_row(tx.connection.execute(query).one_or_none())
 
 
 def is_any_due(tx: Tx) -> bool:
@@ -91,8 +93,10 @@ def is_any_due(tx: Tx) -> bool:
 
 def lock_due(tx: Tx) -> Mail | None:
     """Lock and return the mail that has been due longest, or None. Skips mails that other workers have locked."""
-    query = select(*_MAIL).where(_is_due(tx)).order_by(mails.c.next_attempt_at, mails.c.id).limit(1)
-    return _mail(tx.connection.execute(query.with_for_update(skip_locked=True, key_share=True)).one_or_none())
+    query = select(*_MAIL_COLUMNS).where(_is_due(tx)).order_by(mails.c.next_attempt_at, mails.c.id).limit(1)
+    return _mail_from_row(
+        tx.connection.execute(query.with_for_update(skip_locked=True, key_share=True)).one_or_none()
+    )
 
 
 def _is_due(tx: Tx) -> ColumnElement[bool]:
@@ -109,7 +113,7 @@ def record_attempt(tx: Tx, mail_id: int, attempts: int, next_attempt_at: datetim
 
 
 def record_sent(tx: Tx, mail_id: int) -> None:
-    """Store that any attempt has sent a mail, so that it is not sent again."""
+    """Store that a mail was sent, whichever attempt sent it, so that it is not sent again."""
     unsent = (mails.c.id == mail_id) & mails.c.sent_at.is_(None)
     values = {
         "sent_at": tx.now,
@@ -128,14 +132,14 @@ def record_logged(tx: Tx, mail_id: int) -> None:
 
 
 def record_failure(tx: Tx, claimed: Mail, error: str, next_attempt_at: datetime | None) -> None:
-    """Store the reason why a claimed attempt failed, and the time of the next attempt (None: the mail is given up).
+    """Store why an attempt failed, and the time of the next one. None gives the mail up.
 
-    Does nothing if a newer attempt has started, or the operator's `mail retry` has changed the time.
+    Does nothing if a newer attempt has started, or `sublet mail retry` has changed the time.
     """
-    ours = (mails.c.attempts == claimed.attempts) & (mails.c.next_attempt_at == claimed.next_attempt_at)
+    is_claimed = (mails.c.attempts == claimed.attempts) & (mails.c.next_attempt_at == claimed.next_attempt_at)
     given_up_at = tx.now if next_attempt_at is None else None
     values = {"error": error, "next_attempt_at": next_attempt_at, "given_up_at": given_up_at}
-    tx.connection.execute(update(mails).where((mails.c.id == claimed.id) & ours).values(**values))
+    tx.connection.execute(update(mails).where((mails.c.id == claimed.id) & is_claimed).values(**values))
 
 
 def erase_recipient(tx: Tx, mail_id: int) -> None:
@@ -148,7 +152,7 @@ def set_due(tx: Tx, mail_id: int) -> Mail:
     """Make an unsent mail due now, even if it was logged or given up, and return it."""
     unsent = update(mails).where((mails.c.id == mail_id) & mails.c.sent_at.is_(None))
     values = {"next_attempt_at": tx.now, "logged_at": None, "given_up_at": None}
-    return Mail(*tx.connection.execute(unsent.values(**values).returning(*_MAIL)).one())
+    return Mail(*tx.connection.execute(unsent.values(**values).returning(*_MAIL_COLUMNS)).one())
 
 
 def count_waiting(tx: Tx) -> Outbox:
@@ -159,7 +163,7 @@ def count_waiting(tx: Tx) -> Outbox:
 
 def list_mails(tx: Tx, *, waiting: bool, user_id: int | None, limit: int) -> list[Mail]:
     """Return mails, newest first. With `waiting`, only waiting mails; with `user_id`, only that user's mails."""
-    query = select(*_MAIL)
+    query = select(*_MAIL_COLUMNS)
     if waiting:
         query = query.where(WAITING)
     if user_id is not None:

@@ -6,7 +6,7 @@ from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-SAMPLE: dict[str, Any] = {
+EXAMPLE_VALUES: dict[str, Any] = {
     "name": "Ada",
     "code": "123456",
     "link": "https://names.example.net/signup/confirm?token=EXAMPLE",

@@ -10,7 +10,7 @@ log = structlog.get_logger()
 
 
 class NotSent(Exception):  # noqa: N818 - a server's refusal is not an error in Sublet
-    """A mail was probably not sent. `failure` has the reason."""
+    """A mail was not sent, or its acceptance by the server is unknown. `failure` has the reason."""
 
     def __init__(self, sentence: str, *, permanent: bool = False) -> None:
         super().__init__(sentence)
@@ -18,11 +18,11 @@ class NotSent(Exception):  # noqa: N818 - a server's refusal is not an error in 
 
 
 class ServerAway(NotSent):
-    """No mail can be sent now: the server can't be reached, is not the configured server, or refuses the login."""
+    """No mail can be sent now: the server can't be reached, has a wrong certificate, or refuses the login."""
 
 
 class Transport(Protocol):
-    """A way to send mails one after the other. `delivers` is false if mails don't reach the recipients."""
+    """Sends mails one after the other. `delivers` is false if mails don't reach the recipients."""
 
     delivers: bool
 
