@@ -1,4 +1,4 @@
-"""Check users, members of organizations, tokens, sessions, passkeys and mailed codes: their rows match their events and are possible."""
+"""Check that users, members, tokens, sessions, passkeys and mailed codes agree with the audit and have possible values."""
 
 from collections.abc import Iterator
 from datetime import datetime
@@ -12,8 +12,8 @@ from sublet.accounts.sessions import RECOVERY_WAIT, RECOVERY_WINDOW, SIGN_IN_MET
 from sublet.accounts.store import memberships, organizations, tokens, users
 from sublet.audit import audit_events
 from sublet.db import Tx
-from sublet.doctor.lives import StreamById
-from sublet.doctor.model import Violation, broken
+from sublet.doctor.model import Violation, yield_violations
+from sublet.doctor.name_history import StreamById
 from sublet.schema import STREAMED
 from sublet.sign_up.codes import NEW_ADDRESS, OPERATOR_LINK, SIGN_IN, VALID_FOR
 from sublet.sign_up.store import mailed_codes
@@ -36,13 +36,13 @@ _REPLAYED = (
     ),
 )
 _ALWAYS_HAS_USER = {SIGN_IN: False, OPERATOR_LINK: True, NEW_ADDRESS: True}
-"""The purposes of codes for users. True if a code always has a user; a sign-in with an unknown address has none."""
+"""The purposes of codes for users. True if every code of the purpose has a user; a code to sign in may go to an unknown address."""
 
 
 def check_accounts(tx: Tx) -> Iterator[Violation]:
-    """Yield users and tokens whose values differ from their events, and wrong members, sessions, passkeys and codes."""
+    """Yield users and tokens that differ from their events, and wrong members, sessions, passkeys, codes and recoveries."""
     for object_type, table, names in _REPLAYED:
-        yield from _differing(tx, object_type, table, names)
+        yield from _find_unreplayed(tx, object_type, table, names)
     yield from _check_members(tx)
     yield from _check_sign_ins(tx)
     yield from _check_recoveries(tx)
@@ -52,7 +52,9 @@ def _check_members(tx: Tx) -> Iterator[Violation]:
     owners = select(memberships.c.organization_id).where(memberships.c.role == OWNER)
     query = select(memberships.c.organization_id.label("id")).distinct()
     query = query.where(memberships.c.organization_id.not_in(owners))
-    yield from broken(tx, "members_are_right", "organization", query, "it has members, but no owner")
+    yield from yield_violations(
+        tx, "members_are_right", "organization", query, "it has members, but no owner"
+    )
     query = select(users.c.id, users.c.organization_id).where(
         users.c.deleted_at.is_(None)
         & ~users.c.is_organization
@@ -61,11 +63,11 @@ def _check_members(tx: Tx) -> Iterator[Violation]:
         )
     )
     sentence = "the user is not a member of their own organization {organization_id}"
-    yield from broken(tx, "members_are_right", "user", query, sentence)
-    gone = users.c.is_organization | users.c.deleted_at.is_not(None)
-    query = select(users.c.id, memberships.c.organization_id).join(memberships).where(gone)
+    yield from yield_violations(tx, "members_are_right", "user", query, sentence)
+    is_gone = users.c.is_organization | users.c.deleted_at.is_not(None)
+    query = select(users.c.id, memberships.c.organization_id).join(memberships).where(is_gone)
     sentence = "the user is a member of the organization {organization_id}, but is deleted or the account of an organization"
-    yield from broken(tx, "members_are_right", "user", query, sentence)
+    yield from yield_violations(tx, "members_are_right", "user", query, sentence)
     query = select(tokens.c.id, tokens.c.organization_id).where(
         tokens.c.organization_id.is_not(None)
         & tokens.c.revoked_at.is_(None)
@@ -75,21 +77,21 @@ def _check_members(tx: Tx) -> Iterator[Violation]:
         )
     )
     sentence = "its user is not a member of its organization {organization_id}"
-    yield from broken(tx, "members_are_right", "token", query, sentence)
+    yield from yield_violations(tx, "members_are_right", "token", query, sentence)
     shared = select(users.c.organization_id).where(users.c.is_organization)
     query = select(users.c.id, users.c.organization_id).where(
         ~users.c.is_organization & users.c.organization_id.in_(shared)
     )
     sentence = "the user's own organization {organization_id} has an account"
-    yield from broken(tx, "members_are_right", "user", query, sentence)
+    yield from yield_violations(tx, "members_are_right", "user", query, sentence)
     query = select(users.c.id, users.c.organization_id).join(organizations)
     query = query.where(users.c.is_organization & (users.c.name != organizations.c.name))
     sentence = "this account has another name than its organization {organization_id}"
-    yield from broken(tx, "members_are_right", "user", query, sentence)
+    yield from yield_violations(tx, "members_are_right", "user", query, sentence)
 
 
 def _check_sign_ins(tx: Tx) -> Iterator[Violation]:
-    """Yield sessions and passkeys without an event or with a deleted user, sessions with impossible times, and impossible codes."""
+    """Yield sessions and passkeys without an event or with a deleted user, and sessions and codes with impossible values."""
     for table, name, action in (
         (sessions, "session", "session.sign_in"),
         (passkeys, "passkey", "passkey.add"),
@@ -97,20 +99,22 @@ def _check_sign_ins(tx: Tx) -> Iterator[Violation]:
         event = (audit_events.c.object_type == name) & (audit_events.c.object_id == table.c.id)
         by_user = (audit_events.c.user_id == table.c.user_id) & (audit_events.c.action == action)
         query = select(table.c.id, table.c.user_id).where(~exists(audit_events.c.id).where(event & by_user))
-        yield from broken(tx, "audited", name, query, f"the user {{user_id}} has no event {action} for it")
-        gone = users.c.id.is_(None) | users.c.deleted_at.is_not(None)
-        query = select(table.c.id, table.c.user_id).select_from(table.outerjoin(users)).where(gone)
+        yield from yield_violations(
+            tx, "audited", name, query, f"the user {{user_id}} has no event {action} for it"
+        )
+        is_gone = users.c.id.is_(None) | users.c.deleted_at.is_not(None)
+        query = select(table.c.id, table.c.user_id).select_from(table.outerjoin(users)).where(is_gone)
         sentence = "its user {user_id} doesn't exist or is deleted"
-        yield from broken(tx, "rows_belong_together", name, query, sentence)
-    of = sessions.c
+        yield from yield_violations(tx, "rows_belong_together", name, query, sentence)
+    session = sessions.c
     disorder = (
-        (of.signed_in_at < of.created_at)
-        | (of.last_used_at < of.signed_in_at)
-        | (of.expires_at <= of.signed_in_at)
+        (session.signed_in_at < session.created_at)
+        | (session.last_used_at < session.signed_in_at)
+        | (session.expires_at <= session.signed_in_at)
     )
-    query = select(of.id, of.signed_in_at).where(disorder | of.how.not_in(SIGN_IN_METHODS))
+    query = select(session.id, session.signed_in_at).where(disorder | session.how.not_in(SIGN_IN_METHODS))
     sentence = "its sign-in at {signed_in_at} contradicts its other times, or has an unknown kind"
-    yield from broken(tx, "session_is_possible", "session", query, sentence)
+    yield from yield_violations(tx, "session_is_possible", "session", query, sentence)
     code = mailed_codes.c
     needs_user = code.purpose.in_([purpose for purpose, always in _ALWAYS_HAS_USER.items() if always])
     no_user = needs_user & code.user_id.is_(None)
@@ -120,35 +124,35 @@ def _check_sign_ins(tx: Tx) -> Iterator[Violation]:
         no_user | foreign_user | too_long | code.purpose.not_in(VALID_FOR)
     )
     sentence = "a code for {purpose} has the wrong kind of user, or was used after its time"
-    yield from broken(tx, "code_is_possible", "mailed_code", query, sentence)
+    yield from yield_violations(tx, "code_is_possible", "mailed_code", query, sentence)
 
 
 def _check_recoveries(tx: Tx) -> Iterator[Violation]:
-    """Yield the users whose recovery counts too early or too long, or is that of a deleted user."""
+    """Yield the users whose recovery has a wrong start or end, and deleted users with a recovery."""
     query = select(*(recoveries.c[name] for name in Recovery.__slots__), users.c.deleted_at)
     for *values, deleted_at in tx.connection.execute(query.select_from(recoveries.outerjoin(users))):
         found = Recovery(*values)
         times = (found.ready_at - found.asked_at, found.ends_at - found.ready_at)
         if times != (RECOVERY_WAIT, RECOVERY_WINDOW):
-            sentence = f"its recovery, asked for at {found.asked_at:%Y-%m-%d %H:%M}, counts from {found.ready_at:%Y-%m-%d %H:%M} to {found.ends_at:%Y-%m-%d %H:%M}"
+            sentence = f"its recovery, started at {found.asked_at:%Y-%m-%d %H:%M}, is valid from {found.ready_at:%Y-%m-%d %H:%M} to {found.ends_at:%Y-%m-%d %H:%M}"
             yield Violation("recovery_is_possible", "user", found.user_id, sentence)
         if deleted_at is not None:
             yield Violation(
-                "recovery_is_possible", "user", found.user_id, "it is deleted, and has a recovery"
+                "recovery_is_possible", "user", found.user_id, "the user is deleted, but has a recovery"
             )
 
 
-def _differing(tx: Tx, object_type: str, table: Table, names: tuple[str, ...]) -> Iterator[Violation]:
+def _find_unreplayed(tx: Tx, object_type: str, table: Table, names: tuple[str, ...]) -> Iterator[Violation]:
     events = StreamById(_stream_events(tx, object_type))
     query = select(table.c.id, *(table.c[name] for name in names)).order_by(table.c.id)
     for row in tx.connection.execute(query.execution_options(**STREAMED)).mappings():
-        given: dict[str, Any] = {}
+        replayed: dict[str, Any] = {}
         for after in events.take(row["id"]):
-            given |= after
+            replayed |= after
         for name in names:
             stored = row[name].isoformat() if isinstance(row[name], datetime) else row[name]
-            if name in given and stored != given[name]:
-                sentence = f"its {name} is {stored}, by its events {given[name]}"
+            if name in replayed and stored != replayed[name]:
+                sentence = f"its {name} is {stored}, by its events {replayed[name]}"
                 yield Violation("row_is_replayed", object_type, row["id"], sentence)
 
 

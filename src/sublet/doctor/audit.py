@@ -1,4 +1,4 @@
-"""Check the audit: each change has an event, no event has a secret, events were not changed, and ids are not reused."""
+"""Check the audit: each change has an event, no event has a secret, events can't be changed, and ids are not reused."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -24,7 +24,7 @@ from sublet.accounts.tokens import find_secrets
 from sublet.audit import audit_events, erasures
 from sublet.credits.store import coupons, packages, transfers
 from sublet.db import Tx
-from sublet.doctor.model import CLOCKS_APART, Violation, broken
+from sublet.doctor.model import CLOCKS_APART, Violation, yield_violations
 from sublet.platform_domains.store import offers, platform_domains
 from sublet.schema import APPEND_ONLY, STREAMED, find_last_id, list_numbered
 from sublet.subdomains.transfers.store import name_transfers
@@ -36,9 +36,9 @@ MESSAGES = ("ticket.open", "ticket.reply", "ticket.staff_reply", "ticket.close")
 
 @dataclass(frozen=True, slots=True)
 class Audited:
-    """A column with the time of an event that each row must have, unless the column is null.
+    """A column with the time of an audit event. Each row in which it isn't null, and for which `condition` is true, must have the event.
 
-    With `once` a row has one such event. Without it, the column has the time of the last event.
+    With `once` the row has exactly one such event. Without it, the column has the time of the last such event.
     """
 
     object_type: str
@@ -46,11 +46,11 @@ class Audited:
     at: Column[Any]
     actions: tuple[str, ...]
     once: bool = True
-    among: ColumnElement[bool] | None = None
+    condition: ColumnElement[bool] | None = None
 
 
 _ENTRIES = ("payment.record", "credits.grant", "credits.adjust", "credits.refund")
-# The events of charges are the events of their terms (`lives.py`).
+# A charge has no event of its own: the event of its term covers it (`name_history.py`).
 _NO_CHARGE = transfers.c.kind != "charge"
 AUDITED = (
     Audited("organization", organizations.c.id, organizations.c.created_at, ("organization.add",)),
@@ -58,7 +58,7 @@ AUDITED = (
     Audited("user", users.c.id, users.c.suspended_at, ("user.suspend",), once=False),
     Audited("token", tokens.c.id, tokens.c.created_at, ("token.issue",)),
     Audited("token", tokens.c.id, tokens.c.revoked_at, ("token.revoke",)),
-    Audited("transfer", transfers.c.id, transfers.c.created_at, _ENTRIES, among=_NO_CHARGE),
+    Audited("transfer", transfers.c.id, transfers.c.created_at, _ENTRIES, condition=_NO_CHARGE),
     Audited("coupon", coupons.c.id, coupons.c.created_at, ("coupon.add",)),
     Audited("coupon", coupons.c.id, coupons.c.retired_at, ("coupon.retire",)),
     Audited("package", packages.c.id, packages.c.created_at, ("package.add",)),
@@ -83,8 +83,8 @@ AUDITED = (
     ),
 )
 
-_SQLITE_GUARDS = "SELECT lower(sql) FROM sqlite_master WHERE type = 'trigger' AND tbl_name = :table"
-_POSTGRESQL_GUARDS = (
+_SQLITE_TRIGGERS = "SELECT lower(sql) FROM sqlite_master WHERE type = 'trigger' AND tbl_name = :table"
+_POSTGRESQL_TRIGGERS = (
     "SELECT lower(pg_get_triggerdef(t.oid)) FROM pg_trigger t WHERE t.tgrelid = to_regclass(:table) "
     "AND t.tgenabled IN ('O', 'A')"
 )
@@ -92,26 +92,26 @@ _POSTGRESQL_GUARDS = (
 
 def check_audit(tx: Tx) -> Iterator[Violation]:
     """Yield the broken invariants of the audit, of the append-only tables, and of ids."""
-    yield from _missing_guards(tx)
-    yield from _ids_used_twice(tx)
-    yield from _future_events(tx)
-    yield from _secrets(tx)
+    yield from _find_missing_triggers(tx)
+    yield from _find_reused_ids(tx)
+    yield from _find_future_events(tx)
+    yield from _find_events_with_secrets(tx)
     for each in AUDITED:
-        yield from _without_event(tx, each)
+        yield from _find_unaudited_rows(tx, each)
     for object_type, ids in {each.object_type: each.ids for each in AUDITED if each.ids.name == "id"}.items():
-        yield from _without_row(tx, object_type, ids)
-    yield from _messages(tx)
+        yield from _find_missing_rows(tx, object_type, ids)
+    yield from _find_unaudited_messages(tx)
 
 
-def _missing_guards(tx: Tx) -> Iterator[Violation]:
+def _find_missing_triggers(tx: Tx) -> Iterator[Violation]:
     if tx.connection.execute(select(erasures.c.user_id)).first() is not None:
         sentence = "it has a row, so texts of audit events and transfers can be changed"
         yield Violation("append_only", "table", erasures.name, sentence)
     sqlite = tx.connection.dialect.name == "sqlite"
     query, refusing = (
-        (_SQLITE_GUARDS, "raise(abort")
+        (_SQLITE_TRIGGERS, "raise(abort")
         if sqlite
-        else (_POSTGRESQL_GUARDS, "execute function refuse_change()")
+        else (_POSTGRESQL_TRIGGERS, "execute function refuse_change()")
     )
     for name in APPEND_ONLY:
         found = tx.connection.execute(text(query), {"table": name}).scalars().all()
@@ -121,8 +121,8 @@ def _missing_guards(tx: Tx) -> Iterator[Violation]:
                 yield Violation("append_only", "table", name, sentence)
 
 
-def _ids_used_twice(tx: Tx) -> Iterator[Violation]:
-    """Yield the tables whose next id is in use already, by their rows or by the audit."""
+def _find_reused_ids(tx: Tx) -> Iterator[Violation]:
+    """Yield the tables whose next id is already in use by a row or by an audit event."""
     events = audit_events.c
     query = select(events.object_type, func.max(events.object_id)).group_by(events.object_type)
     audited = {f"{object_type}s": int(greatest) for object_type, greatest in tx.connection.execute(query)}
@@ -135,26 +135,26 @@ def _ids_used_twice(tx: Tx) -> Iterator[Violation]:
             yield Violation("ids_are_new", "table", each.name, sentence)
 
 
-def _future_events(tx: Tx) -> Iterator[Violation]:
+def _find_future_events(tx: Tx) -> Iterator[Violation]:
     query = select(audit_events.c.id, audit_events.c.at).where(audit_events.c.at > tx.now + CLOCKS_APART)
     sentence = "its time is in the future: {at:%Y-%m-%d %H:%M} UTC"
-    yield from broken(tx, "audit_is_past", "audit_event", query, sentence)
+    yield from yield_violations(tx, "audit_is_past", "audit_event", query, sentence)
 
 
-def _secrets(tx: Tx) -> Iterator[Violation]:
+def _find_events_with_secrets(tx: Tx) -> Iterator[Violation]:
     """Yield the events with a token, or with the digest of a token or session."""
     events = audit_events.c
-    written = func.coalesce(cast(events.before, Text), "").concat(
+    text_of_event = func.coalesce(cast(events.before, Text), "").concat(
         func.coalesce(cast(events.after, Text), "").concat(
             literal(" ").concat(func.coalesce(events.reason, ""))
         )
     )
     # Most rows of this query have DS records, whose digests look like digests of tokens.
-    query = select(events.id, written).where(
-        or_(written.like("%sublet!_%", escape="!"), written.regexp_match("[0-9a-f]{64}"))
+    query = select(events.id, text_of_event).where(
+        or_(text_of_event.like("%sublet!_%", escape="!"), text_of_event.regexp_match("[0-9a-f]{64}"))
     )
     for rows in tx.connection.execute(query.execution_options(**STREAMED)).partitions(500):
-        found = {event_id: find_secrets(words) for event_id, words in rows}
+        found = {event_id: find_secrets(text_of_event) for event_id, text_of_event in rows}
         digests = {each for secrets in found.values() for each in secrets.digests}
         stored = (
             {
@@ -169,11 +169,11 @@ def _secrets(tx: Tx) -> Iterator[Violation]:
             if secrets.tokens or stored & secrets.digests:
                 what = "a token" if secrets.tokens else "the digest of a token"
                 yield Violation(
-                    "audit_has_no_secret", "audit_event", event_id, f"it has {what}: revoke that token"
+                    "audit_has_no_secret", "audit_event", event_id, f"it has {what}. Revoke that token"
                 )
 
 
-def _without_event(tx: Tx, audited: Audited) -> Iterator[Violation]:
+def _find_unaudited_rows(tx: Tx, audited: Audited) -> Iterator[Violation]:
     """Yield the rows without an event at their time. With `once`, also yield the rows with several events."""
     events, at, once = audit_events.c, audited.at, audited.once
     found = (
@@ -189,21 +189,23 @@ def _without_event(tx: Tx, audited: Audited) -> Iterator[Violation]:
     query = (
         select(audited.ids.label("id"), at.label("at"), func.coalesce(found.c.number, 0).label("number"))
         .select_from(audited.ids.table.outerjoin(found, same))
-        .where(at.is_not(None) & wrong & (true() if audited.among is None else audited.among))
+        .where(at.is_not(None) & wrong & (true() if audited.condition is None else audited.condition))
     )
     sentence = f"it has {{number}} events {' or '.join(audited.actions)} for its {at.name} {{at}}"
-    yield from broken(tx, "audited", audited.object_type, query, sentence)
+    yield from yield_violations(tx, "audited", audited.object_type, query, sentence)
 
 
-def _without_row(tx: Tx, object_type: str, ids: Column[int]) -> Iterator[Violation]:
+def _find_missing_rows(tx: Tx, object_type: str, ids: Column[int]) -> Iterator[Violation]:
     events = audit_events.c
-    gone = (events.object_type == object_type) & events.object_id.not_in(select(ids))
-    query = select(events.object_id.label("id")).distinct().where(gone)
-    yield from broken(tx, "rows_stay", object_type, query, "the audit has events of it, but its row is gone")
+    is_gone = (events.object_type == object_type) & events.object_id.not_in(select(ids))
+    query = select(events.object_id.label("id")).distinct().where(is_gone)
+    yield from yield_violations(
+        tx, "rows_stay", object_type, query, "the audit has events of it, but its row is is_gone"
+    )
 
 
-def _messages(tx: Tx) -> Iterator[Violation]:
-    """Yield the tickets whose messages and events of the same time differ in number."""
+def _find_unaudited_messages(tx: Tx) -> Iterator[Violation]:
+    """Yield the tickets with other numbers of messages than of events at the same time."""
     events, one, zero = audit_events.c, literal(1), literal(0)
     is_message = (events.object_type == "ticket") & events.action.in_(MESSAGES)
     rows = union_all(
@@ -219,4 +221,4 @@ def _messages(tx: Tx) -> Iterator[Violation]:
         .having(event_count != message_count)
     )
     sentence = "at {at} it has {messages} messages, but {events} events"
-    yield from broken(tx, "audited", "ticket", query, sentence)
+    yield from yield_violations(tx, "audited", "ticket", query, sentence)

@@ -1,6 +1,6 @@
-"""Check that a row and the rows that it refers to exist, and belong to the same user.
+"""Check that every row that another row refers to exists and belongs to the same user.
 
-Rows from before the transfer of a name belong to its former user.
+Rows about a name from before its transfer belong to its former user.
 """
 
 import re
@@ -12,7 +12,7 @@ from sublet.accounts.store import organizations, tokens, users
 from sublet.audit import audit_events
 from sublet.credits.store import transfers
 from sublet.db import Tx
-from sublet.doctor.model import Violation, broken, was_transferred
+from sublet.doctor.model import Violation, was_transferred, yield_violations
 from sublet.http.idempotency_store import idempotency_keys
 from sublet.mail.store import mails
 from sublet.schema import STREAMED
@@ -21,28 +21,28 @@ from sublet.subdomains.store import subdomains
 from sublet.subdomains.transfers.store import name_transfers
 from sublet.tickets.store import tickets
 
-_OF_A_TICKET = re.compile(r"ticket:(?:T-)?([0-9]+)(?::.*)?")
+_TICKET_REFERENCE = re.compile(r"ticket:(?:T-)?([0-9]+)(?::.*)?")
 
 
 def check_belonging(tx: Tx) -> Iterator[Violation]:
     """Yield the rows that refer to a row of another user, or to a missing row."""
     query = select(tokens.c.id, tokens.c.user_id).where(tokens.c.user_id.not_in(select(users.c.id)))
     sentence = "its user {user_id} doesn't exist"
-    yield from broken(tx, "rows_belong_together", "token", query, sentence)
+    yield from yield_violations(tx, "rows_belong_together", "token", query, sentence)
     query = select(users.c.id, users.c.organization_id).where(
         users.c.organization_id.not_in(select(organizations.c.id))
     )
     sentence = "the user's organization {organization_id} doesn't exist"
-    yield from broken(tx, "rows_belong_together", "user", query, sentence)
-    yield from _foreign_transfers(tx)
-    yield from _foreign_tickets(tx)
-    yield from _transfers_without_name(tx)
-    yield from _misdirected_mails(tx)
-    yield from _foreign_outcomes(tx)
+    yield from yield_violations(tx, "rows_belong_together", "user", query, sentence)
+    yield from _find_foreign_transfers(tx)
+    yield from _find_foreign_tickets(tx)
+    yield from _find_impossible_name_transfers(tx)
+    yield from _find_misdirected_mails(tx)
+    yield from _find_foreign_outcomes(tx)
 
 
-def _foreign_transfers(tx: Tx) -> Iterator[Violation]:
-    """Yield the transfers for a name of another user, for a missing name, or with the wrong fqdn."""
+def _find_foreign_transfers(tx: Tx) -> Iterator[Violation]:
+    """Yield the credit transfers for a name of another user or a missing name, or with another fqdn than the name's."""
     query = (
         select(transfers.c.id, transfers.c.subdomain_id)
         .select_from(transfers.outerjoin(subdomains, subdomains.c.id == transfers.c.subdomain_id))
@@ -59,10 +59,10 @@ def _foreign_transfers(tx: Tx) -> Iterator[Violation]:
         )
     )
     sentence = "its subdomain {subdomain_id} belongs to another user, or has another name"
-    yield from broken(tx, "rows_belong_together", "transfer", query, sentence)
+    yield from yield_violations(tx, "rows_belong_together", "transfer", query, sentence)
 
 
-def _foreign_tickets(tx: Tx) -> Iterator[Violation]:
+def _find_foreign_tickets(tx: Tx) -> Iterator[Violation]:
     query = (
         select(tickets.c.id, tickets.c.subdomain_id)
         .select_from(tickets.outerjoin(subdomains, subdomains.c.id == tickets.c.subdomain_id))
@@ -73,11 +73,11 @@ def _foreign_tickets(tx: Tx) -> Iterator[Violation]:
         )
     )
     sentence = "its subdomain {subdomain_id} doesn't belong to its user"
-    yield from broken(tx, "rows_belong_together", "ticket", query, sentence)
+    yield from yield_violations(tx, "rows_belong_together", "ticket", query, sentence)
 
 
-def _transfers_without_name(tx: Tx) -> Iterator[Violation]:
-    """Yield pending transfers of names that the sender can't give, and accepted transfers of names that were never moved."""
+def _find_impossible_name_transfers(tx: Tx) -> Iterator[Violation]:
+    """Yield pending name transfers whose sender can't give the name away, and accepted ones whose name never moved."""
     columns, names = name_transfers.c, subdomains.c
     of_name = select(columns.id, columns.subdomain_id, names.fqdn).join_from(
         name_transfers, subdomains, names.id == columns.subdomain_id
@@ -87,15 +87,15 @@ def _transfers_without_name(tx: Tx) -> Iterator[Violation]:
     )
     query = of_name.where((columns.state == "pending") & ~can_give)
     sentence = "it is pending, but {fqdn} is in the trash, suspended or another user's"
-    yield from broken(tx, "rows_belong_together", "name_transfer", query, sentence)
+    yield from yield_violations(tx, "rows_belong_together", "name_transfer", query, sentence)
     was_moved = was_transferred(columns.subdomain_id, columns.from_user_id)
     query = of_name.where((columns.state == "accepted") & ~was_moved)
     sentence = "it is accepted, but {fqdn} was never moved from its sender"
-    yield from broken(tx, "rows_belong_together", "name_transfer", query, sentence)
+    yield from yield_violations(tx, "rows_belong_together", "name_transfer", query, sentence)
 
 
-def _misdirected_mails(tx: Tx) -> Iterator[Violation]:
-    """Yield the mails about a ticket, by their reference, whose receiver is not the user of the ticket."""
+def _find_misdirected_mails(tx: Tx) -> Iterator[Violation]:
+    """Yield the mails about a ticket whose user isn't the ticket's. A mail's reference has the ticket's id."""
     query = (
         select(mails.c.id, mails.c.user_id, mails.c.reference)
         .where(mails.c.reference.like("ticket:%"))
@@ -103,23 +103,25 @@ def _misdirected_mails(tx: Tx) -> Iterator[Violation]:
         .execution_options(**STREAMED)
     )
     for rows in tx.connection.execute(query).partitions(500):
-        named = {
-            mail_id: int(match[1]) if (match := _OF_A_TICKET.fullmatch(reference)) else 0
+        ticket_ids = {
+            mail_id: int(match[1]) if (match := _TICKET_REFERENCE.fullmatch(reference)) else 0
             for mail_id, _, reference in rows
         }
-        theirs = select(tickets.c.id, tickets.c.user_id).where(tickets.c.id.in_(set(named.values())))
-        owners: dict[int, int] = {row[0]: row[1] for row in tx.connection.execute(theirs)}
+        tickets_of_mails = select(tickets.c.id, tickets.c.user_id).where(
+            tickets.c.id.in_(set(ticket_ids.values()))
+        )
+        owners: dict[int, int] = {row[0]: row[1] for row in tx.connection.execute(tickets_of_mails)}
         for mail_id, user_id, reference in rows:
-            if owners.get(named[mail_id]) != user_id:
+            if owners.get(ticket_ids[mail_id]) != user_id:
                 sentence = f"{reference} goes to the user {user_id}, who has no such ticket"
                 yield Violation("rows_belong_together", "mail", mail_id, sentence)
 
 
-def _foreign_outcomes(tx: Tx) -> Iterator[Violation]:
+def _find_foreign_outcomes(tx: Tx) -> Iterator[Violation]:
     """Yield the users of an `Idempotency-Key` whose stored outcome doesn't belong to them.
 
-    The outcome may be the user; a subdomain, ticket, token or transfer of the user or of an organization that the user had a token for; an
-    organization or invitation that the user created; or a passkey, whose event stays after its removal. The key doesn't store the kind.
+    The key doesn't store the kind of the outcome, so all are tried: the user; a subdomain, ticket, token or transfer of the user or of an
+    organization that the user had a token for; an organization or invitation that the user created; a passkey, whose event stays after its removal.
     """
     keys = idempotency_keys.c
     outcome_id = keys.outcome["id"].as_integer()
@@ -158,4 +160,4 @@ def _foreign_outcomes(tx: Tx) -> Iterator[Violation]:
     )
     query = select(keys.user_id.label("id"), keys.key).where(keys.outcome.is_(None) | ~has_user | ~own)
     sentence = "the outcome stored for the key {key} doesn't belong to its user"
-    yield from broken(tx, "rows_belong_together", "user", query, sentence)
+    yield from yield_violations(tx, "rows_belong_together", "user", query, sentence)

@@ -1,4 +1,4 @@
-"""All checks: of the stored data, and of the running parts."""
+"""Run all checks of the stored data, and of the running parts."""
 
 from collections.abc import Callable, Iterable
 from functools import partial
@@ -12,15 +12,15 @@ from sublet.doctor.audit import check_audit
 from sublet.doctor.belonging import check_belonging
 from sublet.doctor.credits import check_credits
 from sublet.doctor.health import check_health
-from sublet.doctor.lives import check_lives, check_milestones
 from sublet.doctor.model import Violation
+from sublet.doctor.name_history import check_milestones, check_name_history
 from sublet.doctor.names import check_names
 from sublet.doctor.rows import check_rows
 from sublet.doctor.running import check_mail, check_sweep, check_watch
 from sublet.doctor.zones import check_zones
 
 _UNREADABLE = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError, msgspec.MsgspecError)
-"""The errors of a check that reads a value of the wrong type."""
+"""The errors that a check raises when it reads a value of the wrong type."""
 
 
 def check_all(tx: Tx, *, free_quota: int) -> list[Violation]:
@@ -32,7 +32,7 @@ def check_all(tx: Tx, *, free_quota: int) -> list[Violation]:
         *_run(tx, "belonging", check_belonging),
         *_run(tx, "credits", check_credits),
         *_run(tx, "names", partial(check_names, free_quota=free_quota)),
-        *_run(tx, "lives", check_lives),
+        *_run(tx, "name_history", check_name_history),
         *_run(tx, "milestones", check_milestones),
         *_run(tx, "health", check_health),
         *_run(tx, "zones", check_zones),
@@ -40,7 +40,7 @@ def check_all(tx: Tx, *, free_quota: int) -> list[Violation]:
 
 
 def check_copy(tx: Tx, *, free_quota: int) -> list[Violation]:
-    """Return the broken invariants of a copy, at the time of its newest change, so that nothing is late."""
+    """Return the broken invariants of a copy. Checks use the time of its newest change, so that nothing counts as late."""
     newest = audit.newest_at(tx)
     return check_all(Tx(tx.connection, min(tx.now, newest or tx.now)), free_quota=free_quota)
 
@@ -55,7 +55,7 @@ def check_running(tx: Tx) -> list[Violation]:
 
 
 def _run(tx: Tx, name: str, check: Callable[[Tx], Iterable[Violation]]) -> list[Violation]:
-    """Return the results of a check. A row that it can't read ends it, and is a violation, too."""
+    """Run a check, and return its violations. A row that the check can't read ends the check, and is a violation too."""
     found: list[Violation] = []
     try:
         found.extend(check(tx))

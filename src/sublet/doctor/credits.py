@@ -18,7 +18,7 @@ from sublet.credits.ledger import (
 from sublet.credits.model import Coupon
 from sublet.credits.store import coupon_uses, coupons, ledger_accounts, packages, transfers
 from sublet.db import Tx
-from sublet.doctor.model import Violation, broken, repeated, was_transferred
+from sublet.doctor.model import Violation, select_repeated, was_transferred, yield_violations
 from sublet.schema import STREAMED
 from sublet.subdomains.charge import charge_reference
 from sublet.subdomains.store import subdomains, terms
@@ -27,41 +27,43 @@ from sublet.subdomains.store import subdomains, terms
 def check_credits(tx: Tx) -> list[Violation]:
     """Return the broken invariants of the ledger, charges, coupons and packages."""
     return [
-        *_balances(tx),
-        *_histories(tx),
-        *_entries(tx),
-        *broken(
+        *_check_balances(tx),
+        *_check_histories(tx),
+        *_check_entries(tx),
+        *yield_violations(
             tx,
             "references_are_unique",
             "transfer",
-            repeated(transfers.c.reference),
+            select_repeated(transfers.c.reference),
             "an earlier transfer has {value}",
         ),
-        *_refunds(tx),
-        *_packages(tx),
-        *_charges(tx),
-        *_unpaid_terms(tx),
-        *_coupon_counts(tx),
-        *_discounts(tx),
+        *_check_refunds(tx),
+        *_check_packages(tx),
+        *_check_charges(tx),
+        *_find_unpaid_terms(tx),
+        *_check_coupon_counts(tx),
+        *_check_discounts(tx),
         *check_coupon_uses(tx),
     ]
 
 
-def _balances(tx: Tx) -> Iterator[Violation]:
-    given, taken = _sums("credit_account_id"), _sums("debit_account_id")
-    moved = func.coalesce(given.c.total, 0) - func.coalesce(taken.c.total, 0)
+def _check_balances(tx: Tx) -> Iterator[Violation]:
+    received, spent = _sums("credit_account_id"), _sums("debit_account_id")
+    moved = func.coalesce(received.c.total, 0) - func.coalesce(spent.c.total, 0)
     accounts = ledger_accounts.c
     query: Select[Any] = select(accounts.id, accounts.balance, moved.label("moved")).select_from(
-        ledger_accounts.outerjoin(given, given.c.id == accounts.id).outerjoin(
-            taken, taken.c.id == accounts.id
+        ledger_accounts.outerjoin(received, received.c.id == accounts.id).outerjoin(
+            spent, spent.c.id == accounts.id
         )
     )
     sentence = "the balance is {balance}, its transfers sum to {moved}"
-    yield from broken(
+    yield from yield_violations(
         tx, "balance_is_sum", "ledger_account", query.where(accounts.balance != moved), sentence
     )
     negative = select(accounts.id, accounts.balance).where((accounts.kind == "user") & (accounts.balance < 0))
-    yield from broken(tx, "balance_not_negative", "ledger_account", negative, "the balance is {balance}")
+    yield from yield_violations(
+        tx, "balance_not_negative", "ledger_account", negative, "the balance is {balance}"
+    )
     total = tx.connection.execute(select(func.coalesce(func.sum(accounts.balance), 0))).scalar_one()
     if int(total) != 0:
         yield Violation("ledger_sums_to_zero", "ledger", 0, f"all accounts together sum to {total}")
@@ -72,7 +74,7 @@ def _sums(column: str) -> Subquery:
     return query.group_by(transfers.c[column]).subquery()
 
 
-def _histories(tx: Tx) -> Iterator[Violation]:
+def _check_histories(tx: Tx) -> Iterator[Violation]:
     """Yield the ledger entries whose `balance_after` isn't the sum of their user's entries so far."""
     signed = case((ledger_accounts.c.user_id.is_not(None), transfers.c.credits), else_=-transfers.c.credits)
     history = (
@@ -86,10 +88,10 @@ def _histories(tx: Tx) -> Iterator[Violation]:
     )
     query = select(history).where(history.c.balance_after != history.c.balance)
     sentence = "balance_after is {balance_after}, the transfers so far sum to {balance}"
-    yield from broken(tx, "history_is_whole", "transfer", query, sentence)
+    yield from yield_violations(tx, "history_is_whole", "transfer", query, sentence)
 
 
-def _entries(tx: Tx) -> Iterator[Violation]:
+def _check_entries(tx: Tx) -> Iterator[Violation]:
     """Yield the ledger entries that a rule in `credits/ledger.py` refuses."""
     debit, credit = ledger_accounts.alias("debit"), ledger_accounts.alias("credit")
     of_accounts = {
@@ -118,7 +120,7 @@ def _entries(tx: Tx) -> Iterator[Violation]:
                 yield Violation(invariant, "transfer", entry.id, problem)
 
 
-def _refunds(tx: Tx) -> Iterator[Violation]:
+def _check_refunds(tx: Tx) -> Iterator[Violation]:
     charge = transfers.alias("charge")
     query = (
         select(transfers.c.id)
@@ -134,10 +136,10 @@ def _refunds(tx: Tx) -> Iterator[Violation]:
         )
     )
     sentence = "it refunds no charge of this user, or more than the charge"
-    yield from broken(tx, "refund_names_its_charge", "transfer", query, sentence)
+    yield from yield_violations(tx, "refund_names_its_charge", "transfer", query, sentence)
 
 
-def _packages(tx: Tx) -> Iterator[Violation]:
+def _check_packages(tx: Tx) -> Iterator[Violation]:
     query = select(packages.c.id, packages.c.credits, packages.c.price, packages.c.currency)
     for package_id, credit_count, price, currency in tx.connection.execute(query):
         problem = money_problem(price, currency) if credit_count > 0 else f"it gives {credit_count} credits"
@@ -145,7 +147,7 @@ def _packages(tx: Tx) -> Iterator[Violation]:
             yield Violation("money_is_plain", "package", package_id, problem)
 
 
-def _charges(tx: Tx) -> Iterator[Violation]:
+def _check_charges(tx: Tx) -> Iterator[Violation]:
     """Yield the charges without a term, or whose term has another price, name, time or reference."""
     query = (
         select(
@@ -175,7 +177,7 @@ def _charges(tx: Tx) -> Iterator[Violation]:
             yield Violation("charge_has_its_term", "transfer", row.id, problem)
 
 
-def _unpaid_terms(tx: Tx) -> Iterator[Violation]:
+def _find_unpaid_terms(tx: Tx) -> Iterator[Violation]:
     """Yield the terms with a price but without a charge, or with a shared charge."""
     is_free = (terms.c.charged_credits == 0) & terms.c.transfer_id.is_(None)
     query = (
@@ -184,17 +186,17 @@ def _unpaid_terms(tx: Tx) -> Iterator[Violation]:
         .where(~is_free & (transfers.c.kind.is_(None) | (transfers.c.kind != "charge")))
     )
     sentence = "its price in credits is {charged_credits}, paid by: {kind}"
-    yield from broken(tx, "charge_has_its_term", "term", query, sentence)
+    yield from yield_violations(tx, "charge_has_its_term", "term", query, sentence)
     shared = (
         select(terms.c.transfer_id.label("id"), func.count().label("number"))
         .where(terms.c.transfer_id.is_not(None))
         .group_by(terms.c.transfer_id)
         .having(func.count() > 1)
     )
-    yield from broken(tx, "charge_has_its_term", "transfer", shared, "it pays for {number} terms")
+    yield from yield_violations(tx, "charge_has_its_term", "transfer", shared, "it pays for {number} terms")
 
 
-def _coupon_counts(tx: Tx) -> Iterator[Violation]:
+def _check_coupon_counts(tx: Tx) -> Iterator[Violation]:
     """Yield the coupons whose count of uses is wrong or above a limit."""
     used = (
         select(coupon_uses.c.coupon_id, func.count().label("uses"))
@@ -208,7 +210,7 @@ def _coupon_counts(tx: Tx) -> Iterator[Violation]:
         .where((coupons.c.uses != stored) | (coupons.c.uses > coupons.c.max_uses))
     )
     sentence = "its count of uses is {uses}, {stored} are stored, {max_uses} are allowed"
-    yield from broken(tx, "coupon_uses", "coupon", query, sentence)
+    yield from yield_violations(tx, "coupon_uses", "coupon", query, sentence)
     query = (
         select(coupons.c.id, coupon_uses.c.user_id, func.count().label("number"), coupons.c.max_uses_per_user)
         .join(coupon_uses, coupon_uses.c.coupon_id == coupons.c.id)
@@ -216,10 +218,10 @@ def _coupon_counts(tx: Tx) -> Iterator[Violation]:
         .having(func.count() > coupons.c.max_uses_per_user)
     )
     sentence = "the user {user_id} used it {number} times, {max_uses_per_user} are allowed to each user"
-    yield from broken(tx, "coupon_uses", "coupon", query, sentence)
+    yield from yield_violations(tx, "coupon_uses", "coupon", query, sentence)
 
 
-def _discounts(tx: Tx) -> Iterator[Violation]:
+def _check_discounts(tx: Tx) -> Iterator[Violation]:
     """Yield the uses whose discount isn't the discount of their coupon.
 
     The list price is not stored. It is the sum of charge and discount.
@@ -237,10 +239,10 @@ def _discounts(tx: Tx) -> Iterator[Violation]:
         .execution_options(**STREAMED)
     )
     for use_id, discount, charged, *values in tx.connection.execute(query):
-        given = apply_coupon(Coupon(*values), charged + discount).discount_credits
-        if discount != given or charged + discount <= 0:
+        expected = apply_coupon(Coupon(*values), charged + discount).discount_credits
+        if discount != expected or charged + discount <= 0:
             sentence = (
-                f"the discount on a price of {charged + discount} is {discount}; its coupon gives {given}"
+                f"the discount on a price of {charged + discount} is {discount}; its coupon gives {expected}"
             )
             yield Violation("discount_fits", "coupon_use", use_id, sentence)
 

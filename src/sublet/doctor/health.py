@@ -1,4 +1,4 @@
-"""Check the tables of delegation health, automatic DS and CSYNC: the columns of a row agree with each other and with the history."""
+"""Check that the rows of delegation health, automatic DS and CSYNC don't contradict themselves or the history."""
 
 from collections.abc import Iterator
 
@@ -7,7 +7,7 @@ from sqlalchemy import ColumnElement, Select, Table, func, or_, select
 from sublet.automatic_ds.model import REFUSALS as DS_REFUSALS
 from sublet.csync.model import REFUSALS as CSYNC_REFUSALS
 from sublet.db import Tx
-from sublet.doctor.model import Violation, broken
+from sublet.doctor.model import Violation, yield_violations
 from sublet.health.model import BROKEN, STATES, UNKNOWN
 from sublet.health.schedule import WORKING
 from sublet.health.store import delegation_health, health_changes
@@ -16,7 +16,7 @@ from sublet.subdomains.csync_store import csync_states
 
 
 def check_health(tx: Tx) -> Iterator[Violation]:
-    """Yield every row whose columns contradict each other, and every state that its last change doesn't have."""
+    """Yield every row whose columns contradict each other, and every state that isn't the last in the history."""
     health = delegation_health.c
     wrong = or_(
         health.state.not_in(STATES),
@@ -27,22 +27,22 @@ def check_health(tx: Tx) -> Iterator[Violation]:
     )
     query = select(health.subdomain_id.label("id"), health.state).where(wrong)
     sentence = "its health ({state}) contradicts its other columns"
-    yield from broken(tx, "health_is_possible", "subdomain", query, sentence)
-    yield from broken(
+    yield from yield_violations(tx, "health_is_possible", "subdomain", query, sentence)
+    yield from yield_violations(
         tx,
         "health_is_recorded",
         "subdomain",
-        _unrecorded(),
+        _select_unrecorded(),
         "its health is {state}, and the last change in its history is to {changed_to}",
     )
     for table, codes in ((automatic_ds, DS_REFUSALS), (csync_states, CSYNC_REFUSALS)):
         query = select(table.c.subdomain_id.label("id"), table.c.refusal).where(_is_impossible(table, codes))
         sentence = f"the refusal in {table.name} ({{refusal}}) is unknown, or contradicts its other columns"
-        yield from broken(tx, "refusal_is_possible", "subdomain", query, sentence)
+        yield from yield_violations(tx, "refusal_is_possible", "subdomain", query, sentence)
 
 
-def _unrecorded() -> Select[tuple[int, str, str]]:
-    """Return the query for the states that differ from the last change in the history. A row that was not checked yet may be newer than its history."""
+def _select_unrecorded() -> Select[tuple[int, str, str]]:
+    """Return the query for states that differ from the last change in the history. A row that was never checked may be newer than its history."""
     last = select(func.max(health_changes.c.id)).group_by(health_changes.c.subdomain_id)
     return (
         select(

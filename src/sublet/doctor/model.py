@@ -1,4 +1,4 @@
-"""The results of the doctor: broken invariants, and notices."""
+"""The results of the doctor, and the SQL that its checks share."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -30,7 +30,7 @@ class Violation:
 
 @dataclass(frozen=True, slots=True)
 class Notice:
-    """A fact that the operator should know, although no invariant is broken."""
+    """A message for the operator that isn't about a broken invariant."""
 
     notice: str
     object_type: str
@@ -49,20 +49,20 @@ def was_transferred(subdomain_id: ColumnElement[int], user_id: ColumnElement[int
     )
 
 
-def repeated(column: Column[Any]) -> Select[Any]:
-    """Return a query of the rows whose value in this column is in an earlier row, too."""
+def select_repeated(column: Column[Any]) -> Select[Any]:
+    """Return a query for the rows whose value in this column is also in an earlier row."""
     first = select(column.label("value"), func.min(column.table.c.id).label("id")).group_by(column)
     several = first.where(column.is_not(None)).having(func.count() > 1).subquery()
     query = select(column.table.c.id, column.label("value")).join(several, several.c.value == column)
     return query.where(column.table.c.id != several.c.id)
 
 
-def broken(
+def yield_violations(
     tx: Tx, invariant: str, object_type: str, query: Select[Any], sentence: str
 ) -> Iterator[Violation]:
-    """Yield a violation for each row of a query.
+    """Yield a violation for each row of a query, whose column `id` is the object's id.
 
-    The column `id` is the object's id. `sentence` is a template with columns of the row in braces.
+    `sentence` is a template with names of the query's columns in braces.
     """
     for row in tx.connection.execute(query.execution_options(**STREAMED)).mappings():
         yield Violation(invariant, object_type, row["id"], sentence.format_map(row))

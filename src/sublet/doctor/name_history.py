@@ -1,4 +1,4 @@
-"""Check the lives of names by replaying their rows, events and terms together, and check that each milestone is a fact."""
+"""Check the history of names: replay the events and terms of each row, and check that each milestone has an event, term or date."""
 
 from collections.abc import Iterator
 from typing import Any, Generic, TypeVar
@@ -7,7 +7,7 @@ from sqlalchemy import Select, and_, exists, func, or_, select, tuple_
 
 from sublet.audit import audit_events
 from sublet.db import Tx
-from sublet.doctor.model import Violation, broken, repeated, was_transferred
+from sublet.doctor.model import Violation, select_repeated, was_transferred, yield_violations
 from sublet.mail.store import mails
 from sublet.schema import STREAMED
 from sublet.subdomains.replay import NOTHING, Event, PastTerm, ReplayedRow, replay
@@ -16,29 +16,33 @@ from sublet.subdomains.sweep.store import milestones
 
 T = TypeVar("T")
 
-OF_A_TERM = ("renewal_opens", "expires_in_30_days", "expires_in_7_days", "expires_in_1_day", "expired")
+TERM_MILESTONES = ("renewal_opens", "expires_in_30_days", "expires_in_7_days", "expires_in_1_day", "expired")
 """The milestones about the end of a term."""
-SWEPT = {"subdomain.trash": "trashed", "subdomain.purge": "purged", "subdomain.release": "released"}
+SWEEP_MILESTONES = {
+    "subdomain.trash": "trashed",
+    "subdomain.purge": "purged",
+    "subdomain.release": "released",
+}
 """The milestones of the sweep's actions. The operator's actions have no milestones."""
-_PUBLISHER = ("subdomain.publish", "subdomain.publish_failed", "subdomain.hand_over")
-"""The publisher's events, which are most of the audit. They change nothing in a life."""
-_REPLAYED = tuple(name for name in ReplayedRow.__slots__ if name != "delegation")
-_TERM = tuple(PastTerm.__slots__)
+_PUBLISHER_ACTIONS = ("subdomain.publish", "subdomain.publish_failed", "subdomain.hand_over")
+"""The publisher's events, which are most of the audit. They don't change the row of a name."""
+_ROW_COLUMNS = tuple(name for name in ReplayedRow.__slots__ if name != "delegation")
+_TERM_COLUMNS = tuple(PastTerm.__slots__)
 
 
-def check_lives(tx: Tx) -> Iterator[Violation]:
-    """Yield the contradictions in the life of each name. Only one name at a time is in memory."""
+def check_name_history(tx: Tx) -> Iterator[Violation]:
+    """Yield the contradictions between the row, the events and the terms of each name. One name at a time is in memory."""
     events = StreamById(_stream_events(tx))
     terms_ = StreamById(_stream_terms(tx))
     for subdomain_id, row in _stream_rows(tx):
         for fault in replay(events.take(subdomain_id), terms_.take(subdomain_id), row):
             yield Violation(fault.invariant, "subdomain", subdomain_id, fault.message)
-        yield from _without_row(events)
+        yield from _find_missing_rows(events)
     events.take(None)
-    yield from _without_row(events)
+    yield from _find_missing_rows(events)
 
 
-def _without_row(events: "StreamById[Event]") -> Iterator[Violation]:
+def _find_missing_rows(events: "StreamById[Event]") -> Iterator[Violation]:
     for subdomain_id in events.unmatched_ids:
         sentence = "the audit has events for it, but its row is missing"
         yield Violation("rows_stay", "subdomain", subdomain_id, sentence)
@@ -46,9 +50,9 @@ def _without_row(events: "StreamById[Event]") -> Iterator[Violation]:
 
 
 class StreamById(Generic[T]):
-    """A stream that is ordered by id, read in step with the rows of these ids.
+    """A stream of items ordered by the id of their row. The caller takes the items of each row, in the same order of ids.
 
-    `unmatched_ids` are the ids in the stream that have no row.
+    `unmatched_ids` are the ids in the stream that the caller skipped.
     """
 
     def __init__(self, rows: Iterator[tuple[int, T]]) -> None:
@@ -57,7 +61,7 @@ class StreamById(Generic[T]):
         self.unmatched_ids: list[int] = []
 
     def take(self, subdomain_id: int | None) -> list[T]:
-        """Return the items of the next id. With None, read the stream to its end."""
+        """Return the items of this id. With None, read the stream to its end."""
         taken: list[T] = []
         while self._next is not None and (subdomain_id is None or self._next[0] <= subdomain_id):
             owner_id, item = self._next
@@ -70,10 +74,10 @@ class StreamById(Generic[T]):
 
 
 def _stream_rows(tx: Tx) -> Iterator[tuple[int, ReplayedRow]]:
-    columns = [subdomains.c[name] for name in ("id", *_REPLAYED, *NOTHING)]
+    columns = [subdomains.c[name] for name in ("id", *_ROW_COLUMNS, *NOTHING)]
     query = select(*columns).order_by(subdomains.c.id).execution_options(**STREAMED)
     for row in tx.connection.execute(query).mappings():
-        values = {name: row[name] for name in _REPLAYED}
+        values = {name: row[name] for name in _ROW_COLUMNS}
         yield row["id"], ReplayedRow(delegation={name: row[name] for name in NOTHING}, **values)
 
 
@@ -81,7 +85,7 @@ def _stream_events(tx: Tx) -> Iterator[tuple[int, Event]]:
     names = ("object_id", "id", "at", "actor_kind", "user_id", "action", "before", "after")
     query = (
         select(*(audit_events.c[name] for name in names))
-        .where((audit_events.c.object_type == "subdomain") & audit_events.c.action.not_in(_PUBLISHER))
+        .where((audit_events.c.object_type == "subdomain") & audit_events.c.action.not_in(_PUBLISHER_ACTIONS))
         .order_by(audit_events.c.object_id, audit_events.c.id)
         .execution_options(**STREAMED)
     )
@@ -94,7 +98,7 @@ def _stream_events(tx: Tx) -> Iterator[tuple[int, Event]]:
 
 def _stream_terms(tx: Tx) -> Iterator[tuple[int, PastTerm]]:
     query = (
-        select(terms.c.subdomain_id, *(terms.c[name] for name in _TERM))
+        select(terms.c.subdomain_id, *(terms.c[name] for name in _TERM_COLUMNS))
         .order_by(terms.c.subdomain_id, terms.c.id)
         .execution_options(**STREAMED)
     )
@@ -104,40 +108,42 @@ def _stream_terms(tx: Tx) -> Iterator[tuple[int, PastTerm]]:
 
 def check_milestones(tx: Tx) -> Iterator[Violation]:
     """Yield the broken invariants of the milestones and their mails."""
-    yield from _invented(tx)
-    yield from _missing(tx)
-    yield from _wrong_mails(tx)
-    yield from _repeated_mails(tx)
+    yield from _find_unfounded_milestones(tx)
+    yield from _find_missing_milestones(tx)
+    yield from _find_wrong_mails(tx)
+    yield from _find_repeated_mails(tx)
 
 
-def _invented(tx: Tx) -> Iterator[Violation]:
+def _find_unfounded_milestones(tx: Tx) -> Iterator[Violation]:
     """Yield the milestones without a matching term, event or date of their name."""
     kind, about, at = milestones.c.kind, milestones.c.about, milestones.c.created_at
-    this = tuple_(milestones.c.subdomain_id, about)
+    milestone = tuple_(milestones.c.subdomain_id, about)
     its_terms = terms.c.subdomain_id == milestones.c.subdomain_id
-    is_fact = or_(
-        kind.in_(OF_A_TERM) & exists().where(its_terms & (terms.c.ends_at == about)),
-        and_(kind.in_(("expired", "trash_ends")), at >= about, this.in_(_events("subdomain.unsuspend"))),
+    is_founded = or_(
+        kind.in_(TERM_MILESTONES) & exists().where(its_terms & (terms.c.ends_at == about)),
+        and_(kind.in_(("expired", "trash_ends")), at >= about, milestone.in_(_events("subdomain.unsuspend"))),
         and_(kind == "auto_renewed", at == about, exists().where(its_terms & (terms.c.created_at == about))),
         (kind == "auto_renew_failed") & (at == about),
-        and_(kind == "trashed", at == about, this.in_(_events("subdomain.trash"))),
-        and_(kind == "trash_ends", at >= about, this.in_(_events("subdomain.delete", "subdomain.trash"))),
+        and_(kind == "trashed", at == about, milestone.in_(_events("subdomain.trash"))),
+        and_(
+            kind == "trash_ends", at >= about, milestone.in_(_events("subdomain.delete", "subdomain.trash"))
+        ),
         and_(kind == "purged", at == about, subdomains.c.purged_at == about),
         and_(kind == "released", subdomains.c.purged_at == about, subdomains.c.released_at == at),
     )
     query = (
         select(milestones.c.id, milestones.c.subdomain_id, kind, about)
         .select_from(milestones.outerjoin(subdomains, subdomains.c.id == milestones.c.subdomain_id))
-        .where(subdomains.c.id.is_(None) | ~func.coalesce(is_fact, False))
+        .where(subdomains.c.id.is_(None) | ~func.coalesce(is_founded, False))
     )
     sentence = "the subdomain {subdomain_id} has no term, event or date for {kind} at {about}"
-    yield from broken(tx, "milestones_are_facts", "milestone", query, sentence)
+    yield from yield_violations(tx, "milestones_are_facts", "milestone", query, sentence)
 
 
-def _missing(tx: Tx) -> Iterator[Violation]:
+def _find_missing_milestones(tx: Tx) -> Iterator[Violation]:
     """Yield the names with an action of the sweep that has no milestone."""
     events = audit_events.c
-    for action, kind in SWEPT.items():
+    for action, kind in SWEEP_MILESTONES.items():
         reached = select(milestones.c.subdomain_id, milestones.c.created_at).where(milestones.c.kind == kind)
         query = select(events.object_id.label("id"), events.id.label("event_id"), events.at).where(
             (events.object_type == "subdomain")
@@ -146,7 +152,7 @@ def _missing(tx: Tx) -> Iterator[Violation]:
             & tuple_(events.object_id, events.at).not_in(reached)
         )
         sentence = f"event {{event_id}}: {action} at {{at}} has no milestone `{kind}`"
-        yield from broken(tx, "milestones_are_facts", "subdomain", query, sentence)
+        yield from yield_violations(tx, "milestones_are_facts", "subdomain", query, sentence)
 
 
 def _events(*actions: str) -> Select[Any]:
@@ -155,7 +161,7 @@ def _events(*actions: str) -> Select[Any]:
     return select(events.object_id, events.at).where(chosen)
 
 
-def _wrong_mails(tx: Tx) -> Iterator[Violation]:
+def _find_wrong_mails(tx: Tx) -> Iterator[Violation]:
     query = (
         select(milestones.c.id, milestones.c.mail_id)
         .select_from(
@@ -169,13 +175,13 @@ def _wrong_mails(tx: Tx) -> Iterator[Violation]:
         (mails.c.user_id != subdomains.c.user_id) & ~was_transferred(subdomains.c.id, mails.c.user_id)
     )
     sentence = "its mail {mail_id} goes to another user than the holder of the name"
-    yield from broken(tx, "rows_belong_together", "milestone", foreign, sentence)
-    apart = query.where(mails.c.id.is_(None) | (mails.c.created_at != milestones.c.created_at))
+    yield from yield_violations(tx, "rows_belong_together", "milestone", foreign, sentence)
+    mismatched = query.where(mails.c.id.is_(None) | (mails.c.created_at != milestones.c.created_at))
     sentence = "its mail was not added to the outbox at the same time"
-    yield from broken(tx, "mails_are_told_once", "milestone", apart, sentence)
+    yield from yield_violations(tx, "mails_are_told_once", "milestone", mismatched, sentence)
 
 
-def _repeated_mails(tx: Tx) -> Iterator[Violation]:
+def _find_repeated_mails(tx: Tx) -> Iterator[Violation]:
     for column, object_type in ((mails.c.reference, "mail"), (milestones.c.mail_id, "milestone")):
         sentence = f"an earlier {object_type} has {{value}}, too"
-        yield from broken(tx, "mails_are_told_once", object_type, repeated(column), sentence)
+        yield from yield_violations(tx, "mails_are_told_once", object_type, select_repeated(column), sentence)

@@ -12,8 +12,8 @@ from sublet.db import Tx
 from sublet.dns.delegation import check_delegation
 from sublet.dns.look_alikes import stored_skeleton
 from sublet.dns.types import DsInput, GlueInput
-from sublet.doctor.lives import StreamById
-from sublet.doctor.model import Violation, broken
+from sublet.doctor.model import Violation, yield_violations
+from sublet.doctor.name_history import StreamById
 from sublet.platform_domains.store import platform_domains
 from sublet.platform_domains.zone_state_store import zone_states
 from sublet.schema import STREAMED
@@ -28,16 +28,16 @@ WAITING_MAX = timedelta(minutes=5)
 
 def check_names(tx: Tx, *, free_quota: int) -> Iterator[Violation]:
     """Yield the broken invariants of names. `free_quota` is the setting, in names."""
-    yield from _held_twice(tx)
-    yield from _terms(tx)
-    yield from _held_with_user(tx)
-    yield from _without_domain(tx)
-    yield from _skeletons(tx)
-    yield from _over_quota(tx, free_quota)
-    yield from _waiting(tx)
+    yield from _find_held_twice(tx)
+    yield from _check_terms(tx)
+    yield from _check_held_with_user(tx)
+    yield from _find_without_domain(tx)
+    yield from _check_skeletons(tx)
+    yield from _find_over_quota(tx, free_quota)
+    yield from _find_waiting(tx)
     hosts = StreamById(delegation_store.stream_hosts(tx))
     for subdomain in stream_all(tx):
-        for invariant, problem in _problems(subdomain, hosts.take(subdomain.id)):
+        for invariant, problem in _check_row(subdomain, hosts.take(subdomain.id)):
             yield Violation(invariant, "subdomain", subdomain.id, problem)
 
 
@@ -46,10 +46,10 @@ def stream_all(tx: Tx) -> Iterator[Subdomain]:
     return stream(tx, select_subdomains().order_by(subdomains.c.id))
 
 
-def _held_twice(tx: Tx) -> Iterator[Violation]:
+def _find_held_twice(tx: Tx) -> Iterator[Violation]:
     """Yield names with several unreleased rows, and rows that were registered before the former row was released.
 
-    The order of events shows this, because the clocks of two hosts may differ.
+    Compare the ids of the events and not their times, because the clocks of two hosts may differ.
     """
     query = (
         select(subdomains.c.fqdn.label("id"))
@@ -57,7 +57,7 @@ def _held_twice(tx: Tx) -> Iterator[Violation]:
         .group_by(subdomains.c.fqdn)
         .having(func.count() > 1)
     )
-    yield from broken(tx, "one_row_a_name", "subdomain", query, "several rows hold the name")
+    yield from yield_violations(tx, "one_row_a_name", "subdomain", query, "several rows hold the name")
     former_id = func.lag(subdomains.c.id).over(partition_by=subdomains.c.fqdn, order_by=subdomains.c.id)
     rows = select(subdomains.c.id, former_id.label("former_id")).subquery()
     registered, released = _first_events("subdomain.register"), _first_events("subdomain.release")
@@ -71,7 +71,7 @@ def _held_twice(tx: Tx) -> Iterator[Violation]:
         .where(registered.c.event_id < released.c.event_id)
     )
     sentence = "it was registered while the row {former_id} held the name"
-    yield from broken(tx, "one_row_a_name", "subdomain", query, sentence)
+    yield from yield_violations(tx, "one_row_a_name", "subdomain", query, sentence)
 
 
 def _first_events(action: str) -> Subquery:
@@ -81,7 +81,7 @@ def _first_events(action: str) -> Subquery:
     return query.where(chosen).group_by(events.object_id).subquery()
 
 
-def _terms(tx: Tx) -> Iterator[Violation]:
+def _check_terms(tx: Tx) -> Iterator[Violation]:
     """Yield the names whose terms have a gap, overlap, or don't end at the expiry.
 
     A gap is correct if the name was renewed after it lapsed.
@@ -97,7 +97,7 @@ def _terms(tx: Tx) -> Iterator[Violation]:
         (following.c.last_end != following.c.starts_at) & ~is_after_lapse
     )
     sentence = "a term starts at {starts_at}, not at the end of the former term"
-    yield from broken(tx, "terms_are_whole", "subdomain", gaps, sentence)
+    yield from yield_violations(tx, "terms_are_whole", "subdomain", gaps, sentence)
     ends = (
         select(terms.c.subdomain_id, func.max(terms.c.ends_at).label("ends_at"))
         .group_by(terms.c.subdomain_id)
@@ -107,13 +107,13 @@ def _terms(tx: Tx) -> Iterator[Violation]:
         subdomains.outerjoin(ends, ends.c.subdomain_id == subdomains.c.id)
     )
     without = query.where(ends.c.ends_at.is_(None))
-    yield from broken(tx, "terms_are_whole", "subdomain", without, "the name has no term")
+    yield from yield_violations(tx, "terms_are_whole", "subdomain", without, "the name has no term")
     unpaid = query.where(ends.c.ends_at != subdomains.c.expires_at)
     sentence = "it expires at {expires_at}, its last term ends at {ends_at}"
-    yield from broken(tx, "expiry_is_paid", "subdomain", unpaid, sentence)
+    yield from yield_violations(tx, "expiry_is_paid", "subdomain", unpaid, sentence)
 
 
-def _held_with_user(tx: Tx) -> Iterator[Violation]:
+def _check_held_with_user(tx: Tx) -> Iterator[Violation]:
     query = (
         select(subdomains.c.id)
         .join(users, users.c.id == subdomains.c.user_id)
@@ -121,20 +121,20 @@ def _held_with_user(tx: Tx) -> Iterator[Violation]:
         .where(subdomains.c.suspended_at.is_(None) | users.c.suspended_at.is_(None))
     )
     sentence = "it is marked as suspended with its user, but one of them isn't suspended"
-    yield from broken(tx, "held_with_user", "subdomain", query, sentence)
+    yield from yield_violations(tx, "held_with_user", "subdomain", query, sentence)
 
 
-def _without_domain(tx: Tx) -> Iterator[Violation]:
+def _find_without_domain(tx: Tx) -> Iterator[Violation]:
     query = (
         select(subdomains.c.id, subdomains.c.fqdn)
         .join(platform_domains, platform_domains.c.id == subdomains.c.platform_domain_id)
         .where(platform_domains.c.removed_at.is_not(None) & subdomains.c.released_at.is_(None))
     )
     sentence = "{fqdn} is not released, but its platform domain was removed"
-    yield from broken(tx, "domain_is_there", "subdomain", query, sentence)
+    yield from yield_violations(tx, "domain_is_there", "subdomain", query, sentence)
 
 
-def _skeletons(tx: Tx) -> Iterator[Violation]:
+def _check_skeletons(tx: Tx) -> Iterator[Violation]:
     query = select(subdomains.c.id, subdomains.c.label, subdomains.c.skeleton).where(
         subdomains.c.released_at.is_(None)
     )
@@ -144,8 +144,8 @@ def _skeletons(tx: Tx) -> Iterator[Violation]:
             yield Violation("skeleton_is_current", "subdomain", subdomain_id, sentence)
 
 
-def _over_quota(tx: Tx, free_quota: int) -> Iterator[Violation]:
-    """Yield the users with more free names than their quota. Names from the operator don't count. The operator may have lowered the quota."""
+def _find_over_quota(tx: Tx, free_quota: int) -> Iterator[Violation]:
+    """Yield the users with more free names than their quota. Names that the operator registered or moved don't count."""
     events = audit_events.c
     was_moved = exists().where(
         (events.object_type == "subdomain")
@@ -166,12 +166,12 @@ def _over_quota(tx: Tx, free_quota: int) -> Iterator[Violation]:
         .join(held, held.c.user_id == users.c.id)
         .where(held.c.held > quota)
     )
-    yield from broken(
+    yield from yield_violations(
         tx, "free_quota", "user", query, "the user holds {held} free names, the quota is {quota}"
     )
 
 
-def _waiting(tx: Tx) -> Iterator[Violation]:
+def _find_waiting(tx: Tx) -> Iterator[Violation]:
     query = (
         select(
             subdomains.c.id,
@@ -193,8 +193,8 @@ def _waiting(tx: Tx) -> Iterator[Violation]:
         yield Violation("nothing_waits", "subdomain", subdomain_id, sentence)
 
 
-def _problems(subdomain: Subdomain, hosts: list[str]) -> Iterator[tuple[str, str]]:
-    """Yield the invariants that a single row breaks, each with a sentence. `hosts` are its nameservers in the index."""
+def _check_row(subdomain: Subdomain, hosts: list[str]) -> Iterator[tuple[str, str]]:
+    """Yield the invariants that a name's own row breaks, each with a sentence. `hosts` are its nameservers in the index."""
     delegation = subdomain.delegation
     checked, errors = check_delegation(
         subdomain.fqdn,

@@ -1,4 +1,4 @@
-"""List notices: names with nameservers below a name that is in the trash or not registered, and zones without a delegation."""
+"""List the notices about names that may lose a nameserver, and about zones without a delegation."""
 
 from collections.abc import Iterator
 
@@ -19,26 +19,26 @@ def list_notices(tx: Tx) -> list[Notice]:
     below = [
         notice
         for domain in sorted(platform_domains)
-        for notice in _notices_below(tx, domain, platform_domains)
+        for notice in _find_notices_below(tx, domain, platform_domains)
     ]
-    return [*below, *(_not_delegated(*each) for each in list_missing_cuts(tx))]
+    return [*below, *(_not_delegated_notice(*each) for each in list_missing_cuts(tx))]
 
 
-def _not_delegated(above: PlatformDomain, child: PlatformDomain) -> Notice:
+def _not_delegated_notice(above: PlatformDomain, child: PlatformDomain) -> Notice:
     sentence = f"{above.domain} on {above.primary} had no NS records of {child.domain} at its last check"
     return Notice("zone_not_delegated", "zone", child.domain, sentence)
 
 
-def _notices_below(tx: Tx, domain: str, platform_domains: dict[str, PlatformDomain]) -> Iterator[Notice]:
+def _find_notices_below(tx: Tx, domain: str, platform_domains: dict[str, PlatformDomain]) -> Iterator[Notice]:
     place: Place | None = None
     last = ""
     for subdomain_id, fqdn, key in delegation_store.stream_hosts_below(tx, domain):
         host = owner_key(key)
         above = next(each for each in (host, *ancestors(host)) if each in platform_domains)
         if above != domain:
-            continue  # another call covers that platform domain
+            continue  # The call for the platform domain `above` covers this host.
         name = ".".join(host.split(".")[-domain.count(".") - 2 :])
-        if name != last:  # hosts are ordered by the name above them
+        if name != last:  # The stream is sorted, so all hosts below a name come together.
             last, place = name, place_of(tx, host, platform_domains[domain])
         if place is None:
             continue

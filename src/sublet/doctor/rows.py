@@ -35,16 +35,16 @@ def check_rows(tx: Tx) -> Iterator[Violation]:
     if tx.connection.dialect.name != "sqlite":
         return
     for table in metadata.sorted_tables:
-        yield from _malformed(tx, table)
+        yield from _find_malformed(tx, table)
 
 
-def _malformed(tx: Tx, table: Table) -> Iterator[Violation]:
+def _find_malformed(tx: Tx, table: Table) -> Iterator[Violation]:
     row_id = table.c.id if "id" in table.c else literal_column(f"{table.name}.rowid")
     wrong = {column.name: column.is_not(None) & _is_malformed(column) for column in table.c}
     first = case(*((condition, name) for name, condition in wrong.items()))
     query = select(type_coerce(row_id, String), first).where(or_(*wrong.values()))
     for object_id, name in tx.connection.execute(query.execution_options(**STREAMED)):
-        sentence = f"its {name} is not a valid {_meaning(table.c[name])}"
+        sentence = f"its {name} is not a valid {_type_name(table.c[name])}"
         yield Violation("rows_are_readable", table.name, object_id, sentence)
 
 
@@ -57,7 +57,7 @@ def _is_malformed(column: Column[Any]) -> ColumnElement[bool]:
     if isinstance(column.type, Instant):
         written = type_coerce(column, String)
         day = func.substr(written, 1, 10)
-        # The calculation turns 31 February into a day in March.
+        # SQLite's date() turns 31 February into a day in March, so an impossible day doesn't equal the result.
         is_day = func.coalesce(func.date(day, "+0 days"), "") == day
         is_hour = func.substr(written, 12, 2) < "24"
         is_whole = written.bool_op("GLOB")(_INSTANT) & is_day & is_hour & (written >= "0001")
@@ -67,6 +67,6 @@ def _is_malformed(column: Column[Any]) -> ColumnElement[bool]:
     return kind != "text"
 
 
-def _meaning(column: Column[Any]) -> str:
+def _type_name(column: Column[Any]) -> str:
     meanings = ((Boolean, "truth value"), (Integer, "integer"), (Instant, "instant"), (JSON, "JSON value"))
     return next((meaning for kind, meaning in meanings if isinstance(column.type, kind)), "text")

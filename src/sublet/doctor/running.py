@@ -8,7 +8,7 @@ from sqlalchemy import func, select
 from sublet.accounts.session_store import sessions
 from sublet.counted import counted
 from sublet.db import Tx
-from sublet.doctor.model import CLOCKS_APART, Violation, broken
+from sublet.doctor.model import CLOCKS_APART, Violation, yield_violations
 from sublet.doctor.names import stream_all
 from sublet.mail.store import WAITING, mails
 from sublet.platform_domains import zone_state_store
@@ -36,11 +36,11 @@ UNSEEN_MAX = timedelta(minutes=10)
 
 
 def check_sweep(tx: Tx) -> list[Violation]:
-    """Return names with wrong dates, a stopped or late sweep, and tables with rows that it should have deleted."""
-    return [*_wrong_dates(tx), *_stopped_or_late(tx)]
+    """Return names with wrong dates, a stopped or late sweep, and tables with expired rows that the sweep didn't delete."""
+    return [*_find_wrong_dates(tx), *_check_progress(tx)]
 
 
-def _stopped_or_late(tx: Tx) -> Iterator[Violation]:
+def _check_progress(tx: Tx) -> Iterator[Violation]:
     state = sweep_store.find_sweep_state(tx)
     if state.stopped_at is not None and not state.resumed:
         sentence = (
@@ -67,10 +67,10 @@ def _stopped_or_late(tx: Tx) -> Iterator[Violation]:
             yield Violation("expired_is_deleted", "table", table.name, sentence)
 
 
-def _wrong_dates(tx: Tx) -> Iterator[Violation]:
-    """Yield the names whose stored dates differ from the rules, so that the sweep would be late, or take a name at a wrong time.
+def _find_wrong_dates(tx: Tx) -> Iterator[Violation]:
+    """Yield the names whose stored dates differ from the rules, so that the sweep would act at a wrong time.
 
-    Names that the sweep must still redate after a change of days are left out.
+    Names whose dates the sweep must still recompute after a change of the platform domain's days are left out.
     """
     for subdomain, stored in zip(stream_all(tx), _stream_dates(tx), strict=True):
         due_at, loss_at, is_redated = stored
@@ -108,13 +108,13 @@ def check_mail(tx: Tx) -> list[Violation]:
     )
     is_future = "the time of {reference} is in the future: {created_at:%Y-%m-%d %H:%M} UTC"
     return [
-        *broken(tx, "no_mail_waits", "mail", late, "{reference} waits to be sent: {error}"),
-        *broken(tx, "mail_is_past", "mail", future, is_future),
+        *yield_violations(tx, "no_mail_waits", "mail", late, "{reference} waits to be sent: {error}"),
+        *yield_violations(tx, "mail_is_past", "mail", future, is_future),
     ]
 
 
 def check_watch(tx: Tx) -> Iterator[Violation]:
-    """Yield the zones on primaries that no worker checks, or whose repair waits for the operator."""
+    """Yield the zones on primaries that no worker checks, or whose repair is stopped until the operator acts."""
     states = zone_state_store.list_zone_states(tx)
     for platform_domain_id, domain, primary in zone_state_store.list_zones_on_primaries(tx):
         state = states.get(platform_domain_id, ZoneState(platform_domain_id))

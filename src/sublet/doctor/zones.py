@@ -1,4 +1,4 @@
-"""Check zones: on primaries by their last check, on the built-in name servers by a query."""
+"""Check zones on primaries by the result of their last check, and zones on built-in name servers by a query."""
 
 import asyncio
 from collections.abc import Iterator, Sequence
@@ -31,7 +31,7 @@ def check_zones(tx: Tx) -> Iterator[Violation]:
 
 async def ask_built_in_name_servers(db: Database, addresses: Sequence[tuple[str, int]]) -> list[Notice]:
     """Return a notice for each zone that a built-in name server at `addresses` doesn't serve, or serves with an older serial."""
-    serials = await db.read(_serials)
+    serials = await db.read(_find_serials)
     questions = SerialQueries(QUERY_SECONDS)
     asked = [(address, zone, serial) for zone, serial in serials.items() for address in addresses]
     answers = await asyncio.gather(*(questions.query(address, zone) for address, zone, _ in asked))
@@ -45,7 +45,7 @@ async def ask_built_in_name_servers(db: Database, addresses: Sequence[tuple[str,
     return notices
 
 
-def _serials(tx: Tx) -> dict[str, int]:
+def _find_serials(tx: Tx) -> dict[str, int]:
     """Return the serial of each zone on the built-in name server."""
     built_in = [each for each in platform_domain_store.list_platform_domains(tx) if not each.primary]
     return {each.domain: serial_of(tx, each) for each in built_in}
