@@ -31,7 +31,7 @@ from sublet.health.schedule import (
     is_breakage_due,
     is_recovery_due,
     new_health,
-    pause,
+    next_pause,
 )
 from sublet.health.targets import QUERIES_PER_SECOND, Budget, QueryRateLimit, may_ask, parse_networks
 
@@ -78,7 +78,7 @@ def test_later_a_state_changes_after_two_looks_that_agree_ten_minutes_apart() ->
     ],
 )
 def test_pauses_double_while_a_name_does_not_work(state: str, failures: int, wait: timedelta) -> None:
-    waits = [pause(state, failures, chance / 10) for chance in range(11)]
+    waits = [next_pause(state, failures, chance / 10) for chance in range(11)]
     assert wait * 0.9 <= min(waits) <= wait <= max(waits) <= wait * 1.1
 
 

@@ -23,7 +23,7 @@ from sublet.health.plan_delegation import (
     plan_change,
     plan_delegation,
     plan_registration,
-    unless_broken,
+    refuse_if_broken,
 )
 from sublet.health.view_health import plan_health_check, view_health
 from sublet.platform_domains.platform_domain import edit_platform_domain
@@ -114,11 +114,11 @@ def test_a_platform_domain_decides_which_changes_are_checked_first(registry: Reg
         return
     assert check_warnings(plan, broken) == ("It is lame. Mend it.",)
     assert [SHOP in each for each in check_warnings(plan, unseen)] == [True]
-    guarded = unless_broken(register, plan, broken)
+    guarded = refuse_if_broken(register, plan, broken)
     if mode == "require":
         with registry.refuses(DelegationBroken):
             registry.write(guarded, registry.actor(), command, free_quota=FREE_QUOTA)
-    for accepted in (guarded if mode == "warn" else register, unless_broken(register, plan, unseen)):
+    for accepted in (guarded if mode == "warn" else register, refuse_if_broken(register, plan, unseen)):
         assert accepted is register
     registry.register(SHOP, nameservers=HOSTS)
     same, other = UpdateNameservers(nameservers=HOSTS), UpdateNameservers(nameservers=HOSTS[:1])

@@ -1,4 +1,4 @@
-"""Validate one server's answers with the DS records of the parent zone (RFC 4035, section 5; rules)."""
+"""Validate a nameserver's answers with the DS records of the parent zone (RFC 4035, section 5; rules)."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ from sublet.dns.types import DsRecord
 
 KEYS_MAX = 32
 SIGNATURES_MAX = 16
-"""The maximum numbers of keys and signatures that are tried. Validating resolvers have such limits too (CVE-2023-50387)."""
+"""The maximum numbers of tried keys and signatures, as in validating resolvers, because a zone could exhaust the processor (CVE-2023-50387)."""
 VALIDATED_ALGORITHMS = frozenset({8, 10, 13, 14, 15, 16})
 """The algorithms that validators support. A zone whose DS records have only other algorithms counts as unsigned (RFC 4035, section 5.2)."""
 VALIDATED_DIGESTS = frozenset({2, 4})
@@ -28,20 +28,20 @@ _REVOKE_FLAG = 0x0080
 
 @dataclass(frozen=True, slots=True)
 class ChainVerdict:
-    """The verdict on one server's answers.
+    """The result of a validation.
 
-    `problem` is None if the chain validates, else `without_key` (no DS record matches a key), `expired` or `broken`; `detail` says more.
-    `ends_at` is when the first signature of the chain expires, and `lasts` its whole period of validity. `algorithms` are the keys'.
+    `problem` is None if the answers validate, else `without_key` (no DS record matches a key), `expired` or `broken`; `detail` says more.
+    `ends_at` is when the first signature expires, and `validity` its time from inception to expiration. `algorithms` are those of the keys.
     """
 
     problem: str | None = None
     detail: str = ""
     ends_at: datetime | None = None
-    lasts: timedelta | None = None
+    validity: timedelta | None = None
     algorithms: frozenset[int] = frozenset()
 
 
-def counted_ds(ds_records: Sequence[DsRecord]) -> list[DsRecord]:
+def supported_ds(ds_records: Sequence[DsRecord]) -> list[DsRecord]:
     """Return the DS records whose algorithm and digest type validators support."""
     return [
         each
@@ -76,9 +76,9 @@ def judge_chain(
     ]
     worst = next((each for each in checked if each.problem), None)
     if worst is not None:
-        return ChainVerdict(worst.problem, worst.detail, worst.ends_at, worst.lasts, algorithms)
+        return ChainVerdict(worst.problem, worst.detail, worst.ends_at, worst.validity, algorithms)
     first = min(checked, key=lambda each: each.ends_at or datetime.max.replace(tzinfo=UTC))
-    return ChainVerdict(None, "", first.ends_at, first.lasts, algorithms)
+    return ChainVerdict(None, "", first.ends_at, first.validity, algorithms)
 
 
 def _validate_soa(
@@ -93,16 +93,16 @@ def _validate_soa(
 def _validate(
     rrset: dns.rrset.RRset, signatures: Sequence[RRSIG], keys: Sequence[DNSKEY], now: datetime
 ) -> ChainVerdict:
-    """Return the verdict on a set of records. One valid signature by one of the keys is enough (RFC 4035, section 5.3)."""
+    """Validate a set of records. One valid signature by one of the keys is enough (RFC 4035, section 5.3)."""
     kind = dns.rdatatype.to_text(rrset.rdtype)
     if not signatures:
         return ChainVerdict("broken", f"its {kind} record has no signature")
     worst = ChainVerdict("broken", f"no signature of its {kind} record is by a key that a DS record matches")
-    for signature, key in _pairs(signatures, keys):
+    for signature, key in _matching_pairs(signatures, keys):
         ends_at = datetime.fromtimestamp(signature.expiration, UTC)
-        lasts = timedelta(seconds=signature.expiration - signature.inception)
+        validity = timedelta(seconds=signature.expiration - signature.inception)
         if _is_valid(rrset, signature, key, now.timestamp()):
-            return ChainVerdict(None, "", ends_at, lasts)
+            return ChainVerdict(None, "", ends_at, validity)
         if now >= ends_at and _is_valid(rrset, signature, key, signature.inception):
             worst = ChainVerdict(
                 "expired", f"the signature of its {kind} record expired on {ends_at:%Y-%m-%d}", ends_at
@@ -112,7 +112,7 @@ def _validate(
     return worst
 
 
-def _pairs(signatures: Sequence[RRSIG], keys: Sequence[DNSKEY]) -> Iterator[tuple[RRSIG, DNSKEY]]:
+def _matching_pairs(signatures: Sequence[RRSIG], keys: Sequence[DNSKEY]) -> Iterator[tuple[RRSIG, DNSKEY]]:
     tried = 0
     for signature in signatures:
         for key in keys:
@@ -179,7 +179,9 @@ def valid_signatures(
     now: datetime,
     zone: dns.name.Name | None = None,
 ) -> list[RRSIG]:
-    """Return the signatures of a set of records that are valid at `now` and made by one of these keys of `zone` (by default its owner)."""
+    """Return the signatures of a set of records that are valid at `now` and by one of these keys of `zone` (default: the records' owner)."""
     covering = [each for each in signatures if each.type_covered == rrset.rdtype]
     seconds = now.timestamp()
-    return [each for each, key in _pairs(covering, keys) if _is_valid(rrset, each, key, seconds, zone)]
+    return [
+        each for each, key in _matching_pairs(covering, keys) if _is_valid(rrset, each, key, seconds, zone)
+    ]

@@ -1,4 +1,4 @@
-"""Check delegations with the settings of a process, within the limits that all processes share."""
+"""Check delegations with the resolver of the settings. All processes together send a nameserver a limited number of queries."""
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
@@ -36,12 +36,12 @@ class CheckResult:
 
     @property
     def busy_until(self) -> datetime | None:
-        """Return when the nameservers are free if another check was asking them; None if they were asked."""
+        """The time at which the nameservers are free, if another check was asking them; None if this check could ask them."""
         return self.seen.busy_until
 
 
 class Checker:
-    """Checks delegations. Each process has one."""
+    """Checks delegations. A process needs only one `Checker`, which limits the process's queries."""
 
     def __init__(self, settings: Settings, db: Database) -> None:
         self._db = db
@@ -57,9 +57,9 @@ class Checker:
         waits: bool = False,
         extra: Sequence[Question] = (),
     ) -> CheckResult:
-        """Check a delegation once, for at most `seconds`, and return the result.
+        """Check a delegation for at most `seconds`, and return the result.
 
-        If another check is asking the same nameservers, retry for half of `seconds` (with `waits`), or book a time for a later check.
+        If another check is asking the same nameservers: with `waits`, retry for half of `seconds`; without, book a time for a later check.
 
         Raises:
             Unavailable: the database can't be reached.
@@ -67,7 +67,7 @@ class Checker:
         claim = partial(self._claimed, wait_seconds=seconds / 2 if waits else None)
         observer = Observer(self._client, self._resolver, claim, self._allowed)
         seen = await observer.observe(target, seconds=seconds, extra=extra)
-        # Validating signatures takes longer than the event loop may be blocked.
+        # On a thread, because validating signatures would block the event loop for too long.
         found = await asyncio.to_thread(report, target, seen, self._db.now())
         return CheckResult(found, seen)
 
@@ -92,7 +92,7 @@ class Checker:
         try:
             await self._db.write(release_addresses, addresses)
         except Unavailable:
-            return  # The claim expires soon (`claims.HOLD`).
+            return  # The claim expires soon (`claims.CLAIM_DURATION`).
 
 
 def _resolver(settings: Settings, client: DnsClient) -> Resolver:

@@ -1,4 +1,4 @@
-"""The worker's verbs: list the names to check, claim the checks that are due, and record their results."""
+"""The worker's verbs: schedule checks, claim the checks that are due, and record their results."""
 
 import random
 from dataclasses import replace
@@ -31,30 +31,30 @@ from sublet.subdomains.model import Subdomain
 from sublet.subdomains.nameservers import enclosing_names_of_subdomain
 from sublet.subdomains.store import find_subdomain, list_subdomains
 
-CLAIM = timedelta(seconds=60)
+CLAIM_DURATION = timedelta(seconds=60)
 """The duration of a worker's claim of a check. If the worker dies, another worker claims the check after this time."""
-LISTED_AT_ONCE = 1000
-CHANGED_WITHIN = timedelta(minutes=15)
-"""How far before the last search a search begins, because a change may be committed late, and another worker may have searched."""
+LISTED_MAX = 1000
+SEARCH_OVERLAP = timedelta(minutes=15)
+"""A search also covers this time before the last search, because a change may be committed late."""
 CHANGE = "delegation_health.change"
 
 
 def list_all_names(tx: Tx, after_id: int) -> int | None:
-    """Add the next names without health, and spread their first checks over a day. Return the last id seen, or None at the end."""
-    found = store.list_unlisted(tx, after_id, LISTED_AT_ONCE)
+    """Schedule first checks, spread over a day, for the next `LISTED_MAX` names without health. Return the last id, or None at the end."""
+    found = store.list_unlisted(tx, after_id, LISTED_MAX)
     missing = [each for each, is_listed in found if not is_listed]
     store.insert_health(
         tx,
         [new_health(each, tx.now, tx.now + timedelta(days=random.random())) for each in missing],  # noqa: S311 - jitter
     )
-    return found[-1][0] if len(found) == LISTED_AT_ONCE else None
+    return found[-1][0] if len(found) == LISTED_MAX else None
 
 
 def list_changed_names(tx: Tx, searched_at: datetime | None = None) -> int:
-    """Make a check due soon for each name whose delegation changed since `CHANGED_WITHIN` before the last search. Return their number."""
+    """Schedule a check soon for each name whose delegation changed since the last search, and return their number."""
     domains = [each.id for each in list_platform_domains(tx)]
-    since = min(searched_at or tx.now, tx.now) - CHANGED_WITHIN
-    changed = store.list_changed(tx, domains, since, tx.now + CHANGED_WITHIN) if domains else []
+    since = min(searched_at or tx.now, tx.now) - SEARCH_OVERLAP
+    changed = store.list_changed(tx, domains, since, tx.now + SEARCH_OVERLAP) if domains else []
     due_at = first_check_at(tx.now, random.random())  # noqa: S311 - jitter
     store.insert_health(tx, [new_health(each, tx.now, due_at) for each in changed])
     store.delay(tx, changed, due_at)
@@ -62,9 +62,9 @@ def list_changed_names(tx: Tx, searched_at: datetime | None = None) -> int:
 
 
 def claim_due(tx: Tx, limit: int) -> list[DueCheck]:
-    """Return the checks that are due, the longest overdue first, and claim them for `CLAIM`.
+    """Return the checks that are due, the longest overdue first, and claim them for `CLAIM_DURATION`.
 
-    Names that are no longer in the DNS get no more checks. Names whose last change isn't published yet are postponed.
+    Delete the health of names that are no longer in the DNS. Postpone the checks of names whose last change isn't published yet.
     """
     ids = store.lock_due(tx, limit)
     found = {each.id: each for each in list_subdomains(tx, ids)}
@@ -77,12 +77,12 @@ def claim_due(tx: Tx, limit: int) -> list[DueCheck]:
     ]
     store.delay(tx, unpublished, tx.now + FIRST_CHECK)
     taken = [found[each] for each in ids if each in found and each not in gone and each not in unpublished]
-    store.delay(tx, [each.id for each in taken], tx.now + CLAIM)
+    store.delay(tx, [each.id for each in taken], tx.now + CLAIM_DURATION)
     return [DueCheck(each.id, each.generation, target_of(tx, each)) for each in taken]
 
 
 def target_of(tx: Tx, subdomain: Subdomain) -> Target:
-    """Return the published delegation of a name as the target of a check."""
+    """Return a name's delegation as the target of a check."""
     unheld = tuple(
         each.host
         for each in enclosing_names_of_subdomain(tx, subdomain)
@@ -106,14 +106,14 @@ def published_check(tx: Tx, subdomain: Subdomain) -> DueCheck:
 
 
 def postpone_check(tx: Tx, subdomain_id: int, until: datetime) -> None:
-    """Postpone a check until another check has finished with the same nameservers."""
+    """Postpone a check whose nameservers another check is asking."""
     store.delay(tx, [subdomain_id], until)
 
 
 def record_check(tx: Tx, subdomain_id: int, generation: int, report: Report) -> Health | None:
     """Store the result of a check, and return the name's health; None if the name has changed or left the DNS since the check.
 
-    A change of the state is audited, and added to the history. The user gets a mail about a lasting breakage, and about its end.
+    A change of state is audited, and added to the history. Mails about a breakage, its consequence and its end are sent when they are due.
     """
     subdomain = find_subdomain(tx, subdomain_id)
     if subdomain is None or not is_delegated(subdomain) or subdomain.published_generation != generation:
@@ -122,9 +122,9 @@ def record_check(tx: Tx, subdomain_id: int, generation: int, report: Report) -> 
     if health is None:
         store.insert_health(tx, [new_health(subdomain_id, tx.now, tx.now)])
         health = store.lock_health(tx, subdomain_id)
-        assert health is not None  # noqa: S101 - inserted above, or by another process
+        assert health is not None  # noqa: S101 - this process or another one has inserted it
     after = after_check(health, report, generation, tx.now, random.random())  # noqa: S311 - jitter
-    after = _with_mail(tx, subdomain, after)
+    after = _mail_if_due(tx, subdomain, after)
     store.update_health(tx, after)
     if after.state != health.state:
         codes = _codes(report)
@@ -145,8 +145,8 @@ def _codes(report: Report) -> list[str]:
     return list(dict.fromkeys(each.code for each in report.findings))
 
 
-def _with_mail(tx: Tx, subdomain: Subdomain, health: Health) -> Health:
-    """Mail the user about a breakage, its consequence or its end, if the mail is due. Return the health with the time of the mail."""
+def _mail_if_due(tx: Tx, subdomain: Subdomain, health: Health) -> Health:
+    """Mail the user that the name is broken, will leave the DNS, or works again, if the mail is due. Return the health with the mail's time."""
     platform_domain = find_platform_domain(tx, subdomain.platform_domain_id)
     broken_days = platform_domain.broken_days if platform_domain is not None else 0
     if health.state != BROKEN:

@@ -1,4 +1,4 @@
-"""A DNS client. Each query has its own socket, a random id and letters in random case, which make forged answers unlikely (RFC 5452)."""
+"""A DNS client that makes forged answers unlikely: each query has its own socket, a random id, and random case of letters (RFC 5452)."""
 
 import asyncio
 import errno
@@ -21,7 +21,7 @@ UDP_SECONDS = 1.5
 UDP_TRIES = 2
 TCP_SECONDS = 3.0
 PAYLOAD_OCTETS = 1232
-"""The UDP payload size that EDNS announces. Fragments of larger answers may get lost (dnsflagday.net/2020)."""
+"""The UDP payload size in EDNS. Larger answers are fragmented, and fragments may get lost (dnsflagday.net/2020)."""
 PARSED_INLINE_OCTETS = 2048
 """Larger answers are parsed on a thread, so that they don't block the event loop."""
 _NO_ROUTE = frozenset({errno.ENETUNREACH, errno.EAFNOSUPPORT, errno.EADDRNOTAVAIL, errno.EHOSTUNREACH})
@@ -47,9 +47,9 @@ class DnsClient:
         port: int = PORT,
         is_rate_limited: bool = True,
     ) -> Reply:
-        """Return a server's reply to one question, over UDP with a retry, or over TCP. Raises nothing: a failure is a `Reply` too.
+        """Return a server's reply to one question, over UDP with a retry, or over TCP. A failure is returned as a `Reply` too, not raised.
 
-        A truncated answer over UDP is returned as it is. Another `port`, and no rate limit, are for the operator's own resolver.
+        A truncated UDP answer is returned, too. Queries to the operator's own resolver set `port`, and need no rate limit.
         """
         failure = NOT_ASKED
         for tried in range(1 if tcp else UDP_TRIES):
@@ -57,7 +57,7 @@ class DnsClient:
                 return failure
             if is_rate_limited:
                 await self._rate_limit.wait(address)
-            # Some servers change the case of letters in their answer, so the retry has no random case.
+            # Some servers don't repeat the case of letters, so the retry has no random case.
             asked = name if tcp or tried else _in_random_case(name)
             query = _query(asked, rdtype, edns=edns, recursion=recursion)
             if checking_disabled:
@@ -81,7 +81,7 @@ class DnsClient:
     async def ask_with_fallback(
         self, address: str, name: dns.name.Name, rdtype: str, budget: Budget
     ) -> tuple[Reply, Reply]:
-        """Return the reply over UDP, and the complete reply: over TCP if the UDP reply was truncated or failed, else the same."""
+        """Return the UDP reply, and the complete reply, which is the TCP reply if the UDP reply was truncated or failed."""
         over_udp = await self.ask(address, name, rdtype, budget)
         if over_udp.failure in ("not_asked", "no_route"):
             return over_udp, over_udp
@@ -113,8 +113,8 @@ def _in_random_case(name: dns.name.Name) -> dns.name.Name:
     )
 
 
-class _Datagrams(asyncio.DatagramProtocol):
-    """Takes the first datagram with the query's id. The socket is connected, so it gets no datagrams from other addresses."""
+class _UdpAnswer(asyncio.DatagramProtocol):
+    """Receives the first datagram with the query's id. The socket is connected, so datagrams from other addresses don't arrive."""
 
     def __init__(self, query_id: bytes) -> None:
         self._id = query_id
@@ -132,7 +132,7 @@ class _Datagrams(asyncio.DatagramProtocol):
 async def _over_udp(wire: bytes, address: str, port: int) -> bytes:
     loop = asyncio.get_running_loop()
     transport, protocol = await loop.create_datagram_endpoint(
-        lambda: _Datagrams(wire[:2]), remote_addr=(address, port)
+        lambda: _UdpAnswer(wire[:2]), remote_addr=(address, port)
     )
     try:
         transport.sendto(wire)
@@ -156,7 +156,7 @@ async def _parse(wire: bytes, query: dns.message.Message) -> Reply:
             message = _message(wire)
     except (dns.exception.DNSException, ValueError):
         return Reply(failure="malformed", octets=len(wire))
-    if not _answers(message, query):
+    if not _is_answer_to(message, query):
         return Reply(failure="malformed", octets=len(wire))
     return Reply(message, octets=len(wire))
 
@@ -165,8 +165,8 @@ def _message(wire: bytes) -> dns.message.Message:
     return dns.message.from_wire(wire, ignore_trailing=True, raise_on_truncation=False)
 
 
-def _answers(message: dns.message.Message, query: dns.message.Message) -> bool:
-    """True if a message answers a query, and repeats its letters in the same case. An error may have no question."""
+def _is_answer_to(message: dns.message.Message, query: dns.message.Message) -> bool:
+    """True if a message answers a query with its letters in the same case. An error response may lack the question."""
     if not message.flags & dns.flags.QR or message.opcode() != dns.opcode.QUERY:
         return False
     if not message.question:

@@ -1,7 +1,7 @@
-"""Find the faults of a delegation in a check's observations, and derive its state (rules).
+"""Derive the findings and the state of a delegation from a check's observations (rules).
 
-`broken` means that resolvers fail: no nameserver answers for the name, or no nameserver's answers validate. So a nameserver's fault is an
-error if no other nameserver works, and else a warning.
+`broken` means that resolvers fail: no nameserver answers for the name, or no nameserver's answers validate. Therefore a fault of a
+nameserver is a warning if another nameserver works, and otherwise an error.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -13,7 +13,7 @@ import dns.rcode
 import dns.rdatatype
 
 from sublet.dns.addresses import not_public_reason
-from sublet.health.chain import ChainVerdict, counted_ds, judge_chain
+from sublet.health.chain import ChainVerdict, judge_chain, supported_ds
 from sublet.health.dns_client import PAYLOAD_OCTETS
 from sublet.health.model import (
     BROKEN,
@@ -61,10 +61,10 @@ REFUSED_CODES: dict[str, str] = {
     "ds_refused": "the zone's request for DS records is refused",
     "csync_refused": "the zone's request for nameservers or glue is refused",
 }
-"""The codes of findings about the zone's refused requests. They don't change the state."""
+"""The codes of findings about refused requests of the zone. They don't change the state of the delegation."""
 EXPIRES_SOON = timedelta(days=3)
 EXPIRES_SOON_PART = 4
-"""Signatures expire soon only if, in addition, less than a quarter of their validity is left: some servers sign for only two days."""
+"""Signatures expire soon if also less than this part of their validity is left (1/4), because some servers sign for only two days."""
 WEAK_ALGORITHMS = frozenset({1, 3, 5, 6, 7, 10, 12})
 _NETWORK_BITS = {4: 24, 6: 48}
 
@@ -72,18 +72,18 @@ _NETWORK_BITS = {4: 24, 6: 48}
 def report(target: Target, seen: Observation, now: datetime) -> Report:
     """Return the findings and the state of a delegation after a check."""
     found = tuple(_findings(target, seen, now))
-    return Report(state_of(target, seen, found), found, now)
+    return Report(derive_state(target, seen, found), found, now)
 
 
-def state_of(target: Target, seen: Observation, found: Sequence[Finding]) -> str:
+def derive_state(target: Target, seen: Observation, found: Sequence[Finding]) -> str:
     """Return the state of a delegation.
 
-    It is `unknown` if nothing was asked, the check is unfinished, or no nameserver works and this machine may be offline.
+    It is `unknown` if no nameserver was asked, if the check is unfinished, or if no nameserver works and this machine may be offline.
     """
     if seen.busy_until is not None or not target.delegation.nameservers:
         return UNKNOWN
     levels = {each.level for each in found}
-    if not any(_works(each, target) for each in seen.servers) and _may_be_offline(seen):
+    if not any(_is_working(each, target) for each in seen.servers) and _may_be_offline(seen):
         return UNKNOWN
     if Level.ERROR in levels:
         return BROKEN
@@ -93,15 +93,15 @@ def state_of(target: Target, seen: Observation, found: Sequence[Finding]) -> str
 
 
 def _is_unfinished(target: Target, seen: Observation) -> bool:
-    """True if the check reached its limits before it found a working nameserver, or before it got the keys of a signed zone."""
-    working = [each for each in seen.servers if _works(each, target)]
+    """True if the check reached its limits before it found a working nameserver, or the keys of a signed zone."""
+    working = [each for each in seen.servers if _is_working(each, target)]
     if not working:
         return True
-    has_to = target.parent_signed and counted_ds(target.delegation.ds_records)
-    return bool(has_to) and not any(_knows_keys(each) for each in working)
+    has_to = target.parent_signed and supported_ds(target.delegation.ds_records)
+    return bool(has_to) and not any(_has_dnskey_reply(each) for each in working)
 
 
-def _knows_keys(server: Server) -> bool:
+def _has_dnskey_reply(server: Server) -> bool:
     return server.dnskey.failure != "not_asked"
 
 
@@ -113,7 +113,7 @@ def _may_be_offline(seen: Observation) -> bool:
 
 
 def _findings(target: Target, seen: Observation, now: datetime) -> Iterator[Finding]:
-    working = [each for each in seen.servers if _works(each, target)]
+    working = [each for each in seen.servers if _is_working(each, target)]
     level = Level.WARNING if working else Level.ERROR
     yield from _host_findings(target, seen, level)
     yield from _reachability_findings(seen, level)
@@ -124,13 +124,13 @@ def _findings(target: Target, seen: Observation, now: datetime) -> Iterator[Find
     yield from _single_point_findings(seen)
 
 
-def _works(server: Server, target: Target) -> bool:
+def _is_working(server: Server, target: Target) -> bool:
     """True if a server answers over UDP with authority for the name."""
     return _is_authoritative(_usable_reply(server.soa, server.soa_plain), target)
 
 
 def _usable_reply(*replies: Reply) -> Reply:
-    """Return the first reply that is an answer without an error about EDNS, else the first reply."""
+    """Return the first reply with an answer that isn't an EDNS error (FORMERR, NOTIMP), else the first reply."""
     for reply in replies:
         if reply.message is not None and reply.message.rcode() not in (dns.rcode.FORMERR, dns.rcode.NOTIMP):
             return reply
@@ -157,7 +157,7 @@ def _host_findings(target: Target, seen: Observation, level: Level) -> Iterator[
             )
             hint = "Check the spelling, or remove it."
             if each.failure == "bogus":
-                hint = "Tell the operator of its zone, or remove it."
+                hint = "Tell the operator of its zone, or remove the nameserver."
             yield Finding("nameserver_not_found", level, each.host, f"Nameserver {each.host} {why}.", hint)
         if each.alias is not None:
             yield Finding(
@@ -188,7 +188,7 @@ def _host_findings(target: Target, seen: Observation, level: Level) -> Iterator[
 
 
 def _is_hijackable(target: Target, host: HostAddresses) -> bool:
-    """True if the host's registrable domain, below a top-level domain or this platform domain, doesn't exist."""
+    """True if anyone could register the host's domain: it doesn't exist below its top-level domain or below this platform domain."""
     if host.host in target.unheld:
         return True
     zone = host.missing_in
@@ -324,10 +324,10 @@ def _signature_findings(target: Target, working: Sequence[Server], now: datetime
             f"{target.domain} isn't signed, so the DS records have no effect.",
             f"Keep the DS records until {target.domain} is signed, or remove them.",
         )
-    counted_records = counted_ds(target.delegation.ds_records)
-    if not counted_records or not working:
+    supported = supported_ds(target.delegation.ds_records)
+    if not supported or not working:
         return
-    chains = [(each, _chain(target, each, now)) for each in working if _knows_keys(each)]
+    chains = [(each, _validate(target, each, now)) for each in working if _has_dnskey_reply(each)]
     # Validators ignore DS records in an unsigned zone.
     is_error = (
         target.parent_signed and len(chains) == len(working) and all(chain.problem for _, chain in chains)
@@ -340,12 +340,12 @@ def _signature_findings(target: Target, working: Sequence[Server], now: datetime
     yield from _algorithm_findings(target, (chain for _, chain in chains))
 
 
-def _chain(target: Target, server: Server, now: datetime) -> ChainVerdict:
+def _validate(target: Target, server: Server, now: datetime) -> ChainVerdict:
     name = name_of(target.fqdn)
     if server.dnskey.failure is not None:
         return ChainVerdict("broken", "it doesn't answer queries for DNSKEY records")
     return judge_chain(
-        name, counted_ds(target.delegation.ds_records), server.dnskey.message, _signed_soa(server), now
+        name, supported_ds(target.delegation.ds_records), server.dnskey.message, _signed_soa(server), now
     )
 
 
@@ -371,9 +371,9 @@ def _chain_finding(target: Target, server: Server, chain: ChainVerdict, level: L
 
 def _expiry_findings(target: Target, chains: Iterable[ChainVerdict], now: datetime) -> Iterator[Finding]:
     for chain in chains:
-        if chain.problem is None and chain.ends_at is not None and chain.lasts is not None:
+        if chain.problem is None and chain.ends_at is not None and chain.validity is not None:
             left = chain.ends_at - now
-            if left < min(EXPIRES_SOON, chain.lasts / EXPIRES_SOON_PART):
+            if left < min(EXPIRES_SOON, chain.validity / EXPIRES_SOON_PART):
                 yield Finding(
                     "signatures_expire",
                     Level.WARNING,

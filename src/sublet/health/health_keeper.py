@@ -1,4 +1,4 @@
-"""The worker's part that checks the published delegations: minutes after a change, then daily, and more often while a name is broken."""
+"""The worker's part that checks published delegations: minutes after a change, then daily, and more often while a name is broken."""
 
 import asyncio
 import uuid
@@ -33,20 +33,20 @@ log = structlog.get_logger()
 
 
 class Follower(Protocol):
-    """Acts on the result of a check, beyond the health of the name. The metrics show its `decisions` by kind, under its `name`."""
+    """Changes names by the results of checks. The metrics show its `decisions` by kind, under its `name`."""
 
     name: str
     decisions: Counter[str]
 
     async def questions(self, due: DueCheck) -> Sequence[Question]:
-        """Return the questions that the check asks in addition."""
+        """Return the additional questions that the check must ask for this follower; empty if it doesn't follow the name."""
 
     async def follow(self, due: DueCheck, result: CheckResult) -> object:
-        """Act on the result of a check that was recorded."""
+        """Act on the result of a recorded check."""
 
 
 class HealthKeeper:
-    """Checks the names that are due. The metrics show `checks` by resulting state, `states`, and `overdue_seconds`."""
+    """Runs the checks that are due. The metrics show `checks` by their result, the number of names in each of `states`, and `overdue_seconds`."""
 
     def __init__(
         self, db: Database, checker: Checker | None, *, holder: str = "", followers: Sequence[Follower] = ()
@@ -79,12 +79,12 @@ class HealthKeeper:
         return POLL_SECONDS if len(self._running) < CHECKS_MAX else POLL_SECONDS / 10
 
     async def _list_names(self) -> None:
-        """Add new and changed names. Only the worker with the lease does this."""
+        """Schedule checks of new and changed names. Only the worker with the lease does this."""
         now = self._db.now()
         if not _is_over(self._listed_at, LIST_EVERY, now):
             return
         lease = await try_lease(self._db, LEASE, self._holder, WATCH_FOR)
-        self.states, self.overdue_seconds = await self._db.read(_count)
+        self.states, self.overdue_seconds = await self._db.read(_count_states)
         if lease is not None:
             try:
                 await self._list_under(lease)
@@ -104,10 +104,10 @@ class HealthKeeper:
 
     async def start_checks(self) -> int:
         """Start the checks that are due, up to `CHECKS_MAX` at once, and return the number of started checks."""
-        room = CHECKS_MAX - len(self._running)
-        if room <= 0 or not await self._db.read(store.is_due):
+        free_slots = CHECKS_MAX - len(self._running)
+        if free_slots <= 0 or not await self._db.read(store.is_due):
             return 0
-        due = await self._db.write(claim_due, room)
+        due = await self._db.write(claim_due, free_slots)
         for each in due:
             task = asyncio.create_task(self._check(each))
             self._running.add(task)
@@ -115,7 +115,7 @@ class HealthKeeper:
         return len(due)
 
     async def settled(self) -> None:
-        """Wait until the running checks have ended."""
+        """Wait for the running checks."""
         await asyncio.gather(*self._running)
 
     async def _check(self, due: DueCheck) -> None:
@@ -141,17 +141,17 @@ class HealthKeeper:
                 if questions:
                     await follower.follow(due, result)
         except Unavailable:
-            return  # Already logged. The check is due again when the worker's claim expires.
+            return  # The database has logged this. The check is due again when the worker's claim expires.
         except Exception:
             log.exception("health_fault", subdomain_id=due.subdomain_id)
 
 
 def _is_over(last_at: datetime | None, pause: timedelta, now: datetime) -> bool:
-    """True if the pause after `last_at` is over, or the clock was set back to before `last_at`."""
+    """True if the pause after `last_at` is over, or if the clock was set back to before `last_at`."""
     return last_at is None or not timedelta() <= now - last_at < pause
 
 
-def _count(tx: Tx) -> tuple[dict[str, int], float]:
+def _count_states(tx: Tx) -> tuple[dict[str, int], float]:
     oldest = store.find_oldest_due(tx)
     late = (tx.now - oldest).total_seconds() if oldest is not None else 0.0
     return store.count_states(tx), max(0.0, late)

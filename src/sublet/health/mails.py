@@ -13,26 +13,26 @@ _FOOTER = "You get this mail because reminders are on for your account; PUT /me/
 def breakage_mail(
     fqdn: str, user_name: str, health: Health, leaves_at: datetime | None = None
 ) -> tuple[str, str]:
-    """Return subject and text of the mail about a lasting breakage. `leaves_at` is when the name leaves the DNS; None if it stays."""
+    """Return subject and text of the mail that a name is broken. `leaves_at` is when it leaves the DNS; None if it stays."""
     paragraphs = [
         f"Resolvers can't find your name {fqdn}, at least since {moment(health.since)}.",
-        _errors(health),
+        _error_lines(health),
         f"GET /subdomains/{fqdn}/health shows all findings; POST there checks again.",
     ]
     if leaves_at is not None:
-        paragraphs.append(_leaves(fqdn, leaves_at))
+        paragraphs.append(_removal_notice(fqdn, leaves_at))
     return _mail(f"{fqdn} doesn't work", user_name, paragraphs)
 
 
 def notice_mail(fqdn: str, user_name: str, health: Health, leaves_at: datetime) -> tuple[str, str]:
-    """Return subject and text of the mail about a broken name that is about to leave the DNS."""
+    """Return subject and text of the mail that a broken name is about to leave the DNS."""
     return _mail(
         f"{fqdn} is about to leave the DNS",
         user_name,
         [
             f"Resolvers haven't found your name {fqdn} since {moment(health.since)}.",
-            _errors(health),
-            _leaves(fqdn, leaves_at),
+            _error_lines(health),
+            _removal_notice(fqdn, leaves_at),
         ],
     )
 
@@ -40,7 +40,7 @@ def notice_mail(fqdn: str, user_name: str, health: Health, leaves_at: datetime) 
 def undelegation_mail(
     fqdn: str, user_name: str, health: Health, nameservers: Sequence[str]
 ) -> tuple[str, str]:
-    """Return subject and text of the mail about a name that left the DNS because it was broken. Users without reminders get it too."""
+    """Return subject and text of the mail that a broken name has left the DNS. Users without reminders get it too."""
     happened = (
         f"Resolvers haven't found your name {fqdn} since {moment(health.since)}. Therefore its nameservers ({', '.join(nameservers)}), glue "
         "and DS records were removed from the DNS. You still hold the name."
@@ -53,12 +53,12 @@ def undelegation_mail(
     return f"{fqdn} left the DNS", "\n\n".join(paragraphs) + "\n"
 
 
-def _errors(health: Health) -> str:
+def _error_lines(health: Health) -> str:
     errors = [each for each in worst_first(health.findings) if each.level == Level.ERROR]
     return "\n".join(f"- {each.message} {each.hint}" for each in errors)
 
 
-def _leaves(fqdn: str, leaves_at: datetime) -> str:
+def _removal_notice(fqdn: str, leaves_at: datetime) -> str:
     return (
         f"Unless {fqdn} works again, it leaves the DNS on {moment(leaves_at)}: its nameservers, glue and DS records are removed. You keep the "
         f"name. PUT /subdomains/{fqdn}/nameservers sets other nameservers."
@@ -66,7 +66,7 @@ def _leaves(fqdn: str, leaves_at: datetime) -> str:
 
 
 def recovery_mail(fqdn: str, user_name: str, health: Health) -> tuple[str, str]:
-    """Return subject and text of the mail about a name that works again."""
+    """Return subject and text of the mail that a name works again."""
     return _mail(
         f"{fqdn} works again", user_name, [f"Your name {fqdn} works again, since {moment(health.since)}."]
     )

@@ -17,7 +17,7 @@ STATES = (HEALTHY, DEGRADED, BROKEN, UNKNOWN)
 class Level(StrEnum):
     """The severity of a finding.
 
-    An error makes resolvers, or validating resolvers, fail. A warning makes some fail, or all soon. A notice is advice.
+    ERROR: resolvers, or validating resolvers, fail. WARNING: some fail, or all will soon. NOTICE: advice.
     """
 
     ERROR = "error"
@@ -29,7 +29,7 @@ class Level(StrEnum):
 class Target:
     """A delegation to check, stored or planned.
 
-    `parent_signed` is true if the zone of `domain` is signed, so that DS records have an effect. `unheld` are the nameservers below names
+    `parent_signed` is true if the zone of `domain` is signed; otherwise DS records have no effect. `unheld` are the nameservers below names
     of this registry that no user holds or that are in the trash.
     """
 
@@ -45,8 +45,8 @@ class HostAddresses:
     """The addresses of a nameserver, or why they weren't found.
 
     `failure` is `not_found` (the host has no address in the DNS), `bogus` (its addresses don't validate), or `unknown` (the resolver
-    failed). `missing_in` is the zone that denies the existence of the host or of the name below the zone that leads to the host. `alias` is
-    the target of a CNAME record.
+    failed). `missing_in` is the zone whose nameservers answered that the host, or a name above it, doesn't exist. `alias` is the target of a
+    CNAME record.
     """
 
     host: str
@@ -60,8 +60,8 @@ class HostAddresses:
 class Reply:
     """The outcome of one query.
 
-    `failure` is None, `no_answer` (a timeout, or the connection failed), `malformed`, `no_route` (this machine has no route to the address) or
-    `not_asked` (the check reached its limits). `octets` is the size of the answer.
+    `failure` is None, `no_answer` (a timeout, or the connection failed), `malformed`, `no_route` (this machine can't send to the address) or
+    `not_asked` (the check reached its limits first). `octets` is the size of the answer.
     """
 
     message: dns.message.Message | None = None
@@ -103,8 +103,8 @@ class Server:
 class Observation:
     """The observations of one check.
 
-    `not_public` are the addresses that may not be asked. `is_online` is true if this machine reached the DNS; None if it wasn't tested,
-    because a nameserver answered. If another check was asking the same addresses, nothing was asked, and `busy_until` is set.
+    `not_public` are the addresses that checks must not query. `is_online` is true if this machine reached the DNS; None if that wasn't tested,
+    because a nameserver answered. `busy_until` is set if no query was sent, because another check was asking the same addresses.
     """
 
     hosts: tuple[HostAddresses, ...] = ()
@@ -135,12 +135,12 @@ class Report:
 
 
 def name_of(text: str) -> dns.name.Name:
-    """Return a name in its text form without the final dot as a name of dnspython."""
+    """Return the dnspython name of a text without the final dot."""
     return dns.name.from_text(text + ".")
 
 
 def text_of(name: dns.name.Name) -> str:
-    """Return a name in lower case without the final dot; the root is empty."""
+    """Return a name as text in lower case without the final dot. The root is empty."""
     return name.to_text(omit_final_dot=True).lower().removesuffix(".")
 
 
@@ -148,10 +148,9 @@ def text_of(name: dns.name.Name) -> str:
 class Health:
     """The stored health of a name's delegation.
 
-    `generation` is the generation that was checked last. `next_state` is a new state that a check found at `next_since`, and that a second
-    check has to confirm. `failures` is the number of consecutive checks that found the name not working. `mailed_at` is when the user was
-    mailed that the name is broken, and `warned_at` that it will leave the DNS; both are None once the name works. `due_at` is the time of
-    the next check.
+    `generation` is the generation that was checked last. `next_state` is a new state, found at `next_since`, that a second check must confirm.
+    `failures` is the number of consecutive checks that found the name not working. `mailed_at` is the time of the mail that the name is
+    broken, `warned_at` of the mail that it will leave the DNS; both become None when the name works. `due_at` is the time of the next check.
     """
 
     subdomain_id: int
@@ -179,7 +178,7 @@ class HealthChange:
 
 @dataclass(frozen=True, slots=True)
 class DueCheck:
-    """A check that is due: the name's id, its published generation, and its delegation."""
+    """A check that is due: the name's id, its published generation, and the delegation to check."""
 
     subdomain_id: int
     generation: int

@@ -1,6 +1,6 @@
-"""Observe a delegation: ask each nameserver at each address what a resolver would ask.
+"""Observe a delegation: send each nameserver, at each address, the queries of a resolver.
 
-`findings.py` draws the conclusions. The number of queries and the time are limited, whatever the servers do.
+`findings.py` draws the conclusions. The number of queries and the time are limited, because registrants choose the servers.
 """
 
 import asyncio
@@ -27,11 +27,11 @@ from sublet.health.targets import (
 )
 
 Claim = Callable[[Sequence[str]], AbstractAsyncContextManager[datetime | None]]
-"""Claims addresses for one check. Yields None, or when to try again if another check has claimed one of the addresses."""
+"""Claims addresses for one check. Yields None, or the time to try again if another check has claimed one of the addresses."""
 
 
 class Observer:
-    """Observes delegations. `claim` shares the limits of addresses with other processes."""
+    """Observes delegations. `claim` claims the addresses, so that only one check of all processes asks an address at a time."""
 
     def __init__(
         self, client: DnsClient, resolver: Resolver, claim: Claim, allowed: Sequence[Network] = ()
@@ -44,7 +44,7 @@ class Observer:
     async def observe(
         self, target: Target, *, seconds: float = CHECK_SECONDS, extra: Sequence[Question] = ()
     ) -> Observation:
-        """Return the observations of one check of a delegation, after at most `seconds`. No behaviour of the servers raises an error.
+        """Return the observations of a check, after at most `seconds`. Nothing that servers do raises an error.
 
         Each server that answers is also asked the `extra` questions, over TCP, in their order. A question for CDS records is asked over UDP too.
         """
@@ -60,7 +60,7 @@ class Observer:
 
 
 class _Check:
-    """The state of one check. It can be judged at any time, also after a timeout."""
+    """The progress of one check. `observation` works at any time, also after a timeout."""
 
     def __init__(self, client: DnsClient, resolver: Resolver, target: Target) -> None:
         self._client = client
@@ -115,7 +115,7 @@ class _Check:
                 self.servers.append(Server(host, address))
 
     async def ask_all(self, extra: Sequence[Question]) -> None:
-        """Ask the servers. The decisive questions come first, because the queries or the time may run out."""
+        """Ask the servers. The questions that decide the state come first, because the queries or the time may run out."""
         await self._for_each(self.servers, self._ask_soa)
         answered = [each for each in self.servers if each.soa.message or each.soa_plain.message]
         if self.servers and not answered:
@@ -130,7 +130,7 @@ class _Check:
         if answered:
             await self._ask_addresses(answered[0])
         for question in extra:
-            await self._for_each(answered, self._asking(question))
+            await self._for_each(answered, self._ask_extra(question))
 
     async def _for_each(self, servers: Sequence[Server], ask: Callable[[Server], Awaitable[None]]) -> None:
         await asyncio.gather(*(ask(server) for server in servers))
@@ -144,7 +144,9 @@ class _Check:
             has_edns_error = message.rcode() in (dns.rcode.FORMERR, dns.rcode.NOTIMP)
         if has_edns_error:
             await asyncio.gather(self._ask_soa_tcp(server), self._ask_soa_plain(server))
-        elif message is not None and message.flags & dns.flags.TC:  # The signatures are needed too.
+        elif (
+            message is not None and message.flags & dns.flags.TC
+        ):  # The answer was too long for UDP with its signatures.
             await self._ask_soa_tcp(server)
 
     async def _ask_soa_plain(self, server: Server) -> None:
@@ -176,7 +178,7 @@ class _Check:
                     reply = await self._client.ask(server.address, name_of(host), family, self._budget)
                     server.addresses[host, family] = reply
 
-    def _asking(self, question: Question) -> Callable[[Server], Awaitable[None]]:
+    def _ask_extra(self, question: Question) -> Callable[[Server], Awaitable[None]]:
         async def ask(server: Server) -> None:
             name, rdtype = question
             server.extra[question] = await self._client.ask(

@@ -1,6 +1,6 @@
-"""Plan the delegation of a registration or change, to check it before it is stored.
+"""Plan the check of a delegation before it is stored.
 
-POST /delegation-checks, and the setting `delegation_check` of a platform domain.
+For POST /delegation-checks, and for platform domains whose setting `delegation_check` requires it.
 """
 
 from collections.abc import Callable
@@ -28,7 +28,7 @@ from sublet.subdomains.update_nameservers import changed_delegation
 
 P = ParamSpec("P")
 OutcomeT = TypeVar("OutcomeT", bound=Outcome)
-UNSEEN = (
+NOT_CHECKED_IN_TIME = (
     "The nameservers were not checked in time. GET /subdomains/{fqdn}/health has the result in a few minutes."
 )
 
@@ -42,7 +42,7 @@ class Plan:
 
 
 def plan_delegation(tx: Tx, actor: Actor, user: User, command: Register) -> Plan:
-    """Return the delegation that a registration would have. The name may be taken, and nothing is reserved.
+    """Return the delegation that a registration would have. Not checked: that the name is available.
 
     Raises, in this order:
         AccountSuspended: the user is suspended.
@@ -67,16 +67,16 @@ def plan_delegation(tx: Tx, actor: Actor, user: User, command: Register) -> Plan
 
 
 def plan_registration(tx: Tx, actor: Actor, user: User, command: Register) -> Plan | None:
-    """Return the delegation of a registration to check first; None if the platform domain requires no check, or the verb will refuse."""
+    """Return the delegation to check before a registration; None if the platform domain requires no check, or the verb will refuse."""
     try:
         plan = plan_delegation(tx, actor, user, command)
-    except Refusal:  # The verb raises it too, in its own order of checks.
+    except Refusal:  # The verb will raise the refusal that comes first in its own order of checks.
         return None
     return plan if plan.mode != "off" and plan.target.delegation.nameservers else None
 
 
 def plan_change(tx: Tx, actor: Actor, identifier: str, command: UpdateNameservers) -> Plan | None:
-    """Return the delegation of a change to check first; None as in `plan_registration`, or if the delegation stays the same."""
+    """Return the delegation to check before a change; None if no check is required, the verb will refuse, or the delegation stays the same."""
     try:
         subdomain = find_in_account(tx, actor, identifier)
     except Refusal:
@@ -99,13 +99,13 @@ def _plan(tx: Tx, owner: str, delegation: Delegation, platform_domain: PlatformD
     return Plan(target, platform_domain.delegation_check)
 
 
-def unless_broken(
+def refuse_if_broken(
     verb: Callable[Concatenate[Tx, P], OutcomeT], plan: Plan | None, report: Report | None
 ) -> Callable[Concatenate[Tx, P], OutcomeT]:
-    """Return the verb, or a verb that always raises, if the platform domain requires a working delegation and the check found it broken.
+    """Return a verb that always refuses if the platform domain requires a working delegation and the check found it broken; else return `verb`.
 
-    The returned verb raises, in this order:
-        Refusal: the errors of the verb.
+    The refusing verb raises, in this order:
+        Refusal: `verb` raises it.
         DelegationBroken: resolvers would fail.
     """
     if plan is None or report is None or plan.mode != "require" or report.state != BROKEN:
@@ -128,5 +128,5 @@ def check_warnings(plan: Plan | None, report: Report | None) -> tuple[str, ...]:
     if plan is None or report is None:
         return ()
     if report.state == UNKNOWN:
-        return (UNSEEN.format(fqdn=plan.target.fqdn), *warning_sentences(report.findings))
+        return (NOT_CHECKED_IN_TIME.format(fqdn=plan.target.fqdn), *warning_sentences(report.findings))
     return warning_sentences(report.findings)

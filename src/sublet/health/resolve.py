@@ -1,7 +1,4 @@
-"""Find the addresses of nameservers with a validating resolver (`health_resolver`), or by iteration from the root.
-
-Iteration doesn't validate answers. A resolver such as unbound does.
-"""
+"""Find the addresses of nameservers with a validating resolver (`health_resolver`), or by iteration from the root, without validation."""
 
 import asyncio
 import random
@@ -24,15 +21,15 @@ from sublet.health.targets import ADDRESSES_MAX, Budget, Network, may_ask
 
 ALIASES_MAX = 4
 """The maximum number of CNAME records that are followed from a host."""
-STEPS_MAX = 12
+REFERRALS_MAX = 12
 """The maximum number of referrals from the root to a host."""
 DEPTH_MAX = 3
 """The maximum depth of resolving nameservers of nameservers."""
 SERVERS_MAX = 3
 """The maximum number of a zone's servers that are tried for one question."""
-CUTS_MAX = 20_000
+CACHED_ZONES_MAX = 20_000
 """The maximum number of zones whose servers are cached."""
-CUT_SECONDS = 3600.0
+ZONE_CACHE_SECONDS = 3600.0
 """The maximum time for which the servers of a zone are cached."""
 ROOT_SERVERS = (
     "198.41.0.4",
@@ -50,11 +47,11 @@ ROOT_SERVERS = (
     "202.12.27.33",
 )
 """The IPv4 addresses of the root servers (https://www.internic.net/domain/named.root)."""
-HOSTS_MAX = 20_000
+CACHED_HOSTS_MAX = 20_000
 """The maximum number of nameservers whose addresses are cached."""
-HOST_SECONDS = 300.0
+HOST_CACHE_SECONDS = 300.0
 """The time for which the addresses of a nameserver are cached."""
-NOT_IN_THE_DNS = frozenset({"alt", "example", "invalid", "local", "localhost", "onion"})
+SPECIAL_USE_DOMAINS = frozenset({"alt", "example", "invalid", "local", "localhost", "onion"})
 """Top-level domains that the DNS never has (RFC 6761, 6762, 7686, 9476). No query is sent for nameservers below them."""
 _FAMILIES = ("A", "AAAA")
 
@@ -70,8 +67,8 @@ class Resolver(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class _Found:
-    """The answer for one name and type: addresses, an alias, or a failure like in `HostAddresses`."""
+class _Answer:
+    """The answer for one name and type: addresses, an alias, or a `failure` and `missing_in` of `HostAddresses`."""
 
     addresses: tuple[str, ...] = ()
     alias: str | None = None
@@ -79,7 +76,7 @@ class _Found:
     missing_in: str | None = None
 
 
-def _merged(host: str, found: Sequence[_Found]) -> HostAddresses:
+def _merge(host: str, found: Sequence[_Answer]) -> HostAddresses:
     addresses = tuple(dict.fromkeys(each for one in found for each in one.addresses))
     alias = next((one.alias for one in found if one.alias), None)
     if addresses:
@@ -99,7 +96,7 @@ class CachingResolver:
 
     async def addresses(self, host: str, budget: Budget) -> HostAddresses:
         """Return the addresses of a host, or the failure. Failures aren't cached."""
-        if host.rpartition(".")[2] in NOT_IN_THE_DNS:
+        if host.rpartition(".")[2] in SPECIAL_USE_DOMAINS:
             return HostAddresses(host, failure="not_found")
         now = asyncio.get_running_loop().time()
         until, found = self._found.get(host, (0.0, HostAddresses(host)))
@@ -107,8 +104,8 @@ class CachingResolver:
             return found
         found = await self._resolver.addresses(host, budget)
         if found.addresses:
-            self._found[host] = (now + HOST_SECONDS, found)
-            while len(self._found) > HOSTS_MAX:
+            self._found[host] = (now + HOST_CACHE_SECONDS, found)
+            while len(self._found) > CACHED_HOSTS_MAX:
                 self._found.popitem(last=False)
         return found
 
@@ -129,19 +126,19 @@ class ForwardingResolver:
         """Return the addresses of a host, or the failure."""
         name = name_of(host)
         found = await asyncio.gather(*(self._find(name, family, budget) for family in _FAMILIES))
-        return _merged(host, found)
+        return _merge(host, found)
 
     async def is_online(self, budget: Budget) -> bool:
         """True if the resolver answers for the root zone."""
         reply = await self._ask(dns.name.root, "NS", budget)
         return reply.message is not None and reply.message.rcode() == dns.rcode.NOERROR
 
-    async def _find(self, name: dns.name.Name, family: str, budget: Budget) -> _Found:
+    async def _find(self, name: dns.name.Name, family: str, budget: Budget) -> _Answer:
         reply = await self._ask(name, family, budget)
         if reply.message is None:
-            return _Found(failure="unknown")
+            return _Answer(failure="unknown")
         if reply.message.rcode() not in (dns.rcode.NOERROR, dns.rcode.NXDOMAIN):
-            return await self._judge_failure(name, family, budget)
+            return await self._explain_servfail(name, family, budget)
         rdtype = dns.rdatatype.from_text(family)
         alias, addresses = None, []
         for rrset in reply.message.answer:
@@ -150,18 +147,18 @@ class ForwardingResolver:
             if rrset.rdtype == rdtype:
                 addresses += [each.address for each in rrset]
         if addresses:
-            return _Found(tuple(addresses), alias)
+            return _Answer(tuple(addresses), alias)
         missing = reply.message.rcode() == dns.rcode.NXDOMAIN and alias is None
-        return _Found(
+        return _Answer(
             alias=alias, failure="not_found", missing_in=_zone_of(reply.message) if missing else None
         )
 
-    async def _judge_failure(self, name: dns.name.Name, family: str, budget: Budget) -> _Found:
-        """Return the reason for a SERVFAIL: the name is bogus, can't be resolved, or the resolver is offline."""
+    async def _explain_servfail(self, name: dns.name.Name, family: str, budget: Budget) -> _Answer:
+        """Query again without validation after a SERVFAIL, and return the failure: `bogus`, `not_found`, or `unknown` if the resolver is offline."""
         unchecked = await self._ask(name, family, budget, checking_disabled=True)
         if unchecked.message is not None and unchecked.message.rcode() == dns.rcode.NOERROR:
-            return _Found(failure="bogus")
-        return _Found(failure="not_found" if await self.is_online(budget) else "unknown")
+            return _Answer(failure="bogus")
+        return _Answer(failure="not_found" if await self.is_online(budget) else "unknown")
 
     async def _ask(
         self, name: dns.name.Name, rdtype: str, budget: Budget, *, checking_disabled: bool = False
@@ -192,8 +189,8 @@ def _zone_of(message: dns.message.Message) -> str | None:
 
 
 @dataclass(frozen=True, slots=True)
-class _Cut:
-    """A zone, its nameservers, and their addresses from glue."""
+class _ZoneServers:
+    """A zone with its nameservers, and their addresses from glue."""
 
     zone: dns.name.Name
     addresses: tuple[str, ...]
@@ -201,65 +198,65 @@ class _Cut:
 
 
 class IteratingResolver:
-    """Follows referrals from the root servers, and caches the servers of the zones on the way."""
+    """Follows referrals from the root servers, and caches the servers of each zone."""
 
     def __init__(
         self, client: DnsClient, root_servers: Sequence[str], allowed: Sequence[Network] = ()
     ) -> None:
         self._client = client
-        self._root = _Cut(dns.name.root, tuple(root_servers))
+        self._root = _ZoneServers(dns.name.root, tuple(root_servers))
         self._allowed = (*allowed, *(ip_network(each) for each in root_servers))
-        self._cuts: OrderedDict[dns.name.Name, tuple[float, _Cut]] = OrderedDict()
+        self._cuts: OrderedDict[dns.name.Name, tuple[float, _ZoneServers]] = OrderedDict()
 
     async def addresses(self, host: str, budget: Budget) -> HostAddresses:
         """Return the addresses of a host, or the failure."""
         name = name_of(host)
-        # In sequence, because the second query uses the zones that the first has cached.
-        found = [await self._follow(name, family, budget, 0) for family in _FAMILIES]
-        return _merged(host, found)
+        # One after the other, because the second query uses the zones that the first one cached.
+        found = [await self._resolve(name, family, budget, 0) for family in _FAMILIES]
+        return _merge(host, found)
 
     async def is_online(self, budget: Budget) -> bool:
         """True if a root server answers."""
         return (await self._ask_one_of(self._root.addresses, dns.name.root, "NS", budget)) is not None
 
-    async def _follow(self, name: dns.name.Name, family: str, budget: Budget, depth: int) -> _Found:
+    async def _resolve(self, name: dns.name.Name, family: str, budget: Budget, depth: int) -> _Answer:
         """Resolve a name, and follow its aliases."""
         alias: str | None = None
         for _ in range(ALIASES_MAX + 1):
             found = await self._find(name, family, budget, depth)
             if found.alias is None:
                 missing_in = found.missing_in if alias is None else None
-                return _Found(found.addresses, alias, found.failure, missing_in)
+                return _Answer(found.addresses, alias, found.failure, missing_in)
             alias = alias or found.alias
             name = name_of(found.alias)
-        return _Found(alias=alias, failure="not_found")
+        return _Answer(alias=alias, failure="not_found")
 
-    async def _find(self, name: dns.name.Name, family: str, budget: Budget, depth: int) -> _Found:
-        cut = self._nearest(name)
-        for _ in range(STEPS_MAX):
+    async def _find(self, name: dns.name.Name, family: str, budget: Budget, depth: int) -> _Answer:
+        cut = self._find_nearest_zone(name)
+        for _ in range(REFERRALS_MAX):
             servers = cut.addresses or await self._addresses_of(cut.hosts, budget, depth)
             message = await self._ask_one_of(servers, name, family, budget)
             if message is None:
                 # No server of the zone answers. If this machine is online, the zone is at fault.
                 is_zone_at_fault = bool(cut.zone.labels[:-1]) and await self.is_online(budget)
-                return _Found(failure="not_found" if is_zone_at_fault else "unknown")
-            answered = _read(message, name, family)
+                return _Answer(failure="not_found" if is_zone_at_fault else "unknown")
+            answered = _read_answer(message, name, family)
             if answered is not None:
                 return answered
-            referred = _referral(message, cut.zone, name)
+            referred = _read_referral(message, cut.zone, name)
             if referred is None:
-                return _Found(failure="not_found")
-            cut = self._cache(referred, message)
-        return _Found(failure="not_found")
+                return _Answer(failure="not_found")
+            cut = self._cache_zone(referred, message)
+        return _Answer(failure="not_found")
 
     async def _addresses_of(
         self, hosts: Iterable[dns.name.Name], budget: Budget, depth: int
     ) -> tuple[str, ...]:
-        """Return the addresses of a server of a zone without glue: the first of `hosts` that has addresses."""
+        """Return the addresses of the first of `hosts`, the servers of a zone without glue, that has any."""
         if depth >= DEPTH_MAX:
             return ()
         for host in tuple(hosts)[:SERVERS_MAX]:
-            found = await self._follow(host, "A", budget, depth + 1)
+            found = await self._resolve(host, "A", budget, depth + 1)
             if found.addresses:
                 return found.addresses
         return ()
@@ -279,7 +276,7 @@ class IteratingResolver:
                 return reply.message
         return None
 
-    def _nearest(self, name: dns.name.Name) -> _Cut:
+    def _find_nearest_zone(self, name: dns.name.Name) -> _ZoneServers:
         now = asyncio.get_running_loop().time()
         while name != dns.name.root:
             until, cut = self._cuts.get(name, (0.0, self._root))
@@ -288,29 +285,31 @@ class IteratingResolver:
             name = name.parent()
         return self._root
 
-    def _cache(self, cut: _Cut, message: dns.message.Message) -> _Cut:
-        seconds = min([CUT_SECONDS, *(each.ttl for each in message.authority)])
+    def _cache_zone(self, cut: _ZoneServers, message: dns.message.Message) -> _ZoneServers:
+        seconds = min([ZONE_CACHE_SECONDS, *(each.ttl for each in message.authority)])
         self._cuts[cut.zone] = (asyncio.get_running_loop().time() + seconds, cut)
-        while len(self._cuts) > CUTS_MAX:
+        while len(self._cuts) > CACHED_ZONES_MAX:
             self._cuts.popitem(last=False)
         return cut
 
 
-def _read(message: dns.message.Message, name: dns.name.Name, family: str) -> _Found | None:
+def _read_answer(message: dns.message.Message, name: dns.name.Name, family: str) -> _Answer | None:
     """Return the content of an answer about a name, or None if the message is a referral."""
     rdtype = dns.rdatatype.from_text(family)
     for rrset in message.answer:
         if rrset.name == name and rrset.rdtype == rdtype:
-            return _Found(tuple(each.address for each in rrset))
+            return _Answer(tuple(each.address for each in rrset))
         if rrset.name == name and rrset.rdtype == dns.rdatatype.CNAME:
-            return _Found(alias=text_of(rrset[0].target))
+            return _Answer(alias=text_of(rrset[0].target))
     if message.rcode() == dns.rcode.NXDOMAIN:
-        return _Found(failure="not_found", missing_in=_zone_of(message))
-    return _Found(failure="not_found") if message.flags & dns.flags.AA else None
+        return _Answer(failure="not_found", missing_in=_zone_of(message))
+    return _Answer(failure="not_found") if message.flags & dns.flags.AA else None
 
 
-def _referral(message: dns.message.Message, zone: dns.name.Name, name: dns.name.Name) -> _Cut | None:
-    """Return the zone cut of a referral from `zone` towards `name`, or None. Glue outside the bailiwick is ignored."""
+def _read_referral(
+    message: dns.message.Message, zone: dns.name.Name, name: dns.name.Name
+) -> _ZoneServers | None:
+    """Return the zone that a referral from `zone` towards `name` leads to, or None. Glue for hosts outside of `zone` is ignored."""
     for rrset in message.authority:
         leads = rrset.name != zone and rrset.name.is_subdomain(zone) and name.is_subdomain(rrset.name)
         if rrset.rdtype == dns.rdatatype.NS and leads:
@@ -323,5 +322,5 @@ def _referral(message: dns.message.Message, zone: dns.name.Name, name: dns.name.
                 and extra.rdtype in (dns.rdatatype.A, dns.rdatatype.AAAA)
                 for each in extra
             )
-            return _Cut(rrset.name, glue, hosts)
+            return _ZoneServers(rrset.name, glue, hosts)
     return None

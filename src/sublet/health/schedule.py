@@ -1,4 +1,4 @@
-"""When names are checked, when their states change, and when broken names leave the DNS (rules)."""
+"""Decide when names are checked, when their states change, and when broken names leave the DNS (rules)."""
 
 from dataclasses import replace
 from datetime import datetime, timedelta
@@ -6,19 +6,19 @@ from datetime import datetime, timedelta
 from sublet.health.model import BROKEN, DEGRADED, HEALTHY, UNKNOWN, Health, Report
 
 FIRST_CHECK = timedelta(minutes=2)
-"""The time between a change and the first check, in which the holder can start the nameservers."""
+"""The minimum time between a change and the first check, so that the holder can start the nameservers."""
 CONFIRM_AFTER = timedelta(minutes=10)
-"""The minimum time between two checks that agree on a new state. Then the state changes."""
+"""The minimum time between the two checks that must find the same new state before the state changes."""
 CONFIRM_SLACK = timedelta(seconds=30)
 DAILY = timedelta(days=1)
 JITTER = 0.1
-"""The fraction by which the time of the daily check varies, so that the checks of names that were registered together spread."""
+"""The fraction by which the pause between checks varies, so that names that were registered together aren't checked together."""
 BROKEN_FIRST = timedelta(hours=1)
 UNKNOWN_FIRST = timedelta(minutes=10)
-LASTING = timedelta(hours=3)
+MAILED_AFTER = timedelta(hours=3)
 """How long a name must be broken before its user gets a mail."""
 NOTICE = timedelta(days=7)
-"""The time between the warning to the user and the removal of a broken name from the DNS, but at most half of `broken_days`."""
+"""The time between the warning mail and the removal of a broken name from the DNS. It is at most half of `broken_days`."""
 WORKING = (HEALTHY, DEGRADED)
 
 
@@ -35,7 +35,7 @@ def new_health(subdomain_id: int, now: datetime, due_at: datetime) -> Health:
 def after_check(health: Health, report: Report, generation: int, now: datetime, chance: float) -> Health:
     """Return the health after a check of a generation. `chance` is a random number from 0 to 1.
 
-    The first check of a generation sets the state. Later, a second check, `CONFIRM_AFTER` after the first, must confirm a new state.
+    The first check of a generation sets the state. After that, two checks, `CONFIRM_AFTER` apart, must find a new state before it is set.
     """
     failures = 0 if report.state in WORKING else health.failures + 1
     checked = replace(
@@ -49,7 +49,7 @@ def after_check(health: Health, report: Report, generation: int, now: datetime, 
     )
     is_first = health.generation != generation or health.checked_at is None
     if report.state == health.state or is_first:
-        return _scheduled(_in_state(checked, report.state, now), now, chance)
+        return _schedule_next(_set_state(checked, report.state, now), now, chance)
     seen_since = health.next_since if health.next_state == report.state else None
     if seen_since is None:
         return replace(checked, next_state=report.state, next_since=now, due_at=now + CONFIRM_AFTER)
@@ -57,19 +57,19 @@ def after_check(health: Health, report: Report, generation: int, now: datetime, 
         return replace(
             checked, next_state=report.state, next_since=seen_since, due_at=seen_since + CONFIRM_AFTER
         )
-    return _scheduled(_in_state(checked, report.state, now), now, chance)
+    return _schedule_next(_set_state(checked, report.state, now), now, chance)
 
 
-def _in_state(health: Health, state: str, now: datetime) -> Health:
+def _set_state(health: Health, state: str, now: datetime) -> Health:
     return health if state == health.state else replace(health, state=state, since=now)
 
 
-def _scheduled(health: Health, now: datetime, chance: float) -> Health:
-    return replace(health, due_at=now + pause(health.state, health.failures, chance))
+def _schedule_next(health: Health, now: datetime, chance: float) -> Health:
+    return replace(health, due_at=now + next_pause(health.state, health.failures, chance))
 
 
-def pause(state: str, failures: int, chance: float) -> timedelta:
-    """Return the time until the next check: a day, or less while the name doesn't work. It doubles with each failure."""
+def next_pause(state: str, failures: int, chance: float) -> timedelta:
+    """Return the time until the next check: about a day. While the name doesn't work it is shorter, and doubles with each failure up to a day."""
     daily = DAILY * (1 + JITTER * (2 * chance - 1))
     if state in WORKING:
         return daily
@@ -80,24 +80,24 @@ def pause(state: str, failures: int, chance: float) -> timedelta:
 
 def is_breakage_due(health: Health, now: datetime) -> bool:
     """True if the mail that the name is broken is due."""
-    return health.state == BROKEN and health.mailed_at is None and now - health.since >= LASTING
+    return health.state == BROKEN and health.mailed_at is None and now - health.since >= MAILED_AFTER
 
 
 def leaves_at(health: Health, broken_days: int) -> datetime | None:
-    """Return when a name leaves the DNS if it stays broken: after `broken_days`, but not before the warning's notice period has passed.
+    """Return when a name leaves the DNS if it stays broken: after `broken_days`, and not before the notice period after the warning has passed.
 
-    Return None if the name isn't broken, or if `broken_days` is 0, which keeps broken names.
+    Return None if the name isn't broken, or if `broken_days` is 0, which never removes broken names.
     """
     if health.state != BROKEN or broken_days == 0:
         return None
     at = health.since + timedelta(days=broken_days)
-    return at if health.warned_at is None else max(at, health.warned_at + _notice(broken_days))
+    return at if health.warned_at is None else max(at, health.warned_at + _notice_period(broken_days))
 
 
 def is_notice_due(health: Health, broken_days: int, now: datetime) -> bool:
     """True if the warning that the name will leave the DNS is due."""
     at = leaves_at(health, broken_days)
-    return at is not None and health.warned_at is None and now >= at - _notice(broken_days)
+    return at is not None and health.warned_at is None and now >= at - _notice_period(broken_days)
 
 
 def is_undelegation_due(health: Health, broken_days: int, now: datetime) -> bool:
@@ -106,7 +106,7 @@ def is_undelegation_due(health: Health, broken_days: int, now: datetime) -> bool
     return at is not None and health.warned_at is not None and now >= at
 
 
-def _notice(broken_days: int) -> timedelta:
+def _notice_period(broken_days: int) -> timedelta:
     return min(NOTICE, timedelta(days=broken_days) / 2)
 
 

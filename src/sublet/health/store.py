@@ -1,4 +1,4 @@
-"""All SQL of delegation health: the health of names, their history, and the claims of nameservers' addresses."""
+"""The SQL of delegation health: the health of names, their history, and the claims of nameservers' addresses."""
 
 from collections.abc import Sequence
 from dataclasses import asdict, fields
@@ -72,7 +72,7 @@ health_targets = Table(
     Column("held_until", Instant, nullable=False),
     Column("booked_until", Instant, nullable=False),
 )
-"""The addresses that a check has claimed until `held_until`, and that later checks have booked until `booked_until` (`claims.py`)."""
+"""The addresses of nameservers. A check has claimed them until `held_until`, and later checks have booked them until `booked_until` (`claims.py`)."""
 
 _HEALTH = delegation_health.c
 _COLUMNS = tuple(_HEALTH[each.name] for each in fields(Health))
@@ -148,7 +148,7 @@ _DELAY = Prepared(
 
 
 def lock_due(tx: Tx, limit: int) -> list[int]:
-    """Return the names whose check is due, the longest overdue first, and lock them. Names that another worker has locked are skipped."""
+    """Lock and return the names whose check is due, the longest overdue first. Skip names that another worker has locked."""
     return [row[0] for row in _DUE.all(tx, now=tx.now, at_most=limit)]
 
 
@@ -198,7 +198,7 @@ _JOINED = subdomains.outerjoin(delegation_health, _HEALTH.subdomain_id == subdom
 
 
 def list_unlisted(tx: Tx, after_id: int, limit: int) -> list[tuple[int, bool]]:
-    """Return the ids of the next names that may be in the DNS, each with True if the name has a row of health."""
+    """Return the ids of the next names that may be in the DNS, each with True if the name has a row in `delegation_health`."""
     query = (
         select(subdomains.c.id, _HEALTH.subdomain_id.is_not(None))
         .select_from(_JOINED)
@@ -210,7 +210,7 @@ def list_unlisted(tx: Tx, after_id: int, limit: int) -> list[tuple[int, bool]]:
 
 
 def list_changed(tx: Tx, platform_domain_ids: Sequence[int], since: datetime, soon: datetime) -> list[int]:
-    """Return the names whose delegation changed since an instant, and whose new delegation isn't checked, nor due before `soon`."""
+    """Return the names whose delegation changed since an instant, was not checked after that, and has no check due before `soon`."""
     query = (
         select(subdomains.c.id)
         .select_from(_JOINED)
@@ -281,7 +281,7 @@ def list_changes(tx: Tx, subdomain_id: int, limit: int = CHANGES_MAX) -> list[He
 
 
 def lock_targets(tx: Tx, addresses: Sequence[str]) -> dict[str, tuple[datetime, datetime]]:
-    """Return `held_until` and `booked_until` of these addresses, and lock them in their order, which prevents deadlocks."""
+    """Return `held_until` and `booked_until` of these addresses, and lock them, sorted to prevent deadlocks."""
     rows = [{"address": each, "held_until": tx.now, "booked_until": tx.now} for each in sorted(addresses)]
     tx.connection.execute(_insert(tx, health_targets).on_conflict_do_nothing(), rows)
     query = (

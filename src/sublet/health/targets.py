@@ -1,4 +1,4 @@
-"""Which addresses checks may ask, and how often. Registrants choose the addresses, so the limits prevent abuse of the registry."""
+"""Limit which addresses checks query, and how often. Registrants choose the addresses, and could abuse the registry for an attack."""
 
 import asyncio
 from collections import OrderedDict, deque
@@ -24,7 +24,11 @@ Network = IPv4Network | IPv6Network
 
 
 def parse_networks(text: str) -> tuple[Network, ...]:
-    """Return the networks in a setting's comma-separated text. Raises ValueError."""
+    """Return the networks in a comma-separated text.
+
+    Raises:
+        ValueError: a part isn't a network.
+    """
     return tuple(ip_network(part.strip()) for part in text.split(",") if part.strip())
 
 
@@ -63,7 +67,7 @@ class QueryRateLimit:
         self._recent.move_to_end(address)
         while len(self._recent) > TRACKED_ADDRESSES_MAX:
             self._recent.popitem(last=False)
-        # Compared again after each pause, because other tasks may have sent queries meanwhile.
-        while len(recent) == QUERIES_PER_SECOND and (pause := recent[0] + 1.0 - clock()) > 0:  # noqa: ASYNC110 - no event, a time
+        # Compare again after each pause, because other tasks may have sent queries meanwhile.
+        while len(recent) == QUERIES_PER_SECOND and (pause := recent[0] + 1.0 - clock()) > 0:  # noqa: ASYNC110 - it waits for a time, not for an event
             await asyncio.sleep(pause)
         recent.append(clock())

@@ -18,10 +18,10 @@ from sublet.subdomains.store import delegation_columns
 
 
 def undelegate(tx: Tx, subdomain_id: int, generation: int) -> bool:
-    """Remove the nameservers, glue and DS records of a name that has been broken for too long. Return False if it isn't due.
+    """Remove the nameservers, glue and DS records of a name that has been broken for too long. Return False if the removal isn't due.
 
-    Call this after a check of this generation that found the name broken. The removal is audited, and mailed even if the user's reminders
-    are off. The user keeps the name, and can set other nameservers at once.
+    Call this after a check of this generation found the name broken. The removal is audited, and mailed even if the user's reminders are off.
+    The user keeps the name, and can set other nameservers at once.
     """
     subdomain = lock_for_operator(tx, str(subdomain_id))
     if subdomain.generation != generation or not is_delegated(subdomain):

@@ -1,4 +1,4 @@
-"""View the health of a name's delegation, or plan a check now (GET and POST /subdomains/{fqdn}/health; docs/spec-choices.md, "Delegation health")."""
+"""View the health of a name's delegation, or plan a check (GET and POST /subdomains/{fqdn}/health; docs/spec-choices.md, "Delegation health")."""
 
 from dataclasses import dataclass
 from datetime import datetime

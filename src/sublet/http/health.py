@@ -13,7 +13,7 @@ from sublet.health.checker import Checker
 from sublet.health.checks import record_check
 from sublet.health.findings import worst_first
 from sublet.health.model import UNKNOWN, Finding, Report
-from sublet.health.plan_delegation import Plan, check_warnings, plan_delegation, unless_broken
+from sublet.health.plan_delegation import Plan, check_warnings, plan_delegation, refuse_if_broken
 from sublet.health.view_health import HealthView, plan_health_check, view_health
 from sublet.http import shapes
 from sublet.http.bodies import (
@@ -41,7 +41,7 @@ class Checked:
 
     def guard(self, verb: Callable[Concatenate[Tx, P], OutcomeT]) -> Callable[Concatenate[Tx, P], OutcomeT]:
         """Return a verb that, after its own checks, refuses a broken delegation if the platform domain demands a working one."""
-        return unless_broken(verb, self.plan, self.report)
+        return refuse_if_broken(verb, self.plan, self.report)
 
     @property
     def warnings(self) -> tuple[str, ...]:
