@@ -8,7 +8,7 @@ import dns.message
 import dns.rrset
 import pytest
 
-from sublet.automatic_ds.child import TYPES, asks_for_ds, decide_together
+from sublet.automatic_ds.child import TYPES, decide_for_all_servers, requests_ds
 from sublet.automatic_ds.model import Decision, Keep, Proof, Refuse, Replace, Rules
 from sublet.dns.types import Delegation, DsRecord
 from sublet.health.model import Observation, Reply, Server, Target
@@ -44,7 +44,7 @@ def server(
 
 def decided(*servers: Server, **seen: object) -> Decision:
     """Return what becomes of the DS records."""
-    return decide_together(TARGET, Observation(servers=servers, **seen), None, Rules(), NOW)  # type: ignore[arg-type] # by name
+    return decide_for_all_servers(TARGET, Observation(servers=servers, **seen), None, Rules(), NOW)  # type: ignore[arg-type] # by name
 
 
 def code(decision: Decision) -> str:
@@ -58,8 +58,8 @@ def test_all_nameservers_ask_for_the_same() -> None:
     assert decided(server(1, OLD), server(2, OLD)) == Keep()
     asked = (server(1, NEW), server(2, NEW, begins=-2 * HOUR))
     assert decided(*asked) == Replace((NEW.ds(),), NOW - 2 * HOUR)
-    assert asks_for_ds(TARGET, Observation(servers=asked))
-    assert not asks_for_ds(TARGET, Observation(servers=(server(1),)))
+    assert requests_ds(TARGET, Observation(servers=asked))
+    assert not requests_ds(TARGET, Observation(servers=(server(1),)))
 
 
 def test_records_over_udp_alone_change_nothing() -> None:
@@ -107,7 +107,7 @@ def test_first_ds_records_need_the_proof() -> None:
     seen = Observation(servers=(server(1, NEW), server(2, NEW)))
 
     def first(proof: Proof | None) -> Decision:
-        return decide_together(target, seen, proof, Rules(), NOW)
+        return decide_for_all_servers(target, seen, proof, Rules(), NOW)
 
     assert code(first(None)) == "not_bootstrapped"
     decision = first(Proof(cds([NEW])))

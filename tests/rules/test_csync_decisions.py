@@ -16,7 +16,7 @@ import dns.zone
 import pytest
 
 from sublet.csync.answers import types_in
-from sublet.csync.decide import decide_together, has_csync, questions_about
+from sublet.csync.decide import decide_for_all_servers, has_csync, questions_about
 from sublet.csync.model import Change, Decision, Keep, Refuse, ReplayGuard
 from sublet.dns.types import Delegation, GlueEntry, GlueInput
 from sublet.health.model import Observation, Reply, Server, Target
@@ -79,7 +79,7 @@ def decided(*servers: Server, guard: ReplayGuard = NONE, target: Target = TARGET
     """Return what becomes of the delegation if its first nameserver answers at these servers, and the second at the last one."""
     both = (*servers, replace(servers[-1], host=OWN, address="9.9.9.1"))
     questions = questions_about(target, Observation(servers=both))
-    return decide_together(target, Observation(servers=both, **seen), questions, guard, NOW)  # type: ignore[arg-type] # by name
+    return decide_for_all_servers(target, Observation(servers=both, **seen), questions, guard, NOW)  # type: ignore[arg-type] # by name
 
 
 def code(decision: Decision) -> str:

@@ -7,7 +7,7 @@ import pytest
 
 from sublet import audit
 from sublet.accounts.set_reminders import set_reminders
-from sublet.automatic_ds.follow_child import AGAIN, REFUSED, find_rules, follow_child, plan_check
+from sublet.automatic_ds.follow_child import RECHECK_AFTER, REFUSED, find_rules, follow_child, plan_check
 from sublet.automatic_ds.model import Decision, Keep, Refuse, Remove, Replace, Rules
 from sublet.automatic_ds.schedule_check import PAUSE, schedule_check
 from sublet.automatic_ds.set_automatic_ds import set_automatic_ds
@@ -107,7 +107,7 @@ def test_names_whose_nameservers_differ_are_checked_again_for_an_hour(registry: 
     registry.write(schedule_check, SHOP)
     registry.write(claim_due, 1)
     follow(registry, shop, DIFFER)
-    assert next_check() == AGAIN
+    assert next_check() == RECHECK_AFTER
     registry.advance(hours=1)
     registry.write(claim_due, 1)
     follow(registry, shop, DIFFER)

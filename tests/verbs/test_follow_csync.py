@@ -11,7 +11,7 @@ from sublet.automatic_ds.schedule_check import schedule_check
 from sublet.automatic_ds.set_automatic_ds import set_automatic_ds
 from sublet.automatic_ds.view_automatic_ds import view_automatic_ds
 from sublet.csync.follow_csync import (
-    AGAIN,
+    RECHECK_AFTER,
     REFUSED,
     find_replay_guard,
     follow_csync,
@@ -140,7 +140,7 @@ def test_a_refusal_is_stored_audited_once_and_checked_again(registry: Registry) 
     assert len(registry.read(audit.list_events, "csync", [shop.id], [REFUSED])) == 1
     health = registry.read(health_store.find_health, shop.id)
     assert health is not None
-    assert health.due_at == registry.now + AGAIN
+    assert health.due_at == registry.now + RECHECK_AFTER
     follow(registry, shop, Keep())
     assert known(registry, shop) == CsyncState(shop.id)
 

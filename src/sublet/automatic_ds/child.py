@@ -1,4 +1,4 @@
-"""Read the key records that a child's nameservers publish, and decide what they ask for if all agree (rules)."""
+"""Read the CDS, CDNSKEY and DNSKEY records of all nameservers of a child, and decide about its DS records (rules)."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -19,16 +19,16 @@ from sublet.health.model import Observation, Question, Reply, Server, Target, na
 TYPES = ("CDS", "CDNSKEY", "DNSKEY")
 """The record types that each server is asked for, over TCP, in addition to the SOA record."""
 RECORDS_MAX = 32
-"""The maximum number of records in a set. Larger sets are ignored, because validators need only a few records."""
+"""The maximum number of records in a set. A server with a larger set counts as one without a usable answer."""
 
 
-def decide_together(
+def decide_for_all_servers(
     target: Target, seen: Observation, proof: Proof | None, rules: Rules, now: datetime
 ) -> Decision:
-    """Return the decision about a name's DS records after a check. All nameservers must agree, at every address.
+    """Return the decision about a name's DS records. All nameservers must have the same records over TCP, at every address.
 
     Addresses without a route from this machine don't count, but each nameserver must have answered at some address. Answers over UDP can be
-    forged, so they change nothing. If the decision over TCP is `Keep`, a server with other CDS records over UDP makes it a refusal.
+    forged, so they never change DS records. But if TCP gives `Keep`, and a server has other CDS records over UDP, the decision is a refusal.
     """
     servers = [each for each in seen.servers if each.soa.failure != "no_route"]
     read = [published_by(name_of(target.fqdn), each) for each in servers]
@@ -81,11 +81,11 @@ def _decide(
 
 
 def questions_about(fqdn: str) -> list[Question]:
-    """Return the questions about a name's keys."""
+    """Return the additional questions of a check that decides about DS records."""
     return [(fqdn, each) for each in TYPES]
 
 
-def asks_for_ds(target: Target, seen: Observation) -> bool:
+def requests_ds(target: Target, seen: Observation) -> bool:
     """True if a nameserver publishes CDS or CDNSKEY records."""
     read = [published_by(name_of(target.fqdn), each) for each in seen.servers]
     return any(each is not None and each.has_signal for each in read)
@@ -97,7 +97,7 @@ def published_by(name: dns.name.Name, server: Server) -> PublishedKeys | None:
         "SOA": server.soa_tcp,
         **{rdtype: server.extra.get((text_of(name), rdtype)) for rdtype in TYPES},
     }
-    messages = {rdtype: usable(reply) for rdtype, reply in replies.items()}
+    messages = {rdtype: usable_message(reply) for rdtype, reply in replies.items()}
     found = PublishedKeys()
     for rdtype, message in messages.items():
         if message is None:
@@ -116,18 +116,21 @@ def published_by(name: dns.name.Name, server: Server) -> PublishedKeys | None:
     return found
 
 
-def usable(reply: Reply | None) -> dns.message.Message | None:
+def usable_message(reply: Reply | None) -> dns.message.Message | None:
     """Return the message of a reply if it is a complete authoritative answer, with or without records; else None."""
     if reply is None or reply.message is None:
         return None
     message = reply.message
-    usable = message.rcode() == dns.rcode.NOERROR and message.flags & dns.flags.AA
-    return message if usable and not message.flags & dns.flags.TC else None
+    is_authoritative = message.rcode() == dns.rcode.NOERROR and message.flags & dns.flags.AA
+    return message if is_authoritative and not message.flags & dns.flags.TC else None
 
 
 def _differs_over_udp(name: dns.name.Name, server: Server) -> bool:
     """True if a server's usable answers about CDS records over UDP and TCP have different records."""
-    over_udp, over_tcp = usable(server.cds_udp), usable(server.extra.get((text_of(name), "CDS")))
+    over_udp, over_tcp = (
+        usable_message(server.cds_udp),
+        usable_message(server.extra.get((text_of(name), "CDS"))),
+    )
     return over_udp is not None and over_tcp is not None and _cds(name, over_udp) != _cds(name, over_tcp)
 
 
@@ -144,10 +147,10 @@ def _is_same(one: PublishedKeys, other: PublishedKeys) -> bool:
 
 
 def _agree(decisions: Sequence[Decision]) -> bool:
-    return len({_meaning(each) for each in decisions}) == 1
+    return len({_outcome(each) for each in decisions}) == 1
 
 
-def _meaning(decision: Decision) -> tuple[str, tuple[DsRecord, ...] | str]:
+def _outcome(decision: Decision) -> tuple[str, tuple[DsRecord, ...] | str]:
     match decision:
         case Replace(ds_records, _):
             return "replace", ds_records
@@ -157,6 +160,6 @@ def _meaning(decision: Decision) -> tuple[str, tuple[DsRecord, ...] | str]:
 
 
 def _oldest(decisions: Sequence[Decision]) -> Decision:
-    """Return the decision with the oldest signature, from decisions that agree. Servers may sign independently of each other."""
+    """Return the decision with the oldest signature. The decisions agree, but each server may have signed at another time."""
     signed = [each for each in decisions if isinstance(each, Replace | Remove)]
     return min(signed, key=lambda each: each.signed_at) if signed else decisions[0]

@@ -1,10 +1,10 @@
-"""The worker's part that changes DS records as children request, after each check of the health keeper."""
+"""The worker's part that changes DS records after a health check, if the child requests it with CDS or CDNSKEY records."""
 
 import asyncio
 from collections import Counter
 from collections.abc import Sequence
 
-from sublet.automatic_ds.child import asks_for_ds, decide_together, questions_about
+from sublet.automatic_ds.child import decide_for_all_servers, questions_about, requests_ds
 from sublet.automatic_ds.follow_child import find_rules, follow_child, plan_check
 from sublet.automatic_ds.model import Decision, Proof
 from sublet.automatic_ds.signalling import Signalling
@@ -17,7 +17,7 @@ from sublet.health.model import DueCheck, Question, Target
 
 
 class ChildFollower:
-    """Follows the requests of children. `decisions` counts the applied decisions by kind."""
+    """Follows the CDS and CDNSKEY records of children. `decisions` counts the applied decisions by kind."""
 
     name = "ds"
 
@@ -44,10 +44,10 @@ class ChildFollower:
         if rules is None or not _has_answers(result):
             return None
         proof = None
-        if not due.target.delegation.ds_records and asks_for_ds(due.target, result.seen):
+        if not due.target.delegation.ds_records and requests_ds(due.target, result.seen):
             proof = await self._find_proof(due.target)
         decision = await asyncio.to_thread(
-            decide_together, due.target, result.seen, proof, rules, self._db.now()
+            decide_for_all_servers, due.target, result.seen, proof, rules, self._db.now()
         )
         done = await self._db.write(follow_child, due.subdomain_id, due.generation, decision, rules)
         if done is not None:
@@ -77,7 +77,7 @@ class ChildFollower:
     async def _find_proof(self, target: Target) -> Proof:
         if self._signalling is None:
             return Proof(
-                problem="This registry has no validating resolver to query them. Ask the operator to set health_resolver."
+                problem="This registry has no validating resolver to query these names. Ask the operator to set health_resolver."
             )
         return await self._signalling.look_up(target)
 

@@ -1,4 +1,4 @@
-"""Decide how a name's DS records change when its zone requests it (rules; RFC 7344, RFC 8078 and RFC 9615)."""
+"""Decide whether a zone's request for other DS records is followed (rules; RFC 7344, RFC 8078 and RFC 9615)."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -29,21 +29,21 @@ def decide(
     rules: Rules,
     now: datetime,
 ) -> Decision:
-    """Return the decision about a name's DS records. All its nameservers publish the same records.
+    """Return the decision about a name's DS records, from the records that all its nameservers publish.
 
-    If the name has DS records, a key that they match must have signed the request (RFC 7344, section 4.1). If it has no DS records, `proof`
-    must have the same records, validated at all signalling names (RFC 9615, section 4.2). In both cases the keys must validate under the
-    new DS records, with each of their algorithms.
+    If the name has DS records, the request must be signed by a key that one of them matches (RFC 7344, section 4.1). If it has none, `proof` must
+    have the same CDS and CDNSKEY records, validated at all signalling names (RFC 9615, section 4.2). In both cases the zone's keys must
+    validate under the new DS records, with each of their algorithms.
     """
     if not published.has_signal or not (rules.rollover if current else rules.bootstrap):
         return Keep()
-    case = _Case(name, tuple(current), published, now)
-    if _asks_to_delete(published) and not current:
+    request = _Request(name, tuple(current), published, now)
+    if _requests_deletion(published) and not current:
         return Keep()
-    refusal = case.refuse_unless_signed() if current else _refuse_unless_proven(published, proof)
+    refusal = request.refuse_unless_signed() if current else _refuse_unless_proven(published, proof)
     if refusal is not None:
         return refusal
-    signed_at = case.signed_at()
+    signed_at = request.signed_at()
     if signed_at is None:
         return Refuse(
             "not_authentic", "The CDS and CDNSKEY records have no valid signature. Sign the zone again."
@@ -54,22 +54,24 @@ def decide(
             f"The CDS or CDNSKEY records were signed on {signed_at:%Y-%m-%d %H:%M} UTC, before the records that were followed last. "
             "Check that every nameserver has the newest version of the zone.",
         )
-    return case.wanted(signed_at)
+    return request.wanted(signed_at)
 
 
 def _records(rrset: dns.rrset.RRset | None) -> frozenset[object]:
     return frozenset() if rrset is None else frozenset(rrset)
 
 
-def _asks_to_delete(published: PublishedKeys) -> bool:
+def _requests_deletion(published: PublishedKeys) -> bool:
     return any(
         each.algorithm == _DELETE for rrset in (published.cds, published.cdnskey) for each in rrset or ()
     )
 
 
 def _refuse_unless_proven(published: PublishedKeys, proof: Proof | None) -> Refuse | None:
-    """Return the refusal of the first DS records if the signalling names don't have the same records; else None."""
-    problem = "The signalling names were not queried." if proof is None else proof.problem
+    """Return a refusal if the signalling names don't have the same CDS and CDNSKEY records as the zone; else None."""
+    problem = (
+        "The signalling names were not queried. Wait for the next check." if proof is None else proof.problem
+    )
     if proof is not None and problem is None:
         same = _records(proof.cds) == _records(published.cds) and _records(proof.cdnskey) == _records(
             published.cdnskey
@@ -88,7 +90,9 @@ def _refuse_unless_proven(published: PublishedKeys, proof: Proof | None) -> Refu
 
 
 @dataclass(frozen=True, slots=True)
-class _Case:
+class _Request:
+    """The request in a zone's CDS and CDNSKEY records, with the name's present DS records."""
+
     name: dns.name.Name
     current: tuple[DsRecord, ...]
     published: PublishedKeys
@@ -99,7 +103,7 @@ class _Case:
         return [each for each in (self.published.cds, self.published.cdnskey) if each is not None]
 
     def _signers(self) -> list[DNSKEY]:
-        """Return the keys that may sign a request: the keys that a present DS record matches, or without DS records any key of the zone."""
+        """Return the keys that may sign a request: keys that a present DS record matches, or any key if there are no DS records."""
         if self.published.dnskey is None:
             return []
         if not self.current:
@@ -107,7 +111,7 @@ class _Case:
         return matching_keys(self.name, self.published.dnskey, self.current)
 
     def refuse_unless_signed(self) -> Refuse | None:
-        """Return the refusal of a request that doesn't validate under the present DS records; else None."""
+        """Return a refusal if the request doesn't validate under the present DS records; else None."""
         signers, signatures = self._signers(), self.published.signatures
         dnskey = self.published.dnskey
         if dnskey is None or not valid_signatures(dnskey, signatures, signers, self.now):
@@ -124,7 +128,7 @@ class _Case:
         return None
 
     def signed_at(self) -> datetime | None:
-        """Return when the request was signed: the newest valid signature of each set counts, and then the older of the two sets."""
+        """Return when the request was signed, or None. Each set counts with its newest valid signature, and the older set decides."""
         newest = []
         for rrset in self._signals:
             valid = valid_signatures(rrset, self.published.signatures, self._signers(), self.now)
@@ -134,8 +138,8 @@ class _Case:
         return datetime.fromtimestamp(min(newest), UTC)
 
     def wanted(self, signed_at: datetime) -> Decision:
-        """Return the decision about an authentic request."""
-        if _asks_to_delete(self.published):
+        """Return the decision about a request whose signatures are valid."""
+        if _requests_deletion(self.published):
             if any(len(each) != 1 or each[0].algorithm != _DELETE for each in self._signals):
                 return Refuse(
                     "malformed",
@@ -177,12 +181,12 @@ class _Case:
         return {each for each in named if each[2] in types} != made
 
     def _ds_records(self) -> tuple[DsRecord, ...]:
-        """Return the accepted DS records in the CDS records, else the DS records with SHA-256 of the CDNSKEY records."""
+        """Return the accepted DS records in the CDS records. If there are none, make them with SHA-256 from the CDNSKEY records."""
         made = [_ds_of(self.name, each, SHA256) for each in self.published.cdnskey or ()]
         return _accepted(self.name, self.published.cds or ()) or _accepted(self.name, made)
 
     def _validates_under(self, ds_records: Sequence[DsRecord]) -> bool:
-        """True if the keys validate under each algorithm of these DS records, and the SOA record under the keys (RFC 6840, section 5.11)."""
+        """True if the keys validate with each algorithm of these DS records (RFC 6840, section 5.11), and the SOA record with the keys."""
         dnskey, signatures = self.published.dnskey, self.published.signatures
         if dnskey is None:
             return False

@@ -1,4 +1,4 @@
-"""Change the DS records as a child requests, or store the refusal: the worker's verb."""
+"""Apply the decision about a child's request for DS records, or store its refusal: the worker's verb."""
 
 from dataclasses import replace
 from datetime import timedelta
@@ -24,14 +24,14 @@ from sublet.subdomains.lifecycle import is_delegated
 from sublet.subdomains.model import Subdomain
 
 REFUSED = "automatic_ds.refuse"
-AGAIN = timedelta(minutes=5)
-SPREADS_WITHIN = timedelta(hours=1)
-"""How long a name is checked every `AGAIN` while its nameservers differ. Secondaries get a change within this time."""
-_SPREADING = frozenset({"servers_silent", "servers_differ", "udp_differs"})
+RECHECK_AFTER = timedelta(minutes=5)
+PROPAGATION_TIME = timedelta(hours=1)
+"""How long a name is checked every `RECHECK_AFTER` while its nameservers differ. Secondaries usually transfer a change within this time."""
+_PROPAGATION_REFUSALS = frozenset({"servers_silent", "servers_differ", "udp_differs"})
 
 
 def find_rules(tx: Tx, subdomain_id: int) -> Rules | None:
-    """Return the requests that are followed for a name; None if no request is followed."""
+    """Return which requests of a name are followed; None if none is."""
     subdomain = store.find_subdomain(tx, subdomain_id)
     if subdomain is None or not is_delegated(subdomain):
         return None
@@ -45,8 +45,8 @@ def find_rules(tx: Tx, subdomain_id: int) -> Rules | None:
         bootstrap=policy in ("bootstrap", "all") and known.bootstrap,
         signed_after=known.signed_at,
     )
-    counts = rules.rollover if subdomain.delegation.ds_records else rules.bootstrap
-    return rules if counts else None
+    is_followed = rules.rollover if subdomain.delegation.ds_records else rules.bootstrap
+    return rules if is_followed else None
 
 
 def plan_check(tx: Tx, identifier: str) -> DueCheck:
@@ -68,9 +68,9 @@ def plan_check(tx: Tx, identifier: str) -> DueCheck:
 def follow_child(
     tx: Tx, subdomain_id: int, generation: int, decision: Decision, rules: Rules
 ) -> Decision | None:
-    """Apply a decision from a check of a generation to a name's DS records, and return the decision.
+    """Apply a decision to a name's DS records, and return it. `generation` is the one that was checked.
 
-    A change is audited, and mailed even if the user's reminders are off. A refusal is stored, and audited if it differs from the last one.
+    A change is audited, and mailed even if the user's reminders are off. A refusal is stored, and audited if its code differs from the last one.
     Return None, and change nothing, if the name or its rules have changed since the check.
     """
     subdomain = lock_for_operator(tx, str(subdomain_id))
@@ -84,14 +84,18 @@ def follow_child(
             since = known.refused_since if known.refusal == code else tx.now
             after = replace(known, refusal=code, message=message, refused_since=since)
             if known.refusal != code:
-                said = {"refusal": code, "message": message}
-                audit.record(tx, SYSTEM, REFUSED, subdomain_id, object_type="automatic_ds", after=said)
+                refused = {"refusal": code, "message": message}
+                audit.record(tx, SYSTEM, REFUSED, subdomain_id, object_type="automatic_ds", after=refused)
         case Replace() | Remove():
             after = AutomaticDs(subdomain_id, known.enabled, known.bootstrap, decision.signed_at)
             _change(tx, subdomain, decision)
     save_automatic_ds(tx, known, after)
-    if after.refusal in _SPREADING and after.refused_since and tx.now - after.refused_since < SPREADS_WITHIN:
-        delay(tx, [subdomain_id], tx.now + AGAIN)
+    if (
+        after.refusal in _PROPAGATION_REFUSALS
+        and after.refused_since
+        and tx.now - after.refused_since < PROPAGATION_TIME
+    ):
+        delay(tx, [subdomain_id], tx.now + RECHECK_AFTER)
     return decision
 
 

@@ -11,7 +11,7 @@ from sublet.dns.types import DsRecord
 
 @dataclass(frozen=True, slots=True)
 class PublishedKeys:
-    """The key records that a child's nameserver publishes; None if the child has none of a type. `signatures` are of all four sets."""
+    """The key and SOA records that a child's nameserver publishes. A set is None if there is none. `signatures` are of all four sets."""
 
     dnskey: dns.rrset.RRset | None = None
     cds: dns.rrset.RRset | None = None
@@ -40,7 +40,7 @@ class Replace:
 
 @dataclass(frozen=True, slots=True)
 class Remove:
-    """Remove all DS records (RFC 8078, section 4). `signed_at` is like in `Replace`."""
+    """Remove all DS records (RFC 8078, section 4). `signed_at` is the inception of the older signature of the CDS and CDNSKEY records."""
 
     signed_at: datetime
 
@@ -82,9 +82,9 @@ class Proof:
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """The requests that are followed for a name: changes of DS records (`rollover`), first DS records (`bootstrap`).
+    """Which requests of a name are followed: changes of DS records (`rollover`), first DS records (`bootstrap`).
 
-    `signed_after` is the signature's inception of the request that was followed last.
+    `signed_after` is the inception of the signature of the last request that was followed. An older request is refused.
     """
 
     rollover: bool = True

@@ -13,7 +13,7 @@ PAUSE = timedelta(seconds=60)
 def schedule_check(tx: Tx, fqdn: str) -> bool:
     """Make a check of a followed name due, now or `PAUSE` after its last check. Return False if the name isn't followed.
 
-    Not audited: it changes no name. Not checked: that automatic DS of the name is on; the check tests it.
+    Not audited, because it changes no name. Not checked: that automatic DS of the name is on. The check does that.
     """
     found = health_store.find_followed(tx, fqdn)
     if found is None:

@@ -22,7 +22,7 @@ _TYPES = ("CDS", "CDNSKEY")
 
 
 class Signalling:
-    """Queries signalling names with the validating resolver of the setting `health_resolver`, and trusts its answers."""
+    """Queries signalling names at the resolver of the setting `health_resolver`, and trusts its validation."""
 
     def __init__(self, client: DnsClient, address: str, port: int) -> None:
         self._client = client
@@ -30,14 +30,14 @@ class Signalling:
         self._port = port
 
     async def look_up(self, target: Target) -> Proof:
-        """Return the CDS and CDNSKEY records of all signalling names of a child, or the problem: one isn't secure, has no records, or differs.
+        """Return the CDS and CDNSKEY records that all signalling names of a child have, or the problem with one of them.
 
         Nameservers at or below the child don't count, because the child itself would sign their signalling names.
         """
         hosts = [each for each in target.delegation.nameservers if not is_at_or_below(each, target.fqdn)]
         if not hosts:
             return Proof(
-                problem="The name has none, because all its nameservers are at or below the name itself."
+                problem="There are none, because all nameservers are at or below the name itself. Add a nameserver elsewhere."
             )
         budget = Budget(QUERIES_MAX)
         proofs = await asyncio.gather(*(self._look_up_one(target.fqdn, host, budget) for host in hosts))
@@ -55,7 +55,9 @@ class Signalling:
         try:
             name = name_of(shown)
         except dns.exception.DNSException:
-            return Proof(problem=f"The signalling name for {host} would be too long.")
+            return Proof(
+                problem=f"The signalling name for {host} would be too long. Set the DS records by hand."
+            )
         found: dict[str, dns.rrset.RRset | None] = {}
         for rdtype in _TYPES:
             message = await self._ask(name, rdtype, budget)
@@ -63,7 +65,7 @@ class Signalling:
                 return Proof(problem=f"{shown} can't be resolved. Publish the records there, signed.")
             if not message.flags & dns.flags.AD:
                 return Proof(
-                    problem=f"{shown} isn't secure. Sign the zone of {host}, and have its DS records published."
+                    problem=f"{shown} doesn't validate. Sign the zone of {host}, and have its DS records published."
                 )
             kind = dns.rdatatype.from_text(rdtype)
             found[rdtype] = next(

@@ -22,13 +22,13 @@ ITERATIONS_MAX = 50
 
 @dataclass(frozen=True, slots=True)
 class SignedRecords:
-    """A set of records, which may be empty, and when the set or the proof of its absence was signed."""
+    """A set of records, and when it was signed. If the set is empty, the proof of its absence was signed then."""
 
     records: frozenset[str]
     at: datetime
 
 
-class NotAuthentic(Exception):  # noqa: N818 - a verdict, not an error
+class NotAuthentic(Exception):  # noqa: N818 - the result of a validation, not an error
     """The answer to `question` has no valid signature."""
 
     def __init__(self, question: Question) -> None:
@@ -102,13 +102,15 @@ def _denials(
 ) -> Iterator[dns.rrset.RRset]:
     """Yield the NSEC and NSEC3 records that deny records of this type at this name (RFC 4035, section 5.4; RFC 5155, section 8.5)."""
     for each in message.authority:
-        if each.rdtype not in (dns.rdatatype.NSEC, dns.rdatatype.NSEC3) or not _is_of(each, owner):
+        if each.rdtype not in (dns.rdatatype.NSEC, dns.rdatatype.NSEC3) or not _denies(each, owner):
             continue
-        if not any(_has(record.windows, kind) for record in each for kind in (rdtype, dns.rdatatype.CNAME)):
+        if not any(
+            _bitmap_has(record.windows, kind) for record in each for kind in (rdtype, dns.rdatatype.CNAME)
+        ):
             yield each
 
 
-def _is_of(denial: dns.rrset.RRset, owner: dns.name.Name) -> bool:
+def _denies(denial: dns.rrset.RRset, owner: dns.name.Name) -> bool:
     if denial.rdtype == dns.rdatatype.NSEC:
         return bool(denial.name == owner)
     record = denial[0]
@@ -118,7 +120,7 @@ def _is_of(denial: dns.rrset.RRset, owner: dns.name.Name) -> bool:
     return bool(text_of(denial.name).partition(".")[0] == hashed.lower())
 
 
-def _has(windows: Sequence[tuple[int, bytes]], rdtype: int) -> bool:
+def _bitmap_has(windows: Sequence[tuple[int, bytes]], rdtype: int) -> bool:
     window, octet, bit = rdtype // 256, rdtype % 256 // 8, 0x80 >> rdtype % 8
     return any(number == window and octet < len(bitmap) and bitmap[octet] & bit for number, bitmap in windows)
 

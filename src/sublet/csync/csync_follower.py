@@ -1,10 +1,10 @@
-"""The worker's part that follows CSYNC records, after a check of the health keeper that found a difference."""
+"""The worker's part that changes nameservers and glue after a health check, if the zone's CSYNC record requests it."""
 
 import asyncio
 from collections import Counter
 from collections.abc import Sequence
 
-from sublet.csync.decide import decide_together, has_csync, is_different, questions_about
+from sublet.csync.decide import decide_for_all_servers, has_csync, is_different, questions_about
 from sublet.csync.follow_csync import (
     find_replay_guard,
     follow_csync,
@@ -37,7 +37,7 @@ class CsyncFollower:
     async def follow(self, due: DueCheck, result: CheckResult) -> Decision | None:
         """Decide from the result of a check, change the nameservers if necessary, and return the decision.
 
-        If the zone has a CSYNC record and differs from the registry, a second check asks for all its records, and a third checks the new
+        If the zone has a CSYNC record and differs from the registry, a second check queries all its records, and a third one checks the new
         nameservers. Return None if the name isn't followed, or if another check is asking the nameservers.
         """
         guard = await self._db.read(find_replay_guard, due.subdomain_id)
@@ -76,16 +76,16 @@ class CsyncFollower:
         if whole.busy_until is not None:
             return None
         decision = await asyncio.to_thread(
-            decide_together, due.target, whole.seen, questions, guard, self._db.now()
+            decide_for_all_servers, due.target, whole.seen, questions, guard, self._db.now()
         )
         if not isinstance(decision, Change):
             return decision
         planned = await self._db.read(plan_change, due.subdomain_id, decision)
         if isinstance(planned, Refuse):
             return planned
-        return await self._unless_worse(planned, result, decision)
+        return await self._refuse_worse(planned, result, decision)
 
-    async def _unless_worse(self, planned: Target, result: CheckResult, change: Change) -> Decision | None:
+    async def _refuse_worse(self, planned: Target, result: CheckResult, change: Change) -> Decision | None:
         after = await self._checker.check(planned, waits=True)
         if after.busy_until is not None:
             return None

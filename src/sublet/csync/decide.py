@@ -1,4 +1,4 @@
-"""Decide how a name's nameservers and glue change when its CSYNC record requests it (rules; RFC 7477)."""
+"""Decide whether a zone's CSYNC record changes the name's nameservers and glue (rules; RFC 7477)."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ import dns.rdatatype
 import dns.serial
 from dns.rdtypes.ANY.CSYNC import CSYNC
 
-from sublet.automatic_ds.child import usable
+from sublet.automatic_ds.child import usable_message
 from sublet.csync.answers import NotAuthentic, SignedRecords, signed_answers, types_in, zone_keys
 from sublet.csync.model import Change, Decision, Keep, Refuse, ReplayGuard
 from sublet.dns.names import is_at_or_below
@@ -27,7 +27,7 @@ _DIFFERENCES = frozenset({"ns_set_differs", "glue_differs"})
 
 def has_csync(target: Target, seen: Observation) -> bool:
     """True if a nameserver publishes a CSYNC record."""
-    replies = [usable(each.extra.get((target.fqdn, "CSYNC"))) for each in seen.servers]
+    replies = [usable_message(each.extra.get((target.fqdn, "CSYNC"))) for each in seen.servers]
     return any(_rdata(each, target.fqdn, "CSYNC") for each in replies if each is not None)
 
 
@@ -37,12 +37,12 @@ def is_different(codes: Iterable[str]) -> bool:
 
 
 def questions_about(target: Target, seen: Observation) -> list[Question]:
-    """Return the questions to all nameservers before a change. The SOA record comes last, to detect a change during the check."""
+    """Return the questions to all nameservers before a change. The SOA record comes last, to detect a change of the zone meanwhile."""
     fqdn = target.fqdn
     named = [
         str(each).rstrip(".").lower()
         for server in seen.servers
-        if (message := usable(server.nameservers)) is not None
+        if (message := usable_message(server.nameservers)) is not None
         for each in _rdata(message, fqdn, "NS")
     ]
     hosts = [
@@ -52,10 +52,10 @@ def questions_about(target: Target, seen: Observation) -> list[Question]:
     return [*((fqdn, each) for each in ("DNSKEY", "CSYNC", "NS")), *addresses, (fqdn, "SOA")]
 
 
-def decide_together(
+def decide_for_all_servers(
     target: Target, seen: Observation, questions: Sequence[Question], guard: ReplayGuard, now: datetime
 ) -> Decision:
-    """Return the decision about a name's nameservers and glue after a check. All nameservers must agree, at every address.
+    """Return the decision about a name's nameservers and glue. All nameservers must have the same records, at every address.
 
     Addresses without a route from this machine don't count, but each nameserver must have answered at some address. Not checked: the
     registry's own rules, and that the new nameservers work.
@@ -76,7 +76,7 @@ def decide_together(
         )
     versions = []
     for each in read:
-        version = _version(target, each or {}, now)
+        version = _validated_zone(target, each or {}, now)
         if isinstance(version, Refuse):
             return version
         versions.append(version)
@@ -85,8 +85,8 @@ def decide_together(
         frozenset((question, each.records) for question, each in version.items() if question[1] != "SOA")
         for version in versions
     }
-    before = {_serial(usable(each.soa_tcp), target.fqdn) for each in servers}
-    after = {_serial_of(each, target.fqdn) for each in versions}
+    before = {_serial(usable_message(each.soa_tcp), target.fqdn) for each in servers}
+    after = {_serial_of_zone(each, target.fqdn) for each in versions}
     if len(contents) > 1 or len(before | after) > 1:
         return Refuse(
             "servers_differ",
@@ -97,17 +97,17 @@ def decide_together(
         question: SignedRecords(each.records, min(version[question].at for version in versions))
         for question, each in first.items()
     }
-    return _Case(target, oldest, _serial_of(first, target.fqdn)).decide(guard)
+    return _Zone(target, oldest, _serial_of_zone(first, target.fqdn)).decide(guard)
 
 
 def _read(server: Server, questions: Sequence[Question]) -> dict[Question, dns.message.Message] | None:
-    found = {each: usable(server.extra.get(each)) for each in questions}
-    if usable(server.soa_tcp) is None or None in found.values():
+    found = {each: usable_message(server.extra.get(each)) for each in questions}
+    if usable_message(server.soa_tcp) is None or None in found.values():
         return None
     return {question: message for question, message in found.items() if message is not None}
 
 
-def _version(
+def _validated_zone(
     target: Target, messages: Mapping[Question, dns.message.Message], now: datetime
 ) -> dict[Question, SignedRecords] | Refuse:
     fqdn = target.fqdn
@@ -137,7 +137,7 @@ def _serial(message: dns.message.Message | None, fqdn: str) -> int | None:
     return int(found[0].serial) if found else None  # type: ignore[attr-defined] # an SOA record
 
 
-def _serial_of(version: Mapping[Question, SignedRecords], fqdn: str) -> int:
+def _serial_of_zone(version: Mapping[Question, SignedRecords], fqdn: str) -> int:
     (soa,) = version[fqdn, "SOA"].records or ("- - 0",)
     return int(soa.split(" ")[2])
 
@@ -148,13 +148,15 @@ def _is_lower(serial: int, other: int) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class _Case:
+class _Zone:
+    """The validated records of a child's zone."""
+
     target: Target
     zone: Mapping[Question, SignedRecords]
     serial: int
 
     def decide(self, guard: ReplayGuard) -> Decision:
-        """Return the decision about an authentic zone."""
+        """Return the decision that the zone's CSYNC record leads to."""
         wanted = self.zone[self.target.fqdn, "CSYNC"].records
         if not wanted:
             return Keep()
@@ -195,7 +197,7 @@ class _Case:
         return is_older or (guard.serial is not None and _is_lower(self.serial, guard.serial))
 
     def _change(self, types: frozenset[str]) -> Keep | Change:
-        """Return the change to the zone's nameservers and glue, limited to these types; `Keep` if the registry has the same."""
+        """Return the change that gives the registry the zone's records of these types; `Keep` if nothing differs."""
         stored = self.target.delegation
         changed: list[Question] = []
         nameservers = stored.nameservers
@@ -210,7 +212,7 @@ class _Case:
         for host in nameservers:
             for family, version in _FAMILIES:
                 if is_at_or_below(host, self.target.fqdn):
-                    glue[host, version] = has = _stored(stored, host, version)
+                    glue[host, version] = has = _glue_of_host(stored, host, version)
                     question = (host, family)
                     if family in types and question in self.zone:
                         glue[host, version] = self.zone[question].records
@@ -226,6 +228,6 @@ class _Case:
         return Change(nameservers, entries, self.serial, signed_at)
 
 
-def _stored(delegation: Delegation, host: str, version: int) -> frozenset[str]:
+def _glue_of_host(delegation: Delegation, host: str, version: int) -> frozenset[str]:
     addresses = glue_addresses(delegation).get(host, ())
     return frozenset(each for each in addresses if (":" in each) == (version == 6))

@@ -1,4 +1,4 @@
-"""Change nameservers and glue as a child's CSYNC record requests, or store the refusal: the worker's verb."""
+"""Apply the decision about a child's CSYNC record, or store its refusal: the worker's verb."""
 
 from dataclasses import replace
 from datetime import timedelta
@@ -28,14 +28,14 @@ from sublet.subdomains.nameservers import places_of, platform_domains_above, unr
 from sublet.subdomains.update_nameservers import apply_change, changed_delegation
 
 REFUSED = "csync.refuse"
-AGAIN = timedelta(minutes=5)
-SPREADS_WITHIN = timedelta(hours=1)
-"""How long a name is checked every `AGAIN` while its nameservers differ. Secondaries get a change within this time."""
-_SPREADING = frozenset({"servers_silent", "servers_differ", "serial_too_low"})
+RECHECK_AFTER = timedelta(minutes=5)
+PROPAGATION_TIME = timedelta(hours=1)
+"""How long a name is checked every `RECHECK_AFTER` while its nameservers differ. Secondaries usually transfer a change within this time."""
+_PROPAGATION_REFUSALS = frozenset({"servers_silent", "servers_differ", "serial_too_low"})
 
 
 def find_replay_guard(tx: Tx, subdomain_id: int) -> ReplayGuard | None:
-    """Return the serial and signature that were followed last for a name; None if the name isn't followed, or has no DS records."""
+    """Return the serial and the signature of the last change that was followed; None if the name isn't followed, or has no DS records."""
     subdomain = store.find_subdomain(tx, subdomain_id)
     if subdomain is None or not is_delegated(subdomain) or not subdomain.delegation.ds_records:
         return None
@@ -65,7 +65,7 @@ def plan_check(tx: Tx, identifier: str) -> DueCheck:
 
 
 def plan_change(tx: Tx, subdomain_id: int, change: Change) -> Target | Refuse:
-    """Return the delegation that a name would have, as the target of a check; or the refusal if it breaks the registry's rules."""
+    """Return the changed delegation of a name as the target of a check; or a refusal if the registry's rules forbid the change."""
     subdomain = find_for_operator(tx, str(subdomain_id))
     delegation, errors = changed_delegation(subdomain, _command(change))
     if not errors:
@@ -83,7 +83,7 @@ def plan_change(tx: Tx, subdomain_id: int, change: Change) -> Target | Refuse:
 
 
 def refuse_if_worse(present: Report, planned: Report) -> Refuse | None:
-    """Return the refusal of a planned delegation with an error or warning that the present delegation doesn't have; else None."""
+    """Return a refusal if the planned delegation has an error or warning that the present one doesn't have; else None."""
     known = {(each.code, each.subject) for each in present.findings}
     worse = [
         each
@@ -104,10 +104,10 @@ def refuse_if_worse(present: Report, planned: Report) -> Refuse | None:
 def follow_csync(
     tx: Tx, subdomain_id: int, generation: int, decision: Decision, guard: ReplayGuard
 ) -> Decision | None:
-    """Apply a decision from checks of a generation to a name's nameservers and glue, and return the decision.
+    """Apply a decision to a name's nameservers and glue, and return it. `generation` is the one that was checked.
 
-    The rules of a change by the user apply; if they forbid the change, the returned decision is a refusal. A change is audited, and mailed
-    even if the user's reminders are off. A refusal is stored, and audited if it differs from the last one. Return None, and change nothing,
+    A change must satisfy the rules for a change by the user; otherwise the returned decision is a refusal. A change is audited, and mailed even
+    if the user's reminders are off. A refusal is stored, and audited if its code differs from the last one. Return None, and change nothing,
     if the name, its settings or its CSYNC state have changed since the checks. Not checked: the number of changes in a day.
     """
     subdomain = lock_for_operator(tx, str(subdomain_id))
@@ -129,11 +129,15 @@ def follow_csync(
             since = known.refused_since if known.refusal == code else tx.now
             after = replace(known, refusal=code, message=message, refused_since=since)
             if known.refusal != code:
-                said = {"refusal": code, "message": message}
-                audit.record(tx, SYSTEM, REFUSED, subdomain_id, object_type="csync", after=said)
+                refused = {"refusal": code, "message": message}
+                audit.record(tx, SYSTEM, REFUSED, subdomain_id, object_type="csync", after=refused)
     save_csync_state(tx, known, after)
-    if after.refusal in _SPREADING and after.refused_since and tx.now - after.refused_since < SPREADS_WITHIN:
-        delay(tx, [subdomain_id], tx.now + AGAIN)
+    if (
+        after.refusal in _PROPAGATION_REFUSALS
+        and after.refused_since
+        and tx.now - after.refused_since < PROPAGATION_TIME
+    ):
+        delay(tx, [subdomain_id], tx.now + RECHECK_AFTER)
     return decision
 
 

@@ -48,7 +48,7 @@ REFUSALS: dict[str, str] = {
 
 @dataclass(frozen=True, slots=True)
 class ReplayGuard:
-    """The zone's serial and the time of the signature that were followed last for a name; None before the first change."""
+    """The zone's serial and the time of its signature at the last change that was followed; None before the first one."""
 
     serial: int | None = None
     signed_after: datetime | None = None
