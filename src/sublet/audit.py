@@ -34,7 +34,7 @@ ACTOR_KINDS = ("user", "operator", "system")
 class Actor:
     """The actor of a change: a user (with token or session, restrictions, request and address), the operator (with name), or the system.
 
-    `account_id` is the account of the organization that the token or session acts for. None if it acts for its user.
+    `account_id` is the account of the organization that the token or session acts for; None if the token or session acts for its own user.
     """
 
     kind: str
@@ -50,7 +50,7 @@ class Actor:
 
     @property
     def holder_id(self) -> int | None:
-        """Return the id of the user or account whose names, credits and tickets the actor sees and changes. Stores filter by it."""
+        """The id of the user or account whose names, credits and tickets the actor sees and changes. Stores filter by this id."""
         return self.user_id if self.account_id is None else self.account_id
 
 
@@ -78,13 +78,13 @@ audit_events = Table(
     Index("ix_audit_events_object_type_object_id", "object_type", "object_id", "id"),
     sqlite_autoincrement=True,
 )
-_BY_A_USER = audit_events.c.user_id.is_not(None)
+_HAS_USER = audit_events.c.user_id.is_not(None)
 Index(
     "ix_audit_events_user_id",
     audit_events.c.user_id,
     audit_events.c.id,
-    sqlite_where=_BY_A_USER,
-    postgresql_where=_BY_A_USER,
+    sqlite_where=_HAS_USER,
+    postgresql_where=_HAS_USER,
 )
 _HAS_OWNER, _HAS_ADDRESS = audit_events.c.owner_id.is_not(None), audit_events.c.address.is_not(None)
 Index(
@@ -96,17 +96,17 @@ Index(
 )
 Index("ix_audit_events_address", audit_events.c.at, sqlite_where=_HAS_ADDRESS, postgresql_where=_HAS_ADDRESS)
 ADDRESS_KEPT_FOR = timedelta(days=90)
-"""The time after which the address of an event's request is deleted."""
+"""The time after which the client's address in an event is deleted."""
 
 erasures = Table(
     "erasures",
     metadata,
     Column("user_id", ForeignKey("users.id"), primary_key=True, autoincrement=False),
 )
-"""The user that the current transaction erases. While there is a row, the triggers allow changes of texts in audit events and transfers."""
+"""The user that the current transaction erases. While this table has a row, triggers allow changes of texts in audit events and transfers."""
 
 
-_ADDED = Prepared(insert(audit_events))
+_INSERT = Prepared(insert(audit_events))
 _OWNER_COLUMNS = {
     "subdomain": ("subdomains", "user_id"),
     "token": ("tokens", "user_id"),
@@ -118,15 +118,15 @@ _OWNER_COLUMNS = {
 """The table of each object type, and the table's column with the owner."""
 
 
-def _with_owner(name: str, owner: str) -> Prepared:
+def _insert_with_owner(name: str, owner: str) -> Prepared:
     rows = table(name, column("id", BIG_ID), column(owner, BIG_ID))
     of_object = select(rows.c[owner]).where(rows.c.id == bindparam("owned_id", type_=BIG_ID))
     return Prepared(insert(audit_events).values(owner_id=of_object.scalar_subquery()))
 
 
-_ADDED_WITH_OWNER = {each: _with_owner(*names) for each, names in _OWNER_COLUMNS.items()}
+_INSERT_WITH_OWNER = {each: _insert_with_owner(*names) for each, names in _OWNER_COLUMNS.items()}
 _WITHOUT_OWNER = ("subdomain.publish", "subdomain.publish_failed", "subdomain.hand_over")
-"""The publisher's events after each change of a name. They get no owner, so that an account's activity leaves them out."""
+"""The publisher's events. They are stored without an owner, so that the activity of an account doesn't list them."""
 
 
 def record(
@@ -143,8 +143,8 @@ def record(
 
     `action` is noun.verb ("subdomain.renew"). `object_type` defaults to the noun.
     """
-    event = _event(tx, actor, action, object_id, object_type, before, after)
-    statement, values = _insertion(event, is_for_another=actor.account_id is not None)
+    event = _event_values(tx, actor, action, object_id, object_type, before, after)
+    statement, values = _choose_insert(event, is_for_organization=actor.account_id is not None)
     statement.run(tx, **values)
 
 
@@ -158,33 +158,35 @@ def record_many(
 ) -> None:
     """Append an event of the same action for each of many objects. `after` and `before` have the changed values by id."""
     rows = [
-        _event(tx, actor, action, object_id, None, before[object_id] if before else None, values)
+        _event_values(tx, actor, action, object_id, None, before[object_id] if before else None, values)
         for object_id, values in after.items()
     ]
-    insertions = [_insertion(each, is_for_another=actor.account_id is not None) for each in rows]
+    insertions = [_choose_insert(each, is_for_organization=actor.account_id is not None) for each in rows]
     if insertions:
         insertions[0][0].run_many(tx, [values for _, values in insertions])
 
 
-def _insertion(event: dict[str, Any], *, is_for_another: bool) -> tuple[Prepared, dict[str, Any]]:
-    """Return the statement that adds an event, and its parameters. The owner is stored unless the actor is the owner.
+def _choose_insert(event: dict[str, Any], *, is_for_organization: bool) -> tuple[Prepared, dict[str, Any]]:
+    """Return the statement that inserts an event, and its parameters. It stores the object's owner unless the actor is the owner.
 
-    `is_for_another` is true if the actor acts for an organization, which then owns the object.
+    `is_for_organization` is true if the actor acts for an organization, which then owns the object.
     """
     kind, object_id = event["object_type"], event["object_id"]
-    is_own = event["user_id"] is not None and not is_for_another and kind != "name_transfer"
+    is_own = event["user_id"] is not None and not is_for_organization and kind != "name_transfer"
     if is_own or event["action"] in _WITHOUT_OWNER:
-        return _ADDED, event
+        return _INSERT, event
     if kind == "user":
-        return _ADDED, {**event, "owner_id": object_id}
-    if kind in _ADDED_WITH_OWNER:
-        return _ADDED_WITH_OWNER[kind], {**event, "owned_id": object_id}
-    if event["user_id"] is None:  # Without a user or owner, deleting the user couldn't erase the address.
-        return _ADDED, {**event, "address": None}
-    return _ADDED, event
+        return _INSERT, {**event, "owner_id": object_id}
+    if kind in _INSERT_WITH_OWNER:
+        return _INSERT_WITH_OWNER[kind], {**event, "owned_id": object_id}
+    if (
+        event["user_id"] is None
+    ):  # No user or owner identifies this event, so the deletion of a user couldn't erase the address.
+        return _INSERT, {**event, "address": None}
+    return _INSERT, event
 
 
-def _event(
+def _event_values(
     tx: Tx,
     actor: Actor,
     action: str,
@@ -314,7 +316,7 @@ def find_event(tx: Tx, event_id: int) -> AuditEvent | None:
 class EventFilter:
     """The filters of `search_events`. None means any. Events at `until` don't match.
 
-    `actor` is a kind of actor or an operator's name. `objects` are types and ids. An event must match any of them.
+    `actor` is a kind of actor or an operator's name. `objects` are types and ids of which an event must match one.
     """
 
     actor: str | None = None
@@ -342,7 +344,7 @@ def search_events(tx: Tx, wanted: EventFilter, limit: int) -> list[AuditEvent]:
         query = query.where(events.at < wanted.until)
     if wanted.objects is None:
         return [AuditEvent(*row) for row in tx.connection.execute(query)]
-    # One query for each object, because the index has the events of an object in order.
+    # One query for each object, because the index has the events of one object sorted by id.
     found = [
         AuditEvent(*row)
         for object_type, object_id in wanted.objects
@@ -382,7 +384,7 @@ def list_activity(
         query = query.where(events.at >= wanted.since)
     if wanted.until is not None:
         query = query.where(events.at < wanted.until)
-    # Two queries, because each column has an index with the events in order.
+    # Two queries, because each column has an index with its events sorted by id.
     found = {
         row[0]: AuditEvent(*row)
         for column in (events.user_id, events.owner_id)

@@ -1,7 +1,7 @@
 """Load and check the settings (docs/settings.md).
 
 Settings come from a TOML file (`--config`, or SUBLET_CONFIG) and from environment variables: `SUBLET_` and the name in capitals. The
-environment overrides the file. Unknown settings are refused, to detect typing errors.
+environment overrides the file. Unknown settings are refused, to detect misspelt names.
 """
 
 import os
@@ -19,8 +19,8 @@ class SettingsError(Exception):
     """A setting is unknown or its value is invalid. The message names the setting and says what to give."""
 
 
-REMOVED = {"one_processor": "The operating system places every process on the processors."}
-"""Removed settings, each with the reason of the removal. They have no effect, and cause a warning instead of an error."""
+REMOVED_SETTINGS = {"one_processor": "The operating system places every process on the processors."}
+"""Removed settings with the reason of their removal. A removed setting has no effect, and causes a warning instead of an error."""
 
 KEY_ALGORITHMS = ("hmac-sha256", "hmac-sha384", "hmac-sha512")
 """The algorithms allowed for TSIG keys: SHA-256 or better (RFC 8945, section 6)."""
@@ -30,7 +30,7 @@ _HOST = re.compile(r"[A-Za-z0-9-]+(\.[A-Za-z0-9-]+)+")
 _BOOLEANS = {"true": True, "yes": True, "on": True, "false": False, "no": False, "off": False}
 
 PRIMARY_KEY_VARIABLE = "SUBLET_PRIMARY_KEY_"
-"""The prefix of environment variables with the secret of a primary's key. The primary's name follows, in capitals and with `_` for `-` and `.`."""
+"""The prefix of environment variables with the secret of a primary's key. After it comes the primary's name, in capitals, with `_` for `-` and `.`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,19 +47,19 @@ class PrimarySettings:
     """The maximum number of names in an UPDATE message."""
 
     def __post_init__(self) -> None:
-        place = f"primaries.{self.name}"
+        prefix = f"primaries.{self.name}"
         if re.fullmatch(r"[a-z0-9][a-z0-9._-]{0,62}", self.name) is None or self.name == "built-in":
             raise SettingsError(
-                f"{place}: give a name of a-z, 0-9, dot, hyphen and underscore, other than built-in"
+                f"{prefix}: give a name of a-z, 0-9, dot, hyphen and underscore, other than built-in"
             )
-        _addresses(f"{place}.address", self.address)
+        _check_addresses(f"{prefix}.address", self.address)
         if not self.address or "," in self.address:
-            raise SettingsError(f"{place}.address: give one IP address")
-        _in_range(f"{place}.port", self.port, 1, PORT_MAX)
-        _in_range(f"{place}.batch_max", self.batch_max, 1, 1000)
+            raise SettingsError(f"{prefix}.address: give one IP address")
+        _check_range(f"{prefix}.port", self.port, 1, PORT_MAX)
+        _check_range(f"{prefix}.batch_max", self.batch_max, 1, 1000)
         if re.fullmatch(r"[A-Za-z0-9_.-]{1,253}", self.key_name) is None:
-            raise SettingsError(f"{place}.key_name: {self.key_name!r} is not the name of a key")
-        _one_of(f"{place}.key_algorithm", self.key_algorithm, KEY_ALGORITHMS)
+            raise SettingsError(f"{prefix}.key_name: {self.key_name!r} is not the name of a key")
+        _check_one_of(f"{prefix}.key_algorithm", self.key_algorithm, KEY_ALGORITHMS)
 
 
 def _setting(default: Any, description: str) -> Any:
@@ -210,11 +210,11 @@ class Settings:
     )
 
     def __post_init__(self) -> None:
-        _one_of("log_format", self.log_format, ("text", "json"))
-        _one_of("signup", self.signup, ("open", "invite", "closed"))
-        _one_of("log_level", self.log_level, ("debug", "info", "warning", "error"))
-        _one_of("mail_transport", self.mail_transport, ("log", "print", "smtp"))
-        _one_of("smtp_security", self.smtp_security, ("starttls", "tls", "none"))
+        _check_one_of("log_format", self.log_format, ("text", "json"))
+        _check_one_of("signup", self.signup, ("open", "invite", "closed"))
+        _check_one_of("log_level", self.log_level, ("debug", "info", "warning", "error"))
+        _check_one_of("mail_transport", self.mail_transport, ("log", "print", "smtp"))
+        _check_one_of("smtp_security", self.smtp_security, ("starttls", "tls", "none"))
         if not self.database_url.startswith(("sqlite:///", "postgresql://")):
             raise SettingsError(
                 "database_url: give sqlite:////absolute/path, sqlite:///relative/path or postgresql://user@host:port/name"
@@ -227,20 +227,20 @@ class Settings:
         parse_dns_servers(self.dns_servers)
         if self.health_resolver:
             host, port = parse_listen("health_resolver", self.health_resolver)
-            _addresses("health_resolver", host)
-            _in_range("health_resolver", port, 1, PORT_MAX)
-        _networks("health_allowed_networks", self.health_allowed_networks)
+            _check_addresses("health_resolver", host)
+            _check_range("health_resolver", port, 1, PORT_MAX)
+        _check_networks("health_allowed_networks", self.health_allowed_networks)
         for name in ("dns_addresses", "trusted_proxies", "health_root_hints"):
-            _addresses(name, getattr(self, name))
-        _modes("new_user_withheld_modes", self.new_user_withheld_modes)
+            _check_addresses(name, getattr(self, name))
+        _check_modes("new_user_withheld_modes", self.new_user_withheld_modes)
         for each in fields(self):
             value = getattr(self, each.name)
             if isinstance(value, int) and value < 0:
                 raise SettingsError(f"{each.name}: {value} is negative. Give 0 or more")
         if self.http_connections_max < 1:
             raise SettingsError("http_connections_max: 0 would refuse every client. Give 1 or more")
-        _in_range("session_idle_hours", self.session_idle_hours, 2, 8760)
-        _in_range("session_max_days", self.session_max_days, 1, 365)
+        _check_range("session_idle_hours", self.session_idle_hours, 2, 8760)
+        _check_range("session_max_days", self.session_max_days, 1, 365)
         _check_mail(self)
         _check_site(self)
 
@@ -254,22 +254,22 @@ def split_list(text: str) -> list[str]:
     return [part.strip() for part in text.split(",") if part.strip()]
 
 
-def _one_of(name: str, value: str, allowed: tuple[str, ...]) -> None:
+def _check_one_of(name: str, value: str, allowed: tuple[str, ...]) -> None:
     if value not in allowed:
         raise SettingsError(f"{name}: {value!r} is not one of {', '.join(allowed)}")
 
 
-def _modes(name: str, text: str) -> None:
+def _check_modes(name: str, text: str) -> None:
     for mode in split_list(text):
-        _one_of(name, mode, ("free", "plus", "premium", "special"))
+        _check_one_of(name, mode, ("free", "plus", "premium", "special"))
 
 
-def _in_range(name: str, value: int, least: int, most: int) -> None:
+def _check_range(name: str, value: int, least: int, most: int) -> None:
     if not least <= value <= most:
         raise SettingsError(f"{name}: {value} is out of range. Give {least} to {most}")
 
 
-def _addresses(name: str, text: str) -> None:
+def _check_addresses(name: str, text: str) -> None:
     for part in split_list(text):
         try:
             ip_address(part)
@@ -279,7 +279,7 @@ def _addresses(name: str, text: str) -> None:
             ) from None
 
 
-def _networks(name: str, text: str) -> None:
+def _check_networks(name: str, text: str) -> None:
     for part in split_list(text):
         try:
             ip_network(part)
@@ -297,7 +297,7 @@ def _check_mail(settings: Settings) -> None:
         missing = [name for name in ("smtp_host", "mail_from") if not getattr(settings, name)]
         if missing:
             raise SettingsError(f"{' and '.join(missing)}: required if mail_transport is smtp")
-    _in_range("smtp_port", settings.smtp_port, 1, PORT_MAX)
+    _check_range("smtp_port", settings.smtp_port, 1, PORT_MAX)
     if bool(settings.smtp_username) != bool(settings.smtp_password_file):
         raise SettingsError("smtp_username and smtp_password_file: give both, or neither")
     if settings.smtp_username and settings.smtp_security == "none":
@@ -368,7 +368,7 @@ def parse_dns_servers(text: str) -> tuple[tuple[str, int], ...]:
     found = []
     for part in split_list(text):
         host, port = parse_listen("dns_servers", part)
-        _addresses("dns_servers", host)
+        _check_addresses("dns_servers", host)
         if port == 0:
             raise SettingsError(
                 f"dns_servers: {part!r} has port 0. Give the port at which the server answers"
@@ -399,10 +399,10 @@ def public_dns_addresses(settings: Settings) -> tuple[str, ...]:
     """Return the addresses of apex nameservers inside a zone: `dns_addresses`, or the address in `dns_listen`."""
     texts = split_list(settings.dns_addresses)
     try:
-        given = [ip_address(text) for text in texts or [parse_listen("dns_listen", settings.dns_listen)[0]]]
+        values = [ip_address(text) for text in texts or [parse_listen("dns_listen", settings.dns_listen)[0]]]
     except ValueError:
         return ()
-    return tuple(str(address) for address in given if not address.is_unspecified)
+    return tuple(str(address) for address in values if not address.is_unspecified)
 
 
 def load_settings(
@@ -420,7 +420,7 @@ def load_settings(
     """
     environment = os.environ if environ is None else environ
     path = config or (Path(environment["SUBLET_CONFIG"]) if environment.get("SUBLET_CONFIG") else None)
-    values: dict[str, Any] = _from_file(path) if path else {}
+    values: dict[str, Any] = _read_file(path) if path else {}
     types = {each.name: each.type for each in fields(Settings)}
     for name, text in environment.items():
         if (
@@ -429,20 +429,20 @@ def load_settings(
             and not name.startswith(PRIMARY_KEY_VARIABLE)
         ):
             values[name.removeprefix("SUBLET_").lower()] = text
-    for name in values.keys() & REMOVED.keys():
+    for name in values.keys() & REMOVED_SETTINGS.keys():
         del values[name]
-        warn(f"{name}: this setting was removed and has no effect. Delete it. {REMOVED[name]}")
+        warn(f"{name}: this setting was removed and has no effect. Delete it. {REMOVED_SETTINGS[name]}")
     for name, value in values.items():
         if name not in types:
             raise SettingsError(f"unknown setting {name!r}. `sublet settings` lists all settings")
         if name == "primaries":
             values[name] = _primaries(value)
         else:
-            values[name] = _typed(name, value, types[name])
+            values[name] = _convert(name, value, types[name])
     return Settings(**values)
 
 
-def _from_file(path: Path) -> dict[str, Any]:
+def _read_file(path: Path) -> dict[str, Any]:
     try:
         return tomllib.loads(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
@@ -457,19 +457,19 @@ def _primaries(value: Any) -> tuple[PrimarySettings, ...]:
 
 def _primary(name: str, table: Mapping[str, Any]) -> PrimarySettings:
     types = {each.name: each.type for each in fields(PrimarySettings) if each.name != "name"}
-    given: dict[str, Any] = {}
+    values: dict[str, Any] = {}
     for key, value in table.items():
         if key not in types:
             raise SettingsError(f"primaries.{name}: unknown setting {key!r}. Known are {', '.join(types)}")
-        given[key] = _typed(f"primaries.{name}.{key}", value, types[key])
-    missing = [key for key in ("address", "key_name") if key not in given]
+        values[key] = _convert(f"primaries.{name}.{key}", value, types[key])
+    missing = [key for key in ("address", "key_name") if key not in values]
     if missing:
         raise SettingsError(f"primaries.{name}: {' and '.join(missing)} missing")
-    return PrimarySettings(name, **given)
+    return PrimarySettings(name, **values)
 
 
-def _typed(name: str, value: Any, kind: Any) -> Any:
-    """Return the value of a setting in its type. Values from the environment are always texts."""
+def _convert(name: str, value: Any, kind: Any) -> Any:
+    """Convert the value of a setting to its type, because values from the environment are texts."""
     if kind is bool:
         found = _BOOLEANS.get(value) if isinstance(value, str) else value
         if not isinstance(found, bool):

@@ -91,7 +91,7 @@ class FieldErrors(list[FieldError]):
     omitted = 0
 
     def is_full(self) -> bool:
-        """True if `add` only counts further errors."""
+        """True if the list is full, so that `add` only counts."""
         return len(self) >= FIELD_ERRORS_MAX
 
     def add(self, field: str, code: str, message: str) -> None:

@@ -38,7 +38,7 @@ def new_request_id() -> str:
     while True:
         try:
             return _REQUEST_IDS.pop()
-        except IndexError:  # Draw 256 ids at once, because the system call takes most of the time.
+        except IndexError:  # Draw 256 ids with one system call, because the call takes most of the time.
             drawn = os.urandom(16 * 256).hex()
             _REQUEST_IDS.extend(drawn[first : first + 32] for first in range(0, len(drawn), 32))
 

@@ -1,6 +1,6 @@
 """The restrictions of a token, and the checks of their values (rules; no SQL).
 
-They are enforced in these places: scopes and networks in `http/dispatch.py`; expiry in `accounts/tokens.py`; names and platform domains in
+Restrictions are enforced in these files: scopes and networks in `http/dispatch.py`; expiry in `accounts/tokens.py`; names and platform domains in
 `subdomains/find.py`, `subdomains/naming.py` and the stores; daily credits in `subdomains/charge.py`; all of them in `accounts/own_tokens.py`
 for requests about tokens.
 """
@@ -37,7 +37,7 @@ SCOPES = (
 )
 """All scopes (docs/spec-choices.md, "Tokens"). A token of the operator has all of them by default."""
 ITEMS_MAX = 100
-"""The maximum number of names, platform domains or networks of a token, because they are read at each request."""
+"""The maximum number of names, platform domains or networks of a token, because each request reads them."""
 LIFE_MAX = timedelta(days=36_500)
 DAILY_CREDITS_MAX = 10**12
 _WILDCARD = "*."
@@ -72,10 +72,10 @@ class Restrictions:
         """True if the token may see and change at least one name directly under this platform domain."""
         if self.domains is not None and domain not in self.domains:
             return False
-        return self.names is None or any(_is_under(pattern, domain) for pattern in self.names)
+        return self.names is None or any(_allows_child_of(pattern, domain) for pattern in self.names)
 
     def allows_address(self, address: str) -> bool:
-        """True if a request may come from this address. An unknown address requires a token without `networks`."""
+        """True if a request may come from this address. A text that isn't an address is allowed only without `networks`."""
         if self.networks is None:
             return True
         try:
@@ -84,7 +84,7 @@ class Restrictions:
             return False
         if isinstance(parsed, IPv6Address) and parsed.ipv4_mapped is not None:
             parsed = parsed.ipv4_mapped
-        return any(parsed in network for network in _parsed(self.networks))
+        return any(parsed in network for network in _parse_networks(self.networks))
 
     def exceeded_by(self, other: "Restrictions") -> list[str]:
         """Return the fields in which `other` allows more than these restrictions."""
@@ -100,8 +100,8 @@ class Restrictions:
 
     def _covers_network(self, text: str) -> bool:
         inner = ip_network(text)
-        # Collapsed, because a network may be covered by two networks together.
-        outer = [each for each in _parsed(self.networks or ()) if each.version == inner.version]
+        # Collapse adjacent networks, because two of them together may cover `inner`.
+        outer = [each for each in _parse_networks(self.networks or ()) if each.version == inner.version]
         return any(inner.subnet_of(each) for each in collapse_addresses(outer))  # type: ignore[type-var, arg-type] # of one version
 
 
@@ -119,7 +119,7 @@ def _covers_name(patterns: Sequence[str] | None, name: str) -> bool:
     )
 
 
-def _is_under(pattern: str, domain: str) -> bool:
+def _allows_child_of(pattern: str, domain: str) -> bool:
     """True if a pattern allows at least one name directly under a platform domain."""
     if pattern.startswith(_WILDCARD):
         return is_at_or_below(domain, pattern.removeprefix(_WILDCARD))
@@ -135,7 +135,7 @@ def _is_at_most(inner: Any, outer: Any) -> bool:
 
 
 @lru_cache(1024)
-def _parsed(networks: tuple[str, ...]) -> tuple[Network, ...]:
+def _parse_networks(networks: tuple[str, ...]) -> tuple[Network, ...]:
     return tuple(ip_network(each) for each in networks)
 
 

@@ -60,11 +60,11 @@ class Instant(TypeDecorator[datetime]):
         return dialect.type_descriptor(String(27))
 
     def bind_processor(self, dialect: Dialect) -> Callable[[datetime | None], Any] | None:
-        """Return the converter of parameters. It is faster than `process_bind_param`; a registration has a dozen instants."""
+        """Return the converter of parameters. `process_bind_param` would be slower, and a registration writes a dozen instants."""
         return None if dialect.name == "postgresql" else _to_text
 
     def result_processor(self, dialect: Dialect, _coltype: object) -> Callable[[Any], datetime | None]:
-        """Return the converter of columns. It is faster than `process_result_value`, which is called twice for each value."""
+        """Return the converter of columns. `process_result_value` would be slower, because SQLAlchemy makes two calls for each value."""
         return _in_utc if dialect.name == "postgresql" else _from_text
 
 
@@ -83,7 +83,7 @@ def find_last_id(connection: Connection, table: Table) -> int:
 
 
 def older(at: Column[Any], row_id: Column[Any], position: Position) -> ColumnElement[bool]:
-    """Return the condition that a row comes after a position in a list from newest to oldest. An index serves it as one range."""
+    """Return the condition that a row comes after a position in a list from newest to oldest. An index on both columns serves it as one range."""
     return tuple_(at, row_id) < (position.at, position.id)
 
 
@@ -103,7 +103,7 @@ def _from_text(value: str | None) -> datetime | None:
 
 
 def violates(error: IntegrityError, name: str) -> bool:
-    """True if the violated constraint or unique index has this name. SQLite's error has only its columns."""
+    """True if the violated constraint or unique index has this name. SQLite's message has the columns instead of the name."""
     if name in (message := str(error.orig)):
         return True
     for table in metadata.tables.values():

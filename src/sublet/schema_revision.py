@@ -1,4 +1,7 @@
-"""Find the schema revision of a database, and check that this code can work with it. Each start does this, so it avoids slow Alembic."""
+"""Find the schema revision of a database, and check that this code can work with it.
+
+Each start does this, so this module doesn't import Alembic, which is slow.
+"""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -31,7 +34,7 @@ def find_revision(tx: Tx) -> str | None:
 
 
 def is_usable(tx: Tx, revision: str | None) -> bool:
-    """True if this code can work with this revision of the schema: the code's own, or a newer revision that is compatible with it."""
+    """True if this code can work with a revision of the schema: its own, or a newer one that lists the own as compatible."""
     if revision == needed_revision():
         return True
     # A known revision is older, and lacks tables or columns that this code needs.
@@ -58,10 +61,10 @@ def refuse_unusable(tx: Tx) -> None:
 
 
 def refuse_unusable_database(url: str) -> None:
-    """Raise `Unavailable` if this code can't work with the database at this address. A missing SQLite file is not created.
+    """Raise `Unavailable` if this code can't work with the database at a URL. A missing SQLite file is not created.
 
     Raises:
-        Unavailable: as in `refuse_unusable`; or the database can't be reached; or an SQLite file is damaged or lacks a table.
+        Unavailable: `refuse_unusable` raises it; the database can't be reached; or an SQLite file is damaged or lacks a table.
     """
     if is_missing(url):
         raise Unavailable(why_unusable(None))
@@ -78,10 +81,10 @@ def refuse_unusable_database(url: str) -> None:
 def hold_schema(tx: Tx) -> None:
     """Block upgrades until the transaction ends, and refuse a schema with which this code can't work.
 
-    A running upgrade is awaited like any lock. On SQLite, the lock of the file blocks upgrades.
+    Waits for a running upgrade. On SQLite, the lock of the file blocks upgrades.
 
     Raises:
-        Unavailable: as in `refuse_unusable`.
+        Unavailable: `refuse_unusable` raises it.
     """
     if tx.connection.dialect.name == "postgresql":
         tx.connection.execute(text(f"SELECT pg_advisory_xact_lock_shared({ADVISORY_LOCK})"))
@@ -102,7 +105,7 @@ def why_unusable(revision: str | None) -> str:
 
 def known_revisions() -> list[str]:
     """Return the revisions of all migrations, oldest first. The last revision is the one that this code needs."""
-    # Read from the names of the migrations' files, because importing Alembic takes long.
+    # The names of the migrations' files have the revisions, and importing Alembic takes long.
     files = (Path(__file__).parent / "migrations" / "versions").glob("v*.py")
     return sorted(file.name.removeprefix("v").partition("_")[0] for file in files)
 
@@ -126,13 +129,13 @@ def open_engine(url: str) -> Engine:
                 f"The folder {folder} of the database does not exist. Run `mkdir -p {folder}` first."
             )
         return sqlite_engine(url)
-    from sublet.db.connect import postgresql_engine  # noqa: PLC0415 - as in `open_database`
+    from sublet.db.connect import postgresql_engine  # noqa: PLC0415 - SQLite doesn't need the driver
 
     return postgresql_engine(url, poolclass=NullPool)
 
 
 def is_missing(url: str) -> bool:
-    """True if an address is that of a missing SQLite file. Opening the address would create the file."""
+    """True if a database URL names an SQLite file that doesn't exist. Opening the URL would create the file."""
     path = sqlite_path(url)
     return path is not None and not path.exists()
 

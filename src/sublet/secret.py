@@ -15,7 +15,7 @@ _PASSWORD_OPTION = re.compile(r"([?&](?:ssl)?password=)[^&\s'\"]+")
 class Secret:
     """A text that only `reveal` returns. Printing, formatting or logging shows `[hidden]`, and pickling fails.
 
-    json and msgspec can't encode it, so that a secret in an answer causes a fault. `reveal_to_child` is the explicit exception.
+    json and msgspec can't encode it, so that a secret in an answer causes a fault. `encode_secret_for_child` is the explicit exception.
     """
 
     __slots__ = ("_text",)
@@ -47,15 +47,15 @@ class Secret:
         raise TypeError("a secret must not be copied out of its process")
 
 
-def reveal_to_child(value: object) -> str:
+def encode_secret_for_child(value: object) -> str:
     """Encode a secret that is sent to a child process over a pipe (msgspec's `enc_hook`)."""
     if isinstance(value, Secret):
         return value.reveal()
     raise TypeError(f"{type(value).__name__} can't be encoded as JSON")
 
 
-def hide_from_parent(kind: type, value: object) -> Secret:
-    """Decode a secret that `reveal_to_child` encoded (msgspec's `dec_hook`)."""
+def decode_secret_from_parent(kind: type, value: object) -> Secret:
+    """Decode a secret that `encode_secret_for_child` encoded (msgspec's `dec_hook`)."""
     if kind is Secret and isinstance(value, str):
         return Secret(value)
     raise TypeError(f"{kind.__name__} can't be decoded from {type(value).__name__}")

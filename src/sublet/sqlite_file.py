@@ -37,8 +37,8 @@ def sqlite_path(url: str) -> Path | None:
 def serve_lock(database: Path | None) -> Iterator[None]:
     """Hold the lock of the single serving process of an SQLite file (None: do nothing). The kernel releases it when the process ends.
 
-    It prevents a second worker, and any worker while the file is replaced. The lock's file is beside the target of a symbolic link, so that
-    all paths of a database share a lock.
+    The lock prevents a second worker, and any worker while the file is replaced. The lock's file is beside the target of a symbolic link, so
+    that all paths of a database share a lock.
 
     Raises:
         Unavailable: another process holds the lock, or the lock's file can't be written.
@@ -80,7 +80,7 @@ def create_private(path: Path) -> None:
 
 
 def refuse_unfinished(path: Path) -> None:
-    """Raise `Conflict` if a `-wal` or `-journal` file with data is beside a file, which then lacks a part of the database."""
+    """Raise `Conflict` if a `-wal` or `-journal` file with data is beside a file. Then the file alone isn't the whole database."""
     for side in (_beside(path, suffix) for suffix in SIDE_SUFFIXES[:2]):
         if side.exists() and side.stat().st_size:
             raise Conflict(
@@ -115,9 +115,9 @@ def temporary_file(target: Path) -> Iterator[Path]:
 def copy_online(source: Path, target: Path) -> None:
     """Copy a single state of a database into an empty file, while other processes read and write the database.
 
-    All pages are copied in one step, inside one reading transaction; in WAL mode no writer waits for it. If it took several steps, each
-    commit of another process would restart it, and under constant writes it would never end. `VACUUM INTO` also copies a single state, but
-    rebuilds every table and index, which takes far longer.
+    All pages are copied in one step, inside one reading transaction; in WAL mode no writer waits for this. A copy in several steps would
+    restart at each commit of another process, and never end under constant writes. `VACUUM INTO` also copies a single state, but rebuilds
+    every table and index, which takes far longer.
 
     Raises:
         Conflict: the source is broken.
@@ -125,13 +125,13 @@ def copy_online(source: Path, target: Path) -> None:
     """
     try:
         with closing(_connect(source, "rw")) as reading, closing(_connect(target, "rw")) as writing:
-            # A crash may leave an incomplete target. That is harmless, because the target gets its name only when it is on the disk.
+            # An incomplete target after a crash is harmless, because the caller renames the target only when it is on the disk.
             writing.execute("PRAGMA journal_mode=OFF")
             writing.execute("PRAGMA synchronous=OFF")
             reading.backup(writing, pages=-1)
         with closing(_connect(target, "rw")) as copied:
             copied.execute("PRAGMA synchronous=OFF")
-            copied.execute("PRAGMA journal_mode=DELETE")  # The copied pages say WAL, like the source's.
+            copied.execute("PRAGMA journal_mode=DELETE")  # The copied header has the source's mode, WAL.
     except sqlite3.DatabaseError as error:
         if is_damage(error):
             raise Conflict(f"{source} is broken: {error}; no copy was made. Restore a backup.") from error
@@ -223,7 +223,7 @@ def replace_database(new: Path, database: Path, kept: Path) -> None:
             side = _beside(database, suffix)
             if side.exists():
                 if side.stat().st_size and suffix != "-shm":
-                    os.replace(side, _beside(kept, suffix))  # noqa: PTH105 - like above
+                    os.replace(side, _beside(kept, suffix))  # noqa: PTH105 - the tests interrupt each call of `os`
                 else:
                     side.unlink()
         sync(database.parent)
@@ -232,7 +232,7 @@ def replace_database(new: Path, database: Path, kept: Path) -> None:
 
 @contextmanager
 def _locked(database: Path) -> Iterator[None]:
-    # In WAL mode, each process that uses the file holds a shared lock, which prevents the change of the journal mode.
+    # In WAL mode every process that has the file open holds a shared lock, so the change of the journal mode fails.
     if not database.exists():
         yield
         return
@@ -251,10 +251,10 @@ def _locked(database: Path) -> Iterator[None]:
 
 def _take_owner(new: Path, old: Path) -> None:
     """Give a file the owner and mode of the file that it replaces, so that the service can use it."""
-    was, now = old.stat(), new.stat()
-    if (was.st_uid, was.st_gid) != (now.st_uid, now.st_gid):
-        os.chown(new, was.st_uid, was.st_gid)
-    new.chmod(stat.S_IMODE(was.st_mode))
+    wanted, present = old.stat(), new.stat()
+    if (wanted.st_uid, wanted.st_gid) != (present.st_uid, present.st_gid):
+        os.chown(new, wanted.st_uid, wanted.st_gid)
+    new.chmod(stat.S_IMODE(wanted.st_mode))
 
 
 def _beside(path: Path, suffix: str) -> Path:

@@ -7,7 +7,7 @@ from urllib.parse import unquote
 
 import pytest
 
-from sublet.config import REMOVED, PrimarySettings
+from sublet.config import REMOVED_SETTINGS, PrimarySettings
 from sublet.errors import FIELD_CODES, MALFORMED_FIELD_CODES, Refusal
 from sublet.http.errors import HTTP_REFUSALS, status_of
 from sublet.http.routes import ENDPOINTS, OPEN_ENDPOINTS
@@ -53,7 +53,7 @@ def test_every_setting_of_a_primary_is_explained_with_its_default() -> None:
 
 def test_every_removed_setting_is_explained() -> None:
     section = page("settings.md").partition("## Removed settings\n")[2].partition("\n## ")[0]
-    assert all(f"`{name}` (`SUBLET_{name.upper()}`)" in section for name in REMOVED)
+    assert all(f"`{name}` (`SUBLET_{name.upper()}`)" in section for name in REMOVED_SETTINGS)
 
 
 def _default(field: Field[object]) -> str:

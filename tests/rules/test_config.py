@@ -6,7 +6,7 @@ import pytest
 
 from sublet.config import (
     DESCRIPTIONS,
-    REMOVED,
+    REMOVED_SETTINGS,
     Settings,
     SettingsError,
     load_settings,
@@ -60,7 +60,7 @@ def test_unknown_settings_in_the_environment_are_refused_by_name() -> None:
         load_settings(environ={"SUBLET_FREE_QOUTA": "1"})
 
 
-@pytest.mark.parametrize("name", REMOVED)
+@pytest.mark.parametrize("name", REMOVED_SETTINGS)
 def test_a_removed_setting_is_a_warning_whatever_its_value(name: str, tmp_path: Path) -> None:
     path = _file(tmp_path, f"{name} = 1\n")
     for environment in ({}, {f"SUBLET_{name.upper()}": "no"}):

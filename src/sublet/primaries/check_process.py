@@ -22,7 +22,7 @@ from sublet.platform_domains.model import PlatformDomain
 from sublet.primaries.check_zone import Repairs, ZoneCheck, check_zone
 from sublet.primaries.primary import PrimaryFault
 from sublet.primaries.transfer import ZoneTransfer, transfer_zone
-from sublet.secret import hide_from_parent
+from sublet.secret import decode_secret_from_parent
 
 TRANSFER_SECONDS = 300.0
 MOVED = "moved"
@@ -141,7 +141,9 @@ def main() -> None:
     """Check the zone of the `CheckRequest` on stdin, and write the `Report` to stdout."""
     with suppress(OSError):  # a system call filter may forbid it
         os.nice(10)  # API requests come first
-    request = msgspec.json.decode(sys.stdin.buffer.read(), type=CheckRequest, dec_hook=hide_from_parent)
+    request = msgspec.json.decode(
+        sys.stdin.buffer.read(), type=CheckRequest, dec_hook=decode_secret_from_parent
+    )
     found = asyncio.run(_run(request))
     kind = "failure" if isinstance(found, Failure) else "outcome"
     sys.stdout.buffer.write(msgspec.json.encode({kind: found}))

@@ -34,7 +34,7 @@ from sublet.processes.leased import keep_lease, try_lease, under_lease
 from sublet.processes.leases import WATCH_FOR, check_lease
 from sublet.processes.model import Lease, LeaseLost
 from sublet.processes.repeat import repeat
-from sublet.secret import reveal_to_child
+from sublet.secret import encode_secret_for_child
 
 POLL_SECONDS = 5.0
 TIMEOUT_SECONDS = 5.0
@@ -240,7 +240,7 @@ def _run_check(process: "subprocess.Popen[bytes]", request: CheckRequest) -> Out
     """Send a request to a check process, end the process, and return what it reported."""
     try:
         output, _ = process.communicate(
-            msgspec.json.encode(request, enc_hook=reveal_to_child), CHECK_SECONDS_MAX
+            msgspec.json.encode(request, enc_hook=encode_secret_for_child), CHECK_SECONDS_MAX
         )
     except subprocess.TimeoutExpired:
         raise CheckFailed(f"the check did not end within {CHECK_SECONDS_MAX:g} s") from None

@@ -63,7 +63,7 @@ ACTION_WORDS = {
     "user.add": "Account opened",
     "user.invite": "Invitation sent",
     "user.edit": "Account changed",
-    "user.ask_address": "Change of address filters for",
+    "user.ask_address": "Change of address requested",
     "user.set_reminders": "Reminders set",
     "user.start_recovery": "Recovery started",
     "user.stop_recovery": "Recovery stopped",

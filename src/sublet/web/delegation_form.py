@@ -62,9 +62,8 @@ async def check_delegation(call: PageCall, fqdn: str) -> CheckNote:
         return _NO_NAMESERVERS
     try:
         check = (await call.api("check_delegation", {"fqdn": fqdn, **members})).check
-    except (
-        Conflict
-    ) as refusal:  # The API validates the entries before it says that this registry makes no checks.
+    except Conflict as refusal:
+        # The API validates the entries before it says that this registry makes no checks.
         warnings = tuple(refusal.details.get("warnings", ()))
         return CheckNote("warn" if warnings else "good", _WELL_FORMED, warnings=warnings)
     kind, title = _TITLES[check.state]
