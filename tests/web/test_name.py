@@ -56,6 +56,8 @@ def test_a_renewal_is_quoted_and_confirmed(
 @pytest.mark.operations("get_auto_renew", "set_auto_renew")
 def test_automatic_renewal_has_a_ceiling(browser: ConsoleClient) -> None:
     page = browser.get(PATH)
+    planned, _, past = page.text.partition("Planned dates")[2].partition("Timeline")
+    assert ("Expires" in planned, "Registered" in planned, "Registered" in past) == (True, False, True)
     assert "Automatic renewal: off" in page.text
     wrong = browser.submit(page, f"{PATH}/auto-renew", enabled="yes", max_credits="")
     assert (wrong.status, "max_credits-error" in wrong.response.text) == (422, True)
@@ -110,6 +112,7 @@ def test_a_name_in_the_trash_says_why_it_has_no_way_back(service: RunningService
         in browser.get(trashed.path).text
     )
     assert "Yours already" in browser.get("/register?fqdn=eva2.example.test").text
+    assert "Reserved: choose another name" in browser.get("/register?fqdn=ns1.example.test").text
 
 
 @pytest.mark.operations("get_automatic_ds", "set_automatic_ds")
