@@ -54,7 +54,7 @@ def encode_secret_for_child(value: object) -> str:
     raise TypeError(f"{type(value).__name__} can't be encoded as JSON")
 
 
-def decode_secret_from_parent(kind: type, value: object) -> Secret:
+def restore_secret_from_parent(kind: type, value: object) -> Secret:
     """Decode a secret that `encode_secret_for_child` encoded (msgspec's `dec_hook`)."""
     if kind is Secret and isinstance(value, str):
         return Secret(value)

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from sublet.accounts.tokens import is_well_formed, new_token
 from sublet.config import Settings
 from sublet.dns.types import TsigKey
-from sublet.secret import HIDDEN, Secret, decode_secret_from_parent, encode_secret_for_child, without_secrets
+from sublet.secret import HIDDEN, Secret, encode_secret_for_child, restore_secret_from_parent, without_secrets
 from sublet.service.logs import configure_logs
 
 CANARY = "canary-8d1f"
@@ -52,12 +52,12 @@ def test_a_secret_goes_to_a_process_of_our_own_where_somebody_says_so() -> None:
     key = TsigKey("ours", "hmac-sha256", SECRET)
     sent = msgspec.json.encode(key, enc_hook=encode_secret_for_child)
     assert CANARY.encode() in sent
-    assert msgspec.json.decode(sent, type=TsigKey, dec_hook=decode_secret_from_parent) == key
+    assert msgspec.json.decode(sent, type=TsigKey, dec_hook=restore_secret_from_parent) == key
     with pytest.raises(TypeError):
         msgspec.json.encode(object(), enc_hook=encode_secret_for_child)
     with pytest.raises(msgspec.ValidationError):
         msgspec.json.decode(
-            b'{"name":"a","algorithm":"b","secret":1}', type=TsigKey, dec_hook=decode_secret_from_parent
+            b'{"name":"a","algorithm":"b","secret":1}', type=TsigKey, dec_hook=restore_secret_from_parent
         )
 
 

@@ -22,7 +22,7 @@ from sublet.platform_domains.model import PlatformDomain
 from sublet.primaries.check_zone import Repairs, ZoneCheck, check_zone
 from sublet.primaries.primary import PrimaryFault
 from sublet.primaries.transfer import ZoneTransfer, transfer_zone
-from sublet.secret import decode_secret_from_parent
+from sublet.secret import restore_secret_from_parent
 
 TRANSFER_SECONDS = 300.0
 MOVED = "moved"
@@ -142,7 +142,7 @@ def main() -> None:
     with suppress(OSError):  # a system call filter may forbid it
         os.nice(10)  # API requests come first
     request = msgspec.json.decode(
-        sys.stdin.buffer.read(), type=CheckRequest, dec_hook=decode_secret_from_parent
+        sys.stdin.buffer.read(), type=CheckRequest, dec_hook=restore_secret_from_parent
     )
     found = asyncio.run(_run(request))
     kind = "failure" if isinstance(found, Failure) else "outcome"
