@@ -167,7 +167,7 @@ def test_a_form_of_an_old_page_undoes_no_later_change(
     body = {"nameservers": ["ns3.provider.example"]}
     assert service.call(ada, "PUT", f"/subdomains/{FQDN}/nameservers", body).status_code == 200
     refused = browser.submit(changed, f"{PATH}/nameservers", confirm="yes")
-    assert (refused.status, "This has changed" in refused.text) == (412, True)
+    assert (refused.status, "The resource has changed" in refused.text) == (412, True)
     assert service.delegation(FQDN) == {"ns3.provider.example"}
 
 
