@@ -320,9 +320,9 @@ def test_a_name_that_fails_does_not_delay_other_names(
 def test_a_clock_that_jumps_between_reading_and_writing_loses_nothing(registry: Registry) -> None:
     fill(registry, 5)
     registry.live(days=390)
-    looked_at = registry.now
+    clock_read_at = registry.now
     registry.advance(days=6)
-    assert registry.write(sweep, looked_at).done == Counter()
+    assert registry.write(sweep, clock_read_at).done == Counter()
     assert trashed(registry) == 0
 
 

@@ -10,19 +10,19 @@ from dataclasses import dataclass
 
 from sublet.credits.fields import check_amount, check_currency, check_reference
 
-HOUSE_ACCOUNTS = ("sales", "grants", "adjustments", "revenue")
+REGISTRY_ACCOUNTS = ("sales", "grants", "adjustments", "revenue")
 """Purchases come from `sales`, grants from `grants`, adjustments from `adjustments`. Charges go to `revenue`, and refunds come from it."""
 
-_HOUSE_BY_KIND = {
+_REGISTRY_ACCOUNT_BY_KIND = {
     "purchase": "sales",
     "grant": "grants",
     "adjustment": "adjustments",
     "charge": "revenue",
     "refund": "revenue",
 }
-GIVES = {"charge": False, "purchase": True, "grant": True, "refund": True}
+ADDS_CREDITS = {"charge": False, "purchase": True, "grant": True, "refund": True}
 """True if a kind adds credits to the user. An adjustment may do either."""
-KINDS = (*GIVES, "adjustment")
+KINDS = (*ADDS_CREDITS, "adjustment")
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,9 +46,9 @@ class NewEntry:
     token_id: int | None = None
 
 
-def house_account(kind: str) -> str:
+def registry_account(kind: str) -> str:
     """Return the house's account for entries of this kind."""
-    return _HOUSE_BY_KIND[kind]
+    return _REGISTRY_ACCOUNT_BY_KIND[kind]
 
 
 def check_entry(entry: NewEntry) -> None:
@@ -57,7 +57,7 @@ def check_entry(entry: NewEntry) -> None:
     Charges deduct; purchases, grants and refunds add; adjustments add or deduct. No entry is 0.
     """
     gives = entry.credits > 0
-    wanted = GIVES.get(entry.kind, gives)
+    wanted = ADDS_CREDITS.get(entry.kind, gives)
     if entry.credits == 0 or gives is not wanted or entry.kind not in KINDS:
         raise ValueError(f"no such ledger entry: {entry.kind} of {entry.credits}")
 
@@ -95,10 +95,10 @@ def entry_problem(entry: EntryWithAccounts) -> str | None:
     if entry.kind not in KINDS:
         return f"there is no kind {entry.kind}"
     users = ("user", entry.user_id)
-    house = (house_account(entry.kind), None)
+    house = (registry_account(entry.kind), None)
     sides = ((entry.debit_kind, entry.debit_user_id), (entry.credit_kind, entry.credit_user_id))
     given, taken = sides == (house, users), sides == (users, house)
-    if not (given or taken) or GIVES.get(entry.kind, given) is not given:
+    if not (given or taken) or ADDS_CREDITS.get(entry.kind, given) is not given:
         return f"the accounts or the direction don't fit the kind {entry.kind}"
     if (entry.kind == "charge") and entry.subdomain_id is None:
         return "the charge has no name"

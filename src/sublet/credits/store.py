@@ -25,7 +25,7 @@ from sqlalchemy.exc import IntegrityError
 
 from sublet.accounts.store import tokens, users, within_names
 from sublet.audit import Actor
-from sublet.credits.ledger import NewEntry, check_entry, house_account
+from sublet.credits.ledger import NewEntry, check_entry, registry_account
 from sublet.credits.model import Coupon, Package, StoredEntry
 from sublet.db import Pages, Prepared, Tx
 from sublet.errors import Conflict
@@ -93,7 +93,7 @@ def find_balance(tx: Tx, user_id: int) -> int:
 
 
 _USERS_ACCOUNT = Prepared(select(ledger_accounts.c.id).where(ledger_accounts.c.user_id == bindparam("of")))
-_HOUSE_ACCOUNT = Prepared(
+_REGISTRY_ACCOUNT = Prepared(
     select(ledger_accounts.c.id).where(
         (ledger_accounts.c.kind == bindparam("house")) & ledger_accounts.c.user_id.is_(None)
     )
@@ -118,14 +118,14 @@ def post(tx: Tx, entry: NewEntry) -> int:
     check_entry(entry)
     lock_balance(tx, entry.user_id)
     user_account_id = _USERS_ACCOUNT.value(tx, of=entry.user_id)
-    house_account_id = _HOUSE_ACCOUNT.value(tx, house=house_account(entry.kind))
+    registry_account_id = _REGISTRY_ACCOUNT.value(tx, house=registry_account(entry.kind))
     try:
         balance_after = _MOVED_TO_BALANCE.value(tx, account_id=user_account_id, moved=entry.credits)
-        _MOVED.run(tx, account_id=house_account_id, moved=-entry.credits)
+        _MOVED.run(tx, account_id=registry_account_id, moved=-entry.credits)
         gives = entry.credits > 0
         row = asdict(entry) | {
-            "debit_account_id": house_account_id if gives else user_account_id,
-            "credit_account_id": user_account_id if gives else house_account_id,
+            "debit_account_id": registry_account_id if gives else user_account_id,
+            "credit_account_id": user_account_id if gives else registry_account_id,
             "credits": abs(entry.credits),
             "balance_after": balance_after,
             "created_at": tx.now,

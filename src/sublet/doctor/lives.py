@@ -10,7 +10,7 @@ from sublet.db import Tx
 from sublet.doctor.model import Violation, broken, repeated, was_transferred
 from sublet.mail.store import mails
 from sublet.schema import STREAMED
-from sublet.subdomains.replay import NOTHING, Event, PastTerm, ReplayedRow, replay
+from sublet.subdomains.replay import EMPTY_DELEGATION, Event, PastTerm, ReplayedRow, replay
 from sublet.subdomains.store import subdomains, terms
 from sublet.subdomains.sweep.store import milestones
 
@@ -70,11 +70,11 @@ class StreamById(Generic[T]):
 
 
 def _stream_rows(tx: Tx) -> Iterator[tuple[int, ReplayedRow]]:
-    columns = [subdomains.c[name] for name in ("id", *_REPLAYED, *NOTHING)]
+    columns = [subdomains.c[name] for name in ("id", *_REPLAYED, *EMPTY_DELEGATION)]
     query = select(*columns).order_by(subdomains.c.id).execution_options(**STREAMED)
     for row in tx.connection.execute(query).mappings():
         values = {name: row[name] for name in _REPLAYED}
-        yield row["id"], ReplayedRow(delegation={name: row[name] for name in NOTHING}, **values)
+        yield row["id"], ReplayedRow(delegation={name: row[name] for name in EMPTY_DELEGATION}, **values)
 
 
 def _stream_events(tx: Tx) -> Iterator[tuple[int, Event]]:

@@ -12,7 +12,7 @@ from sublet.db import Tx
 from sublet.subdomains.store import list_subdomains
 
 BY = ("user", "other_user", "operator", "system")
-SHOWN: Mapping[str, frozenset[str]] = {
+VISIBLE_FIELDS: Mapping[str, frozenset[str]] = {
     "user": frozenset({"email", "name", "reminders", "free_quota", "suspended_at", "deleted_at"}),
     "token": frozenset(
         {
@@ -110,5 +110,5 @@ def _activity(
 def _shown(object_type: str, values: dict[str, Any] | None) -> dict[str, Any] | None:
     if values is None:
         return None
-    shown = SHOWN.get(object_type, frozenset())
+    shown = VISIBLE_FIELDS.get(object_type, frozenset())
     return {name: value for name, value in values.items() if name in shown}

@@ -18,12 +18,12 @@ from sublet.subdomains.charge import registration_price
 from sublet.subdomains.lifecycle import is_restorable
 from sublet.subdomains.model import OperatorPermission
 from sublet.subdomains.modes import NOTHING_WITHHELD, choose_mode, operator_offer
-from sublet.subdomains.naming import name_above
+from sublet.subdomains.naming import registrable_name
 from sublet.subdomains.quota import Quota, find_quota
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class RequestedName:
     """A name that a user wants to register, as the platform domain offers it.
 
     `listed` is the label's row in the operator's list. `offers` are the current offers that the user can use, by mode. `offer` is the offer
@@ -57,7 +57,7 @@ class Wanted:
         return self.platform_domain.look_alike_check and is_idn(self.label) and self.listed is None
 
 
-def find_wanted(
+def find_requested_name(
     tx: Tx,
     user: User,
     platform_domain: PlatformDomain | None,
@@ -66,7 +66,7 @@ def find_wanted(
     free_quota: int,
     permission: OperatorPermission | None = None,
     withheld: Mapping[str, datetime] = NOTHING_WITHHELD,
-) -> Wanted | None:
+) -> RequestedName | None:
     """Return the platform domain's offers for a label. None without a platform domain or a label.
 
     `free_quota` applies to users without their own quota. The operator's `permission` has its own mode. `withheld` are the modes that the
@@ -88,7 +88,7 @@ def find_wanted(
     else:
         offer = operator_offer(platform_domain.id, permission.mode, offers, permission.days)
     usable = {mode: each for mode, each in offers.items() if mode not in withheld}
-    return Wanted(
+    return RequestedName(
         platform_domain, label, listed, label_class, usable, quota, offer, by_operator=permission is not None
     )
 
@@ -101,7 +101,7 @@ def refuse_closed(platform_domain: PlatformDomain) -> None:
         )
 
 
-def refuse_unavailable(tx: Tx, user: User, wanted: Wanted) -> None:
+def refuse_unavailable(tx: Tx, user: User, requested: RequestedName) -> None:
     """Raise `SubdomainUnavailable` unless a name is free for this user.
 
     The reasons, in this order: reserved (the class of its label; a nameserver of the zone at or below it; an IDN that mixes scripts; a
@@ -109,16 +109,16 @@ def refuse_unavailable(tx: Tx, user: User, wanted: Wanted) -> None:
     write); reserved (other users' names have nameservers at or below it; an IDN that looks like another name). The operator may register
     labels of the class reserved. Before a registration, call `lock_zones_for_look_alikes` first.
     """
-    platform_domain, fqdn = wanted.platform_domain, wanted.fqdn
-    is_reserved = wanted.label_class in ("reserved", "blocked") and not wanted.by_operator
-    if is_reserved or carries_the_zone(platform_domain, fqdn):
+    platform_domain, fqdn = requested.platform_domain, requested.fqdn
+    is_reserved = requested.label_class in ("reserved", "blocked") and not requested.by_operator
+    if is_reserved or has_zone_nameserver(platform_domain, fqdn):
         raise unavailable("reserved", owned=False)
-    if wanted.needs_look_alike_check and mixes_scripts(wanted.label):
+    if requested.needs_look_alike_check and mixes_scripts(requested.label):
         raise unavailable("mixed_scripts", owned=False)
     # One query for all reasons, because most names are free. The single reasons are checked only if the name isn't free.
     is_free = delegation_store.is_free(tx, platform_domain.id, fqdn, user.id)
     if not is_free:
-        _refuse_held(tx, user, wanted)
+        _refuse_held(tx, user, requested)
     if _may_have_former_delegation(tx, platform_domain, fqdn):
         raise unavailable("cooling_off", owned=False)
     if not is_free and zone_store.has_names_at_or_below(tx, platform_domain.id, fqdn):
@@ -127,19 +127,19 @@ def refuse_unavailable(tx: Tx, user: User, wanted: Wanted) -> None:
     if not is_free and delegation_store.has_dependents(tx, fqdn, besides_user_id=user.id):
         # The new holder could answer queries for the names that depend on this name.
         raise unavailable("depended_on", owned=False)
-    if wanted.needs_look_alike_check and _looks_alike(tx, user, platform_domain, wanted.label):
+    if requested.needs_look_alike_check and _looks_alike(tx, user, platform_domain, requested.label):
         raise unavailable("look_alike", owned=False)
 
 
-def _refuse_held(tx: Tx, user: User, wanted: Wanted) -> None:
+def _refuse_held(tx: Tx, user: User, requested: RequestedName) -> None:
     """Raise `SubdomainUnavailable` if a row or platform domain holds the name, or its removal from the DNS is not published yet."""
-    platform_domain, fqdn = wanted.platform_domain, wanted.fqdn
+    platform_domain, fqdn = requested.platform_domain, requested.fqdn
     if platform_domain_store.has_platform_domain_at_or_below(tx, fqdn):
         raise unavailable("reserved", owned=False)
     holder = store.find_unreleased(tx, fqdn)
     if holder is not None:
         # These messages tell the user which request to send, so the operator must not get them.
-        owned = holder.user_id == user.id and holder.purged_at is None and not wanted.by_operator
+        owned = holder.user_id == user.id and holder.purged_at is None and not requested.by_operator
         if holder.purged_at is not None:
             raise unavailable("cooling_off", owned=False)
         if holder.trashed_at is not None:
@@ -160,7 +160,7 @@ def _may_have_former_delegation(tx: Tx, platform_domain: PlatformDomain, fqdn: s
     return is_in_doubt and store.was_published(tx, platform_domain.id, fqdn)
 
 
-def carries_the_zone(platform_domain: PlatformDomain, fqdn: str) -> bool:
+def has_zone_nameserver(platform_domain: PlatformDomain, fqdn: str) -> bool:
     """True if a nameserver of the zone is at or below a name. The name's holder could answer queries for the whole zone."""
     hosts = (*platform_domain.apex_nameservers, platform_domain.soa_mname)
     return any(is_at_or_below(host, fqdn) for host in hosts)
@@ -188,9 +188,9 @@ def unavailable(
     return SubdomainUnavailable(messages[reason], details={"reason": shown_reason, "owned": owned})
 
 
-def lock_zones_for_look_alikes(tx: Tx, wanted: Wanted) -> None:
+def lock_zones_for_look_alikes(tx: Tx, requested: RequestedName) -> None:
     """Take the lock across zones if the name needs a look-alike check. Without it, concurrent registrations would not see each other."""
-    if wanted.needs_look_alike_check:
+    if requested.needs_look_alike_check:
         platform_domain_store.lock_across_zones(tx)
 
 
@@ -203,7 +203,7 @@ def _looks_alike(tx: Tx, user: User, platform_domain: PlatformDomain, label: str
     if looks_reserved(looks):
         return True
     hosts = (*platform_domain.apex_nameservers, platform_domain.soa_mname)
-    ours = [name_above(host, domain).partition(".")[0] for host in hosts if is_below(host, domain)]
+    ours = [registrable_name(host, domain).partition(".")[0] for host in hosts if is_below(host, domain)]
     listed = platform_domain_store.list_guarded_labels(tx, platform_domain.id)
     if any(skeleton(each) == looks for each in (*ours, *listed)):
         return True

@@ -188,7 +188,7 @@ def list_dependents(tx: Tx, name: str, limit: int) -> list[Dependent]:
 def list_unwarned(tx: Tx, name: str, stage: int, since: datetime, limit: int) -> list[Dependent]:
     """Return the names with a nameserver at or below this name whose holders were not warned about this stage.
 
-    `stage` and `since` are as in `nameserver_notices.stage_of`.
+    `stage` and `since` are as in `nameserver_notices.warning_stage`.
     """
     rows = _UNWARNED.all(tx, **_range(name), stage=stage, since=since, at_most=limit)
     return [Dependent(*row) for row in rows]

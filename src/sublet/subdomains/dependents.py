@@ -25,10 +25,10 @@ from sublet.subdomains import delegation_store, store
 from sublet.subdomains.delegation_store import Dependent
 from sublet.subdomains.find import find_for_operator
 from sublet.subdomains.model import Subdomain
-from sublet.subdomains.nameserver_notices import NOTICE, REMOVAL, notice_mail, removal_mail, stage_of
+from sublet.subdomains.nameserver_notices import NOTICE, REMOVAL, notice_mail, removal_mail, warning_stage
 
 
-class Owned(Protocol):
+class NameWithUser(Protocol):
     """A name's id and its user's id."""
 
     @property
@@ -38,7 +38,7 @@ class Owned(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Changed:
+class ChangeResult:
     """The outcome of `change_each`: the number of changes by kind, and the id and error of each failed name."""
 
     done: Counter[str]
@@ -46,8 +46,8 @@ class Changed:
 
 
 def change_each(
-    tx: Tx, names: Sequence[Owned], change: Callable[[Tx, User, Subdomain], Iterable[str]]
-) -> Changed:
+    tx: Tx, names: Sequence[NameWithUser], change: Callable[[Tx, User, Subdomain], Iterable[str]]
+) -> ChangeResult:
     """Change each of these names under a savepoint, so that a name that fails doesn't stop the others.
 
     `change` gets the user and the name as stored, and returns the kinds of changes that it made.
@@ -68,10 +68,10 @@ def change_each(
             if ends_transaction(error):
                 raise
             faults.append((each.id, error))
-    return Changed(done, tuple(faults))
+    return ChangeResult(done, tuple(faults))
 
 
-def handle_dependents(tx: Tx, enclosing_id: int, limit: int) -> Changed | None:
+def handle_dependents(tx: Tx, enclosing_id: int, limit: int) -> ChangeResult | None:
     """Warn the holders of up to `limit` dependents of a name, or remove the dependents' nameservers. Return None if no dependent remains.
 
     `nameservers.refuse_unregistered` refuses nameservers below a purged name, so removed nameservers stay removed.
@@ -99,12 +99,12 @@ def _remaining(tx: Tx, enclosing: Subdomain, limit: int) -> list[Dependent]:
             if enclosing.released_at is None
             else []
         )
-    stage = stage_of(enclosing, tx.now)
+    stage = warning_stage(enclosing, tx.now)
     return delegation_store.list_unwarned(tx, enclosing.fqdn, *stage, limit) if stage is not None else []
 
 
 def _warn(tx: Tx, user: User, subdomain: Subdomain, enclosing: Subdomain, hosts: list[str]) -> None:
-    stage = stage_of(enclosing, tx.now)
+    stage = warning_stage(enclosing, tx.now)
     assert stage is not None  # noqa: S101 - `_remaining` returns no names if there is no stage
     number, since = stage
     delegation_store.mark_warned(tx, subdomain.id, enclosing.fqdn, number, since)

@@ -14,7 +14,7 @@ from sublet.platform_domains.model import PlatformDomain
 from sublet.platform_domains.nested import refuse_missing_cuts
 from sublet.platform_domains.platform_domain import edit_platform_domain
 from sublet.subdomains import published_owner_store, store
-from sublet.subdomains.availability import carries_the_zone
+from sublet.subdomains.availability import has_zone_nameserver
 from sublet.subdomains.lifecycle import is_delegated
 from sublet.subdomains.model import Subdomain
 from sublet.subdomains.sweep import store as sweep_store
@@ -98,7 +98,7 @@ def _days_given(settings: Mapping[str, Any]) -> bool:
 
 def _refuse_held_nameservers(tx: Tx, edited: PlatformDomain) -> None:
     for each in published_owner_store.list_published(tx, edited.id):
-        if carries_the_zone(edited, each.fqdn):
+        if has_zone_nameserver(edited, each.fqdn):
             raise Conflict(
                 f"A registrant holds {each.fqdn}, and could answer for the whole zone. Choose another host name."
             )

@@ -145,7 +145,7 @@ def find_for_operator(tx: Tx, identifier: str) -> Subdomain:
     return found
 
 
-def refuse_gone(subdomain: Subdomain) -> None:
+def refuse_purged(subdomain: Subdomain) -> None:
     """Raise `Conflict` if a name was purged. Its row only keeps the name reserved until the release."""
     if subdomain.purged_at is not None:
         raise Conflict(f"{subdomain.fqdn} was purged and has no holder. Give a name that has a holder.")

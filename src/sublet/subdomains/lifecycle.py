@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from sublet.dns.records import delegation_records
 from sublet.dns.types import Record
 from sublet.platform_domains.model import ADMIN
-from sublet.subdomains.model import Placed, ShownSubdomain, Subdomain
+from sublet.subdomains.model import DelegationState, ShownSubdomain, Subdomain
 
 STATUS_LABELS: dict[str, str] = {
     "inactive": "Inactive",
@@ -84,7 +84,7 @@ def allowed_actions(
     )
 
 
-def has_nameserver(subdomain: Placed) -> bool:
+def has_nameserver(subdomain: DelegationState) -> bool:
     """True if nameserver 1 is set. A retry needs it, because the publisher retries the removal of an old delegation automatically."""
     return bool(subdomain.delegation.nameservers)
 
@@ -108,7 +108,7 @@ def provisioning_failed(subdomain: ShownSubdomain) -> bool:
     return subdomain.provision_error is not None and subdomain.generation != subdomain.published_generation
 
 
-def is_delegated(subdomain: Placed) -> bool:
+def is_delegated(subdomain: DelegationState) -> bool:
     """True if the parent zone should delegate the name: it has nameservers, and is neither in the trash nor suspended.
 
     An expired name is delegated until it moves to the trash.
@@ -121,7 +121,7 @@ def is_delegated(subdomain: Placed) -> bool:
     )
 
 
-def desired_records(subdomain: Placed, ttl_seconds: int) -> tuple[Record, ...]:
+def desired_records(subdomain: DelegationState, ttl_seconds: int) -> tuple[Record, ...]:
     """Return the records that the parent zone should have for a name. They are empty if the name is not delegated."""
     if not is_delegated(subdomain):
         return ()
@@ -199,7 +199,7 @@ def restorable_until(subdomain: ShownSubdomain) -> datetime | None:
     """Return when a name in the trash will be purged. None if the name is suspended or not in the trash."""
     if subdomain.trashed_at is None or subdomain.purged_at is not None or subdomain.suspended_at is not None:
         return None
-    return free_since(subdomain, subdomain.trashed_at) + timedelta(days=subdomain.trash_days)
+    return effective_start(subdomain, subdomain.trashed_at) + timedelta(days=subdomain.trash_days)
 
 
 def grace_ends_at(subdomain: Subdomain) -> datetime | None:
@@ -218,7 +218,7 @@ def _end_of_grace(subdomain: Subdomain) -> datetime:
     """Return the end of grace. If the platform domain is closing, return its closing date: no name can be renewed."""
     if subdomain.names_until is not None:
         return subdomain.names_until
-    return free_since(subdomain, subdomain.expires_at) + timedelta(days=subdomain.grace_days)
+    return effective_start(subdomain, subdomain.expires_at) + timedelta(days=subdomain.grace_days)
 
 
 def cooling_off_ends_at(subdomain: Subdomain) -> datetime | None:
@@ -233,7 +233,7 @@ def lost_at(subdomain: Subdomain) -> datetime | None:
     return grace_ends_at(subdomain) or restorable_until(subdomain)
 
 
-def free_since(subdomain: ShownSubdomain, start: datetime) -> datetime:
+def effective_start(subdomain: ShownSubdomain, start: datetime) -> datetime:
     """Return the start of grace or trash, or the end of the last suspension if that is later. Users can't act during a suspension."""
     return start if subdomain.unsuspended_at is None else max(start, subdomain.unsuspended_at)
 

@@ -11,7 +11,7 @@ from datetime import datetime, timedelta
 from sublet.subdomains.lifecycle import (
     auto_renew_at,
     cooling_off_ends_at,
-    free_since,
+    effective_start,
     lost_at,
     renewal_opens_at,
     restorable_until,
@@ -30,13 +30,13 @@ SHORT_TRASH = timedelta(days=2)
 class Milestone:
     """A milestone that is reached `at` an instant. `about` is the date that it belongs to: the expiry, or the move to the trash.
 
-    `told` is True if the user gets a mail about the milestone.
+    `is_mailed` is True if the user gets a mail about the milestone.
     """
 
     kind: str
     at: datetime
     about: datetime
-    told: bool
+    is_mailed: bool
 
 
 def planned_milestones(subdomain: Subdomain) -> tuple[Milestone, ...]:
@@ -54,9 +54,9 @@ def planned_milestones(subdomain: Subdomain) -> tuple[Milestone, ...]:
     began_at = subdomain.last_renewed_at or subdomain.registered_at
     reminders = ((kind, expires_at - timedelta(days=days)) for kind, days in REMINDER_DAYS.items())
     found = [
-        *([] if opens_at is None else [Milestone("renewal_opens", opens_at, expires_at, told=False)]),
-        *(Milestone(kind, at, expires_at, told=True) for kind, at in reminders if at > began_at),
-        Milestone("expired", expires_at, free_since(subdomain, expires_at), told=True),
+        *([] if opens_at is None else [Milestone("renewal_opens", opens_at, expires_at, is_mailed=False)]),
+        *(Milestone(kind, at, expires_at, is_mailed=True) for kind, at in reminders if at > began_at),
+        Milestone("expired", expires_at, effective_start(subdomain, expires_at), is_mailed=True),
     ]
     return tuple(sorted(found, key=lambda each: each.at))
 
@@ -65,7 +65,7 @@ def trash_reminder_at(subdomain: Subdomain) -> datetime | None:
     """Return when the user is reminded of the purge. None if the name isn't in the trash, or its time there is shorter than `SHORT_TRASH`."""
     if subdomain.trashed_at is None:
         return None
-    until, since = restorable_until(subdomain), free_since(subdomain, subdomain.trashed_at)
+    until, since = restorable_until(subdomain), effective_start(subdomain, subdomain.trashed_at)
     if until is None or until - since < SHORT_TRASH:
         return None
     return until - min(TRASH_REMINDER, (until - since) / 2)
@@ -73,7 +73,11 @@ def trash_reminder_at(subdomain: Subdomain) -> datetime | None:
 
 def _in_trash(subdomain: Subdomain, trashed_at: datetime) -> tuple[Milestone, ...]:
     at = trash_reminder_at(subdomain)
-    return () if at is None else (Milestone("trash_ends", at, free_since(subdomain, trashed_at), told=True),)
+    return (
+        ()
+        if at is None
+        else (Milestone("trash_ends", at, effective_start(subdomain, trashed_at), is_mailed=True),)
+    )
 
 
 def reached(
@@ -90,10 +94,10 @@ def reached(
         if each.at <= now and (each.kind, each.about) not in done
     ]
     over_at = lost_at(subdomain)
-    last_told = next((each for each in reversed(found) if each.told), None)
+    last_mailed = next((each for each in reversed(found) if each.is_mailed), None)
     if over_at is not None and over_at <= now:
-        last_told = None
-    return tuple(Milestone(each.kind, each.at, each.about, told=each is last_told) for each in found)
+        last_mailed = None
+    return tuple(Milestone(each.kind, each.at, each.about, is_mailed=each is last_mailed) for each in found)
 
 
 def next_milestone_at(subdomain: Subdomain, now: datetime) -> datetime | None:

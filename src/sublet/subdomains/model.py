@@ -13,7 +13,7 @@ from sublet.platform_domains.model import ADMIN
 STATUSES = ("inactive", "provisioning", "active", "failed", "expired", "suspended", "trashed")
 
 
-class Placed(Protocol):
+class DelegationState(Protocol):
     """The fields that determine the records of a name in its parent zone."""
 
     @property
@@ -29,7 +29,7 @@ class Placed(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class PlacedName:
+class NameForZoneCheck:
     """The fields of a subdomain that a check of its zone needs. It is a third of the size of a `Subdomain`, for zones with many names."""
 
     id: int

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any, Protocol
 
-from sublet.subdomains.lifecycle import free_since, restorable_until
+from sublet.subdomains.lifecycle import effective_start, restorable_until
 from sublet.subdomains.milestones import trash_reminder_at
 from sublet.subdomains.model import Subdomain
 
@@ -37,13 +37,13 @@ class NoticeEvent(Protocol):
     def after(self) -> Mapping[str, Any] | None: ...  # noqa: D102
 
 
-def stage_of(enclosing: Subdomain, now: datetime) -> tuple[int, datetime] | None:
+def warning_stage(enclosing: Subdomain, now: datetime) -> tuple[int, datetime] | None:
     """Return the stage to warn about, and the start of the enclosing name's time in the trash. None if it isn't in the trash, or is suspended."""
     if enclosing.trashed_at is None or restorable_until(enclosing) is None:
         return None
     ends_soon_at = trash_reminder_at(enclosing)
     stage = ENDING if ends_soon_at is not None and ends_soon_at <= now else IN_TRASH
-    return stage, free_since(enclosing, enclosing.trashed_at)
+    return stage, effective_start(enclosing, enclosing.trashed_at)
 
 
 def removed_hosts(event: NoticeEvent) -> list[str]:

@@ -22,7 +22,7 @@ from sublet.platform_domains import zone_store
 from sublet.platform_domains.model import PlatformDomain
 from sublet.platform_domains.zone_state_store import is_zone_signed
 from sublet.subdomains import store
-from sublet.subdomains.availability import carries_the_zone
+from sublet.subdomains.availability import has_zone_nameserver
 from sublet.subdomains.lifecycle import is_delegated, restorable_until
 from sublet.subdomains.model import Subdomain
 from sublet.subdomains.nameserver_notices import CHANGES, REMOVAL, moment, removed_hosts
@@ -83,7 +83,7 @@ def _leads_inside(owner: str, delegation: Delegation, above: Iterable[PlatformDo
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class EnclosedNameserver:
     """A nameserver, the registrable name that encloses it, and that name's unreleased row (None if the name is free)."""
 
     host: str
@@ -122,8 +122,10 @@ class Place:
         return not (self.platform_domain.hidden or self.platform_domain.restricted)
 
 
-def places_of(tx: Tx, owner: str, nameservers: Iterable[str], above: Sequence[PlatformDomain]) -> list[Place]:
-    """Return the places of the nameservers of `owner` that are at or below another name of the registry.
+def find_enclosed_nameservers(
+    tx: Tx, owner: str, nameservers: Iterable[str], above: Sequence[PlatformDomain]
+) -> list[EnclosedNameserver]:
+    """Return the enclosed of the nameservers of `owner` that are at or below another name of the registry.
 
     `above` are the `platform_domains_above` of the nameservers, the longest name first.
     """
@@ -131,40 +133,40 @@ def places_of(tx: Tx, owner: str, nameservers: Iterable[str], above: Sequence[Pl
     for host in nameservers:
         nearest = next((each for each in above if is_at_or_below(host, each.domain)), None)
         if nearest is not None and host != nearest.domain and not is_at_or_below(host, owner):
-            found.append(place_of(tx, host, nearest))
-    return [place for place in found if place is not None]
+            found.append(find_enclosed_nameserver(tx, host, nearest))
+    return [enclosed for enclosed in found if enclosed is not None]
 
 
-def place_of(tx: Tx, host: str, platform_domain: PlatformDomain) -> Place | None:
-    """Return the place of a nameserver, or None if the nameserver is the operator's. `platform_domain` is the deepest one above it."""
+def find_enclosed_nameserver(tx: Tx, host: str, platform_domain: PlatformDomain) -> EnclosedNameserver | None:
+    """Return the enclosed of a nameserver, or None if the nameserver is the operator's. `platform_domain` is the deepest one above it."""
     label = host.removesuffix("." + platform_domain.domain).rpartition(".")[2]
     name = f"{label}.{platform_domain.domain}"
-    place = Place(host, name, platform_domain, store.find_unreleased(tx, name))
-    return None if place.holder is None and _is_operators(tx, place, label) else place
+    enclosed = EnclosedNameserver(host, name, platform_domain, store.find_unreleased(tx, name))
+    return None if enclosed.holder is None and _is_operators(tx, enclosed, label) else enclosed
 
 
-def enclosing_names_of_subdomain(tx: Tx, subdomain: Subdomain) -> list[Place]:
-    """Return the names of the registry that enclose the stored nameservers of a subdomain, as places."""
+def find_enclosed_nameservers_of_subdomain(tx: Tx, subdomain: Subdomain) -> list[EnclosedNameserver]:
+    """Return the names of the registry that enclose the stored nameservers of a subdomain, as enclosed."""
     nameservers = subdomain.delegation.nameservers
     above = platform_domains_above(tx, subdomain.fqdn, nameservers)
-    return places_of(tx, subdomain.fqdn, nameservers, above)
+    return find_enclosed_nameservers(tx, subdomain.fqdn, nameservers, above)
 
 
-def _is_operators(tx: Tx, place: Place, label: str) -> bool:
-    platform_domain = place.platform_domain
+def _is_operators(tx: Tx, enclosed: EnclosedNameserver, label: str) -> bool:
+    platform_domain = enclosed.platform_domain
     # Under a hidden or restricted platform domain, the answer must not reveal its list of labels.
-    listed = platform_domain_store.find_label(tx, platform_domain.id, label) if place.is_public else None
+    listed = platform_domain_store.find_label(tx, platform_domain.id, label) if enclosed.is_public else None
     is_kept = is_reserved(label) if listed is None else listed.label_class in ("reserved", "blocked")
     return (
         is_kept
-        or carries_the_zone(platform_domain, place.name)
-        or zone_store.has_names_at_or_below(tx, platform_domain.id, place.name)
+        or has_zone_nameserver(platform_domain, enclosed.name)
+        or zone_store.has_names_at_or_below(tx, platform_domain.id, enclosed.name)
     )
 
 
 def unregistered_errors(
     owner: str,
-    places: Iterable[Place],
+    enclosed: Iterable[EnclosedNameserver],
     nameservers: Sequence[str],
     kept: Collection[str],
     actor: Actor,
@@ -181,24 +183,24 @@ def unregistered_errors(
             "nameserver_unregistered",
             _unregistered_message(each, owner),
         )
-        for each in places
+        for each in enclosed
         if each.host not in kept and not _is_safe(each, actor, user_id)
     ]
 
 
-def _is_safe(place: Place, actor: Actor, user_id: int) -> bool:
-    is_own = place.holder is not None and place.holder.user_id == user_id
-    is_own = is_own and actor.restrictions.allows_name(place.name)
-    return place.is_held and (is_own or place.is_public or place.is_delegated)
+def _is_safe(enclosed: EnclosedNameserver, actor: Actor, user_id: int) -> bool:
+    is_own = enclosed.holder is not None and enclosed.holder.user_id == user_id
+    is_own = is_own and actor.restrictions.allows_name(enclosed.name)
+    return enclosed.is_held and (is_own or enclosed.is_public or enclosed.is_delegated)
 
 
-def _unregistered_message(place: Place, owner: str) -> str:
-    if place.is_public:
+def _unregistered_message(enclosed: EnclosedNameserver, owner: str) -> str:
+    if enclosed.is_public:
         return (
-            f"`{place.name}` is not registered. Another user could register it and control `{owner}`. Register `{place.name}` first, or use "
-            f"another nameserver than `{place.host}`."
+            f"`{enclosed.name}` is not registered. Another user could register it and control `{owner}`. Register `{enclosed.name}` first, or use "
+            f"another nameserver than `{enclosed.host}`."
         )
-    return f"`{place.host}` doesn't resolve: `{place.name}` is not in the DNS. Check the spelling, or use another nameserver."
+    return f"`{enclosed.host}` doesn't resolve: `{enclosed.name}` is not in the DNS. Check the spelling, or use another nameserver."
 
 
 def refuse_unregistered(
@@ -221,11 +223,15 @@ def refuse_unregistered(
         ValidationFailed: an enclosing name has no holder. It may have been purged since the first check.
     """
     new = [host for host in nameservers if host not in kept]
-    held = [each.holder.id for each in places_of(tx, owner, new, above) if each.holder is not None]
+    held = [
+        each.holder.id for each in find_enclosed_nameservers(tx, owner, new, above) if each.holder is not None
+    ]
     if not held:
         return
     store.lock_subdomains(tx, {*held, *([] if owner_id is None else [owner_id])})
-    errors = unregistered_errors(owner, places_of(tx, owner, new, above), nameservers, kept, actor, user.id)
+    errors = unregistered_errors(
+        owner, find_enclosed_nameservers(tx, owner, new, above), nameservers, kept, actor, user.id
+    )
     if errors:
         raise validation_failed(errors)
 
@@ -240,10 +246,13 @@ def nameserver_warnings(
     """
     if above is not None:
         removed: tuple[str, ...] = ()
-        places = places_of(tx, subdomain.fqdn, subdomain.delegation.nameservers, above)
+        enclosed = find_enclosed_nameservers(tx, subdomain.fqdn, subdomain.delegation.nameservers, above)
     else:
-        removed, places = _removal_warnings(tx, subdomain), enclosing_names_of_subdomain(tx, subdomain)
-    return (*removed, *(_warning(each) for each in places if not each.is_delegated))
+        removed, enclosed = (
+            _removal_warnings(tx, subdomain),
+            find_enclosed_nameservers_of_subdomain(tx, subdomain),
+        )
+    return (*removed, *(_warning(each) for each in enclosed if not each.is_delegated))
 
 
 def _removal_warnings(tx: Tx, subdomain: Subdomain) -> tuple[str, ...]:
@@ -257,17 +266,17 @@ def _removal_warnings(tx: Tx, subdomain: Subdomain) -> tuple[str, ...]:
     )
 
 
-def _warning(place: Place) -> str:
-    if place.is_in_trash:
-        at = place.removed_at
+def _warning(enclosed: EnclosedNameserver) -> str:
+    if enclosed.is_in_trash:
+        at = enclosed.removed_at
         when = f"on {moment(at)}" if at is not None else "at the purge"
         return (
-            f"The nameserver {place.host} doesn't resolve: {place.name} is in the trash. If {place.name} isn't restored, {place.host} "
+            f"The nameserver {enclosed.host} doesn't resolve: {enclosed.name} is in the trash. If {enclosed.name} isn't restored, {enclosed.host} "
             f"will be removed {when}. Use another nameserver."
         )
-    if place.is_public and not place.is_held:
-        return f"The nameserver {place.host} doesn't resolve: {place.name} is not registered. Use another nameserver."
-    return f"The nameserver {place.host} doesn't resolve: {place.name} is not in the DNS."
+    if enclosed.is_public and not enclosed.is_held:
+        return f"The nameserver {enclosed.host} doesn't resolve: {enclosed.name} is not registered. Use another nameserver."
+    return f"The nameserver {enclosed.host} doesn't resolve: {enclosed.name} is not in the DNS."
 
 
 def registry_warnings(

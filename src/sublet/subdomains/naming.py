@@ -256,7 +256,7 @@ def _label_from_fqdn(
     return None
 
 
-def name_above(owner: str, zone: str) -> str:
+def registrable_name(owner: str, zone: str) -> str:
     """Return the registrable name at or above an owner in a zone: one label and the zone."""
     return f"{owner.removesuffix(f'.{zone}').rpartition('.')[2]}.{zone}"
 

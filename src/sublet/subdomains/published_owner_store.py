@@ -22,7 +22,7 @@ from sqlalchemy import (
 
 from sublet.db import Prepared, Tx
 from sublet.schema import STREAMED, metadata
-from sublet.subdomains.model import PlacedName, Subdomain
+from sublet.subdomains.model import NameForZoneCheck, Subdomain
 from sublet.subdomains.store import (
     read_delegation,
     read_subdomains,
@@ -144,19 +144,19 @@ def move_published_owner(tx: Tx, owner: str, of: int, to: int) -> None:
 
 
 _SHORT = (
-    *(subdomains.c[name] for name in PlacedName.__slots__ if name != "delegation"),
+    *(subdomains.c[name] for name in NameForZoneCheck.__slots__ if name != "delegation"),
     subdomains.c.nameservers,
     subdomains.c.glue,
     subdomains.c.ds_records,
 )
 
 
-def stream_published(tx: Tx, platform_domain_id: int) -> Iterator[PlacedName]:
+def stream_published(tx: Tx, platform_domain_id: int) -> Iterator[NameForZoneCheck]:
     """Yield a platform domain's names that are not released, or that may still have records in its zone on a primary."""
     query = select(*_SHORT).where(_not_released_or_in_zone(platform_domain_id)).execution_options(**STREAMED)
     for row in tx.connection.execute(query):
         *own, nameservers, glue, ds_records = row
-        yield PlacedName(*own, read_delegation(nameservers, glue, ds_records))  # type: ignore[call-arg] # by its slots
+        yield NameForZoneCheck(*own, read_delegation(nameservers, glue, ds_records))  # type: ignore[call-arg] # by its slots
 
 
 def list_published(tx: Tx, platform_domain_id: int) -> list[Subdomain]:

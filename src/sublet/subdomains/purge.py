@@ -38,23 +38,23 @@ def purge(tx: Tx, actor: Actor, identifier: str, *, release: bool = False) -> Su
             "the worker removes these nameservers. Release it after they have left the DNS."
         )
     if subdomain.purged_at is None:
-        end_trash(tx, actor, subdomain, follow=not release)
+        mark_purged(tx, actor, subdomain, follow=not release)
     if release:
-        end_cooling_off(tx, actor, subdomain)
+        mark_released(tx, actor, subdomain)
     return reread(tx, subdomain)
 
 
-def end_trash(tx: Tx, actor: Actor, subdomain: Subdomain, *, follow: bool = True) -> None:
+def mark_purged(tx: Tx, actor: Actor, subdomain: Subdomain, *, follow: bool = True) -> None:
     """Mark a name in the trash as purged and delete its delegation, without checks.
 
     With `follow` the name gets its next generation, so that the deletion is published. Without it the removal must be published already.
     """
-    followed = store.followed_by_dns(subdomain) if follow else {}
+    followed = store.next_generation_if_in_dns(subdomain) if follow else {}
     delegation_store.clear_delegation(tx, subdomain, purged_at=tx.now, **followed)
     audit.record(tx, actor, "subdomain.purge", subdomain.id, after={"purged_at": tx.now.isoformat()})
 
 
-def end_cooling_off(tx: Tx, actor: Actor, subdomain: Subdomain) -> None:
+def mark_released(tx: Tx, actor: Actor, subdomain: Subdomain) -> None:
     """Release a purged name, so that any user can register it, without checks."""
     store.update_subdomain(tx, subdomain.id, released_at=tx.now)
     delegation_store.delete_hosts(tx, subdomain.id)

@@ -16,8 +16,8 @@ from sublet.platform_domains.model import Offer, PlatformDomain
 from sublet.platform_domains.offers import period_errors
 from sublet.subdomains import delegation_store, store
 from sublet.subdomains.availability import (
-    Wanted,
-    find_wanted,
+    RequestedName,
+    find_requested_name,
     lock_zones_for_look_alikes,
     refuse_closed,
     refuse_unavailable,
@@ -29,7 +29,7 @@ from sublet.subdomains.model import OperatorPermission, Register, Registered, Su
 from sublet.subdomains.modes import NOTHING_WITHHELD, mode_errors
 from sublet.subdomains.nameservers import (
     cycle_errors,
-    places_of,
+    find_enclosed_nameservers,
     platform_domains_above,
     refuse_unregistered,
     registry_warnings,
@@ -67,8 +67,8 @@ def register(
     platform_domain, label, errors = _resolve(tx, actor, user, command, permission)
     delegation, above, delegation_errors = _check_delegation(tx, actor, user, command, platform_domain, label)
     mode = command.registration_mode
-    wanted = find_wanted(tx, user, platform_domain, label, mode, free_quota, permission, withheld)
-    held = wanted.offer if wanted and isinstance(wanted.offer, Offer) else None
+    requested = find_requested_name(tx, user, platform_domain, label, mode, free_quota, permission, withheld)
+    held = requested.offer if requested and isinstance(requested.offer, Offer) else None
     coupon, payable_errors = check_payable(
         tx,
         user,
@@ -76,14 +76,14 @@ def register(
         action="register",
         platform_domain_id=platform_domain.id if platform_domain else None,
         registration_mode=held.mode if held else None,
-        list_price=wanted.list_price if wanted else 0,
+        list_price=requested.list_price if requested else 0,
     )
     errors += [*delegation_errors, *mode_errors(mode), *payable_errors]
-    if errors or wanted is None:
+    if errors or requested is None:
         raise validation_failed(errors)
-    lock_zones_for_look_alikes(tx, wanted)
-    refuse_unavailable(tx, user, wanted)
-    offer = _offered(wanted)
+    lock_zones_for_look_alikes(tx, requested)
+    refuse_unavailable(tx, user, requested)
+    offer = _offered(requested)
     quote = quote_and_check(
         tx,
         actor,
@@ -91,17 +91,17 @@ def register(
         command.payable,
         coupon,
         action="register",
-        fqdn=wanted.fqdn,
+        fqdn=requested.fqdn,
         registration_mode=offer.mode,
         period_days=offer.period_days,
-        list_price=wanted.list_price,
+        list_price=requested.list_price,
         new_expires_at=term_end(tx.now, offer.period_days),
     )
-    refuse_unregistered(tx, actor, user, wanted.fqdn, delegation.nameservers, above)
+    refuse_unregistered(tx, actor, user, requested.fqdn, delegation.nameservers, above)
     # From here on, only a concurrent registration of the name can fail this one (`_insert`).
-    subdomain = _insert(tx, user, wanted, offer, delegation)
+    subdomain = _insert(tx, user, requested, offer, delegation)
     outcome = charge_and_add_term(tx, actor, user, quote, coupon, subdomain_id=subdomain.id, starts_at=tx.now)
-    after = {"fqdn": wanted.fqdn, "registration_type": offer.mode, "charged_credits": quote.price}
+    after = {"fqdn": requested.fqdn, "registration_type": offer.mode, "charged_credits": quote.price}
     # The audit event already names the actor as the user.
     after |= store.delegation_columns(delegation) | ({"user_id": user.id} if user.id != actor.user_id else {})
     audit.record(tx, actor, "subdomain.register", subdomain.id, after=after)
@@ -111,11 +111,11 @@ def register(
     )
 
 
-def _offered(wanted: Wanted) -> Offer:
+def _offered(requested: RequestedName) -> Offer:
     """Return the offer, or raise the refusal that stands for it."""
-    if isinstance(wanted.offer, Refusal):
-        raise wanted.offer
-    return wanted.offer
+    if isinstance(requested.offer, Refusal):
+        raise requested.offer
+    return requested.offer
 
 
 def _lock_holder(tx: Tx, permission: OperatorPermission) -> User:
@@ -163,22 +163,22 @@ def _check_delegation(
     if errors or not label:
         return delegation, [], list(errors)
     above = platform_domains_above(tx, owner, delegation.nameservers)
-    places = places_of(tx, owner, delegation.nameservers, above)
-    unregistered = unregistered_errors(owner, places, delegation.nameservers, (), actor, user.id)
+    enclosed = find_enclosed_nameservers(tx, owner, delegation.nameservers, above)
+    unregistered = unregistered_errors(owner, enclosed, delegation.nameservers, (), actor, user.id)
     return delegation, above, [*unregistered, *cycle_errors(tx, owner, delegation, above)]
 
 
-def _insert(tx: Tx, user: User, wanted: Wanted, offer: Offer, delegation: Delegation) -> Subdomain:
+def _insert(tx: Tx, user: User, requested: RequestedName, offer: Offer, delegation: Delegation) -> Subdomain:
     subdomain = store.insert_subdomain(
         tx,
-        wanted.platform_domain,
+        requested.platform_domain,
         delegation,
         user_id=user.id,
-        label=wanted.label,
-        fqdn=wanted.fqdn,
-        skeleton=stored_skeleton(wanted.label),
+        label=requested.label,
+        fqdn=requested.fqdn,
+        skeleton=stored_skeleton(requested.label),
         registration_type=offer.mode,
-        registration_source="operator" if wanted.by_operator else "api",
+        registration_source="operator" if requested.by_operator else "api",
         generation=1 if delegation.nameservers else 0,
         registered_at=tx.now,
         expires_at=term_end(tx.now, offer.period_days),

@@ -15,7 +15,7 @@ from sublet.subdomains.charge import charge_and_add_term, check_payable, quote_a
 from sublet.subdomains.find import (
     find_in_account,
     lock_for_operator,
-    refuse_gone,
+    refuse_purged,
     refuse_unless_allowed,
     reread,
 )
@@ -98,7 +98,7 @@ def operator_renew(tx: Tx, actor: Actor, identifier: str, days: int | None = Non
     period_days = subdomain.period_days if days is None else days
     if errors := period_errors("days", period_days):
         raise validation_failed(errors)
-    refuse_gone(subdomain)
+    refuse_purged(subdomain)
     user = find_member(tx, subdomain.user_id).user
     extend(tx, actor, user, subdomain, Payable(), action="renew", given_days=period_days)
     return reread(tx, subdomain)

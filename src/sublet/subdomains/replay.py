@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
-EDGES: dict[str, dict[str, str]] = {
+TRANSITIONS: dict[str, dict[str, str]] = {
     "unborn": {"register": "live"},
     "live": {
         "update_nameservers": "live",
@@ -58,7 +58,7 @@ WHILE_SUSPENDED = {
 }
 """The steps of a suspended name that each kind of actor may take."""
 
-NOTHING: dict[str, list[object]] = {"nameservers": [], "glue": [], "ds_records": []}
+EMPTY_DELEGATION: dict[str, list[object]] = {"nameservers": [], "glue": [], "ds_records": []}
 _CHANGES = ("update_nameservers", "remove_nameservers", "follow_child", "follow_csync", "undelegate")
 _TERM_STEPS = {"register": "register", "renew": "renew", "extend": "restore"}
 
@@ -78,7 +78,7 @@ class Event:
 
     @property
     def step(self) -> str:
-        """The event's step in `EDGES`. A paid restore has two events, and the first adds the term."""
+        """The event's step in `TRANSITIONS`. A paid restore has two events, and the first adds the term."""
         return "extend" if self.action == "restore" and "expires_at" in self.after else self.action
 
 
@@ -136,7 +136,7 @@ def replay(events: Sequence[Event], terms: Sequence[PastTerm], row: ReplayedRow)
         if event.step in _TERM_STEPS:
             term = unpaired.pop(0) if unpaired else None
             faults += _term_faults(replayed, event, term)
-        state = EDGES[state].get(event.step, state)
+        state = TRANSITIONS[state].get(event.step, state)
         replayed = _after(replayed, event, term)
     faults += [
         Fault("term_is_audited", f"no event records the term {term.id} from {term.created_at:%Y-%m-%d}")
@@ -147,7 +147,7 @@ def replay(events: Sequence[Event], terms: Sequence[PastTerm], row: ReplayedRow)
 
 def _refusal(state: str, replayed: ReplayedRow, event: Event) -> str | None:
     suspended = replayed.suspended_at is not None
-    if event.step not in EDGES[state]:
+    if event.step not in TRANSITIONS[state]:
         return f"{event.action} is not allowed for a name that is {state}"
     if event.step == "unsuspend" and not suspended:
         return "it was unsuspended, but was not suspended"
@@ -193,7 +193,7 @@ def _after(replayed: ReplayedRow, event: Event, term: PastTerm | None) -> Replay
                 registration_type=str(event.after.get("registration_type")),
                 registered_at=event.at,
                 expires_at=term.ends_at if term is not None else None,
-                delegation={name: event.after.get(name) for name in NOTHING},
+                delegation={name: event.after.get(name) for name in EMPTY_DELEGATION},
             )
         case "renew" | "extend":
             expires_at = term.ends_at if term is not None else replayed.expires_at
@@ -209,7 +209,7 @@ def _after(replayed: ReplayedRow, event: Event, term: PastTerm | None) -> Replay
         case "suspend" | "unsuspend":
             return replace(replayed, suspended_at=event.at if event.step == "suspend" else None)
         case "purge":
-            return replace(replayed, purged_at=event.at, delegation=NOTHING)
+            return replace(replayed, purged_at=event.at, delegation=EMPTY_DELEGATION)
         case "release":
             return replace(replayed, released_at=event.at)
     return replayed

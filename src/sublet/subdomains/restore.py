@@ -13,7 +13,7 @@ from sublet.subdomains import store
 from sublet.subdomains.find import (
     find_in_account_or_trash,
     lock_for_operator,
-    refuse_gone,
+    refuse_purged,
     refuse_unless_allowed,
     reread,
 )
@@ -48,13 +48,13 @@ def restore(tx: Tx, actor: Actor, identifier: str, payable: Payable, *, free_quo
     outcome = Outcome(subdomain.id)
     if subdomain.expires_at <= tx.now:
         outcome = extend(tx, actor, user, subdomain, payable, action="restore")
-    bring_back(tx, actor, subdomain)
+    move_out_of_trash(tx, actor, subdomain)
     return outcome
 
 
-def bring_back(tx: Tx, actor: Actor, subdomain: Subdomain) -> None:
+def move_out_of_trash(tx: Tx, actor: Actor, subdomain: Subdomain) -> None:
     """Move a name out of the trash, without checks."""
-    followed = store.followed_by_dns(subdomain)
+    followed = store.next_generation_if_in_dns(subdomain)
     store.update_subdomain(tx, subdomain.id, trashed_at=None, **followed)
     audit.record(
         tx,
@@ -76,7 +76,7 @@ def operator_restore(tx: Tx, actor: Actor, identifier: str) -> Subdomain:
     """
     subdomain = lock_for_operator(tx, identifier)
     refuse_deleted(find_member(tx, subdomain.user_id).user)
-    refuse_gone(subdomain)
+    refuse_purged(subdomain)
     if subdomain.trashed_at is None:
         raise Conflict(f"{subdomain.fqdn} is not in the trash. No action needed.")
     if subdomain.names_until is not None and subdomain.names_until <= tx.now:
@@ -86,5 +86,5 @@ def operator_restore(tx: Tx, actor: Actor, identifier: str) -> Subdomain:
             f"{subdomain.fqdn} expired on {subdomain.expires_at:%Y-%m-%d} and its grace is over. "
             "Renew it first with `sublet subdomain renew`, or ask its user to restore and renew it."
         )
-    bring_back(tx, actor, subdomain)
+    move_out_of_trash(tx, actor, subdomain)
     return reread(tx, subdomain)

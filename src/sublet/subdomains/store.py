@@ -147,7 +147,7 @@ Index(
     sqlite_where=FREE_AND_LIVE,
     postgresql_where=FREE_AND_LIVE,
 )
-DATED_BY = frozenset(
+DATES_DEPEND_ON = frozenset(
     {
         "expires_at",
         "period_days",
@@ -445,11 +445,13 @@ def update_subdomain(tx: Tx, subdomain_id: int, **values: object) -> None:
     """Change columns of a subdomain, and recompute its dates if they depend on one of these columns."""
     if "generation" in values:  # the prepared statement has the columns of `NEXT_GENERATION`
         given = {name: value for name, value in values.items() if name not in NEXT_GENERATION}
-        _CHANGED_NEXT_GENERATION.run(tx, of=subdomain_id, updated_at=tx.now, **change_moment(tx.now), **given)
+        _CHANGED_NEXT_GENERATION.run(
+            tx, of=subdomain_id, updated_at=tx.now, **generation_parameters(tx.now), **given
+        )
     else:
         _CHANGED.run(tx, of=subdomain_id, updated_at=tx.now, **values)
-    if not DATED_BY.isdisjoint(values):
-        redate(tx, [subdomain_id])
+    if not DATES_DEPEND_ON.isdisjoint(values):
+        recompute_dates(tx, [subdomain_id])
 
 
 _SET_DATES = Prepared(_CHANGE.values(due_at=bindparam("due"), loss_at=bindparam("loss")))
@@ -460,7 +462,7 @@ def set_dates(tx: Tx, subdomain_id: int, *, due_at: datetime | None, loss_at: da
     _SET_DATES.run(tx, of=subdomain_id, due=due_at, loss=loss_at)
 
 
-def redate(tx: Tx, subdomain_ids: Iterable[int]) -> None:
+def recompute_dates(tx: Tx, subdomain_ids: Iterable[int]) -> None:
     """Compute and store the dates of these names. The transaction has locked them."""
     found = [(each.id, dates_of(each, tx.now)) for each in list_subdomains(tx, subdomain_ids)]
     _SET_DATES.run_many(
@@ -494,12 +496,12 @@ The database increments the generation: if two writers computed the same number,
 _CHANGED_NEXT_GENERATION = Prepared(_CHANGE.values(NEXT_GENERATION))
 
 
-def change_moment(now: datetime) -> dict[str, object]:
+def generation_parameters(now: datetime) -> dict[str, object]:
     """Return the parameters of `NEXT_GENERATION` for a change at an instant."""
     return {"changed_at": now, "zone_seconds": zone_seconds(now)}
 
 
-def followed_by_dns(subdomain: Subdomain) -> dict[str, Any]:
+def next_generation_if_in_dns(subdomain: Subdomain) -> dict[str, Any]:
     """Return the columns of the next generation if the name is, or may be, in the DNS. Otherwise return an empty dict."""
     return NEXT_GENERATION if subdomain.generation > 0 else {}
 
@@ -575,7 +577,7 @@ def was_published(tx: Tx, platform_domain_id: int, fqdn: str) -> bool:
     return tx.connection.execute(query.limit(1)).first() is not None
 
 
-def settle_generation(tx: Tx, subdomain_id: int, generation: int) -> None:
+def mark_published_without_change(tx: Tx, subdomain_id: int, generation: int) -> None:
     """Store a generation as published without an attempt, because it needs no change of the zone."""
     tx.connection.execute(
         update(subdomains)
@@ -622,17 +624,17 @@ def list_look_alikes(
 
 # Publication
 
-NAMED_MAX = 1000
+STATEMENT_ITEMS_MAX = 1000
 """The maximum number of ids or names in one statement."""
 
 
 def in_batches(items: Sequence[T]) -> Iterator[Sequence[T]]:
-    """Yield the items in batches of up to `NAMED_MAX`, because a whole zone doesn't fit into one statement."""
-    for start in range(0, len(items), NAMED_MAX):
-        yield items[start : start + NAMED_MAX]
+    """Yield the items in batches of up to `STATEMENT_ITEMS_MAX`, because a whole zone doesn't fit into one statement."""
+    for start in range(0, len(items), STATEMENT_ITEMS_MAX):
+        yield items[start : start + STATEMENT_ITEMS_MAX]
 
 
-_SETTLED = Prepared(
+_PUBLISHED_OR_FAILED = Prepared(
     select(subdomains.c.id).where(
         subdomains.c.id.in_(bindparam("ids", expanding=True))
         & or_(
@@ -643,9 +645,9 @@ _SETTLED = Prepared(
 )
 
 
-def list_settled(tx: Tx, subdomain_ids: Collection[int]) -> list[int]:
+def list_published_or_failed(tx: Tx, subdomain_ids: Collection[int]) -> list[int]:
     """Return the ids of the given names whose latest generation is published, or failed to publish."""
-    return [row[0] for row in _SETTLED.all(tx, ids=list(subdomain_ids))]
+    return [row[0] for row in _PUBLISHED_OR_FAILED.all(tx, ids=list(subdomain_ids))]
 
 
 def list_waiting_ids(tx: Tx, platform_domain_id: int) -> list[int]:
@@ -663,7 +665,7 @@ def republish(tx: Tx, subdomain_ids: Iterable[int]) -> None:
             update(subdomains)
             .where(subdomains.c.id.in_(ids))
             .values(NEXT_GENERATION | {"updated_at": tx.now}),
-            change_moment(tx.now),
+            generation_parameters(tx.now),
         )
 
 

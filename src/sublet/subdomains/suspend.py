@@ -13,11 +13,11 @@ from sublet.audit import Actor
 from sublet.db import Tx
 from sublet.errors import Conflict, validation_failed
 from sublet.subdomains import store, suspension_store
-from sublet.subdomains.find import lock_for_operator, refuse_gone, reread
+from sublet.subdomains.find import lock_for_operator, refuse_purged, reread
 from sublet.subdomains.lifecycle import derive_status, provisioning_status
 from sublet.subdomains.model import Subdomain
 from sublet.subdomains.store import delegation_columns
-from sublet.subdomains.transfers.end import end_of_names, end_of_sender
+from sublet.subdomains.transfers.end import end_transfers_from, end_transfers_of_names
 
 
 def suspend(tx: Tx, actor: Actor, identifier: str, reason: str | None = None) -> Subdomain:
@@ -34,18 +34,18 @@ def suspend(tx: Tx, actor: Actor, identifier: str, reason: str | None = None) ->
     reason, errors = check_reason(reason)
     if errors:
         raise validation_failed(errors)
-    refuse_gone(subdomain)
+    refuse_purged(subdomain)
     if subdomain.suspended_at is not None:
         raise Conflict(f"{subdomain.fqdn} is suspended already. No action needed.")
-    end_of_names(tx, actor, [subdomain.id])
-    followed = store.followed_by_dns(subdomain)
+    end_transfers_of_names(tx, actor, [subdomain.id])
+    followed = store.next_generation_if_in_dns(subdomain)
     store.update_subdomain(tx, subdomain.id, suspended_at=tx.now, suspended_reason=reason, **followed)
     audit.record(
         tx,
         actor,
         "subdomain.suspend",
         subdomain.id,
-        before=evidence_of(subdomain, tx.now),
+        before=state_before_suspension(subdomain, tx.now),
         after={"suspended_at": tx.now.isoformat(), "suspended_reason": reason},
     )
     return reread(tx, subdomain)
@@ -61,10 +61,10 @@ def unsuspend(tx: Tx, actor: Actor, identifier: str) -> Subdomain:
         Conflict: the name was purged; it is not suspended.
     """
     subdomain = lock_for_operator(tx, identifier)
-    refuse_gone(subdomain)
+    refuse_purged(subdomain)
     if subdomain.suspended_at is None:
         raise Conflict(f"{subdomain.fqdn} is not suspended. No action needed.")
-    followed = store.followed_by_dns(subdomain)
+    followed = store.next_generation_if_in_dns(subdomain)
     store.update_subdomain(
         tx,
         subdomain.id,
@@ -88,7 +88,7 @@ def unsuspend(tx: Tx, actor: Actor, identifier: str) -> Subdomain:
     return reread(tx, subdomain)
 
 
-def evidence_of(subdomain: Subdomain, now: datetime) -> dict[str, Any]:
+def state_before_suspension(subdomain: Subdomain, now: datetime) -> dict[str, Any]:
     """Return a name's state before a suspension, for the audit: its user, status, delegation and published generation.
 
     With the `provisioning_status` published, the zone has exactly this delegation. With pending or failed, it may have an older delegation:
@@ -114,7 +114,7 @@ def _text(at: datetime | None) -> str | None:
     return at.isoformat() if at is not None else None
 
 
-REASON = "its account was suspended"
+REASON_FOR_NAMES = "its account was suspended"
 """The reason that the user sees at each name. The reason for the user's suspension is for the operator only; it may name a complainant."""
 
 
@@ -146,15 +146,15 @@ def suspend_with_names(tx: Tx, actor: Actor, identifier: str, reason: str | None
         suspend_user(tx, actor, str(user.id), reason)
     elif not held:
         raise Conflict(f"{user.email} is suspended already, and so are all its names. No action needed.")
-    end_of_sender(tx, actor, user.id)
-    suspension_store.suspend_all(tx, user.id, REASON)
-    said = {"suspended_at": tx.now.isoformat(), "suspended_reason": REASON, "with_user": True}
+    end_transfers_from(tx, actor, user.id)
+    suspension_store.suspend_all(tx, user.id, REASON_FOR_NAMES)
+    said = {"suspended_at": tx.now.isoformat(), "suspended_reason": REASON_FOR_NAMES, "with_user": True}
     audit.record_many(
         tx,
         actor,
         "subdomain.suspend",
         {each.id: said for each in held},
-        before={each.id: evidence_of(each, tx.now) for each in held},
+        before={each.id: state_before_suspension(each, tx.now) for each in held},
     )
     member = find_member(tx, user.id)
     return SuspendedTogether(member, tuple(each.fqdn for each in held))
@@ -177,7 +177,7 @@ def unsuspend_with_names(
     if keep_names:
         suspension_store.keep_suspended(tx, user.id)
         return SuspendedTogether(member, ())
-    held = list(suspension_store.list_held_with(tx, user.id))
+    held = list(suspension_store.list_suspended_with_user(tx, user.id))
     suspension_store.unsuspend_all(tx, user.id)
     said = {
         each.id: {

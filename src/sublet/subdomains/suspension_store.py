@@ -11,7 +11,7 @@ from sublet.subdomains.model import Subdomain
 from sublet.subdomains.store import (
     NEXT_GENERATION,
     NOT_PURGED,
-    change_moment,
+    generation_parameters,
     select_subdomains,
     stream,
     subdomains,
@@ -25,7 +25,7 @@ def _suspendable(user_id: int) -> ColumnElement[bool]:
     return (subdomains.c.user_id == user_id) & NOT_PURGED & subdomains.c.suspended_at.is_(None)
 
 
-def _held_with(user_id: int) -> ColumnElement[bool]:
+def _is_suspended_with_user(user_id: int) -> ColumnElement[bool]:
     return (subdomains.c.user_id == user_id) & NOT_PURGED & subdomains.c.held_with_user
 
 
@@ -34,9 +34,9 @@ def list_suspendable(tx: Tx, user_id: int) -> Iterator[Subdomain]:
     return _locked(tx, _suspendable(user_id))
 
 
-def list_held_with(tx: Tx, user_id: int) -> Iterator[Subdomain]:
+def list_suspended_with_user(tx: Tx, user_id: int) -> Iterator[Subdomain]:
     """Lock and return a user's names, live or in the trash, that were suspended with the user, in order of id."""
-    return _locked(tx, _held_with(user_id))
+    return _locked(tx, _is_suspended_with_user(user_id))
 
 
 def _locked(tx: Tx, wanted: ColumnElement[bool]) -> Iterator[Subdomain]:
@@ -54,10 +54,10 @@ def suspend_all(tx: Tx, user_id: int, reason: str) -> None:
 
 
 def unsuspend_all(tx: Tx, user_id: int) -> None:
-    """Lift the suspension of the names of `list_held_with`."""
+    """Lift the suspension of the names of `list_suspended_with_user`."""
     _change_suspension(
         tx,
-        _held_with(user_id),
+        _is_suspended_with_user(user_id),
         suspended_at=None,
         suspended_reason=None,
         held_with_user=False,
@@ -66,8 +66,10 @@ def unsuspend_all(tx: Tx, user_id: int) -> None:
 
 
 def keep_suspended(tx: Tx, user_id: int) -> None:
-    """Keep the names of `list_held_with` suspended independently of their user."""
-    tx.connection.execute(update(subdomains).where(_held_with(user_id)).values(held_with_user=False))
+    """Keep the names of `list_suspended_with_user` suspended independently of their user."""
+    tx.connection.execute(
+        update(subdomains).where(_is_suspended_with_user(user_id)).values(held_with_user=False)
+    )
 
 
 def _change_suspension(tx: Tx, wanted: ColumnElement[bool], **values: Any) -> None:
@@ -75,7 +77,7 @@ def _change_suspension(tx: Tx, wanted: ColumnElement[bool], **values: Any) -> No
     changed = values | {"updated_at": tx.now, "due_at": tx.now}
     in_dns = subdomains.c.generation > 0
     next_ones = update(subdomains).where(wanted & in_dns).values(**changed, **NEXT_GENERATION)
-    tx.connection.execute(next_ones, change_moment(tx.now))
+    tx.connection.execute(next_ones, generation_parameters(tx.now))
     tx.connection.execute(update(subdomains).where(wanted & ~in_dns).values(**changed))
 
 

@@ -18,7 +18,7 @@ from sublet.subdomains.find import find_in_account, refuse_unless_allowed
 from sublet.subdomains.model import Subdomain, UpdateNameservers
 from sublet.subdomains.nameservers import (
     cycle_errors,
-    places_of,
+    find_enclosed_nameservers,
     platform_domains_above,
     refuse_unregistered,
     unregistered_errors,
@@ -74,9 +74,9 @@ def apply_change(
     delegation, errors = changed_delegation(subdomain, command)
     if not errors:
         above = platform_domains_above(tx, subdomain.fqdn, delegation.nameservers)
-        places = places_of(tx, subdomain.fqdn, delegation.nameservers, above)
+        enclosed = find_enclosed_nameservers(tx, subdomain.fqdn, delegation.nameservers, above)
         unregistered = unregistered_errors(
-            subdomain.fqdn, places, delegation.nameservers, stored.nameservers, actor, user.id
+            subdomain.fqdn, enclosed, delegation.nameservers, stored.nameservers, actor, user.id
         )
         errors = (*unregistered, *cycle_errors(tx, subdomain.fqdn, delegation, above))
     if errors:

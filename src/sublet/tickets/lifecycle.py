@@ -46,7 +46,7 @@ def status_after_message(status: str, author_type: str) -> str:
     return _STATUS_AFTER[author_type]
 
 
-def first_priority(ticket_type: str) -> str:
+def default_priority(ticket_type: str) -> str:
     """Return the priority of a new ticket of this type: high for abuse, otherwise normal."""
     return "high" if ticket_type == "abuse" else "normal"
 

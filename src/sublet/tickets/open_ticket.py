@@ -16,7 +16,7 @@ from sublet.tickets.lifecycle import (
     SUBJECT_CHARACTERS_MAX,
     check_line,
     check_message,
-    first_priority,
+    default_priority,
 )
 from sublet.tickets.model import (
     MESSAGE_FORMAT_DEFAULT,
@@ -121,7 +121,7 @@ def add_ticket(
 
     Without `priority` the ticket gets the priority of its type.
     """
-    priority = priority or first_priority(ticket_type)
+    priority = priority or default_priority(ticket_type)
     ticket_id = store.insert_ticket(
         tx,
         user_id=holder.id,

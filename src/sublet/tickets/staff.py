@@ -11,7 +11,7 @@ from sublet.db import Tx
 from sublet.errors import check_one_of, validation_failed
 from sublet.ids import ticket_number
 from sublet.mail.outbox import enqueue
-from sublet.subdomains.find import lock_for_operator, refuse_gone
+from sublet.subdomains.find import lock_for_operator, refuse_purged
 from sublet.tickets import store
 from sublet.tickets.find import find_for_staff, lock_for_staff
 from sublet.tickets.lifecycle import (
@@ -59,7 +59,7 @@ def staff_open(
     subdomain = lock_for_operator(tx, identifier)
     user = find_member(tx, subdomain.user_id).user
     refuse_deleted(user)
-    refuse_gone(subdomain)
+    refuse_purged(subdomain)
     errors = [
         *check_line("subject", subject, SUBJECT_CHARACTERS_MAX),
         *check_line("author_name", author_name, AUTHOR_NAME_CHARACTERS_MAX),
@@ -161,12 +161,12 @@ def close(tx: Tx, actor: Actor, identifier: str) -> Outcome:
     """
     ticket = lock_for_staff(tx, identifier)
     refuse_closed(ticket.status)
-    message_id = close_silently(tx, actor, ticket)
+    message_id = close_without_mail(tx, actor, ticket)
     mail_requester(tx, replace(ticket, status="closed"), message_id, CLOSING)
     return Outcome(ticket.id)
 
 
-def close_silently(tx: Tx, actor: Actor, ticket: Ticket) -> int:
+def close_without_mail(tx: Tx, actor: Actor, ticket: Ticket) -> int:
     """Close a ticket without mail. Return the id of the system's message. Not checked: that the ticket isn't closed."""
     message_id = store.insert_message(tx, ticket.id, CLOSING)
     store.update_status(tx, ticket.id, "closed")

@@ -53,12 +53,12 @@ def _record_success(tx: Tx, user: User, subdomain: Subdomain, charged_credits: i
 def _record_failure(tx: Tx, user: User, subdomain: Subdomain, why: str) -> None:
     opened_at = renewal_opens_at(subdomain)
     assert opened_at is not None  # noqa: S101 - names that only the operator renews have no automatic renewal
-    is_told = any(
+    is_mailed = any(
         each.mail_id is not None and each.detail == why and each.created_at >= opened_at
         for each in store.list_milestones(tx, subdomain.id)
     )
     mail_id = None
-    if not is_told:
+    if not is_mailed:
         subject, text = not_renewed_mail(subdomain, user.name, why, tx.now)
         mail_id = enqueue(tx, user, reference=_reference(tx, subdomain), subject=subject, text=text)
     store.insert_milestone(tx, subdomain.id, "auto_renew_failed", tx.now, detail=why, mail_id=mail_id)

@@ -11,7 +11,7 @@ from sublet.audit import SYSTEM
 from sublet.counted import counted
 from sublet.db import Tx
 from sublet.subdomains.sweep import store
-from sublet.subdomains.sweep.plausible_clock import implausible_reason, shown
+from sublet.subdomains.sweep.plausible_clock import implausible_reason, span_in_words
 from sublet.subdomains.sweep.stop import stop_sweep
 from sublet.subdomains.sweep.store import SweepState
 
@@ -37,7 +37,7 @@ def jump_reason(wall: timedelta, monotonic: timedelta) -> str | None:
     if abs(jump) <= JUMP_MAX:
         return None
     way = "forward" if jump > timedelta() else "back"
-    return f"The clock jumped {way} by {shown(abs(jump))} while the service ran."
+    return f"The clock jumped {way} by {span_in_words(abs(jump))} while the service ran."
 
 
 def away_reason(seen_at: datetime | None, now: datetime) -> str | None:
@@ -45,7 +45,7 @@ def away_reason(seen_at: datetime | None, now: datetime) -> str | None:
     if seen_at is None or now - seen_at <= AWAY_MAX:
         return None
     return (
-        f"The clock says {now:%Y-%m-%d %H:%M} UTC, {shown(now - seen_at)} after the sweep last ran: "
+        f"The clock says {now:%Y-%m-%d %H:%M} UTC, {span_in_words(now - seen_at)} after the sweep last ran: "
         "the worker was off for long, or the clock is wrong."
     )
 
@@ -55,7 +55,7 @@ def behind_reason(seen_at: datetime | None, now: datetime) -> str | None:
     if seen_at is None or seen_at - now <= JUMP_MAX:
         return None
     return (
-        f"The clock says {now:%Y-%m-%d %H:%M} UTC, {shown(seen_at - now)} before the sweep last ran: "
+        f"The clock says {now:%Y-%m-%d %H:%M} UTC, {span_in_words(seen_at - now)} before the sweep last ran: "
         "the clock is wrong, or was wrong then."
     )
 
@@ -78,14 +78,14 @@ def losses_reason(
     )
 
 
-def resume_if_asked(tx: Tx, state: SweepState) -> SweepState:
+def apply_resume(tx: Tx, state: SweepState) -> SweepState:
     """Apply the operator's `resume_sweep`, if there is one, and return the new state.
 
     Names that were changed while the clock was ahead become due, because their dates depend on instants in the future.
     """
     if not state.resumed:
         return state
-    store.mark_changed_ahead(tx)
+    store.mark_future_changes_due(tx)
     store.update_sweep_state(
         tx,
         seen_at=tx.now,

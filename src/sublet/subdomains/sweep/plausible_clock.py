@@ -24,13 +24,13 @@ def implausible_reason(newest_at: datetime | None, now: datetime) -> str | None:
     if newest_at is None:
         return None
     if now - newest_at > AHEAD_MAX:
-        return f"The registry's clock says {now:%Y-%m-%d %H:%M} UTC, {shown(now - newest_at)} after the last known correct time."
+        return f"The registry's clock says {now:%Y-%m-%d %H:%M} UTC, {span_in_words(now - newest_at)} after the last known correct time."
     if newest_at - now > BEHIND_MAX:
-        return f"The registry's clock says {now:%Y-%m-%d %H:%M} UTC, {shown(newest_at - now)} before the last known correct time."
+        return f"The registry's clock says {now:%Y-%m-%d %H:%M} UTC, {span_in_words(newest_at - now)} before the last known correct time."
     return None
 
 
-def shown(span: timedelta) -> str:
+def span_in_words(span: timedelta) -> str:
     """Return a span in words: days, or hours if it is less than two days."""
     hours = round(span / timedelta(hours=1))
     return counted(hours // 24, "day") if hours >= 48 else counted(hours, "hour")

@@ -93,7 +93,7 @@ class SweepState:
 
 
 @dataclass(frozen=True, slots=True)
-class Due:
+class DueName:
     """A name to work on, with its user. `since` is its `due_at` or its `loss_at`."""
 
     id: int
@@ -134,9 +134,9 @@ _DUE = Prepared(
 )
 
 
-def list_due(tx: Tx, limit: int) -> list[Due]:
+def list_due(tx: Tx, limit: int) -> list[DueName]:
     """Return the names that are due, earliest first."""
-    return [Due(*row) for row in _DUE.all(tx, now=tx.now, at_most=limit)]
+    return [DueName(*row) for row in _DUE.all(tx, now=tx.now, at_most=limit)]
 
 
 _LOSSES = Prepared(
@@ -147,9 +147,9 @@ _LOSSES = Prepared(
 )
 
 
-def list_losses(tx: Tx, limit: int) -> list[Due]:
+def list_losses(tx: Tx, limit: int) -> list[DueName]:
     """Return the names to trash or purge by now, the oldest loss first."""
-    return [Due(*row) for row in _LOSSES.all(tx, now=tx.now, at_most=limit)]
+    return [DueName(*row) for row in _LOSSES.all(tx, now=tx.now, at_most=limit)]
 
 
 def count_losses(tx: Tx, until: datetime) -> int:
@@ -278,12 +278,12 @@ def mark_due(tx: Tx, subdomain_ids: list[int]) -> None:
     tx.connection.execute(update(subdomains).where(subdomains.c.id.in_(subdomain_ids)).values(due_at=tx.now))
 
 
-def put_off(tx: Tx, subdomain_id: int, until: datetime) -> None:
+def postpone(tx: Tx, subdomain_id: int, until: datetime) -> None:
     """Postpone a name that failed until an instant."""
     set_dates(tx, subdomain_id, due_at=until, loss_at=None)
 
 
-def mark_changed_ahead(tx: Tx) -> None:
+def mark_future_changes_due(tx: Tx) -> None:
     """Make names due if their `updated_at` is in the future, and clear `auto_renew_tried_at` dates in the future."""
     tried_at = subdomains.c.auto_renew_tried_at
     tx.connection.execute(

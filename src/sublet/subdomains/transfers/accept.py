@@ -19,7 +19,13 @@ from sublet.subdomains.model import Subdomain
 from sublet.subdomains.quota import refuse_over_quota
 from sublet.subdomains.transfer import move_to_user
 from sublet.subdomains.transfers import store
-from sublet.subdomains.transfers.find import find_received, just_ended, lock_both, not_found, refuse_ended
+from sublet.subdomains.transfers.find import (
+    find_received,
+    just_ended,
+    lock_requester_and_sender,
+    not_found,
+    refuse_ended,
+)
 from sublet.subdomains.transfers.model import ACCEPTED
 
 
@@ -39,11 +45,11 @@ def accept(tx: Tx, actor: Actor, identifier: str, *, free_quota: int) -> Outcome
 
     Not checked: if the platform domain takes registrations, and names that depend on this name.
     """
-    side, sender = lock_both(tx, actor, identifier)
-    receiver = side.holder
-    transfer = find_received(tx, actor, side, identifier)
+    requester, sender = lock_requester_and_sender(tx, actor, identifier)
+    receiver = requester.holder
+    transfer = find_received(tx, actor, requester, identifier)
     if sender is None:
-        # The transfer was inserted after `lock_both` looked for it, so its sender isn't locked.
+        # The transfer was inserted after `lock_requester_and_sender` looked for it, so its sender isn't locked.
         raise not_found()
     refuse_ended(tx, transfer)
     if sender.id == receiver.id:

@@ -40,17 +40,17 @@ def end(tx: Tx, actor: Actor, transfer: NameTransfer, state: str, answering: Use
     return True
 
 
-def end_of_names(tx: Tx, actor: Actor, subdomain_ids: Collection[int]) -> None:
+def end_transfers_of_names(tx: Tx, actor: Actor, subdomain_ids: Collection[int]) -> None:
     """End the pending transfers of names that are moved, deleted or suspended. The caller has locked the names' users."""
     _withdraw_all(tx, actor, store.list_pending(tx, subdomain_ids))
 
 
-def end_of_sender(tx: Tx, actor: Actor, user_id: int) -> None:
+def end_transfers_from(tx: Tx, actor: Actor, user_id: int) -> None:
     """End the pending transfers from a user whose names are all suspended."""
     _withdraw_all(tx, actor, store.list_pending_of_sender(tx, user_id))
 
 
-def end_of_recipient(tx: Tx, actor: Actor, user: User, emails: Collection[str]) -> None:
+def end_transfers_to(tx: Tx, actor: Actor, user: User, emails: Collection[str]) -> None:
     """Decline the pending transfers to the addresses of a user who is being deleted."""
     for each in store.list_pending_to(tx, emails):
         if each.expires_at <= tx.now:
@@ -64,7 +64,7 @@ def _withdraw_all(tx: Tx, actor: Actor, transfers: Iterable[NameTransfer]) -> No
         end(tx, actor, each, EXPIRED if each.expires_at <= tx.now else WITHDRAWN)
 
 
-def end_overdue(tx: Tx, limit: int) -> int:
+def end_overdue_transfers(tx: Tx, limit: int) -> int:
     """End up to `limit` expired transfers, and return their number."""
     overdue = store.list_overdue(tx, limit)
     for each in overdue:

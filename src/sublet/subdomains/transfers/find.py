@@ -19,59 +19,59 @@ def not_found() -> TransferNotFound:
 
 
 @dataclass(frozen=True, slots=True)
-class Side:
+class Requester:
     """The person who sends a request about a transfer, and the holder whose names it concerns: the person or an organization's account."""
 
     person: User
     holder: User
 
 
-def find_own_transfer(tx: Tx, actor: Actor, side: Side, identifier: str) -> NameTransfer:
+def find_own_transfer(tx: Tx, actor: Actor, requester: Requester, identifier: str) -> NameTransfer:
     """Return the transfer that the holder sent, or that is addressed to the person.
 
     Raises:
         TransferNotFound: there is no such transfer, or the token is not for its name.
     """
     found = _find(tx, actor, identifier)
-    if found is None or not (is_sender(found, side) or is_receiver(found, side)):
+    if found is None or not (is_sender(found, requester) or is_receiver(found, requester)):
         raise not_found()
     return found
 
 
-def find_sent(tx: Tx, actor: Actor, side: Side, identifier: str) -> NameTransfer:
+def find_sent(tx: Tx, actor: Actor, requester: Requester, identifier: str) -> NameTransfer:
     """Return the transfer that the holder sent.
 
     Raises:
         TransferNotFound: there is no such transfer, or the token is not for its name.
     """
-    found = find_own_transfer(tx, actor, side, identifier)
-    if not is_sender(found, side):
+    found = find_own_transfer(tx, actor, requester, identifier)
+    if not is_sender(found, requester):
         raise not_found()
     return found
 
 
-def find_received(tx: Tx, actor: Actor, side: Side, identifier: str) -> NameTransfer:
+def find_received(tx: Tx, actor: Actor, requester: Requester, identifier: str) -> NameTransfer:
     """Return the transfer that is addressed to the person.
 
     Raises:
         TransferNotFound: there is no such transfer, or the token is not for its name.
     """
-    found = find_own_transfer(tx, actor, side, identifier)
-    if not is_receiver(found, side):
+    found = find_own_transfer(tx, actor, requester, identifier)
+    if not is_receiver(found, requester):
         raise not_found()
     return found
 
 
-def is_sender(transfer: NameTransfer, side: Side) -> bool:
+def is_sender(transfer: NameTransfer, requester: Requester) -> bool:
     """True if the holder sent the transfer."""
-    return transfer.from_user_id == side.holder.id
+    return transfer.from_user_id == requester.holder.id
 
 
-def is_receiver(transfer: NameTransfer, side: Side) -> bool:
+def is_receiver(transfer: NameTransfer, requester: Requester) -> bool:
     """True if the transfer is addressed to the person's current address, or the holder has answered it."""
     if transfer.to_user_id is not None:
-        return transfer.to_user_id == side.holder.id
-    return transfer.recipient_email == side.person.email
+        return transfer.to_user_id == requester.holder.id
+    return transfer.recipient_email == requester.person.email
 
 
 def _find(tx: Tx, actor: Actor, identifier: str) -> NameTransfer | None:
@@ -80,7 +80,7 @@ def _find(tx: Tx, actor: Actor, identifier: str) -> NameTransfer | None:
     return found if found is not None and actor.restrictions.allows_name(found.subdomain) else None
 
 
-def lock_side(tx: Tx, actor: Actor) -> Side:
+def lock_requester(tx: Tx, actor: Actor) -> Requester:
     """Lock the holder for which the request acts. Return it with the person who sent the request.
 
     Raises, in this order:
@@ -91,19 +91,19 @@ def lock_side(tx: Tx, actor: Actor) -> Side:
     holder = lock_holder(tx, actor)
     person = holder if holder.id == actor.user_id else account_store.find_user(tx, actor.user_id or 0)
     assert person is not None  # noqa: S101 - `lock_holder` has found it
-    return Side(person, holder)
+    return Requester(person, holder)
 
 
-def lock_both(tx: Tx, actor: Actor, identifier: str) -> tuple[Side, User | None]:
-    """Lock, in order of id, and return the `Side` of the request and the sender of the transfer (None without such a transfer).
+def lock_requester_and_sender(tx: Tx, actor: Actor, identifier: str) -> tuple[Requester, User | None]:
+    """Lock, in order of id, and return the `Requester` of the request and the sender of the transfer (None without such a transfer).
 
     Raises:
-        NotFound, TokenRevoked, AccountSuspended: as `lock_side`.
+        NotFound, TokenRevoked, AccountSuspended: as `lock_requester`.
     """
     found = _find(tx, actor, identifier)
     ids = {actor.user_id or 0, actor.holder_id or 0, *([found.from_user_id] if found is not None else [])}
     locked = account_store.lock_users(tx, ids)
-    return lock_side(tx, actor), locked.get(found.from_user_id) if found is not None else None
+    return lock_requester(tx, actor), locked.get(found.from_user_id) if found is not None else None
 
 
 def just_ended() -> Conflict:

@@ -16,7 +16,7 @@ from sublet.subdomains.lifecycle import is_renewed_by_operator
 from sublet.subdomains.model import Subdomain
 from sublet.subdomains.transfers import store
 from sublet.subdomains.transfers.end import end
-from sublet.subdomains.transfers.find import Side, lock_side
+from sublet.subdomains.transfers.find import Requester, lock_requester
 from sublet.subdomains.transfers.model import (
     DAY,
     EXPIRED,
@@ -43,14 +43,14 @@ def push(tx: Tx, actor: Actor, identifier: str, to: str | None, public_url: str)
         TransferPending: the name has a pending transfer.
         RateLimited: the user started too many transfers within 24 hours.
     """
-    side = lock_side(tx, actor)
-    holder = side.holder
+    requester = lock_requester(tx, actor)
+    holder = requester.holder
     subdomain = find_in_account(tx, actor, identifier)
     # Transfers are allowed in the same states as delete.
     refuse_unless_allowed(subdomain, "delete", tx.now)
     if is_renewed_by_operator(subdomain):
         raise Conflict("Only the operator moves this name. Open a ticket to ask for it.")
-    email = _check_recipient(tx, side, to)
+    email = _check_recipient(tx, requester, to)
     require_recent_sign_in(tx, actor)
     _end_expired_or_refuse_pending(tx, subdomain)
     _limit(tx, holder)
@@ -84,7 +84,7 @@ def push(tx: Tx, actor: Actor, identifier: str, to: str | None, public_url: str)
     return Outcome(transfer_id)
 
 
-def _check_recipient(tx: Tx, side: Side, to: str | None) -> str:
+def _check_recipient(tx: Tx, requester: Requester, to: str | None) -> str:
     if to is None:
         sentence = "Send the e-mail address of the recipient."
         raise validation_failed([FieldError("to", "required", sentence)])
@@ -92,8 +92,8 @@ def _check_recipient(tx: Tx, side: Side, to: str | None) -> str:
     if errors:
         raise validation_failed([FieldError("to", each.code, each.message) for each in errors])
     # A member of organizations uses this to move names between the organizations and their own account.
-    is_own = email == side.person.email and not side.holder.is_organization
-    if is_own and len(list_memberships(tx, side.person.id, limit=2)) == 1:
+    is_own = email == requester.person.email and not requester.holder.is_organization
+    if is_own and len(list_memberships(tx, requester.person.id, limit=2)) == 1:
         raise validation_failed(
             [FieldError("to", "value_invalid", "This is your own address. Send another address.")]
         )
