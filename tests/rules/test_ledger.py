@@ -42,5 +42,5 @@ def test_the_direction_of_each_kind(*, kind: str, gives: bool, takes: bool) -> N
         if allowed:
             check_entry(_entry(kind, credit_count))
         else:
-            with pytest.raises(ValueError, match="no such ledger entry"):
+            with pytest.raises(ValueError, match="impossible ledger entry"):
                 check_entry(_entry(kind, credit_count))
