@@ -78,7 +78,7 @@ def test_more_losses_than_forecast_stop_the_sweep(registry: Registry) -> None:
     registry.write(edit_zone_settings, OPERATOR, "example.test", {"grace_days": 1}, force=True)
     swept = registry.sweep()
     assert swept.stopped_reason is not None
-    assert swept.stopped_reason.startswith("Of 30 names 30 would go to the trash now and 0 be purged")
+    assert swept.stopped_reason.startswith("Of 30 names, 30 would go to the trash now and 0 would be purged")
     assert trashed(registry) == 0
     registry.write(resume_sweep, OPERATOR)
     assert registry.sweep().done["trashed"] == 30

@@ -20,10 +20,10 @@ ACCOUNT_SUSPENDED = "The account is suspended."
 
 
 def auto_renew(tx: Tx, user: User, subdomain: Subdomain) -> bool:
-    """Renew a name for at most its ceiling. Return True on success. Each outcome is stored as a milestone with a sentence.
+    """Renew a name for at most its ceiling. Return True on success. Store the outcome as a milestone with a sentence.
 
-    One mail is sent for repeated failures with the same reason in one renewal window. Users without reminders get it too, because it
-    is about money. Not checked: the date of the attempt (`lifecycle.auto_renew_at`).
+    Repeated failures for the same reason in one renewal window cause one mail. Users who turned off reminders get the mails too, because they
+    are about money. Not checked: the date of the attempt (`lifecycle.auto_renew_at`).
     """
     update_subdomain(tx, subdomain.id, auto_renew_tried_at=tx.now)
     why = ACCOUNT_SUSPENDED

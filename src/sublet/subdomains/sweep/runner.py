@@ -1,7 +1,7 @@
 """Run the sweep by the wall clock, and compare the wall clock with the monotonic clock.
 
-Level-triggered, like the publisher: once a second the runner queries if anything is due, and then sweeps in bounded batches. Of several
-workers only the holder of the lease sweeps, and only its clocks are compared.
+The runner is level-triggered, like the publisher: once a second it queries whether anything is due, and then sweeps in bounded batches. Of
+several workers only the holder of the lease sweeps, and only its clocks are compared.
 """
 
 import time
@@ -27,9 +27,9 @@ from sublet.subdomains.sweep.sweep import BATCH_MAX, Swept, is_sweep_due, sweep
 
 POLL_SECONDS = 1.0
 REST_FACTOR = 3
-"""The pause after a full batch, as a multiple of the batch's duration. Requests run in the pauses."""
+"""The pause after a full batch, as a multiple of the batch's duration. The pauses leave time for requests."""
 REST_SECONDS_MIN = 0.25
-"""The minimum pause after a batch that isn't full. Names that become due meanwhile are batched."""
+"""The minimum pause after a batch that isn't full, so that more names become due and share a batch."""
 LOG_AGAIN_SECONDS = 3600.0
 """The interval at which the log repeats that the sweep is stopped."""
 log = structlog.get_logger()
@@ -45,8 +45,7 @@ def monotonic_seconds() -> float:
 class SweepRunner:
     """Runs the sweep as `holder` of the lease.
 
-    The metrics show `done`, the number of names by milestone, and `stopped`, which is True if the sweep is stopped. `stopped` is False
-    while another worker sweeps.
+    The metrics show `done`, the number of names by milestone, and `stopped`. While another worker holds the lease, `stopped` is False.
     """
 
     def __init__(self, db: Database, monotonic: Monotonic = monotonic_seconds, *, holder: str = "") -> None:
@@ -69,14 +68,14 @@ class SweepRunner:
         await repeat(step, "sweep_fault")
 
     async def tick(self) -> Swept | None:
-        """Compare the clocks, and sweep one batch if anything is due. Return its result; None if nothing is due or another worker sweeps."""
+        """Compare the clocks, and sweep one batch if anything is due. Return its result, or None if nothing is due or another worker sweeps."""
         lease = await try_lease(self._db, SWEEP, self._holder, SWEEP_FOR)
         try:
             if lease is not None:
                 return await self._sweep(lease)
         except LeaseLost:
             log.warning("sweep_taken_over")
-        # Another worker may hold the lease, so the old anchor is useless when this worker sweeps again.
+        # Without the lease the stored readings become stale. Start again with the next lease.
         self._anchor, self.stopped, self._logged_at = None, False, None
         return None
 

@@ -1,7 +1,7 @@
 """The sweep: expires, renews, trashes, purges and releases names by their dates (docs/spec-choices.md, "Subdomain states").
 
-Level-triggered, like publishing: each call processes one batch. Each row has `due_at`, when the sweep next processes the name, and
-`loss_at`, when its user loses the name. A batch is one transaction, so a worker can be killed at any moment.
+The sweep is level-triggered, like publishing. Each call processes one batch of the names that are due by their stored dates: at `due_at`
+the sweep next processes a name, at `loss_at` the name's user loses it. A batch is one transaction, so a worker can be killed at any moment.
 """
 
 from collections import Counter
@@ -31,9 +31,10 @@ from sublet.subdomains.sweep.brake import (
     JUMP_MAX,
     SEEN_EVERY,
     apply_resume,
-    settle,
+    settle_grant,
     stop_if_clock_implausible,
     stop_if_losses_implausible,
+    store_forecast,
 )
 from sublet.subdomains.sweep.mail import reminder_mail
 from sublet.subdomains.sweep.store import DueName
@@ -41,27 +42,27 @@ from sublet.subdomains.transfers.end import end_overdue_transfers
 from sublet.subdomains.transfers.store import list_overdue
 
 BATCH_MAX = 25
-"""The maximum number of names in a transaction. Requests of their users wait for its end."""
+"""The maximum number of names in a transaction. Requests of the names' users wait for the end of the transaction."""
 RECOMPUTED_MAX = 100
-"""The maximum number of rows read in a transaction that recomputes dates. On SQLite no other write runs meanwhile."""
+"""The maximum number of rows read in a transaction that recomputes dates. On SQLite other writes wait for this transaction."""
 ADDRESSES_MAX = 500
-"""The maximum number of addresses that a transaction deletes."""
+"""The maximum number of client addresses that a transaction deletes from the audit."""
 FAULT_PAUSE = timedelta(hours=1)
 MICROSECOND = timedelta(microseconds=1)
 AUTO_RENEW_KINDS = ("auto_renewed", "auto_renew_failed")
 UNPUBLISHED_PAUSE = timedelta(minutes=1)
-"""The pause until a purged name is tried again, if its removal or that of nameservers below it isn't published yet."""
+"""The pause before the next attempt to release a name. The removal of the name, or of nameservers below it, must be published first."""
 DOMAIN_CLOSED = "The platform domain has closed."
 _ACTIONS = {"renewal_opens": "subdomain.open_renewal", "expired": "subdomain.expire"}
 
 
 @dataclass(frozen=True, slots=True)
 class Swept:
-    """The result of one call.
+    """The result of one call of `sweep`.
 
-    `done` is the number of names by milestone ("looked" without a milestone), `names` the number of processed names. `more` is True if
-    more names may be due now. `stopped_reason` is None while the sweep runs. `faults` are the id and error of each failed name; it is
-    postponed by `FAULT_PAUSE`.
+    `done` counts the names by the milestone that they reached, under "looked" if they reached none. `names` is the number of processed names.
+    `more` is True if more names may be due now. `stopped_reason` is None unless the sweep is stopped. `faults` are the id and error of each
+    name that failed. These names are postponed by `FAULT_PAUSE`.
     """
 
     done: Counter[str]
@@ -72,7 +73,7 @@ class Swept:
 
 
 def is_sweep_due(tx: Tx) -> bool:
-    """True if `sweep` has work. Only reads, because the runner calls it every second."""
+    """True if `sweep` has work. This function only reads, because the runner calls it every second."""
     state = store.find_sweep_state(tx)
     if state.stopped_at is not None:
         return state.resumed
@@ -87,11 +88,11 @@ def is_sweep_due(tx: Tx) -> bool:
 
 
 def sweep(tx: Tx, clock_read_at: datetime | None = None, limit: int = BATCH_MAX) -> Swept:
-    """Process one batch: due names; if there are none, names to recompute_dates; if there are none, names to trash or purge.
+    """Process one batch: due names, or else names whose dates must be recomputed, or else names to trash or purge.
 
-    Without such names, end overdue transfers, and delete expired codes, sessions, recoveries and addresses. If the clock or the losses
-    are implausible, the brake stops the sweep until the operator resumes it. `clock_read_at` is the runner's reading of the clock before. If
-    the clock has jumped since, nothing is done, because the runner's next comparison detects the jump.
+    If there are no such names, end overdue transfers, and delete expired codes, sessions, recoveries and addresses. If the clock or the losses
+    are implausible, the brake stops the sweep until the operator resumes it. `clock_read_at` is the instant at which the runner last compared
+    the clocks. If the clock has jumped since, do nothing, because the runner's next comparison detects the jump.
     """
     if clock_read_at is not None and abs(tx.now - clock_read_at) > JUMP_MAX:
         return Swept(Counter(), more=True)
@@ -113,7 +114,8 @@ def sweep(tx: Tx, clock_read_at: datetime | None = None, limit: int = BATCH_MAX)
             if reason is None
             else Swept(Counter(), stopped_reason=reason)
         )
-    settle(tx, state)
+    settle_grant(tx, state)
+    store_forecast(tx)
     code_store.delete_expired(tx)
     session_store.delete_expired(tx)
     return Swept(Counter(), more=_end_transfers_and_delete_addresses(tx))
@@ -124,7 +126,7 @@ def _has_overdue_transfers_or_addresses(tx: Tx) -> bool:
 
 
 def _end_transfers_and_delete_addresses(tx: Tx) -> bool:
-    """End overdue transfers of names, and delete old addresses. True if more may remain."""
+    """End overdue transfers of names, and delete old client addresses. Return True if more of them may remain."""
     return (
         end_overdue_transfers(tx, BATCH_MAX) == BATCH_MAX
         or audit.delete_old_addresses(tx, ADDRESSES_MAX) == ADDRESSES_MAX
@@ -132,26 +134,27 @@ def _end_transfers_and_delete_addresses(tx: Tx) -> bool:
 
 
 def _process_due(tx: Tx, due: list[DueName]) -> Swept:
-    """Process due names. First warn or change the dependents of names in the trash."""
+    """Process due names, but first the dependents of names in the trash."""
     return _handle_dependents(tx, due) or _process_each(tx, due, _process_due_name)
 
 
 def _handle_dependents(tx: Tx, due: list[DueName]) -> Swept | None:
-    """Process the dependents of the first due name in the trash that has any. Return None if there are no dependents. The name stays due."""
+    """Process the dependents of the first name in the trash that has dependents. That name stays due. Return None if no name has dependents."""
     for each in due:
-        seen = handle_dependents(tx, each.id, BATCH_MAX) if each.in_trash else None
-        if seen is not None:
-            if seen.faults:
+        handled = handle_dependents(tx, each.id, BATCH_MAX) if each.in_trash else None
+        if handled is not None:
+            if handled.faults:
                 # The failed dependents block the release. Postpone the name so that it doesn't delay others.
                 store.postpone(tx, each.id, tx.now + FAULT_PAUSE)
-            return Swept(seen.done, more=True, names=seen.done.total() + len(seen.faults), faults=seen.faults)
+            names = handled.done.total() + len(handled.faults)
+            return Swept(handled.done, more=True, names=names, faults=handled.faults)
     return None
 
 
 def _recompute_dates(tx: Tx) -> Swept | None:
-    """Recompute the dates of the next names of a platform domain whose days were changed. Return None if there are no such names.
+    """Recompute the dates of the next names of a platform domain whose days were changed. Return None if there is no such platform domain.
 
-    A registration that read the days before the change may commit later. The sweep corrects its dates when the name is due.
+    A registration that read the old days may commit after this. The sweep corrects the dates of its name when the name is due.
     """
     redating = store.lock_redating(tx)
     if redating is None:
@@ -172,7 +175,7 @@ def _recompute_dates(tx: Tx) -> Swept | None:
 
 
 def _process_each(tx: Tx, found: list[DueName], step: Callable[[Tx, User, Subdomain], list[str]]) -> Swept:
-    """Apply a step to each of these names. A name that fails is postponed, so that it doesn't delay the others."""
+    """Apply a step to each of these names. Postpone a name that fails, so that it doesn't delay the others."""
     changed = change_each(tx, found, lambda *name: step(*name) or ["looked"])
     for subdomain_id, _ in changed.faults:
         store.postpone(tx, subdomain_id, tx.now + FAULT_PAUSE)
@@ -187,7 +190,7 @@ def _process_due_name(tx: Tx, user: User, subdomain: Subdomain) -> list[str]:
     if tries_at is not None or reached(subdomain, past, tx.now):
         past = {(each.kind, each.about) for each in store.list_milestones(tx, subdomain.id)}
     if tries_at is not None and not past.isdisjoint((kind, tx.now) for kind in AUTO_RENEW_KINDS):
-        # Milestones are unique by time. The attempt at this instant is stored, so a new attempt after a changed ceiling must be later.
+        # An attempt at this instant is stored already, and milestones are unique by time. So the next attempt must be later.
         tries_at = tx.now + MICROSECOND
     elif tries_at is not None and tries_at <= tx.now:
         kinds.append("auto_renewed" if auto_renew(tx, user, subdomain) else "auto_renew_failed")
@@ -211,10 +214,10 @@ def _process_due_name(tx: Tx, user: User, subdomain: Subdomain) -> list[str]:
 
 
 def _trash_or_purge(tx: Tx, user: User, subdomain: Subdomain) -> list[str]:
-    """Move a name to the trash after its grace, or purge it after its time in the trash."""
+    """Move a name to the trash after its grace period, or purge it after its time in the trash."""
     over_at, tries_at = lost_at(subdomain), auto_renew_at(subdomain)
-    to_be_tried = tries_at is not None and tries_at <= tx.now
-    if over_at is None or over_at > tx.now or to_be_tried:  # the name was changed since `list_losses`
+    is_renewal_due = tries_at is not None and tries_at <= tx.now
+    if over_at is None or over_at > tx.now or is_renewal_due:  # the name was changed since `list_losses`
         set_dates(tx, subdomain.id, due_at=tx.now, loss_at=over_at)
         return []
     if subdomain.trashed_at is not None:

@@ -14,20 +14,20 @@ from sublet.subdomains.transfers.model import PENDING, NameTransfer
 
 
 def not_found() -> TransferNotFound:
-    """Return the refusal for a missing transfer. It is the same for transfers of other users or outside the token's restrictions."""
+    """Return the refusal of an id without a transfer. Transfers of other users, and of names that the token is not for, get the same refusal."""
     return TransferNotFound("You have no such transfer. Check the id; GET /transfers lists yours.")
 
 
 @dataclass(frozen=True, slots=True)
 class Requester:
-    """The person who sends a request about a transfer, and the holder whose names it concerns: the person or an organization's account."""
+    """The person who sends a request about a transfer, and the holder of the names: the person, or the organization that the request is for."""
 
     person: User
     holder: User
 
 
 def find_own_transfer(tx: Tx, actor: Actor, requester: Requester, identifier: str) -> NameTransfer:
-    """Return the transfer that the holder sent, or that is addressed to the person.
+    """Return a transfer that the holder sent, or that is addressed to the person.
 
     Raises:
         TransferNotFound: there is no such transfer, or the token is not for its name.
@@ -39,7 +39,7 @@ def find_own_transfer(tx: Tx, actor: Actor, requester: Requester, identifier: st
 
 
 def find_sent(tx: Tx, actor: Actor, requester: Requester, identifier: str) -> NameTransfer:
-    """Return the transfer that the holder sent.
+    """Return a transfer that the holder sent.
 
     Raises:
         TransferNotFound: there is no such transfer, or the token is not for its name.
@@ -51,7 +51,7 @@ def find_sent(tx: Tx, actor: Actor, requester: Requester, identifier: str) -> Na
 
 
 def find_received(tx: Tx, actor: Actor, requester: Requester, identifier: str) -> NameTransfer:
-    """Return the transfer that is addressed to the person.
+    """Return a transfer that is addressed to the person.
 
     Raises:
         TransferNotFound: there is no such transfer, or the token is not for its name.
@@ -81,7 +81,7 @@ def _find(tx: Tx, actor: Actor, identifier: str) -> NameTransfer | None:
 
 
 def lock_requester(tx: Tx, actor: Actor) -> Requester:
-    """Lock the holder for which the request acts. Return it with the person who sent the request.
+    """Lock the holder that the request is for, and return the requester.
 
     Raises, in this order:
         NotFound: the actor is not a user.
@@ -95,10 +95,12 @@ def lock_requester(tx: Tx, actor: Actor) -> Requester:
 
 
 def lock_requester_and_sender(tx: Tx, actor: Actor, identifier: str) -> tuple[Requester, User | None]:
-    """Lock, in order of id, and return the `Requester` of the request and the sender of the transfer (None without such a transfer).
+    """Return the requester and the sender of a transfer (None if there is no such transfer). Lock both users in order of id.
 
-    Raises:
-        NotFound, TokenRevoked, AccountSuspended: as `lock_requester`.
+    Raises, in this order:
+        NotFound: the actor is not a user.
+        TokenRevoked: the user has left the organization.
+        AccountSuspended: the user or the holder is suspended.
     """
     found = _find(tx, actor, identifier)
     ids = {actor.user_id or 0, actor.holder_id or 0, *([found.from_user_id] if found is not None else [])}
@@ -107,7 +109,7 @@ def lock_requester_and_sender(tx: Tx, actor: Actor, identifier: str) -> tuple[Re
 
 
 def just_ended() -> Conflict:
-    """Return the refusal if another transaction has just ended the transfer."""
+    """Return the refusal of a transfer that another transaction has ended since this transaction read it."""
     return Conflict("This transfer has just ended. See GET /transfers.")
 
 
@@ -116,5 +118,5 @@ def refuse_ended(tx: Tx, transfer: NameTransfer) -> None:
     state = transfer.state_at(tx.now)
     if state != PENDING:
         raise Conflict(
-            f"This transfer is {state}. You can answer or withdraw pending transfers only. See GET /transfers."
+            f"This transfer is {state}. Only pending transfers can be answered or withdrawn. See GET /transfers."
         )
