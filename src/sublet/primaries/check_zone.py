@@ -102,7 +102,9 @@ def check_zone(
         sent = published_owner_store.list_published_owners_of_zone(tx, platform_domain.id, only_sent=True)
         former = _former_owners(tx, platform_domain, live, sent)
     # Each owner is written ahead before it is sent, so a waiting name without such an owner has no records of ours.
-    skipped = just_published | waiting.intersection(registrable_name(each, zone) for each in {**former, **owners})
+    skipped = just_published | waiting.intersection(
+        registrable_name(each, zone) for each in {**former, **owners}
+    )
     differences = compare_zone(
         live, desired, {**former, **owners}.keys(), ignored={fence_name(zone)}, skipped=skipped
     )

@@ -38,7 +38,7 @@ def operator_delete(tx: Tx, actor: Actor, identifier: str) -> Subdomain:
 
     Raises, in this order:
         NotFound: there is no such name.
-        Conflict: the name was purged; it is in the trash already.
+        Conflict: the name was purged; the name is in the trash already.
     """
     subdomain = lock_for_operator(tx, identifier)
     refuse_purged(subdomain)
@@ -51,6 +51,6 @@ def operator_delete(tx: Tx, actor: Actor, identifier: str) -> Subdomain:
 def move_to_trash(tx: Tx, actor: Actor, subdomain: Subdomain, *, action: str = "subdomain.delete") -> None:
     """Move a live name to the trash, without checks. `action` is the name of the audit event."""
     end_transfers_of_names(tx, actor, [subdomain.id])
-    followed = store.next_generation_if_in_dns(subdomain)
-    store.update_subdomain(tx, subdomain.id, trashed_at=tx.now, **followed)
+    next_generation = store.next_generation_if_in_dns(subdomain)
+    store.update_subdomain(tx, subdomain.id, trashed_at=tx.now, **next_generation)
     audit.record(tx, actor, action, subdomain.id, after={"trashed_at": tx.now.isoformat()})
