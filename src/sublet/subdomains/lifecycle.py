@@ -244,7 +244,7 @@ def effective_start(subdomain: ShownSubdomain, start: datetime) -> datetime:
 
 
 def next_term_start(subdomain: ShownSubdomain, now: datetime, period_days: int) -> datetime:
-    """Return the start of a renewal's term: the old expiry, so that early and late renewals end on the same day.
+    """Return the start of a renewal's term: the old expiry, so that early renewals and renewals in the grace period lose no days.
 
     If such a term would be over already, the term starts now, so that the user doesn't pay for the past.
     """

@@ -41,8 +41,8 @@ def choose_mode(
 ) -> Offer | Refusal:
     """Return the offer for a registration, or the refusal, which the verb raises later in the order of its checks.
 
-    If no mode is requested, choose the first usable mode of the label's class: free while the quota lasts, then plus; or premium; or special.
-    `offers` are the current offers by mode. `withheld` are the modes that the user can't use yet, with the instant at which each becomes
+    If no mode is requested, choose the first usable mode for the label's class: free while the quota lasts, then plus; for premium and special
+    labels, the mode of that name. `offers` are the current offers by mode. `withheld` are the modes that the user can't use yet, with the instant at which each becomes
     usable.
 
     Refusals, in this order:

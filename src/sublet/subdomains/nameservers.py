@@ -1,8 +1,8 @@
 """Check the nameservers of a name against the registry: cycles, nameservers at or below other names, and warnings.
 
-The holder of a name controls the nameservers below the name. A nameserver is below the name directly under the deepest platform domain above
-the nameserver. Exceptions: nameservers at or below the name that uses them, which have glue (its rule is in dns/delegation.py); and the
-operator's nameservers, which are at a platform domain, at a label that can't be registered, or at records that the registry didn't write.
+The holder of a name controls the addresses of all nameservers at or below the name. So a nameserver at or below another registrable name is
+enclosed by that name. Not enclosed are nameservers at or below the name that uses them, because these have glue (`dns/delegation.py`), and the
+operator's nameservers: at a platform domain, at a label that can't be registered, or at records that the registry didn't write.
 """
 
 from collections.abc import Collection, Iterable, Sequence
@@ -28,13 +28,13 @@ from sublet.subdomains.model import Subdomain
 from sublet.subdomains.nameserver_notices import CHANGES, REMOVAL, moment, removed_hosts
 
 CHAIN_MAX = 1000
-"""The maximum number of steps in the search for a cycle. Each step is one query. Longer chains count as no cycle."""
+"""The maximum number of steps in the search for a cycle. Each step is one query. A longer chain is accepted as no cycle."""
 
 
 def platform_domains_above(tx: Tx, owner: str, nameservers: Iterable[str]) -> list[PlatformDomain]:
-    """Return the platform domains at or above these nameservers, the longest name first.
+    """Return the platform domains at or above these nameservers of `owner`, the longest name first.
 
-    Nameservers at or below `owner` itself are skipped, because they have glue.
+    Nameservers at or below `owner` are skipped, because they have glue.
     """
     hosts = [host for host in nameservers if not is_at_or_below(host, owner)]
     names = {name for host in hosts for name in (host, *ancestors(host))}
@@ -44,12 +44,12 @@ def platform_domains_above(tx: Tx, owner: str, nameservers: Iterable[str]) -> li
 def cycle_errors(
     tx: Tx, owner: str, delegation: Delegation, above: Iterable[PlatformDomain]
 ) -> list[FieldError]:
-    """Return an error if resolvers can find the nameservers only through the name itself.
+    """Return an error if resolvers can find the nameservers of `owner` only through `owner` itself.
 
-    `above` are the `platform_domains_above` of its nameservers. If a cycle is possible, this takes the lock across zones, because two
-    concurrent changes that close a cycle would not see each other.
+    `above` is the result of `platform_domains_above`. If a cycle is possible, take the lock across zones, because two concurrent changes could
+    each add one half of a cycle.
     """
-    if not _leads_inside(owner, delegation, above):
+    if not _can_be_in_cycle(owner, delegation, above):
         return []
     platform_domain_store.lock_across_zones(tx)
     registered: dict[str, tuple[str, ...]] = {}
@@ -74,8 +74,8 @@ def cycle_errors(
     ]
 
 
-def _leads_inside(owner: str, delegation: Delegation, above: Iterable[PlatformDomain]) -> bool:
-    """True if all nameservers are below platform domains and none is below the name itself. Only then a cycle is possible."""
+def _can_be_in_cycle(owner: str, delegation: Delegation, above: Iterable[PlatformDomain]) -> bool:
+    """True if all nameservers are below platform domains and none is at or below the name itself. Otherwise there can be no cycle."""
     hosts = delegation.nameservers
     if not hosts or any(is_at_or_below(host, owner) for host in hosts):
         return False
@@ -84,7 +84,7 @@ def _leads_inside(owner: str, delegation: Delegation, above: Iterable[PlatformDo
 
 @dataclass(frozen=True, slots=True)
 class EnclosedNameserver:
-    """A nameserver, the registrable name that encloses it, and that name's unreleased row (None if the name is free)."""
+    """A nameserver at or below a registrable name, this name, and the name's unreleased row `holder` (None if the name is free)."""
 
     host: str
     name: str
@@ -93,7 +93,7 @@ class EnclosedNameserver:
 
     @property
     def is_held(self) -> bool:
-        """True if a user holds the name, live or in the trash. A name that is cooling off has no holder."""
+        """True if a user holds the name, live or in the trash."""
         return self.holder is not None and self.holder.purged_at is None
 
     @property
@@ -103,12 +103,12 @@ class EnclosedNameserver:
 
     @property
     def is_purged(self) -> bool:
-        """True if the name is purged, but not released. The sweep then removes the nameserver."""
+        """True if the name is purged, but not released. The sweep will remove the nameserver."""
         return self.holder is not None and self.holder.purged_at is not None
 
     @property
     def removed_at(self) -> datetime | None:
-        """When the name will be purged and the nameserver removed. None if the name is suspended or not in the trash."""
+        """The time when the name will be purged and the nameserver removed. None if the name is suspended or not in the trash."""
         return restorable_until(self.holder) if self.holder is not None else None
 
     @property
@@ -125,10 +125,7 @@ class EnclosedNameserver:
 def find_enclosed_nameservers(
     tx: Tx, owner: str, nameservers: Iterable[str], above: Sequence[PlatformDomain]
 ) -> list[EnclosedNameserver]:
-    """Return the enclosed of the nameservers of `owner` that are at or below another name of the registry.
-
-    `above` are the `platform_domains_above` of the nameservers, the longest name first.
-    """
+    """Return the nameservers of `owner` that are at or below another registrable name. `above` is the result of `platform_domains_above`."""
     found = []
     for host in nameservers:
         nearest = next((each for each in above if is_at_or_below(host, each.domain)), None)
@@ -138,7 +135,7 @@ def find_enclosed_nameservers(
 
 
 def find_enclosed_nameserver(tx: Tx, host: str, platform_domain: PlatformDomain) -> EnclosedNameserver | None:
-    """Return the enclosed of a nameserver, or None if the nameserver is the operator's. `platform_domain` is the deepest one above it."""
+    """Return a nameserver with its enclosing name, or None if it is the operator's. `platform_domain` is the longest one above the nameserver."""
     label = host.removesuffix("." + platform_domain.domain).rpartition(".")[2]
     name = f"{label}.{platform_domain.domain}"
     enclosed = EnclosedNameserver(host, name, platform_domain, store.find_unreleased(tx, name))
@@ -146,7 +143,7 @@ def find_enclosed_nameserver(tx: Tx, host: str, platform_domain: PlatformDomain)
 
 
 def find_enclosed_nameservers_of_subdomain(tx: Tx, subdomain: Subdomain) -> list[EnclosedNameserver]:
-    """Return the names of the registry that enclose the stored nameservers of a subdomain, as enclosed."""
+    """Return the stored nameservers of a subdomain that are at or below another registrable name."""
     nameservers = subdomain.delegation.nameservers
     above = platform_domains_above(tx, subdomain.fqdn, nameservers)
     return find_enclosed_nameservers(tx, subdomain.fqdn, nameservers, above)
@@ -154,11 +151,11 @@ def find_enclosed_nameservers_of_subdomain(tx: Tx, subdomain: Subdomain) -> list
 
 def _is_operators(tx: Tx, enclosed: EnclosedNameserver, label: str) -> bool:
     platform_domain = enclosed.platform_domain
-    # Under a hidden or restricted platform domain, the answer must not reveal its list of labels.
+    # The result must not reveal the operator's list of labels under a hidden or restricted platform domain.
     listed = platform_domain_store.find_label(tx, platform_domain.id, label) if enclosed.is_public else None
-    is_kept = is_reserved(label) if listed is None else listed.label_class in ("reserved", "blocked")
+    is_unregistrable = is_reserved(label) if listed is None else listed.label_class in ("reserved", "blocked")
     return (
-        is_kept
+        is_unregistrable
         or has_zone_nameserver(platform_domain, enclosed.name)
         or zone_store.has_names_at_or_below(tx, platform_domain.id, enclosed.name)
     )
@@ -172,10 +169,10 @@ def unregistered_errors(
     actor: Actor,
     user_id: int,
 ) -> list[FieldError]:
-    """Return an error for each nameserver of `owner` below a name without a holder. The next holder could take over `owner`.
+    """Return an error for each nameserver of `owner` whose enclosing name has no holder, because the next holder could take over `owner`.
 
-    Under a hidden or restricted platform domain, names must also be in the DNS, because the answer must not reveal more about them. Exceptions
-    are the user's own names that the token is for. Nameservers in `kept`, which were stored already, are accepted.
+    Under a hidden or restricted platform domain, the enclosing name must be in the DNS or be the user's own name that the token is for. So the
+    result doesn't reveal which other names exist. Nameservers in `kept` were stored before, and are accepted.
     """
     return [
         FieldError(
@@ -214,21 +211,21 @@ def refuse_unregistered(
     kept: Collection[str] = (),
     owner_id: int | None = None,
 ) -> None:
-    """Lock the names that enclose the new nameservers, so that they can't be purged before the transaction ends. Check them again.
+    """Lock the names that enclose the new nameservers, so that they can't be purged before the transaction ends. Then check them again.
 
-    Call it directly before the writes, because names are locked after users and zones. `owner_id` is the changed row, which is locked
-    together with them in order of id; None for a new name.
+    Call this function directly before the writes, because the lock order is users, zones, names. `owner_id` is the id of the name that changes,
+    which is locked together with the enclosing names in order of id. It is None for a new name.
 
     Raises:
-        ValidationFailed: an enclosing name has no holder. It may have been purged since the first check.
+        ValidationFailed: an enclosing name has no holder, because it was purged after the first check.
     """
     new = [host for host in nameservers if host not in kept]
-    held = [
+    holder_ids = [
         each.holder.id for each in find_enclosed_nameservers(tx, owner, new, above) if each.holder is not None
     ]
-    if not held:
+    if not holder_ids:
         return
-    store.lock_subdomains(tx, {*held, *([] if owner_id is None else [owner_id])})
+    store.lock_subdomains(tx, {*holder_ids, *([] if owner_id is None else [owner_id])})
     errors = unregistered_errors(
         owner, find_enclosed_nameservers(tx, owner, new, above), nameservers, kept, actor, user.id
     )
@@ -239,10 +236,10 @@ def refuse_unregistered(
 def nameserver_warnings(
     tx: Tx, subdomain: Subdomain, above: Sequence[PlatformDomain] | None = None
 ) -> tuple[str, ...]:
-    """Return a warning about nameservers that the sweep removed last, and one for each nameserver below a name that isn't in the DNS.
+    """Return a warning about nameservers that the sweep removed last, and one for each nameserver whose enclosing name isn't in the DNS.
 
-    `above` are the `platform_domains_above` of the nameservers, for a name that was just registered. Warnings reveal only public facts, and
-    when a name in the trash will be purged. Not checked: that the other name's nameservers know the host.
+    `above` is the result of `platform_domains_above`, for a name that was just registered. Warnings reveal only public facts, and when a name in
+    the trash will be purged. Not checked: whether the nameservers of the enclosing name have records of the nameserver.
     """
     if above is not None:
         removed: tuple[str, ...] = ()
@@ -282,12 +279,12 @@ def _warning(enclosed: EnclosedNameserver) -> str:
 def registry_warnings(
     tx: Tx, subdomain: Subdomain, above: Sequence[PlatformDomain] | None = None
 ) -> tuple[str, ...]:
-    """Return the warnings about a name's nameservers, then about its parent zone. `above` is as in `nameserver_warnings`."""
+    """Return the warnings about a name's nameservers, then about its parent zone. `above` is passed to `nameserver_warnings`."""
     return (*nameserver_warnings(tx, subdomain, above), *_parent_warnings(tx, subdomain))
 
 
 def _parent_warnings(tx: Tx, subdomain: Subdomain) -> tuple[str, ...]:
-    """Return `parent_not_signed` if a name has DS records in a zone that is known to be unsigned.
+    """Return the warning `parent_not_signed` if a name has DS records, and its parent zone is known to be unsigned.
 
     Validators ignore such DS records (RFC 4035, section 5.2).
     """

@@ -48,19 +48,20 @@ def register(
     permission: OperatorPermission | None = None,
     withheld: Mapping[str, datetime] = NOTHING_WITHHELD,
 ) -> Registered:
-    """Register a name for the actor's account, or with the operator's `permission` for the permission's user.
+    """Register a name for the actor's account or, if the operator gives a `permission`, for the user in it.
 
     `free_quota` applies to users without their own quota. `withheld` are the modes that the user can't use yet (`quota.withheld_modes`).
 
     Raises, in this order:
-        AccountSuspended, ClockImplausible: the user is suspended; the name's dates could be wrong. With a permission: NotFound if there is
-            no such user, Conflict if the user is suspended.
+        AccountSuspended: the user is suspended. With a permission: NotFound if there is no such user, Conflict if the user is suspended.
+        ClockImplausible: the name's dates could be wrong.
         PlatformDomainNotFound, TokenRestricted: the user can't see such a platform domain with this token; the token is for other names.
-        RegistrationClosed: the platform domain takes no registrations.
-        ValidationFailed: all invalid fields. Checked again at the end, because a name above a nameserver may have been purged meanwhile.
+        RegistrationClosed: the platform domain accepts no registrations.
+        ValidationFailed: all invalid fields.
         SubdomainUnavailable: the name is reserved, taken, in the trash or cooling off; an IDN looks like another name.
-        RegistrationModeNotAllowed, FreeQuotaExceeded: the mode doesn't fit or isn't offered; the quota is used up.
-        PaymentConfirmationRequired, InsufficientScope, PriceChanged, InsufficientCredits, TokenRestricted: the price.
+        RegistrationModeNotAllowed, FreeQuotaExceeded: the label can't be registered in the mode; the quota is used up.
+        PaymentConfirmationRequired, InsufficientScope, PriceChanged, InsufficientCredits, TokenRestricted: see `quote_and_check`.
+        ValidationFailed: a name that encloses a nameserver was purged after the first check.
     """
     user = lock_holder(tx, actor) if permission is None else _lock_holder(tx, permission)
     refuse_implausible_clock(tx)
@@ -68,14 +69,14 @@ def register(
     delegation, above, delegation_errors = _check_delegation(tx, actor, user, command, platform_domain, label)
     mode = command.registration_mode
     requested = find_requested_name(tx, user, platform_domain, label, mode, free_quota, permission, withheld)
-    held = requested.offer if requested and isinstance(requested.offer, Offer) else None
+    usable_offer = requested.offer if requested and isinstance(requested.offer, Offer) else None
     coupon, payable_errors = check_payable(
         tx,
         user,
         command.payable,
         action="register",
         platform_domain_id=platform_domain.id if platform_domain else None,
-        registration_mode=held.mode if held else None,
+        registration_mode=usable_offer.mode if usable_offer else None,
         list_price=requested.list_price if requested else 0,
     )
     errors += [*delegation_errors, *mode_errors(mode), *payable_errors]
@@ -83,7 +84,7 @@ def register(
         raise validation_failed(errors)
     lock_zones_for_look_alikes(tx, requested)
     refuse_unavailable(tx, user, requested)
-    offer = _offered(requested)
+    offer = _offer_or_raise(requested)
     quote = quote_and_check(
         tx,
         actor,
@@ -98,11 +99,11 @@ def register(
         new_expires_at=term_end(tx.now, offer.period_days),
     )
     refuse_unregistered(tx, actor, user, requested.fqdn, delegation.nameservers, above)
-    # From here on, only a concurrent registration of the name can fail this one (`_insert`).
+    # From here on only a concurrent registration of the name can make this registration fail (`_insert`).
     subdomain = _insert(tx, user, requested, offer, delegation)
     outcome = charge_and_add_term(tx, actor, user, quote, coupon, subdomain_id=subdomain.id, starts_at=tx.now)
     after = {"fqdn": requested.fqdn, "registration_type": offer.mode, "charged_credits": quote.price}
-    # The audit event already names the actor as the user.
+    # Without `user_id` in the event, the name's user is the actor, whom the event has already.
     after |= store.delegation_columns(delegation) | ({"user_id": user.id} if user.id != actor.user_id else {})
     audit.record(tx, actor, "subdomain.register", subdomain.id, after=after)
     warnings = registry_warnings(tx, subdomain, above)
@@ -111,8 +112,8 @@ def register(
     )
 
 
-def _offered(requested: RequestedName) -> Offer:
-    """Return the offer, or raise the refusal that stands for it."""
+def _offer_or_raise(requested: RequestedName) -> Offer:
+    """Return the offer for the requested mode, or raise the refusal."""
     if isinstance(requested.offer, Refusal):
         raise requested.offer
     return requested.offer
@@ -127,7 +128,7 @@ def _lock_holder(tx: Tx, permission: OperatorPermission) -> User:
 def _resolve(
     tx: Tx, actor: Actor, user: User, command: Register, permission: OperatorPermission | None
 ) -> tuple[PlatformDomain | None, str | None, list[FieldError]]:
-    """Return the platform domain, the label, and the errors in the name and in the term's length."""
+    """Return the platform domain, the label, and the errors in the name and in the permission's `days`."""
     if permission is not None:
         platform_domain, label, errors = resolve_for_operator(tx, command)
         return (
@@ -150,7 +151,7 @@ def _check_delegation(
     label: str | None,
 ) -> tuple[Delegation, list[PlatformDomain], list[FieldError]]:
     """Return the delegation, the platform domains above its nameservers, and the delegation's errors."""
-    # Without a valid label the name is unknown. No nameserver is at or below this placeholder.
+    # Without a valid label the name is unknown. The placeholder is a name that no nameserver is at or below.
     owner = f"{label}.{platform_domain.domain}" if label and platform_domain else "unknown.invalid"
     delegation, errors = check_delegation(
         owner,
