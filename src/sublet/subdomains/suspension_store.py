@@ -40,7 +40,7 @@ def list_suspended_with_user(tx: Tx, user_id: int) -> Iterator[Subdomain]:
 
 
 def _locked(tx: Tx, wanted: ColumnElement[bool]) -> Iterator[Subdomain]:
-    # Lock in order of id, then read the rows, because they may have changed before the locks.
+    # Lock in order of id first, and read the rows afterwards, because other transactions may change them before the lock.
     order = select(subdomains.c.id).where(wanted).order_by(subdomains.c.id)
     tx.connection.execute(order.with_for_update(key_share=True)).all()
     return stream(tx, select_subdomains().where(wanted).order_by(subdomains.c.id))
@@ -54,7 +54,7 @@ def suspend_all(tx: Tx, user_id: int, reason: str) -> None:
 
 
 def unsuspend_all(tx: Tx, user_id: int) -> None:
-    """Lift the suspension of the names of `list_suspended_with_user`."""
+    """End the suspensions of the names of `list_suspended_with_user`."""
     _change_suspension(
         tx,
         _is_suspended_with_user(user_id),
@@ -66,23 +66,23 @@ def unsuspend_all(tx: Tx, user_id: int) -> None:
 
 
 def keep_suspended(tx: Tx, user_id: int) -> None:
-    """Keep the names of `list_suspended_with_user` suspended independently of their user."""
+    """Make the suspensions of the names of `list_suspended_with_user` independent of the user's suspension."""
     tx.connection.execute(
         update(subdomains).where(_is_suspended_with_user(user_id)).values(held_with_user=False)
     )
 
 
 def _change_suspension(tx: Tx, wanted: ColumnElement[bool], **values: Any) -> None:
-    """Change names, and make them due for the sweep. Names that are, or may be, in the DNS get their next generation."""
+    """Change the suspension of names, and make them due for the sweep. Names that are, or may be, in the DNS get their next generation."""
     changed = values | {"updated_at": tx.now, "due_at": tx.now}
     in_dns = subdomains.c.generation > 0
-    next_ones = update(subdomains).where(wanted & in_dns).values(**changed, **NEXT_GENERATION)
-    tx.connection.execute(next_ones, generation_parameters(tx.now))
+    with_next_generation = update(subdomains).where(wanted & in_dns).values(**changed, **NEXT_GENERATION)
+    tx.connection.execute(with_next_generation, generation_parameters(tx.now))
     tx.connection.execute(update(subdomains).where(wanted & ~in_dns).values(**changed))
 
 
 def list_suspensions(tx: Tx, user_id: int) -> list[AuditEvent]:
-    """Return the audit events of suspensions of a user and, while the user held them, of names in any state; oldest first."""
+    """Return the audit events of the suspensions of a user, and of names in any state while the user held them, oldest first."""
     once_held = (subdomains.c.user_id == user_id) | subdomains.c.id.in_(_moved_from(user_id))
     found = list_events(tx, "user", [user_id], [f"user.{each}" for each in _SUSPENSION_ACTIONS])
     of_names = list_events(
@@ -93,7 +93,7 @@ def list_suspensions(tx: Tx, user_id: int) -> list[AuditEvent]:
     )
     query = select(subdomains.c.id, subdomains.c.user_id).where(once_held)
     holders = {row[0]: row[1] for row in tx.connection.execute(query)}
-    # Go back in time from the current holder. Each transfer names the holder before it.
+    # Go back in time from the current holders. Each transfer event contains the holder before the transfer.
     for event in reversed(of_names):
         if event.action == _TRANSFER and event.before is not None:
             holders[event.object_id] = event.before["user_id"]
@@ -103,7 +103,7 @@ def list_suspensions(tx: Tx, user_id: int) -> list[AuditEvent]:
 
 
 def _moved_from(user_id: int) -> Select[tuple[int]]:
-    """Return a query of the ids of names that were transferred from a user. The query reads all transfers."""
+    """Return a query for the ids of names that were transferred from a user. The query reads the events of all transfers."""
     events = audit_events.c
     is_transfer = (events.object_type == "subdomain") & (events.action == _TRANSFER)
     return select(events.object_id).where(is_transfer & (events.before["user_id"].as_integer() == user_id))

@@ -64,7 +64,7 @@ def move_to_user(tx: Tx, actor: Actor, subdomain: Subdomain, former: User, recei
         receiver: f"The name {fqdn} was moved to your account. It expires on {at.day} {at:%B %Y}.",
     }
     for user, sentence in sentences.items():
-        # Users without reminders get this mail too, because the holder of the name changes.
+        # Users who turned off reminders get this mail too, because it is about the possession of a name.
         moment = f"{tx.now:%Y%m%dT%H%M%S.%fZ}"
         reference = f"transfer:{subdomain.id}:{former.id}:{receiver.id}:{moment}:{user.id}"
         text = f"Hello {user.name},\n\n{sentence}\n\nIf you did not expect this, open a ticket: POST /support/tickets.\n"

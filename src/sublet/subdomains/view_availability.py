@@ -1,4 +1,4 @@
-"""Check if a user could register a name now (GET /availability, an extension; docs/spec-choices.md, "Availability")."""
+"""Check whether a user could register a name now (GET /availability, an extension; docs/spec-choices.md, "Availability")."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -32,10 +32,10 @@ from sublet.subdomains.timeline import future_events
 
 @dataclass(frozen=True, slots=True)
 class Availability:
-    """The availability of a name. `refusal` is what a registration would raise now, None if it would succeed.
+    """The availability of a name. `refusal` is the error that a registration would raise now, or None if it would succeed.
 
-    `available_at` is the release date of a name that the user holds or held, if neither the user nor the operator acts. `modes` are the
-    offers with the name's prices. They are empty if the registration is refused for another reason than the price.
+    `available_at` is the release date of a name that the user holds or held, if neither the user nor the operator acts before it. `modes` are
+    the offers with the name's prices. If the registration is refused for another reason than the price, `modes` is empty.
     """
 
     fqdn: str
@@ -54,10 +54,10 @@ def view_availability(
     may_spend: bool,
     withheld: Mapping[str, datetime] = NOTHING_WITHHELD,
 ) -> Availability:
-    """Return the availability of a name for a registration with `confirm` and valid nameservers, without a mode and a coupon.
+    """Return the availability of a name for a registration with `confirm` and valid nameservers, but without a mode or a coupon.
 
-    Makes the checks of `register` without its locks. `withheld` is as there. `may_spend` is true if the token has the scope
-    credits:spend.
+    The checks are those of `register`, without its locks. `free_quota` applies to users without their own quota. `withheld` are the modes that
+    the user can't use yet. `may_spend` is true if the token has the scope credits:spend.
 
     Raises, in this order:
         PlatformDomainNotFound, TokenRestricted: the user can't see such a platform domain with this token; the token is for other names.
