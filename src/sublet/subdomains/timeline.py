@@ -1,6 +1,6 @@
-"""The timeline of a name: its past and future events, by the rules of the verbs and the sweep.
+"""The timeline of a name: its past events, and its future events by the rules of the sweep (docs/spec-choices.md, "Timeline").
 
-An extension (docs/spec-choices.md, "Timeline"). Past and future events use the same words.
+The timeline is an extension. An event has the same name in the past and in the future.
 """
 
 from collections.abc import Iterator, Sequence
@@ -49,7 +49,7 @@ EVENTS = (
     "released",
     "reminded",
 )
-"""All events, in the order for events at the same instant. The user or the operator causes `deleted`, the sweep `trashed`."""
+"""All events. Events at the same instant are sorted in this order. The user or operator causes `deleted`, the sweep `trashed`."""
 
 CHANGES = {
     "subdomain.register": "registered",
@@ -66,10 +66,10 @@ CHANGES = {
     "subdomain.unsuspend": "unsuspended",
     "subdomain.delete": "deleted",
 }
-"""The events that come from the audit, by the audit's action. Other past events come from dates and milestones."""
+"""The events that come from audit events, by the action. Other past events come from dates and milestones."""
 
 PAST_EVENTS_MAX = 500
-"""The maximum number of past events. The oldest are left out."""
+"""The maximum number of past events. Older events are left out."""
 
 _REMINDERS = {
     "expires_in_30_days": "Reminder sent: the name expires within 30 days.",
@@ -97,8 +97,8 @@ def timeline(
     """Return the past events of a name, live or in the trash, then its future events, each oldest first.
 
     Future events happen if neither a user nor the operator acts. A due date that the sweep has not processed yet is a future event at `now`.
-    A suspended name has no trash or purge date. `nameserver_events`: past warnings and removals of its nameservers below names in the trash.
-    `enclosed`: the registry names that its current nameservers are below.
+    A suspended name has no trash or purge date. `nameserver_events` are past notices about, and removals of, nameservers at or below names in
+    the trash. `enclosed_nameservers` are the name's current nameservers at or below other registrable names.
     """
     past = [
         *_changes(subdomain, terms, changes),
@@ -138,14 +138,14 @@ def _changes(
     seen: set[tuple[str, datetime]] = set()
     for change in changes:
         event = CHANGES[change.action]
-        # A restore that renews has two audit events, in one transaction.
+        # A restore that includes a renewal has two audit events with the same time.
         if (event, change.at) in seen:
             continue
         seen.add((event, change.at))
         term = _term(terms, _TERMS[event], change.at) if event in _TERMS else None
         detail = None
         if event == "suspended":
-            detail = _suspension_detail(change, is_present=change.at == subdomain.suspended_at)
+            detail = _suspension_detail(change, is_current=change.at == subdomain.suspended_at)
         yield TimelineEvent(
             event,
             change.at,
@@ -157,11 +157,11 @@ def _changes(
         )
 
 
-def _suspension_detail(change: Change, *, is_present: bool) -> str | None:
-    """Return the reason of a suspension (`suspended_reason`), and for a current suspension its effect."""
+def _suspension_detail(change: Change, *, is_current: bool) -> str | None:
+    """Return the reason of a suspension, and the effect of a suspension that is current. None if there is neither."""
     reason = (change.after or {}).get("suspended_reason")
     sentences = [f"Reason: {str(reason).rstrip('.')}."] if reason else []
-    if is_present:
+    if is_current:
         sentences.append(
             "A suspended name can't be renewed, and isn't deleted. Open a ticket to ask for a review."
         )
@@ -177,7 +177,7 @@ def _dates(
         for each in milestones
         if each.kind == "renewal_opens" and each.about != subdomain.expires_at
     }
-    # The exact dates of the current term are known, even if the sweep has not acted on them yet.
+    # The dates of the current term come from the row, because the sweep may not have processed them yet.
     if subdomain.expires_at <= now:
         expired.add(subdomain.expires_at)
     opens_at = renewal_opens_at(subdomain)
