@@ -179,7 +179,7 @@ def record_payment(tx: Tx, actor: Actor, identifier: str, payment: ExternalPayme
 
 
 def _find_purchase(tx: Tx, payment: ExternalPayment) -> tuple[_Purchase | None, list[FieldError]]:
-    """Return what a payment buys, and the errors in its fields. Raise `NotFound` if there is no such package."""
+    """Return what a payment buys, and the errors in its fields."""
     without_package = {"credits": payment.credits, "amount": payment.amount, "currency": payment.currency}
     if payment.package_id is not None:
         package = store.find_package(tx, payment.package_id)

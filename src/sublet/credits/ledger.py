@@ -21,7 +21,7 @@ _REGISTRY_ACCOUNT_BY_KIND = {
     "refund": "revenue",
 }
 ADDS_CREDITS = {"charge": False, "purchase": True, "grant": True, "refund": True}
-"""True if entries of a kind add credits to the user, False if they deduct credits. An adjustment may do either."""
+"""True if entries of a kind add credits to the user, False if they deduct. An adjustment may do either."""
 KINDS = (*ADDS_CREDITS, "adjustment")
 
 
@@ -52,7 +52,7 @@ def registry_account(kind: str) -> str:
 
 
 def check_entry(entry: NewEntry) -> None:
-    """Raise ValueError if an entry has an unknown kind, 0 credits, or the wrong sign for its kind. Only a bug in the caller causes this."""
+    """Raise ValueError if an entry has an unknown kind, 0 credits, or the wrong sign for its kind."""
     adds = entry.credits > 0
     if entry.credits == 0 or entry.kind not in KINDS or ADDS_CREDITS.get(entry.kind, adds) is not adds:
         raise ValueError(f"impossible ledger entry: {entry.kind} of {entry.credits} credits")
@@ -102,7 +102,7 @@ def entry_problem(entry: EntryWithAccounts) -> str | None:
 
 
 def reference_problem(entry: EntryWithAccounts) -> str | None:
-    """Return the fault in an entry's reference, or None. The reference must have the form for the entry's kind, and the entry's ids."""
+    """Return the fault in an entry's reference, or None. The kind determines the form of the reference."""
     kind, _, rest = entry.reference.partition(":")
     if entry.kind == "charge":
         match = _CHARGE_REFERENCE.fullmatch(entry.reference)

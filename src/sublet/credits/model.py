@@ -100,7 +100,7 @@ class Package:
 class Outcome:
     """The outcome of a registrant's verb: the id of the changed object, the charge, and the coupon that was used.
 
-    The outcome is stored with the request's `Idempotency-Key`. A request that repeats the key gets the stored outcome and the current object.
+    The outcome is stored with the request's `Idempotency-Key`. A repeated request gets it, with the current object.
     """
 
     id: int

@@ -133,7 +133,7 @@ def refuse_unavailable(tx: Tx, user: User, requested: RequestedName) -> None:
 
 
 def _refuse_held(tx: Tx, user: User, requested: RequestedName) -> None:
-    """Raise `SubdomainUnavailable` if a row or a platform domain has the name, or if the name's removal from the DNS is not published yet."""
+    """Raise `SubdomainUnavailable` if a row or a platform domain has the name, or if its removal from the DNS is not published."""
     platform_domain, fqdn = requested.platform_domain, requested.fqdn
     if platform_domain_store.has_platform_domain_at_or_below(tx, fqdn):
         raise unavailable("reserved", owned=False)
@@ -148,7 +148,7 @@ def _refuse_held(tx: Tx, user: User, requested: RequestedName) -> None:
             raise unavailable("in_trash", owned=owned, restorable=restorable, fqdn=fqdn)
         raise unavailable("taken", owned=owned, fqdn=fqdn)
     if store.is_waiting(tx, platform_domain.id, fqdn):
-        # A former delegation is in the zone again, because an old zone file was restored. Its removal is not published yet.
+        # An old zone file was restored with a former delegation, whose removal is not published yet.
         raise unavailable("cooling_off", owned=False)
 
 
@@ -162,7 +162,7 @@ def _may_have_former_delegation(tx: Tx, platform_domain: PlatformDomain, fqdn: s
 
 
 def has_zone_nameserver(platform_domain: PlatformDomain, fqdn: str) -> bool:
-    """True if a nameserver of the zone is at or below a name. The holder of such a name could answer queries for the whole zone."""
+    """True if a nameserver of the zone is at or below a name, so that the holder could answer queries for the whole zone."""
     hosts = (*platform_domain.apex_nameservers, platform_domain.soa_mname)
     return any(is_at_or_below(host, fqdn) for host in hosts)
 
@@ -190,7 +190,7 @@ def unavailable(
 
 
 def lock_zones_for_look_alikes(tx: Tx, requested: RequestedName) -> None:
-    """Take the lock across zones if the name needs a look-alike check. Without the lock, concurrent registrations would not see each other."""
+    """Take the lock across zones if the name needs a look-alike check, because concurrent registrations don't see each other."""
     if requested.needs_look_alike_check:
         platform_domain_store.lock_across_zones(tx)
 
@@ -198,8 +198,7 @@ def lock_zones_for_look_alikes(tx: Tx, requested: RequestedName) -> None:
 def _looks_alike(tx: Tx, user: User, platform_domain: PlatformDomain, label: str) -> bool:
     """True if a label looks like a reserved label, or like the label of an unreleased name of another user.
 
-    Reserved labels are the labels reserved under all platform domains, the listed labels (reserved, blocked or special), and the labels of
-    the zone's nameservers.
+    Reserved are the labels reserved under all platform domains, the listed labels, and the labels of the zone's nameservers.
     """
     looks, domain = skeleton(label), platform_domain.domain
     if looks_reserved(looks):

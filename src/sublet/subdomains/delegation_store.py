@@ -113,7 +113,7 @@ def update_delegation(tx: Tx, subdomain: Subdomain, delegation: Delegation) -> N
 
 
 def clear_delegation(tx: Tx, subdomain: Subdomain, **values: object) -> None:
-    """Remove a name's delegation, set the columns in `values`, such as those of the next generation, and update the nameserver index."""
+    """Remove a name's delegation, set the columns in `values`, and update the nameserver index."""
     nothing = Delegation()
     store.update_subdomain(
         tx, subdomain.id, **store.delegation_columns(nothing), **store.delegation_counts(nothing), **values
@@ -228,7 +228,7 @@ def has_dependents(tx: Tx, name: str, *, besides_user_id: int = 0) -> bool:
 
 
 def stream_hosts(tx: Tx) -> Iterator[tuple[int, str]]:
-    """Yield the subdomain's id and the nameserver's owner key of each row in the nameserver index, except removed nameservers."""
+    """Yield the subdomain's id and the owner key of each nameserver in the index, without removed nameservers."""
     query = select(_HOSTS.subdomain_id, _HOSTS.host_key).where(_IS_CURRENT)
     query = query.order_by(_HOSTS.subdomain_id, _HOSTS.host_key).execution_options(**STREAMED)
     for row in tx.connection.execute(query):
@@ -259,7 +259,7 @@ _IS_BLOCKED = Prepared(select(or_(*(each.exists() for each in _BLOCKERS))))
 
 
 def is_free(tx: Tx, platform_domain_id: int, fqdn: str, user_id: int) -> bool:
-    """True if nothing in the registry or zone blocks this user from registering this name. Uses one query, because most names are free.
+    """True if nothing in the registry or zone blocks this user from registering this name. One query, because most names are free.
 
     Blocking are: an unreleased row of the name, or a row that waits for publication; a platform domain or a record at or below the name; a
     nameserver of another user's name at or below the name.

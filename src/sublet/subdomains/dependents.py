@@ -48,7 +48,7 @@ class ChangeResult:
 def change_each(
     tx: Tx, names: Sequence[NameWithUser], change: Callable[[Tx, User, Subdomain], Iterable[str]]
 ) -> ChangeResult:
-    """Lock these names, and call `change` for each of them under a savepoint, so that a name that fails doesn't stop the others.
+    """Call `change` for each of these names under a savepoint, so that a name that fails doesn't stop the others.
 
     `change` gets the stored user and name, and returns the kinds of changes that it made.
     """

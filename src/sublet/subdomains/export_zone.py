@@ -18,8 +18,8 @@ from sublet.subdomains.view_zone import apex_of, dsync_records, serial_of
 def export_zone(tx: Tx, platform_domain: PlatformDomain, addresses: Sequence[str] = ()) -> Iterator[Record]:
     """Yield the records that the built-in name server serves: SOA first, then apex, zone cuts, adopted records, delegations.
 
-    `addresses` are the public addresses of the name server itself. Adopted records that a delegation hides are left out. The adopted records
-    and delegations of a zone are streamed, because there may be many.
+    `addresses` are the public addresses of the name server itself. Adopted records that a delegation hides are left out. Large zones are
+    streamed.
     """
     apex = apex_of(platform_domain, serial_of(tx, platform_domain), addresses)
     children = _children(tx, platform_domain)

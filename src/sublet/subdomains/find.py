@@ -21,7 +21,7 @@ S = TypeVar("S", bound=ShownSubdomain)
 def not_found() -> SubdomainNotFound:
     """Return the refusal for a missing or purged name.
 
-    Names of other users, and names that the token is not for, get the same refusal, so that clients can't find out that these names exist.
+    Names of other users, and names that the token is not for, get the same refusal, so that it reveals nothing about them.
     """
     return SubdomainNotFound("You have no such subdomain. Check the name; GET /subdomains lists yours.")
 
@@ -31,8 +31,7 @@ def find_in_account(tx: Tx, actor: Actor, identifier: str) -> Subdomain:
 
     Raises:
         SubdomainNotFound: the user has no such name, the token is not for the name, or the name is in the trash. If it is in the trash, the
-            message says how to restore it, and `details` has `in_trash` and `restorable_until` (None while the name is suspended, because the
-            end of the suspension isn't known).
+            message says how to restore it, and `details` has `in_trash` and `restorable_until` (None while the name is suspended).
     """
     return _require_live(_lookup(tx, actor, identifier), tx.now)
 
@@ -111,7 +110,7 @@ def _if_allowed(actor: Actor, found: S | None) -> S | None:
 
 
 def lock_for_operator(tx: Tx, identifier: str, other_users: Collection[int] = ()) -> Subdomain:
-    """Lock a subdomain's user and `other_users` in order of id, and return the subdomain: by id in any state, by name the unreleased row.
+    """Lock a subdomain's user and `other_users` in order of id, and return the result of `find_for_operator`.
 
     The locks serialize changes to the users' names.
 
@@ -146,7 +145,7 @@ def find_for_operator(tx: Tx, identifier: str) -> Subdomain:
 
 
 def refuse_purged(subdomain: Subdomain) -> None:
-    """Raise `Conflict` if a name was purged. A purged name has no holder, and its row only keeps the name reserved until the release."""
+    """Raise `Conflict` if a name was purged, and so has no holder."""
     if subdomain.purged_at is not None:
         raise Conflict(f"{subdomain.fqdn} was purged and has no holder. Give a name that has a holder.")
 

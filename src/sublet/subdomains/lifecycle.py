@@ -164,7 +164,7 @@ def auto_renew_at(subdomain: Subdomain) -> datetime | None:
     """Return the time of the next automatic renewal: when renewal opens, or a day after the last attempt since then.
 
     The last attempt is at the end of the grace period, before the name moves to the trash. None if automatic renewal is off, the name is in
-    the trash or suspended, or the platform domain closes. A time in the past means that an attempt is due now.
+    the trash or suspended, or the platform domain closes. A time in the past means now.
     """
     if subdomain.auto_renew_max_credits is None or subdomain.names_until is not None:
         return None
@@ -187,7 +187,7 @@ def is_restorable(subdomain: ShownSubdomain, now: datetime) -> bool:
 
 
 def closing_allows_restore(subdomain: ShownSubdomain, now: datetime) -> bool:
-    """True unless the platform domain's closing date prevents a restore: the platform domain has closed, or it will close and the name has expired."""
+    """True unless the platform domain has closed, or will close and the name has expired."""
     until = subdomain.names_until
     return until is None or now < min(until, subdomain.expires_at)
 
@@ -231,15 +231,12 @@ def cooling_off_ends_at(subdomain: Subdomain) -> datetime | None:
 
 
 def lost_at(subdomain: Subdomain) -> datetime | None:
-    """Return the time of the next loss: a live name moves to the trash, or a name in the trash is purged. None if no loss is planned."""
+    """Return when a live name moves to the trash, or when a name in the trash is purged. None if neither is planned."""
     return grace_ends_at(subdomain) or restorable_until(subdomain)
 
 
 def effective_start(subdomain: ShownSubdomain, start: datetime) -> datetime:
-    """Return `start`, or the end of the last suspension if that is later, because a user can't act on a suspended name.
-
-    `start` is the start of the grace period or of the time in the trash.
-    """
+    """Return the start of a grace period or time in the trash: `start`, or the end of a later suspension, in which the user couldn't act."""
     return start if subdomain.unsuspended_at is None else max(start, subdomain.unsuspended_at)
 
 

@@ -43,7 +43,7 @@ from sublet.subdomains.store import (
 
 S = TypeVar("S", bound=ShownSubdomain)
 _HEALTH = table("delegation_health", column("subdomain_id"), column("state"))
-"""The table of `health/store.py`. This module can't import it, because `health` imports `subdomains`."""
+"""The table of `health/store.py`, which this module can't import, because `health` imports `subdomains`."""
 _IN_TRASH, _LIVE = NOT_PURGED & TRASHED, NOT_PURGED & ~TRASHED
 _OWN_PAGES = Pages(
     select_subdomains(ShownSubdomain).where((subdomains.c.user_id == bindparam("owner_id")) & _LIVE),
@@ -54,7 +54,7 @@ _OWN_PAGES = Pages(
 
 
 def own_pages(actor: Actor, wanted: SubdomainFilter) -> Pages[ShownSubdomain] | None:
-    """Return the pages of all live subdomains of a user (parameter `owner_id`), newest first. None if the filters or the token exclude names."""
+    """Return the pages of the live subdomains of a user (`owner_id`), newest first. None if the filters or the token exclude names."""
     return _OWN_PAGES if wanted.is_empty and actor.restrictions.allows_all_names else None
 
 
@@ -146,7 +146,7 @@ def _restorable_condition(tx: Tx) -> ColumnElement[bool]:
 
 
 def _renewal_condition(tx: Tx, user_id: int | None) -> ColumnElement[bool]:
-    """Return the rule `lifecycle.renewal_available` as an SQL condition. A test compares both forms of the rule."""
+    """Return the rule `lifecycle.renewal_available` as an SQL condition. A test compares the two."""
     window, period = platform_domains.c.renewal_window_days, subdomains.c.period_days
     days = case((window < period, window), else_=period)
     of_these = true() if user_id is None else subdomains.c.user_id == user_id
@@ -170,7 +170,7 @@ def _instants(
 ) -> ColumnElement[datetime]:
     """Return an SQL expression that maps each row's number of days to an instant.
 
-    SQLite and PostgreSQL differ in date arithmetic, so Python computes the instant of each number `in_use`. One CASE has all of them, because
+    SQLite and PostgreSQL differ in date arithmetic, so Python computes the instant of each number `in_use`. One CASE maps all of them, because
     SQLite doesn't allow a thousand conditions.
     """
     of_days = {each: literal(instant(timedelta(days=each)), Instant()) for each in in_use}

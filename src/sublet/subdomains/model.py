@@ -30,7 +30,7 @@ class DelegationState(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class NameForZoneCheck:
-    """The fields of a subdomain that a check of its zone needs. They take a third of the memory of a `Subdomain`, for zones with many names."""
+    """The fields of a subdomain that a check of its zone needs. It takes a third of the memory of a `Subdomain`."""
 
     id: int
     fqdn: str
@@ -50,7 +50,7 @@ class ShownSubdomain(msgspec.Struct, frozen=True):
     `provision_error` is the error of the last attempt to publish the current generation. `unsuspended_at` is the end of the last suspension.
     `renewal_window_days`, `trash_days` and `names_until` come from the platform domain.
 
-    This is a struct, because a list has hundreds of names, and creating a frozen dataclass of this size takes 20 times as long.
+    A struct, because creating a frozen dataclass of this size takes 20 times as long, and a list has hundreds.
     """
 
     id: int
@@ -105,7 +105,7 @@ class Subdomain(ShownSubdomain, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class Term:
-    """A period for which a name was registered, renewed or restored (`action`), and the price. It was added at `created_at`."""
+    """A period for which a name was registered, renewed or restored (`action`) at `created_at`, and the price."""
 
     action: str
     ends_at: datetime
@@ -157,10 +157,10 @@ class Register:
 
 @dataclass(frozen=True, slots=True)
 class OperatorPermission:
-    """The operator's permission to register a name for a user, without price and quota, also under closed or hidden platform domains.
+    """Allows a registration without price and quota, with a reserved label, or under a closed or hidden platform domain.
 
-    Reserved labels are allowed. `user` is the address or id of the name's user. `mode` is admin, or a mode that the platform domain offers.
-    `days` is the length of the first term, by default that of the mode.
+    `user` is the address or id of the name's user, `mode` admin or a mode that the platform domain offers, `days` the first term (None: the
+    mode's).
     """
 
     user: str
@@ -170,7 +170,7 @@ class OperatorPermission:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Registered(Outcome):
-    """The outcome of a registration. It includes the name and its `registry_warnings`, so that the API needs no further query."""
+    """The outcome of a registration, with the name and its `registry_warnings`, so that the API needs no further query."""
 
     subdomain: Subdomain
     warnings: tuple[str, ...]
@@ -189,7 +189,7 @@ class UpdateNameservers:
 class SubdomainFilter:
     """The filters of GET /subdomains. None means any. Without `status`, names in the trash are left out.
 
-    If `user_suspended` is true, no name matches `renewal_available`, because a suspended user can't renew names.
+    If `user_suspended` is true, no name has `renewal_available`.
     """
 
     status: str | None = None

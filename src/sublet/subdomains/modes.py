@@ -39,7 +39,7 @@ def choose_mode(
     quota: Quota,
     withheld: Mapping[str, datetime] = NOTHING_WITHHELD,
 ) -> Offer | Refusal:
-    """Return the offer for a registration, or the refusal, which the verb raises later in the order of its checks.
+    """Return the offer for a registration, or the refusal, which the verb raises later.
 
     If no mode is requested, choose the first usable mode for the label's class: free while the quota lasts, then plus; for premium and special
     labels, the mode of that name. `offers` are the current offers by mode. `withheld` are the modes that the user can't use yet, with the instant at which each becomes

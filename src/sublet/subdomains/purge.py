@@ -1,4 +1,4 @@
-"""Purge a subdomain from the trash: the operator at any time (`sublet subdomain purge`), the sweep at the end of the time in the trash."""
+"""Purge a subdomain from the trash, for the operator (`sublet subdomain purge`) or the sweep."""
 
 from sublet import audit
 from sublet.audit import Actor

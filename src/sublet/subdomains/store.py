@@ -101,7 +101,7 @@ Index(
     postgresql_where=subdomains.c.released_at.is_(None),
 )
 _EVER_CHANGED = subdomains.c.generation_at.is_not(None)
-# The index is partial, so that the database uses it only for `find_newest_change`. For other queries it would be slow.
+# A partial index, so that only `find_newest_change` uses it. Other queries would be slower with it.
 Index(
     "ix_subdomains_platform_domain_id_generation_at",
     subdomains.c.platform_domain_id,
@@ -160,7 +160,7 @@ DATES_DEPEND_ON = frozenset(
         "auto_renew_max_credits",
     }
 )
-"""The columns that `due_at` and `loss_at` are computed from, together with the platform domain's days (`edit_zone_settings.DAYS`)."""
+"""The columns that `due_at` and `loss_at` depend on, besides the platform domain's days (`edit_zone_settings.DAYS`)."""
 
 _OTHER_COLUMNS: dict[str, tuple[Column[Any], ...]] = {
     "domain": (platform_domains.c.domain,),
@@ -191,7 +191,7 @@ def read_delegation(
 
 
 def delegation_columns(delegation: Delegation) -> dict[str, Any]:
-    """Return the values of the three JSON columns that store a delegation."""
+    """Return the three JSON columns of a delegation."""
     return {
         "nameservers": list(delegation.nameservers),
         "glue": [{"host": each.host, "ipv4": each.ipv4, "ipv6": each.ipv6} for each in delegation.glue],
@@ -220,17 +220,17 @@ def select_subdomains(of: type[ShownSubdomain] = Subdomain) -> Select[Any]:
 
 
 def read_subdomains(of: type[S], rows: Iterable[Sequence[Any]]) -> list[S]:
-    """Return the subdomains in the rows of a query that `select_subdomains(of)` returned."""
+    """Return the subdomains in the rows of a `select_subdomains(of)` query."""
     return [_subdomain(row, of) for row in rows]
 
 
 def stream(tx: Tx, query: Select[Any]) -> Iterator[Subdomain]:
-    """Yield the subdomains of a query that `select_subdomains` returned, without reading all into memory."""
+    """Yield the subdomains of a `select_subdomains` query, without reading all into memory."""
     for row in tx.connection.execute(query.execution_options(**STREAMED)):
         yield _subdomain(row, Subdomain)
 
 
-# These queries are prepared, because nearly every request runs one, and building a query with so many columns takes longer than running it.
+# Prepared, because nearly every request runs one of these queries, and building it takes longer than running it.
 _BY_ID = Prepared(select_subdomains().where(subdomains.c.id == bindparam("subdomain_id")))
 _UNRELEASED = Prepared(select_subdomains().where((subdomains.c.fqdn == bindparam("name")) & _NOT_RELEASED))
 _OWN = (subdomains.c.user_id == bindparam("owner_id")) & NOT_PURGED
@@ -278,7 +278,7 @@ _LOCKED = Prepared(
 
 
 def lock_subdomains(tx: Tx, subdomain_ids: Iterable[int]) -> None:
-    """Lock these names in order of id (PostgreSQL). Every transaction that changes several names calls this, so no two of them deadlock."""
+    """Lock these names in order of id (PostgreSQL), so that transactions that change several names don't deadlock."""
     _LOCKED.lock(tx, ids=sorted(subdomain_ids))
 
 
@@ -491,8 +491,8 @@ NEXT_GENERATION: dict[str, Any] = {
 }
 """The values of the columns that change with a name's next generation. On the built-in name server, the commit publishes this generation.
 
-The database increments the generation. If two writers each computed it, both changes could get the same number, and publishing one of them
-would mark the other as published too.
+The database increments the generation. If writers computed it, two changes could get the same number, and publishing one would mark both as
+published.
 """
 _CHANGED_NEXT_GENERATION = Prepared(_CHANGE.values(NEXT_GENERATION))
 
@@ -546,7 +546,7 @@ terms = Table(
 )
 
 
-# These statements are prepared, because every registration or timeline runs them.
+# Prepared, because every registration or timeline runs these statements.
 _TERM_ADDED = Prepared(insert(terms))
 _NEWEST_TERMS = Prepared(
     select(*(terms.c[name] for name in Term.__slots__))
@@ -647,7 +647,7 @@ _PUBLISHED_OR_FAILED = Prepared(
 
 
 def list_published_or_failed(tx: Tx, subdomain_ids: Collection[int]) -> list[int]:
-    """Return the ids of those of the given names whose latest generation is published, or whose last attempt to publish it failed."""
+    """Return those of the given ids whose latest generation is published, or failed to publish."""
     return [row[0] for row in _PUBLISHED_OR_FAILED.all(tx, ids=list(subdomain_ids))]
 
 
@@ -660,7 +660,7 @@ def list_waiting_ids(tx: Tx, platform_domain_id: int) -> list[int]:
 
 
 def republish(tx: Tx, subdomain_ids: Iterable[int]) -> None:
-    """Give these names their next generation without other changes, so that the publisher publishes them again."""
+    """Give these names their next generation without other changes, so that they are published again."""
     for ids in in_batches(sorted(subdomain_ids)):
         tx.connection.execute(
             update(subdomains)
@@ -684,14 +684,14 @@ def count_held(tx: Tx, platform_domain_id: int) -> tuple[int, int, int]:
 
 @dataclass(frozen=True, slots=True)
 class PaidNames:
-    """The number of paid names, and the last of their expiries."""
+    """The number of paid names, and the last expiry among them."""
 
     count: int
     last_expires_at: datetime
 
 
 def find_paid_names_after(tx: Tx, platform_domain_id: int, until: datetime) -> PaidNames | None:
-    """Return the number and last expiry of a platform domain's paid names that expire after an instant, or None if there are none."""
+    """Return the platform domain's paid names that expire after an instant, or None if there are none."""
     query = select(func.count(), func.max(subdomains.c.expires_at)).where(
         (subdomains.c.platform_domain_id == platform_domain_id)
         & NOT_PURGED

@@ -129,8 +129,8 @@ class SuspendedTogether:
 def suspend_with_names(tx: Tx, actor: Actor, identifier: str, reason: str | None = None) -> SuspendedTogether:
     """Suspend a user and all their names, live and in the trash, in one transaction. The names leave the zone.
 
-    Names that are suspended already keep their own suspension, and `unsuspend_with_names` will not end it. If the user is suspended already, only
-    the names are suspended now. The audit events record the state of each name before the suspension.
+    `unsuspend_with_names` will not end the suspensions of names that are suspended already. If the user is suspended already, only the names
+    are suspended now. The audit events record the state of each name before the suspension.
 
     Raises, in this order:
         NotFound: there is no such user.

@@ -158,7 +158,7 @@ def _changes(
 
 
 def _suspension_detail(change: Change, *, is_current: bool) -> str | None:
-    """Return the reason of a suspension, and the effect of a suspension that is current. None if there is neither."""
+    """Return the reason of a suspension, and its effect if it is current."""
     reason = (change.after or {}).get("suspended_reason")
     sentences = [f"Reason: {str(reason).rstrip('.')}."] if reason else []
     if is_current:

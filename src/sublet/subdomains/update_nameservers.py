@@ -33,8 +33,8 @@ def update_nameservers(
 ) -> Outcome:
     """Change a name's delegation. Omitted fields keep their value, but glue of removed nameservers is dropped.
 
-    A request with the current delegation changes nothing, but publishes the delegation again if the last attempt failed. `changes_per_day` is
-    the maximum number of changes of a name within 24 hours; 0 means no limit.
+    An unchanged delegation is published again if the last attempt failed. `changes_per_day` is the maximum number of changes of a name within
+    24 hours; 0 means no limit.
 
     Raises, in this order:
         AccountSuspended: the user is suspended.
@@ -65,7 +65,7 @@ def apply_change(
     action: str = CHANGE,
     changes_per_day: int = 0,
 ) -> Delegation:
-    """Change a name's delegation, record the change as the audit event `action`, and return the new delegation. The caller has locked the user.
+    """Change a name's delegation, with the audit event `action`, and return the new delegation. The caller has locked the user.
 
     Raises, in this order:
         ValidationFailed: all invalid fields of the resulting delegation.
@@ -109,7 +109,7 @@ def apply_change(
 def changed_delegation(
     subdomain: Subdomain, command: UpdateNameservers
 ) -> tuple[Delegation, tuple[FieldError, ...]]:
-    """Return the delegation that a name would have after a change, and all errors that `check_delegation` finds in it."""
+    """Return the delegation of a name after a change, and its errors by `check_delegation`."""
     stored = subdomain.delegation
     nameservers = stored.nameservers if command.nameservers is None else command.nameservers
     kept_glue = tuple(GlueInput(each.host, each.ipv4, each.ipv6) for each in stored.glue)
@@ -123,14 +123,14 @@ def changed_delegation(
         nameservers,
         kept_glue if command.glue is None else command.glue,
         kept_ds if command.ds_records is None else command.ds_records,
-        # An unchanged list may be older than the platform domain's limits, so the limits apply only to a changed list.
+        # An unchanged list may be older than the platform domain's limits.
         nameservers_min=1 if command.nameservers is None else subdomain.nameservers_min,
         nameservers_max=13 if command.nameservers is None else subdomain.nameservers_max,
     )
 
 
 def _stop_bootstrapping(tx: Tx, subdomain_id: int) -> None:
-    """Turn off bootstrapping of a name's DS records, because its user has removed them. The user can turn it on again."""
+    """Turn off bootstrapping of a name's DS records, because its user has removed them."""
     state = automatic_ds_store.find_automatic_ds(tx, subdomain_id)
     automatic_ds_store.save_automatic_ds(tx, state, replace(state, bootstrap=False))
 
@@ -144,6 +144,6 @@ def _refuse_too_many(tx: Tx, subdomain_id: int, changes_per_day: int) -> None:
         return
     raise RateLimited(
         f"The nameservers of this name can be changed {changes_per_day} times within 24 hours. Wait for `Retry-After` seconds.",
-        # If the clock was set back, the oldest change may be in the future. Let the client wait for a day at most.
+        # If the clock was set back, `oldest_at` may be in the future. Wait a day at most.
         retry_after_seconds=min(ceil((oldest_at + DAY - tx.now).total_seconds()), int(DAY.total_seconds())),
     )

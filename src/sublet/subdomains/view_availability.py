@@ -56,8 +56,7 @@ def view_availability(
 ) -> Availability:
     """Return the availability of a name for a registration with `confirm` and valid nameservers, but without a mode or a coupon.
 
-    The checks are those of `register`, without its locks. `free_quota` applies to users without their own quota. `withheld` are the modes that
-    the user can't use yet. `may_spend` is true if the token has the scope credits:spend.
+    The checks and parameters are those of `register`, without its locks. `may_spend` is true if the token has the scope credits:spend.
 
     Raises, in this order:
         PlatformDomainNotFound, TokenRestricted: the user can't see such a platform domain with this token; the token is for other names.

@@ -1,4 +1,4 @@
-"""Compute the records that name servers should have for a name (GET /subdomains/{fqdn}/delegation compares their answers with them)."""
+"""Compute the records that name servers should have for a name (GET /subdomains/{fqdn}/delegation)."""
 
 from dataclasses import dataclass
 

@@ -27,8 +27,7 @@ def view_zones(tx: Tx, names: Collection[str], addresses: Sequence[str] = ()) ->
     """Return the zone's content around each query name (lower case, no final dot). Names in no zone of this server are left out.
 
     `addresses` are the public addresses of the name server itself. Nameservers of a zone that are inside the zone resolve to them. Query names
-    below the same platform domains share a view, to save queries of the database. If a query name is the apex of a zone, `parent` is the view
-    of the closest zone above.
+    below the same platform domains share a view and its SQL queries. If a query name is an apex, `parent` is the view of the closest zone above.
     """
     paths = {name: (name, *ancestors(name)) for name in names}
     found = platform_domain_store.find_platform_domains_among(
@@ -89,7 +88,7 @@ def _view(
 
 
 def serial_of(tx: Tx, platform_domain: PlatformDomain) -> int:
-    """Return the serial of a zone on the built-in name server. The serial grows with the time of the newest change of a name."""
+    """Return the serial of a zone on the built-in name server. It grows with the newest change of a name."""
     newest = store.find_newest_change(tx, platform_domain.id)
     seconds = 0 if newest is None else zone_seconds(newest)
     return int(served_serial(platform_domain.serial, seconds))
@@ -107,8 +106,8 @@ def _existing(
 ) -> _Path:
     """Return the names of a path that exist: names with records, or with records or a platform domain below them.
 
-    If the query name (the first of the path) doesn't exist, also include the wildcard at its closest encloser (RFC 4592), provided that names
-    exist below the wildcard.
+    If the query name (the first of the path) doesn't exist, also include the wildcard at its closest encloser (RFC 4592), if names exist
+    below the wildcard.
     """
     if path[0] in records:
         return path
@@ -144,7 +143,7 @@ def _add_delegations(
 
 
 def _add_glue(tx: Tx, platform_domain: PlatformDomain, records: dict[str, tuple[Record, ...]]) -> None:
-    """Add the address records of nameservers inside the zone: the glue of the registered name above the nameserver, or else adopted records."""
+    """Add the addresses of nameservers inside the zone: glue of the registered name above the nameserver, or else adopted records."""
     zone = platform_domain.domain
     hosts = {
         record.rdata.removesuffix(".").lower()
@@ -179,7 +178,7 @@ def _by_owner(records: Iterable[Record]) -> dict[str, tuple[Record, ...]]:
 
 
 def dsync_records(platform_domain: PlatformDomain) -> tuple[Record, ...]:
-    """Return the DSYNC records: children send NOTIFY messages about their CDS and CSYNC records to this server (RFC 9859), if it follows them."""
+    """Return the DSYNC records (RFC 9859): where children send NOTIFY messages about CDS and CSYNC records, if the zone follows these."""
     if not platform_domain.apex_nameservers:
         return ()
     follows = {"CDS": platform_domain.automatic_ds != "off", "CSYNC": platform_domain.csync}
@@ -194,7 +193,7 @@ def dsync_records(platform_domain: PlatformDomain) -> tuple[Record, ...]:
 
 
 def apex_of(platform_domain: PlatformDomain, serial: int, addresses: Sequence[str] = ()) -> Apex:
-    """Return the data of a zone's SOA and NS records, and the address records of its nameservers inside the zone."""
+    """Return the data of a zone's SOA and NS records, and the addresses of its own nameservers."""
     ttl_seconds = platform_domain.apex_ttl_seconds
     own_hosts = [host for host in platform_domain.apex_nameservers if is_below(host, platform_domain.domain)]
     return Apex(

@@ -8,7 +8,7 @@ import unicodedata
 from sublet.errors import Conflict, FieldError, TicketClosed
 
 MESSAGES_MAX = 200
-"""A user can't reply to a ticket with this many messages. Without a limit a ticket could grow too large, because it is always read as a whole."""
+"""A user can't reply to a ticket with this many messages. There is a limit because a ticket is always read as a whole."""
 SUBJECT_CHARACTERS_MAX = 200
 MESSAGE_CHARACTERS_MAX = 20_000
 AUTHOR_NAME_CHARACTERS_MAX = 200

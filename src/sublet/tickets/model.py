@@ -40,8 +40,7 @@ class NewMessage:
 class Ticket:
     """A ticket (spec, part 2). `subdomain` is the fqdn of the name that the ticket is about.
 
-    `messages` is empty unless a function says that it returns the messages. `requester_email` is the address that the user had when the ticket
-    was opened.
+    `messages` is empty in lists and after changes. `requester_email` is the address that the user had when the ticket was opened.
     """
 
     id: int

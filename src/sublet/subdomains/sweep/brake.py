@@ -20,19 +20,19 @@ JUMP_MAX = timedelta(hours=1)
 AWAY_MAX = timedelta(days=7)
 """The maximum time since the last sweep. After a longer time the operator must resume the sweep."""
 FORECAST_AGE = timedelta(days=1)
-"""The minimum age of the forecast that losses are compared with. A newer forecast could contain the mistake that the brake must detect."""
+"""The minimum age of the forecast that losses are compared with. A newer one could contain the mistake."""
 FORECAST_EVERY = timedelta(hours=1)
 FORECAST_SPAN = FORECAST_AGE + 2 * FORECAST_EVERY
-"""The period that a forecast covers. It is longer than `FORECAST_AGE`, because a forecast may be older than that when it is used."""
+"""The period that a forecast covers. It exceeds `FORECAST_AGE`, because a forecast may be older when it is used."""
 LOSSES_MIN = 20
 LOSSES_DIVISOR = 100
-"""The losses that are allowed within a day beyond the forecast: 20 names or 1 % of all names, whichever is more."""
+"""The losses allowed within a day beyond the forecast: 20 names or 1 % of all names, whichever is more."""
 SEEN_EVERY = timedelta(minutes=1)
 """The interval at which a running sweep stores the current time as `seen_at`."""
 
 
 def jump_reason(wall: timedelta, monotonic: timedelta) -> str | None:
-    """Return why the sweep must stop if the two clocks have advanced by these times. Return None if it need not stop."""
+    """Return why the sweep must stop, or None. The arguments are the times by which the two clocks have advanced."""
     jump = wall - monotonic
     if abs(jump) <= JUMP_MAX:
         return None
@@ -41,7 +41,7 @@ def jump_reason(wall: timedelta, monotonic: timedelta) -> str | None:
 
 
 def away_reason(seen_at: datetime | None, now: datetime) -> str | None:
-    """Return why the sweep must stop if the last sweep, at `seen_at` (None: never), is too long ago. Return None if it is not."""
+    """Return why the sweep must stop, or None: the last sweep, at `seen_at`, is too long ago."""
     if seen_at is None or now - seen_at <= AWAY_MAX:
         return None
     return (
@@ -51,7 +51,7 @@ def away_reason(seen_at: datetime | None, now: datetime) -> str | None:
 
 
 def behind_reason(seen_at: datetime | None, now: datetime) -> str | None:
-    """Return why the sweep must stop if the clock is behind the last sweep, at `seen_at` (None: never). Return None if it is not."""
+    """Return why the sweep must stop, or None: the clock is behind the last sweep, at `seen_at`."""
     if seen_at is None or seen_at - now <= JUMP_MAX:
         return None
     return (
@@ -65,8 +65,8 @@ def losses_reason(
 ) -> str | None:
     """Return why the sweep must stop before it trashes or purges the due names, or None.
 
-    All arguments are numbers of names: `lost` within the last day, `to_trash` and `to_purge` now, `forecast` as losses a day ago (None: there
-    is no forecast yet), `granted` by the operator in addition to the forecast, and all `names`.
+    The arguments are numbers of names: `lost` within the last day, `to_trash` and `to_purge` now, `forecast` a day ago (None: no forecast
+    yet), `granted` by the operator in addition, and all `names`.
     """
     allowed = (forecast or 0) + granted + max(LOSSES_MIN, names // LOSSES_DIVISOR)
     if lost + to_trash + to_purge <= allowed:
@@ -81,7 +81,7 @@ def losses_reason(
 
 
 def apply_resume(tx: Tx, state: SweepState) -> SweepState:
-    """Resume a stopped sweep if the operator has called `resume_sweep`. Return the new state of the sweep.
+    """Resume the sweep if the operator has called `resume_sweep`. Return the new state.
 
     Names that were changed while the clock was ahead become due, because their dates were computed from instants in the future.
     """
@@ -103,7 +103,7 @@ def apply_resume(tx: Tx, state: SweepState) -> SweepState:
 
 
 def stop_if_clock_implausible(tx: Tx, state: SweepState) -> str | None:
-    """Stop the sweep if the clock is implausible, and return why. Otherwise store the time of this sweep, and return None."""
+    """Stop the sweep if the clock is implausible, and return why. Otherwise store the time of this sweep."""
     reason = away_reason(state.seen_at, tx.now) or behind_reason(state.seen_at, tx.now)
     if state.seen_at is None:
         reason = _first_run_reason(tx)
@@ -129,7 +129,7 @@ def _first_run_reason(tx: Tx) -> str | None:
 
 
 def stop_if_losses_implausible(tx: Tx, state: SweepState) -> str | None:
-    """Stop the sweep if the losses would exceed the forecast of a day ago by too many, and return why. Otherwise return None."""
+    """Stop the sweep if the losses would exceed the forecast of a day ago by too many, and return why."""
     day_ago = tx.now - FORECAST_AGE
     # If no forecast is a day old yet, use the oldest.
     forecast = store.find_forecast(tx, day_ago) or store.find_oldest_forecast(tx)
@@ -137,7 +137,7 @@ def stop_if_losses_implausible(tx: Tx, state: SweepState) -> str | None:
     granted = state.granted_losses if granted_at is not None and day_ago < granted_at <= tx.now else 0
     lost = _count_lost(tx, day_ago)
     to_trash, to_purge = store.count_due_losses(tx, tx.now - FORECAST_SPAN)
-    # Counting all names reads the whole table, so they are counted only if the limit depends on the number.
+    # Counting all names reads the whole table, so count only if the limit depends on the number.
     needs_count = lost + to_trash + to_purge > (forecast or 0) + granted + LOSSES_MIN
     reason = losses_reason(
         lost=lost,

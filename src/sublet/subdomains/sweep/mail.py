@@ -49,7 +49,7 @@ NAMES_SHOWN_MAX = 20
 def closing_mail(
     domain: str, names: Sequence[str], names_until: datetime | None, user_name: str
 ) -> tuple[str, str]:
-    """Return subject and text of the mail to a holder of names: the platform domain closes, or stays open after all (`names_until` is None)."""
+    """Return subject and text of the mail to a holder of names: the platform domain closes, or won't close (`names_until` is None)."""
     listed = ", ".join(names[:NAMES_SHOWN_MAX])
     more = f" and {len(names) - NAMES_SHOWN_MAX} more" if len(names) > NAMES_SHOWN_MAX else ""
     held = f"You hold {counted(len(names), 'name')} there: {listed}{more}."

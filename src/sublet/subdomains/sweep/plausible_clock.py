@@ -20,7 +20,7 @@ RETRY_SECONDS = 60
 
 
 def implausible_reason(newest_at: datetime | None, now: datetime) -> str | None:
-    """Return why the clock is implausible after the stored instant `newest_at` (None: nothing is stored yet). Return None if it is plausible."""
+    """Return why the clock is implausible after the stored instant `newest_at` (None: nothing is stored yet), or None."""
     if newest_at is None:
         return None
     if now - newest_at > AHEAD_MAX:

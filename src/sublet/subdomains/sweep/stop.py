@@ -33,7 +33,7 @@ def stop_sweep(tx: Tx, actor: Actor, reason: str | None = None, *, losses: int =
 def resume_sweep(tx: Tx, actor: Actor) -> SweepState:
     """Resume the sweep after the operator has checked the clock. Allow the number of losses that the sweep was about to cause.
 
-    The worker continues within a second. The brake stops the sweep again if more losses are due by then.
+    The worker continues within a second. The brake stops the sweep again if more losses are due.
 
     Raises:
         Conflict: the sweep is not stopped.

@@ -77,9 +77,9 @@ Index("ix_milestones_lost", milestones.c.created_at, sqlite_where=_LOST, postgre
 class SweepState:
     """The state of the sweep: the time of its last run (`seen_at`), the time and reason of a stop, and the operator's grant.
 
-    `stopped_losses` is the number of losses that the sweep was about to cause when it was stopped. `resumed` is True from the operator's
-    command until the next sweep. That sweep sets `granted_losses`, the number of losses allowed within a day in addition to the forecast.
-    Once all due names are processed, `granted_losses` is reduced to the losses that happened, and `granted_settled` is True.
+    `stopped_losses` is the number of losses that the sweep was about to cause. `resumed` is True from the operator's command until the next
+    sweep, which sets `granted_losses`, the losses allowed within a day beyond the forecast. After all due names, `granted_losses` is reduced
+    to the losses that happened, and `granted_settled` is True.
     """
 
     seen_at: datetime | None
@@ -114,7 +114,7 @@ def find_sweep_state(tx: Tx) -> SweepState:
 
 
 def lock_sweep_state(tx: Tx) -> SweepState:
-    """Lock and return the state of the sweep. Because of the lock, only one worker sweeps."""
+    """Lock and return the state of the sweep, so that only one worker sweeps."""
     (row,) = _LOCK_STATE.all(tx)
     return SweepState(*row)
 
@@ -148,18 +148,18 @@ _LOSSES = Prepared(
 
 
 def list_losses(tx: Tx, limit: int) -> list[DueName]:
-    """Return the names that must be trashed or purged by now, the oldest loss first."""
+    """Return the names to trash or purge now, the oldest loss first."""
     return [DueName(*row) for row in _LOSSES.all(tx, now=tx.now, at_most=limit)]
 
 
 def count_losses(tx: Tx, until: datetime) -> int:
-    """Return the number of names that must be trashed or purged up to an instant, by their stored dates."""
+    """Return the number of names to trash or purge up to an instant, by their stored dates."""
     query = select(func.count()).select_from(subdomains).where(subdomains.c.loss_at <= until)
     return int(tx.connection.execute(query).scalar_one())
 
 
 def count_due_losses(tx: Tx, trashed_before: datetime) -> tuple[int, int]:
-    """Return the number of names to trash now, and the number of names to purge now that were trashed before `trashed_before`."""
+    """Return the number of names to trash now, and of names to purge now that were trashed before `trashed_before`."""
     live = subdomains.c.trashed_at.is_(None)
     query = (
         select(live, func.count())
@@ -171,9 +171,9 @@ def count_due_losses(tx: Tx, trashed_before: datetime) -> tuple[int, int]:
 
 
 def count_losses_by_rule(tx: Tx, until: datetime, platform_domain_id: int | None = None) -> tuple[int, int]:
-    """Return the numbers of names that must be trashed and purged up to an instant, by the current days of their platform domains.
+    """Return the numbers of names to trash and to purge up to an instant, by the current days of their platform domains.
 
-    This is the rule `lifecycle.lost_at` in SQL. It doesn't use the stored dates, and reads all names. A test compares both forms of the rule.
+    This is the rule `lifecycle.lost_at` in SQL, without the stored dates. It reads all names. A test compares both forms of the rule.
     """
     columns = platform_domains.c
     days = select(columns.id, columns.grace_days, columns.trash_days, columns.names_until)
@@ -242,7 +242,7 @@ def is_redating(tx: Tx) -> bool:
 
 
 def lock_redating(tx: Tx) -> tuple[int, int] | None:
-    """Lock a platform domain with dates to recompute. Return its id and the id of the last name done, or None if there is no such domain."""
+    """Lock a platform domain with dates to recompute, or return None. Return its id and the id of the last name done."""
     row = _LOCK_REDATING.one_or_none(tx)
     return (row[0], row[1]) if row is not None else None
 
@@ -266,7 +266,7 @@ def list_ids_after(
 ) -> tuple[list[int], int | None]:
     """Read the next `limit` rows after an id. Return the ids of the platform domain's unreleased names, and the last id (None at the end).
 
-    Rows of other platform domains count towards the limit, so that a batch never reads more rows.
+    Rows of other platform domains count towards the limit, so that a batch is bounded.
     """
     rows = _IDS_AFTER.all(tx, after=after_id, at_most=limit)
     ids = [row[0] for row in rows if row[1] == platform_domain_id and row[2]]
@@ -279,12 +279,12 @@ def mark_due(tx: Tx, subdomain_ids: list[int]) -> None:
 
 
 def postpone(tx: Tx, subdomain_id: int, until: datetime) -> None:
-    """Make a name that failed due again at an instant, and not before."""
+    """Postpone the processing of a name."""
     set_dates(tx, subdomain_id, due_at=until, loss_at=None)
 
 
 def mark_future_changes_due(tx: Tx) -> None:
-    """Make the names due whose `updated_at` is in the future. Clear their `auto_renew_tried_at` if it is in the future too."""
+    """Make the names due whose `updated_at` is in the future. Clear a future `auto_renew_tried_at`."""
     tried_at = subdomains.c.auto_renew_tried_at
     tx.connection.execute(
         update(subdomains)
@@ -299,7 +299,7 @@ def insert_forecast(tx: Tx, losses: int) -> None:
 
 
 def find_forecast(tx: Tx, until: datetime) -> int | None:
-    """Return the losses of the newest forecast that was made at or before an instant, or None."""
+    """Return the losses of the newest forecast at or before an instant, or None."""
     query = select(forecasts.c.losses).where(forecasts.c.made_at <= until)
     return tx.connection.execute(query.order_by(forecasts.c.made_at.desc()).limit(1)).scalar_one_or_none()
 
@@ -316,7 +316,7 @@ def find_newest_forecast_at(tx: Tx) -> datetime | None:
 
 
 def delete_forecasts(tx: Tx, *, before: datetime, since: datetime) -> None:
-    """Delete the forecasts that were made before `before`, or at or after `since`."""
+    """Delete the forecasts made before `before`, or at or after `since`."""
     tx.connection.execute(
         delete(forecasts).where((forecasts.c.made_at < before) | (forecasts.c.made_at >= since))
     )

@@ -1,7 +1,7 @@
 """The sweep: expires, renews, trashes, purges and releases names by their dates (docs/spec-choices.md, "Subdomain states").
 
-The sweep is level-triggered, like publishing. Each call processes one batch of the names that are due by their stored dates: at `due_at`
-the sweep next processes a name, at `loss_at` the name's user loses it. A batch is one transaction, so a worker can be killed at any moment.
+The sweep is level-triggered, like publishing. Each call processes one batch of names by their stored dates: at `due_at` a name is next
+processed, at `loss_at` its user loses it. A batch is one transaction, so a worker can be killed at any moment.
 """
 
 from collections import Counter
@@ -42,7 +42,7 @@ from sublet.subdomains.transfers.end import end_overdue_transfers
 from sublet.subdomains.transfers.store import list_overdue
 
 BATCH_MAX = 25
-"""The maximum number of names in a transaction. Requests of the names' users wait for the end of the transaction."""
+"""The maximum number of names in a transaction. Meanwhile requests of the names' users wait."""
 RECOMPUTED_MAX = 100
 """The maximum number of rows read in a transaction that recomputes dates. On SQLite other writes wait for this transaction."""
 ADDRESSES_MAX = 500
@@ -51,7 +51,7 @@ FAULT_PAUSE = timedelta(hours=1)
 MICROSECOND = timedelta(microseconds=1)
 AUTO_RENEW_KINDS = ("auto_renewed", "auto_renew_failed")
 UNPUBLISHED_PAUSE = timedelta(minutes=1)
-"""The pause before the next attempt to release a name. The removal of the name, or of nameservers below it, must be published first."""
+"""The pause before the next attempt to release a name whose removal, or that of nameservers below it, isn't published yet."""
 DOMAIN_CLOSED = "The platform domain has closed."
 _ACTIONS = {"renewal_opens": "subdomain.open_renewal", "expired": "subdomain.expire"}
 
@@ -62,7 +62,7 @@ class Swept:
 
     `done` counts the names by the milestone that they reached, under "looked" if they reached none. `names` is the number of processed names.
     `more` is True if more names may be due now. `stopped_reason` is None unless the sweep is stopped. `faults` are the id and error of each
-    name that failed. These names are postponed by `FAULT_PAUSE`.
+    name that failed and is postponed by `FAULT_PAUSE`.
     """
 
     done: Counter[str]
@@ -73,7 +73,7 @@ class Swept:
 
 
 def is_sweep_due(tx: Tx) -> bool:
-    """True if `sweep` has work. This function only reads, because the runner calls it every second."""
+    """True if `sweep` has work. Only reads, because the runner calls it every second."""
     state = store.find_sweep_state(tx)
     if state.stopped_at is not None:
         return state.resumed
@@ -126,7 +126,7 @@ def _has_overdue_transfers_or_addresses(tx: Tx) -> bool:
 
 
 def _end_transfers_and_delete_addresses(tx: Tx) -> bool:
-    """End overdue transfers of names, and delete old client addresses. Return True if more of them may remain."""
+    """End overdue transfers of names, and delete old client addresses. Return True if more may remain."""
     return (
         end_overdue_transfers(tx, BATCH_MAX) == BATCH_MAX
         or audit.delete_old_addresses(tx, ADDRESSES_MAX) == ADDRESSES_MAX
@@ -139,7 +139,7 @@ def _process_due(tx: Tx, due: list[DueName]) -> Swept:
 
 
 def _handle_dependents(tx: Tx, due: list[DueName]) -> Swept | None:
-    """Process the dependents of the first name in the trash that has dependents. That name stays due. Return None if no name has dependents."""
+    """Process the dependents of the first name in the trash that has any. Return None if no name has dependents."""
     for each in due:
         handled = handle_dependents(tx, each.id, BATCH_MAX) if each.in_trash else None
         if handled is not None:
@@ -152,7 +152,7 @@ def _handle_dependents(tx: Tx, due: list[DueName]) -> Swept | None:
 
 
 def _recompute_dates(tx: Tx) -> Swept | None:
-    """Recompute the dates of the next names of a platform domain whose days were changed. Return None if there is no such platform domain.
+    """Recompute the dates of the next names of a platform domain whose days were changed. Return None if there is none.
 
     A registration that read the old days may commit after this. The sweep corrects the dates of its name when the name is due.
     """

@@ -14,13 +14,13 @@ from sublet.subdomains.transfers.model import PENDING, NameTransfer
 
 
 def not_found() -> TransferNotFound:
-    """Return the refusal of an id without a transfer. Transfers of other users, and of names that the token is not for, get the same refusal."""
+    """Return the refusal of an unknown id, of another user's transfer, or of a name that the token is not for."""
     return TransferNotFound("You have no such transfer. Check the id; GET /transfers lists yours.")
 
 
 @dataclass(frozen=True, slots=True)
 class Requester:
-    """The person who sends a request about a transfer, and the holder of the names: the person, or the organization that the request is for."""
+    """The person who sends a request about a transfer, and the holder of the names: the person or an organization."""
 
     person: User
     holder: User
@@ -97,10 +97,8 @@ def lock_requester(tx: Tx, actor: Actor) -> Requester:
 def lock_requester_and_sender(tx: Tx, actor: Actor, identifier: str) -> tuple[Requester, User | None]:
     """Return the requester and the sender of a transfer (None if there is no such transfer). Lock both users in order of id.
 
-    Raises, in this order:
-        NotFound: the actor is not a user.
-        TokenRevoked: the user has left the organization.
-        AccountSuspended: the user or the holder is suspended.
+    Raises:
+        NotFound, TokenRevoked, AccountSuspended: see `lock_requester`.
     """
     found = _find(tx, actor, identifier)
     ids = {actor.user_id or 0, actor.holder_id or 0, *([found.from_user_id] if found is not None else [])}
@@ -109,7 +107,7 @@ def lock_requester_and_sender(tx: Tx, actor: Actor, identifier: str) -> tuple[Re
 
 
 def just_ended() -> Conflict:
-    """Return the refusal of a transfer that another transaction has ended since this transaction read it."""
+    """Return the refusal of a transfer that another transaction has just ended."""
     return Conflict("This transfer has just ended. See GET /transfers.")
 
 

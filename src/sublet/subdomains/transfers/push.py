@@ -31,7 +31,7 @@ from sublet.subdomains.transfers.model import (
 def push(tx: Tx, actor: Actor, identifier: str, to: str | None, public_url: str) -> Outcome:
     """Offer a name to an e-mail address for seven days, and mail the sender and the address. The name moves when the recipient accepts.
 
-    This function never looks for an account with the address, so neither the response nor its duration reveals whether there is one.
+    Never looks for an account with the address, so that neither the response nor its duration reveals one.
 
     Raises, in this order:
         AccountSuspended: the user is suspended.
@@ -121,10 +121,7 @@ def _refuse_too_many(tx: Tx, user: User) -> None:
 
 
 def _may_mail(tx: Tx, user: User, email: str) -> bool:
-    """True if the limits allow a mail to the address. Without a mail, only GET /transfers shows the offer to the recipient.
-
-    The response doesn't show the sender whether a mail was sent, because the result depends on other users' offers.
-    """
+    """True if the limits allow a mail to the address. Otherwise only GET /transfers shows the offer. The sender doesn't see the difference."""
     if store.count_mailed(tx, email, tx.now - HOUR, from_user_id=user.id):
         return False
     return store.count_mailed(tx, email, tx.now - DAY) < MAILS_PER_DAY

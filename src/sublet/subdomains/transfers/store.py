@@ -55,7 +55,7 @@ name_transfers = Table(
 )
 IS_PENDING = name_transfers.c.state == PENDING
 _NOT_ENDED = name_transfers.c.ended_at.is_(None)
-"""Equivalent to `IS_PENDING`. The database uses the partial indexes only for queries with this condition."""
+"""Equivalent to `IS_PENDING`, but queries with this condition use the partial indexes."""
 Index(
     "uq_name_transfers_subdomain_id_pending",
     name_transfers.c.subdomain_id,
@@ -100,18 +100,18 @@ def find_transfer(tx: Tx, transfer_id: int) -> NameTransfer | None:
 
 
 def list_pending(tx: Tx, subdomain_ids: Collection[int]) -> list[NameTransfer]:
-    """Return the transfers of these names that are stored as pending, including transfers that have expired."""
+    """Return the transfers of these names that are stored as pending, even if expired."""
     query = _TRANSFERS.where(_NOT_ENDED & name_transfers.c.subdomain_id.in_(list(subdomain_ids)))
     return _read(tx, query)
 
 
 def list_pending_of_sender(tx: Tx, user_id: int) -> list[NameTransfer]:
-    """Return the transfers from a user that are stored as pending, including transfers that have expired."""
+    """Return the transfers from a user that are stored as pending, even if expired."""
     return _read(tx, _TRANSFERS.where(_NOT_ENDED & (name_transfers.c.from_user_id == user_id)))
 
 
 def list_pending_to(tx: Tx, emails: Collection[str]) -> list[NameTransfer]:
-    """Return the transfers to these addresses that are stored as pending, including transfers that have expired."""
+    """Return the transfers to these addresses that are stored as pending, even if expired."""
     return _read(tx, _TRANSFERS.where(_NOT_ENDED & name_transfers.c.recipient_email.in_(list(emails))))
 
 
@@ -184,7 +184,7 @@ def list_transfer_start_times(tx: Tx, user_id: int, since: datetime) -> Sequence
 
 
 def count_mailed(tx: Tx, email: str, since: datetime, from_user_id: int | None = None) -> int:
-    """Return the number of offers that were mailed to an address after an instant: all, or only the offers of one user."""
+    """Return the number of offers mailed to an address after an instant, from one user or from all users."""
     columns = name_transfers.c
     query = select(func.count()).where(
         (columns.recipient_email == email) & (columns.created_at > since) & columns.is_mailed
