@@ -29,7 +29,7 @@ def post_entry(tx: Tx, actor: Actor, user: User, action: str, entry: NewEntry) -
     """Post a checked ledger entry, and record an audit event about it.
 
     Raises:
-        Conflict: the balance would fall below 0, or another entry has the same reference.
+        Conflict: the balance would fall below 0; the reference was used before.
     """
     entry_id = store.post(tx, entry)
     posted = store.find_entry(tx, entry_id)
@@ -153,7 +153,7 @@ def record_payment(tx: Tx, actor: Actor, identifier: str, payment: ExternalPayme
 
     Raises, in this order:
         NotFound: there is no such user; there is no such package.
-        ValidationFailed: all invalid fields. A payment needs either a package, or credits, amount and currency.
+        ValidationFailed: all invalid fields.
         Conflict: the reference was recorded before.
     """
     user = lock_user(tx, identifier)

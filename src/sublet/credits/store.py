@@ -112,7 +112,7 @@ def post(tx: Tx, entry: NewEntry) -> int:
     """Move credits between a user's account and one of the registry's own accounts, and return the entry's id.
 
     Raises:
-        Conflict: the balance would fall below 0 (a CHECK constraint); another entry has the same reference; the charge was refunded before.
+        Conflict: the balance would fall below 0; the reference was used before; the charge was refunded before.
     """
     check_entry(entry)
     lock_balance(tx, entry.user_id)
@@ -176,7 +176,7 @@ def list_own_entries(tx: Tx, actor: Actor, limit: int, after: Position | None) -
 
 
 def sum_charges(tx: Tx, token_id: int, since: datetime) -> int:
-    """Return the credits that were charged since an instant with a token, or with a token that shares its daily budget."""
+    """Return the credits charged since an instant with a token, and with all tokens that share its budget."""
     budget = func.coalesce(tokens.c.budget_token_id, tokens.c.id)
     user_id, budget_id = tx.connection.execute(
         select(tokens.c.user_id, budget).where(tokens.c.id == token_id)
@@ -292,7 +292,7 @@ def insert_coupon_use(
 
 
 def insert_coupon(tx: Tx, **values: object) -> Coupon:
-    """Store a coupon, and return it. The constraint `uq_coupons_code` refuses a code that is stored already."""
+    """Store a coupon, and return it. The constraint `uq_coupons_code` keeps codes unique."""
     added = insert(coupons).values(uses=0, created_at=tx.now, **values).returning(*_COUPON)
     return Coupon(*tx.connection.execute(added).one())
 

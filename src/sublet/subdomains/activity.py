@@ -44,7 +44,7 @@ VISIBLE_FIELDS: Mapping[str, frozenset[str]] = {
 
 @dataclass(frozen=True, slots=True)
 class Activity:
-    """The part of an audit event that the account's user sees: nothing that identifies the operator or other users, and no reasons.
+    """The part of an audit event that the account's user sees: without reasons, and without the identity of the operator or other users.
 
     `by` is one of `BY`. The token and the client's address are set for the user's own requests. The address is also set for sign-ins and
     sign-ups. It is deleted after 90 days.

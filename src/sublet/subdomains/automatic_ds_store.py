@@ -26,8 +26,8 @@ class AutomaticDs:
     """A name's automatic DS state. The defaults are the state of a name without a row.
 
     `enabled` is false if the user turned automatic DS off. `bootstrap` is false if the registry must not look for the name's first DS records,
-    because the user turned bootstrapping off or removed the DS records. `signed_at` is the inception of the signature of the last request
-    that was followed. If the zone's current request is refused, `refusal` is the code, `message` a sentence, and `refused_since` the start.
+    because the user turned bootstrapping off or removed the DS records. `signed_at` is the inception of the last followed request's
+    signature. `refusal` and `message` are the code and sentence of a current refusal, `refused_since` its start.
     """
 
     subdomain_id: int

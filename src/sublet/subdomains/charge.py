@@ -51,7 +51,7 @@ def check_payable(
     """
     errors = []
     if payable.max_credits is not None and payable.max_credits < 0:
-        errors.append(FieldError("max_credits", "value_invalid", "Give 0 or more credits."))
+        errors.append(FieldError("max_credits", "value_invalid", "This is negative. Give 0 or more credits."))
     if payable.coupon_code is None:
         return None, errors
     coupon = credit_store.lock_coupon(tx, normalise_code(payable.coupon_code))

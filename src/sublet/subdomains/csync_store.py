@@ -24,9 +24,9 @@ csync_states = Table(
 class CsyncState:
     """A name's CSYNC state. The defaults are the state of a name without a row.
 
-    `serial` is the serial of the zone whose CSYNC record was followed last. It is None after the user changed the delegation. `signed_at` is
-    the inception of the oldest signature of the records that were followed. If the zone's current request is refused, `refusal` is the code,
-    `message` a sentence, and `refused_since` the start.
+    `serial` is that of the zone whose CSYNC record was followed last, None after the user changed the delegation. `signed_at` is the inception
+    of the oldest signature of the followed records. `refusal` and `message` are the code and sentence of a current refusal, `refused_since`
+    its start.
     """
 
     subdomain_id: int

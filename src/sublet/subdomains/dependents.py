@@ -4,8 +4,8 @@ The name in the trash is the enclosing name. Its dependents are the names with n
 trash, the sweep warns the dependents' holders. After the purge the sweep removes these nameservers, and only then releases the enclosing
 name for other users, as registries do with host objects (RFC 9874).
 
-The work is level-triggered, like the sweep: each call reads the remaining dependents from the nameserver index (`delegation_store`) and
-handles a limited number of them. The enclosing name stays due until no dependent remains.
+Level-triggered, like the sweep: each call handles a limited number of the dependents that remain in the nameserver index
+(`delegation_store`). The enclosing name stays due until none remains.
 """
 
 from collections import Counter
@@ -61,7 +61,7 @@ def change_each(
         try:
             with tx.savepoint():
                 subdomain = find_for_operator(tx, str(each.id))
-                # Skip a name that was transferred before the lock, because its new user isn't locked. The name stays due.
+                # A name that was transferred before the lock stays due, because its new user isn't locked.
                 if subdomain.user_id == each.user_id:
                     done.update(change(tx, users[each.user_id], subdomain))
         except Exception as error:

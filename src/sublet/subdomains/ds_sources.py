@@ -18,7 +18,7 @@ CHANGES_OF_DS = (*CHANGES, FOLLOWED)
 
 @dataclass(frozen=True, slots=True)
 class SourcedDs:
-    """A DS record, its source (one of `SOURCES`) and the time of its addition. Both are None if no audit event has the record."""
+    """A DS record with its source (one of `SOURCES`) and start. Both are None if no audit event has the record."""
 
     record: DsRecord
     source: str | None

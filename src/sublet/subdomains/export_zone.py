@@ -72,8 +72,8 @@ def _cuts_and_addresses(
 ) -> list[Record]:
     """Return the delegations of the `children`, and the address records of the nameservers inside the zone.
 
-    `hosts` are the nameservers of the zone and of the children. All address records of a host and type get their lowest TTL (RFC 2181, section
-    5.2), as in the responses of the built-in name server.
+    `hosts` are the nameservers of the zone and of the children. All addresses of a host get the lowest TTL (RFC 2181, section 5.2), as in the
+    responses of the built-in name server.
     """
     found = {each for child in children for records in zone_cut(child).values() for each in records}
     for zone in (platform_domain, *(child for child in children if not child.primary)):

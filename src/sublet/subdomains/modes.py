@@ -18,7 +18,7 @@ def mode_errors(requested: str | None) -> list[FieldError]:
     # `admin` is a known mode, and `choose_mode` refuses it with another code.
     if requested in (None, ADMIN, *MODES):
         return []
-    sentence = f"Send one of {', '.join(MODES)}."
+    sentence = f"There is no such mode. Send one of {', '.join(MODES)}."
     return [FieldError("registration_mode", "registration_mode_invalid", sentence)]
 
 
@@ -41,8 +41,7 @@ def choose_mode(
 ) -> Offer | Refusal:
     """Return the offer for a registration, or the refusal, which the verb raises later.
 
-    If no mode is requested, choose the first usable mode for the label's class: free while the quota lasts, then plus; for premium and special
-    labels, the mode of that name. `offers` are the current offers by mode. `withheld` are the modes that the user can't use yet, with the instant at which each becomes
+    Without a requested mode: free while the quota lasts, then plus; for premium and special labels, the mode of that name. `offers` are the current offers by mode. `withheld` are the modes that the user can't use yet, with the instant at which each becomes
     usable.
 
     Refusals, in this order:

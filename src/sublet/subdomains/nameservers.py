@@ -75,7 +75,7 @@ def cycle_errors(
 
 
 def _can_be_in_cycle(owner: str, delegation: Delegation, above: Iterable[PlatformDomain]) -> bool:
-    """True if all nameservers are below platform domains and none is at or below the name itself. Otherwise there can be no cycle."""
+    """True if all nameservers are below platform domains and none is at or below the name itself. Otherwise a cycle is impossible."""
     hosts = delegation.nameservers
     if not hosts or any(is_at_or_below(host, owner) for host in hosts):
         return False
@@ -213,8 +213,8 @@ def refuse_unregistered(
 ) -> None:
     """Lock the names that enclose the new nameservers, so that they can't be purged before the transaction ends. Then check them again.
 
-    Call this function directly before the writes, because the lock order is users, zones, names. `owner_id` is the id of the name that changes,
-    which is locked together with the enclosing names in order of id. It is None for a new name.
+    Call it directly before the writes, because names are locked after users and zones. `owner_id` is the id of the changed name, which is locked
+    too, in order of id; None for a new name.
 
     Raises:
         ValidationFailed: an enclosing name has no holder, because it was purged after the first check.

@@ -30,7 +30,7 @@ NAMES_CACHED: Final = 4096
 COMPARED_MAX: Final = 200
 """The maximum number of platform domains, newest first, that are compared with an unknown domain. A comparison takes about 50 µs."""
 RESEMBLANCE_MIN: Final = 0.7
-"""The minimum `difflib` ratio for a suggestion. A domain with one wrong letter or a wrong TLD reaches it. A domain that shares only the TLD doesn't."""
+"""The minimum `difflib` ratio for a suggestion. A domain with one wrong letter or TLD reaches it; a shared TLD alone doesn't."""
 _LIST_ADVICE: Final = "GET /platform-domains lists the platform domains that you can use."
 
 
@@ -92,7 +92,7 @@ def resolve_for_operator(
 
 
 def _refuse_other_name(actor: Actor, fqdn: str) -> None:
-    """Raise `TokenRestricted` if the token is not for the name, without a query, so that the error doesn't reveal whether the name exists."""
+    """Raise `TokenRestricted` if the token is not for the name, whether or not the name exists."""
     if not actor.restrictions.allows_name(fqdn):
         raise TokenRestricted(
             f"This token may not be used for {fqdn}. Use another token.", details={"restriction": "names"}
@@ -118,7 +118,7 @@ def _select_platform_domain(
             raise PlatformDomainNotFound(f"{sentence} {_advice(tx, actor, user, command.domain)}")
         found.append(by_name)
     if not found and command.fqdn is not None:
-        # An invalid label must not hide the platform domain, so retry without it. `label_of` reports the label.
+        # Without an invalid label, which `label_of` reports, the platform domain can still be found.
         by_suffix = _longest_visible_suffix(
             tx, actor, user, fqdn or canonical_domain(command.fqdn.partition(".")[2])
         )

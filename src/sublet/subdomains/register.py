@@ -103,7 +103,7 @@ def register(
     subdomain = _insert(tx, user, requested, offer, delegation)
     outcome = charge_and_add_term(tx, actor, user, quote, coupon, subdomain_id=subdomain.id, starts_at=tx.now)
     after = {"fqdn": requested.fqdn, "registration_type": offer.mode, "charged_credits": quote.price}
-    # Without `user_id` in the event, the name's user is the actor, whom the event has already.
+    # Without `user_id` in the event, the actor is the name's user.
     after |= store.delegation_columns(delegation) | ({"user_id": user.id} if user.id != actor.user_id else {})
     audit.record(tx, actor, "subdomain.register", subdomain.id, after=after)
     warnings = registry_warnings(tx, subdomain, above)
@@ -128,7 +128,7 @@ def _lock_holder(tx: Tx, permission: OperatorPermission) -> User:
 def _resolve(
     tx: Tx, actor: Actor, user: User, command: Register, permission: OperatorPermission | None
 ) -> tuple[PlatformDomain | None, str | None, list[FieldError]]:
-    """Return the platform domain, the label, and the errors in the name and in the permission's `days`."""
+    """Return the platform domain, the label, and the errors in the name and the permission's `days`."""
     if permission is not None:
         platform_domain, label, errors = resolve_for_operator(tx, command)
         return (
@@ -151,7 +151,7 @@ def _check_delegation(
     label: str | None,
 ) -> tuple[Delegation, list[PlatformDomain], list[FieldError]]:
     """Return the delegation, the platform domains above its nameservers, and the delegation's errors."""
-    # Without a valid label the name is unknown. The placeholder is a name that no nameserver is at or below.
+    # Without a valid label the name is unknown. No nameserver is at or below this placeholder.
     owner = f"{label}.{platform_domain.domain}" if label and platform_domain else "unknown.invalid"
     delegation, errors = check_delegation(
         owner,

@@ -28,7 +28,7 @@ def remove_platform_domain(tx: Tx, actor: Actor, identifier: str, *, force: bool
         Conflict: the platform domain has unreleased names, or platform domains below it; nameservers of another zone are at or below it; names
             under other platform domains have nameservers at or below it, and `force` is false.
 
-    Not checked: whether a primary still has the zone, and whether the parent zone still delegates it.
+    Not checked: the zone on a primary, and its delegation in the parent zone.
     """
     found = find_platform_domain(tx, identifier)
     if found.accepts_registrations:

@@ -78,7 +78,7 @@ class Event:
 
     @property
     def step(self) -> str:
-        """The event's step in `TRANSITIONS`. A paid restore has two events: the first adds the term, and its step is `extend`."""
+        """The event's step in `TRANSITIONS`. The first event of a paid restore adds the term, and is `extend`."""
         return "extend" if self.action == "restore" and "expires_at" in self.after else self.action
 
 
@@ -121,8 +121,8 @@ class Fault:
 def replay(events: Sequence[Event], terms: Sequence[PastTerm], row: ReplayedRow) -> list[Fault]:
     """Return the faults of a name's row, events and terms. Events and terms are given oldest first.
 
-    Invariants: `audited` (there are events), `edges_only` (the state before each event allows the event), `term_is_audited` (each term matches
-    the event that added it), `row_is_replayed` (the row equals the result of the events).
+    Invariants: `audited` (there are events), `edges_only` (each state allows the next event), `term_is_audited` (each term matches its event),
+    `row_is_replayed` (the row equals the result of the events).
     """
     if not events:
         return [Fault("audited", "no audit event records the registration")]

@@ -1,7 +1,6 @@
-"""Compare the answers of the parent zone's servers with the stored delegation of a name, and advise the user.
+"""Compare the answers of the parent zone's servers with a name's stored delegation (docs/spec-choices.md, "Delegation").
 
-This is an extension (docs/spec-choices.md, "Delegation"). Users read the sentences, so the sentences contain no addresses or settings of the
-operator.
+Users read the sentences, so these contain no addresses or settings of the operator.
 """
 
 from collections.abc import Sequence
@@ -156,7 +155,7 @@ def _verdict(
         )
         explained = "behind" if secondary else None
     elif secondary and first is not None and is_newer(first.serial or 0, than=answer.serial):
-        # The secondary's serial is not older than the published change, so the primary itself may have had wrong records for a time.
+        # The secondary's serial includes the published change, so the primary may have had wrong records for a time.
         reason = (
             f"The server's zone has the serial {answer.serial}, but {first.server.server} has {first.serial}, so "
             "a later change may not have reached the server yet."

@@ -40,7 +40,7 @@ def list_suspended_with_user(tx: Tx, user_id: int) -> Iterator[Subdomain]:
 
 
 def _locked(tx: Tx, wanted: ColumnElement[bool]) -> Iterator[Subdomain]:
-    # Lock in order of id first, and read the rows afterwards, because other transactions may change them before the lock.
+    # Lock in order of id before reading, because other transactions may change the rows before the lock.
     order = select(subdomains.c.id).where(wanted).order_by(subdomains.c.id)
     tx.connection.execute(order.with_for_update(key_share=True)).all()
     return stream(tx, select_subdomains().where(wanted).order_by(subdomains.c.id))
@@ -73,7 +73,7 @@ def keep_suspended(tx: Tx, user_id: int) -> None:
 
 
 def _change_suspension(tx: Tx, wanted: ColumnElement[bool], **values: Any) -> None:
-    """Change the suspension of names, and make them due for the sweep. Names that are, or may be, in the DNS get their next generation."""
+    """Change names, and make them due. Names that are, or may be, in the DNS get their next generation."""
     changed = values | {"updated_at": tx.now, "due_at": tx.now}
     in_dns = subdomains.c.generation > 0
     with_next_generation = update(subdomains).where(wanted & in_dns).values(**changed, **NEXT_GENERATION)
@@ -93,7 +93,7 @@ def list_suspensions(tx: Tx, user_id: int) -> list[AuditEvent]:
     )
     query = select(subdomains.c.id, subdomains.c.user_id).where(once_held)
     holders = {row[0]: row[1] for row in tx.connection.execute(query)}
-    # Go back in time from the current holders. Each transfer event contains the holder before the transfer.
+    # Go back in time from the current holders. Each transfer names the holder before.
     for event in reversed(of_names):
         if event.action == _TRANSFER and event.before is not None:
             holders[event.object_id] = event.before["user_id"]
@@ -103,7 +103,7 @@ def list_suspensions(tx: Tx, user_id: int) -> list[AuditEvent]:
 
 
 def _moved_from(user_id: int) -> Select[tuple[int]]:
-    """Return a query for the ids of names that were transferred from a user. The query reads the events of all transfers."""
+    """Return a query for the ids of names that were transferred from a user. It reads all transfers."""
     events = audit_events.c
     is_transfer = (events.object_type == "subdomain") & (events.action == _TRANSFER)
     return select(events.object_id).where(is_transfer & (events.before["user_id"].as_integer() == user_id))

@@ -1,6 +1,6 @@
 """The timeline of a name: its past events, and its future events by the rules of the sweep (docs/spec-choices.md, "Timeline").
 
-The timeline is an extension. An event has the same name in the past and in the future.
+An event has the same name in the past and in the future.
 """
 
 from collections.abc import Iterator, Sequence
@@ -49,7 +49,7 @@ EVENTS = (
     "released",
     "reminded",
 )
-"""All events. Events at the same instant are sorted in this order. The user or operator causes `deleted`, the sweep `trashed`."""
+"""All events, in the order for events at the same instant. The user or operator causes `deleted`, the sweep `trashed`."""
 
 CHANGES = {
     "subdomain.register": "registered",

@@ -1,4 +1,4 @@
-"""Build the content of the built-in name server's zones around query names, from the committed rows of the registry.
+"""Read the content of the built-in name server's zones around query names from the registry.
 
 A zone has the delegations of the names for which `lifecycle.is_delegated` is true, and the adopted records. A delegation hides the adopted
 records at and below its name.
@@ -95,7 +95,7 @@ def serial_of(tx: Tx, platform_domain: PlatformDomain) -> int:
 
 
 def _crosses_delegation(path: _Path, records: Mapping[str, tuple[Record, ...]]) -> bool:
-    """True if a name on the path is delegated. False if a label contains an escaped dot, because the path is split at that dot too."""
+    """True if a name on the path is delegated. False if a label contains a dot, because the path is split there too."""
     if "\\." in path[0]:
         return False
     return any(record.type == "NS" for each in path for record in records.get(each, ()))
@@ -106,7 +106,7 @@ def _existing(
 ) -> _Path:
     """Return the names of a path that exist: names with records, or with records or a platform domain below them.
 
-    If the query name (the first of the path) doesn't exist, also include the wildcard at its closest encloser (RFC 4592), if names exist
+    If the query name (the first) doesn't exist, also include the wildcard at its closest encloser (RFC 4592), if names exist
     below the wildcard.
     """
     if path[0] in records:

@@ -32,7 +32,7 @@ def _is_allowed(actor: Actor, ticket: Ticket) -> bool:
 
 
 def find_for_staff(tx: Tx, identifier: str) -> Ticket:
-    """Return any user's ticket by id or number, without its messages. For staff only.
+    """Return any user's ticket by id or number, without its messages.
 
     Raises:
         TicketNotFound: there is no such ticket.
@@ -64,7 +64,7 @@ def find_own_ticket_with_messages(tx: Tx, actor: Actor, identifier: str) -> Tick
 
 
 def find_for_staff_with_messages(tx: Tx, identifier: str) -> Ticket:
-    """Return any user's ticket by id or number, with its messages, oldest first. For staff only.
+    """Return any user's ticket by id or number, with its messages, oldest first.
 
     Raises:
         TicketNotFound: there is no such ticket.

@@ -1,4 +1,4 @@
-"""The staff's verbs on tickets: open, reply, set the priority, close; and the mails about them (docs/spec-choices.md, "Tickets")."""
+"""The staff's verbs on tickets (docs/spec-choices.md, "Tickets"). Not checked: that the actor is staff; only the operator's commands call them."""
 
 from dataclasses import replace
 
@@ -98,8 +98,7 @@ def staff_reply(
 ) -> Outcome:
     """Add a message of staff to any user's ticket. The ticket's status becomes answered. Return the ticket's id.
 
-    The user sees `author_name` as the author, and gets the message by mail, even if the user is suspended. Not checked: that the actor is
-    staff, because only the operator's commands call this function.
+    The user sees `author_name` as the author, and gets the message by mail, even if the user is suspended.
 
     Raises, in this order:
         TicketNotFound: there is no such ticket.
@@ -124,7 +123,7 @@ def staff_reply(
 def set_priority(tx: Tx, actor: Actor, identifier: str, priority: str) -> Outcome:
     """Set the priority of any user's ticket, and return the ticket's id. Setting the current priority changes nothing.
 
-    The user can see the priority, but gets no mail about the change. Not checked: that the actor is staff.
+    The user can see the priority, but gets no mail about the change.
 
     Raises, in this order:
         TicketNotFound: there is no such ticket.
@@ -152,7 +151,7 @@ CLOSING = NewMessage(
 def close(tx: Tx, actor: Actor, identifier: str) -> Outcome:
     """Close and thereby archive any user's ticket. Return the ticket's id.
 
-    The message `CLOSING` is added to the ticket and mailed. Only the audit shows the actor's reason. Not checked: that the actor is staff.
+    The message `CLOSING` is added to the ticket and mailed. Only the audit shows the actor's reason.
 
     Raises, in this order:
         TicketNotFound: there is no such ticket.
@@ -166,7 +165,7 @@ def close(tx: Tx, actor: Actor, identifier: str) -> Outcome:
 
 
 def close_without_mail(tx: Tx, actor: Actor, ticket: Ticket) -> int:
-    """Close a ticket without mail. Return the id of the system's message. Not checked: that the ticket isn't closed."""
+    """Close a ticket that isn't closed, and return the id of the system's message."""
     message_id = store.insert_message(tx, ticket.id, CLOSING)
     store.update_status(tx, ticket.id, "closed")
     before, after = {"status": ticket.status}, {"status": "closed"}

@@ -122,7 +122,7 @@ def list_own(tx: Tx, actor: Actor, wanted: TicketFilter, limit: int, after: Posi
 def list_tickets(
     tx: Tx, wanted: TicketFilter, limit: int = 100, after: Position | None = None
 ) -> list[Ticket]:
-    """Return the tickets of all users that match the filters, newest message first, without their messages. For staff only."""
+    """Return the tickets of all users that match the filters, newest message first, without their messages."""
     return [Ticket(*row) for row in tx.connection.execute(_page(_TICKETS, wanted, limit, after))]
 
 

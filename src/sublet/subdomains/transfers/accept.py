@@ -43,7 +43,7 @@ def accept(tx: Tx, actor: Actor, identifier: str, *, free_quota: int) -> Outcome
         FreeQuotaExceeded: the name is free, and the receiver's free quota is used up.
         SessionInvalid, SignInRequired: the session of the request was not signed in within the last ten minutes.
 
-    Not checked: whether the platform domain accepts registrations, and whether other names depend on this name.
+    Not checked: whether the platform domain accepts registrations; names that depend on this name.
     """
     requester, sender = lock_requester_and_sender(tx, actor, identifier)
     receiver = requester.holder

@@ -20,10 +20,7 @@ _ACTIONS = {
 
 
 def end(tx: Tx, actor: Actor, transfer: NameTransfer, state: str, receiver: User | None = None) -> bool:
-    """End a pending transfer, and mail the sender if the transfer is declined or expired.
-
-    Return False, and do nothing, if another transaction has ended the transfer.
-    """
+    """End a pending transfer, and mail the sender if it is declined or expired. Return False if another transaction ended the transfer first."""
     if not store.end(tx, transfer.id, state, receiver.id if receiver is not None else None):
         return False
     audit.record(tx, actor, _ACTIONS[state], transfer.id, after={"subdomain": transfer.subdomain})
