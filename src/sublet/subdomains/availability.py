@@ -105,9 +105,9 @@ def refuse_unavailable(tx: Tx, user: User, requested: RequestedName) -> None:
     """Raise `SubdomainUnavailable` unless a user can register a name. Before a registration, call `lock_zones_for_look_alikes` first.
 
     Reasons, in the order they are checked:
-        reserved: the label's class is reserved (the operator may register it) or blocked; a nameserver of the zone is at or below the name; an
-            IDN mixes scripts; a platform domain is at or below the name.
-        cooling_off, in_trash, taken: another row holds the name, or the zone has records there that the registry didn't write.
+        reserved: the label's class is reserved or blocked (not for the operator); a nameserver of the zone is at or below the name; an IDN
+            mixes scripts; a platform domain is at or below the name.
+        cooling_off, in_trash, taken: a row holds the name, or the zone has records there that the registry didn't write.
         reserved: other users' names have nameservers at or below the name; an IDN looks like another name.
     """
     platform_domain, fqdn = requested.platform_domain, requested.fqdn

@@ -45,8 +45,8 @@ nameserver_hosts = Table(
 """The nameserver index: the nameservers of each name by `owner_key`, except nameservers at or below the name itself.
 
 The row of a removed nameserver stays until the removal is published. `dropped_generation` is the name's first generation without the
-nameserver. `told` is the stage of the last warning to the name's holder about the nameserver, `told_since` the start of the enclosing
-name's time in the trash at that warning (`dependents`).
+nameserver. `told` is the stage of the last warning about the nameserver, `told_since` the start of the enclosing name's time in the trash
+at that warning (`dependents`).
 """
 
 _HOSTS = nameserver_hosts.c

@@ -1,8 +1,8 @@
 """Warn the holders of names with nameservers at or below a name in the trash, and remove these nameservers after the purge.
 
-The name in the trash is the enclosing name. Its dependents are the names with nameservers at or below it. While the enclosing name is in the
-trash, the sweep warns the dependents' holders. After the purge the sweep removes these nameservers, and only then releases the enclosing
-name for other users, as registries do with host objects (RFC 9874).
+The name in the trash is the enclosing name. Its dependents are the names with nameservers at or below it. Before the purge of the enclosing
+name, the sweep warns the dependents' holders. After the purge the sweep removes these nameservers, and only then releases the enclosing
+name, as registries do with host objects (RFC 9874).
 
 Level-triggered, like the sweep: each call handles a limited number of the dependents that remain in the nameserver index
 (`delegation_store`). The enclosing name stays due until none remains.

@@ -82,7 +82,7 @@ def list_all(tx: Tx, wanted: SubdomainFilter, limit: int, *, user_id: int | None
 
 
 def _newest(tx: Tx, of: type[S], query: Select[Any], wanted: SubdomainFilter, limit: int) -> list[S]:
-    """Return the newest names of a query. Search in Unicode forms with Python, because the database stores A-labels only."""
+    """Return the newest names of a query. Python searches Unicode forms, because the database stores only A-labels."""
     query = query.order_by(subdomains.c.created_at.desc(), subdomains.c.id.desc())
     text = search_text(wanted.q or "")
     if not needs_unicode(text):
@@ -127,7 +127,7 @@ def _own_conditions(wanted: SubdomainFilter) -> Iterator[ColumnElement[bool]]:
 
 
 def _health_condition(state: str) -> ColumnElement[bool]:
-    """Return the condition for names with a state in `delegation_health`. Names that were never checked have the state unknown."""
+    """Return the condition for names with this state of health. Names that were never checked have the state unknown."""
     known = select(_HEALTH.c.subdomain_id).where(_HEALTH.c.subdomain_id == subdomains.c.id)
     if state == "unknown":
         return ~known.where(_HEALTH.c.state != "unknown").exists()
@@ -178,7 +178,7 @@ def _instants(
 
 
 def _status_condition(tx: Tx, status: str) -> ColumnElement[bool]:
-    """Return an SQL condition for names whose `lifecycle.derive_status` is this status. A test compares both forms of the rule."""
+    """Return the rule `lifecycle.derive_status` as an SQL condition. A test compares the two."""
     suspended = subdomains.c.suspended_at.is_not(None)
     expired = subdomains.c.expires_at <= tx.now
     failed = UNPUBLISHED & subdomains.c.provision_error.is_not(None)

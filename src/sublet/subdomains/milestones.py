@@ -126,6 +126,6 @@ def dates_of(subdomain: Subdomain, now: datetime) -> SweepDates:
 
 
 def dates_after(subdomain: Subdomain, now: datetime, *others: datetime | None) -> SweepDates:
-    """Return the dates to store after the sweep has processed a name. The name is due at its next milestone, or earlier at one of the `others`."""
+    """Return the dates to store after the sweep has processed a name: due at its next milestone, or the first of `others` if earlier."""
     due = (next_milestone_at(subdomain, now), *others)
     return SweepDates(min((each for each in due if each is not None), default=None), lost_at(subdomain))

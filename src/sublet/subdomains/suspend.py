@@ -91,8 +91,8 @@ def unsuspend(tx: Tx, actor: Actor, identifier: str) -> Subdomain:
 def state_before_suspension(subdomain: Subdomain, now: datetime) -> dict[str, Any]:
     """Return a name's state before a suspension, for the audit: its user, status, delegation and published generation.
 
-    If `provisioning_status` is published, the zone has exactly this delegation. If it is pending or failed, the zone may have the older
-    delegation of `published_generation`, which was read back at `published_at` under the zone's serial `published_serial`.
+    If `provisioning_status` is published, the zone has exactly this delegation. Otherwise it may have the older delegation of
+    `published_generation`, which was read back at `published_at` under the serial `published_serial`.
     """
     return {
         "fqdn": subdomain.fqdn,
@@ -115,7 +115,7 @@ def _text(at: datetime | None) -> str | None:
 
 
 REASON_FOR_NAMES = "its account was suspended"
-"""The reason that the user sees for each name. The reason for the user's own suspension may name a complainant, so only the operator sees it."""
+"""The reason that the user sees at each name. Only the operator sees the reason for the user's suspension, which may name a complainant."""
 
 
 @dataclass(frozen=True, slots=True)

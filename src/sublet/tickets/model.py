@@ -1,4 +1,4 @@
-"""The dataclasses of tickets, messages and requests, and the values that their fields may have."""
+"""The dataclasses of tickets, messages and requests, and their allowed values."""
 
 from dataclasses import dataclass
 from datetime import datetime

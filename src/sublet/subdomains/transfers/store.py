@@ -88,7 +88,7 @@ _TRANSFERS = select(*_COLUMNS).select_from(
 
 
 def insert_transfer(tx: Tx, **values: object) -> int:
-    """Store a pending transfer, and return its id. A unique index refuses a second pending transfer of a name."""
+    """Store a pending transfer, and return its id. An index allows one pending transfer of a name."""
     added = insert(name_transfers).values(state=PENDING, created_at=tx.now, **values)
     return int(tx.connection.execute(added.returning(name_transfers.c.id)).scalar_one())
 
@@ -154,7 +154,7 @@ def list_own(
     limit: int,
     after: Position | None,
 ) -> list[NameTransfer]:
-    """Return the transfers that `is_of_user` selects and that match the filters and the token's restrictions, newest first."""
+    """Return the transfers by `is_of_user` that match the filters and the token's restrictions, newest first."""
     columns = name_transfers.c
     by_direction = {"sent": columns.from_user_id == holder.id, "received": _received(user, holder)}
     query = _TRANSFERS.where(by_direction[wanted.direction] if wanted.direction else is_of_user(user, holder))
@@ -167,7 +167,7 @@ def list_own(
 
 
 def _in_state(state: str, now: datetime) -> ColumnElement[bool]:
-    """Return the SQL condition for transfers whose `NameTransfer.state_at(now)` is this state."""
+    """Return the rule `NameTransfer.state_at` as an SQL condition."""
     columns = name_transfers.c
     if state == PENDING:
         return IS_PENDING & (columns.expires_at > now)
