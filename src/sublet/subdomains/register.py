@@ -53,8 +53,7 @@ def register(
     `free_quota` applies to users without their own quota. `withheld` are the modes that the user can't use yet (`quota.withheld_modes`).
 
     Raises, in this order:
-        AccountSuspended: the user is suspended. With a permission: NotFound if there is no such user, Conflict if the user is suspended.
-        ClockImplausible: the name's dates could be wrong.
+        AccountSuspended, ClockImplausible: the user is suspended (with a permission: NotFound or Conflict); the name's dates could be wrong.
         PlatformDomainNotFound, TokenRestricted: the user can't see such a platform domain with this token; the token is for other names.
         RegistrationClosed: the platform domain accepts no registrations.
         ValidationFailed: all invalid fields.
