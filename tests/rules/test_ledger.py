@@ -1,6 +1,6 @@
 import pytest
 
-from sublet.credits.ledger import HOUSE_ACCOUNTS, KINDS, NewEntry, check_entry, house_account
+from sublet.credits.ledger import KINDS, REGISTRY_ACCOUNTS, NewEntry, check_entry, registry_account
 
 
 def _entry(kind: str, credit_count: int) -> NewEntry:
@@ -18,12 +18,12 @@ def _entry(kind: str, credit_count: int) -> NewEntry:
     ],
 )
 def test_every_kind_has_its_account_on_the_other_side(kind: str, house: str) -> None:
-    assert house_account(kind) == house
-    assert house in HOUSE_ACCOUNTS
+    assert registry_account(kind) == house
+    assert house in REGISTRY_ACCOUNTS
 
 
 def test_every_kind_of_transfer_is_tested() -> None:
-    assert {house_account(kind) for kind in KINDS} == set(HOUSE_ACCOUNTS)
+    assert {registry_account(kind) for kind in KINDS} == set(REGISTRY_ACCOUNTS)
 
 
 @pytest.mark.parametrize(
@@ -42,5 +42,5 @@ def test_the_direction_of_each_kind(*, kind: str, gives: bool, takes: bool) -> N
         if allowed:
             check_entry(_entry(kind, credit_count))
         else:
-            with pytest.raises(ValueError, match="no such ledger entry"):
+            with pytest.raises(ValueError, match="impossible ledger entry"):
                 check_entry(_entry(kind, credit_count))

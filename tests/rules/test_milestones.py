@@ -102,7 +102,7 @@ def test_what_is_held_or_gone_has_none() -> None:
 
 def test_of_several_the_last_alone_is_told() -> None:
     found = reached(NAME, set(), NOW + 366 * DAY)
-    assert [(each.kind, each.told) for each in found] == [
+    assert [(each.kind, each.is_mailed) for each in found] == [
         ("renewal_opens", False),
         ("expires_in_30_days", False),
         ("expires_in_7_days", False),
@@ -114,8 +114,8 @@ def test_of_several_the_last_alone_is_told() -> None:
 
 
 def test_none_is_told_of_what_time_takes_now() -> None:
-    assert not any(each.told for each in reached(NAME, set(), NOW + 395 * DAY))
-    assert not any(each.told for each in reached(TRASHED, set(), NOW + 30 * DAY))
+    assert not any(each.is_mailed for each in reached(NAME, set(), NOW + 395 * DAY))
+    assert not any(each.is_mailed for each in reached(TRASHED, set(), NOW + 30 * DAY))
 
 
 @given(names, st.integers(0, 500))
@@ -124,7 +124,7 @@ def test_each_is_reached_once_in_its_order(name: Subdomain, later_days: int) -> 
     found = reached(name, set(), now)
     assert [each.at for each in found] == sorted(each.at for each in found)
     assert all(each.at <= now for each in found)
-    assert sum(each.told for each in found) <= 1
+    assert sum(each.is_mailed for each in found) <= 1
     assert reached(name, {(each.kind, each.about) for each in found}, now) == ()
     upcoming = next_milestone_at(name, now)
     assert upcoming is None or upcoming > now

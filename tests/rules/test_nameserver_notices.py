@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from sublet.dns.delegation import without_nameservers
 from sublet.dns.types import Delegation, DsRecord, GlueEntry
 from sublet.subdomains.model import Subdomain
-from sublet.subdomains.nameserver_notices import ENDING, IN_TRASH, notice_mail, removal_mail, stage_of
+from sublet.subdomains.nameserver_notices import ENDING, IN_TRASH, notice_mail, removal_mail, warning_stage
 from support.sample_subdomain import DAY, NAME, NOW
 
 LABEL = replace(NAME, fqdn="gone.example.test", trashed_at=NOW)
@@ -29,7 +29,7 @@ LABEL = replace(NAME, fqdn="gone.example.test", trashed_at=NOW)
     ],
 )
 def test_stage_of(label: Subdomain, after: timedelta, stage: object) -> None:
-    assert stage_of(label, NOW + after) == stage
+    assert warning_stage(label, NOW + after) == stage
 
 
 @pytest.mark.parametrize("stage", [IN_TRASH, ENDING])

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from sublet.subdomains.lifecycle import ACTIONS
-from sublet.subdomains.replay import EDGES, NOTHING, Event, PastTerm, ReplayedRow, replay
+from sublet.subdomains.replay import EMPTY_DELEGATION, TRANSITIONS, Event, PastTerm, ReplayedRow, replay
 
 BEGAN = datetime(2026, 11, 21, 9, 30, tzinfo=UTC)
 DAY = timedelta(days=1)
@@ -45,7 +45,7 @@ def test_into_the_trash_and_out_of_it(action: str) -> None:
 
 
 def test_the_system_removes_and_announces_nameservers_of_suspended_names_too() -> None:
-    removed = ("remove_nameservers", DELEGATION, NOTHING)
+    removed = ("remove_nameservers", DELEGATION, EMPTY_DELEGATION)
     for held in ([], ["suspend"], ["delete"]):
         events = _life(*held, "nameserver_notice", removed)
         told = [
@@ -53,15 +53,16 @@ def test_the_system_removes_and_announces_nameservers_of_suspended_names_too() -
         ]
         row = replace(
             ROW,
-            delegation=NOTHING,
+            delegation=EMPTY_DELEGATION,
             suspended_at=BEGAN + DAY if held == ["suspend"] else None,
             trashed_at=BEGAN + DAY if held == ["delete"] else None,
         )
         assert _faults(told, row) == []
         assert _faults(told, replace(row, delegation=DELEGATION)) == ["row_is_replayed"]
-    assert _faults(_life(("remove_nameservers", NOTHING, NOTHING)), replace(ROW, delegation=NOTHING)) == [
-        "edges_only"
-    ]
+    assert _faults(
+        _life(("remove_nameservers", EMPTY_DELEGATION, EMPTY_DELEGATION)),
+        replace(ROW, delegation=EMPTY_DELEGATION),
+    ) == ["edges_only"]
 
 
 def test_purged_and_released() -> None:
@@ -70,7 +71,7 @@ def test_purged_and_released() -> None:
         trashed_at=BEGAN + DAY,
         purged_at=BEGAN + 2 * DAY,
         released_at=BEGAN + 3 * DAY,
-        delegation=NOTHING,
+        delegation=EMPTY_DELEGATION,
     )
     assert _faults(_life("delete", "purge", "release"), gone) == []
     assert _faults(_life("delete", "purge", "release"), replace(gone, delegation=DELEGATION)) == [
@@ -141,9 +142,9 @@ def test_no_user_moves_a_suspended_name() -> None:
 
 
 def test_every_verb_of_the_contract_is_a_step_somewhere() -> None:
-    steps = {step for state in EDGES.values() for step in state}
+    steps = {step for state in TRANSITIONS.values() for step in state}
     assert set(ACTIONS) <= steps
-    assert {state for steps_of in EDGES.values() for state in steps_of.values()} <= set(EDGES)
+    assert {state for steps_of in TRANSITIONS.values() for state in steps_of.values()} <= set(TRANSITIONS)
 
 
 def test_a_name_changes_its_user_only_by_a_transfer() -> None:

@@ -6,7 +6,7 @@ from sublet.tickets.lifecycle import (
     SUBJECT_CHARACTERS_MAX,
     check_line,
     check_message,
-    first_priority,
+    default_priority,
     refuse_closed,
     status_after_message,
 )
@@ -43,12 +43,12 @@ def test_only_closed_tickets_are_refused() -> None:
 
 
 def test_abuse_starts_high_and_the_rest_normal() -> None:
-    assert {each: first_priority(each) for each in TICKET_TYPES} == {
+    assert {each: default_priority(each) for each in TICKET_TYPES} == {
         "contact": "normal",
         "abuse": "high",
         "support": "normal",
     }
-    assert {first_priority(each) for each in TICKET_TYPES} <= set(PRIORITIES)
+    assert {default_priority(each) for each in TICKET_TYPES} <= set(PRIORITIES)
 
 
 BLANK = ["", " ", "\t\n \r\n", "\u00a0\u3000"]

@@ -11,7 +11,7 @@ from sublet.audit import Change
 from sublet.subdomains.lifecycle import lost_at
 from sublet.subdomains.model import AutoRenewAttempt, Subdomain, Term, TimelineEvent
 from sublet.subdomains.sweep.store import PastMilestone
-from sublet.subdomains.timeline import BEHIND_MAX, last_attempt, timeline
+from sublet.subdomains.timeline import PAST_EVENTS_MAX, last_attempt, timeline
 from support import sample_subdomain
 from support.sample_subdomain import DAY, NOW
 
@@ -203,10 +203,10 @@ def test_the_sweep_s_trash_and_the_user_s_are_different_events() -> None:
 def test_the_newest_past_events_are_shown() -> None:
     changes = [
         Change(NOW + number * timedelta(minutes=1), "subdomain.update_nameservers", "user")
-        for number in range(BEHIND_MAX)
+        for number in range(PAST_EVENTS_MAX)
     ]
     events = timeline(NAME, NOW + DAY, terms=[], milestones=[], changes=[REGISTERED, *changes])
-    assert len(behind(events)) == BEHIND_MAX
+    assert len(behind(events)) == PAST_EVENTS_MAX
     assert events[0].event == "nameservers_updated"
     assert [each.event for each in events[-3:]] == ["trashed", "purged", "released"]
 

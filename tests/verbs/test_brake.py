@@ -78,7 +78,7 @@ def test_more_losses_than_forecast_stop_the_sweep(registry: Registry) -> None:
     registry.write(edit_zone_settings, OPERATOR, "example.test", {"grace_days": 1}, force=True)
     swept = registry.sweep()
     assert swept.stopped_reason is not None
-    assert swept.stopped_reason.startswith("Of 30 names 30 would go to the trash now and 0 be purged")
+    assert swept.stopped_reason.startswith("Of 30 names, 30 would go to the trash now and 0 would be purged")
     assert trashed(registry) == 0
     registry.write(resume_sweep, OPERATOR)
     assert registry.sweep().done["trashed"] == 30
@@ -320,9 +320,9 @@ def test_a_name_that_fails_does_not_delay_other_names(
 def test_a_clock_that_jumps_between_reading_and_writing_loses_nothing(registry: Registry) -> None:
     fill(registry, 5)
     registry.live(days=390)
-    looked_at = registry.now
+    clock_read_at = registry.now
     registry.advance(days=6)
-    assert registry.write(sweep, looked_at).done == Counter()
+    assert registry.write(sweep, clock_read_at).done == Counter()
     assert trashed(registry) == 0
 
 

@@ -20,7 +20,7 @@ from sublet.subdomains.restore import operator_restore, restore
 from sublet.subdomains.set_auto_renew import set_auto_renew
 from sublet.subdomains.suspend import suspend
 from sublet.subdomains.sweep.store import count_losses_by_rule
-from sublet.subdomains.timeline import events_ahead
+from sublet.subdomains.timeline import future_events
 from support.registry import FREE_QUOTA, OPERATOR, START, Registry
 
 ZONE, SHOP = "example.test", "shop.example.test"
@@ -63,7 +63,7 @@ def test_each_holder_gets_one_mail_and_no_name_is_lost_before_the_date(registry:
     registry.sweep()
     assert registry.subdomain(shop.id).expires_at < UNTIL, "it expires before"
     assert lost_at(registry.subdomain(shop.id)) == UNTIL
-    ahead = [each.event for each in events_ahead(registry.subdomain(shop.id), registry.now)]
+    ahead = [each.event for each in future_events(registry.subdomain(shop.id), registry.now)]
     assert ahead == ["expires", "trashed", "purged", "released"]
     assert registry.live(days=69) == {"purged": 1, "released": 1}, "only the name that was in the trash"
     assert registry.doctor() == []

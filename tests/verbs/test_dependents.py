@@ -22,7 +22,7 @@ from sublet.subdomains.delete import delete
 from sublet.subdomains.lifecycle import derive_status
 from sublet.subdomains.model import Register, Subdomain, TimelineEvent, UpdateNameservers
 from sublet.subdomains.nameserver_notices import NOTICE, REMOVAL
-from sublet.subdomains.nameservers import enclosing_names_of_subdomain, nameserver_warnings
+from sublet.subdomains.nameservers import find_enclosed_nameservers_of_subdomain, nameserver_warnings
 from sublet.subdomains.purge import purge
 from sublet.subdomains.register import register
 from sublet.subdomains.restore import restore
@@ -85,7 +85,7 @@ def events(registry: Registry, subdomain: Subdomain) -> list[TimelineEvent]:
             milestones=sweep_store.list_milestones(tx, subdomain.id),
             changes=audit.list_changes(tx, "subdomain", subdomain.id, CHANGES, 99),
             nameserver_events=audit.list_events(tx, "subdomain", [subdomain.id], (NOTICE, REMOVAL)),
-            places=enclosing_names_of_subdomain(tx, found),
+            enclosed_nameservers=find_enclosed_nameservers_of_subdomain(tx, found),
         )
 
     found = registry.subdomain(subdomain.id)

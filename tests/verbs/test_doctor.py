@@ -37,7 +37,7 @@ from sublet.subdomains.automatic_ds_store import AutomaticDs, automatic_ds, save
 from sublet.subdomains.csync_store import CsyncState, csync_states, save_csync_state
 from sublet.subdomains.delete import delete
 from sublet.subdomains.model import UpdateNameservers
-from sublet.subdomains.purge import end_cooling_off, end_trash, purge
+from sublet.subdomains.purge import mark_purged, mark_released, purge
 from sublet.subdomains.renew import renew
 from sublet.subdomains.restore import operator_restore, restore
 from sublet.subdomains.retry import retry
@@ -156,10 +156,10 @@ def _time_takes(tx: Tx, name: str) -> None:
     """Take all steps of the sweep for a name at once."""
     found = store.find_unreleased(tx, name)
     assert found is not None
-    store.update_subdomain(tx, found.id, trashed_at=tx.now, **store.followed_by_dns(found))
+    store.update_subdomain(tx, found.id, trashed_at=tx.now, **store.next_generation_if_in_dns(found))
     audit.record(tx, SYSTEM, "subdomain.trash", found.id)
-    end_trash(tx, SYSTEM, found)
-    end_cooling_off(tx, SYSTEM, found)
+    mark_purged(tx, SYSTEM, found)
+    mark_released(tx, SYSTEM, found)
     for kind in ("trashed", "trash_ends", "purged", "released"):
         sweep_store.insert_milestone(tx, found.id, kind, tx.now)
 

@@ -27,7 +27,7 @@ from sublet.subdomains.set_auto_renew import set_auto_renew
 from sublet.subdomains.store import subdomains
 from sublet.subdomains.suspend import suspend, unsuspend
 from sublet.subdomains.sweep import store as sweep_store
-from sublet.subdomains.sweep.sweep import FAULT_PAUSE, REDATE_MAX, Swept, is_sweep_due, sweep
+from sublet.subdomains.sweep.sweep import FAULT_PAUSE, RECOMPUTED_MAX, Swept, is_sweep_due, sweep
 from support.registry import OPERATOR, Dump, Registry
 from support.subdomain_states import State, add_names
 
@@ -409,7 +409,9 @@ def add_many(registry: Registry, count: int) -> None:
     wanted = [(registry.users["ann"], f"many-{number}", state) for number in range(count)]
     registry.write(add_names, wanted, registry.domains["example.test"], "example.test")
     registry.write(
-        lambda tx: store.redate(tx, [row[0] for row in tx.connection.execute(select(subdomains.c.id))])
+        lambda tx: store.recompute_dates(
+            tx, [row[0] for row in tx.connection.execute(select(subdomains.c.id))]
+        )
     )
 
 
@@ -433,7 +435,7 @@ def test_new_days_change_no_row_until_the_sweep_recomputes_all_in_batches(
     assert registry.read(check_sweep) == []
     assert registry.read(is_sweep_due)
     assert registry.write(sweep).more
-    assert 0 < changed_rows(registry, before) <= REDATE_MAX
+    assert 0 < changed_rows(registry, before) <= RECOMPUTED_MAX
     assert registry.read(check_sweep) == []
     registry.sweep()
     assert changed_rows(registry, before) == count + 1
@@ -447,7 +449,7 @@ def test_a_kill_between_batches_of_new_dates_loses_nothing(
     registry: Registry, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Another process continues after the last committed step, and repeats a step that didn't commit."""
-    monkeypatch.setattr("sublet.subdomains.sweep.sweep.REDATE_MAX", 4)
+    monkeypatch.setattr("sublet.subdomains.sweep.sweep.RECOMPUTED_MAX", 4)
     add_many(registry, 10)
     registry.sweep()
     registry.write(edit_zone_settings, OPERATOR, "example.test", {"grace_days": 100})
@@ -470,7 +472,7 @@ def test_a_kill_between_batches_of_new_dates_loses_nothing(
 def test_a_change_during_the_recomputation_restarts_it_with_the_first_name(
     registry: Registry, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("sublet.subdomains.sweep.sweep.REDATE_MAX", 4)
+    monkeypatch.setattr("sublet.subdomains.sweep.sweep.RECOMPUTED_MAX", 4)
     add_many(registry, 10)
     registry.sweep()
     for days in (100, 50):

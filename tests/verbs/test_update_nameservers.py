@@ -16,7 +16,7 @@ from sublet.subdomains.list_store import list_all
 from sublet.subdomains.model import Subdomain, SubdomainFilter, UpdateNameservers
 from sublet.subdomains.restore import restore
 from sublet.subdomains.retry import retry
-from sublet.subdomains.suspend import evidence_of, suspend, unsuspend
+from sublet.subdomains.suspend import state_before_suspension, suspend, unsuspend
 from sublet.subdomains.update_nameservers import update_nameservers
 from support.registry import FREE_QUOTA, OPERATOR, Registry
 
@@ -81,7 +81,7 @@ def test_a_name_is_inactive_once_the_removal_of_its_delegation_is_confirmed(regi
             for each in ("inactive", "provisioning", "failed")
             if registry.read(list_all, SubdomainFilter(status=each), 10)
         ]
-        assert status == evidence_of(name, registry.now)["status"]
+        assert status == state_before_suspension(name, registry.now)["status"]
         actions = allowed_actions(name, registry.now, user_suspended=False, quota_left=True)
         assert actions == ("update_nameservers", "set_auto_renew", "delete")
         return status, name.provision_error, listed

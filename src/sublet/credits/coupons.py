@@ -38,8 +38,8 @@ def coupon_problem(
 ) -> FieldError | None:
     """Return the error if a coupon can't be used for an operation, or None.
 
-    Checked in this order: the coupon exists and is not retired, its time, its limits in total and per user (`coupon_invalid`); then
-    operation, platform domain, mode, and a price above 0 (`coupon_not_applicable`).
+    Codes, in the order they are checked: `coupon_invalid` (the coupon doesn't exist, is retired, not valid at this time, or used up);
+    `coupon_not_applicable` (the coupon is for another operation, platform domain or mode, or the operation is free).
     """
     if coupon is None or coupon.retired_at is not None:
         message = "There is no such coupon. Check the code, or send the request without it."
@@ -57,7 +57,9 @@ def coupon_problem(
     elif coupon.registration_mode not in (None, registration_mode):
         not_applicable = f"This coupon is for the mode {coupon.registration_mode}. Choose that mode, or send the request without the coupon."
     elif list_price == 0:
-        not_applicable = "This is free, so the coupon was not used. Send the request without it."
+        not_applicable = (
+            "This operation is free, so the coupon was not used. Send the request without the coupon."
+        )
     return FieldError("coupon_code", "coupon_not_applicable", not_applicable) if not_applicable else None
 
 
@@ -75,16 +77,16 @@ def _time_or_limit_problem(coupon: Coupon, now: datetime, uses_by_user: int) -> 
 
 COUPON_ACTIONS = ("register", "renew", "restore")
 COUPON_MODES = ("plus", "premium", "special")
-"""The modes that cost credits. A coupon for `free` could never be used."""
+"""The modes that can cost credits. A coupon for the mode `free` would have no effect."""
 USES_MAX = 2**31 - 1
 _CODE = re.compile(r"[A-Z0-9][A-Z0-9_-]{0,63}")
 
 
 @dataclass(frozen=True, slots=True)
 class CouponTerms:
-    """The terms of a new coupon: a discount in percent or in credits. None means no limit or restriction.
+    """The terms of a new coupon. Either `percent` or `fixed_credits` is set; elsewhere None means no limit or restriction.
 
-    At the instant `valid_until` the coupon is no longer valid.
+    The coupon is valid before the instant `valid_until`, not at it.
     """
 
     percent: int | None = None
@@ -99,7 +101,7 @@ class CouponTerms:
 
 
 def add_coupon(tx: Tx, actor: Actor, code: str, terms: CouponTerms) -> Coupon:
-    """Add a coupon. Codes are stored in capitals. A retired coupon's code can't be used again.
+    """Add a coupon. Its code is stored in capitals.
 
     Raises, in this order:
         ValidationFailed: all invalid fields.
@@ -107,7 +109,7 @@ def add_coupon(tx: Tx, actor: Actor, code: str, terms: CouponTerms) -> Coupon:
         Conflict: a coupon with this code exists, retired or not.
     """
     code = normalise_code(code)
-    errors = _errors(tx, code, terms)
+    errors = _check_terms(tx, code, terms)
     if errors:
         raise validation_failed(errors)
     platform_domain = find_platform_domain(tx, terms.domain) if terms.domain is not None else None
@@ -128,19 +130,21 @@ def add_coupon(tx: Tx, actor: Actor, code: str, terms: CouponTerms) -> Coupon:
         platform_domain_id=platform_domain.id if platform_domain else None,
         registration_mode=terms.registration_mode,
     )
-    audit.record(tx, actor, "coupon.add", coupon.id, after=_described(coupon))
+    audit.record(tx, actor, "coupon.add", coupon.id, after=_audited_terms(coupon))
     return coupon
 
 
-def _errors(tx: Tx, code: str, terms: CouponTerms) -> list[FieldError]:
+def _check_terms(tx: Tx, code: str, terms: CouponTerms) -> list[FieldError]:
     errors = []
     if not _CODE.fullmatch(code):
         message = f"`{shown(code)}` is not a valid code. Give 1 to 64 ASCII letters, digits, hyphens and underscores."
         errors.append(FieldError("code", "value_invalid", message))
-    errors += _value_errors(terms)
+    errors += _check_discount(terms)
     for field, value in (("max_uses", terms.max_uses), ("max_uses_per_user", terms.max_uses_per_user)):
         if value is not None and not 1 <= value <= USES_MAX:
-            errors.append(FieldError(field, "value_invalid", "Give 1 or more, or omit it for no limit."))
+            errors.append(
+                FieldError(field, "value_invalid", f"Give 1 to {USES_MAX}, or omit this field for no limit.")
+            )
     if terms.valid_until is not None and terms.valid_until <= max(tx.now, terms.valid_from or tx.now):
         message = "The coupon would end before it begins. Give a later valid_until."
         errors.append(FieldError("valid_until", "value_invalid", message))
@@ -149,9 +153,9 @@ def _errors(tx: Tx, code: str, terms: CouponTerms) -> list[FieldError]:
     return errors
 
 
-def _value_errors(terms: CouponTerms) -> list[FieldError]:
+def _check_discount(terms: CouponTerms) -> list[FieldError]:
     if (terms.percent is None) == (terms.fixed_credits is None):
-        return [FieldError("percent", "required", "Give either percent or credits.")]
+        return [FieldError("percent", "required", "Give either a discount in percent or one in credits.")]
     if terms.percent is not None and not 1 <= terms.percent <= 100:
         return [FieldError("percent", "value_invalid", "Give 1 to 100 percent.")]
     if terms.fixed_credits is not None and not 1 <= terms.fixed_credits <= CREDITS_MAX:
@@ -159,17 +163,17 @@ def _value_errors(terms: CouponTerms) -> list[FieldError]:
     return []
 
 
-def _described(coupon: Coupon) -> dict[str, object]:
-    described: dict[str, object] = {}
+def _audited_terms(coupon: Coupon) -> dict[str, object]:
+    terms: dict[str, object] = {}
     for name in Coupon.__slots__:
         value = getattr(coupon, name)
         if name not in ("id", "uses", "retired_at", "created_at") and value is not None:
-            described[name] = value.isoformat() if isinstance(value, datetime) else value
-    return described
+            terms[name] = value.isoformat() if isinstance(value, datetime) else value
+    return terms
 
 
 def retire_coupon(tx: Tx, actor: Actor, code: str) -> Coupon:
-    """Retire a coupon, so that it can no longer be used. Past discounts stay.
+    """Retire a coupon, so that no request can use it any more. Past discounts stay.
 
     Raises, in this order:
         NotFound: there is no such coupon.

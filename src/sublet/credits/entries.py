@@ -26,10 +26,10 @@ def next_reference(tx: Tx, user: User, kind: str) -> str:
 
 
 def post_entry(tx: Tx, actor: Actor, user: User, action: str, entry: NewEntry) -> EntryOfUser:
-    """Post a checked entry, and record it in the audit.
+    """Post a checked ledger entry, and record an audit event about it.
 
     Raises:
-        Conflict: as `store.post`.
+        Conflict: the balance would fall below 0; the reference was used before.
     """
     entry_id = store.post(tx, entry)
     posted = store.find_entry(tx, entry_id)
@@ -87,7 +87,7 @@ def adjust_credits(
 def refund_charge(
     tx: Tx, actor: Actor, entry_id: int, credit_count: int | None = None, reason: str | None = None
 ) -> EntryOfUser:
-    """Refund a charge, in full or in part, once. The name and its term don't change.
+    """Refund a charge in full or in part. A charge can be refunded once. The charge's name keeps its term.
 
     Raises, in this order:
         NotFound: there is no such ledger entry.
@@ -131,7 +131,7 @@ def refund_charge(
 
 @dataclass(frozen=True, slots=True)
 class ExternalPayment:
-    """A payment that was made outside Sublet: its reference, and either the package, or credits, amount and currency."""
+    """A payment made outside Sublet. Either `package_id` is set, or `credits`, `amount` and `currency` are."""
 
     reference: str
     package_id: int | None = None
@@ -141,27 +141,26 @@ class ExternalPayment:
 
 
 @dataclass(frozen=True, slots=True)
-class _Bought:
+class _Purchase:
     credits: int
     amount: str
     currency: str
     description: str
 
 
-def record_payment(tx: Tx, actor: Actor, identifier: str, made: ExternalPayment) -> EntryOfUser:
+def record_payment(tx: Tx, actor: Actor, identifier: str, payment: ExternalPayment) -> EntryOfUser:
     """Give a user the credits of a payment. A reference can be recorded once.
 
     Raises, in this order:
         NotFound: there is no such user; there is no such package.
-        ValidationFailed: the reference is invalid; or the payment doesn't have exactly one of: a package, or credits with amount and
-            currency.
+        ValidationFailed: all invalid fields.
         Conflict: the reference was recorded before.
     """
     user = lock_user(tx, identifier)
-    reference, errors = check_reference(made.reference)
-    bought, more = _bought(tx, made)
-    errors = [*errors, *more]
-    if bought is None or errors:
+    reference, errors = check_reference(payment.reference)
+    purchase, more_errors = _find_purchase(tx, payment)
+    errors = [*errors, *more_errors]
+    if purchase is None or errors:
         raise validation_failed(errors)
     if store.has_reference(tx, f"payment:{reference}"):
         raise Conflict(
@@ -170,38 +169,39 @@ def record_payment(tx: Tx, actor: Actor, identifier: str, made: ExternalPayment)
     entry = NewEntry(
         user.id,
         "purchase",
-        bought.credits,
+        purchase.credits,
         f"payment:{reference}",
-        bought.description,
-        amount=bought.amount,
-        currency=bought.currency,
+        purchase.description,
+        amount=purchase.amount,
+        currency=purchase.currency,
     )
     return post_entry(tx, actor, user, "payment.record", entry)
 
 
-def _bought(tx: Tx, made: ExternalPayment) -> tuple[_Bought | None, list[FieldError]]:
-    alone = {"credits": made.credits, "amount": made.amount, "currency": made.currency}
-    if made.package_id is not None:
-        package = store.find_package(tx, made.package_id)
+def _find_purchase(tx: Tx, payment: ExternalPayment) -> tuple[_Purchase | None, list[FieldError]]:
+    """Return what a payment buys, and the errors in its fields."""
+    without_package = {"credits": payment.credits, "amount": payment.amount, "currency": payment.currency}
+    if payment.package_id is not None:
+        package = store.find_package(tx, payment.package_id)
         if package is None:
-            raise NotFound(f"There is no package {made.package_id}. See `sublet package list`.")
+            raise NotFound(f"There is no package {payment.package_id}. See `sublet package list`.")
         errors = [
             FieldError(field, "value_invalid", "The package determines this value. Omit it.")
-            for field, value in alone.items()
+            for field, value in without_package.items()
             if value is not None
         ]
-        bought = _Bought(package.credits, package.price, package.currency, f"Purchase: {package.name}")
-        return bought, errors
+        purchase = _Purchase(package.credits, package.price, package.currency, f"Purchase: {package.name}")
+        return purchase, errors
     errors = [
         FieldError(field, "required", "Give a package, or credits, amount and currency.")
-        for field, value in alone.items()
+        for field, value in without_package.items()
         if value is None
     ]
-    amount, amount_errors = check_amount("amount", made.amount) if made.amount is not None else ("", [])
-    currency, currency_errors = check_currency(made.currency) if made.currency is not None else ("", [])
-    credit_count = made.credits if made.credits is not None else 0
-    credit_errors = check_credits("credits", credit_count) if made.credits is not None else []
+    amount, amount_errors = check_amount("amount", payment.amount) if payment.amount is not None else ("", [])
+    currency, currency_errors = check_currency(payment.currency) if payment.currency is not None else ("", [])
+    credit_count = payment.credits if payment.credits is not None else 0
+    credit_errors = check_credits("credits", credit_count) if payment.credits is not None else []
     errors = [*errors, *credit_errors, *amount_errors, *currency_errors]
     if errors:
         return None, errors
-    return _Bought(credit_count, amount, currency, f"Purchase of {counted(credit_count, 'credit')}"), []
+    return _Purchase(credit_count, amount, currency, f"Purchase of {counted(credit_count, 'credit')}"), []

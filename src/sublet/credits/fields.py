@@ -7,7 +7,7 @@ from sublet.dns.names import shown
 from sublet.errors import FieldError
 
 CREDITS_MAX = 10**12
-"""The maximum number of credits in one ledger entry. It is far below the range of stored integers, and every JSON parser reads it exactly."""
+"""The maximum number of credits in one ledger entry. It is far below the maximum of a stored integer, and every JSON parser reads it exactly."""
 _AMOUNT = re.compile(r"[0-9]{1,12}(\.[0-9]{1,4})?")
 _CURRENCY = re.compile(r"[A-Z]{3}")
 _REFERENCE = re.compile(r"[!-~]{1,100}")

@@ -1,8 +1,8 @@
 """The rules of the ledger: double entry in credits. Ledger entries are inserted and never changed.
 
-Every entry moves credits from one account to another, so the balances of all accounts sum to 0. A user's balance is never below 0. The
-house's accounts are the other side of each entry. An entry is a row of the table `transfers`. The contract shows it as a payment, the
-commands as a movement. Elsewhere a transfer moves a name to another user.
+Every entry moves credits between a user's account and one of the registry's own accounts, so the balances of all accounts sum to 0. A
+user's balance is never below 0. Entries are the rows of the table `transfers`. The API calls them payments, the operator's commands
+movements. In the rest of the code, a transfer moves a name to another user.
 """
 
 import re
@@ -10,27 +10,27 @@ from dataclasses import dataclass
 
 from sublet.credits.fields import check_amount, check_currency, check_reference
 
-HOUSE_ACCOUNTS = ("sales", "grants", "adjustments", "revenue")
-"""Purchases come from `sales`, grants from `grants`, adjustments from `adjustments`. Charges go to `revenue`, and refunds come from it."""
+REGISTRY_ACCOUNTS = ("sales", "grants", "adjustments", "revenue")
+"""The registry's own accounts. Purchases, grants and adjustments have one each. Charges go to `revenue`, and refunds come from `revenue`."""
 
-_HOUSE_BY_KIND = {
+_REGISTRY_ACCOUNT_BY_KIND = {
     "purchase": "sales",
     "grant": "grants",
     "adjustment": "adjustments",
     "charge": "revenue",
     "refund": "revenue",
 }
-GIVES = {"charge": False, "purchase": True, "grant": True, "refund": True}
-"""True if a kind adds credits to the user. An adjustment may do either."""
-KINDS = (*GIVES, "adjustment")
+ADDS_CREDITS = {"charge": False, "purchase": True, "grant": True, "refund": True}
+"""True if entries of a kind add credits to the user, False if they deduct. An adjustment may do either."""
+KINDS = (*ADDS_CREDITS, "adjustment")
 
 
 @dataclass(frozen=True, slots=True)
 class NewEntry:
-    """A ledger entry to post. `credits` is signed (a charge is negative), `reference` is unique among all entries.
+    """A ledger entry to post. `credits` is negative for a deduction. `reference` is unique among all entries.
 
-    `refunded_transfer_id` is set for a refund, `token_id` for a charge by a token. Purchases have an `amount`, a decimal string in
-    `currency`.
+    Only purchases have an `amount`, a decimal string in `currency`. `refunded_transfer_id` is the charge that a refund returns, `token_id`
+    the token that made a charge.
     """
 
     user_id: int
@@ -46,20 +46,16 @@ class NewEntry:
     token_id: int | None = None
 
 
-def house_account(kind: str) -> str:
-    """Return the house's account for entries of this kind."""
-    return _HOUSE_BY_KIND[kind]
+def registry_account(kind: str) -> str:
+    """Return the kind of the registry's own account for ledger entries of this kind."""
+    return _REGISTRY_ACCOUNT_BY_KIND[kind]
 
 
 def check_entry(entry: NewEntry) -> None:
-    """Raise ValueError if an entry is impossible because of a bug in the caller.
-
-    Charges deduct; purchases, grants and refunds add; adjustments add or deduct. No entry is 0.
-    """
-    gives = entry.credits > 0
-    wanted = GIVES.get(entry.kind, gives)
-    if entry.credits == 0 or gives is not wanted or entry.kind not in KINDS:
-        raise ValueError(f"no such ledger entry: {entry.kind} of {entry.credits}")
+    """Raise ValueError if an entry has an unknown kind, 0 credits, or the wrong sign for its kind."""
+    adds = entry.credits > 0
+    if entry.credits == 0 or entry.kind not in KINDS or ADDS_CREDITS.get(entry.kind, adds) is not adds:
+        raise ValueError(f"impossible ledger entry: {entry.kind} of {entry.credits} credits")
 
 
 _CHARGE_REFERENCE = re.compile(r"(register|renew|restore):([0-9]+):[0-9]{8}T[0-9]{6}\.[0-9]{6}Z")
@@ -67,7 +63,7 @@ _CHARGE_REFERENCE = re.compile(r"(register|renew|restore):([0-9]+):[0-9]{8}T[0-9
 
 @dataclass(frozen=True, slots=True)
 class EntryWithAccounts:
-    """A stored entry, with the kinds and users of its two accounts. `sublet doctor` checks it with the rules below."""
+    """A stored ledger entry with the kinds and users of its two accounts, for the checks of `sublet doctor`."""
 
     id: int
     reference: str
@@ -94,11 +90,11 @@ def entry_problem(entry: EntryWithAccounts) -> str | None:
         return f"it moves {entry.credits} credits"
     if entry.kind not in KINDS:
         return f"there is no kind {entry.kind}"
-    users = ("user", entry.user_id)
-    house = (house_account(entry.kind), None)
-    sides = ((entry.debit_kind, entry.debit_user_id), (entry.credit_kind, entry.credit_user_id))
-    given, taken = sides == (house, users), sides == (users, house)
-    if not (given or taken) or GIVES.get(entry.kind, given) is not given:
+    user = ("user", entry.user_id)
+    registry = (registry_account(entry.kind), None)
+    debit, credit = (entry.debit_kind, entry.debit_user_id), (entry.credit_kind, entry.credit_user_id)
+    adds, deducts = (debit, credit) == (registry, user), (debit, credit) == (user, registry)
+    if not (adds or deducts) or ADDS_CREDITS.get(entry.kind, adds) is not adds:
         return f"the accounts or the direction don't fit the kind {entry.kind}"
     if (entry.kind == "charge") and entry.subdomain_id is None:
         return "the charge has no name"
@@ -106,30 +102,30 @@ def entry_problem(entry: EntryWithAccounts) -> str | None:
 
 
 def reference_problem(entry: EntryWithAccounts) -> str | None:
-    """Return the fault in an entry's reference (its form, or the user, name or charge in it), or None."""
+    """Return the fault in an entry's reference, or None. The kind determines the form of the reference."""
     kind, _, rest = entry.reference.partition(":")
     if entry.kind == "charge":
         match = _CHARGE_REFERENCE.fullmatch(entry.reference)
-        well = match is not None and int(match[2]) == entry.subdomain_id
+        is_valid = match is not None and int(match[2]) == entry.subdomain_id
     elif entry.kind == "purchase":
-        well = kind == "payment" and not check_reference(rest)[1]
+        is_valid = kind == "payment" and not check_reference(rest)[1]
     elif entry.kind == "refund":
-        well = entry.reference == f"refund:{entry.refunded_transfer_id}"
+        is_valid = entry.reference == f"refund:{entry.refunded_transfer_id}"
     else:
         user_id, _, number = rest.partition(":")
-        well = kind == entry.kind and user_id == str(entry.user_id) and number.isdecimal()
-    return None if well else f"{entry.reference} is not a reference of this {entry.kind}"
+        is_valid = kind == entry.kind and user_id == str(entry.user_id) and number.isdecimal()
+    return None if is_valid else f"{entry.reference} is not a reference of this {entry.kind}"
 
 
 def price_problem(entry: EntryWithAccounts) -> str | None:
-    """Return the fault in the money of an entry, or None. Only purchases have an amount and a currency."""
+    """Return the fault in the amount and currency of an entry, or None. Only purchases have an amount and a currency."""
     if entry.kind != "purchase":
         return None if entry.amount is entry.currency is None else f"a {entry.kind} has an amount of money"
     return money_problem(entry.amount, entry.currency)
 
 
 def money_problem(amount: str | None, currency: str | None) -> str | None:
-    """Return the fault if a stored amount and currency are not canonical, or None."""
+    """Return the fault if a stored amount or currency is missing or not in canonical form, or None."""
     if amount is None or currency is None:
         return "it has no amount or no currency"
     canonical, errors = check_amount("amount", amount)

@@ -6,9 +6,9 @@ from datetime import datetime
 
 @dataclass(frozen=True, slots=True)
 class Payable:
-    """The paid part of a request: confirmation, limit and coupon.
+    """The confirmation, limit and coupon in a request that may cost credits.
 
-    `may_spend` is true if the token has the scope credits:spend. Without it, operations that cost credits are refused.
+    `may_spend` is true if the token has the scope credits:spend. Otherwise only free operations are allowed.
     """
 
     confirm: bool = False
@@ -68,7 +68,7 @@ class Quote:
 
 @dataclass(frozen=True, slots=True)
 class StoredEntry:
-    """A stored ledger entry, as its user sees it. `credits` is signed, `amount` is a decimal string in `currency`."""
+    """A stored ledger entry. `credits` is negative if the user's balance decreased. `amount` is a decimal string in `currency`."""
 
     id: int
     user_id: int
@@ -98,9 +98,9 @@ class Package:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """The outcome of a registrant's verb: the id of the object, the charge, and the coupon that was used.
+    """The outcome of a registrant's verb: the id of the changed object, the charge, and the coupon that was used.
 
-    It is stored for the `Idempotency-Key`. A repeated request gets it, with the object in its current state.
+    The outcome is stored with the request's `Idempotency-Key`. A repeated request gets it, with the current object.
     """
 
     id: int
@@ -110,7 +110,7 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class EntryOfUser:
-    """A stored ledger entry, and its user's address."""
+    """A stored ledger entry, and its user's e-mail address."""
 
     entry: StoredEntry
     email: str

@@ -39,10 +39,10 @@ def make_quote(
 
 
 def check_payment(quote: Quote, payable: Payable) -> None:
-    """Raise unless an operation is free, or confirmed, within the client's limit and covered by the balance.
+    """Raise unless an operation is free, or the client confirmed a price that it may spend and can pay.
 
-    Raises, in this order:
-        PaymentConfirmationRequired: the operation costs credits and `confirm` is not true, even if the balance is too low.
+    Raises, in this order, if the operation costs credits:
+        PaymentConfirmationRequired: `confirm` is not true, whether or not the balance suffices.
         InsufficientScope: the token may not spend credits.
         PriceChanged: the price is above `max_credits`.
         InsufficientCredits: the balance is too low.

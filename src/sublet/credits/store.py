@@ -25,7 +25,7 @@ from sqlalchemy.exc import IntegrityError
 
 from sublet.accounts.store import tokens, users, within_names
 from sublet.audit import Actor
-from sublet.credits.ledger import NewEntry, check_entry, house_account
+from sublet.credits.ledger import NewEntry, check_entry, registry_account
 from sublet.credits.model import Coupon, Package, StoredEntry
 from sublet.db import Pages, Prepared, Tx
 from sublet.errors import Conflict
@@ -78,7 +78,7 @@ _BALANCE_LOCKED = Prepared(_OF_USER.with_for_update(key_share=True))
 
 
 def lock_balance(tx: Tx, user_id: int) -> int:
-    """Lock and return a user's balance in credits. Adds the user's account if it is missing."""
+    """Lock and return a user's balance in credits. Insert the user's account if it is missing."""
     found = _BALANCE_LOCKED.one_or_none(tx, of=user_id)
     if found is None:
         tx.connection.execute(insert(ledger_accounts).values(kind="user", user_id=user_id, balance=0))
@@ -93,9 +93,9 @@ def find_balance(tx: Tx, user_id: int) -> int:
 
 
 _USERS_ACCOUNT = Prepared(select(ledger_accounts.c.id).where(ledger_accounts.c.user_id == bindparam("of")))
-_HOUSE_ACCOUNT = Prepared(
+_REGISTRY_ACCOUNT = Prepared(
     select(ledger_accounts.c.id).where(
-        (ledger_accounts.c.kind == bindparam("house")) & ledger_accounts.c.user_id.is_(None)
+        (ledger_accounts.c.kind == bindparam("kind")) & ledger_accounts.c.user_id.is_(None)
     )
 )
 _MOVE = (
@@ -109,23 +109,22 @@ _ADDED = Prepared(insert(transfers).returning(transfers.c.id))
 
 
 def post(tx: Tx, entry: NewEntry) -> int:
-    """Move credits between a user's account and the house's, and return the entry's id.
+    """Move credits between a user's account and one of the registry's own accounts, and return the entry's id.
 
     Raises:
-        Conflict: the balance would fall below 0 (a CHECK constraint). Verbs refuse this earlier, with a quote.
-        Conflict: the reference was used before, so the entry is a repetition.
+        Conflict: the balance would fall below 0; the reference was used before; the charge was refunded before.
     """
     check_entry(entry)
     lock_balance(tx, entry.user_id)
     user_account_id = _USERS_ACCOUNT.value(tx, of=entry.user_id)
-    house_account_id = _HOUSE_ACCOUNT.value(tx, house=house_account(entry.kind))
+    registry_account_id = _REGISTRY_ACCOUNT.value(tx, kind=registry_account(entry.kind))
     try:
         balance_after = _MOVED_TO_BALANCE.value(tx, account_id=user_account_id, moved=entry.credits)
-        _MOVED.run(tx, account_id=house_account_id, moved=-entry.credits)
-        gives = entry.credits > 0
+        _MOVED.run(tx, account_id=registry_account_id, moved=-entry.credits)
+        adds = entry.credits > 0
         row = asdict(entry) | {
-            "debit_account_id": house_account_id if gives else user_account_id,
-            "credit_account_id": user_account_id if gives else house_account_id,
+            "debit_account_id": registry_account_id if adds else user_account_id,
+            "credit_account_id": user_account_id if adds else registry_account_id,
             "credits": abs(entry.credits),
             "balance_after": balance_after,
             "created_at": tx.now,
@@ -145,7 +144,7 @@ def post(tx: Tx, entry: NewEntry) -> int:
         raise
 
 
-# If the credited account is the house's, the entry is a deduction for the user.
+# The user's credits decrease if the credited account has no user, because it is the registry's.
 _SIGNED = case((ledger_accounts.c.user_id.is_(None), -transfers.c.credits), else_=transfers.c.credits)
 _ENTRIES = select(
     *(_SIGNED if name == "credits" else transfers.c[name] for name in StoredEntry.__slots__)
@@ -177,7 +176,7 @@ def list_own_entries(tx: Tx, actor: Actor, limit: int, after: Position | None) -
 
 
 def sum_charges(tx: Tx, token_id: int, since: datetime) -> int:
-    """Return the credits charged since an instant with a token and with all tokens that share its budget."""
+    """Return the credits charged since an instant with a token, and with all tokens that share its budget."""
     budget = func.coalesce(tokens.c.budget_token_id, tokens.c.id)
     user_id, budget_id = tx.connection.execute(
         select(tokens.c.user_id, budget).where(tokens.c.id == token_id)
@@ -259,7 +258,7 @@ _COUPON = tuple(coupons.c[name] for name in Coupon.__slots__)
 
 
 def lock_coupon(tx: Tx, code: str) -> Coupon | None:
-    """Lock and return the coupon with this code, or None. The lock serializes its uses."""
+    """Lock and return the coupon with this code, or None. The lock serializes uses of the coupon."""
     query = select(*_COUPON).where(coupons.c.code == code).with_for_update(key_share=True)
     row = tx.connection.execute(query).one_or_none()
     return Coupon(*row) if row is not None else None
@@ -279,7 +278,7 @@ def count_uses_by_user(tx: Tx, coupon_id: int, user_id: int) -> int:
 def insert_coupon_use(
     tx: Tx, coupon_id: int, user_id: int, subdomain_id: int, transfer_id: int | None, discount_credits: int
 ) -> None:
-    """Store a use of a coupon, and increment its number of uses. The CHECK `ck_coupons_uses` enforces the limit."""
+    """Store a use of a coupon, and increment the coupon's `uses`. The constraint `ck_coupons_uses` enforces the maximum."""
     tx.connection.execute(update(coupons).where(coupons.c.id == coupon_id).values(uses=coupons.c.uses + 1))
     row = {
         "coupon_id": coupon_id,
@@ -293,7 +292,7 @@ def insert_coupon_use(
 
 
 def insert_coupon(tx: Tx, **values: object) -> Coupon:
-    """Add a coupon. The database keeps codes unique (`uq_coupons_code`)."""
+    """Store a coupon, and return it. The constraint `uq_coupons_code` keeps codes unique."""
     added = insert(coupons).values(uses=0, created_at=tx.now, **values).returning(*_COUPON)
     return Coupon(*tx.connection.execute(added).one())
 
@@ -336,7 +335,7 @@ def find_package(tx: Tx, package_id: int) -> Package | None:
 
 
 def insert_package(tx: Tx, name: str, credit_count: int, price: str, currency: str) -> Package:
-    """Add a package."""
+    """Store a package, and return it."""
     row = {"name": name, "credits": credit_count, "price": price, "currency": currency, "created_at": tx.now}
     return Package(*tx.connection.execute(insert(packages).values(**row).returning(*_PACKAGE)).one())
 

@@ -24,7 +24,11 @@ from sublet.subdomains.find import find_for_operator, lock_for_operator
 from sublet.subdomains.lifecycle import is_delegated
 from sublet.subdomains.model import Subdomain, UpdateNameservers
 from sublet.subdomains.nameserver_notices import CSYNC
-from sublet.subdomains.nameservers import places_of, platform_domains_above, unregistered_errors
+from sublet.subdomains.nameservers import (
+    find_enclosed_nameservers,
+    platform_domains_above,
+    unregistered_errors,
+)
 from sublet.subdomains.update_nameservers import apply_change, changed_delegation
 
 REFUSED = "csync.refuse"
@@ -70,11 +74,11 @@ def plan_change(tx: Tx, subdomain_id: int, change: Change) -> Target | Refuse:
     delegation, errors = changed_delegation(subdomain, _command(change))
     if not errors:
         above = platform_domains_above(tx, subdomain.fqdn, delegation.nameservers)
-        places = places_of(tx, subdomain.fqdn, delegation.nameservers, above)
+        enclosed = find_enclosed_nameservers(tx, subdomain.fqdn, delegation.nameservers, above)
         kept = subdomain.delegation.nameservers
         errors = tuple(
             unregistered_errors(
-                subdomain.fqdn, places, delegation.nameservers, kept, SYSTEM, subdomain.user_id
+                subdomain.fqdn, enclosed, delegation.nameservers, kept, SYSTEM, subdomain.user_id
             )
         )
     if errors:

@@ -10,7 +10,7 @@ from sublet.db import Tx
 from sublet.doctor.model import Violation, select_repeated, was_transferred, yield_violations
 from sublet.mail.store import mails
 from sublet.schema import STREAMED
-from sublet.subdomains.replay import NOTHING, Event, PastTerm, ReplayedRow, replay
+from sublet.subdomains.replay import EMPTY_DELEGATION, Event, PastTerm, ReplayedRow, replay
 from sublet.subdomains.store import subdomains, terms
 from sublet.subdomains.sweep.store import milestones
 
@@ -74,11 +74,11 @@ class StreamById(Generic[T]):
 
 
 def _stream_rows(tx: Tx) -> Iterator[tuple[int, ReplayedRow]]:
-    columns = [subdomains.c[name] for name in ("id", *_ROW_COLUMNS, *NOTHING)]
+    columns = [subdomains.c[name] for name in ("id", *_ROW_COLUMNS, *EMPTY_DELEGATION)]
     query = select(*columns).order_by(subdomains.c.id).execution_options(**STREAMED)
     for row in tx.connection.execute(query).mappings():
         values = {name: row[name] for name in _ROW_COLUMNS}
-        yield row["id"], ReplayedRow(delegation={name: row[name] for name in NOTHING}, **values)
+        yield row["id"], ReplayedRow(delegation={name: row[name] for name in EMPTY_DELEGATION}, **values)
 
 
 def _stream_events(tx: Tx) -> Iterator[tuple[int, Event]]:

@@ -10,7 +10,7 @@ from sublet.platform_domains.model import PlatformDomain
 from sublet.platform_domains.nested import list_missing_cuts
 from sublet.subdomains import delegation_store
 from sublet.subdomains.nameserver_notices import moment
-from sublet.subdomains.nameservers import Place, place_of
+from sublet.subdomains.nameservers import EnclosedNameserver, find_enclosed_nameserver
 
 
 def list_notices(tx: Tx) -> list[Notice]:
@@ -30,7 +30,7 @@ def _not_delegated_notice(above: PlatformDomain, child: PlatformDomain) -> Notic
 
 
 def _find_notices_below(tx: Tx, domain: str, platform_domains: dict[str, PlatformDomain]) -> Iterator[Notice]:
-    place: Place | None = None
+    place: EnclosedNameserver | None = None
     last = ""
     for subdomain_id, fqdn, key in delegation_store.stream_hosts_below(tx, domain):
         host = owner_key(key)
@@ -39,7 +39,7 @@ def _find_notices_below(tx: Tx, domain: str, platform_domains: dict[str, Platfor
             continue  # The call for the platform domain `above` covers this host.
         name = ".".join(host.split(".")[-domain.count(".") - 2 :])
         if name != last:  # The stream is sorted, so all hosts below a name come together.
-            last, place = name, place_of(tx, host, platform_domains[domain])
+            last, place = name, find_enclosed_nameserver(tx, host, platform_domains[domain])
         if place is None:
             continue
         if place.is_in_trash:

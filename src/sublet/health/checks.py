@@ -28,7 +28,7 @@ from sublet.platform_domains.store import find_platform_domain, list_platform_do
 from sublet.platform_domains.zone_state_store import is_zone_signed
 from sublet.subdomains.lifecycle import is_delegated
 from sublet.subdomains.model import Subdomain
-from sublet.subdomains.nameservers import enclosing_names_of_subdomain
+from sublet.subdomains.nameservers import find_enclosed_nameservers_of_subdomain
 from sublet.subdomains.store import find_subdomain, list_subdomains
 
 CLAIM_DURATION = timedelta(seconds=60)
@@ -85,7 +85,7 @@ def target_of(tx: Tx, subdomain: Subdomain) -> Target:
     """Return a name's delegation as the target of a check."""
     unheld = tuple(
         each.host
-        for each in enclosing_names_of_subdomain(tx, subdomain)
+        for each in find_enclosed_nameservers_of_subdomain(tx, subdomain)
         if not each.is_held or each.is_in_trash
     )
     signed = is_zone_signed(tx, subdomain.platform_domain_id) is not False

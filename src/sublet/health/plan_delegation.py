@@ -22,7 +22,7 @@ from sublet.platform_domains.store import find_platform_domain
 from sublet.platform_domains.zone_state_store import is_zone_signed
 from sublet.subdomains.find import find_in_account
 from sublet.subdomains.model import Register, UpdateNameservers
-from sublet.subdomains.nameservers import places_of, platform_domains_above
+from sublet.subdomains.nameservers import find_enclosed_nameservers, platform_domains_above
 from sublet.subdomains.naming import resolve_name
 from sublet.subdomains.update_nameservers import changed_delegation
 
@@ -92,8 +92,8 @@ def plan_change(tx: Tx, actor: Actor, identifier: str, command: UpdateNameserver
 
 def _plan(tx: Tx, owner: str, delegation: Delegation, platform_domain: PlatformDomain) -> Plan:
     above = platform_domains_above(tx, owner, delegation.nameservers)
-    places = places_of(tx, owner, delegation.nameservers, above)
-    unheld = tuple(each.host for each in places if not each.is_held or each.is_in_trash)
+    enclosed = find_enclosed_nameservers(tx, owner, delegation.nameservers, above)
+    unheld = tuple(each.host for each in enclosed if not each.is_held or each.is_in_trash)
     signed = is_zone_signed(tx, platform_domain.id) is not False
     target = Target(owner, platform_domain.domain, delegation, signed, unheld)
     return Plan(target, platform_domain.delegation_check)

@@ -6,7 +6,7 @@ import structlog
 
 from sublet.db import Database
 from sublet.errors import Unavailable
-from sublet.subdomains.store import list_settled
+from sublet.subdomains.store import list_published_or_failed
 
 POLL_SECONDS = 0.1
 """The maximum wait for a commit before the next query, because a commit during a query may be missed."""
@@ -34,7 +34,7 @@ class PublicationWaiter:
         """
         if seconds <= 0:
             return
-        settled: list[int] = await self._db.read(list_settled, [subdomain_id])
+        settled: list[int] = await self._db.read(list_published_or_failed, [subdomain_id])
         if settled:
             return
         future = asyncio.get_running_loop().create_future()
@@ -55,7 +55,7 @@ class PublicationWaiter:
     async def _poll(self) -> None:
         try:
             while self._waiting:
-                for each in await self._db.read(list_settled, list(self._waiting)):
+                for each in await self._db.read(list_published_or_failed, list(self._waiting)):
                     self._release(each)
                 if self._waiting:
                     await self._db.changed(POLL_SECONDS)

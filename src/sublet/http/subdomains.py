@@ -61,7 +61,7 @@ from sublet.subdomains.model import (
     UpdateNameservers,
 )
 from sublet.subdomains.nameserver_notices import NOTICE, REMOVAL
-from sublet.subdomains.nameservers import enclosing_names_of_subdomain, registry_warnings
+from sublet.subdomains.nameservers import find_enclosed_nameservers_of_subdomain, registry_warnings
 from sublet.subdomains.naming import canonical_domain
 from sublet.subdomains.quota import Quota, quota_limit
 from sublet.subdomains.register import register
@@ -71,7 +71,7 @@ from sublet.subdomains.retry import retry
 from sublet.subdomains.served import report_served
 from sublet.subdomains.set_auto_renew import set_auto_renew
 from sublet.subdomains.sweep.store import list_milestones
-from sublet.subdomains.timeline import BEHIND_MAX, CHANGES, last_attempt, timeline
+from sublet.subdomains.timeline import CHANGES, PAST_EVENTS_MAX, last_attempt, timeline
 from sublet.subdomains.update_nameservers import update_nameservers
 from sublet.subdomains.view_availability import view_availability
 from sublet.subdomains.view_delegation import stored_warnings, view_delegation
@@ -140,11 +140,11 @@ async def timeline_(call: Call[None, None]) -> Answer:
         events = timeline(
             subdomain,
             tx.now,
-            terms=store.list_terms(tx, subdomain.id, BEHIND_MAX),
+            terms=store.list_terms(tx, subdomain.id, PAST_EVENTS_MAX),
             milestones=list_milestones(tx, subdomain.id),
-            changes=audit.list_changes(tx, "subdomain", subdomain.id, CHANGES, BEHIND_MAX),
+            changes=audit.list_changes(tx, "subdomain", subdomain.id, CHANGES, PAST_EVENTS_MAX),
             nameserver_events=audit.list_events(tx, "subdomain", [subdomain.id], (NOTICE, REMOVAL)),
-            places=enclosing_names_of_subdomain(tx, subdomain),
+            enclosed_nameservers=find_enclosed_nameservers_of_subdomain(tx, subdomain),
         )
         return timeline_answer(
             subdomain,
@@ -341,7 +341,7 @@ def _may_spend(call: Call[Any, Any]) -> bool:
 
 
 def _auto_renew(tx: Tx, subdomain: Subdomain) -> shapes.AutoRenewShape:
-    terms = store.list_terms(tx, subdomain.id, BEHIND_MAX)
+    terms = store.list_terms(tx, subdomain.id, PAST_EVENTS_MAX)
     attempt = last_attempt(terms, list_milestones(tx, subdomain.id))
     return auto_renew_shape(subdomain, list_price_of_renewal(tx, subdomain), attempt, tx.now)
 

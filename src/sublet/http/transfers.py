@@ -17,7 +17,12 @@ from sublet.ids import Position
 from sublet.subdomains.transfers import store
 from sublet.subdomains.transfers.accept import accept
 from sublet.subdomains.transfers.decline import decline
-from sublet.subdomains.transfers.find import Side, find_own_transfer, is_sender, lock_both
+from sublet.subdomains.transfers.find import (
+    Requester,
+    find_own_transfer,
+    is_sender,
+    lock_requester_and_sender,
+)
 from sublet.subdomains.transfers.model import NameTransfer, TransferFilter
 from sublet.subdomains.transfers.push import push
 from sublet.subdomains.transfers.withdraw import withdraw
@@ -43,12 +48,14 @@ async def list_transfers(call: Call[None, TransfersQuery]) -> Answer:
 
     Returns the transfers that the user sent or received, newest first. A token for an organization lists the transfers that the organization sent.
     """
-    side, restrictions = _side(call), call.actor().restrictions
+    requester, restrictions = _requester(call), call.actor().restrictions
     wanted = TransferFilter(call.query.state, call.query.direction)
 
     def find(tx: Tx, limit: int, after: Position | None) -> Iterator[tuple[Position, shapes.TransferShape]]:
-        for each in store.list_own(tx, side.person, side.holder, restrictions, wanted, limit, after):
-            yield Position(each.created_at, each.id), _shape(side, each, tx.now)
+        for each in store.list_own(
+            tx, requester.person, requester.holder, restrictions, wanted, limit, after
+        ):
+            yield Position(each.created_at, each.id), _shape(requester, each, tx.now)
 
     items, page, headers = await read_page(call, "transfers", find)
     return Answer(shapes.TransfersAnswer(transfers=items, page=page), headers)
@@ -105,19 +112,19 @@ def _if_match(
         call,
         verb,
         lambda tx: _answer(tx, call, identifier),
-        lambda tx: lock_both(tx, call.actor(), identifier),
+        lambda tx: lock_requester_and_sender(tx, call.actor(), identifier),
     )
 
 
 def _answer(tx: Tx, call: Call[Any, Any], identifier: str) -> shapes.TransferAnswer:
-    side = _side(call)
+    requester = _requester(call)
     return shapes.TransferAnswer(
-        transfer=_shape(side, find_own_transfer(tx, call.actor(), side, identifier), tx.now)
+        transfer=_shape(requester, find_own_transfer(tx, call.actor(), requester, identifier), tx.now)
     )
 
 
-def _side(call: Call[Any, Any]) -> Side:
-    return Side(call.registrant.user, call.registrant.holder)
+def _requester(call: Call[Any, Any]) -> Requester:
+    return Requester(call.registrant.user, call.registrant.holder)
 
 
 async def _transfer_answer(call: Call[Any, Any], done: WriteResult) -> Answer:
@@ -125,10 +132,10 @@ async def _transfer_answer(call: Call[Any, Any], done: WriteResult) -> Answer:
     return Answer(answer, done.headers, done.status)
 
 
-def _shape(side: Side, transfer: NameTransfer, now: datetime) -> shapes.TransferShape:
+def _shape(requester: Requester, transfer: NameTransfer, now: datetime) -> shapes.TransferShape:
     return shapes.TransferShape(
         id=transfer.id,
-        direction="sent" if is_sender(transfer, side) else "received",
+        direction="sent" if is_sender(transfer, requester) else "received",
         subdomain=transfer.subdomain,
         sender=transfer.sender,
         to=transfer.recipient_email,

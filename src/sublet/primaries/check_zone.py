@@ -14,7 +14,7 @@ from sublet.primaries.plan import is_publishable
 from sublet.primaries.update import fence_name
 from sublet.subdomains import published_owner_store
 from sublet.subdomains.lifecycle import desired_records
-from sublet.subdomains.naming import name_above
+from sublet.subdomains.naming import registrable_name
 
 CLOCK_MARGIN = timedelta(seconds=5)
 """How far the clocks of the publishing and the checking process may differ."""
@@ -102,7 +102,9 @@ def check_zone(
         sent = published_owner_store.list_published_owners_of_zone(tx, platform_domain.id, only_sent=True)
         former = _former_owners(tx, platform_domain, live, sent)
     # Each owner is written ahead before it is sent, so a waiting name without such an owner has no records of ours.
-    skipped = just_published | waiting.intersection(name_above(each, zone) for each in {**former, **owners})
+    skipped = just_published | waiting.intersection(
+        registrable_name(each, zone) for each in {**former, **owners}
+    )
     differences = compare_zone(
         live, desired, {**former, **owners}.keys(), ignored={fence_name(zone)}, skipped=skipped
     )
@@ -115,7 +117,7 @@ def check_zone(
         wrong_ids=tuple(sorted(ids[name] for name in wrong)),
         orphaned=_orphaned_owners(zone, {each.owner for each in differences.orphaned}, {**former, **owners}),
         reclaimed=_orphaned_owners(
-            zone, (each for each in former if name_above(each, zone) in skipped), former
+            zone, (each for each in former if registrable_name(each, zone) in skipped), former
         ),
         apex_dnskeys=tuple(sorted(apex_dnskeys)),
         is_settled=not just_published,
@@ -151,10 +153,10 @@ def _former_owners(
         and is_publishable(record.owner, zone)
     }
     newest = publish_store.find_ever_published(
-        tx, platform_domain.id, {name_above(owner, zone) for owner in found}
+        tx, platform_domain.id, {registrable_name(owner, zone) for owner in found}
     )
-    return {owner: newest[name] for owner in found if (name := name_above(owner, zone)) in newest}
+    return {owner: newest[name] for owner in found if (name := registrable_name(owner, zone)) in newest}
 
 
 def _orphaned_owners(zone: str, owners: Iterable[str], rows: dict[str, int]) -> tuple[OrphanedOwner, ...]:
-    return tuple(OrphanedOwner(owner, name_above(owner, zone), rows[owner]) for owner in sorted(owners))
+    return tuple(OrphanedOwner(owner, registrable_name(owner, zone), rows[owner]) for owner in sorted(owners))

@@ -36,7 +36,7 @@ def hand_over(tx: Tx, waiting: Sequence[Subdomain]) -> bool:
         for owner in sorted(sent):
             published_owner_store.move_published_owner(tx, owner, each.id, holder_id)
         published_owner_store.delete_unsent_owners(tx, each.id)
-        store.settle_generation(tx, each.id, each.generation)
+        store.mark_published_without_change(tx, each.id, each.generation)
         moved[each.id] = {"holder_id": holder_id, "owners": sorted(sent)}
     store.republish(tx, {holders[each.fqdn] for each in former if moved[each.id]["owners"]})
     audit.record_many(tx, SYSTEM, "subdomain.hand_over", moved)

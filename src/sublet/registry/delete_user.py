@@ -23,9 +23,9 @@ from sublet.registry import erasure_store as store
 from sublet.subdomains.delete import move_to_trash
 from sublet.subdomains.model import Subdomain
 from sublet.subdomains.suspend import unsuspend
-from sublet.subdomains.transfers.end import end_of_recipient
+from sublet.subdomains.transfers.end import end_transfers_to
 from sublet.tickets.model import TicketFilter
-from sublet.tickets.staff import close_silently
+from sublet.tickets.staff import close_without_mail
 from sublet.tickets.store import list_own
 
 NAMES_SHOWN_MAX = 10
@@ -83,7 +83,7 @@ def delete_user(
     for membership in list_memberships(tx, user.id):
         leave_by_operator(tx, actor, user.id, membership.organization.id)
     _trash_names(tx, actor, held)
-    end_of_recipient(tx, actor, user, [user.email])
+    end_transfers_to(tx, actor, user, [user.email])
     if balance:
         reference = next_reference(tx, user, "adjustment")
         post_entry(
@@ -97,7 +97,7 @@ def delete_user(
         if token.revoked_at is None:
             revoke_token(tx, actor, token.id)
     for ticket in list_own(tx, Actor("user", user_id=user.id), TicketFilter(archived=False), 1_000_000, None):
-        close_silently(tx, actor, ticket)
+        close_without_mail(tx, actor, ticket)
     organization_erased = _erase(tx, actor, user, identities, emptied, forfeited_credits=balance)
     return DeletedUser(
         user.id, tuple(each.fqdn for each in live), balance, frozenset(identities), organization_erased

@@ -1,1 +1,1 @@
-"""Subdomains: their registration, their life and their publication in the DNS."""
+"""Subdomains: their registration, life cycle and delegation."""

@@ -1,4 +1,4 @@
-"""The activity of a user's account, as the user sees it (GET /activity; docs/spec-choices.md, "Activity")."""
+"""List the audit events that a user may see (GET /activity; docs/spec-choices.md, "Activity")."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from sublet.db import Tx
 from sublet.subdomains.store import list_subdomains
 
 BY = ("user", "other_user", "operator", "system")
-SHOWN: Mapping[str, frozenset[str]] = {
+VISIBLE_FIELDS: Mapping[str, frozenset[str]] = {
     "user": frozenset({"email", "name", "reminders", "free_quota", "suspended_at", "deleted_at"}),
     "token": frozenset(
         {
@@ -39,15 +39,15 @@ SHOWN: Mapping[str, frozenset[str]] = {
     "transfer": frozenset({"kind", "credits", "amount", "currency", "description"}),
     "name_transfer": frozenset({"subdomain", "to", "expires_at"}),
 }
-"""The members of `before` and `after` that a user sees, by the type of the object. Other members concern the operator or other users."""
+"""The members of `before` and `after` that a user sees, by `object_type`. Other members concern the operator or other users."""
 
 
 @dataclass(frozen=True, slots=True)
 class Activity:
-    """An audit event as the account's user sees it: without the operator's name and reason, and without the identity of other users.
+    """The part of an audit event that the account's user sees: without reasons, and without the identity of the operator or other users.
 
-    `by` is one of `BY`. Token and address are set for the user's own requests. The address is also set for sign-ins and sign-ups, and is null
-    after 90 days.
+    `by` is one of `BY`. The token and the client's address are set for the user's own requests. The address is also set for sign-ins and
+    sign-ups. It is deleted after 90 days.
     """
 
     id: int
@@ -73,10 +73,10 @@ def list_activity(
     *,
     account_id: int | None = None,
 ) -> list[Activity]:
-    """Return a user's actions, and the actions of others on the user's account, names, tokens and tickets, newest first.
+    """Return a user's actions, and other actors' actions on the user's account, names, tokens and tickets, newest first.
 
-    With `account_id`, return the actions of all users on the names, credits and tickets of that organization. `before_id` is the id of
-    the last event on the previous page.
+    With `account_id`, return all actors' actions on the names, credits and tickets of that organization. `before_id` is the id of the last
+    event on the previous page.
     """
     events = audit.list_activity(tx, account_id or user_id, wanted, limit, before_id)
     tokens = {each.id: each.name for each in list_tokens(tx, user_id)}
@@ -102,13 +102,13 @@ def _activity(
         object_type=event.object_type,
         object_id=event.object_id,
         subdomain=subdomain,
-        before=_shown(event.object_type, event.before),
-        after=_shown(event.object_type, event.after),
+        before=_only_visible(event.object_type, event.before),
+        after=_only_visible(event.object_type, event.after),
     )
 
 
-def _shown(object_type: str, values: dict[str, Any] | None) -> dict[str, Any] | None:
+def _only_visible(object_type: str, values: dict[str, Any] | None) -> dict[str, Any] | None:
     if values is None:
         return None
-    shown = SHOWN.get(object_type, frozenset())
-    return {name: value for name, value in values.items() if name in shown}
+    visible = VISIBLE_FIELDS.get(object_type, frozenset())
+    return {name: value for name, value in values.items() if name in visible}

@@ -1,4 +1,4 @@
-"""All SQL of automatic DS: the state of the names that asked for DS records, or whose user changed a setting."""
+"""The SQL of automatic DS: the state of names whose zone requested DS records, or whose user changed a setting."""
 
 from dataclasses import asdict, dataclass, fields
 from datetime import datetime
@@ -26,8 +26,8 @@ class AutomaticDs:
     """A name's automatic DS state. The defaults are the state of a name without a row.
 
     `enabled` is false if the user turned automatic DS off. `bootstrap` is false if the registry must not look for the name's first DS records,
-    because the user turned this off, or removed the DS records. `signed_at` is the inception of the last followed request. `refusal` and
-    `message` are the code and the sentence for the request that is refused now, `refused_since` the start of the refusals.
+    because the user turned bootstrapping off or removed the DS records. `signed_at` is the inception of the last followed request's
+    signature. `refusal` and `message` are the code and sentence of a current refusal, `refused_since` its start.
     """
 
     subdomain_id: int
@@ -53,7 +53,7 @@ def find_automatic_ds(tx: Tx, subdomain_id: int) -> AutomaticDs:
 
 
 def save_automatic_ds(tx: Tx, before: AutomaticDs, after: AutomaticDs) -> None:
-    """Store a name's automatic DS state if it changed. The caller must hold the lock of the name's user."""
+    """Store a name's automatic DS state if it changed. The caller must have locked the name's user."""
     if after == before:
         return
     values = asdict(after)

@@ -1,4 +1,4 @@
-"""The availability of a name for registration: its label's class, offers and quota, its holder, look-alikes (docs/spec-choices.md, "Look-alikes")."""
+"""Check whether a user can register a name: the label's class, offers, quota, holder, look-alikes (docs/spec-choices.md, "Look-alikes")."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -18,16 +18,16 @@ from sublet.subdomains.charge import registration_price
 from sublet.subdomains.lifecycle import is_restorable
 from sublet.subdomains.model import OperatorPermission
 from sublet.subdomains.modes import NOTHING_WITHHELD, choose_mode, operator_offer
-from sublet.subdomains.naming import name_above
+from sublet.subdomains.naming import registrable_name
 from sublet.subdomains.quota import Quota, find_quota
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
-    """A name that a user wants to register, as the platform domain offers it.
+class RequestedName:
+    """A name that a user wants to register, and the platform domain's offers for it.
 
-    `listed` is the label's row in the operator's list. `offers` are the current offers that the user can use, by mode. `offer` is the offer
-    for the requested mode, or the refusal. `by_operator` is true if the operator registers the name for the user.
+    `listed` is the label's row in the operator's list of labels. `offers` are the current offers that the user can use, by mode. `offer` is
+    the offer for the requested mode, or the refusal. `by_operator` is true if the operator registers the name for the user.
     """
 
     platform_domain: PlatformDomain
@@ -41,12 +41,12 @@ class Wanted:
 
     @property
     def fqdn(self) -> str:
-        """The full name."""
+        """The label and the platform domain."""
         return f"{self.label}.{self.platform_domain.domain}"
 
     @property
     def list_price(self) -> int:
-        """The price in credits before coupons; 0 without an offer, and for the operator."""
+        """The price in credits before coupons. It is 0 if the operator registers the name, or if there is no offer."""
         if self.by_operator or not isinstance(self.offer, Offer):
             return 0
         return registration_price(self.offer, self.listed)
@@ -57,7 +57,7 @@ class Wanted:
         return self.platform_domain.look_alike_check and is_idn(self.label) and self.listed is None
 
 
-def find_wanted(
+def find_requested_name(
     tx: Tx,
     user: User,
     platform_domain: PlatformDomain | None,
@@ -66,11 +66,11 @@ def find_wanted(
     free_quota: int,
     permission: OperatorPermission | None = None,
     withheld: Mapping[str, datetime] = NOTHING_WITHHELD,
-) -> Wanted | None:
-    """Return the platform domain's offers for a label. None without a platform domain or a label.
+) -> RequestedName | None:
+    """Return the requested name with its offers, or None if the platform domain or the label is None.
 
-    `free_quota` applies to users without their own quota. The operator's `permission` has its own mode. `withheld` are the modes that the
-    user can't use yet (`quota.withheld_modes`).
+    `free_quota` applies to users without their own quota. The operator's `permission` has a mode that replaces `registration_mode`. `withheld`
+    are the modes that the user can't use yet (`quota.withheld_modes`).
     """
     if platform_domain is None or label is None:
         return None
@@ -88,58 +88,59 @@ def find_wanted(
     else:
         offer = operator_offer(platform_domain.id, permission.mode, offers, permission.days)
     usable = {mode: each for mode, each in offers.items() if mode not in withheld}
-    return Wanted(
+    return RequestedName(
         platform_domain, label, listed, label_class, usable, quota, offer, by_operator=permission is not None
     )
 
 
 def refuse_closed(platform_domain: PlatformDomain) -> None:
-    """Raise `RegistrationClosed` if a platform domain takes no registrations, for example because it closes."""
+    """Raise `RegistrationClosed` if a platform domain accepts no registrations."""
     if not platform_domain.accepts_registrations:
         raise RegistrationClosed(
             "This platform domain takes no registrations now. Choose another platform domain."
         )
 
 
-def refuse_unavailable(tx: Tx, user: User, wanted: Wanted) -> None:
-    """Raise `SubdomainUnavailable` unless a name is free for this user.
+def refuse_unavailable(tx: Tx, user: User, requested: RequestedName) -> None:
+    """Raise `SubdomainUnavailable` unless a user can register a name. Before a registration, call `lock_zones_for_look_alikes` first.
 
-    The reasons, in this order: reserved (the class of its label; a nameserver of the zone at or below it; an IDN that mixes scripts; a
-    platform domain at or below it); cooling off; in the trash; taken (in the registry, or in the zone by records that the registry didn't
-    write); reserved (other users' names have nameservers at or below it; an IDN that looks like another name). The operator may register
-    labels of the class reserved. Before a registration, call `lock_zones_for_look_alikes` first.
+    Reasons, in the order they are checked:
+        reserved: the label's class is reserved or blocked (not for the operator); a nameserver of the zone is at or below the name; an IDN
+            mixes scripts; a platform domain is at or below the name.
+        cooling_off, in_trash, taken: a row holds the name, or the zone has records there that the registry didn't write.
+        reserved: other users' names have nameservers at or below the name; an IDN looks like another name.
     """
-    platform_domain, fqdn = wanted.platform_domain, wanted.fqdn
-    is_reserved = wanted.label_class in ("reserved", "blocked") and not wanted.by_operator
-    if is_reserved or carries_the_zone(platform_domain, fqdn):
+    platform_domain, fqdn = requested.platform_domain, requested.fqdn
+    is_reserved = requested.label_class in ("reserved", "blocked") and not requested.by_operator
+    if is_reserved or has_zone_nameserver(platform_domain, fqdn):
         raise unavailable("reserved", owned=False)
-    if wanted.needs_look_alike_check and mixes_scripts(wanted.label):
+    if requested.needs_look_alike_check and mixes_scripts(requested.label):
         raise unavailable("mixed_scripts", owned=False)
-    # One query for all reasons, because most names are free. The single reasons are checked only if the name isn't free.
+    # One query covers all reasons, because most names are free. Only if the name isn't free, further queries find the reason.
     is_free = delegation_store.is_free(tx, platform_domain.id, fqdn, user.id)
     if not is_free:
-        _refuse_held(tx, user, wanted)
+        _refuse_held(tx, user, requested)
     if _may_have_former_delegation(tx, platform_domain, fqdn):
         raise unavailable("cooling_off", owned=False)
     if not is_free and zone_store.has_names_at_or_below(tx, platform_domain.id, fqdn):
-        # The zone was adopted or edited by hand, and has records at the name.
+        # The zone was adopted, or another program edited the zone, so the zone has records at the name.
         raise unavailable("taken", owned=False)
     if not is_free and delegation_store.has_dependents(tx, fqdn, besides_user_id=user.id):
-        # The new holder could answer queries for the names that depend on this name.
+        # The new holder could answer queries for the names with nameservers at or below this name.
         raise unavailable("depended_on", owned=False)
-    if wanted.needs_look_alike_check and _looks_alike(tx, user, platform_domain, wanted.label):
+    if requested.needs_look_alike_check and _looks_alike(tx, user, platform_domain, requested.label):
         raise unavailable("look_alike", owned=False)
 
 
-def _refuse_held(tx: Tx, user: User, wanted: Wanted) -> None:
-    """Raise `SubdomainUnavailable` if a row or platform domain holds the name, or its removal from the DNS is not published yet."""
-    platform_domain, fqdn = wanted.platform_domain, wanted.fqdn
+def _refuse_held(tx: Tx, user: User, requested: RequestedName) -> None:
+    """Raise `SubdomainUnavailable` if a row or a platform domain has the name, or if its removal from the DNS is not published."""
+    platform_domain, fqdn = requested.platform_domain, requested.fqdn
     if platform_domain_store.has_platform_domain_at_or_below(tx, fqdn):
         raise unavailable("reserved", owned=False)
     holder = store.find_unreleased(tx, fqdn)
     if holder is not None:
-        # These messages tell the user which request to send, so the operator must not get them.
-        owned = holder.user_id == user.id and holder.purged_at is None and not wanted.by_operator
+        # `owned` selects messages about the user's own requests. They would mislead the operator.
+        owned = holder.user_id == user.id and holder.purged_at is None and not requested.by_operator
         if holder.purged_at is not None:
             raise unavailable("cooling_off", owned=False)
         if holder.trashed_at is not None:
@@ -147,21 +148,21 @@ def _refuse_held(tx: Tx, user: User, wanted: Wanted) -> None:
             raise unavailable("in_trash", owned=owned, restorable=restorable, fqdn=fqdn)
         raise unavailable("taken", owned=owned, fqdn=fqdn)
     if store.is_waiting(tx, platform_domain.id, fqdn):
-        # An old zone file brought back a former delegation, and its removal is not published yet.
+        # An old zone file was restored with a former delegation, whose removal is not published yet.
         raise unavailable("cooling_off", owned=False)
 
 
 def _may_have_former_delegation(tx: Tx, platform_domain: PlatformDomain, fqdn: str) -> bool:
-    """True if the zone may still have a former holder's delegation, because the rebuilt zone isn't checked yet or its repair stopped."""
+    """True if the zone may have a former holder's delegation, because a rebuilt zone is not checked yet or its repair has stopped."""
     if not platform_domain.primary:
         return False
     state = zone_state_store.find_zone_state(tx, platform_domain.id)
-    is_in_doubt = state.rebuilt_at is not None or state.repair_stopped_at is not None
-    return is_in_doubt and store.was_published(tx, platform_domain.id, fqdn)
+    is_unchecked = state.rebuilt_at is not None or state.repair_stopped_at is not None
+    return is_unchecked and store.was_published(tx, platform_domain.id, fqdn)
 
 
-def carries_the_zone(platform_domain: PlatformDomain, fqdn: str) -> bool:
-    """True if a nameserver of the zone is at or below a name. The name's holder could answer queries for the whole zone."""
+def has_zone_nameserver(platform_domain: PlatformDomain, fqdn: str) -> bool:
+    """True if a nameserver of the zone is at or below a name, so that the holder could answer queries for the whole zone."""
     hosts = (*platform_domain.apex_nameservers, platform_domain.soa_mname)
     return any(is_at_or_below(host, fqdn) for host in hosts)
 
@@ -169,7 +170,7 @@ def carries_the_zone(platform_domain: PlatformDomain, fqdn: str) -> bool:
 def unavailable(
     reason: str, *, owned: bool, restorable: bool = False, fqdn: str = ""
 ) -> SubdomainUnavailable:
-    """Return the refusal for a reason. `owned` is true if the user holds the name `fqdn`, `restorable` if the user can restore it."""
+    """Return the refusal for a reason. `owned` is true if the user holds the name `fqdn`, `restorable` if the user can restore the name."""
     messages = {
         "reserved": "This name is reserved. Choose another name.",
         "mixed_scripts": "This name mixes letters of several scripts, so it could be mistaken for another name. Use letters of one script.",
@@ -188,23 +189,25 @@ def unavailable(
     return SubdomainUnavailable(messages[reason], details={"reason": shown_reason, "owned": owned})
 
 
-def lock_zones_for_look_alikes(tx: Tx, wanted: Wanted) -> None:
-    """Take the lock across zones if the name needs a look-alike check. Without it, concurrent registrations would not see each other."""
-    if wanted.needs_look_alike_check:
+def lock_zones_for_look_alikes(tx: Tx, requested: RequestedName) -> None:
+    """Take the lock across zones if the name needs a look-alike check, because concurrent registrations don't see each other."""
+    if requested.needs_look_alike_check:
         platform_domain_store.lock_across_zones(tx)
 
 
 def _looks_alike(tx: Tx, user: User, platform_domain: PlatformDomain, label: str) -> bool:
     """True if a label looks like a reserved label, or like the label of an unreleased name of another user.
 
-    Labels are reserved everywhere, by the operator's list (reserved, blocked or special), or because a nameserver of the zone is there.
+    Reserved are the labels reserved under all platform domains, the listed labels, and the labels of the zone's nameservers.
     """
     looks, domain = skeleton(label), platform_domain.domain
     if looks_reserved(looks):
         return True
     hosts = (*platform_domain.apex_nameservers, platform_domain.soa_mname)
-    ours = [name_above(host, domain).partition(".")[0] for host in hosts if is_below(host, domain)]
+    of_nameservers = [
+        registrable_name(host, domain).partition(".")[0] for host in hosts if is_below(host, domain)
+    ]
     listed = platform_domain_store.list_guarded_labels(tx, platform_domain.id)
-    if any(skeleton(each) == looks for each in (*ours, *listed)):
+    if any(skeleton(each) == looks for each in (*of_nameservers, *listed)):
         return True
     return store.is_look_alike_held(tx, platform_domain, looks, user.id)

@@ -1,4 +1,4 @@
-"""The paid part that register, renew and restore share: price, coupon, quote, charge and term."""
+"""Compute and charge the price of register, renew and restore: coupon, quote, charge and term."""
 
 from datetime import datetime, timedelta
 
@@ -24,14 +24,14 @@ def registration_price(offer: Offer, listed: Label | None) -> int:
 
 
 def renewal_price(offer: Offer, listed: Label | None) -> int:
-    """Return the list price of a renewal in credits: the label's own renewal price, or the offer's. The offer may be withdrawn."""
+    """Return the list price of a renewal in credits: the label's own renewal price, or the offer's, even if the offer is withdrawn."""
     if offer.mode != "free" and listed is not None and listed.renewal_price_credits is not None:
         return listed.renewal_price_credits
     return offer.renewal_price_credits
 
 
 DAY = timedelta(days=1)
-_WORDS = {"register": "Registration", "renew": "Renewal", "restore": "Restore"}
+_DESCRIPTIONS = {"register": "Registration", "renew": "Renewal", "restore": "Restore"}
 
 
 def check_payable(
@@ -44,14 +44,14 @@ def check_payable(
     registration_mode: str | None,
     list_price: int,
 ) -> tuple[Coupon | None, list[FieldError]]:
-    """Lock and return the coupon of a request, and return the errors in the paid part of the request.
+    """Lock and return the coupon of a request, with the errors in `max_credits` and `coupon_code`.
 
-    Codes: `value_invalid` (max_credits), `coupon_invalid`, `coupon_not_applicable`. The last is reported only with a mode, because without
-    it there is no price.
+    Codes: `value_invalid` (max_credits), `coupon_invalid`, `coupon_not_applicable`. Without a mode the price is unknown, so
+    `coupon_not_applicable` isn't reported.
     """
     errors = []
     if payable.max_credits is not None and payable.max_credits < 0:
-        errors.append(FieldError("max_credits", "value_invalid", "Give 0 or more credits."))
+        errors.append(FieldError("max_credits", "value_invalid", "This is negative. Give 0 or more credits."))
     if payable.coupon_code is None:
         return None, errors
     coupon = credit_store.lock_coupon(tx, normalise_code(payable.coupon_code))
@@ -86,8 +86,8 @@ def quote_and_check(
     """Return the quote of an operation, or raise if the operation may not be completed.
 
     Raises, in this order:
-        PaymentConfirmationRequired, InsufficientScope, PriceChanged, InsufficientCredits: as `quote.check_payment`.
-        TokenRestricted: as `refuse_over_daily_credits`.
+        PaymentConfirmationRequired, InsufficientScope, PriceChanged, InsufficientCredits: see `quote.check_payment`.
+        TokenRestricted: see `refuse_over_daily_credits`.
     """
     quote = make_quote(
         action=action,
@@ -96,7 +96,7 @@ def quote_and_check(
         period_days=period_days,
         list_price=list_price,
         coupon=apply_coupon(coupon, list_price) if coupon else None,
-        # The client never sees the quote of a free operation, so don't lock the balance.
+        # The client never sees the quote of a free operation, so the balance is neither read nor locked.
         balance=credit_store.lock_balance(tx, user.id) if list_price > 0 else 0,
         new_expires_at=new_expires_at,
     )
@@ -108,7 +108,7 @@ def quote_and_check(
 def refuse_over_daily_credits(tx: Tx, actor: Actor, price: int) -> None:
     """Raise `TokenRestricted` if a charge would exceed the token's `daily_credits` within 24 hours.
 
-    Charges of tokens that share its budget count too. Refunds don't count. The lock of the user serializes charges.
+    Charges by tokens that share the token's budget count too. Refunds don't count. The lock of the user serializes charges.
     """
     limit = actor.restrictions.daily_credits
     if limit is None or price == 0 or actor.token_id is None:
@@ -133,12 +133,14 @@ def charge_and_add_term(
     starts_at: datetime,
     automatic: bool = False,
 ) -> Outcome:
-    """Charge the quoted price, store the coupon's use and the term. Return the verb's outcome.
+    """Charge the quoted price, store the use of the coupon, and store the term. Return the verb's outcome.
 
-    The reference of the charge names the term, so that a term can't be charged twice.
+    The reference of the charge identifies the term, so that a term can't be charged twice.
     """
     entry_id = None
-    word = f"Automatic {_WORDS[quote.action].lower()}" if automatic else _WORDS[quote.action]
+    description = _DESCRIPTIONS[quote.action]
+    if automatic:
+        description = f"Automatic {description.lower()}"
     if quote.price > 0:
         entry_id = credit_store.post(
             tx,
@@ -147,7 +149,7 @@ def charge_and_add_term(
                 kind="charge",
                 credits=-quote.price,
                 reference=charge_reference(quote.action, subdomain_id, starts_at),
-                description=f"{word} of {quote.fqdn} ({quote.registration_mode}, {counted(quote.period_days, 'day')})",
+                description=f"{description} of {quote.fqdn} ({quote.registration_mode}, {counted(quote.period_days, 'day')})",
                 subdomain_id=subdomain_id,
                 subdomain=quote.fqdn,
                 token_id=actor.token_id,

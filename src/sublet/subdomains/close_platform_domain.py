@@ -1,7 +1,7 @@
 """Close a platform domain at a date, or withdraw the date (`sublet domain remove --names-until`, `--withdraw`).
 
-Until the date, names are kept even after their expiry, but can't be registered or renewed. On the date the sweep moves them to the trash
-(docs/spec-choices.md, "A platform domain that closes").
+Until the date, names stay even after their expiry, but no name can be registered or renewed. On the date the sweep moves all names to the
+trash (docs/spec-choices.md, "A platform domain that closes").
 """
 
 from datetime import datetime, timedelta
@@ -24,7 +24,7 @@ from sublet.subdomains.sweep import store as sweep_store
 from sublet.subdomains.sweep.mail import closing_mail
 
 NOTICE = timedelta(days=30)
-"""The minimum time between the mail to the holders and the date."""
+"""The minimum time between the mail to the holders and the closing date."""
 
 
 def close_platform_domain(
@@ -36,18 +36,16 @@ def close_platform_domain(
 
     Raises, in this order:
         NotFound: there is no such platform domain.
-        Conflict: the stored date has passed; the stored date is the same.
+        Conflict: the platform domain has closed; it closes at this date already.
         ValidationFailed: the date is less than `NOTICE` ahead.
-        Conflict: names are paid for beyond the date, and `force` is not given.
+        Conflict: names are paid for beyond the date, and `force` is false.
     """
     found = _lock_open(tx, identifier)
     if names_until == found.names_until:
         raise Conflict(f"{found.domain} closes on {names_until:%Y-%m-%d} already. No action needed.")
     if names_until < tx.now + NOTICE:
         earliest = tx.now + NOTICE + timedelta(days=1)
-        sentence = (
-            f"Holders must be told {NOTICE.days} days before. Give {earliest:%Y-%m-%d} or a later date."
-        )
+        sentence = f"Holders must get {NOTICE.days} days' notice. Give {earliest:%Y-%m-%d} or a later date."
         raise validation_failed([FieldError("names_until", "value_invalid", sentence)])
     paid = store.find_paid_names_after(tx, found.id, names_until)
     if paid is not None and not force:
@@ -65,8 +63,8 @@ def keep_platform_domain(
 
     Raises, in this order:
         NotFound: there is no such platform domain.
-        Conflict: the date has passed; no date is set; names would move to the trash at once, because their grace is over, and `force` is
-            not given.
+        Conflict: the platform domain has closed; it has no closing date; names would move to the trash at once, because their grace period
+            is over, and `force` is false.
     """
     found = _lock_open(tx, identifier)
     if found.names_until is None:
@@ -98,7 +96,7 @@ def _store(
         user = account_store.find_user(tx, user_id)
         if user is None or user.deleted_at is not None:
             continue
-        _tell(tx, user, found, names, names_until)
+        _mail_holder(tx, user, found, names, names_until)
         mails += 1
     action = "platform_domain.keep" if names_until is None else "platform_domain.close"
     audit.record(
@@ -107,7 +105,9 @@ def _store(
     return find_platform_domain(tx, str(found.id)), mails
 
 
-def _tell(tx: Tx, user: User, found: PlatformDomain, names: list[str], names_until: datetime | None) -> None:
+def _mail_holder(
+    tx: Tx, user: User, found: PlatformDomain, names: list[str], names_until: datetime | None
+) -> None:
     subject, text = closing_mail(found.domain, names, names_until, user.name)
     date = "kept" if names_until is None else f"{names_until:%Y%m%d}"
     reference = f"closing:{found.id}:{user.id}:{date}:{tx.now:%Y%m%dT%H%M%S.%fZ}"

@@ -1,4 +1,4 @@
-"""All SQL of CSYNC: what is known of the names whose zone asked for nameservers or glue."""
+"""The SQL of CSYNC: the state of names whose zone requested nameservers or glue."""
 
 from dataclasses import asdict, dataclass, fields
 from datetime import datetime
@@ -22,10 +22,11 @@ csync_states = Table(
 
 @dataclass(frozen=True, slots=True)
 class CsyncState:
-    """What is known of a name, by default that of a name without a row.
+    """A name's CSYNC state. The defaults are the state of a name without a row.
 
-    `serial` is that of the zone that was followed last, None also after a change by hand; `signed_at` the oldest signature of what changed
-    then. `refusal` and `message` are the code and the sentence of the request that is refused now, `refused_since` since when.
+    `serial` is that of the zone whose CSYNC record was followed last, None after the user changed the delegation. `signed_at` is the inception
+    of the oldest signature of the followed records. `refusal` and `message` are the code and sentence of a current refusal, `refused_since`
+    its start.
     """
 
     subdomain_id: int
@@ -44,13 +45,13 @@ _CHANGED = Prepared(update(csync_states).where(_OF))
 
 
 def find_csync_state(tx: Tx, subdomain_id: int) -> CsyncState:
-    """Return what is known of a name."""
+    """Return a name's CSYNC state."""
     row = _FOUND.one_or_none(tx, of=subdomain_id)
     return CsyncState(subdomain_id) if row is None else CsyncState(*row)
 
 
 def save_csync_state(tx: Tx, before: CsyncState, after: CsyncState) -> None:
-    """Store what is known of a name, whose user the caller has locked."""
+    """Store a name's CSYNC state if it changed. The caller must have locked the name's user."""
     if after == before:
         return
     values = asdict(after)

@@ -1,4 +1,4 @@
-"""The SQL of delegations, and of the index of nameservers, which finds the names with nameservers at or below another name."""
+"""The SQL of delegations and of the nameserver index, which finds the names with nameservers at or below another name."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -42,11 +42,11 @@ nameserver_hosts = Table(
     PrimaryKeyConstraint("subdomain_id", "host_key"),
     Index("ix_nameserver_hosts_host_key", "host_key"),
 )
-"""The nameservers of each name by `owner_key`, except nameservers at or below the name itself.
+"""The nameserver index: the nameservers of each name by `owner_key`, except nameservers at or below the name itself.
 
-The row of a removed nameserver stays until its removal is published: `dropped_generation` is the name's first generation without it.
-`told` is the stage of the last warning to the holder about this nameserver, `told_since` the start of the time in the trash that the
-warning was about (`dependents`).
+The row of a removed nameserver stays until the removal is published. `dropped_generation` is the name's first generation without the
+nameserver. `told` is the stage of the last warning about the nameserver, `told_since` the start of the enclosing name's time in the trash
+at that warning (`dependents`).
 """
 
 _HOSTS = nameserver_hosts.c
@@ -64,7 +64,7 @@ _DELETED = Prepared(
 _DROPPED = Prepared(
     update(nameserver_hosts)
     .where(_OF & _HOSTS.host_key.in_(bindparam("keys", expanding=True)) & _HOSTS.dropped_generation.is_(None))
-    # The database reads the generation, because it may have increased since the caller read the row.
+    # The database reads the generation here, because another transaction may have increased it since the caller read the row.
     .values(
         dropped_generation=select(subdomains.c.generation)
         .where(subdomains.c.id == bindparam("changed"))
@@ -101,7 +101,7 @@ def _insert(tx: Tx, subdomain_id: int, keys: list[str]) -> None:
 
 
 def update_delegation(tx: Tx, subdomain: Subdomain, delegation: Delegation) -> None:
-    """Store a delegation as the name's next generation."""
+    """Store a delegation as the name's next generation, and update the nameserver index."""
     store.update_subdomain(
         tx,
         subdomain.id,
@@ -113,7 +113,7 @@ def update_delegation(tx: Tx, subdomain: Subdomain, delegation: Delegation) -> N
 
 
 def clear_delegation(tx: Tx, subdomain: Subdomain, **values: object) -> None:
-    """Remove a name's delegation, and change other columns. `values` must include the generation if it changes."""
+    """Remove a name's delegation, set the columns in `values`, and update the nameserver index."""
     nothing = Delegation()
     store.update_subdomain(
         tx, subdomain.id, **store.delegation_columns(nothing), **store.delegation_counts(nothing), **values
@@ -138,11 +138,11 @@ def drop_hosts(tx: Tx, subdomain_id: int, keys: list[str]) -> None:
 
 
 def delete_hosts(tx: Tx, subdomain_id: int) -> None:
-    """Delete the index rows of a released name. Its nameservers are no longer in the DNS."""
+    """Delete the index rows of a released name. The DNS no longer has the name's nameservers."""
     _ALL_DELETED.run(tx, of=subdomain_id)
 
 
-# One index range scan. `-` sorts before `.`, so the last line excludes siblings such as `name-2`.
+# One range scan of the index on `host_key`. `-` sorts before `.`, so the last line excludes siblings such as `name-2`.
 _AT_OR_BELOW = (
     (_HOSTS.host_key >= bindparam("at"))
     & (_HOSTS.host_key < bindparam("end"))
@@ -186,9 +186,9 @@ def list_dependents(tx: Tx, name: str, limit: int) -> list[Dependent]:
 
 
 def list_unwarned(tx: Tx, name: str, stage: int, since: datetime, limit: int) -> list[Dependent]:
-    """Return the names with a nameserver at or below this name whose holders were not warned about this stage.
+    """Return the names with a nameserver at or below this name whose holders were not warned about this stage yet.
 
-    `stage` and `since` are as in `nameserver_notices.stage_of`.
+    `stage` and `since` are the result of `nameserver_notices.warning_stage`.
     """
     rows = _UNWARNED.all(tx, **_range(name), stage=stage, since=since, at_most=limit)
     return [Dependent(*row) for row in rows]
@@ -202,7 +202,7 @@ _WARNED = Prepared(
 
 
 def mark_warned(tx: Tx, subdomain_id: int, name: str, stage: int, since: datetime) -> None:
-    """Store that the holder of `subdomain_id` was warned about its nameservers at or below `name`."""
+    """Store that the holder of a subdomain was warned about the subdomain's nameservers at or below `name`."""
     _WARNED.run(tx, of=subdomain_id, **_range(name), stage=stage, since=since)
 
 
@@ -215,12 +215,12 @@ OF_OTHERS = (
         & (_IS_CURRENT | (_HOSTS.dropped_generation > subdomains.c.published_generation))
     )
 )
-"""The query of other users' nameservers at or below a name, including removed ones that the DNS may still have."""
+"""A query for other users' names with nameservers at or below a name, including removed nameservers that the DNS may still have."""
 _ANY_OF_OTHERS = Prepared(OF_OTHERS.limit(1))
 
 
 def has_dependents(tx: Tx, name: str, *, besides_user_id: int = 0) -> bool:
-    """True if names have nameservers at or below this name, including removed ones that the DNS may still have.
+    """True if names have nameservers at or below this name, including removed nameservers that the DNS may still have.
 
     Names of the user `besides_user_id` don't count.
     """
@@ -228,7 +228,7 @@ def has_dependents(tx: Tx, name: str, *, besides_user_id: int = 0) -> bool:
 
 
 def stream_hosts(tx: Tx) -> Iterator[tuple[int, str]]:
-    """Yield all indexed nameservers, in order of id: the id of the name and the owner key of the nameserver."""
+    """Yield the subdomain's id and the owner key of each nameserver in the index, without removed nameservers."""
     query = select(_HOSTS.subdomain_id, _HOSTS.host_key).where(_IS_CURRENT)
     query = query.order_by(_HOSTS.subdomain_id, _HOSTS.host_key).execution_options(**STREAMED)
     for row in tx.connection.execute(query):
@@ -236,7 +236,7 @@ def stream_hosts(tx: Tx) -> Iterator[tuple[int, str]]:
 
 
 def stream_hosts_below(tx: Tx, domain: str) -> Iterator[tuple[int, str, str]]:
-    """Yield the nameservers below a domain: the id and fqdn of the name, and the owner key of the nameserver."""
+    """Yield the subdomain's id and fqdn, and the nameserver's owner key, of each nameserver below a domain."""
     key = owner_key(domain)
     query = select(_HOSTS.subdomain_id, subdomains.c.fqdn, _HOSTS.host_key).select_from(_JOINED)
     below = (_HOSTS.host_key > key + ".") & (_HOSTS.host_key < key + "/") & _IS_CURRENT
@@ -259,9 +259,9 @@ _IS_BLOCKED = Prepared(select(or_(*(each.exists() for each in _BLOCKERS))))
 
 
 def is_free(tx: Tx, platform_domain_id: int, fqdn: str, user_id: int) -> bool:
-    """True if nothing in the registry or zone blocks the registration of this name by this user. One query, because most names are free.
+    """True if nothing in the registry or zone blocks this user from registering this name. One query, because most names are free.
 
-    A registration is blocked by: a row that holds the name or waits for publication; a platform domain or a record at or below the name; a
-    nameserver of another user's name at or below it.
+    Blocking are: an unreleased row of the name, or a row that waits for publication; a platform domain or a record at or below the name; a
+    nameserver of another user's name at or below the name.
     """
     return not _IS_BLOCKED.value(tx, of=platform_domain_id, name=fqdn, besides_user=user_id, **_range(fqdn))

@@ -10,12 +10,12 @@ from sublet.subdomains import store
 from sublet.subdomains.find import (
     find_in_account,
     lock_for_operator,
-    refuse_gone,
+    refuse_purged,
     refuse_unless_allowed,
     reread,
 )
 from sublet.subdomains.model import Subdomain
-from sublet.subdomains.transfers.end import end_of_names
+from sublet.subdomains.transfers.end import end_transfers_of_names
 
 
 def delete(tx: Tx, actor: Actor, identifier: str) -> Outcome:
@@ -38,10 +38,10 @@ def operator_delete(tx: Tx, actor: Actor, identifier: str) -> Subdomain:
 
     Raises, in this order:
         NotFound: there is no such name.
-        Conflict: the name was purged; it is in the trash already.
+        Conflict: the name was purged; the name is in the trash already.
     """
     subdomain = lock_for_operator(tx, identifier)
-    refuse_gone(subdomain)
+    refuse_purged(subdomain)
     if subdomain.trashed_at is not None:
         raise Conflict(f"{subdomain.fqdn} is in the trash already. No action needed.")
     move_to_trash(tx, actor, subdomain)
@@ -50,7 +50,7 @@ def operator_delete(tx: Tx, actor: Actor, identifier: str) -> Subdomain:
 
 def move_to_trash(tx: Tx, actor: Actor, subdomain: Subdomain, *, action: str = "subdomain.delete") -> None:
     """Move a live name to the trash, without checks. `action` is the name of the audit event."""
-    end_of_names(tx, actor, [subdomain.id])
-    followed = store.followed_by_dns(subdomain)
-    store.update_subdomain(tx, subdomain.id, trashed_at=tx.now, **followed)
+    end_transfers_of_names(tx, actor, [subdomain.id])
+    next_generation = store.next_generation_if_in_dns(subdomain)
+    store.update_subdomain(tx, subdomain.id, trashed_at=tx.now, **next_generation)
     audit.record(tx, actor, action, subdomain.id, after={"trashed_at": tx.now.isoformat()})

@@ -1,11 +1,11 @@
-"""Warn the holders of the dependents of a lapsing name, and remove the dependents' nameservers.
+"""Warn the holders of names with nameservers at or below a name in the trash, and remove these nameservers after the purge.
 
-The dependents of a name are the names with nameservers at or below it. While the enclosing name is in the trash, the sweep warns the
-holders of its dependents. After the purge the sweep removes these nameservers. Only then does it release the enclosing name for other
-users, as registries do with host objects (RFC 9874).
+The name in the trash is the enclosing name. Its dependents are the names with nameservers at or below it. Before the purge of the enclosing
+name, the sweep warns the dependents' holders. After the purge the sweep removes these nameservers, and only then releases the enclosing
+name, as registries do with host objects (RFC 9874).
 
-Level-triggered, like the sweep: each call reads the remaining work from the index of nameservers (`delegation_store`) and handles a
-limited number of names. The enclosing name stays due until no dependent remains.
+Level-triggered, like the sweep: each call handles a limited number of the dependents that remain in the nameserver index
+(`delegation_store`). The enclosing name stays due until none remains.
 """
 
 from collections import Counter
@@ -25,11 +25,11 @@ from sublet.subdomains import delegation_store, store
 from sublet.subdomains.delegation_store import Dependent
 from sublet.subdomains.find import find_for_operator
 from sublet.subdomains.model import Subdomain
-from sublet.subdomains.nameserver_notices import NOTICE, REMOVAL, notice_mail, removal_mail, stage_of
+from sublet.subdomains.nameserver_notices import NOTICE, REMOVAL, notice_mail, removal_mail, warning_stage
 
 
-class Owned(Protocol):
-    """A name's id and its user's id."""
+class NameWithUser(Protocol):
+    """The ids of a name and of its user."""
 
     @property
     def id(self) -> int: ...  # noqa: D102
@@ -38,7 +38,7 @@ class Owned(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Changed:
+class ChangeResult:
     """The outcome of `change_each`: the number of changes by kind, and the id and error of each failed name."""
 
     done: Counter[str]
@@ -46,11 +46,11 @@ class Changed:
 
 
 def change_each(
-    tx: Tx, names: Sequence[Owned], change: Callable[[Tx, User, Subdomain], Iterable[str]]
-) -> Changed:
-    """Change each of these names under a savepoint, so that a name that fails doesn't stop the others.
+    tx: Tx, names: Sequence[NameWithUser], change: Callable[[Tx, User, Subdomain], Iterable[str]]
+) -> ChangeResult:
+    """Call `change` for each of these names under a savepoint, so that a name that fails doesn't stop the others.
 
-    `change` gets the user and the name as stored, and returns the kinds of changes that it made.
+    `change` gets the stored user and name, and returns the kinds of changes that it made.
     """
     # Lock order of all transactions that change several names: users by id, then names by id.
     users = account_store.lock_users(tx, {each.user_id for each in names})
@@ -61,24 +61,24 @@ def change_each(
         try:
             with tx.savepoint():
                 subdomain = find_for_operator(tx, str(each.id))
-                # The name may have been transferred before its user was locked. It stays due: its new user isn't locked.
+                # A name that was transferred before the lock stays due, because its new user isn't locked.
                 if subdomain.user_id == each.user_id:
                     done.update(change(tx, users[each.user_id], subdomain))
         except Exception as error:
             if ends_transaction(error):
                 raise
             faults.append((each.id, error))
-    return Changed(done, tuple(faults))
+    return ChangeResult(done, tuple(faults))
 
 
-def handle_dependents(tx: Tx, enclosing_id: int, limit: int) -> Changed | None:
-    """Warn the holders of up to `limit` dependents of a name, or remove the dependents' nameservers. Return None if no dependent remains.
+def handle_dependents(tx: Tx, enclosing_id: int, limit: int) -> ChangeResult | None:
+    """Warn the holders of up to `limit` dependents of a name, or remove the dependents' nameservers. Return None if no dependents remain.
 
     `nameservers.refuse_unregistered` refuses nameservers below a purged name, so removed nameservers stay removed.
     """
     enclosing = store.find_subdomain(tx, enclosing_id)
-    remaining = _remaining(tx, enclosing, limit) if enclosing is not None else []
-    if enclosing is None or not remaining:
+    dependents = _list_dependents(tx, enclosing, limit) if enclosing is not None else []
+    if enclosing is None or not dependents:
         return None
 
     def change(tx: Tx, user: User, subdomain: Subdomain) -> list[str]:
@@ -89,23 +89,23 @@ def handle_dependents(tx: Tx, enclosing_id: int, limit: int) -> Changed | None:
         _warn(tx, user, subdomain, enclosing, hosts)
         return ["nameservers_told"]
 
-    return change_each(tx, remaining, change)
+    return change_each(tx, dependents, change)
 
 
-def _remaining(tx: Tx, enclosing: Subdomain, limit: int) -> list[Dependent]:
+def _list_dependents(tx: Tx, enclosing: Subdomain, limit: int) -> list[Dependent]:
     if enclosing.purged_at is not None:
         return (
             delegation_store.list_dependents(tx, enclosing.fqdn, limit)
             if enclosing.released_at is None
             else []
         )
-    stage = stage_of(enclosing, tx.now)
+    stage = warning_stage(enclosing, tx.now)
     return delegation_store.list_unwarned(tx, enclosing.fqdn, *stage, limit) if stage is not None else []
 
 
 def _warn(tx: Tx, user: User, subdomain: Subdomain, enclosing: Subdomain, hosts: list[str]) -> None:
-    stage = stage_of(enclosing, tx.now)
-    assert stage is not None  # noqa: S101 - `_remaining` returns no names if there is no stage
+    stage = warning_stage(enclosing, tx.now)
+    assert stage is not None  # noqa: S101 - `_list_dependents` returns no names if there is no stage
     number, since = stage
     delegation_store.mark_warned(tx, subdomain.id, enclosing.fqdn, number, since)
     mail_id = None
@@ -118,18 +118,18 @@ def _warn(tx: Tx, user: User, subdomain: Subdomain, enclosing: Subdomain, hosts:
 
 
 def _remove(tx: Tx, user: User, subdomain: Subdomain, enclosing: Subdomain, hosts: list[str]) -> None:
-    left = without_nameservers(subdomain.delegation, hosts)
-    delegation_store.update_delegation(tx, subdomain, left)
+    remaining = without_nameservers(subdomain.delegation, hosts)
+    delegation_store.update_delegation(tx, subdomain, remaining)
     audit.record(
         tx,
         SYSTEM,
         REMOVAL,
         subdomain.id,
         before=store.delegation_columns(subdomain.delegation),
-        after=store.delegation_columns(left),
+        after=store.delegation_columns(remaining),
     )
     if user.deleted_at is not None:
         return
-    subject, text = removal_mail(subdomain.fqdn, hosts, len(left.nameservers), enclosing.fqdn, user.name)
+    subject, text = removal_mail(subdomain.fqdn, hosts, len(remaining.nameservers), enclosing.fqdn, user.name)
     reference = f"nameservers_removed:{subdomain.id}:{enclosing.id}"
     enqueue(tx, user, reference=reference, subject=subject, text=text)

@@ -1,4 +1,4 @@
-"""Where the DS records of a name come from (rules): from its audit events."""
+"""Find the source of each DS record of a name in the name's audit events (rules)."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from sublet.dns.types import DsRecord
 from sublet.subdomains.nameserver_notices import CHANGES
 
 FOLLOWED = "subdomain.follow_child"
-"""The audit action of a change that the child asked for."""
+"""The audit action of a change of DS records that the child zone requested."""
 SOURCES = ("registrant", "cds", "operator")
 CHANGES_OF_DS = (*CHANGES, FOLLOWED)
 """The audit actions that may change DS records."""
@@ -18,7 +18,7 @@ CHANGES_OF_DS = (*CHANGES, FOLLOWED)
 
 @dataclass(frozen=True, slots=True)
 class SourcedDs:
-    """A DS record with its source, one of `SOURCES`, and since when it is there; both None if the audit doesn't know."""
+    """A DS record with its source (one of `SOURCES`) and start. Both are None if no audit event has the record."""
 
     record: DsRecord
     source: str | None
@@ -26,7 +26,7 @@ class SourcedDs:
 
 
 def ds_sources(records: Sequence[DsRecord], events: Sequence[AuditEvent]) -> list[SourcedDs]:
-    """Return the sources of a name's DS records. `events` are those of `CHANGES_OF_DS`, oldest first."""
+    """Return a name's DS records with their sources. `events` are the name's audit events with `CHANGES_OF_DS`, oldest first."""
     found: dict[DsRecord, tuple[str, datetime]] = {}
     for event in events:
         after = _records(event.after)

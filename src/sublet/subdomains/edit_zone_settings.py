@@ -1,4 +1,4 @@
-"""Edit a platform domain, and republish or redate its names where needed (the operator's `sublet domain edit`)."""
+"""Edit a platform domain, and republish its names or recompute their dates if necessary (`sublet domain edit`)."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -14,7 +14,7 @@ from sublet.platform_domains.model import PlatformDomain
 from sublet.platform_domains.nested import refuse_missing_cuts
 from sublet.platform_domains.platform_domain import edit_platform_domain
 from sublet.subdomains import published_owner_store, store
-from sublet.subdomains.availability import carries_the_zone
+from sublet.subdomains.availability import has_zone_nameserver
 from sublet.subdomains.lifecycle import is_delegated
 from sublet.subdomains.model import Subdomain
 from sublet.subdomains.sweep import store as sweep_store
@@ -25,22 +25,20 @@ DAYS = ("renewal_window_days", "grace_days", "trash_days", "cooling_off_days")
 def edit_zone_settings(
     tx: Tx, actor: Actor, identifier: str, settings: Mapping[str, Any], *, force: bool = False
 ) -> PlatformDomain:
-    """Change a platform domain. Publish its delegated names again after a change of their TTL or of the zone's server.
+    """Change a platform domain. If the delegations' TTL or the zone's server changes, publish the delegated names again.
 
-    On a new primary, a name counts as published when the primary serves the name; on the built-in name server at once. The former primary
-    keeps its copy of the zone. After a change of days the sweep recomputes the dates of the names, in batches.
+    On a new primary, names become published when the primary serves them; on the built-in name server, at once. The former primary keeps its
+    copy of the zone. If the numbers of days change, the sweep recomputes the dates of the names, in batches.
 
     Raises, in this order:
-        NotFound, ValidationFailed: as `edit_platform_domain`.
+        NotFound, ValidationFailed: see `edit_platform_domain`.
         Conflict: a nameserver of the zone would be at or below a registrant's name.
-        Conflict: the new days would trash or purge names at once, and `force` is not given.
-        Conflict: the zone would leave the built-in name server and lose its adopted records, and `force` is not given.
-        Conflict: the zone would be on a primary without a known delegation of a platform domain below it, and `force` is not given.
+        Conflict: the new days would trash or purge names at once, and `force` is false.
+        Conflict: the zone would leave the built-in name server and lose its adopted records, and `force` is false.
+        Conflict: the zone would move to a primary that is not known to delegate a platform domain below the zone, and `force` is false.
     """
     before = find_platform_domain(tx, identifier)
-    losses_before = (
-        sweep_store.count_losses_by_rule(tx, tx.now, before.id) if _days_given(settings) else (0, 0)
-    )
+    losses_before = sweep_store.count_losses_by_rule(tx, tx.now, before.id) if _has_days(settings) else (0, 0)
     edited = edit_platform_domain(tx, actor, identifier, settings)
     if (edited.apex_nameservers, edited.soa_mname) != (before.apex_nameservers, before.soa_mname):
         _refuse_held_nameservers(tx, edited)
@@ -62,10 +60,11 @@ def _delegated(tx: Tx, platform_domain: PlatformDomain) -> list[Subdomain]:
 
 
 def _change_server(tx: Tx, before: PlatformDomain, edited: PlatformDomain, *, force: bool) -> None:
-    """Delete the stored state of the zone on its former server, and have its names published on the new server.
+    """Delete the stored state of the zone on its former server, and have the zone's names published on the new server.
 
-    After a move from the built-in name server, the adopted records stay stored until the first check of the new server, so that their
-    names can't be registered meanwhile. The owners of the delegations are stored as sent, because the new server may have a copy of the zone.
+    If the former server was the built-in name server, the adopted records stay stored until the first check of the new server. Until then
+    the names of these records can't be registered. The owner names of the delegations are stored as sent, because the new server may have a
+    copy of the zone.
     """
     adopted = [] if before.primary else zone_store.list_zone_records(tx, before.id)
     if adopted and not force:
@@ -82,7 +81,7 @@ def _change_server(tx: Tx, before: PlatformDomain, edited: PlatformDomain, *, fo
         published_owner_store.insert_published_owners(tx, owners, sent=True)
     zone_state_store.delete_zone_state(tx, before.id)
     if edited.primary:
-        # `rebuilt_at` makes the first check compare the whole zone.
+        # Because of `rebuilt_at` the first check compares the whole zone.
         zone_state_store.update_zone_state(tx, before.id, rebuilt_at=tx.now)
     else:
         published_owner_store.delete_published_owners_of_zone(tx, before.id)
@@ -92,20 +91,20 @@ def _change_server(tx: Tx, before: PlatformDomain, edited: PlatformDomain, *, fo
         refuse_missing_cuts(tx, edited)
 
 
-def _days_given(settings: Mapping[str, Any]) -> bool:
+def _has_days(settings: Mapping[str, Any]) -> bool:
     return not settings.keys().isdisjoint(DAYS)
 
 
 def _refuse_held_nameservers(tx: Tx, edited: PlatformDomain) -> None:
     for each in published_owner_store.list_published(tx, edited.id):
-        if carries_the_zone(edited, each.fqdn):
+        if has_zone_nameserver(edited, each.fqdn):
             raise Conflict(
-                f"A registrant holds {each.fqdn}, and could answer for the whole zone. Choose another host name."
+                f"The holder of {each.fqdn} could answer queries for the whole zone. Choose another host name."
             )
 
 
 def refuse_losses(before: tuple[int, int], after: tuple[int, int]) -> None:
-    """Raise `Conflict` if a change would trash or purge more names at once (`sweep_store.count_losses_by_rule`)."""
+    """Raise `Conflict` if a change increases the losses that are due now. Both arguments are results of `sweep_store.count_losses_by_rule`."""
     to_trash, to_purge = (max(0, now - then) for then, now in zip(before, after, strict=True))
     if to_trash or to_purge:
         raise Conflict(

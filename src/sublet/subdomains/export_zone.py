@@ -18,7 +18,8 @@ from sublet.subdomains.view_zone import apex_of, dsync_records, serial_of
 def export_zone(tx: Tx, platform_domain: PlatformDomain, addresses: Sequence[str] = ()) -> Iterator[Record]:
     """Yield the records that the built-in name server serves: SOA first, then apex, zone cuts, adopted records, delegations.
 
-    `addresses` are as in `view_zones`. Adopted records that a delegation hides are left out. Large zones are streamed.
+    `addresses` are the public addresses of the name server itself. Adopted records that a delegation hides are left out. Large zones are
+    streamed.
     """
     apex = apex_of(platform_domain, serial_of(tx, platform_domain), addresses)
     children = _children(tx, platform_domain)
@@ -55,7 +56,7 @@ def apex_records(apex: Apex) -> Iterator[Record]:
 
 
 def _children(tx: Tx, platform_domain: PlatformDomain) -> list[PlatformDomain]:
-    """Return the platform domains below a zone that have no other platform domain between."""
+    """Return the platform domains below a zone without another platform domain between them and the zone."""
     zone = platform_domain.domain
     below = [each for each in platform_domain_store.list_platform_domains(tx) if is_below(each.domain, zone)]
     names = {each.domain for each in below}
@@ -69,9 +70,10 @@ def _cuts_and_addresses(
     hosts: Collection[str],
     addresses: Sequence[str],
 ) -> list[Record]:
-    """Return the delegations of the platform domains below a zone, and the addresses inside the zone of its and their nameservers.
+    """Return the delegations of the `children`, and the address records of the nameservers inside the zone.
 
-    All addresses of a host get the lowest TTL (RFC 2181, section 5.2), as in the responses of the built-in name server.
+    `hosts` are the nameservers of the zone and of the children. All addresses of a host get the lowest TTL (RFC 2181, section 5.2), as in the
+    responses of the built-in name server.
     """
     found = {each for child in children for records in zone_cut(child).values() for each in records}
     for zone in (platform_domain, *(child for child in children if not child.primary)):
@@ -92,7 +94,7 @@ def _is_address_of(record: Record, hosts: Collection[str]) -> bool:
 
 
 def _delegated(tx: Tx, platform_domain: PlatformDomain, owners: Collection[str]) -> set[str]:
-    """Return the given owners that are at or below a delegation of the registry."""
+    """Return the owner names among `owners` that are at or below a delegation of the registry."""
     above = {owner: (owner, *ancestors(owner)) for owner in owners}
     found = store.find_delegations(
         tx, platform_domain.id, {each for names in above.values() for each in names}

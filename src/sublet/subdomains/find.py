@@ -21,7 +21,7 @@ S = TypeVar("S", bound=ShownSubdomain)
 def not_found() -> SubdomainNotFound:
     """Return the refusal for a missing or purged name.
 
-    Names of other users, and names outside the token's restrictions, get the same refusal, so that clients can't tell that they exist.
+    Names of other users, and names that the token is not for, get the same refusal, so that it reveals nothing about them.
     """
     return SubdomainNotFound("You have no such subdomain. Check the name; GET /subdomains lists yours.")
 
@@ -30,15 +30,14 @@ def find_in_account(tx: Tx, actor: Actor, identifier: str) -> Subdomain:
     """Return the user's live subdomain with this id or name (in any case, with or without the final dot, in U-labels or A-labels).
 
     Raises:
-        SubdomainNotFound: the user has no such name, the token is not for the name, or the name is in the trash. In the trash, `details`
-            has `in_trash` and `restorable_until` (None while the name is suspended, because its dates don't advance), and the message says
-            how to restore the name.
+        SubdomainNotFound: the user has no such name, the token is not for the name, or the name is in the trash. If it is in the trash, the
+            message says how to restore it, and `details` has `in_trash` and `restorable_until` (None while the name is suspended).
     """
     return _require_live(_lookup(tx, actor, identifier), tx.now)
 
 
 async def fetch_in_account(db: Database, actor: Actor, identifier: str) -> ShownSubdomain:
-    """Return the subdomain of `find_in_account` as a `ShownSubdomain`, or raise the same errors. Runs on the event loop."""
+    """Return the user's live subdomain with this id or name, or raise the errors of `find_in_account`. Runs on the event loop."""
     subdomain_id, fqdn = parse_id(identifier), canonical_domain(identifier)
     found = None
     if subdomain_id is not None:
@@ -78,7 +77,7 @@ def refuse_unless_allowed(subdomain: Subdomain, verb: str, now: datetime) -> Non
     """Raise unless the name's state allows a verb (`lifecycle.is_allowed`).
 
     Raises:
-        SubdomainSuspended: the operator suspended the name, live or in the trash. The message gives the reason.
+        SubdomainSuspended: the operator suspended the name. The message gives the reason.
         Conflict: the state doesn't allow the verb.
     """
     if is_allowed(subdomain, verb, now):
@@ -90,7 +89,7 @@ def refuse_unless_allowed(subdomain: Subdomain, verb: str, now: datetime) -> Non
         )
     status = derive_status(subdomain, now)
     raise Conflict(
-        f"This subdomain is {status}; {verb} is not possible in that state. "
+        f"This subdomain is {status}, and {verb} is not possible in that state. "
         f"See `allowed_actions` of GET /subdomains/{subdomain.fqdn}/timeline.",
         details={"status": status},
     )
@@ -111,9 +110,9 @@ def _if_allowed(actor: Actor, found: S | None) -> S | None:
 
 
 def lock_for_operator(tx: Tx, identifier: str, other_users: Collection[int] = ()) -> Subdomain:
-    """Lock a subdomain's user and `other_users`, in order of id, and return the subdomain as `find_for_operator` does.
+    """Lock a subdomain's user and `other_users` in order of id, and return the result of `find_for_operator`.
 
-    The lock serializes the changes of a user.
+    The locks serialize changes to the users' names.
 
     Raises:
         NotFound: there is no such name.
@@ -128,7 +127,7 @@ def lock_for_operator(tx: Tx, identifier: str, other_users: Collection[int] = ()
 
 
 def find_for_operator(tx: Tx, identifier: str) -> Subdomain:
-    """Return any user's subdomain: by id in any state, by name the unreleased row.
+    """Return any user's subdomain without a lock: by id in any state, by name the unreleased row.
 
     Raises:
         NotFound: there is no such name.
@@ -145,14 +144,14 @@ def find_for_operator(tx: Tx, identifier: str) -> Subdomain:
     return found
 
 
-def refuse_gone(subdomain: Subdomain) -> None:
-    """Raise `Conflict` if a name was purged. Its row only keeps the name reserved until the release."""
+def refuse_purged(subdomain: Subdomain) -> None:
+    """Raise `Conflict` if a name was purged, and so has no holder."""
     if subdomain.purged_at is not None:
         raise Conflict(f"{subdomain.fqdn} was purged and has no holder. Give a name that has a holder.")
 
 
 def reread(tx: Tx, subdomain: Subdomain) -> Subdomain:
-    """Read a subdomain again and return it."""
+    """Return the current row of a subdomain, after changes in this transaction."""
     found = store.find_subdomain(tx, subdomain.id)
     assert found is not None  # noqa: S101 - rows are never deleted
     return found

@@ -1,7 +1,7 @@
-"""The life of a name: its states, and the verbs that each state allows. States are derived from the row and the clock, not stored.
+"""The life cycle of a name: its states, and the verbs that each state allows. States are derived from the row and the clock, not stored.
 
-The state is the first that applies (docs/spec-choices.md, "Subdomain states"): trashed, suspended, expired, failed, provisioning,
-inactive, active. Purged and released names are history and have no state.
+A name has the first of these states that applies: trashed, suspended, expired, failed, provisioning, inactive, active
+(docs/spec-choices.md, "Subdomain states"). Purged and released names have no state.
 """
 
 from datetime import datetime, timedelta
@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from sublet.dns.records import delegation_records
 from sublet.dns.types import Record
 from sublet.platform_domains.model import ADMIN
-from sublet.subdomains.model import Placed, ShownSubdomain, Subdomain
+from sublet.subdomains.model import DelegationState, ShownSubdomain, Subdomain
 
 STATUS_LABELS: dict[str, str] = {
     "inactive": "Inactive",
@@ -25,7 +25,7 @@ RENEWAL_REST = timedelta(days=1)
 """The minimum time between two renewals, so that a request that is repeated after a lost answer isn't charged twice."""
 
 AUTO_RENEW_REST = timedelta(days=1)
-"""The pause between two attempts of automatic renewal. The user may buy credits meanwhile."""
+"""The pause between two attempts of automatic renewal. In the pause the user may buy credits."""
 
 ACTIONS = ("update_nameservers", "retry", "renew", "set_auto_renew", "delete", "restore")
 """The registrant's verbs on a name, in the order of the contract."""
@@ -39,11 +39,11 @@ ALLOWED: dict[str, frozenset[str]] = {
     "suspended": frozenset(),
     "trashed": frozenset({"restore"}),
 }
-"""The registrant's verbs by state. State isn't the only condition; `allowed_actions` checks the rest."""
+"""The registrant's verbs by state. `allowed_actions` checks further conditions."""
 
 
 def derive_status(subdomain: ShownSubdomain, now: datetime) -> str:
-    """Return the status of a name at an instant."""
+    """Return the status of a name at `now`."""
     if subdomain.trashed_at is not None:
         return "trashed"
     if subdomain.suspended_at is not None:
@@ -65,13 +65,13 @@ def is_allowed(subdomain: ShownSubdomain, action: str, now: datetime) -> bool:
 def allowed_actions(
     subdomain: ShownSubdomain, now: datetime, *, user_suspended: bool, quota_left: bool
 ) -> tuple[str, ...]:
-    """Return the `ACTIONS` that would not be refused now. Paid actions are included, even if the first response is only a quote.
+    """Return the `ACTIONS` that would not be refused now. A quote is no refusal.
 
     Not checked: the balance, the token's scopes, and the request's body.
     """
     if user_suspended or is_gone(subdomain, now):
         return ()
-    further = {
+    other_conditions = {
         "retry": has_nameserver(subdomain) and provisioning_failed(subdomain),
         "renew": is_renewal_open(subdomain, now),
         "set_auto_renew": not is_renewed_by_operator(subdomain),
@@ -80,22 +80,24 @@ def allowed_actions(
         and not (is_renewed_by_operator(subdomain) and subdomain.expires_at <= now),
     }
     return tuple(
-        action for action in ACTIONS if is_allowed(subdomain, action, now) and further.get(action, True)
+        action
+        for action in ACTIONS
+        if is_allowed(subdomain, action, now) and other_conditions.get(action, True)
     )
 
 
-def has_nameserver(subdomain: Placed) -> bool:
-    """True if nameserver 1 is set. A retry needs it, because the publisher retries the removal of an old delegation automatically."""
+def has_nameserver(subdomain: DelegationState) -> bool:
+    """True if a name has nameservers."""
     return bool(subdomain.delegation.nameservers)
 
 
 def quota_allows(mode: str, *, quota_left: bool) -> bool:
-    """True if the free quota allows one more name of this mode. The quota applies to free names only."""
+    """True if the free quota allows one more name in this mode. The quota limits only names in the mode `free`."""
     return quota_left or mode != "free"
 
 
 def provisioning_status(subdomain: ShownSubdomain) -> str:
-    """Return the state of publishing: failed, pending, none (no delegation) or published."""
+    """Return the state of publication: failed, pending, published, or none if there is no delegation to publish."""
     if provisioning_failed(subdomain):
         return "failed"
     if subdomain.generation != subdomain.published_generation:
@@ -108,7 +110,7 @@ def provisioning_failed(subdomain: ShownSubdomain) -> bool:
     return subdomain.provision_error is not None and subdomain.generation != subdomain.published_generation
 
 
-def is_delegated(subdomain: Placed) -> bool:
+def is_delegated(subdomain: DelegationState) -> bool:
     """True if the parent zone should delegate the name: it has nameservers, and is neither in the trash nor suspended.
 
     An expired name is delegated until it moves to the trash.
@@ -121,8 +123,8 @@ def is_delegated(subdomain: Placed) -> bool:
     )
 
 
-def desired_records(subdomain: Placed, ttl_seconds: int) -> tuple[Record, ...]:
-    """Return the records that the parent zone should have for a name. They are empty if the name is not delegated."""
+def desired_records(subdomain: DelegationState, ttl_seconds: int) -> tuple[Record, ...]:
+    """Return the records that the parent zone should have for a name: none if the name should not be delegated."""
     if not is_delegated(subdomain):
         return ()
     return delegation_records(subdomain.fqdn, subdomain.delegation, ttl_seconds)
@@ -134,9 +136,9 @@ def is_renewed_by_operator(subdomain: ShownSubdomain) -> bool:
 
 
 def renewal_opens_at(subdomain: ShownSubdomain) -> datetime | None:
-    """Return when renewal opens: `renewal_window_days` (at most a term) before the expiry, but not within a day of the last renewal.
+    """Return when renewal opens: `renewal_window_days` (at most a term) before the expiry, but at least a day after the last renewal.
 
-    Without these limits a repeated request could be charged again. None if only the operator renews the name.
+    Without these limits, a request that a client repeats could be charged twice. None if only the operator renews the name.
     """
     if is_renewed_by_operator(subdomain):
         return None
@@ -148,7 +150,7 @@ def renewal_opens_at(subdomain: ShownSubdomain) -> datetime | None:
 
 
 def renewal_available(subdomain: ShownSubdomain, now: datetime, *, user_suspended: bool = False) -> bool:
-    """True if POST renew would succeed now, or get a quote."""
+    """True if POST renew would now renew the name or return a quote."""
     return not user_suspended and is_allowed(subdomain, "renew", now) and is_renewal_open(subdomain, now)
 
 
@@ -161,8 +163,8 @@ def is_renewal_open(subdomain: ShownSubdomain, now: datetime) -> bool:
 def auto_renew_at(subdomain: Subdomain) -> datetime | None:
     """Return the time of the next automatic renewal: when renewal opens, or a day after the last attempt since then.
 
-    The last attempt is at the end of grace, before the name moves to the trash. None if automatic renewal is off, the name is in the trash
-    or suspended, or the platform domain closes. A time in the past means now.
+    The last attempt is at the end of the grace period, before the name moves to the trash. None if automatic renewal is off, the name is in
+    the trash or suspended, or the platform domain closes. A time in the past means now.
     """
     if subdomain.auto_renew_max_credits is None or subdomain.names_until is not None:
         return None
@@ -177,7 +179,7 @@ def auto_renew_at(subdomain: Subdomain) -> datetime | None:
 
 
 def is_restorable(subdomain: ShownSubdomain, now: datetime) -> bool:
-    """True if a name is in the trash and not lost yet. A suspended name in the trash isn't lost. Not checked: the other conditions of `restore`."""
+    """True if a name is in the trash, and suspended or before the end of its time there. Not checked: the other conditions of `restore`."""
     if subdomain.trashed_at is None or subdomain.purged_at is not None:
         return False
     until = restorable_until(subdomain)
@@ -185,13 +187,13 @@ def is_restorable(subdomain: ShownSubdomain, now: datetime) -> bool:
 
 
 def closing_allows_restore(subdomain: ShownSubdomain, now: datetime) -> bool:
-    """True if a closing date of the platform domain doesn't prevent a restore. Before the date, only names that have not expired can be restored."""
+    """True unless the platform domain has closed, or will close and the name has expired."""
     until = subdomain.names_until
     return until is None or now < min(until, subdomain.expires_at)
 
 
 def is_gone(subdomain: ShownSubdomain, now: datetime) -> bool:
-    """True if the user has lost the name: the name was purged, or its time in the trash is over."""
+    """True if a name was purged, or its time in the trash is over. Such a name isn't shown to its user any more."""
     return subdomain.trashed_at is not None and not is_restorable(subdomain, now)
 
 
@@ -199,7 +201,7 @@ def restorable_until(subdomain: ShownSubdomain) -> datetime | None:
     """Return when a name in the trash will be purged. None if the name is suspended or not in the trash."""
     if subdomain.trashed_at is None or subdomain.purged_at is not None or subdomain.suspended_at is not None:
         return None
-    return free_since(subdomain, subdomain.trashed_at) + timedelta(days=subdomain.trash_days)
+    return effective_start(subdomain, subdomain.trashed_at) + timedelta(days=subdomain.trash_days)
 
 
 def grace_ends_at(subdomain: Subdomain) -> datetime | None:
@@ -210,15 +212,15 @@ def grace_ends_at(subdomain: Subdomain) -> datetime | None:
 
 
 def is_grace_over(subdomain: Subdomain, now: datetime) -> bool:
-    """True if the grace of a name is over. A live name then moves to the trash at once, unless it is renewed."""
+    """True if the grace period of a name is over. The sweep then moves a live name to the trash."""
     return subdomain.suspended_at is None and _end_of_grace(subdomain) <= now
 
 
 def _end_of_grace(subdomain: Subdomain) -> datetime:
-    """Return the end of grace. If the platform domain is closing, return its closing date: no name can be renewed."""
+    """Return the end of the grace period, or the closing date of a platform domain that closes, because its names can't be renewed."""
     if subdomain.names_until is not None:
         return subdomain.names_until
-    return free_since(subdomain, subdomain.expires_at) + timedelta(days=subdomain.grace_days)
+    return effective_start(subdomain, subdomain.expires_at) + timedelta(days=subdomain.grace_days)
 
 
 def cooling_off_ends_at(subdomain: Subdomain) -> datetime | None:
@@ -229,19 +231,19 @@ def cooling_off_ends_at(subdomain: Subdomain) -> datetime | None:
 
 
 def lost_at(subdomain: Subdomain) -> datetime | None:
-    """Return when the user loses the name: at the end of grace to the trash, or at the end of its time in the trash permanently."""
+    """Return when a live name moves to the trash, or when a name in the trash is purged. None if neither is planned."""
     return grace_ends_at(subdomain) or restorable_until(subdomain)
 
 
-def free_since(subdomain: ShownSubdomain, start: datetime) -> datetime:
-    """Return the start of grace or trash, or the end of the last suspension if that is later. Users can't act during a suspension."""
+def effective_start(subdomain: ShownSubdomain, start: datetime) -> datetime:
+    """Return the start of a grace period or time in the trash: `start`, or the end of a later suspension, in which the user couldn't act."""
     return start if subdomain.unsuspended_at is None else max(start, subdomain.unsuspended_at)
 
 
 def next_term_start(subdomain: ShownSubdomain, now: datetime, period_days: int) -> datetime:
-    """Return the start of a renewal's term: the old expiry, so that early renewals and renewals in grace lose no days.
+    """Return the start of a renewal's term: the old expiry, so that early renewals and renewals in the grace period lose no days.
 
-    If the term would already be over, it starts now, so that the user doesn't pay for the past.
+    If such a term would be over already, the term starts now, so that the user doesn't pay for the past.
     """
     return subdomain.expires_at if term_end(subdomain.expires_at, period_days) > now else now
 

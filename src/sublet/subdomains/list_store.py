@@ -43,7 +43,7 @@ from sublet.subdomains.store import (
 
 S = TypeVar("S", bound=ShownSubdomain)
 _HEALTH = table("delegation_health", column("subdomain_id"), column("state"))
-"""The table of `health/store.py`, which is above this folder."""
+"""The table of `health/store.py`, which this module can't import, because `health` imports `subdomains`."""
 _IN_TRASH, _LIVE = NOT_PURGED & TRASHED, NOT_PURGED & ~TRASHED
 _OWN_PAGES = Pages(
     select_subdomains(ShownSubdomain).where((subdomains.c.user_id == bindparam("owner_id")) & _LIVE),
@@ -54,7 +54,7 @@ _OWN_PAGES = Pages(
 
 
 def own_pages(actor: Actor, wanted: SubdomainFilter) -> Pages[ShownSubdomain] | None:
-    """Return the pages of the live subdomains of the user `owner_id`, newest first. None if the filters or the token exclude names."""
+    """Return the pages of the live subdomains of a user (`owner_id`), newest first. None if the filters or the token exclude names."""
     return _OWN_PAGES if wanted.is_empty and actor.restrictions.allows_all_names else None
 
 
@@ -82,7 +82,7 @@ def list_all(tx: Tx, wanted: SubdomainFilter, limit: int, *, user_id: int | None
 
 
 def _newest(tx: Tx, of: type[S], query: Select[Any], wanted: SubdomainFilter, limit: int) -> list[S]:
-    """Return the newest names of a query. A search in Unicode forms is done here, because the database stores A-labels only."""
+    """Return the newest names of a query. Python searches Unicode forms, because the database stores only A-labels."""
     query = query.order_by(subdomains.c.created_at.desc(), subdomains.c.id.desc())
     text = search_text(wanted.q or "")
     if not needs_unicode(text):
@@ -112,7 +112,7 @@ def _filtered(tx: Tx, query: Select[Any], wanted: SubdomainFilter, user_id: int 
 
 
 def _own_conditions(wanted: SubdomainFilter) -> Iterator[ColumnElement[bool]]:
-    """Yield the conditions of the filters that depend on the row only, not on the clock."""
+    """Yield the conditions of the filters that don't depend on the clock."""
     if wanted.registration_type is not None:
         yield subdomains.c.registration_type == wanted.registration_type
     if wanted.expires_before is not None:
@@ -127,7 +127,7 @@ def _own_conditions(wanted: SubdomainFilter) -> Iterator[ColumnElement[bool]]:
 
 
 def _health_condition(state: str) -> ColumnElement[bool]:
-    """Return the condition for a state of `delegation_health`. Names that were never checked are unknown."""
+    """Return the condition for names with this state of health. Names that were never checked have the state unknown."""
     known = select(_HEALTH.c.subdomain_id).where(_HEALTH.c.subdomain_id == subdomains.c.id)
     if state == "unknown":
         return ~known.where(_HEALTH.c.state != "unknown").exists()
@@ -135,7 +135,7 @@ def _health_condition(state: str) -> ColumnElement[bool]:
 
 
 def _restorable_condition(tx: Tx) -> ColumnElement[bool]:
-    """Return `lifecycle.is_restorable` in SQL, for names in the trash."""
+    """Return the rule `lifecycle.is_restorable` as an SQL condition, for names in the trash."""
     days = platform_domains.c.trash_days
     since = _instants(days, tx.connection.execute(select(days).distinct()).scalars(), lambda of: tx.now - of)
     return or_(
@@ -146,7 +146,7 @@ def _restorable_condition(tx: Tx) -> ColumnElement[bool]:
 
 
 def _renewal_condition(tx: Tx, user_id: int | None) -> ColumnElement[bool]:
-    """Return `lifecycle.renewal_available` in SQL, for filtering. A test compares the two."""
+    """Return the rule `lifecycle.renewal_available` as an SQL condition. A test compares the two."""
     window, period = platform_domains.c.renewal_window_days, subdomains.c.period_days
     days = case((window < period, window), else_=period)
     of_these = true() if user_id is None else subdomains.c.user_id == user_id
@@ -168,17 +168,17 @@ def _renewal_condition(tx: Tx, user_id: int | None) -> ColumnElement[bool]:
 def _instants(
     days: ColumnElement[int], in_use: Iterable[int], instant: Callable[[timedelta], datetime]
 ) -> ColumnElement[datetime]:
-    """Return an SQL expression for the instant of each row's number of days.
+    """Return an SQL expression that maps each row's number of days to an instant.
 
-    The databases differ in date arithmetic, so Python computes the instants of all numbers in use. They go into one CASE, because SQLite
-    doesn't allow a thousand conditions.
+    SQLite and PostgreSQL differ in date arithmetic, so Python computes the instant of each number `in_use`. One CASE maps all of them, because
+    SQLite doesn't allow a thousand conditions.
     """
     of_days = {each: literal(instant(timedelta(days=each)), Instant()) for each in in_use}
     return case(of_days, value=days) if of_days else literal(None, Instant())
 
 
 def _status_condition(tx: Tx, status: str) -> ColumnElement[bool]:
-    """Return `lifecycle.derive_status` in SQL, for filtering. A test compares the two."""
+    """Return the rule `lifecycle.derive_status` as an SQL condition. A test compares the two."""
     suspended = subdomains.c.suspended_at.is_not(None)
     expired = subdomains.c.expires_at <= tx.now
     failed = UNPUBLISHED & subdomains.c.provision_error.is_not(None)

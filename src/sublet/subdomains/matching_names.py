@@ -25,9 +25,9 @@ class MatchingName:
 def list_matching(
     tx: Tx, patterns: Sequence[str] | None = None, identifier: str | None = None
 ) -> list[MatchingName]:
-    """Return the names, live or in the trash, that match the given patterns, by default the stored patterns.
+    """Return the names, live or in the trash, that match these patterns, or else the stored patterns. Reads all names.
 
-    `identifier` limits the result to a platform domain. Scans all names.
+    `identifier` limits the result to a platform domain.
 
     Raises:
         NotFound: there is no such platform domain.
@@ -38,12 +38,12 @@ def list_matching(
     for subdomain_id, platform_domain_id, label, fqdn, email in stream_held(tx):
         if only not in (None, platform_domain_id):
             continue
-        asked = (
+        candidates = (
             patterns
             if patterns is not None
             else [each.pattern for each in stored if each.platform_domain_id in (None, platform_domain_id)]
         )
-        meant = tuple(each for each in asked if is_blocked(label, (each,)))
-        if meant:
-            found.append(MatchingName(subdomain_id, fqdn, to_unicode(fqdn), email, meant))
+        matching = tuple(each for each in candidates if is_blocked(label, (each,)))
+        if matching:
+            found.append(MatchingName(subdomain_id, fqdn, to_unicode(fqdn), email, matching))
     return found

@@ -1,7 +1,7 @@
 """The milestones of a name, such as reminders, and the dates at which the sweep processes the name (rules).
 
-All dates are computed from the row and its platform domain's days. `sweep/store.py` stores the milestones that were reached, once for each
-date that they are about. `lifecycle.lost_at` returns when a user loses a name.
+All dates are computed from the row and the days of its platform domain. `sweep/store.py` stores each milestone that was reached, once for
+each expiry or time in the trash.
 """
 
 from collections.abc import Collection
@@ -11,7 +11,7 @@ from datetime import datetime, timedelta
 from sublet.subdomains.lifecycle import (
     auto_renew_at,
     cooling_off_ends_at,
-    free_since,
+    effective_start,
     lost_at,
     renewal_opens_at,
     restorable_until,
@@ -21,32 +21,32 @@ from sublet.subdomains.model import Subdomain
 REMINDER_DAYS = {"expires_in_30_days": 30, "expires_in_7_days": 7, "expires_in_1_day": 1}
 """The number of days before the expiry at which each reminder is sent."""
 TRASH_REMINDER = timedelta(days=7)
-"""The time between the last reminder and the purge, if it is less than half of the time in the trash."""
+"""The time between the reminder in the trash and the purge, unless half of the time in the trash is shorter."""
 SHORT_TRASH = timedelta(days=2)
-"""The minimum time in the trash for a reminder. In a shorter time, the mail about the move to the trash is recent enough."""
+"""The minimum time in the trash for a reminder. With less time, the mail about the move to the trash is recent enough."""
 
 
 @dataclass(frozen=True, slots=True)
 class Milestone:
-    """A milestone that is reached `at` an instant. `about` is the date that it belongs to: the expiry, or the move to the trash.
+    """A milestone that is reached `at` an instant. `about` is the date that the milestone is for: the expiry, or the move to the trash.
 
-    `told` is True if the user gets a mail about the milestone.
+    `is_mailed` is True if the user gets a mail about the milestone.
     """
 
     kind: str
     at: datetime
     about: datetime
-    told: bool
+    is_mailed: bool
 
 
 def planned_milestones(subdomain: Subdomain) -> tuple[Milestone, ...]:
-    """Return the milestones of a name's current state, oldest first. Suspended names, and names under a closing platform domain, have no milestones.
+    """Return the milestones of a name's current state, oldest first. Suspended names and names under a closing platform domain have none.
 
     Reminders with a date before the start of the term are left out.
     """
     if subdomain.purged_at is not None or subdomain.suspended_at is not None:
         return ()
-    if subdomain.names_until is not None:  # reminders ask for a renewal or a restore
+    if subdomain.names_until is not None:  # the name can be neither renewed nor restored after a reminder
         return ()
     if subdomain.trashed_at is not None:
         return _in_trash(subdomain, subdomain.trashed_at)
@@ -54,18 +54,18 @@ def planned_milestones(subdomain: Subdomain) -> tuple[Milestone, ...]:
     began_at = subdomain.last_renewed_at or subdomain.registered_at
     reminders = ((kind, expires_at - timedelta(days=days)) for kind, days in REMINDER_DAYS.items())
     found = [
-        *([] if opens_at is None else [Milestone("renewal_opens", opens_at, expires_at, told=False)]),
-        *(Milestone(kind, at, expires_at, told=True) for kind, at in reminders if at > began_at),
-        Milestone("expired", expires_at, free_since(subdomain, expires_at), told=True),
+        *([] if opens_at is None else [Milestone("renewal_opens", opens_at, expires_at, is_mailed=False)]),
+        *(Milestone(kind, at, expires_at, is_mailed=True) for kind, at in reminders if at > began_at),
+        Milestone("expired", expires_at, effective_start(subdomain, expires_at), is_mailed=True),
     ]
     return tuple(sorted(found, key=lambda each: each.at))
 
 
 def trash_reminder_at(subdomain: Subdomain) -> datetime | None:
-    """Return when the user is reminded of the purge. None if the name isn't in the trash, or its time there is shorter than `SHORT_TRASH`."""
+    """Return when the user is reminded of the purge. None if the name isn't in the trash, or if its time there is less than `SHORT_TRASH`."""
     if subdomain.trashed_at is None:
         return None
-    until, since = restorable_until(subdomain), free_since(subdomain, subdomain.trashed_at)
+    until, since = restorable_until(subdomain), effective_start(subdomain, subdomain.trashed_at)
     if until is None or until - since < SHORT_TRASH:
         return None
     return until - min(TRASH_REMINDER, (until - since) / 2)
@@ -73,7 +73,11 @@ def trash_reminder_at(subdomain: Subdomain) -> datetime | None:
 
 def _in_trash(subdomain: Subdomain, trashed_at: datetime) -> tuple[Milestone, ...]:
     at = trash_reminder_at(subdomain)
-    return () if at is None else (Milestone("trash_ends", at, free_since(subdomain, trashed_at), told=True),)
+    return (
+        ()
+        if at is None
+        else (Milestone("trash_ends", at, effective_start(subdomain, trashed_at), is_mailed=True),)
+    )
 
 
 def reached(
@@ -81,8 +85,8 @@ def reached(
 ) -> tuple[Milestone, ...]:
     """Return the milestones that are reached and not `done` (pairs of kind and about), oldest first.
 
-    If several are reached at once, after an outage, only the last one is mailed. No reminder is mailed if the user loses the name now,
-    because the mail about the loss follows.
+    If several milestones are reached at once, for example after an outage, only the last is mailed. If the user loses the name now, none is
+    mailed, because the mail about the loss follows.
     """
     found = [
         each
@@ -90,10 +94,10 @@ def reached(
         if each.at <= now and (each.kind, each.about) not in done
     ]
     over_at = lost_at(subdomain)
-    last_told = next((each for each in reversed(found) if each.told), None)
+    last_mailed = next((each for each in reversed(found) if each.is_mailed), None)
     if over_at is not None and over_at <= now:
-        last_told = None
-    return tuple(Milestone(each.kind, each.at, each.about, told=each is last_told) for each in found)
+        last_mailed = None
+    return tuple(Milestone(each.kind, each.at, each.about, is_mailed=each is last_mailed) for each in found)
 
 
 def next_milestone_at(subdomain: Subdomain, now: datetime) -> datetime | None:
@@ -112,8 +116,8 @@ class SweepDates:
 def dates_of(subdomain: Subdomain, now: datetime) -> SweepDates:
     """Return the dates to store after a change of a name's row or of its platform domain's days.
 
-    The name is due now if a milestone is reached, because the milestone may not be stored yet, or if the name is in the trash, because
-    other names may depend on it.
+    The name is due now if it has reached a milestone, because the milestone may not be stored yet. It is also due now if it is in the trash,
+    because other names may have nameservers below it.
     """
     in_trash = subdomain.trashed_at is not None and subdomain.released_at is None
     if in_trash or reached(subdomain, (), now):
@@ -122,6 +126,6 @@ def dates_of(subdomain: Subdomain, now: datetime) -> SweepDates:
 
 
 def dates_after(subdomain: Subdomain, now: datetime, *others: datetime | None) -> SweepDates:
-    """Return the dates to store after the sweep has processed a name. It is due at its next milestone or at the first of the `others`."""
+    """Return the dates to store after the sweep has processed a name: due at its next milestone, or the first of `others` if earlier."""
     due = (next_milestone_at(subdomain, now), *others)
     return SweepDates(min((each for each in due if each is not None), default=None), lost_at(subdomain))

@@ -1,4 +1,4 @@
-"""The types of subdomains: the row, the registrant's requests, and the events of a timeline."""
+"""The dataclasses of subdomains: the row, the registrant's requests, and the events of a timeline."""
 
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -13,7 +13,7 @@ from sublet.platform_domains.model import ADMIN
 STATUSES = ("inactive", "provisioning", "active", "failed", "expired", "suspended", "trashed")
 
 
-class Placed(Protocol):
+class DelegationState(Protocol):
     """The fields that determine the records of a name in its parent zone."""
 
     @property
@@ -29,8 +29,8 @@ class Placed(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class PlacedName:
-    """The fields of a subdomain that a check of its zone needs. It is a third of the size of a `Subdomain`, for zones with many names."""
+class NameForZoneCheck:
+    """The fields of a subdomain that a check of its zone needs. It takes a third of the memory of a `Subdomain`."""
 
     id: int
     fqdn: str
@@ -50,7 +50,7 @@ class ShownSubdomain(msgspec.Struct, frozen=True):
     `provision_error` is the error of the last attempt to publish the current generation. `unsuspended_at` is the end of the last suspension.
     `renewal_window_days`, `trash_days` and `names_until` come from the platform domain.
 
-    A struct, because a frozen dataclass of this size takes 20 times as long to create, and lists have hundreds.
+    A struct, because creating a frozen dataclass of this size takes 20 times as long, and a list has hundreds.
     """
 
     id: int
@@ -80,10 +80,10 @@ class ShownSubdomain(msgspec.Struct, frozen=True):
 
 
 class Subdomain(ShownSubdomain, frozen=True):
-    """A row with all fields that the rules need, of the name and of its platform domain.
+    """The row of a name, with the fields of its platform domain that the rules need.
 
-    Rows with `released_at` are history. `auto_renew_max_credits` is the ceiling of an automatic renewal (None: off), `auto_renew_tried_at`
-    the time of its last attempt.
+    A row with `released_at` no longer reserves its name. `auto_renew_max_credits` is the ceiling of an automatic renewal (None: off),
+    `auto_renew_tried_at` the time of the last attempt.
     """
 
     user_id: int
@@ -105,7 +105,7 @@ class Subdomain(ShownSubdomain, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class Term:
-    """A period for which a name was registered, renewed or restored (`action`) at `created_at`, and its price."""
+    """A period for which a name was registered, renewed or restored (`action`) at `created_at`, and the price."""
 
     action: str
     ends_at: datetime
@@ -157,10 +157,10 @@ class Register:
 
 @dataclass(frozen=True, slots=True)
 class OperatorPermission:
-    """Lets the operator register without price or quota, and use reserved labels and closed or hidden platform domains.
+    """Allows a registration without price and quota, with a reserved label, or under a closed or hidden platform domain.
 
-    `user`: address or id of the name's user. `mode`: admin, or a mode that the platform domain offers. `days`: first term; None for the
-    mode's term.
+    `user` is the address or id of the name's user, `mode` admin or a mode that the platform domain offers, `days` the first term (None: the
+    mode's).
     """
 
     user: str
@@ -170,7 +170,7 @@ class OperatorPermission:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Registered(Outcome):
-    """The outcome of a registration with the name and its `registry_warnings`, so that the HTTP edge needs no further query."""
+    """The outcome of a registration, with the name and its `registry_warnings`, so that the API needs no further query."""
 
     subdomain: Subdomain
     warnings: tuple[str, ...]
@@ -178,7 +178,7 @@ class Registered(Outcome):
 
 @dataclass(frozen=True, slots=True)
 class UpdateNameservers:
-    """PUT /subdomains/{fqdn}/nameservers. None keeps the stored value; an empty tuple clears it."""
+    """The unchecked body of PUT /subdomains/{fqdn}/nameservers. None keeps the stored value, and an empty tuple removes it."""
 
     nameservers: tuple[str, ...] | None = None
     glue: tuple[GlueInput, ...] | None = None
@@ -189,7 +189,7 @@ class UpdateNameservers:
 class SubdomainFilter:
     """The filters of GET /subdomains. None means any. Without `status`, names in the trash are left out.
 
-    `user_suspended` is true if the user is suspended, and so can't renew names.
+    If `user_suspended` is true, no name has `renewal_available`.
     """
 
     status: str | None = None

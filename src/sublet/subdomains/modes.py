@@ -15,16 +15,20 @@ NOTHING_WITHHELD: Mapping[str, datetime] = {}
 
 def mode_errors(requested: str | None) -> list[FieldError]:
     """Return the errors in a requested mode: `registration_mode_invalid` if the mode is unknown."""
-    # `admin` is a known mode; `choose_mode` refuses it.
+    # `admin` is a known mode, and `choose_mode` refuses it with another code.
     if requested in (None, ADMIN, *MODES):
         return []
-    sentence = f"Send one of {', '.join(MODES)}."
+    sentence = f"There is no such mode. Send one of {', '.join(MODES)}."
     return [FieldError("registration_mode", "registration_mode_invalid", sentence)]
 
 
-def _takes(label_class: str) -> str:
+def _mode_advice(label_class: str) -> str:
     modes = " or ".join(MODES_BY_CLASS[label_class])
-    return f"Send {modes}, or no mode." if modes else "No mode takes this label. Choose another label."
+    return (
+        f"Send {modes}, or no mode."
+        if modes
+        else "This label can't be registered in any mode. Choose another label."
+    )
 
 
 def choose_mode(
@@ -35,11 +39,14 @@ def choose_mode(
     quota: Quota,
     withheld: Mapping[str, datetime] = NOTHING_WITHHELD,
 ) -> Offer | Refusal:
-    """Return the offer for a registration, or the refusal. The verb raises the refusal later, in the order of its checks.
+    """Return the offer for a registration, or the refusal, which the verb raises later.
 
-    `offers` are the current offers by mode. Without a requested mode: free while the quota lasts, then plus; premium or special for labels
-    of that class. `withheld` are the modes that the user can't use yet, with the instant from which it can. The refusals, in this order:
-    RegistrationModeNotAllowed (admin; a mode that doesn't fit the label's class, is not offered, or is withheld), FreeQuotaExceeded.
+    Without a requested mode: free while the quota lasts, then plus; for premium and special labels, the mode of that name. `offers` are the
+    current offers by mode. `withheld` are the modes that the user can't use yet, with the instant at which each becomes usable.
+
+    Refusals, in this order:
+        RegistrationModeNotAllowed: the mode is admin, doesn't fit the label's class, is not offered, or is withheld.
+        FreeQuotaExceeded: the mode is free, and the quota is used up.
     """
     fitting = MODES_BY_CLASS[label_class]
     if requested is None:
@@ -61,7 +68,7 @@ def choose_mode(
         )
     if requested not in fitting:
         return RegistrationModeNotAllowed(
-            f"The mode {requested} does not take this label. {_takes(label_class)}"
+            f"This label can't be registered in the mode {requested}. {_mode_advice(label_class)}"
         )
     if requested not in offers:
         return RegistrationModeNotAllowed(

@@ -1,23 +1,24 @@
 """Notices to the holders of names with nameservers at or below a name in the trash: stages, mails and audit actions (rules).
 
-`enclosing` is the name in the trash.
+The name in the trash is the `enclosing` name.
 """
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any, Protocol
 
-from sublet.subdomains.lifecycle import free_since, restorable_until
+from sublet.counted import counted
+from sublet.subdomains.lifecycle import effective_start, restorable_until
 from sublet.subdomains.milestones import trash_reminder_at
 from sublet.subdomains.model import Subdomain
 
 IN_TRASH, ENDING = 1, 2
-"""The stages of a name's time in the trash: the beginning, and the last days (from the trash reminder on)."""
+"""The two stages of a name's time in the trash. `ENDING` begins with the reminder of the purge. Each stage has its own notice."""
 
 NOTICE = "subdomain.nameserver_notice"
 REMOVAL = "subdomain.remove_nameservers"
 CSYNC = "subdomain.follow_csync"
-"""The audit action of a change that the child's CSYNC record asked for."""
+"""The audit action of a change that the child zone requested by its CSYNC record."""
 UNDELEGATION = "subdomain.undelegate"
 """The audit action of the removal of nameservers that don't work."""
 CHANGES = ("subdomain.register", "subdomain.update_nameservers", REMOVAL, CSYNC, UNDELEGATION)
@@ -25,7 +26,7 @@ CHANGES = ("subdomain.register", "subdomain.update_nameservers", REMOVAL, CSYNC,
 
 
 class NoticeEvent(Protocol):
-    """The audit event of a warning to the holder of a dependent name, or of the removal of its nameservers."""
+    """The audit event of a notice to a holder, or of the removal of nameservers."""
 
     @property
     def at(self) -> datetime: ...  # noqa: D102 - as in AuditEvent
@@ -37,25 +38,25 @@ class NoticeEvent(Protocol):
     def after(self) -> Mapping[str, Any] | None: ...  # noqa: D102
 
 
-def stage_of(enclosing: Subdomain, now: datetime) -> tuple[int, datetime] | None:
-    """Return the stage to warn about, and the start of the enclosing name's time in the trash. None if it isn't in the trash, or is suspended."""
+def warning_stage(enclosing: Subdomain, now: datetime) -> tuple[int, datetime] | None:
+    """Return the current stage, and the start of the enclosing name's time in the trash. None if that name isn't in the trash, or is suspended."""
     if enclosing.trashed_at is None or restorable_until(enclosing) is None:
         return None
     ends_soon_at = trash_reminder_at(enclosing)
     stage = ENDING if ends_soon_at is not None and ends_soon_at <= now else IN_TRASH
-    return stage, free_since(enclosing, enclosing.trashed_at)
+    return stage, effective_start(enclosing, enclosing.trashed_at)
 
 
 def removed_hosts(event: NoticeEvent) -> list[str]:
     """Return the nameservers that the removal event records as removed."""
-    left = (event.after or {}).get("nameservers", [])
-    return [host for host in (event.before or {}).get("nameservers", []) if host not in left]
+    remaining = (event.after or {}).get("nameservers", [])
+    return [host for host in (event.before or {}).get("nameservers", []) if host not in remaining]
 
 
 def notice_mail(
     stage: int, fqdn: str, hosts: Sequence[str], enclosing: Subdomain, user_name: str
 ) -> tuple[str, str]:
-    """Return subject and text of the mail about nameservers of `fqdn` that will be removed at the purge of the enclosing name."""
+    """Return subject and text of the notice that nameservers of `fqdn` will be removed when the enclosing name is purged."""
     until = restorable_until(enclosing)
     when = f"on {moment(until)}" if until else "when it is purged"
     subject = (
@@ -83,12 +84,12 @@ def notice_mail(
 
 
 def removal_mail(
-    fqdn: str, hosts: Sequence[str], left: int, enclosing: str, user_name: str
+    fqdn: str, hosts: Sequence[str], remaining_count: int, enclosing: str, user_name: str
 ) -> tuple[str, str]:
-    """Return subject and text of the mail about removed nameservers. `left` is the number of remaining nameservers."""
-    still = (
-        f"{fqdn} has {left} nameserver{'' if left == 1 else 's'} left."
-        if left
+    """Return subject and text of the mail about removed nameservers. `remaining_count` is the number of the other nameservers."""
+    remaining = (
+        f"{fqdn} has {counted(remaining_count, 'nameserver')} left."
+        if remaining_count
         else f"{fqdn} has no nameservers left and leaves the DNS. Its DS records were removed too. You still hold the name."
     )
     return _mail(
@@ -99,7 +100,7 @@ def removal_mail(
                 f"{_listed(hosts)} {'was' if len(hosts) == 1 else 'were'} removed from your name {fqdn}, because {enclosing} was purged "
                 f"from the trash. Otherwise the next holder of {enclosing} could take over {fqdn}."
             ),
-            still,
+            remaining,
             _what_to_do(fqdn),
         ],
         "You get this mail because your name was changed.",
@@ -107,7 +108,7 @@ def removal_mail(
 
 
 def notice_detail(stage: int) -> str:
-    """Return the timeline's text about a notice."""
+    """Return the text about a notice of this stage for the timeline."""
     if stage == ENDING:
         return "Reminder sent: some of the name's nameservers will be removed soon."
     return "Reminder sent: some of the name's nameservers are at or below a name in the trash."
@@ -121,8 +122,8 @@ def _listed(hosts: Sequence[str]) -> str:
     return ", ".join(hosts)
 
 
-def _mail(subject: str, user_name: str, paragraphs: list[str], last: str) -> tuple[str, str]:
-    return subject, "\n\n".join([f"Hello {user_name},", *paragraphs, last]) + "\n"
+def _mail(subject: str, user_name: str, paragraphs: list[str], footer: str) -> tuple[str, str]:
+    return subject, "\n\n".join([f"Hello {user_name},", *paragraphs, footer]) + "\n"
 
 
 def moment(at: datetime) -> str:

@@ -1,8 +1,8 @@
 """Check the nameservers of a name against the registry: cycles, nameservers at or below other names, and warnings.
 
-The holder of a name controls the nameservers below the name. A nameserver is below the name directly under the deepest platform domain above
-the nameserver. Exceptions: nameservers at or below the name that uses them, which have glue (its rule is in dns/delegation.py); and the
-operator's nameservers, which are at a platform domain, at a label that can't be registered, or at records that the registry didn't write.
+The holder of a name controls the addresses of all nameservers at or below the name. So a nameserver at or below another registrable name is
+enclosed by that name. Not enclosed are nameservers at or below the name that uses them, because these have glue (`dns/delegation.py`), and the
+operator's nameservers: at a platform domain, at a label that can't be registered, or at records that the registry didn't write.
 """
 
 from collections.abc import Collection, Iterable, Sequence
@@ -22,19 +22,19 @@ from sublet.platform_domains import zone_store
 from sublet.platform_domains.model import PlatformDomain
 from sublet.platform_domains.zone_state_store import is_zone_signed
 from sublet.subdomains import store
-from sublet.subdomains.availability import carries_the_zone
+from sublet.subdomains.availability import has_zone_nameserver
 from sublet.subdomains.lifecycle import is_delegated, restorable_until
 from sublet.subdomains.model import Subdomain
 from sublet.subdomains.nameserver_notices import CHANGES, REMOVAL, moment, removed_hosts
 
 CHAIN_MAX = 1000
-"""The maximum number of steps in the search for a cycle. Each step is one query. Longer chains count as no cycle."""
+"""The maximum number of steps in the search for a cycle. Each step is one query. A longer chain is accepted as no cycle."""
 
 
 def platform_domains_above(tx: Tx, owner: str, nameservers: Iterable[str]) -> list[PlatformDomain]:
-    """Return the platform domains at or above these nameservers, the longest name first.
+    """Return the platform domains at or above these nameservers of `owner`, the longest name first.
 
-    Nameservers at or below `owner` itself are skipped, because they have glue.
+    Nameservers at or below `owner` are skipped, because they have glue.
     """
     hosts = [host for host in nameservers if not is_at_or_below(host, owner)]
     names = {name for host in hosts for name in (host, *ancestors(host))}
@@ -44,12 +44,12 @@ def platform_domains_above(tx: Tx, owner: str, nameservers: Iterable[str]) -> li
 def cycle_errors(
     tx: Tx, owner: str, delegation: Delegation, above: Iterable[PlatformDomain]
 ) -> list[FieldError]:
-    """Return an error if resolvers can find the nameservers only through the name itself.
+    """Return an error if resolvers can find the nameservers of `owner` only through `owner` itself.
 
-    `above` are the `platform_domains_above` of its nameservers. If a cycle is possible, this takes the lock across zones, because two
-    concurrent changes that close a cycle would not see each other.
+    `above` is the result of `platform_domains_above`. If a cycle is possible, take the lock across zones, because two concurrent changes could
+    each add one half of a cycle.
     """
-    if not _leads_inside(owner, delegation, above):
+    if not _can_be_in_cycle(owner, delegation, above):
         return []
     platform_domain_store.lock_across_zones(tx)
     registered: dict[str, tuple[str, ...]] = {}
@@ -74,8 +74,8 @@ def cycle_errors(
     ]
 
 
-def _leads_inside(owner: str, delegation: Delegation, above: Iterable[PlatformDomain]) -> bool:
-    """True if all nameservers are below platform domains and none is below the name itself. Only then a cycle is possible."""
+def _can_be_in_cycle(owner: str, delegation: Delegation, above: Iterable[PlatformDomain]) -> bool:
+    """True if all nameservers are below platform domains and none is at or below the name itself. Otherwise a cycle is impossible."""
     hosts = delegation.nameservers
     if not hosts or any(is_at_or_below(host, owner) for host in hosts):
         return False
@@ -83,8 +83,8 @@ def _leads_inside(owner: str, delegation: Delegation, above: Iterable[PlatformDo
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
-    """A nameserver, the registrable name that encloses it, and that name's unreleased row (None if the name is free)."""
+class EnclosedNameserver:
+    """A nameserver at or below a registrable name, this name, and the name's unreleased row `holder` (None if the name is free)."""
 
     host: str
     name: str
@@ -93,7 +93,7 @@ class Place:
 
     @property
     def is_held(self) -> bool:
-        """True if a user holds the name, live or in the trash. A name that is cooling off has no holder."""
+        """True if a user holds the name, live or in the trash."""
         return self.holder is not None and self.holder.purged_at is None
 
     @property
@@ -103,12 +103,12 @@ class Place:
 
     @property
     def is_purged(self) -> bool:
-        """True if the name is purged, but not released. The sweep then removes the nameserver."""
+        """True if the name is purged, but not released. The sweep will remove the nameserver."""
         return self.holder is not None and self.holder.purged_at is not None
 
     @property
     def removed_at(self) -> datetime | None:
-        """When the name will be purged and the nameserver removed. None if the name is suspended or not in the trash."""
+        """The time when the name will be purged and the nameserver removed. None if the name is suspended or not in the trash."""
         return restorable_until(self.holder) if self.holder is not None else None
 
     @property
@@ -122,58 +122,57 @@ class Place:
         return not (self.platform_domain.hidden or self.platform_domain.restricted)
 
 
-def places_of(tx: Tx, owner: str, nameservers: Iterable[str], above: Sequence[PlatformDomain]) -> list[Place]:
-    """Return the places of the nameservers of `owner` that are at or below another name of the registry.
-
-    `above` are the `platform_domains_above` of the nameservers, the longest name first.
-    """
+def find_enclosed_nameservers(
+    tx: Tx, owner: str, nameservers: Iterable[str], above: Sequence[PlatformDomain]
+) -> list[EnclosedNameserver]:
+    """Return the nameservers of `owner` that are at or below another registrable name. `above` is the result of `platform_domains_above`."""
     found = []
     for host in nameservers:
         nearest = next((each for each in above if is_at_or_below(host, each.domain)), None)
         if nearest is not None and host != nearest.domain and not is_at_or_below(host, owner):
-            found.append(place_of(tx, host, nearest))
-    return [place for place in found if place is not None]
+            found.append(find_enclosed_nameserver(tx, host, nearest))
+    return [enclosed for enclosed in found if enclosed is not None]
 
 
-def place_of(tx: Tx, host: str, platform_domain: PlatformDomain) -> Place | None:
-    """Return the place of a nameserver, or None if the nameserver is the operator's. `platform_domain` is the deepest one above it."""
+def find_enclosed_nameserver(tx: Tx, host: str, platform_domain: PlatformDomain) -> EnclosedNameserver | None:
+    """Return a nameserver with its enclosing name, or None if it is the operator's. `platform_domain` is the longest one above the nameserver."""
     label = host.removesuffix("." + platform_domain.domain).rpartition(".")[2]
     name = f"{label}.{platform_domain.domain}"
-    place = Place(host, name, platform_domain, store.find_unreleased(tx, name))
-    return None if place.holder is None and _is_operators(tx, place, label) else place
+    enclosed = EnclosedNameserver(host, name, platform_domain, store.find_unreleased(tx, name))
+    return None if enclosed.holder is None and _is_operators(tx, enclosed, label) else enclosed
 
 
-def enclosing_names_of_subdomain(tx: Tx, subdomain: Subdomain) -> list[Place]:
-    """Return the names of the registry that enclose the stored nameservers of a subdomain, as places."""
+def find_enclosed_nameservers_of_subdomain(tx: Tx, subdomain: Subdomain) -> list[EnclosedNameserver]:
+    """Return the stored nameservers of a subdomain that are at or below another registrable name."""
     nameservers = subdomain.delegation.nameservers
     above = platform_domains_above(tx, subdomain.fqdn, nameservers)
-    return places_of(tx, subdomain.fqdn, nameservers, above)
+    return find_enclosed_nameservers(tx, subdomain.fqdn, nameservers, above)
 
 
-def _is_operators(tx: Tx, place: Place, label: str) -> bool:
-    platform_domain = place.platform_domain
-    # Under a hidden or restricted platform domain, the answer must not reveal its list of labels.
-    listed = platform_domain_store.find_label(tx, platform_domain.id, label) if place.is_public else None
-    is_kept = is_reserved(label) if listed is None else listed.label_class in ("reserved", "blocked")
+def _is_operators(tx: Tx, enclosed: EnclosedNameserver, label: str) -> bool:
+    platform_domain = enclosed.platform_domain
+    # The result must not reveal the operator's list of labels under a hidden or restricted platform domain.
+    listed = platform_domain_store.find_label(tx, platform_domain.id, label) if enclosed.is_public else None
+    is_unregistrable = is_reserved(label) if listed is None else listed.label_class in ("reserved", "blocked")
     return (
-        is_kept
-        or carries_the_zone(platform_domain, place.name)
-        or zone_store.has_names_at_or_below(tx, platform_domain.id, place.name)
+        is_unregistrable
+        or has_zone_nameserver(platform_domain, enclosed.name)
+        or zone_store.has_names_at_or_below(tx, platform_domain.id, enclosed.name)
     )
 
 
 def unregistered_errors(
     owner: str,
-    places: Iterable[Place],
+    enclosed: Iterable[EnclosedNameserver],
     nameservers: Sequence[str],
     kept: Collection[str],
     actor: Actor,
     user_id: int,
 ) -> list[FieldError]:
-    """Return an error for each nameserver of `owner` below a name without a holder. The next holder could take over `owner`.
+    """Return an error for each nameserver of `owner` whose enclosing name has no holder, because the next holder could take over `owner`.
 
-    Under a hidden or restricted platform domain, names must also be in the DNS, because the answer must not reveal more about them. Exceptions
-    are the user's own names that the token is for. Nameservers in `kept`, which were stored already, are accepted.
+    Under a hidden or restricted platform domain, the enclosing name must be in the DNS or be the user's own name that the token is for. So the
+    result doesn't reveal which other names exist. Nameservers in `kept` were stored before, and are accepted.
     """
     return [
         FieldError(
@@ -181,24 +180,24 @@ def unregistered_errors(
             "nameserver_unregistered",
             _unregistered_message(each, owner),
         )
-        for each in places
+        for each in enclosed
         if each.host not in kept and not _is_safe(each, actor, user_id)
     ]
 
 
-def _is_safe(place: Place, actor: Actor, user_id: int) -> bool:
-    is_own = place.holder is not None and place.holder.user_id == user_id
-    is_own = is_own and actor.restrictions.allows_name(place.name)
-    return place.is_held and (is_own or place.is_public or place.is_delegated)
+def _is_safe(enclosed: EnclosedNameserver, actor: Actor, user_id: int) -> bool:
+    is_own = enclosed.holder is not None and enclosed.holder.user_id == user_id
+    is_own = is_own and actor.restrictions.allows_name(enclosed.name)
+    return enclosed.is_held and (is_own or enclosed.is_public or enclosed.is_delegated)
 
 
-def _unregistered_message(place: Place, owner: str) -> str:
-    if place.is_public:
+def _unregistered_message(enclosed: EnclosedNameserver, owner: str) -> str:
+    if enclosed.is_public:
         return (
-            f"`{place.name}` is not registered. Another user could register it and control `{owner}`. Register `{place.name}` first, or use "
-            f"another nameserver than `{place.host}`."
+            f"`{enclosed.name}` is not registered. Another user could register it and control `{owner}`. Register `{enclosed.name}` first, or use "
+            f"another nameserver than `{enclosed.host}`."
         )
-    return f"`{place.host}` doesn't resolve: `{place.name}` is not in the DNS. Check the spelling, or use another nameserver."
+    return f"`{enclosed.host}` doesn't resolve: `{enclosed.name}` is not in the DNS. Check the spelling, or use another nameserver."
 
 
 def refuse_unregistered(
@@ -212,20 +211,24 @@ def refuse_unregistered(
     kept: Collection[str] = (),
     owner_id: int | None = None,
 ) -> None:
-    """Lock the names that enclose the new nameservers, so that they can't be purged before the transaction ends. Check them again.
+    """Lock the names that enclose the new nameservers, so that they can't be purged before the transaction ends. Then check them again.
 
-    Call it directly before the writes, because names are locked after users and zones. `owner_id` is the changed row, which is locked
-    together with them in order of id; None for a new name.
+    Call it directly before the writes, because names are locked after users and zones. `owner_id` is the id of the changed name, which is locked
+    too, in order of id; None for a new name.
 
     Raises:
-        ValidationFailed: an enclosing name has no holder. It may have been purged since the first check.
+        ValidationFailed: an enclosing name has no holder, because it was purged after the first check.
     """
     new = [host for host in nameservers if host not in kept]
-    held = [each.holder.id for each in places_of(tx, owner, new, above) if each.holder is not None]
-    if not held:
+    holder_ids = [
+        each.holder.id for each in find_enclosed_nameservers(tx, owner, new, above) if each.holder is not None
+    ]
+    if not holder_ids:
         return
-    store.lock_subdomains(tx, {*held, *([] if owner_id is None else [owner_id])})
-    errors = unregistered_errors(owner, places_of(tx, owner, new, above), nameservers, kept, actor, user.id)
+    store.lock_subdomains(tx, {*holder_ids, *([] if owner_id is None else [owner_id])})
+    errors = unregistered_errors(
+        owner, find_enclosed_nameservers(tx, owner, new, above), nameservers, kept, actor, user.id
+    )
     if errors:
         raise validation_failed(errors)
 
@@ -233,17 +236,20 @@ def refuse_unregistered(
 def nameserver_warnings(
     tx: Tx, subdomain: Subdomain, above: Sequence[PlatformDomain] | None = None
 ) -> tuple[str, ...]:
-    """Return a warning about nameservers that the sweep removed last, and one for each nameserver below a name that isn't in the DNS.
+    """Return a warning about nameservers that the sweep removed last, and one for each nameserver whose enclosing name isn't in the DNS.
 
-    `above` are the `platform_domains_above` of the nameservers, for a name that was just registered. Warnings reveal only public facts, and
-    when a name in the trash will be purged. Not checked: that the other name's nameservers know the host.
+    `above` is the result of `platform_domains_above`, for a name that was just registered. Warnings reveal only public facts, and when a name in
+    the trash will be purged. Not checked: whether the nameservers of the enclosing name have records of the nameserver.
     """
     if above is not None:
         removed: tuple[str, ...] = ()
-        places = places_of(tx, subdomain.fqdn, subdomain.delegation.nameservers, above)
+        enclosed = find_enclosed_nameservers(tx, subdomain.fqdn, subdomain.delegation.nameservers, above)
     else:
-        removed, places = _removal_warnings(tx, subdomain), enclosing_names_of_subdomain(tx, subdomain)
-    return (*removed, *(_warning(each) for each in places if not each.is_delegated))
+        removed, enclosed = (
+            _removal_warnings(tx, subdomain),
+            find_enclosed_nameservers_of_subdomain(tx, subdomain),
+        )
+    return (*removed, *(_warning(each) for each in enclosed if not each.is_delegated))
 
 
 def _removal_warnings(tx: Tx, subdomain: Subdomain) -> tuple[str, ...]:
@@ -257,28 +263,28 @@ def _removal_warnings(tx: Tx, subdomain: Subdomain) -> tuple[str, ...]:
     )
 
 
-def _warning(place: Place) -> str:
-    if place.is_in_trash:
-        at = place.removed_at
+def _warning(enclosed: EnclosedNameserver) -> str:
+    if enclosed.is_in_trash:
+        at = enclosed.removed_at
         when = f"on {moment(at)}" if at is not None else "at the purge"
         return (
-            f"The nameserver {place.host} doesn't resolve: {place.name} is in the trash. If {place.name} isn't restored, {place.host} "
+            f"The nameserver {enclosed.host} doesn't resolve: {enclosed.name} is in the trash. If {enclosed.name} isn't restored, {enclosed.host} "
             f"will be removed {when}. Use another nameserver."
         )
-    if place.is_public and not place.is_held:
-        return f"The nameserver {place.host} doesn't resolve: {place.name} is not registered. Use another nameserver."
-    return f"The nameserver {place.host} doesn't resolve: {place.name} is not in the DNS."
+    if enclosed.is_public and not enclosed.is_held:
+        return f"The nameserver {enclosed.host} doesn't resolve: {enclosed.name} is not registered. Use another nameserver."
+    return f"The nameserver {enclosed.host} doesn't resolve: {enclosed.name} is not in the DNS."
 
 
 def registry_warnings(
     tx: Tx, subdomain: Subdomain, above: Sequence[PlatformDomain] | None = None
 ) -> tuple[str, ...]:
-    """Return the warnings about a name's nameservers, then about its parent zone. `above` is as in `nameserver_warnings`."""
+    """Return the warnings about a name's nameservers, then about its parent zone. `above` is passed to `nameserver_warnings`."""
     return (*nameserver_warnings(tx, subdomain, above), *_parent_warnings(tx, subdomain))
 
 
 def _parent_warnings(tx: Tx, subdomain: Subdomain) -> tuple[str, ...]:
-    """Return `parent_not_signed` if a name has DS records in a zone that is known to be unsigned.
+    """Return the warning `parent_not_signed` if a name has DS records, and its parent zone is known to be unsigned.
 
     Validators ignore such DS records (RFC 4035, section 5.2).
     """

@@ -1,4 +1,4 @@
-"""Parse names in requests: the platform domain and label of a registration, and search text (spec, part 4)."""
+"""Parse the names in requests: the platform domain and label of a registration, and search texts (spec, part 4)."""
 
 import difflib
 from collections.abc import Iterable
@@ -30,8 +30,8 @@ NAMES_CACHED: Final = 4096
 COMPARED_MAX: Final = 200
 """The maximum number of platform domains, newest first, that are compared with an unknown domain. A comparison takes about 50 µs."""
 RESEMBLANCE_MIN: Final = 0.7
-"""The minimum `difflib` ratio for a suggestion. A domain with one wrong letter or top-level domain reaches it; a shared top-level domain alone doesn't."""
-_LIST: Final = "GET /platform-domains lists the platform domains that you can use."
+"""The minimum `difflib` ratio for a suggestion. A domain with one wrong letter or TLD reaches it; a shared TLD alone doesn't."""
+_LIST_ADVICE: Final = "GET /platform-domains lists the platform domains that you can use."
 
 
 def canonical_domain(text: str) -> str | None:
@@ -53,12 +53,12 @@ def resolve_name(
 ) -> tuple[PlatformDomain | None, str | None, list[FieldError]]:
     """Return the platform domain, canonical label and field errors of a registration.
 
-    The platform domain comes from `platform_domain_id`, `domain`, or the longest suffix of `fqdn` that the user can see. The label comes
-    from `label` or `fqdn`. Field codes: `platform_domain_required`, `fqdn_mismatch`, then the codes of `label_of`.
+    The platform domain is taken from `platform_domain_id` or `domain`, or else is the longest suffix of `fqdn` that the user can see. The label
+    is taken from `label` or `fqdn`. Codes: `platform_domain_required`, `fqdn_mismatch`, then the codes of `label_of`.
 
     Raises, in this order:
-        PlatformDomainNotFound: the user can't see such a platform domain with this token. The answer is the same for hidden, restricted
-            and missing platform domains. The message suggests a similar platform domain that the user can see.
+        PlatformDomainNotFound: the user can't see such a platform domain with this token. Hidden, restricted and missing platform domains
+            raise the same error. The message suggests a similar platform domain that the user can see.
         TokenRestricted: the token is for other names.
     """
     fqdn = canonical_domain(command.fqdn) if command.fqdn is not None else None
@@ -92,7 +92,7 @@ def resolve_for_operator(
 
 
 def _refuse_other_name(actor: Actor, fqdn: str) -> None:
-    """Raise `TokenRestricted` if the token doesn't cover the name. The database isn't read, so the refusal doesn't reveal if the name exists."""
+    """Raise `TokenRestricted` if the token is not for the name, whether or not the name exists."""
     if not actor.restrictions.allows_name(fqdn):
         raise TokenRestricted(
             f"This token may not be used for {fqdn}. Use another token.", details={"restriction": "names"}
@@ -107,7 +107,7 @@ def _select_platform_domain(
         by_id = platform_domain_store.find_platform_domain(tx, command.platform_domain_id)
         if by_id is None or not _can_see(tx, actor, user, by_id):
             raise PlatformDomainNotFound(
-                f"There is no platform domain with the id {command.platform_domain_id}. {_LIST}"
+                f"There is no platform domain with the id {command.platform_domain_id}. {_LIST_ADVICE}"
             )
         found.append(by_id)
     if command.domain is not None:
@@ -118,7 +118,7 @@ def _select_platform_domain(
             raise PlatformDomainNotFound(f"{sentence} {_advice(tx, actor, user, command.domain)}")
         found.append(by_name)
     if not found and command.fqdn is not None:
-        # Only the domain part must be valid here. `label_of` reports an invalid label.
+        # Without an invalid label, which `label_of` reports, the platform domain can still be found.
         by_suffix = _longest_visible_suffix(
             tx, actor, user, fqdn or canonical_domain(command.fqdn.partition(".")[2])
         )
@@ -139,7 +139,7 @@ def _select_platform_domain(
             FieldError(
                 "domain",
                 "fqdn_mismatch",
-                "`platform_domain_id` and `domain` select different platform domains. Send one of them.",
+                "`platform_domain_id` and `domain` select different platform domains. Send only one of these fields.",
             )
         ]
     return found[0], []
@@ -169,7 +169,7 @@ def closest_domain(sent: str, domains: Iterable[str]) -> str | None:
 
 
 def _advice(tx: Tx, actor: Actor, user: User, sent: str, *, is_fqdn: bool = False) -> str:
-    """Return advice about an unknown domain. It depends only on the text and the platform domains that the user can see with this token."""
+    """Return advice about an unknown domain. The advice reveals only platform domains that the user can see with this token."""
     stripped = sent.strip()
     sentences = []
     if stripped != sent:
@@ -179,15 +179,15 @@ def _advice(tx: Tx, actor: Actor, user: User, sent: str, *, is_fqdn: bool = Fals
     closest = closest_domain(name.partition(".")[2] if is_fqdn else name, (each.domain for each in visible))
     if closest is not None:
         sentences.append(f"Did you mean `{closest}`?")
-    return " ".join([*sentences, _LIST])
+    return " ".join([*sentences, _LIST_ADVICE])
 
 
 def label_of(
     command: Register, fqdn: str | None, platform_domain: PlatformDomain | None
 ) -> tuple[str | None, list[FieldError]]:
-    """Return the canonical label of a registration, and all errors in it. `fqdn` is the canonical `command.fqdn`, None if invalid.
+    """Return the canonical label of a registration, and all errors in it. `fqdn` is the canonical `command.fqdn`, or None if that is invalid.
 
-    Codes, in the order they are checked: `label_required`, `label_invalid` (also for an IDN that the platform domain doesn't take),
+    Codes, in the order they are checked: `label_required`, `label_invalid` (also for an IDN, if the platform domain accepts no IDNs),
     `fqdn_mismatch`, `label_too_short`. Without a platform domain only the syntax of `label` is checked.
     """
     errors: list[FieldError] = []
@@ -197,12 +197,18 @@ def label_of(
         if from_fqdn is not None and label is not None and from_fqdn != label:
             errors.append(
                 FieldError(
-                    "fqdn", "fqdn_mismatch", "`fqdn` and `label` have different labels. Send one of the two."
+                    "fqdn",
+                    "fqdn_mismatch",
+                    "`fqdn` and `label` have different labels. Send only one of these fields.",
                 )
             )
         label = label if command.label is not None else from_fqdn
     elif command.label is None and command.fqdn is None:
-        errors.append(FieldError("label", "label_required", "Give a `label`, or the full name as `fqdn`."))
+        errors.append(
+            FieldError(
+                "label", "label_required", "The name is missing. Send a `label`, or the full name as `fqdn`."
+            )
+        )
     if label is not None and platform_domain is not None:
         field = "label" if command.label is not None else "fqdn"
         if is_idn(label) and not platform_domain.idn:
@@ -210,7 +216,7 @@ def label_of(
                 FieldError(
                     field,
                     "label_invalid",
-                    "This platform domain takes ASCII labels only. Choose another label.",
+                    "This platform domain accepts only ASCII labels. Choose another label.",
                 )
             )
         if len(to_unicode(label)) < platform_domain.label_length_min:
@@ -256,13 +262,13 @@ def _label_from_fqdn(
     return None
 
 
-def name_above(owner: str, zone: str) -> str:
-    """Return the registrable name at or above an owner in a zone: one label and the zone."""
+def registrable_name(owner: str, zone: str) -> str:
+    """Return the registrable name at or above an owner name in a zone: one label, then the zone."""
     return f"{owner.removesuffix(f'.{zone}').rpartition('.')[2]}.{zone}"
 
 
 def search_text(typed: str) -> str:
-    """Return a search text mapped by UTS 46, as names are stored, or in lower case if the mapping fails."""
+    """Return a search text in the form of stored names (UTS 46 mapping), or in lower case if the mapping fails."""
     try:
         return map_text(typed)
     except InvalidName:
@@ -270,9 +276,9 @@ def search_text(typed: str) -> str:
 
 
 def needs_unicode(text: str) -> bool:
-    """True if a search text may occur in the Unicode form of a name only.
+    """True if a search text may occur only in the Unicode form of a name.
 
-    Punycode keeps the ASCII characters of a label together and in order, so ASCII text within a label occurs in both forms of a name.
+    Punycode keeps the ASCII characters of a label together and in order. So an ASCII text without dots occurs in both forms, or in none.
     """
     return "." in text or not text.isascii()
 

@@ -22,7 +22,7 @@ from sqlalchemy import (
 
 from sublet.db import Prepared, Tx
 from sublet.schema import STREAMED, metadata
-from sublet.subdomains.model import PlacedName, Subdomain
+from sublet.subdomains.model import NameForZoneCheck, Subdomain
 from sublet.subdomains.store import (
     read_delegation,
     read_subdomains,
@@ -40,7 +40,7 @@ published_owners = Table(
 )
 """The owner names that have, or may have, records of the registry. The publisher stores them before it sends a change.
 
-`sent` is true after a change of the zone had the owner name. Until then, records at the owner name are not the registry's.
+`sent` is true once a change that was sent contained the owner name. Before that, records at the owner name are not the registry's.
 """
 
 
@@ -70,7 +70,7 @@ def list_published_owners_of_zone(
 ) -> dict[str, int]:
     """Return the owner names in a zone that have, or may have, records of the registry, each with the id of its newest subdomain.
 
-    With `only_sent`, owner names are left out if no change of the zone had them.
+    With `only_sent`, owner names that no change has contained are left out.
     """
     query = (
         select(published_owners.c.owner, published_owners.c.subdomain_id)
@@ -88,7 +88,7 @@ _WRITTEN_AHEAD = Prepared(insert(published_owners))
 
 
 def insert_published_owners(tx: Tx, owners: Iterable[tuple[int, str]], *, sent: bool = False) -> None:
-    """Store owner names, each with its subdomain's id, that may be in the zone from now on."""
+    """Store owner names that may be in the zone from now on, each with its subdomain's id."""
     rows = [
         {"subdomain_id": subdomain_id, "owner": owner, "sent": sent} for subdomain_id, owner in sorted(owners)
     ]
@@ -102,9 +102,9 @@ _OWNER_SENT = Prepared(update(published_owners).where(_THIS_OWNER).values(sent=T
 
 
 def mark_owners_sent(tx: Tx, owners: Collection[tuple[int, str]]) -> None:
-    """Store that a change of the zone had these owner names, each with its subdomain's id.
+    """Store that a change that was sent contained these owner names, each with its subdomain's id.
 
-    Adds owner names that were deleted as unsent before the registry knew that the change was applied.
+    Insert missing owner names: `delete_unsent_owners` may have deleted them before the registry knew that the change was applied.
     """
     known = list_published_owners_by_subdomain(tx, {subdomain_id for subdomain_id, _ in owners})
     insert_published_owners(tx, ((of, at) for of, at in owners if at not in known[of]))
@@ -112,7 +112,7 @@ def mark_owners_sent(tx: Tx, owners: Collection[tuple[int, str]]) -> None:
 
 
 def delete_unsent_owners(tx: Tx, subdomain_id: int) -> None:
-    """Delete a subdomain's owner names that no change of the zone had. Records there are not the registry's."""
+    """Delete a subdomain's owner names that no change has contained. Records at these owner names are not the registry's."""
     tx.connection.execute(
         delete(published_owners).where(
             (published_owners.c.subdomain_id == subdomain_id) & (published_owners.c.sent == false())
@@ -143,24 +143,28 @@ def move_published_owner(tx: Tx, owner: str, of: int, to: int) -> None:
     tx.connection.execute(insert(published_owners).values(subdomain_id=to, owner=owner, sent=True))
 
 
-_SHORT = (
-    *(subdomains.c[name] for name in PlacedName.__slots__ if name != "delegation"),
+_FOR_ZONE_CHECK = (
+    *(subdomains.c[name] for name in NameForZoneCheck.__slots__ if name != "delegation"),
     subdomains.c.nameservers,
     subdomains.c.glue,
     subdomains.c.ds_records,
 )
 
 
-def stream_published(tx: Tx, platform_domain_id: int) -> Iterator[PlacedName]:
+def stream_published(tx: Tx, platform_domain_id: int) -> Iterator[NameForZoneCheck]:
     """Yield a platform domain's names that are not released, or that may still have records in its zone on a primary."""
-    query = select(*_SHORT).where(_not_released_or_in_zone(platform_domain_id)).execution_options(**STREAMED)
+    query = (
+        select(*_FOR_ZONE_CHECK)
+        .where(_not_released_or_in_zone(platform_domain_id))
+        .execution_options(**STREAMED)
+    )
     for row in tx.connection.execute(query):
         *own, nameservers, glue, ds_records = row
-        yield PlacedName(*own, read_delegation(nameservers, glue, ds_records))  # type: ignore[call-arg] # by its slots
+        yield NameForZoneCheck(*own, read_delegation(nameservers, glue, ds_records))  # type: ignore[call-arg] # by its slots
 
 
 def list_published(tx: Tx, platform_domain_id: int) -> list[Subdomain]:
-    """Return the names of `stream_published` as whole subdomains."""
+    """Return the names that `stream_published` yields, with all their fields."""
     query = select_subdomains().where(_not_released_or_in_zone(platform_domain_id))
     return read_subdomains(Subdomain, tx.connection.execute(query))
 

@@ -1,4 +1,4 @@
-"""Purge a subdomain from the trash (the operator's `sublet subdomain purge`). Without the operator, the sweep does it later."""
+"""Purge a subdomain from the trash, for the operator (`sublet subdomain purge`) or the sweep."""
 
 from sublet import audit
 from sublet.audit import Actor
@@ -16,8 +16,8 @@ def purge(tx: Tx, actor: Actor, identifier: str, *, release: bool = False) -> Su
 
     Raises, in this order:
         NotFound: there is no such name.
-        Conflict: the name is not in the trash; it was released; it was purged, and `release` is not given; with `release`: its removal from the
-            DNS is not published yet, or other names have nameservers below it.
+        Conflict: the name is not in the trash; it was released; it was purged, and `release` is false.
+        Conflict, with `release`: the name's removal from the DNS is not published yet; other names have nameservers below the name.
     """
     subdomain = lock_for_operator(tx, identifier)
     if subdomain.trashed_at is None:
@@ -30,7 +30,7 @@ def purge(tx: Tx, actor: Actor, identifier: str, *, release: bool = False) -> Su
         raise Conflict(
             f"{subdomain.fqdn} can't be released yet: its removal from the DNS is not published. Try again shortly."
         )
-    # While this row is locked, other names can't add a nameserver below this name (`refuse_unregistered` needs the same lock).
+    # `refuse_unregistered` needs the same lock, so no other name can get a nameserver below this name before the purge is committed.
     store.lock_subdomains(tx, [subdomain.id])
     if release and delegation_store.has_dependents(tx, subdomain.fqdn):
         raise Conflict(
@@ -38,24 +38,24 @@ def purge(tx: Tx, actor: Actor, identifier: str, *, release: bool = False) -> Su
             "the worker removes these nameservers. Release it after they have left the DNS."
         )
     if subdomain.purged_at is None:
-        end_trash(tx, actor, subdomain, follow=not release)
+        mark_purged(tx, actor, subdomain, publish=not release)
     if release:
-        end_cooling_off(tx, actor, subdomain)
+        mark_released(tx, actor, subdomain)
     return reread(tx, subdomain)
 
 
-def end_trash(tx: Tx, actor: Actor, subdomain: Subdomain, *, follow: bool = True) -> None:
+def mark_purged(tx: Tx, actor: Actor, subdomain: Subdomain, *, publish: bool = True) -> None:
     """Mark a name in the trash as purged and delete its delegation, without checks.
 
-    With `follow` the name gets its next generation, so that the deletion is published. Without it the removal must be published already.
+    With `publish` the name gets its next generation. Without `publish`, the name's removal from the DNS must be published already.
     """
-    followed = store.followed_by_dns(subdomain) if follow else {}
-    delegation_store.clear_delegation(tx, subdomain, purged_at=tx.now, **followed)
+    next_generation = store.next_generation_if_in_dns(subdomain) if publish else {}
+    delegation_store.clear_delegation(tx, subdomain, purged_at=tx.now, **next_generation)
     audit.record(tx, actor, "subdomain.purge", subdomain.id, after={"purged_at": tx.now.isoformat()})
 
 
-def end_cooling_off(tx: Tx, actor: Actor, subdomain: Subdomain) -> None:
-    """Release a purged name, so that any user can register it, without checks."""
+def mark_released(tx: Tx, actor: Actor, subdomain: Subdomain) -> None:
+    """Mark a purged name as released, without checks. Then any user can register the name."""
     store.update_subdomain(tx, subdomain.id, released_at=tx.now)
     delegation_store.delete_hosts(tx, subdomain.id)
     audit.record(tx, actor, "subdomain.release", subdomain.id, after={"released_at": tx.now.isoformat()})

@@ -1,4 +1,4 @@
-"""The free quota: the maximum number of free names of a user (spec, part 8). What new users can't do yet."""
+"""The free quota: the maximum number of free names of a user (spec, part 8); and the stricter limits of new users."""
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -13,7 +13,7 @@ from sublet.subdomains.lifecycle import quota_allows
 
 @dataclass(frozen=True, slots=True)
 class Quota:
-    """A user's free names: `used` is the number without names in the trash, `limit` the maximum."""
+    """A user's free quota. `used` is the number of free names outside the trash, `limit` the maximum."""
 
     used: int
     limit: int
@@ -46,7 +46,7 @@ def find_quota(tx: Tx, user: User, default: int) -> Quota:
 
 
 def refuse_over_quota(tx: Tx, user: User, mode: str, default: int) -> None:
-    """Raise `FreeQuotaExceeded` if the quota doesn't allow the user one more name of this mode. `default` is as in `find_quota`."""
+    """Raise `FreeQuotaExceeded` if the quota doesn't allow one more name of this mode. `default` applies to users without their own quota."""
     quota = find_quota(tx, user, default)
     if not quota.allows(mode):
         raise quota.refusal()
@@ -64,13 +64,13 @@ def default_quota(settings: Settings, user: User, now: datetime) -> int:
 
 
 def withheld_modes(settings: Settings, user: User, now: datetime) -> dict[str, datetime]:
-    """Return the modes in which a user can't register names yet (`new_user_withheld_modes`), with the instant from which it can."""
+    """Return the modes that a new user can't use yet (`new_user_withheld_modes`), with the instant at which each becomes usable."""
     until = _new_until(settings, user, now)
     return {} if until is None else dict.fromkeys(split_list(settings.new_user_withheld_modes), until)
 
 
 def _new_until(settings: Settings, user: User, now: datetime) -> datetime | None:
-    """Return when a user stops being new; None if the user isn't new."""
+    """Return when a user stops being new. None if the user isn't new."""
     if user.signed_up_at is None:
         return None
     until = user.signed_up_at + timedelta(days=settings.new_user_days)

@@ -16,8 +16,8 @@ from sublet.platform_domains.model import Offer, PlatformDomain
 from sublet.platform_domains.offers import period_errors
 from sublet.subdomains import delegation_store, store
 from sublet.subdomains.availability import (
-    Wanted,
-    find_wanted,
+    RequestedName,
+    find_requested_name,
     lock_zones_for_look_alikes,
     refuse_closed,
     refuse_unavailable,
@@ -29,7 +29,7 @@ from sublet.subdomains.model import OperatorPermission, Register, Registered, Su
 from sublet.subdomains.modes import NOTHING_WITHHELD, mode_errors
 from sublet.subdomains.nameservers import (
     cycle_errors,
-    places_of,
+    find_enclosed_nameservers,
     platform_domains_above,
     refuse_unregistered,
     registry_warnings,
@@ -48,42 +48,42 @@ def register(
     permission: OperatorPermission | None = None,
     withheld: Mapping[str, datetime] = NOTHING_WITHHELD,
 ) -> Registered:
-    """Register a name for the actor's account, or with the operator's `permission` for the permission's user.
+    """Register a name for the actor's account or, if the operator gives a `permission`, for the user in it.
 
     `free_quota` applies to users without their own quota. `withheld` are the modes that the user can't use yet (`quota.withheld_modes`).
 
     Raises, in this order:
-        AccountSuspended, ClockImplausible: the user is suspended; the name's dates could be wrong. With a permission: NotFound if there is
-            no such user, Conflict if the user is suspended.
+        AccountSuspended, ClockImplausible: the user is suspended (with a permission: NotFound or Conflict); the name's dates could be wrong.
         PlatformDomainNotFound, TokenRestricted: the user can't see such a platform domain with this token; the token is for other names.
-        RegistrationClosed: the platform domain takes no registrations.
-        ValidationFailed: all invalid fields. Checked again at the end, because a name above a nameserver may have been purged meanwhile.
+        RegistrationClosed: the platform domain accepts no registrations.
+        ValidationFailed: all invalid fields.
         SubdomainUnavailable: the name is reserved, taken, in the trash or cooling off; an IDN looks like another name.
-        RegistrationModeNotAllowed, FreeQuotaExceeded: the mode doesn't fit or isn't offered; the quota is used up.
-        PaymentConfirmationRequired, InsufficientScope, PriceChanged, InsufficientCredits, TokenRestricted: the price.
+        RegistrationModeNotAllowed, FreeQuotaExceeded: the label can't be registered in the mode; the quota is used up.
+        PaymentConfirmationRequired, InsufficientScope, PriceChanged, InsufficientCredits, TokenRestricted: see `quote_and_check`.
+        ValidationFailed: a name that encloses a nameserver was purged after the first check.
     """
     user = lock_holder(tx, actor) if permission is None else _lock_holder(tx, permission)
     refuse_implausible_clock(tx)
     platform_domain, label, errors = _resolve(tx, actor, user, command, permission)
     delegation, above, delegation_errors = _check_delegation(tx, actor, user, command, platform_domain, label)
     mode = command.registration_mode
-    wanted = find_wanted(tx, user, platform_domain, label, mode, free_quota, permission, withheld)
-    held = wanted.offer if wanted and isinstance(wanted.offer, Offer) else None
+    requested = find_requested_name(tx, user, platform_domain, label, mode, free_quota, permission, withheld)
+    usable_offer = requested.offer if requested and isinstance(requested.offer, Offer) else None
     coupon, payable_errors = check_payable(
         tx,
         user,
         command.payable,
         action="register",
         platform_domain_id=platform_domain.id if platform_domain else None,
-        registration_mode=held.mode if held else None,
-        list_price=wanted.list_price if wanted else 0,
+        registration_mode=usable_offer.mode if usable_offer else None,
+        list_price=requested.list_price if requested else 0,
     )
     errors += [*delegation_errors, *mode_errors(mode), *payable_errors]
-    if errors or wanted is None:
+    if errors or requested is None:
         raise validation_failed(errors)
-    lock_zones_for_look_alikes(tx, wanted)
-    refuse_unavailable(tx, user, wanted)
-    offer = _offered(wanted)
+    lock_zones_for_look_alikes(tx, requested)
+    refuse_unavailable(tx, user, requested)
+    offer = _offer_or_raise(requested)
     quote = quote_and_check(
         tx,
         actor,
@@ -91,18 +91,18 @@ def register(
         command.payable,
         coupon,
         action="register",
-        fqdn=wanted.fqdn,
+        fqdn=requested.fqdn,
         registration_mode=offer.mode,
         period_days=offer.period_days,
-        list_price=wanted.list_price,
+        list_price=requested.list_price,
         new_expires_at=term_end(tx.now, offer.period_days),
     )
-    refuse_unregistered(tx, actor, user, wanted.fqdn, delegation.nameservers, above)
-    # From here on, only a concurrent registration of the name can fail this one (`_insert`).
-    subdomain = _insert(tx, user, wanted, offer, delegation)
+    refuse_unregistered(tx, actor, user, requested.fqdn, delegation.nameservers, above)
+    # From here on only a concurrent registration of the name can make this registration fail (`_insert`).
+    subdomain = _insert(tx, user, requested, offer, delegation)
     outcome = charge_and_add_term(tx, actor, user, quote, coupon, subdomain_id=subdomain.id, starts_at=tx.now)
-    after = {"fqdn": wanted.fqdn, "registration_type": offer.mode, "charged_credits": quote.price}
-    # The audit event already names the actor as the user.
+    after = {"fqdn": requested.fqdn, "registration_type": offer.mode, "charged_credits": quote.price}
+    # Without `user_id` in the event, the actor is the name's user.
     after |= store.delegation_columns(delegation) | ({"user_id": user.id} if user.id != actor.user_id else {})
     audit.record(tx, actor, "subdomain.register", subdomain.id, after=after)
     warnings = registry_warnings(tx, subdomain, above)
@@ -111,11 +111,11 @@ def register(
     )
 
 
-def _offered(wanted: Wanted) -> Offer:
-    """Return the offer, or raise the refusal that stands for it."""
-    if isinstance(wanted.offer, Refusal):
-        raise wanted.offer
-    return wanted.offer
+def _offer_or_raise(requested: RequestedName) -> Offer:
+    """Return the offer for the requested mode, or raise the refusal."""
+    if isinstance(requested.offer, Refusal):
+        raise requested.offer
+    return requested.offer
 
 
 def _lock_holder(tx: Tx, permission: OperatorPermission) -> User:
@@ -127,7 +127,7 @@ def _lock_holder(tx: Tx, permission: OperatorPermission) -> User:
 def _resolve(
     tx: Tx, actor: Actor, user: User, command: Register, permission: OperatorPermission | None
 ) -> tuple[PlatformDomain | None, str | None, list[FieldError]]:
-    """Return the platform domain, the label, and the errors in the name and in the term's length."""
+    """Return the platform domain, the label, and the errors in the name and the permission's `days`."""
     if permission is not None:
         platform_domain, label, errors = resolve_for_operator(tx, command)
         return (
@@ -163,22 +163,22 @@ def _check_delegation(
     if errors or not label:
         return delegation, [], list(errors)
     above = platform_domains_above(tx, owner, delegation.nameservers)
-    places = places_of(tx, owner, delegation.nameservers, above)
-    unregistered = unregistered_errors(owner, places, delegation.nameservers, (), actor, user.id)
+    enclosed = find_enclosed_nameservers(tx, owner, delegation.nameservers, above)
+    unregistered = unregistered_errors(owner, enclosed, delegation.nameservers, (), actor, user.id)
     return delegation, above, [*unregistered, *cycle_errors(tx, owner, delegation, above)]
 
 
-def _insert(tx: Tx, user: User, wanted: Wanted, offer: Offer, delegation: Delegation) -> Subdomain:
+def _insert(tx: Tx, user: User, requested: RequestedName, offer: Offer, delegation: Delegation) -> Subdomain:
     subdomain = store.insert_subdomain(
         tx,
-        wanted.platform_domain,
+        requested.platform_domain,
         delegation,
         user_id=user.id,
-        label=wanted.label,
-        fqdn=wanted.fqdn,
-        skeleton=stored_skeleton(wanted.label),
+        label=requested.label,
+        fqdn=requested.fqdn,
+        skeleton=stored_skeleton(requested.label),
         registration_type=offer.mode,
-        registration_source="operator" if wanted.by_operator else "api",
+        registration_source="operator" if requested.by_operator else "api",
         generation=1 if delegation.nameservers else 0,
         registered_at=tx.now,
         expires_at=term_end(tx.now, offer.period_days),

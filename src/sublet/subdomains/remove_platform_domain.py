@@ -24,11 +24,11 @@ def remove_platform_domain(tx: Tx, actor: Actor, identifier: str, *, force: bool
 
     Raises, in this order:
         NotFound: there is no such platform domain.
-        Conflict: the platform domain takes registrations.
-        Conflict: the platform domain has unreleased names, or platform domains below it; nameservers of another zone are inside it; names
-            elsewhere have nameservers at or below it, and `force` is not given.
+        Conflict: the platform domain accepts registrations.
+        Conflict: the platform domain has unreleased names, or platform domains below it; nameservers of another zone are at or below it; names
+            under other platform domains have nameservers at or below it, and `force` is false.
 
-    Not checked: the zone on a primary, and the delegation in the parent zone.
+    Not checked: the zone on a primary, and its delegation in the parent zone.
     """
     found = find_platform_domain(tx, identifier)
     if found.accepts_registrations:
@@ -37,9 +37,9 @@ def remove_platform_domain(tx: Tx, actor: Actor, identifier: str, *, force: bool
             f"{found.domain} takes registrations. Run `sublet domain edit {found.domain} --closed` first."
         )
     platform_domain_store.lock_against_registrations(tx, found.id)
-    holds = list(_holds(tx, found, force=force))
-    if holds:
-        raise Conflict(f"{found.domain} can't be removed. {' '.join(holds)}")
+    obstacles = list(_obstacles(tx, found, force=force))
+    if obstacles:
+        raise Conflict(f"{found.domain} can't be removed. {' '.join(obstacles)}")
     for coupon in list_coupons(tx):
         if coupon.platform_domain_id == found.id and coupon.retired_at is None:
             retire_coupon(tx, actor, coupon.code)
@@ -52,8 +52,8 @@ def remove_platform_domain(tx: Tx, actor: Actor, identifier: str, *, force: bool
     return found
 
 
-def _holds(tx: Tx, found: PlatformDomain, *, force: bool) -> Iterator[str]:
-    """Yield a sentence for each reason why a platform domain can't be removed, with what to do."""
+def _obstacles(tx: Tx, found: PlatformDomain, *, force: bool) -> Iterator[str]:
+    """Yield a sentence for each reason why a platform domain can't be removed. The sentence says what to do."""
     domain = found.domain
     live, in_trash, cooling_off = store.count_held(tx, found.id)
     if live:
@@ -70,7 +70,9 @@ def _holds(tx: Tx, found: PlatformDomain, *, force: bool) -> Iterator[str]:
     nested = sorted(each.domain for each in others if is_at_or_below(each.domain, domain))
     if nested:
         yield f"The platform domains {', '.join(nested)} are below it: remove them first."
-    served = sorted(each.domain for each in others if each.domain not in nested and _needs(each, domain))
+    served = sorted(
+        each.domain for each in others if each.domain not in nested and _has_server_below(each, domain)
+    )
     if served:
         yield f"Nameservers of {', '.join(served)} are inside it: give these zones other nameservers first."
     if not force and delegation_store.has_dependents(tx, domain):
@@ -79,6 +81,6 @@ def _holds(tx: Tx, found: PlatformDomain, *, force: bool) -> Iterator[str]:
         )
 
 
-def _needs(other: PlatformDomain, domain: str) -> bool:
+def _has_server_below(other: PlatformDomain, domain: str) -> bool:
     hosts = (*other.apex_nameservers, other.soa_mname, *(each.host for each in other.secondaries))
     return any(is_at_or_below(host, domain) for host in hosts)

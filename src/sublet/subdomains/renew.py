@@ -1,4 +1,4 @@
-"""Renew a subdomain: its user's verb (spec, part 4, POST /subdomains/{fqdn}/renew) and the operator's."""
+"""Renew a subdomain, for its user (spec, part 4, POST /subdomains/{fqdn}/renew) or the operator (`sublet subdomain renew`)."""
 
 from sublet import audit
 from sublet.accounts.find import find_member, lock_holder
@@ -15,7 +15,7 @@ from sublet.subdomains.charge import charge_and_add_term, check_payable, quote_a
 from sublet.subdomains.find import (
     find_in_account,
     lock_for_operator,
-    refuse_gone,
+    refuse_purged,
     refuse_unless_allowed,
     reread,
 )
@@ -39,9 +39,9 @@ def renew(tx: Tx, actor: Actor, identifier: str, payable: Payable) -> Outcome:
         SubdomainNotFound: the user has no such name, the token is not for the name, or the name is in the trash.
         SubdomainSuspended: the operator suspended the name.
         RegistrationClosed: the platform domain closes.
-        RenewalNotAvailable: only the operator renews the name; the renewal window is not open, and `details.opens_at` says when it opens.
-        ValidationFailed: the coupon can't be used.
-        PaymentConfirmationRequired, InsufficientScope, PriceChanged, InsufficientCredits, TokenRestricted: the price.
+        RenewalNotAvailable: only the operator renews the name; the renewal window is not open before `details.opens_at`.
+        ValidationFailed: `max_credits` is negative; the coupon can't be used.
+        PaymentConfirmationRequired, InsufficientScope, PriceChanged, InsufficientCredits, TokenRestricted: see `quote_and_check`.
     """
     user = lock_holder(tx, actor)
     refuse_implausible_clock(tx)
@@ -55,7 +55,7 @@ def renew(tx: Tx, actor: Actor, identifier: str, payable: Payable) -> Outcome:
 
 
 def refuse_closing(subdomain: Subdomain) -> None:
-    """Raise `RegistrationClosed` if the platform domain of a name closes. The name then can't be renewed, or restored after its expiry."""
+    """Raise `RegistrationClosed` if the platform domain of a name closes, because its names can't be renewed, or restored after their expiry."""
     if subdomain.names_until is not None:
         raise RegistrationClosed(
             f"{subdomain.domain} closes on {subdomain.names_until:%Y-%m-%d}, so its names can't be renewed, "
@@ -83,9 +83,9 @@ def _not_available(subdomain: Subdomain, message: str) -> RenewalNotAvailable:
 
 
 def operator_renew(tx: Tx, actor: Actor, identifier: str, days: int | None = None) -> Subdomain:
-    """Add a term to a name in any mode, without a charge and outside the renewal window too (`sublet subdomain renew`).
+    """Add a term of `days` to a name in any mode, without a charge and also outside the renewal window (`sublet subdomain renew`).
 
-    The term has `days`, or the length of the current term. A name in the trash stays there, but its restore becomes free.
+    `days` defaults to the length of the current term. A name in the trash stays there, but its restore becomes free.
 
     Raises, in this order:
         NotFound: there is no such name.
@@ -98,7 +98,7 @@ def operator_renew(tx: Tx, actor: Actor, identifier: str, days: int | None = Non
     period_days = subdomain.period_days if days is None else days
     if errors := period_errors("days", period_days):
         raise validation_failed(errors)
-    refuse_gone(subdomain)
+    refuse_purged(subdomain)
     user = find_member(tx, subdomain.user_id).user
     extend(tx, actor, user, subdomain, Payable(), action="renew", given_days=period_days)
     return reread(tx, subdomain)
@@ -121,8 +121,8 @@ def extend(
 
     Raises, in this order:
         RenewalNotAvailable: only the operator renews the name.
-        ValidationFailed: the coupon can't be used.
-        PaymentConfirmationRequired, InsufficientScope, PriceChanged, InsufficientCredits, TokenRestricted: the price.
+        ValidationFailed: `max_credits` is negative; the coupon can't be used.
+        PaymentConfirmationRequired, InsufficientScope, PriceChanged, InsufficientCredits, TokenRestricted: see `quote_and_check`.
     """
     if given_days is None:
         refuse_renewed_by_operator(subdomain)

@@ -3,7 +3,7 @@
     unborn ──register──▶ live ◀──restore── trashed ──purge──▶ purged ──release──▶ released
                           └───delete, trash───▲
 
-Independently, a name is suspended or not. It is a fault if a state doesn't allow the next event, or if the row differs from the result of
+In each state a name is suspended or not. It is a fault if a state doesn't allow the next event, or if the row differs from the result of
 the events.
 """
 
@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
-EDGES: dict[str, dict[str, str]] = {
+TRANSITIONS: dict[str, dict[str, str]] = {
     "unborn": {"register": "live"},
     "live": {
         "update_nameservers": "live",
@@ -56,16 +56,16 @@ WHILE_SUSPENDED = {
     "system": frozenset({"release", "nameserver_notice", "remove_nameservers"}),
     "user": frozenset[str](),
 }
-"""The steps of a suspended name that each kind of actor may take."""
+"""The steps that each kind of actor may take with a suspended name."""
 
-NOTHING: dict[str, list[object]] = {"nameservers": [], "glue": [], "ds_records": []}
+EMPTY_DELEGATION: dict[str, list[object]] = {"nameservers": [], "glue": [], "ds_records": []}
 _CHANGES = ("update_nameservers", "remove_nameservers", "follow_child", "follow_csync", "undelegate")
 _TERM_STEPS = {"register": "register", "renew": "renew", "extend": "restore"}
 
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """An audit event of a name. `action` is without the prefix `subdomain.`; `before` and `after` are as stored."""
+    """An audit event of a name. `action` lacks the prefix `subdomain.`; `before` and `after` are the stored values."""
 
     id: int
     at: datetime
@@ -74,11 +74,11 @@ class Event:
     before: Mapping[str, Any]
     after: Mapping[str, Any]
     user_id: int | None = None
-    """The user who acted; None for other kinds of actors."""
+    """The id of the actor, if the actor is a user."""
 
     @property
     def step(self) -> str:
-        """The event's step in `EDGES`. A paid restore has two events, and the first adds the term."""
+        """The event's step in `TRANSITIONS`. The first event of a paid restore adds the term, and is `extend`."""
         return "extend" if self.action == "restore" and "expires_at" in self.after else self.action
 
 
@@ -95,7 +95,7 @@ class PastTerm:
 
 @dataclass(frozen=True, slots=True)
 class ReplayedRow:
-    """The fields of a row that follow from its events and terms. `delegation` has the three columns of the delegation."""
+    """The fields of a name's row that its events and terms determine. `delegation` has the three columns of the delegation."""
 
     fqdn: str = ""
     registration_type: str = ""
@@ -121,8 +121,8 @@ class Fault:
 def replay(events: Sequence[Event], terms: Sequence[PastTerm], row: ReplayedRow) -> list[Fault]:
     """Return the faults of a name's row, events and terms. Events and terms are given oldest first.
 
-    `edges_only`: the state before an event doesn't allow it. `term_is_audited`: a term and the event that adds it don't match.
-    `row_is_replayed`: the row differs from the result of the events.
+    Invariants: `audited` (there are events), `edges_only` (each state allows the next event), `term_is_audited` (each term matches its event),
+    `row_is_replayed` (the row equals the result of the events).
     """
     if not events:
         return [Fault("audited", "no audit event records the registration")]
@@ -136,8 +136,8 @@ def replay(events: Sequence[Event], terms: Sequence[PastTerm], row: ReplayedRow)
         if event.step in _TERM_STEPS:
             term = unpaired.pop(0) if unpaired else None
             faults += _term_faults(replayed, event, term)
-        state = EDGES[state].get(event.step, state)
-        replayed = _after(replayed, event, term)
+        state = TRANSITIONS[state].get(event.step, state)
+        replayed = _apply(replayed, event, term)
     faults += [
         Fault("term_is_audited", f"no event records the term {term.id} from {term.created_at:%Y-%m-%d}")
         for term in unpaired
@@ -147,16 +147,16 @@ def replay(events: Sequence[Event], terms: Sequence[PastTerm], row: ReplayedRow)
 
 def _refusal(state: str, replayed: ReplayedRow, event: Event) -> str | None:
     suspended = replayed.suspended_at is not None
-    if event.step not in EDGES[state]:
+    if event.step not in TRANSITIONS[state]:
         return f"{event.action} is not allowed for a name that is {state}"
     if event.step == "unsuspend" and not suspended:
-        return "it was unsuspended, but was not suspended"
+        return "the name was unsuspended, but was not suspended"
     if suspended and event.step not in WHILE_SUSPENDED.get(event.actor_kind, frozenset()):
         return f"{event.action} by the {event.actor_kind} is not allowed for a suspended name"
     if event.step == "transfer" and event.before.get("user_id") != replayed.user_id:
-        return "it was transferred from a user who didn't hold it"
+        return "the name was transferred from a user who didn't hold it"
     if event.step in _CHANGES and dict(event.before) != replayed.delegation:
-        return "its delegation before the change differs from the result of the earlier events"
+        return "the delegation before the change differs from the result of the earlier events"
     return None
 
 
@@ -184,7 +184,7 @@ def _is_instant(text: object, instant: datetime) -> bool:
     return isinstance(text, str) and datetime.fromisoformat(text) == instant
 
 
-def _after(replayed: ReplayedRow, event: Event, term: PastTerm | None) -> ReplayedRow:
+def _apply(replayed: ReplayedRow, event: Event, term: PastTerm | None) -> ReplayedRow:
     match event.step:
         case "register":
             return ReplayedRow(
@@ -193,7 +193,7 @@ def _after(replayed: ReplayedRow, event: Event, term: PastTerm | None) -> Replay
                 registration_type=str(event.after.get("registration_type")),
                 registered_at=event.at,
                 expires_at=term.ends_at if term is not None else None,
-                delegation={name: event.after.get(name) for name in NOTHING},
+                delegation={name: event.after.get(name) for name in EMPTY_DELEGATION},
             )
         case "renew" | "extend":
             expires_at = term.ends_at if term is not None else replayed.expires_at
@@ -209,7 +209,7 @@ def _after(replayed: ReplayedRow, event: Event, term: PastTerm | None) -> Replay
         case "suspend" | "unsuspend":
             return replace(replayed, suspended_at=event.at if event.step == "suspend" else None)
         case "purge":
-            return replace(replayed, purged_at=event.at, delegation=NOTHING)
+            return replace(replayed, purged_at=event.at, delegation=EMPTY_DELEGATION)
         case "release":
             return replace(replayed, released_at=event.at)
     return replayed
@@ -218,12 +218,12 @@ def _after(replayed: ReplayedRow, event: Event, term: PastTerm | None) -> Replay
 def _differences(replayed: ReplayedRow, row: ReplayedRow) -> list[Fault]:
     return [
         Fault(
-            "row_is_replayed", f"{name} is {_shown(getattr(row, name))}, the events make it {_shown(wanted)}"
+            "row_is_replayed", f"{name} is {_text(getattr(row, name))}, but by the events {_text(expected)}"
         )
         for name in ReplayedRow.__slots__
-        if (wanted := getattr(replayed, name)) != getattr(row, name)
+        if (expected := getattr(replayed, name)) != getattr(row, name)
     ]
 
 
-def _shown(value: object) -> str:
+def _text(value: object) -> str:
     return value.isoformat() if isinstance(value, datetime) else str(value)

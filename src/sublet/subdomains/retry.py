@@ -13,7 +13,7 @@ from sublet.subdomains.lifecycle import has_nameserver, provisioning_failed
 
 
 def retry(tx: Tx, actor: Actor, identifier: str) -> Outcome:
-    """Have the publisher retry now, before the end of its back-off.
+    """End the publisher's back-off for a name, so that it retries to publish the name now.
 
     Raises, in this order:
         AccountSuspended: the user is suspended.

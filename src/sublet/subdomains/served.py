@@ -1,6 +1,6 @@
-"""Compare what the parent zone's servers answer for a name with the stored delegation. Return a report with advice for the user.
+"""Compare the answers of the parent zone's servers with a name's stored delegation (docs/spec-choices.md, "Delegation").
 
-An extension (docs/spec-choices.md, "Delegation"). Users read the sentences, so these contain no addresses or settings of the operator.
+Users read the sentences, so these contain no addresses or settings of the operator.
 """
 
 from collections.abc import Sequence
@@ -43,7 +43,7 @@ _ANSWERS = {
     "no_answer": ("{servers} did not answer in time.",) * 2,
     "bad_response": ("The answers of {servers} are not those of a name server of this zone.",) * 2,
 }
-"""The sentences for one server and for several servers, by their verdict."""
+"""The sentences for one server and for several servers with the same verdict, by `_kind`."""
 
 _ALL_AGREE = {
     "delegated": (
@@ -63,7 +63,7 @@ _ALL_AGREE = {
         "{fqdn} is suspended, so all {count} name servers have no delegation of it.",
     ),
 }
-"""The sentences for one server and for several servers that all agree with the stored delegation, by the name's state."""
+"""The sentences for one server and for several servers if all servers agree with the stored delegation, by `_state`."""
 
 _ADVICE = {
     "delegated": "No action is needed.",
@@ -71,17 +71,17 @@ _ADVICE = {
     "trashed": "Send POST /subdomains/{fqdn}/restore to restore it.",
     "suspended": "Open a ticket to ask for a review.",
 }
-"""What to do if all servers agree, by the name's state."""
+"""What to do if all servers agree, by `_state`."""
 
 _IF_IT_PERSISTS = "If the problem persists, open a ticket."
 
 
 @dataclass(frozen=True, slots=True)
 class ServerVerdict:
-    """The verdict on a server's answer. `matches` is None without an answer, and `error` then says why.
+    """The verdict on a server's answer. If there is no answer, `matches` is None and `error` is the reason.
 
-    `difference` is text for the user. `explained` is set if a change in progress may explain the difference: "pending" (not published yet) or
-    "behind" (published, but the secondary has an older serial).
+    `difference` is a text for the user. `explained` is set if a change in progress may explain the difference: "pending" (the change is not
+    published yet) or "behind" (the change is published, but the secondary has an older serial).
     """
 
     answer: ServerAnswer
@@ -107,10 +107,10 @@ def report_served(
     *,
     changed_meanwhile: bool = False,
 ) -> ServedReport:
-    """Return the report on the servers' answers for a name with the records `desired`.
+    """Return the report on the servers' answers for a name that should have the records `desired`.
 
-    The first of `answers` is from the primary or built-in name server. `changed_meanwhile` is True if the name was changed or published
-    during the queries.
+    The first of `answers` is that of the primary or of the built-in name server. `changed_meanwhile` is True if the name was changed or
+    published during the queries.
     """
     pending = ""
     if changed_meanwhile:
@@ -145,17 +145,17 @@ def _verdict(
     explained, reason = None, ""
     secondary = answer.server.role == "secondary"
     if published_serial is not None and is_newer(published_serial, than=answer.serial):
+        serials = (
+            f"The server's zone has the serial {answer.serial}, but the last change has {published_serial}"
+        )
         reason = (
-            f"The server's zone has the serial {answer.serial}, but the last change has {published_serial}, so "
-            + (
-                "the change has not reached the server yet."
-                if secondary
-                else "an old copy of the zone may have been restored."
-            )
+            f"{serials}, so the change has not reached the server yet."
+            if secondary
+            else f"{serials}, so an old copy of the zone may have been restored."
         )
         explained = "behind" if secondary else None
     elif secondary and first is not None and is_newer(first.serial or 0, than=answer.serial):
-        # By its serial the secondary has the published change, so the primary may have had wrong records for a time.
+        # The secondary's serial includes the published change, so the primary may have had wrong records for a time.
         reason = (
             f"The server's zone has the serial {answer.serial}, but {first.server.server} has {first.serial}, so "
             "a later change may not have reached the server yet."
@@ -177,7 +177,7 @@ def _summary(subdomain: Subdomain, verdicts: Sequence[ServerVerdict], pending: s
         answers = (one if len(verdicts) == 1 else several).format(fqdn=fqdn, count=len(verdicts))
         advice = _ADVICE[state].format(fqdn=fqdn)
     else:
-        answers, advice = _each_answer(fqdn, state, verdicts), _advice(verdicts)
+        answers, advice = _describe_answers(fqdn, state, verdicts), _advice(verdicts)
     if provisioning_failed(subdomain):
         return f"{answers} The last change is not published. {subdomain.provision_error}"
     return f"{answers} {pending} Ask again in a few seconds." if pending else f"{answers} {advice}"
@@ -192,7 +192,7 @@ def _state(subdomain: Subdomain) -> str:
     return "undelegated" if subdomain.trashed_at is None else "trashed"
 
 
-def _each_answer(fqdn: str, state: str, verdicts: Sequence[ServerVerdict]) -> str:
+def _describe_answers(fqdn: str, state: str, verdicts: Sequence[ServerVerdict]) -> str:
     """Return a sentence for each group of servers with the same verdict, the primary's group first."""
     groups: dict[str, list[str]] = {}
     for each in verdicts:
@@ -213,7 +213,7 @@ def _kind(state: str, verdict: ServerVerdict) -> str:
 
 
 def _advice(verdicts: Sequence[ServerVerdict]) -> str:
-    """Return advice for servers that differ although the last change is published."""
+    """Return advice if servers differ although the last change is published."""
     primary = verdicts[0]
     if primary.matches is False:
         return f"Another program changed the zone. {_IF_IT_PERSISTS}"

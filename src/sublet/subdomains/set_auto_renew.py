@@ -15,10 +15,10 @@ from sublet.subdomains.renew import refuse_renewed_by_operator
 def set_auto_renew(
     tx: Tx, actor: Actor, identifier: str, max_credits: int | None, *, may_spend: bool
 ) -> Outcome:
-    """Turn on automatic renewal for at most `max_credits` a term (0: only free renewals). None turns it off.
+    """Turn on automatic renewal for at most `max_credits` a term (0: only free renewals). None turns automatic renewal off.
 
-    The ceiling is the user's confirmation in advance, so automatic renewal needs no `confirm`. After a change of the ceiling, the sweep tries
-    again at once if renewal is open. The same ceiling again changes nothing.
+    The user confirms charges up to this ceiling in advance. If the ceiling changes while renewal is open, the sweep tries to renew at once.
+    Setting the current ceiling changes nothing.
 
     Raises, in this order:
         AccountSuspended: the user is suspended.
@@ -26,7 +26,8 @@ def set_auto_renew(
         SubdomainSuspended: the operator suspended the name.
         RenewalNotAvailable: only the operator renews the name.
         ValidationFailed: the ceiling is below 0, or above the maximum number of credits in one ledger entry.
-        InsufficientScope, TokenRestricted: the ceiling is above 0, and the token lacks credits:spend, or has `daily_credits`.
+        InsufficientScope: the ceiling is above 0, and the token lacks the scope credits:spend.
+        TokenRestricted: the ceiling is above 0, and the token has `daily_credits`.
     """
     lock_holder(tx, actor)
     subdomain = find_in_account(tx, actor, identifier)

@@ -101,7 +101,7 @@ Index(
     postgresql_where=subdomains.c.released_at.is_(None),
 )
 _EVER_CHANGED = subdomains.c.generation_at.is_not(None)
-# Partial, so that only `find_newest_change` uses the index. For other queries it would be a bad choice.
+# A partial index, so that only `find_newest_change` uses it. Other queries would be slower with it.
 Index(
     "ix_subdomains_platform_domain_id_generation_at",
     subdomains.c.platform_domain_id,
@@ -147,7 +147,7 @@ Index(
     sqlite_where=FREE_AND_LIVE,
     postgresql_where=FREE_AND_LIVE,
 )
-DATED_BY = frozenset(
+DATES_DEPEND_ON = frozenset(
     {
         "expires_at",
         "period_days",
@@ -160,9 +160,9 @@ DATED_BY = frozenset(
         "auto_renew_max_credits",
     }
 )
-"""The columns that `due_at` and `loss_at` depend on. They also depend on the platform domain's days (`edit_zone_settings.DAYS`)."""
+"""The columns that `due_at` and `loss_at` depend on, besides the platform domain's days (`edit_zone_settings.DAYS`)."""
 
-_ELSEWHERE: dict[str, tuple[Column[Any], ...]] = {
+_OTHER_COLUMNS: dict[str, tuple[Column[Any], ...]] = {
     "domain": (platform_domains.c.domain,),
     "domain_public_name": (platform_domains.c.public_name,),
     "delegation": (subdomains.c.nameservers, subdomains.c.glue, subdomains.c.ds_records),
@@ -182,7 +182,7 @@ NOT_PURGED = subdomains.c.purged_at.is_(None)
 def read_delegation(
     nameservers: list[str], glue: list[dict[str, Any]], ds_records: list[dict[str, Any]]
 ) -> Delegation:
-    """Return the delegation that three JSON columns store."""
+    """Return the delegation that is stored in these three JSON columns."""
     return Delegation(
         tuple(nameservers),
         tuple(GlueEntry(**entry) for entry in glue),
@@ -215,22 +215,22 @@ def _subdomain(row: Sequence[Any], of: type[S]) -> S:
 
 def select_subdomains(of: type[ShownSubdomain] = Subdomain) -> Select[Any]:
     """Return a query of all subdomains, with the columns of their platform domains that the rules need. Callers add conditions."""
-    columns = (_ELSEWHERE.get(name) or (subdomains.c[name],) for name in of.__struct_fields__)
+    columns = (_OTHER_COLUMNS.get(name) or (subdomains.c[name],) for name in of.__struct_fields__)
     return select(*chain.from_iterable(columns)).select_from(subdomains.join(platform_domains))
 
 
 def read_subdomains(of: type[S], rows: Iterable[Sequence[Any]]) -> list[S]:
-    """Return the subdomains in the rows of a `select_subdomains` query of the same type."""
+    """Return the subdomains in the rows of a `select_subdomains(of)` query."""
     return [_subdomain(row, of) for row in rows]
 
 
 def stream(tx: Tx, query: Select[Any]) -> Iterator[Subdomain]:
-    """Yield the subdomains of a `select_subdomains` query. Only a part of them is in memory at a time."""
+    """Yield the subdomains of a `select_subdomains` query, without reading all into memory."""
     for row in tx.connection.execute(query.execution_options(**STREAMED)):
         yield _subdomain(row, Subdomain)
 
 
-# Prepared, because nearly every request runs one of them. Building a statement with so many columns takes longer than running it.
+# Prepared, because nearly every request runs one of these queries, and building it takes longer than running it.
 _BY_ID = Prepared(select_subdomains().where(subdomains.c.id == bindparam("subdomain_id")))
 _UNRELEASED = Prepared(select_subdomains().where((subdomains.c.fqdn == bindparam("name")) & _NOT_RELEASED))
 _OWN = (subdomains.c.user_id == bindparam("owner_id")) & NOT_PURGED
@@ -278,7 +278,7 @@ _LOCKED = Prepared(
 
 
 def lock_subdomains(tx: Tx, subdomain_ids: Iterable[int]) -> None:
-    """Lock these names in order of id (PostgreSQL). Every transaction that changes several names does so."""
+    """Lock these names in order of id (PostgreSQL), so that transactions that change several names don't deadlock."""
     _LOCKED.lock(tx, ids=sorted(subdomain_ids))
 
 
@@ -304,7 +304,7 @@ _FREE = Prepared(
 
 
 def count_free(tx: Tx, user_id: int) -> int:
-    """Return the number of free names that a user holds, without names in the trash."""
+    """Return the number of names in the mode `free` that a user holds outside the trash."""
     return int(_FREE.value(tx, owner_id=user_id))
 
 
@@ -316,7 +316,7 @@ _NAMESERVERS = Prepared(
 
 
 def list_nameservers(tx: Tx, fqdns: Iterable[str]) -> dict[str, tuple[str, ...]]:
-    """Return the nameservers of the given names that are live or in the trash."""
+    """Return the nameservers of those of the given names that are live or in the trash."""
     rows = _NAMESERVERS.all(tx, names=list(fqdns))
     return {row[0]: tuple(row[1]) for row in rows}
 
@@ -347,7 +347,7 @@ _DELEGATIONS = Prepared(_DELEGATED.where(subdomains.c.fqdn.in_(bindparam("names"
 
 
 def find_delegations(tx: Tx, platform_domain_id: int, fqdns: Collection[str]) -> dict[str, Delegation]:
-    """Return the delegations of the given names that are in the DNS (`lifecycle.is_delegated`)."""
+    """Return the delegations of those of the given names that should be in the DNS (`lifecycle.is_delegated`)."""
     if not fqdns:
         return {}
     rows = _DELEGATIONS.all(tx, of=platform_domain_id, names=list(fqdns))
@@ -370,12 +370,12 @@ _IDS_OF_NAME = Prepared(
 
 
 def list_ids_of_name(tx: Tx, fqdn: str) -> list[int]:
-    """Return the ids of all rows of a name, including released ones."""
+    """Return the ids of all rows of a name, including released rows."""
     return [row[0] for row in _IDS_OF_NAME.all(tx, name=fqdn)]
 
 
 def list_names_held(tx: Tx, fqdns: Collection[str]) -> list[str]:
-    """Return the given names that are live, in the trash or cooling off."""
+    """Return those of the given names that are live, in the trash or cooling off."""
     query = select(subdomains.c.fqdn).where(subdomains.c.fqdn.in_(list(fqdns)) & _NOT_RELEASED)
     return [row[0] for row in tx.connection.execute(query.order_by(subdomains.c.fqdn))]
 
@@ -386,7 +386,7 @@ _ADDED = Prepared(insert(subdomains).returning(subdomains.c.id))
 def insert_subdomain(
     tx: Tx, platform_domain: PlatformDomain, delegation: Delegation, **values: object
 ) -> Subdomain | None:
-    """Add a subdomain, with its dates, and return it; None if another row holds the name (`uq_subdomains_fqdn_unreleased`)."""
+    """Store a subdomain with its dates, and return it. Return None if the name is taken (`uq_subdomains_fqdn_unreleased`)."""
     row = {
         **delegation_columns(delegation),
         **delegation_counts(delegation),
@@ -410,7 +410,7 @@ def insert_subdomain(
 
 
 def _publication(tx: Tx, platform_domain: PlatformDomain, generation: object) -> dict[str, object]:
-    """Return the columns of a new row's publication: with its commit on the built-in name server, later on a primary."""
+    """Return a new row's values of the publication columns. On the built-in name server the commit publishes the row."""
     if platform_domain.primary or not generation:
         return {"published_generation": 0}
     return {
@@ -421,10 +421,10 @@ def _publication(tx: Tx, platform_domain: PlatformDomain, generation: object) ->
 
 
 def _as_added(platform_domain: PlatformDomain, delegation: Delegation, row: Mapping[str, Any]) -> Subdomain:
-    """Return the subdomain of a new row, with the id 0. Missing columns are None."""
+    """Return the subdomain of a row that isn't stored yet, with the id 0. Fields without a value are None."""
     joined = {
         name: getattr(platform_domain, columns[0].name)
-        for name, columns in _ELSEWHERE.items()
+        for name, columns in _OTHER_COLUMNS.items()
         if name != "delegation"
     }
     known = {**row, **joined, "id": 0, "delegation": delegation}
@@ -442,14 +442,16 @@ _CHANGED = Prepared(_CHANGE)
 
 
 def update_subdomain(tx: Tx, subdomain_id: int, **values: object) -> None:
-    """Change columns of a subdomain, and recompute its dates if they depend on one of these columns."""
-    if "generation" in values:  # the prepared statement has the columns of `NEXT_GENERATION`
-        given = {name: value for name, value in values.items() if name not in NEXT_GENERATION}
-        _CHANGED_NEXT_GENERATION.run(tx, of=subdomain_id, updated_at=tx.now, **change_moment(tx.now), **given)
+    """Change columns of a subdomain, and recompute its dates if one of the columns is in `DATES_DEPEND_ON`."""
+    if "generation" in values:  # the prepared statement contains the columns of `NEXT_GENERATION`
+        others = {name: value for name, value in values.items() if name not in NEXT_GENERATION}
+        _CHANGED_NEXT_GENERATION.run(
+            tx, of=subdomain_id, updated_at=tx.now, **generation_parameters(tx.now), **others
+        )
     else:
         _CHANGED.run(tx, of=subdomain_id, updated_at=tx.now, **values)
-    if not DATED_BY.isdisjoint(values):
-        redate(tx, [subdomain_id])
+    if not DATES_DEPEND_ON.isdisjoint(values):
+        recompute_dates(tx, [subdomain_id])
 
 
 _SET_DATES = Prepared(_CHANGE.values(due_at=bindparam("due"), loss_at=bindparam("loss")))
@@ -460,8 +462,8 @@ def set_dates(tx: Tx, subdomain_id: int, *, due_at: datetime | None, loss_at: da
     _SET_DATES.run(tx, of=subdomain_id, due=due_at, loss=loss_at)
 
 
-def redate(tx: Tx, subdomain_ids: Iterable[int]) -> None:
-    """Compute and store the dates of these names. The transaction has locked them."""
+def recompute_dates(tx: Tx, subdomain_ids: Iterable[int]) -> None:
+    """Compute and store the dates of these names. The caller must have locked the names."""
     found = [(each.id, dates_of(each, tx.now)) for each in list_subdomains(tx, subdomain_ids)]
     _SET_DATES.run_many(
         tx, [{"of": each, "due": dates.due_at, "loss": dates.loss_at} for each, dates in found]
@@ -487,20 +489,21 @@ NEXT_GENERATION: dict[str, Any] = {
     "attempts": 0,
     "next_attempt_at": None,
 }
-"""The columns of the next generation. The publisher publishes it on a primary. On the built-in name server it is published at the commit.
+"""The values of the columns that change with a name's next generation. On the built-in name server, the commit publishes this generation.
 
-The database increments the generation: if two writers computed the same number, one change would count as published without being so.
+The database increments the generation. If writers computed it, two changes could get the same number, and publishing one would mark both as
+published.
 """
 _CHANGED_NEXT_GENERATION = Prepared(_CHANGE.values(NEXT_GENERATION))
 
 
-def change_moment(now: datetime) -> dict[str, object]:
-    """Return the parameters of `NEXT_GENERATION` for a change at an instant."""
+def generation_parameters(now: datetime) -> dict[str, object]:
+    """Return the parameters of `NEXT_GENERATION` for a change at `now`."""
     return {"changed_at": now, "zone_seconds": zone_seconds(now)}
 
 
-def followed_by_dns(subdomain: Subdomain) -> dict[str, Any]:
-    """Return the columns of the next generation if the name is, or may be, in the DNS. Otherwise return an empty dict."""
+def next_generation_if_in_dns(subdomain: Subdomain) -> dict[str, Any]:
+    """Return `NEXT_GENERATION` if the name is, or may be, in the DNS. Otherwise return an empty dict."""
     return NEXT_GENERATION if subdomain.generation > 0 else {}
 
 
@@ -508,7 +511,7 @@ TRASHED = subdomains.c.trashed_at.is_not(None)
 
 
 def stream_held(tx: Tx) -> Iterator[tuple[int, int, str, str, str]]:
-    """Yield the names that are live or in the trash: id, platform domain's id, label, fqdn and user's address."""
+    """Yield the id, platform domain's id, label, fqdn and user's address of each name that is live or in the trash."""
     query = (
         select(
             subdomains.c.id,
@@ -543,7 +546,7 @@ terms = Table(
 )
 
 
-# Prepared, because every registration or timeline runs them.
+# Prepared, because every registration or timeline runs these statements.
 _TERM_ADDED = Prepared(insert(terms))
 _NEWEST_TERMS = Prepared(
     select(*(terms.c[name] for name in Term.__slots__))
@@ -554,7 +557,7 @@ _NEWEST_TERMS = Prepared(
 
 
 def insert_term(tx: Tx, **values: object) -> None:
-    """Store a term of a name. Two terms of a name can't start at the same instant."""
+    """Store a term of a name. A unique index refuses a second term of the name that starts at the same instant."""
     _TERM_ADDED.run(tx, **{"created_at": tx.now, **values})
 
 
@@ -565,7 +568,7 @@ def list_terms(tx: Tx, subdomain_id: int, limit: int) -> list[Term]:
 
 
 def was_published(tx: Tx, platform_domain_id: int, fqdn: str) -> bool:
-    """True if a released row of this name was published in the zone."""
+    """True if a released row of this name was ever published in the zone."""
     query = select(subdomains.c.id).where(
         RELEASED
         & (subdomains.c.fqdn == fqdn)
@@ -575,8 +578,8 @@ def was_published(tx: Tx, platform_domain_id: int, fqdn: str) -> bool:
     return tx.connection.execute(query.limit(1)).first() is not None
 
 
-def settle_generation(tx: Tx, subdomain_id: int, generation: int) -> None:
-    """Store a generation as published without an attempt, because it needs no change of the zone."""
+def mark_published_without_change(tx: Tx, subdomain_id: int, generation: int) -> None:
+    """Store a generation as published, because it needs no change of the zone."""
     tx.connection.execute(
         update(subdomains)
         .where((subdomains.c.id == subdomain_id) & (subdomains.c.generation == generation))
@@ -591,7 +594,7 @@ def settle_generation(tx: Tx, subdomain_id: int, generation: int) -> None:
 
 
 _ANOTHERS = (subdomains.c.user_id != bindparam("asking")) & subdomains.c.released_at.is_(None)
-# Most skeletons equal their label. These are not stored, because the index of names finds them.
+# A skeleton that equals its label is not stored, because the index of `fqdn` finds the name. Most skeletons do.
 _HELD_LOOK_ALIKES = Prepared(
     union_all(
         select(subdomains.c.id).where((subdomains.c.fqdn == bindparam("name")) & _ANOTHERS),
@@ -613,7 +616,7 @@ def is_look_alike_held(tx: Tx, platform_domain: PlatformDomain, skeleton: str, u
 def list_look_alikes(
     tx: Tx, platform_domain: PlatformDomain, skeleton: str, user_id: int, besides_id: int
 ) -> list[str]:
-    """Return the labels of other users' names with this skeleton under the platform domain, without the name `besides_id`."""
+    """Return the labels of other users' unreleased names with this skeleton under the platform domain, except the name `besides_id`."""
     name = f"{skeleton}.{platform_domain.domain}"
     rows = _HELD_LOOK_ALIKES.all(tx, asking=user_id, name=name, looks=skeleton, of=platform_domain.id)
     ids = {row[0] for row in rows} - {besides_id}
@@ -622,17 +625,17 @@ def list_look_alikes(
 
 # Publication
 
-NAMED_MAX = 1000
+STATEMENT_ITEMS_MAX = 1000
 """The maximum number of ids or names in one statement."""
 
 
 def in_batches(items: Sequence[T]) -> Iterator[Sequence[T]]:
-    """Yield the items in batches of up to `NAMED_MAX`, because a whole zone doesn't fit into one statement."""
-    for start in range(0, len(items), NAMED_MAX):
-        yield items[start : start + NAMED_MAX]
+    """Yield the items in batches of up to `STATEMENT_ITEMS_MAX`, because a whole zone doesn't fit into one statement."""
+    for start in range(0, len(items), STATEMENT_ITEMS_MAX):
+        yield items[start : start + STATEMENT_ITEMS_MAX]
 
 
-_SETTLED = Prepared(
+_PUBLISHED_OR_FAILED = Prepared(
     select(subdomains.c.id).where(
         subdomains.c.id.in_(bindparam("ids", expanding=True))
         & or_(
@@ -643,13 +646,13 @@ _SETTLED = Prepared(
 )
 
 
-def list_settled(tx: Tx, subdomain_ids: Collection[int]) -> list[int]:
-    """Return the ids of the given names whose latest generation is published, or failed to publish."""
-    return [row[0] for row in _SETTLED.all(tx, ids=list(subdomain_ids))]
+def list_published_or_failed(tx: Tx, subdomain_ids: Collection[int]) -> list[int]:
+    """Return those of the given ids whose latest generation is published, or failed to publish."""
+    return [row[0] for row in _PUBLISHED_OR_FAILED.all(tx, ids=list(subdomain_ids))]
 
 
 def list_waiting_ids(tx: Tx, platform_domain_id: int) -> list[int]:
-    """Return the ids of this platform domain's names that wait for publication, due or not."""
+    """Return the ids of this platform domain's names with an unpublished generation."""
     query = select(subdomains.c.id).where(
         (subdomains.c.platform_domain_id == platform_domain_id) & UNPUBLISHED
     )
@@ -657,13 +660,13 @@ def list_waiting_ids(tx: Tx, platform_domain_id: int) -> list[int]:
 
 
 def republish(tx: Tx, subdomain_ids: Iterable[int]) -> None:
-    """Give these names their next generation, without other changes, so that they are published again."""
+    """Give these names their next generation without other changes, so that they are published again."""
     for ids in in_batches(sorted(subdomain_ids)):
         tx.connection.execute(
             update(subdomains)
             .where(subdomains.c.id.in_(ids))
             .values(NEXT_GENERATION | {"updated_at": tx.now}),
-            change_moment(tx.now),
+            generation_parameters(tx.now),
         )
 
 
@@ -681,14 +684,14 @@ def count_held(tx: Tx, platform_domain_id: int) -> tuple[int, int, int]:
 
 @dataclass(frozen=True, slots=True)
 class PaidNames:
-    """The number of paid names, and their last expiry."""
+    """The number of paid names, and the last expiry among them."""
 
     count: int
     last_expires_at: datetime
 
 
 def find_paid_names_after(tx: Tx, platform_domain_id: int, until: datetime) -> PaidNames | None:
-    """Return the platform domain's paid names that expire after an instant, or None without such names."""
+    """Return the platform domain's paid names that expire after an instant, or None if there are none."""
     query = select(func.count(), func.max(subdomains.c.expires_at)).where(
         (subdomains.c.platform_domain_id == platform_domain_id)
         & NOT_PURGED
@@ -716,10 +719,10 @@ WAITS = (
     .where((subdomains.c.platform_domain_id == bindparam("of")) & UNPUBLISHED)
     .where((_OF_NAME & subdomains.c.released_at.is_(None)) | (_OF_NAME & RELEASED))  # each half has its index
 )
-"""The query of the rows that wait for publication under a platform domain and name."""
+"""A query for the rows of a name under a platform domain that have an unpublished generation."""
 _WAITS = Prepared(WAITS.limit(1))
 
 
 def is_waiting(tx: Tx, platform_domain_id: int, fqdn: str) -> bool:
-    """True if a row of this name waits for publication."""
+    """True if a row of this name has an unpublished generation."""
     return _WAITS.one_or_none(tx, of=platform_domain_id, name=fqdn) is not None

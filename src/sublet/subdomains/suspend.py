@@ -13,58 +13,58 @@ from sublet.audit import Actor
 from sublet.db import Tx
 from sublet.errors import Conflict, validation_failed
 from sublet.subdomains import store, suspension_store
-from sublet.subdomains.find import lock_for_operator, refuse_gone, reread
+from sublet.subdomains.find import lock_for_operator, refuse_purged, reread
 from sublet.subdomains.lifecycle import derive_status, provisioning_status
 from sublet.subdomains.model import Subdomain
 from sublet.subdomains.store import delegation_columns
-from sublet.subdomains.transfers.end import end_of_names, end_of_sender
+from sublet.subdomains.transfers.end import end_transfers_from, end_transfers_of_names
 
 
 def suspend(tx: Tx, actor: Actor, identifier: str, reason: str | None = None) -> Subdomain:
-    """Suspend a name. The name leaves the zone, and its user can't change it. In the trash it can't be restored.
+    """Suspend a name. The name leaves the zone, and its user can neither change it nor restore it from the trash.
 
-    The audit event records the published state.
+    The audit event records the state before the suspension.
 
     Raises, in this order:
         NotFound: there is no such name.
         ValidationFailed: the reason is too long or has unprintable characters.
-        Conflict: the name was purged; it is suspended already.
+        Conflict: the name was purged; the name is suspended already.
     """
     subdomain = lock_for_operator(tx, identifier)
     reason, errors = check_reason(reason)
     if errors:
         raise validation_failed(errors)
-    refuse_gone(subdomain)
+    refuse_purged(subdomain)
     if subdomain.suspended_at is not None:
         raise Conflict(f"{subdomain.fqdn} is suspended already. No action needed.")
-    end_of_names(tx, actor, [subdomain.id])
-    followed = store.followed_by_dns(subdomain)
-    store.update_subdomain(tx, subdomain.id, suspended_at=tx.now, suspended_reason=reason, **followed)
+    end_transfers_of_names(tx, actor, [subdomain.id])
+    next_generation = store.next_generation_if_in_dns(subdomain)
+    store.update_subdomain(tx, subdomain.id, suspended_at=tx.now, suspended_reason=reason, **next_generation)
     audit.record(
         tx,
         actor,
         "subdomain.suspend",
         subdomain.id,
-        before=evidence_of(subdomain, tx.now),
+        before=state_before_suspension(subdomain, tx.now),
         after={"suspended_at": tx.now.isoformat(), "suspended_reason": reason},
     )
     return reread(tx, subdomain)
 
 
 def unsuspend(tx: Tx, actor: Actor, identifier: str) -> Subdomain:
-    """Lift a name's suspension. The name returns to the zone with its stored delegation. Its term continued meanwhile.
+    """End a name's suspension. The name returns to the zone with its stored delegation. The suspension does not lengthen its term.
 
-    A grace or time in the trash that began before starts again now, because the user could not act during the suspension.
+    A grace period or time in the trash that has begun starts again now, because the user could not act during the suspension.
 
     Raises, in this order:
         NotFound: there is no such name.
-        Conflict: the name was purged; it is not suspended.
+        Conflict: the name was purged; the name is not suspended.
     """
     subdomain = lock_for_operator(tx, identifier)
-    refuse_gone(subdomain)
+    refuse_purged(subdomain)
     if subdomain.suspended_at is None:
         raise Conflict(f"{subdomain.fqdn} is not suspended. No action needed.")
-    followed = store.followed_by_dns(subdomain)
+    next_generation = store.next_generation_if_in_dns(subdomain)
     store.update_subdomain(
         tx,
         subdomain.id,
@@ -72,7 +72,7 @@ def unsuspend(tx: Tx, actor: Actor, identifier: str) -> Subdomain:
         suspended_reason=None,
         held_with_user=False,
         unsuspended_at=tx.now,
-        **followed,
+        **next_generation,
     )
     audit.record(
         tx,
@@ -88,11 +88,11 @@ def unsuspend(tx: Tx, actor: Actor, identifier: str) -> Subdomain:
     return reread(tx, subdomain)
 
 
-def evidence_of(subdomain: Subdomain, now: datetime) -> dict[str, Any]:
+def state_before_suspension(subdomain: Subdomain, now: datetime) -> dict[str, Any]:
     """Return a name's state before a suspension, for the audit: its user, status, delegation and published generation.
 
-    With the `provisioning_status` published, the zone has exactly this delegation. With pending or failed, it may have an older delegation:
-    that of `published_generation`, which was read back at `published_at` with the zone's `published_serial`.
+    If `provisioning_status` is published, the zone has exactly this delegation. Otherwise it may have the older delegation of
+    `published_generation`, which was read back at `published_at` under the serial `published_serial`.
     """
     return {
         "fqdn": subdomain.fqdn,
@@ -114,8 +114,8 @@ def _text(at: datetime | None) -> str | None:
     return at.isoformat() if at is not None else None
 
 
-REASON = "its account was suspended"
-"""The reason that the user sees at each name. The reason for the user's suspension is for the operator only; it may name a complainant."""
+REASON_FOR_NAMES = "its account was suspended"
+"""The reason that the user sees at each name. Only the operator sees the reason for the user's suspension, which may name a complainant."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,8 +129,8 @@ class SuspendedTogether:
 def suspend_with_names(tx: Tx, actor: Actor, identifier: str, reason: str | None = None) -> SuspendedTogether:
     """Suspend a user and all their names, live and in the trash, in one transaction. The names leave the zone.
 
-    `unsuspend_with_names` will not unsuspend names that are suspended already. If the user is already suspended without names, the names are
-    suspended now. The audit events record the published state of each name.
+    `unsuspend_with_names` will not end the suspensions of names that are suspended already. If the user is suspended already, only the names
+    are suspended now. The audit events record the state of each name before the suspension.
 
     Raises, in this order:
         NotFound: there is no such user.
@@ -141,32 +141,32 @@ def suspend_with_names(tx: Tx, actor: Actor, identifier: str, reason: str | None
     _, errors = check_reason(reason)
     if errors:
         raise validation_failed(errors)
-    held = list(suspension_store.list_suspendable(tx, user.id))
+    names = list(suspension_store.list_suspendable(tx, user.id))
     if user.suspended_at is None:
         suspend_user(tx, actor, str(user.id), reason)
-    elif not held:
+    elif not names:
         raise Conflict(f"{user.email} is suspended already, and so are all its names. No action needed.")
-    end_of_sender(tx, actor, user.id)
-    suspension_store.suspend_all(tx, user.id, REASON)
-    said = {"suspended_at": tx.now.isoformat(), "suspended_reason": REASON, "with_user": True}
+    end_transfers_from(tx, actor, user.id)
+    suspension_store.suspend_all(tx, user.id, REASON_FOR_NAMES)
+    after = {"suspended_at": tx.now.isoformat(), "suspended_reason": REASON_FOR_NAMES, "with_user": True}
     audit.record_many(
         tx,
         actor,
         "subdomain.suspend",
-        {each.id: said for each in held},
-        before={each.id: evidence_of(each, tx.now) for each in held},
+        {each.id: after for each in names},
+        before={each.id: state_before_suspension(each, tx.now) for each in names},
     )
     member = find_member(tx, user.id)
-    return SuspendedTogether(member, tuple(each.fqdn for each in held))
+    return SuspendedTogether(member, tuple(each.fqdn for each in names))
 
 
 def unsuspend_with_names(
     tx: Tx, actor: Actor, identifier: str, *, keep_names: bool = False
 ) -> SuspendedTogether:
-    """Lift a user's suspension and the suspensions of the names that were suspended with the user.
+    """End a user's suspension, and the suspensions of the names that were suspended with the user.
 
     The names return to the zone with their stored delegation. Names that were suspended separately stay suspended. With `keep_names` all
-    names stay suspended, and can be unsuspended one by one. Grace and time in the trash start again, as in `unsuspend`.
+    names stay suspended, and can be unsuspended one by one. Grace periods and times in the trash start again, as in `unsuspend`.
 
     Raises, in this order:
         NotFound: there is no such user.
@@ -177,21 +177,21 @@ def unsuspend_with_names(
     if keep_names:
         suspension_store.keep_suspended(tx, user.id)
         return SuspendedTogether(member, ())
-    held = list(suspension_store.list_held_with(tx, user.id))
+    names = list(suspension_store.list_suspended_with_user(tx, user.id))
     suspension_store.unsuspend_all(tx, user.id)
-    said = {
+    before = {
         each.id: {
             "fqdn": each.fqdn,
             "suspended_at": each.suspended_at.isoformat() if each.suspended_at is not None else None,
             "suspended_reason": each.suspended_reason,
         }
-        for each in held
+        for each in names
     }
     audit.record_many(
         tx,
         actor,
         "subdomain.unsuspend",
-        {each.id: {"with_user": True} for each in held},
-        before=said,
+        {each.id: {"with_user": True} for each in names},
+        before=before,
     )
-    return SuspendedTogether(member, tuple(each.fqdn for each in held))
+    return SuspendedTogether(member, tuple(each.fqdn for each in names))

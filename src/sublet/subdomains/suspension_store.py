@@ -11,7 +11,7 @@ from sublet.subdomains.model import Subdomain
 from sublet.subdomains.store import (
     NEXT_GENERATION,
     NOT_PURGED,
-    change_moment,
+    generation_parameters,
     select_subdomains,
     stream,
     subdomains,
@@ -25,7 +25,7 @@ def _suspendable(user_id: int) -> ColumnElement[bool]:
     return (subdomains.c.user_id == user_id) & NOT_PURGED & subdomains.c.suspended_at.is_(None)
 
 
-def _held_with(user_id: int) -> ColumnElement[bool]:
+def _is_suspended_with_user(user_id: int) -> ColumnElement[bool]:
     return (subdomains.c.user_id == user_id) & NOT_PURGED & subdomains.c.held_with_user
 
 
@@ -34,13 +34,13 @@ def list_suspendable(tx: Tx, user_id: int) -> Iterator[Subdomain]:
     return _locked(tx, _suspendable(user_id))
 
 
-def list_held_with(tx: Tx, user_id: int) -> Iterator[Subdomain]:
+def list_suspended_with_user(tx: Tx, user_id: int) -> Iterator[Subdomain]:
     """Lock and return a user's names, live or in the trash, that were suspended with the user, in order of id."""
-    return _locked(tx, _held_with(user_id))
+    return _locked(tx, _is_suspended_with_user(user_id))
 
 
 def _locked(tx: Tx, wanted: ColumnElement[bool]) -> Iterator[Subdomain]:
-    # Lock in order of id, then read the rows, because they may have changed before the locks.
+    # Lock in order of id before reading, because other transactions may change the rows before the lock.
     order = select(subdomains.c.id).where(wanted).order_by(subdomains.c.id)
     tx.connection.execute(order.with_for_update(key_share=True)).all()
     return stream(tx, select_subdomains().where(wanted).order_by(subdomains.c.id))
@@ -54,10 +54,10 @@ def suspend_all(tx: Tx, user_id: int, reason: str) -> None:
 
 
 def unsuspend_all(tx: Tx, user_id: int) -> None:
-    """Lift the suspension of the names of `list_held_with`."""
+    """End the suspensions of the names of `list_suspended_with_user`."""
     _change_suspension(
         tx,
-        _held_with(user_id),
+        _is_suspended_with_user(user_id),
         suspended_at=None,
         suspended_reason=None,
         held_with_user=False,
@@ -66,21 +66,23 @@ def unsuspend_all(tx: Tx, user_id: int) -> None:
 
 
 def keep_suspended(tx: Tx, user_id: int) -> None:
-    """Keep the names of `list_held_with` suspended independently of their user."""
-    tx.connection.execute(update(subdomains).where(_held_with(user_id)).values(held_with_user=False))
+    """Make the suspensions of the names of `list_suspended_with_user` independent of the user's suspension."""
+    tx.connection.execute(
+        update(subdomains).where(_is_suspended_with_user(user_id)).values(held_with_user=False)
+    )
 
 
 def _change_suspension(tx: Tx, wanted: ColumnElement[bool], **values: Any) -> None:
-    """Change names, and make them due for the sweep. Names that are, or may be, in the DNS get their next generation."""
+    """Change names, and make them due. Names that are, or may be, in the DNS get their next generation."""
     changed = values | {"updated_at": tx.now, "due_at": tx.now}
     in_dns = subdomains.c.generation > 0
-    next_ones = update(subdomains).where(wanted & in_dns).values(**changed, **NEXT_GENERATION)
-    tx.connection.execute(next_ones, change_moment(tx.now))
+    with_next_generation = update(subdomains).where(wanted & in_dns).values(**changed, **NEXT_GENERATION)
+    tx.connection.execute(with_next_generation, generation_parameters(tx.now))
     tx.connection.execute(update(subdomains).where(wanted & ~in_dns).values(**changed))
 
 
 def list_suspensions(tx: Tx, user_id: int) -> list[AuditEvent]:
-    """Return the audit events of suspensions of a user and, while the user held them, of names in any state; oldest first."""
+    """Return the audit events of the suspensions of a user, and of names in any state while the user held them, oldest first."""
     once_held = (subdomains.c.user_id == user_id) | subdomains.c.id.in_(_moved_from(user_id))
     found = list_events(tx, "user", [user_id], [f"user.{each}" for each in _SUSPENSION_ACTIONS])
     of_names = list_events(
@@ -91,7 +93,7 @@ def list_suspensions(tx: Tx, user_id: int) -> list[AuditEvent]:
     )
     query = select(subdomains.c.id, subdomains.c.user_id).where(once_held)
     holders = {row[0]: row[1] for row in tx.connection.execute(query)}
-    # Go back in time from the current holder. Each transfer names the holder before it.
+    # Go back in time from the current holders. Each transfer names the holder before.
     for event in reversed(of_names):
         if event.action == _TRANSFER and event.before is not None:
             holders[event.object_id] = event.before["user_id"]
@@ -101,7 +103,7 @@ def list_suspensions(tx: Tx, user_id: int) -> list[AuditEvent]:
 
 
 def _moved_from(user_id: int) -> Select[tuple[int]]:
-    """Return a query of the ids of names that were transferred from a user. The query reads all transfers."""
+    """Return a query for the ids of names that were transferred from a user. It reads all transfers."""
     events = audit_events.c
     is_transfer = (events.object_type == "subdomain") & (events.action == _TRANSFER)
     return select(events.object_id).where(is_transfer & (events.before["user_id"].as_integer() == user_id))

@@ -1,6 +1,6 @@
-"""The timeline of a name: its past and future events, by the rules of the verbs and the sweep.
+"""The timeline of a name: its past events, and its future events by the rules of the sweep (docs/spec-choices.md, "Timeline").
 
-An extension (docs/spec-choices.md, "Timeline"). Past and future events use the same words.
+An event has the same name in the past and in the future.
 """
 
 from collections.abc import Iterator, Sequence
@@ -22,7 +22,7 @@ from sublet.subdomains.lifecycle import (
 )
 from sublet.subdomains.model import AutoRenewAttempt, Subdomain, Term, TimelineEvent
 from sublet.subdomains.nameserver_notices import REMOVAL, notice_detail, removed_hosts
-from sublet.subdomains.nameservers import Place
+from sublet.subdomains.nameservers import EnclosedNameserver
 from sublet.subdomains.sweep.store import PastMilestone
 
 EVENTS = (
@@ -49,7 +49,7 @@ EVENTS = (
     "released",
     "reminded",
 )
-"""All events, in the order for events at the same instant. The user or the operator causes `deleted`, the sweep `trashed`."""
+"""All events, in the order for events at the same instant. The user or operator causes `deleted`, the sweep `trashed`."""
 
 CHANGES = {
     "subdomain.register": "registered",
@@ -66,10 +66,10 @@ CHANGES = {
     "subdomain.unsuspend": "unsuspended",
     "subdomain.delete": "deleted",
 }
-"""The events that come from the audit, by the audit's action. Other past events come from dates and milestones."""
+"""The events that come from audit events, by the action. Other past events come from dates and milestones."""
 
-BEHIND_MAX = 500
-"""The maximum number of past events. The oldest are left out."""
+PAST_EVENTS_MAX = 500
+"""The maximum number of past events. Older events are left out."""
 
 _REMINDERS = {
     "expires_in_30_days": "Reminder sent: the name expires within 30 days.",
@@ -92,22 +92,22 @@ def timeline(
     milestones: Sequence[PastMilestone],
     changes: Sequence[Change],
     nameserver_events: Sequence[AuditEvent] = (),
-    places: Sequence[Place] = (),
+    enclosed_nameservers: Sequence[EnclosedNameserver] = (),
 ) -> list[TimelineEvent]:
     """Return the past events of a name, live or in the trash, then its future events, each oldest first.
 
     Future events happen if neither a user nor the operator acts. A due date that the sweep has not processed yet is a future event at `now`.
-    A suspended name has no trash or purge date. `nameserver_events`: past warnings and removals of its nameservers below names in the trash.
-    `places`: the registry names that its current nameservers are below.
+    A suspended name has no trash or purge date. `nameserver_events` are past notices about, and removals of, nameservers at or below names in
+    the trash. `enclosed_nameservers` are the name's current nameservers at or below other registrable names.
     """
-    behind = [
+    past = [
         *_changes(subdomain, terms, changes),
         *_dates(subdomain, now, terms, milestones),
         *_milestones(milestones),
         *_nameserver_events(nameserver_events),
     ]
-    ahead = [*events_ahead(subdomain, now), *_removals_ahead(places, now)]
-    return [*_in_order(behind)[-BEHIND_MAX:], *_in_order(ahead)]
+    future = [*future_events(subdomain, now), *_future_removals(enclosed_nameservers, now)]
+    return [*_in_order(past)[-PAST_EVENTS_MAX:], *_in_order(future)]
 
 
 def last_attempt(terms: Sequence[Term], milestones: Sequence[PastMilestone]) -> AutoRenewAttempt | None:
@@ -138,14 +138,14 @@ def _changes(
     seen: set[tuple[str, datetime]] = set()
     for change in changes:
         event = CHANGES[change.action]
-        # A restore that renews has two audit events, in one transaction.
+        # A restore that includes a renewal has two audit events with the same time.
         if (event, change.at) in seen:
             continue
         seen.add((event, change.at))
         term = _term(terms, _TERMS[event], change.at) if event in _TERMS else None
         detail = None
         if event == "suspended":
-            detail = _suspension_detail(change, is_present=change.at == subdomain.suspended_at)
+            detail = _suspension_detail(change, is_current=change.at == subdomain.suspended_at)
         yield TimelineEvent(
             event,
             change.at,
@@ -157,11 +157,11 @@ def _changes(
         )
 
 
-def _suspension_detail(change: Change, *, is_present: bool) -> str | None:
-    """Return the reason of a suspension (`suspended_reason`), and for a current suspension its effect."""
+def _suspension_detail(change: Change, *, is_current: bool) -> str | None:
+    """Return the reason of a suspension, and its effect if it is current."""
     reason = (change.after or {}).get("suspended_reason")
     sentences = [f"Reason: {str(reason).rstrip('.')}."] if reason else []
-    if is_present:
+    if is_current:
         sentences.append(
             "A suspended name can't be renewed, and isn't deleted. Open a ticket to ask for a review."
         )
@@ -177,7 +177,7 @@ def _dates(
         for each in milestones
         if each.kind == "renewal_opens" and each.about != subdomain.expires_at
     }
-    # The exact dates of the current term are known, even if the sweep has not acted on them yet.
+    # The dates of the current term come from the row, because the sweep may not have processed them yet.
     if subdomain.expires_at <= now:
         expired.add(subdomain.expires_at)
     opens_at = renewal_opens_at(subdomain)
@@ -212,40 +212,44 @@ def _nameserver_events(events: Sequence[AuditEvent]) -> Iterator[TimelineEvent]:
             yield TimelineEvent("reminded", event.at, past=True, detail=detail, by="system")
 
 
-def _removals_ahead(places: Sequence[Place], now: datetime) -> Iterator[TimelineEvent]:
-    for place in places:
-        if place.is_purged:
+def _future_removals(
+    enclosed_nameservers: Sequence[EnclosedNameserver], now: datetime
+) -> Iterator[TimelineEvent]:
+    for enclosed in enclosed_nameservers:
+        if enclosed.is_purged:
             yield TimelineEvent(
-                "nameservers_removed", now, past=False, detail=f"{place.host}: {place.name} was purged."
+                "nameservers_removed", now, past=False, detail=f"{enclosed.host}: {enclosed.name} was purged."
             )
-        elif place.removed_at is not None:
-            detail = f"{place.host}: {place.name} is in the trash. If it isn't restored, the nameserver is removed."
-            yield TimelineEvent("nameservers_removed", max(place.removed_at, now), past=False, detail=detail)
+        elif enclosed.removed_at is not None:
+            detail = f"{enclosed.host}: {enclosed.name} is in the trash. If it isn't restored, the nameserver is removed."
+            yield TimelineEvent(
+                "nameservers_removed", max(enclosed.removed_at, now), past=False, detail=detail
+            )
 
 
-def events_ahead(subdomain: Subdomain, now: datetime) -> Iterator[TimelineEvent]:
+def future_events(subdomain: Subdomain, now: datetime) -> Iterator[TimelineEvent]:
     """Yield the events of a name that will happen if neither a user nor the operator acts, without events of its nameservers."""
 
-    def ahead(event: str, at: datetime, detail: str) -> TimelineEvent:
+    def future(event: str, at: datetime, detail: str) -> TimelineEvent:
         return TimelineEvent(event, max(at, now), past=False, detail=detail)
 
     renewable = subdomain.trashed_at is None and subdomain.suspended_at is None
     opens_at = renewal_opens_at(subdomain)
     if renewable and subdomain.names_until is None and opens_at is not None and opens_at > now:
-        yield ahead("renewal_opens", opens_at, "From then on it can be renewed.")
+        yield future("renewal_opens", opens_at, "From then on it can be renewed.")
     attempt_at = auto_renew_at(subdomain)
     if attempt_at is not None:
         ceiling = subdomain.auto_renew_max_credits
         detail = f"For at most {counted(ceiling, 'credit')}." if ceiling else "Only if the renewal is free."
-        yield ahead("auto_renew", attempt_at, detail)
+        yield future("auto_renew", attempt_at, detail)
     until = restorable_until(subdomain)
     if now < subdomain.expires_at and (until is None or subdomain.expires_at < until):
-        yield ahead("expires", subdomain.expires_at, _expiry_detail(subdomain))
+        yield future("expires", subdomain.expires_at, _expiry_detail(subdomain))
     # Trash, purge and release: each date depends on the one before.
     name = subdomain
     grace_end = grace_ends_at(name)
     if grace_end is not None:
-        yield ahead("trashed", grace_end, _trashed_detail(subdomain))
+        yield future("trashed", grace_end, _trashed_detail(subdomain))
         name = replace(name, trashed_at=max(grace_end, now))
     trash_end = restorable_until(name)
     if trash_end is not None:
@@ -254,11 +258,11 @@ def events_ahead(subdomain: Subdomain, now: datetime) -> Iterator[TimelineEvent]
             if closing_allows_restore(name, now)
             else "It is deleted."
         )
-        yield ahead("purged", trash_end, detail)
+        yield future("purged", trash_end, detail)
         name = replace(name, purged_at=max(trash_end, now))
     cooling_off_end = cooling_off_ends_at(name)
     if cooling_off_end is not None:
-        yield ahead("released", cooling_off_end, "From then on any user may register the name.")
+        yield future("released", cooling_off_end, "From then on any user may register the name.")
 
 
 def _trashed_detail(subdomain: Subdomain) -> str:

@@ -8,9 +8,9 @@ from sublet.db import Tx
 from sublet.errors import Conflict
 from sublet.mail.outbox import enqueue
 from sublet.subdomains import store
-from sublet.subdomains.find import lock_for_operator, refuse_gone, reread
+from sublet.subdomains.find import lock_for_operator, refuse_purged, reread
 from sublet.subdomains.model import Subdomain
-from sublet.subdomains.transfers.end import end_of_names
+from sublet.subdomains.transfers.end import end_transfers_of_names
 
 
 def transfer(tx: Tx, actor: Actor, identifier: str, to: str) -> Subdomain:
@@ -24,7 +24,7 @@ def transfer(tx: Tx, actor: Actor, identifier: str, to: str) -> Subdomain:
     """
     receiver_id = find_user(tx, to).id
     subdomain = lock_for_operator(tx, identifier, [receiver_id])
-    refuse_gone(subdomain)
+    refuse_purged(subdomain)
     fqdn = subdomain.fqdn
     if subdomain.trashed_at is not None:
         raise Conflict(f"{fqdn} is in the trash. Restore it first with `sublet subdomain restore {fqdn}`.")
@@ -45,7 +45,7 @@ def move_to_user(tx: Tx, actor: Actor, subdomain: Subdomain, former: User, recei
     Automatic renewal and a pending transfer of the name end. Tickets, payments and mails stay with the former user. Not checked: the name's
     state, the free quota, look-alikes.
     """
-    end_of_names(tx, actor, [subdomain.id])
+    end_transfers_of_names(tx, actor, [subdomain.id])
     # Record the event before the change, so that the former user sees it in their activity.
     audit.record(
         tx,
@@ -64,7 +64,7 @@ def move_to_user(tx: Tx, actor: Actor, subdomain: Subdomain, former: User, recei
         receiver: f"The name {fqdn} was moved to your account. It expires on {at.day} {at:%B %Y}.",
     }
     for user, sentence in sentences.items():
-        # Users without reminders get this mail too, because the holder of the name changes.
+        # Users who turned off reminders get this mail too, because it is about the possession of a name.
         moment = f"{tx.now:%Y%m%dT%H%M%S.%fZ}"
         reference = f"transfer:{subdomain.id}:{former.id}:{receiver.id}:{moment}:{user.id}"
         text = f"Hello {user.name},\n\n{sentence}\n\nIf you did not expect this, open a ticket: POST /support/tickets.\n"

@@ -18,7 +18,7 @@ from sublet.subdomains.find import find_in_account, refuse_unless_allowed
 from sublet.subdomains.model import Subdomain, UpdateNameservers
 from sublet.subdomains.nameservers import (
     cycle_errors,
-    places_of,
+    find_enclosed_nameservers,
     platform_domains_above,
     refuse_unregistered,
     unregistered_errors,
@@ -31,10 +31,10 @@ DAY = timedelta(days=1)
 def update_nameservers(
     tx: Tx, actor: Actor, identifier: str, command: UpdateNameservers, *, changes_per_day: int = 0
 ) -> Outcome:
-    """Change a name's delegation. Omitted fields keep their value, but glue of removed hosts is dropped.
+    """Change a name's delegation. Omitted fields keep their value, but glue of removed nameservers is dropped.
 
-    The same delegation again changes nothing, but is published again if the last attempt to publish it failed. `changes_per_day` is the
-    maximum number of changes of a name within 24 hours; 0 means no limit.
+    An unchanged delegation is published again if the last attempt failed. `changes_per_day` is the maximum number of changes of a name within
+    24 hours; 0 means no limit.
 
     Raises, in this order:
         AccountSuspended: the user is suspended.
@@ -50,8 +50,8 @@ def update_nameservers(
     if subdomain.delegation.ds_records and not delegation.ds_records:
         _stop_bootstrapping(tx, subdomain.id)
     if delegation != subdomain.delegation:
-        known = csync_store.find_csync_state(tx, subdomain.id)
-        csync_store.save_csync_state(tx, known, replace(known, serial=None))
+        state = csync_store.find_csync_state(tx, subdomain.id)
+        csync_store.save_csync_state(tx, state, replace(state, serial=None))
     return Outcome(subdomain.id)
 
 
@@ -65,18 +65,19 @@ def apply_change(
     action: str = CHANGE,
     changes_per_day: int = 0,
 ) -> Delegation:
-    """Change the delegation of a name of this user, who is locked, audited as `action`; return the new one.
+    """Change a name's delegation, with the audit event `action`, and return the new delegation. The caller has locked the user.
 
     Raises, in this order:
-        ValidationFailed, RateLimited: as `update_nameservers`.
+        ValidationFailed: all invalid fields of the resulting delegation.
+        RateLimited: the name was changed too often.
     """
     stored = subdomain.delegation
     delegation, errors = changed_delegation(subdomain, command)
     if not errors:
         above = platform_domains_above(tx, subdomain.fqdn, delegation.nameservers)
-        places = places_of(tx, subdomain.fqdn, delegation.nameservers, above)
+        enclosed = find_enclosed_nameservers(tx, subdomain.fqdn, delegation.nameservers, above)
         unregistered = unregistered_errors(
-            subdomain.fqdn, places, delegation.nameservers, stored.nameservers, actor, user.id
+            subdomain.fqdn, enclosed, delegation.nameservers, stored.nameservers, actor, user.id
         )
         errors = (*unregistered, *cycle_errors(tx, subdomain.fqdn, delegation, above))
     if errors:
@@ -108,7 +109,7 @@ def apply_change(
 def changed_delegation(
     subdomain: Subdomain, command: UpdateNameservers
 ) -> tuple[Delegation, tuple[FieldError, ...]]:
-    """Return the delegation of a name after a change, and all errors of `check_delegation`."""
+    """Return the delegation of a name after a change, and its errors by `check_delegation`."""
     stored = subdomain.delegation
     nameservers = stored.nameservers if command.nameservers is None else command.nameservers
     kept_glue = tuple(GlueInput(each.host, each.ipv4, each.ipv6) for each in stored.glue)
@@ -129,13 +130,13 @@ def changed_delegation(
 
 
 def _stop_bootstrapping(tx: Tx, subdomain_id: int) -> None:
-    """Turn off bootstrapping of a name's DS records after its user has removed them. The user can turn it on again."""
-    known = automatic_ds_store.find_automatic_ds(tx, subdomain_id)
-    automatic_ds_store.save_automatic_ds(tx, known, replace(known, bootstrap=False))
+    """Turn off bootstrapping of a name's DS records, because its user has removed them."""
+    state = automatic_ds_store.find_automatic_ds(tx, subdomain_id)
+    automatic_ds_store.save_automatic_ds(tx, state, replace(state, bootstrap=False))
 
 
 def _refuse_too_many(tx: Tx, subdomain_id: int, changes_per_day: int) -> None:
-    """Raise `RateLimited` if a name has reached its limit of changes. The lock of the user serializes changes, so none is missed."""
+    """Raise `RateLimited` if a name has reached its limit of changes. The lock of the user serializes changes, so all are counted."""
     if changes_per_day == 0:
         return
     oldest_at = audit.nth_newest_at(tx, "subdomain", subdomain_id, CHANGE, changes_per_day)
@@ -143,6 +144,6 @@ def _refuse_too_many(tx: Tx, subdomain_id: int, changes_per_day: int) -> None:
         return
     raise RateLimited(
         f"The nameservers of this name can be changed {changes_per_day} times within 24 hours. Wait for `Retry-After` seconds.",
-        # After the clock was set back, wait a day at most.
+        # If the clock was set back, `oldest_at` may be in the future. Wait a day at most.
         retry_after_seconds=min(ceil((oldest_at + DAY - tx.now).total_seconds()), int(DAY.total_seconds())),
     )

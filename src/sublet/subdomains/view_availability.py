@@ -1,4 +1,4 @@
-"""Check if a user could register a name now (GET /availability, an extension; docs/spec-choices.md, "Availability")."""
+"""Check whether a user could register a name now (GET /availability, an extension; docs/spec-choices.md, "Availability")."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -16,8 +16,8 @@ from sublet.platform_domains.labels import MODES_BY_CLASS
 from sublet.platform_domains.model import Offer
 from sublet.subdomains import store
 from sublet.subdomains.availability import (
-    Wanted,
-    find_wanted,
+    RequestedName,
+    find_requested_name,
     refuse_closed,
     refuse_unavailable,
 )
@@ -27,15 +27,15 @@ from sublet.subdomains.model import Register
 from sublet.subdomains.modes import NOTHING_WITHHELD
 from sublet.subdomains.naming import resolve_name
 from sublet.subdomains.sweep.plausible_clock import refuse_implausible_clock
-from sublet.subdomains.timeline import events_ahead
+from sublet.subdomains.timeline import future_events
 
 
 @dataclass(frozen=True, slots=True)
 class Availability:
-    """The availability of a name. `refusal` is what a registration would raise now, None if it would succeed.
+    """The availability of a name. `refusal` is the error that a registration would raise now, or None if it would succeed.
 
-    `available_at` is the release date of a name that the user holds or held, if neither the user nor the operator acts. `modes` are the
-    offers with the name's prices. They are empty if the registration is refused for another reason than the price.
+    `available_at` is the release date of a name that the user holds or held, if neither the user nor the operator acts before it. `modes` are
+    the offers with the name's prices. If the registration is refused for another reason than the price, `modes` is empty.
     """
 
     fqdn: str
@@ -54,57 +54,58 @@ def view_availability(
     may_spend: bool,
     withheld: Mapping[str, datetime] = NOTHING_WITHHELD,
 ) -> Availability:
-    """Return the availability of a name for a registration with `confirm` and valid nameservers, without a mode and a coupon.
+    """Return the availability of a name for a registration with `confirm` and valid nameservers, but without a mode or a coupon.
 
-    Makes the checks of `register` without its locks. `withheld` is as there. `may_spend` is true if the token has the scope
-    credits:spend.
+    The checks and parameters are those of `register`, without its locks. `may_spend` is true if the token has the scope credits:spend.
 
     Raises, in this order:
         PlatformDomainNotFound, TokenRestricted: the user can't see such a platform domain with this token; the token is for other names.
         ValidationFailed: all errors in the name.
     """
     platform_domain, label, errors = resolve_name(tx, actor, user, command)
-    wanted = find_wanted(tx, user, platform_domain, label, None, free_quota, withheld=withheld)
-    if errors or wanted is None:
+    requested = find_requested_name(tx, user, platform_domain, label, None, free_quota, withheld=withheld)
+    if errors or requested is None:
         raise validation_failed(errors)
     modes: tuple[Offer, ...] = ()
     refusal = None
     try:
         refuse_suspended(user)
         refuse_implausible_clock(tx)
-        refuse_closed(wanted.platform_domain)
-        refuse_unavailable(tx, user, wanted)
-        if isinstance(wanted.offer, Refusal):
-            raise wanted.offer
-        modes = _modes(wanted)
-        _check_payment(tx, actor, user, wanted, wanted.offer, may_spend=may_spend)
+        refuse_closed(requested.platform_domain)
+        refuse_unavailable(tx, user, requested)
+        if isinstance(requested.offer, Refusal):
+            raise requested.offer
+        modes = _modes(requested)
+        _check_payment(tx, actor, user, requested, requested.offer, may_spend=may_spend)
     except Refusal as refused:
         refusal = refused
-    return Availability(wanted.fqdn, refusal, _available_at(tx, user, wanted.fqdn), modes)
+    return Availability(requested.fqdn, refusal, _available_at(tx, user, requested.fqdn), modes)
 
 
-def _modes(wanted: Wanted) -> tuple[Offer, ...]:
-    fitting = [wanted.offers[mode] for mode in MODES_BY_CLASS[wanted.label_class] if mode in wanted.offers]
+def _modes(requested: RequestedName) -> tuple[Offer, ...]:
+    fitting = [
+        requested.offers[mode] for mode in MODES_BY_CLASS[requested.label_class] if mode in requested.offers
+    ]
     return tuple(
         replace(
             offer,
-            price_credits=registration_price(offer, wanted.listed),
-            renewal_price_credits=renewal_price(offer, wanted.listed),
+            price_credits=registration_price(offer, requested.listed),
+            renewal_price_credits=renewal_price(offer, requested.listed),
         )
         for offer in fitting
-        if wanted.quota.allows(offer.mode)
+        if requested.quota.allows(offer.mode)
     )
 
 
 def _check_payment(
-    tx: Tx, actor: Actor, user: User, wanted: Wanted, offer: Offer, *, may_spend: bool
+    tx: Tx, actor: Actor, user: User, requested: RequestedName, offer: Offer, *, may_spend: bool
 ) -> None:
     quote = make_quote(
         action="register",
-        fqdn=wanted.fqdn,
+        fqdn=requested.fqdn,
         registration_mode=offer.mode,
         period_days=offer.period_days,
-        list_price=wanted.list_price,
+        list_price=requested.list_price,
         coupon=None,
         balance=find_balance(tx, user.id),
         new_expires_at=term_end(tx.now, offer.period_days),
@@ -117,4 +118,4 @@ def _available_at(tx: Tx, user: User, fqdn: str) -> datetime | None:
     holder = store.find_unreleased(tx, fqdn)
     if holder is None or holder.user_id != user.id:
         return None
-    return next((each.at for each in events_ahead(holder, tx.now) if each.event == "released"), None)
+    return next((each.at for each in future_events(holder, tx.now) if each.event == "released"), None)

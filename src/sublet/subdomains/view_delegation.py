@@ -1,4 +1,4 @@
-"""The expected records of a name's delegation, which are compared with the answers of the name servers."""
+"""Compute the records that name servers should have for a name (GET /subdomains/{fqdn}/delegation)."""
 
 from dataclasses import dataclass
 
@@ -16,12 +16,12 @@ from sublet.subdomains.model import Subdomain
 from sublet.subdomains.nameservers import registry_warnings
 
 EMPTY_OWNERS_MAX = 30
-"""The maximum number of owners to check for orphaned records. Each owner takes four queries per server."""
+"""The maximum number of owner names to check for orphaned records. Each owner name takes four queries per server."""
 
 
 @dataclass(frozen=True, slots=True)
 class DelegationView:
-    """A name, its platform domain, the expected records, the owner names that should be empty, and warnings."""
+    """A name, its platform domain, the `desired` records, the owner names that should have no records, and warnings."""
 
     subdomain: Subdomain
     platform_domain: PlatformDomain
@@ -31,9 +31,9 @@ class DelegationView:
 
 
 def view_delegation(tx: Tx, actor: Actor, identifier: str) -> DelegationView:
-    """Return the expected records of a user's name, live or in the trash, and the owner names that should be empty.
+    """Return the expected records of a user's name, live or in the trash, and the owner names that should have no records.
 
-    These are owners of glue that was published before, or that is stored but should not be published.
+    The latter are the owner names of glue that was published before, or that is stored but should not be published.
 
     Raises:
         SubdomainNotFound: the user has no such name, the token is not for the name, or its time in the trash is over.
@@ -53,5 +53,5 @@ def view_delegation(tx: Tx, actor: Actor, identifier: str) -> DelegationView:
 
 
 def stored_warnings(tx: Tx, subdomain: Subdomain) -> tuple[str, ...]:
-    """Return the warnings about a stored delegation: about its values, then about what the registry knows of its nameservers and zone."""
+    """Return the warnings about a stored delegation: about its own values, then about its nameservers and its parent zone."""
     return (*delegation_warnings(subdomain.delegation), *registry_warnings(tx, subdomain))

@@ -1,7 +1,7 @@
-"""The zones of the built-in name server: a view of the registry, read for each query.
+"""Read the content of the built-in name server's zones around query names from the registry.
 
-A zone has the delegations of the names that `is_delegated`, and the adopted records. A delegation hides the adopted records at and
-below its name.
+A zone has the delegations of the names for which `lifecycle.is_delegated` is true, and the adopted records. A delegation hides the adopted
+records at and below its name.
 """
 
 from collections import defaultdict
@@ -20,21 +20,21 @@ from sublet.platform_domains.nested import address_type, zone_cut
 from sublet.subdomains import store
 
 _Path = tuple[str, ...]
-"""A query name and the names above it that are below the apex, the query name first; or the apex alone, if it is the query name."""
+"""A query name and its ancestors below the apex, the query name first. If the query name is the apex, the apex alone."""
 
 
 def view_zones(tx: Tx, names: Collection[str], addresses: Sequence[str] = ()) -> dict[str, ZoneView]:
-    """Return the zones around query names (lower case, no final dot), by name; names that are in no zone of this server are left out.
+    """Return the zone's content around each query name (lower case, no final dot). Names in no zone of this server are left out.
 
-    `addresses` are the public addresses of the name server itself, to which apex nameservers inside the zone resolve. Names below the
-    same platform domains share a view, and its queries. At the apex of a zone, `parent` is the view of the closest zone above.
+    `addresses` are the public addresses of the name server itself. Nameservers of a zone that are inside the zone resolve to them. Query names
+    below the same platform domains share a view and its SQL queries. If a query name is an apex, `parent` is the view of the closest zone above.
     """
     paths = {name: (name, *ancestors(name)) for name in names}
     found = platform_domain_store.find_platform_domains_among(
         tx, {each for path in paths.values() for each in path}
     )
     by_domain = {each.domain: each for each in found}
-    alike: dict[tuple[str, ...], list[_Path]] = defaultdict(list)
+    paths_by_zones: dict[tuple[str, ...], list[_Path]] = defaultdict(list)
     parents: dict[str, ZoneView] = {}
     for path in paths.values():
         domains = [each for each in path if each in by_domain]
@@ -42,14 +42,16 @@ def view_zones(tx: Tx, names: Collection[str], addresses: Sequence[str] = ()) ->
         if built_in:
             zone = built_in[0]
             children = domains[: domains.index(zone)]
-            alike[(zone, *children)].append(tuple(each for each in path if is_below(each, zone)) or (zone,))
+            paths_by_zones[(zone, *children)].append(
+                tuple(each for each in path if is_below(each, zone)) or (zone,)
+            )
             if path[0] == zone and len(built_in) > 1:
                 parent = built_in[1]
                 between = [by_domain[each] for each in domains[: domains.index(parent)]]
                 above = tuple(each for each in path if is_below(each, parent))
                 parents[zone] = _view(tx, by_domain[parent], between, [above], addresses)
     views: dict[str, ZoneView] = {}
-    for (zone, *children), inside in alike.items():
+    for (zone, *children), inside in paths_by_zones.items():
         view = _view(tx, by_domain[zone], [by_domain[each] for each in children], inside, addresses)
         views |= dict.fromkeys((path[0] for path in inside), view)
     return views | {zone: replace(views[zone], parent=parent) for zone, parent in parents.items()}
@@ -62,38 +64,38 @@ def _view(
     paths: Sequence[_Path],
     addresses: Sequence[str],
 ) -> ZoneView:
-    """Return the content of a zone around these paths; each of the `children`, platform domains on the paths, gets a zone cut."""
+    """Return the content of a zone around these paths. Each of the `children`, the platform domains on the paths, gets a zone cut."""
     zone = platform_domain.domain
     owners = {zone, f"*.{zone}"}
     for path in paths:
         owners.update(path, (f"*.{each}" for each in path[1:]))
     records = zone_store.find_records(tx, platform_domain.id, owners)
-    notified = dsync_records(platform_domain)
-    records = _by_owner(each for each in notified if each.owner in owners) | records
+    dsync = dsync_records(platform_domain)
+    records = _by_owner(each for each in dsync if each.owner in owners) | records
     for child in children:
         records |= zone_cut(child)
-    _delegate(tx, platform_domain, {each for path in paths for each in path}, records)
+    _add_delegations(tx, platform_domain, {each for path in paths for each in path}, records)
     _add_glue(tx, platform_domain, records)
     existing = {zone}
     for path in paths:
-        # Whether names at and below a delegation exist doesn't matter: they get a referral (RFC 1034, section 4.3.2).
+        # Names at and below a delegation get a referral whether or not they exist (RFC 1034, section 4.3.2), so skip their paths.
         if path[0] != zone and not _crosses_delegation(path, records):
             existing.update(_existing(tx, platform_domain, path, records))
-            existing.update(each.owner.partition(".")[2] for each in notified)
+            existing.update(each.owner.partition(".")[2] for each in dsync)
     return ZoneView(
         apex_of(platform_domain, serial_of(tx, platform_domain), addresses), records, frozenset(existing)
     )
 
 
 def serial_of(tx: Tx, platform_domain: PlatformDomain) -> int:
-    """Return the serial of a zone on the built-in name server, which grows with the newest change of a name."""
+    """Return the serial of a zone on the built-in name server. It grows with the newest change of a name."""
     newest = store.find_newest_change(tx, platform_domain.id)
     seconds = 0 if newest is None else zone_seconds(newest)
     return int(served_serial(platform_domain.serial, seconds))
 
 
 def _crosses_delegation(path: _Path, records: Mapping[str, tuple[Record, ...]]) -> bool:
-    """True if a name on the path is delegated. False if a label contains a dot: the names of such a path aren't above it."""
+    """True if a name on the path is delegated. False if a label contains a dot, because the path is split there too."""
     if "\\." in path[0]:
         return False
     return any(record.type == "NS" for each in path for record in records.get(each, ()))
@@ -102,10 +104,10 @@ def _crosses_delegation(path: _Path, records: Mapping[str, tuple[Record, ...]]) 
 def _existing(
     tx: Tx, platform_domain: PlatformDomain, path: _Path, records: Mapping[str, tuple[Record, ...]]
 ) -> _Path:
-    """Return the names of a path that exist: those with records, with records below them, or with a platform domain below them.
+    """Return the names of a path that exist: names with records, or with records or a platform domain below them.
 
-    If the query name (the path's first) doesn't exist, also include the wildcard at its closest encloser (RFC 4592) if names exist below
-    the wildcard.
+    If the query name (the first) doesn't exist, also include the wildcard at its closest encloser (RFC 4592), if names exist
+    below the wildcard.
     """
     if path[0] in records:
         return path
@@ -130,10 +132,10 @@ def _is_above(name: str, keys: Iterable[str]) -> bool:
     return any(key.startswith(owner_key(name) + ".") for key in keys)
 
 
-def _delegate(
+def _add_delegations(
     tx: Tx, platform_domain: PlatformDomain, names: Collection[str], records: dict[str, tuple[Record, ...]]
 ) -> None:
-    """Put the delegations of the registry at these names in place of what is adopted there."""
+    """Add the delegations of the registry at these names, and remove all other records at and below a delegated name."""
     for name, delegation in store.find_delegations(tx, platform_domain.id, names).items():
         for owner in [each for each in records if is_at_or_below(each, name)]:
             del records[owner]
@@ -141,7 +143,7 @@ def _delegate(
 
 
 def _add_glue(tx: Tx, platform_domain: PlatformDomain, records: dict[str, tuple[Record, ...]]) -> None:
-    """Add the addresses of the nameservers inside the zone: of a registered name's own glue, or else adopted ones."""
+    """Add the addresses of nameservers inside the zone: glue of the registered name above the nameserver, or else adopted records."""
     zone = platform_domain.domain
     hosts = {
         record.rdata.removesuffix(".").lower()
@@ -176,7 +178,7 @@ def _by_owner(records: Iterable[Record]) -> dict[str, tuple[Record, ...]]:
 
 
 def dsync_records(platform_domain: PlatformDomain) -> tuple[Record, ...]:
-    """Return where children send NOTIFY messages about their CDS and CSYNC records (RFC 9859): to this server, if the zone follows them."""
+    """Return the DSYNC records (RFC 9859): where children send NOTIFY messages about CDS and CSYNC records, if the zone follows these."""
     if not platform_domain.apex_nameservers:
         return ()
     follows = {"CDS": platform_domain.automatic_ds != "off", "CSYNC": platform_domain.csync}
@@ -191,7 +193,7 @@ def dsync_records(platform_domain: PlatformDomain) -> tuple[Record, ...]:
 
 
 def apex_of(platform_domain: PlatformDomain, serial: int, addresses: Sequence[str] = ()) -> Apex:
-    """Return the data of a zone's SOA and NS records."""
+    """Return the data of a zone's SOA and NS records, and the addresses of its own nameservers."""
     ttl_seconds = platform_domain.apex_ttl_seconds
     own_hosts = [host for host in platform_domain.apex_nameservers if is_below(host, platform_domain.domain)]
     return Apex(

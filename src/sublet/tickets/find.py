@@ -1,4 +1,4 @@
-"""Find a ticket by the id or number in a path, such as `T-000123` in any case (spec, part 4)."""
+"""Find a ticket by its id, or by its number such as `T-000123` in upper or lower case (spec, part 4)."""
 
 from dataclasses import replace
 
@@ -15,8 +15,7 @@ def find_own_ticket(tx: Tx, actor: Actor, identifier: str) -> Ticket:
     """Return a user's ticket by id or number, without its messages.
 
     Raises:
-        TicketNotFound: the user has no such ticket, or the token is not for the ticket's name. The answer is the same for another user's
-            ticket.
+        TicketNotFound: the user has no such ticket, or the token is not for the ticket's name. Another user's ticket is not found either.
     """
     ticket = _find(tx, identifier, actor.holder_id)
     if ticket is None or not _is_allowed(actor, ticket):
@@ -33,7 +32,7 @@ def _is_allowed(actor: Actor, ticket: Ticket) -> bool:
 
 
 def find_for_staff(tx: Tx, identifier: str) -> Ticket:
-    """Return any user's ticket by id or number, without its messages. For staff only.
+    """Return any user's ticket by id or number, without its messages.
 
     Raises:
         TicketNotFound: there is no such ticket.
@@ -45,7 +44,7 @@ def find_for_staff(tx: Tx, identifier: str) -> Ticket:
 
 
 def lock_for_staff(tx: Tx, identifier: str) -> Ticket:
-    """Lock a ticket's user, and return the ticket as `find_for_staff` does. The lock serializes the changes of a user.
+    """Lock a ticket's user, to serialize changes to the user's tickets. Return the ticket without its messages.
 
     Raises:
         TicketNotFound: there is no such ticket.
@@ -56,16 +55,16 @@ def lock_for_staff(tx: Tx, identifier: str) -> Ticket:
 
 
 def find_own_ticket_with_messages(tx: Tx, actor: Actor, identifier: str) -> Ticket:
-    """Return a ticket as `find_own_ticket` does, with its messages, oldest first.
+    """Return a user's ticket by id or number, with its messages, oldest first.
 
     Raises:
-        TicketNotFound: the user has no such ticket.
+        TicketNotFound: the user has no such ticket, or the token is not for the ticket's name.
     """
     return _with_messages(tx, find_own_ticket(tx, actor, identifier))
 
 
 def find_for_staff_with_messages(tx: Tx, identifier: str) -> Ticket:
-    """Return a ticket as `find_for_staff` does, with its messages, oldest first.
+    """Return any user's ticket by id or number, with its messages, oldest first.
 
     Raises:
         TicketNotFound: there is no such ticket.

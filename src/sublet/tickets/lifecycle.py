@@ -1,4 +1,4 @@
-"""The rules of tickets: statuses, the first priority, limits of texts (docs/spec-choices.md, "Tickets").
+"""The rules of tickets: statuses, default priorities, limits of texts (docs/spec-choices.md, "Tickets").
 
 open ──staff──▶ answered ──user──▶ open      any ──close──▶ closed (final)
 """
@@ -8,12 +8,12 @@ import unicodedata
 from sublet.errors import Conflict, FieldError, TicketClosed
 
 MESSAGES_MAX = 200
-"""The maximum number of messages for a reply of the user. A ticket is always read and shown with all messages."""
+"""A user can't reply to a ticket with this many messages. There is a limit because a ticket is always read as a whole."""
 SUBJECT_CHARACTERS_MAX = 200
 MESSAGE_CHARACTERS_MAX = 20_000
 AUTHOR_NAME_CHARACTERS_MAX = 200
 _STATUS_AFTER = {"user": "open", "staff": "answered"}
-"""The status after a message, by its author."""
+"""A ticket's status after a message, by the message's `author_type`."""
 
 # Cc: control characters; Cs: lone surrogates, which have no UTF-8; Zl, Zp: line and paragraph separators.
 _NOT_IN_A_LINE = frozenset({"Cc", "Cs", "Zl", "Zp"})
@@ -27,11 +27,11 @@ def refuse_closed(status: str) -> None:
         )
 
 
-def refuse_full(messages: int) -> None:
+def refuse_full(message_count: int) -> None:
     """Raise `Conflict` if a ticket has `MESSAGES_MAX` messages (docs/spec-choices.md, part 8)."""
-    if messages >= MESSAGES_MAX:
+    if message_count >= MESSAGES_MAX:
         raise Conflict(
-            f"This ticket has {messages} messages. The maximum for replies is {MESSAGES_MAX}."
+            f"This ticket has {message_count} messages. The maximum for replies is {MESSAGES_MAX}."
             " Open a new ticket, and mention the number of this ticket in it."
         )
 
@@ -46,7 +46,7 @@ def status_after_message(status: str, author_type: str) -> str:
     return _STATUS_AFTER[author_type]
 
 
-def first_priority(ticket_type: str) -> str:
+def default_priority(ticket_type: str) -> str:
     """Return the priority of a new ticket of this type: high for abuse, otherwise normal."""
     return "high" if ticket_type == "abuse" else "normal"
 
@@ -54,8 +54,8 @@ def first_priority(ticket_type: str) -> str:
 def check_line(field: str, text: str | None, characters_max: int) -> list[FieldError]:
     """Return the errors in a text of one line (a subject, a name): `required`, `too_long`, `value_invalid`.
 
-    The limit counts Unicode code points. Line breaks and control characters are `value_invalid`, because a subject is shown in the header
-    of a mail and on a terminal.
+    The limit counts Unicode code points. Line breaks and control characters are `value_invalid`, because the text is shown in mail headers
+    and on terminals.
     """
     errors = _check_length(field, text, characters_max)
     if text is not None and any(unicodedata.category(char) in _NOT_IN_A_LINE for char in text):
@@ -67,12 +67,12 @@ def check_line(field: str, text: str | None, characters_max: int) -> list[FieldE
 def check_message(text: str | None) -> list[FieldError]:
     """Return the errors in a message: `required`, `too_long` (20,000 code points), `value_invalid`. The message is stored unchanged.
 
-    NUL and lone surrogates are `value_invalid`, because they can't be stored. Not checked: that Markdown is well-formed or harmless. Clients
-    that render Markdown must escape HTML.
+    NUL and lone surrogates are `value_invalid`, because the database can't store them. Not checked: whether Markdown is well-formed or
+    harmless. Clients that render Markdown must escape HTML.
     """
     errors = _check_length("message", text, MESSAGE_CHARACTERS_MAX)
     if text is not None and any(char == "\0" or "\ud800" <= char <= "\udfff" for char in text):
-        sentence = "The message has a NUL or half of a surrogate pair. Remove it."
+        sentence = "The message contains a NUL character or half of a surrogate pair. Remove this character."
         errors.append(FieldError("message", "value_invalid", sentence))
     return errors
 

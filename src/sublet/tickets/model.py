@@ -1,4 +1,4 @@
-"""The types of tickets: the ticket, its messages, and the requests for them."""
+"""The dataclasses of tickets, messages and requests, and their allowed values."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -16,7 +16,7 @@ MESSAGE_FORMATS = ("text", "markdown")
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """A message of a ticket. `author_type` is user, staff or system; `message_format` is text or markdown."""
+    """A message of a ticket. `author_type` is one of `AUTHOR_TYPES`, `message_format` one of `MESSAGE_FORMATS`."""
 
     id: int
     author_type: str
@@ -38,9 +38,9 @@ class NewMessage:
 
 @dataclass(frozen=True, slots=True)
 class Ticket:
-    """A ticket (spec, part 2). `subdomain` is the fqdn of the ticket's name. `messages` is empty in lists and after changes.
+    """A ticket (spec, part 2). `subdomain` is the fqdn of the name that the ticket is about.
 
-    `requester_email` is the user's address when the ticket was opened.
+    `messages` is empty in lists and after changes. `requester_email` is the address that the user had when the ticket was opened.
     """
 
     id: int
@@ -58,12 +58,12 @@ class Ticket:
 
     @property
     def ticket_number(self) -> str:
-        """The ticket's number for users: `T-000123` for the id 123."""
+        """The number that users see: `T-000123` for the id 123."""
         return ticket_number(self.id)
 
     @property
     def archived(self) -> bool:
-        """True if the ticket is closed. It stays readable, but takes no more messages."""
+        """True if the ticket is closed. A closed ticket can be read, but gets no more messages."""
         return self.status == "closed"
 
 
@@ -82,7 +82,7 @@ class OpenTicket:
 
 @dataclass(frozen=True, slots=True)
 class TicketFilter:
-    """The filters of GET /support/tickets. None means any. `subdomain` is the fqdn of the ticket's name, for the list of staff only."""
+    """The filters of lists of tickets. None means any. Only the staff's list filters by `subdomain`, the fqdn of the ticket's name."""
 
     status: str | None = None
     type: str | None = None

@@ -16,7 +16,7 @@ from sublet.tickets.lifecycle import (
     SUBJECT_CHARACTERS_MAX,
     check_line,
     check_message,
-    first_priority,
+    default_priority,
 )
 from sublet.tickets.model import (
     MESSAGE_FORMAT_DEFAULT,
@@ -31,13 +31,13 @@ from sublet.tickets.model import (
 def open_ticket(tx: Tx, actor: Actor, command: OpenTicket) -> Outcome:
     """Open a ticket with its first message, and return the ticket's id. Suspended users can open tickets too.
 
-    The request may give the subdomain by id, by name, or by both. The subdomain may be in the user's trash.
+    The request may give a subdomain by id, by name, or by both. The subdomain may be in the trash.
 
     Raises, in this order:
         NotFound: the actor is not a user.
-        ValidationFailed: all invalid fields: subject, message, type, message_format, and the subdomain
-            (`ticket_subdomain_invalid`: not a name of the user that the token is for, or the fields differ; spec, part 7, rule 5;
-            `required` for a token that is not for all names).
+        ValidationFailed: all invalid fields: subject, message, type, message_format, and the subdomain. Its codes are
+            `ticket_subdomain_invalid` (the user has no such subdomain, the token is not for it, or the fields give different subdomains;
+            spec, part 7, rule 5) and `required` (the token is for some names only, and the request gives no subdomain).
     """
     user, holder = lock_requesting_holder(tx, actor)
     errors = [
@@ -66,15 +66,14 @@ def open_ticket(tx: Tx, actor: Actor, command: OpenTicket) -> Outcome:
 
 
 def _find_subdomain(tx: Tx, actor: Actor, command: OpenTicket, errors: list[FieldError]) -> Subdomain | None:
-    """Return the subdomain in the sent fields, and append their errors to `errors`. The fields must agree."""
+    """Return the subdomain that the fields of the request give, and append the errors in these fields to `errors`."""
     identifiers: dict[str, str | None] = {}
     if command.subdomain_id is not None:
         identifiers["subdomain_id"] = (
             str(command.subdomain_id) if 0 < command.subdomain_id <= MAX_ID else None
         )
-    if (
-        command.subdomain is not None
-    ):  # accepts a name or an id, like the `{fqdn}` path parameter (spec, part 4)
+    # `subdomain` may be a name or an id, like `{fqdn}` in a path (spec, part 4).
+    if command.subdomain is not None:
         identifiers["subdomain"] = command.subdomain
     if command.fqdn is not None:
         identifiers["fqdn"] = canonical_domain(command.fqdn)
@@ -85,12 +84,12 @@ def _find_subdomain(tx: Tx, actor: Actor, command: OpenTicket, errors: list[Fiel
     for field, identifier in identifiers.items():
         found = _find_own(tx, actor, identifier)
         if found is None:
-            sentence = "You have no such subdomain. Check the name, or omit it."
+            sentence = "You have no such subdomain. Check the name, or omit this field."
             errors.append(FieldError(field, "ticket_subdomain_invalid", sentence))
         elif first is None:
             first = (field, found)
         elif found.id != first[1].id:
-            sentence = f"`{field}` and `{first[0]}` are different subdomains. Send one of the two."
+            sentence = f"`{field}` and `{first[0]}` are different subdomains. Send only one of these fields."
             errors.append(FieldError(field, "ticket_subdomain_invalid", sentence))
     return first[1] if first is not None else None
 
@@ -117,11 +116,11 @@ def add_ticket(
     message: NewMessage,
     priority: str | None = None,
 ) -> tuple[int, int]:
-    """Store a ticket with its first message. Return the ids of the ticket and the message. The caller has checked both.
+    """Store a ticket with its first message, without checks. Return the ids of the ticket and the message.
 
-    Without `priority` the ticket gets the priority of its type.
+    `priority` defaults to the type's `default_priority`.
     """
-    priority = priority or first_priority(ticket_type)
+    priority = priority or default_priority(ticket_type)
     ticket_id = store.insert_ticket(
         tx,
         user_id=holder.id,

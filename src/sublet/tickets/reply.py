@@ -39,7 +39,7 @@ def reply(
 
 
 def add_message(tx: Tx, actor: Actor, ticket: Ticket, action: str, message: NewMessage) -> int:
-    """Add a checked message of the user or of staff to a ticket, and return the message's id. Raises `TicketClosed` if it is closed."""
+    """Add a checked message of the user or of staff to a ticket, and return the message's id. Raise `TicketClosed` if the ticket is closed."""
     status = status_after_message(ticket.status, message.author_type)
     message_id = store.insert_message(tx, ticket.id, message)
     store.update_status(tx, ticket.id, status)

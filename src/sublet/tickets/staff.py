@@ -1,4 +1,4 @@
-"""The staff's verbs on tickets: open, reply, set the priority, close. Mail the requester (docs/spec-choices.md, "Tickets")."""
+"""The staff's verbs on tickets (docs/spec-choices.md, "Tickets"). Not checked: that the actor is staff; only the operator's commands call them."""
 
 from dataclasses import replace
 
@@ -11,7 +11,7 @@ from sublet.db import Tx
 from sublet.errors import check_one_of, validation_failed
 from sublet.ids import ticket_number
 from sublet.mail.outbox import enqueue
-from sublet.subdomains.find import lock_for_operator, refuse_gone
+from sublet.subdomains.find import lock_for_operator, refuse_purged
 from sublet.tickets import store
 from sublet.tickets.find import find_for_staff, lock_for_staff
 from sublet.tickets.lifecycle import (
@@ -46,10 +46,10 @@ def staff_open(
     message_format: str | None = None,
     priority: str | None = None,
 ) -> Outcome:
-    """Open a ticket for a name's user. The name is live or in the trash. Return the ticket's id.
+    """Open a ticket about a name for the name's user, and return the ticket's id. The name may be in the trash.
 
-    The ticket's status is answered, and the user gets the message by mail. The user can read the whole ticket, so confidential details
-    belong in the actor's reason, which only the audit shows.
+    The ticket's status is answered, and the user gets the message by mail. The user can read the whole ticket. Confidential details belong
+    in the actor's reason, which only the audit shows.
 
     Raises, in this order:
         NotFound: there is no such name, or its user is deleted.
@@ -59,7 +59,7 @@ def staff_open(
     subdomain = lock_for_operator(tx, identifier)
     user = find_member(tx, subdomain.user_id).user
     refuse_deleted(user)
-    refuse_gone(subdomain)
+    refuse_purged(subdomain)
     errors = [
         *check_line("subject", subject, SUBJECT_CHARACTERS_MAX),
         *check_line("author_name", author_name, AUTHOR_NAME_CHARACTERS_MAX),
@@ -98,8 +98,7 @@ def staff_reply(
 ) -> Outcome:
     """Add a message of staff to any user's ticket. The ticket's status becomes answered. Return the ticket's id.
 
-    The user sees `author_name` as the author, and gets the message by mail too, even if suspended. Not checked: that the actor is staff;
-    only the operator's commands call this.
+    The user sees `author_name` as the author, and gets the message by mail, even if the user is suspended.
 
     Raises, in this order:
         TicketNotFound: there is no such ticket.
@@ -122,9 +121,9 @@ def staff_reply(
 
 
 def set_priority(tx: Tx, actor: Actor, identifier: str, priority: str) -> Outcome:
-    """Set the priority of any user's ticket, and return the ticket's id. The same priority again changes nothing.
+    """Set the priority of any user's ticket, and return the ticket's id. Setting the current priority changes nothing.
 
-    The user can see the priority, and gets no mail about it. Not checked: that the actor is staff.
+    The user can see the priority, but gets no mail about the change.
 
     Raises, in this order:
         TicketNotFound: there is no such ticket.
@@ -150,10 +149,9 @@ CLOSING = NewMessage(
 
 
 def close(tx: Tx, actor: Actor, identifier: str) -> Outcome:
-    """Close any user's ticket, which archives it too. Return the ticket's id.
+    """Close and thereby archive any user's ticket. Return the ticket's id.
 
-    The system adds the message `CLOSING` to the ticket and mails it. Only the audit shows the actor's reason. Not checked: that the actor
-    is staff.
+    The message `CLOSING` is added to the ticket and mailed. Only the audit shows the actor's reason.
 
     Raises, in this order:
         TicketNotFound: there is no such ticket.
@@ -161,13 +159,13 @@ def close(tx: Tx, actor: Actor, identifier: str) -> Outcome:
     """
     ticket = lock_for_staff(tx, identifier)
     refuse_closed(ticket.status)
-    message_id = close_silently(tx, actor, ticket)
+    message_id = close_without_mail(tx, actor, ticket)
     mail_requester(tx, replace(ticket, status="closed"), message_id, CLOSING)
     return Outcome(ticket.id)
 
 
-def close_silently(tx: Tx, actor: Actor, ticket: Ticket) -> int:
-    """Close a ticket without mail. Return the id of the system's message. Not checked: that the ticket isn't closed."""
+def close_without_mail(tx: Tx, actor: Actor, ticket: Ticket) -> int:
+    """Close a ticket that isn't closed, and return the id of the system's message."""
     message_id = store.insert_message(tx, ticket.id, CLOSING)
     store.update_status(tx, ticket.id, "closed")
     before, after = {"status": ticket.status}, {"status": "closed"}
@@ -176,14 +174,14 @@ def close_silently(tx: Tx, actor: Actor, ticket: Ticket) -> int:
 
 
 def mail_reference(ticket_id: int, message_id: int) -> str:
-    """Return the reference of the mail with a message of a ticket."""
+    """Return the unique reference of the mail that contains a ticket's message."""
     return f"ticket:{ticket_id}:message:{message_id}"
 
 
 def mail_requester(tx: Tx, ticket: Ticket, message_id: int, message: NewMessage) -> None:
     """Enqueue a mail with a message of staff or the system to the ticket's `requester_email`.
 
-    Suspended users and users without reminders get it too, because it belongs to their ticket.
+    Suspended users and users who turned off reminders get this mail too, because the ticket is theirs.
     """
     user = account_store.find_user(tx, ticket.user_id)
     assert user is not None  # noqa: S101 - the foreign key ensures it
@@ -198,13 +196,13 @@ def mail_requester(tx: Tx, ticket: Ticket, message_id: int, message: NewMessage)
 
 
 def mail_subject(ticket: Ticket) -> str:
-    """Return the subject of a mail about a ticket. It is the same until the ticket is closed, so that mail programs group the mails."""
-    word = "Closed" if ticket.status == "closed" else "Re"
-    return f"{word}: [{ticket_number(ticket.id)}] {ticket.subject}"
+    """Return the subject of a mail about a ticket. The subject stays the same until the ticket is closed, so that mail programs group the mails."""
+    prefix = "Closed" if ticket.status == "closed" else "Re"
+    return f"{prefix}: [{ticket_number(ticket.id)}] {ticket.subject}"
 
 
 def mail_text(ticket: Ticket, message: NewMessage) -> str:
-    """Return the text of the mail with a message of staff or the system: the unchanged message, then how to reply."""
+    """Return the text of a mail: a message of staff or the system without changes, then how to reply."""
     number = ticket_number(ticket.id)
     if ticket.status == "closed":
         advice = "If you need more help, open a new ticket: POST /support/tickets."

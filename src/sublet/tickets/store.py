@@ -76,7 +76,7 @@ _OWN_BY_ID = Prepared(_BY_ID.where(tickets.c.user_id == bindparam("owner_id")))
 
 
 def find_ticket(tx: Tx, ticket_id: int, *, user_id: int | None = None) -> Ticket | None:
-    """Return the ticket with this id, or None, without its messages. With `user_id` it must be a ticket of that user."""
+    """Return the ticket with this id, without its messages, or None. With `user_id`, return only a ticket of that user."""
     if user_id is None:
         row = _ANY_BY_ID.one_or_none(tx, ticket_id=ticket_id)
     else:
@@ -122,7 +122,7 @@ def list_own(tx: Tx, actor: Actor, wanted: TicketFilter, limit: int, after: Posi
 def list_tickets(
     tx: Tx, wanted: TicketFilter, limit: int = 100, after: Position | None = None
 ) -> list[Ticket]:
-    """Return the tickets of all users that match the filters, newest message first, without their messages. For staff only."""
+    """Return the tickets of all users that match the filters, newest message first, without their messages."""
     return [Ticket(*row) for row in tx.connection.execute(_page(_TICKETS, wanted, limit, after))]
 
 
@@ -157,12 +157,12 @@ def insert_ticket(tx: Tx, **values: object) -> int:
 
 
 def insert_message(tx: Tx, ticket_id: int, message: NewMessage) -> int:
-    """Store a message of a ticket, and return its id. The ticket's row is not changed."""
+    """Store a message of a ticket, and return its id. Doesn't change the ticket's row."""
     return int(_MESSAGE_ADDED.value(tx, ticket_id=ticket_id, created_at=tx.now, **asdict(message)))
 
 
 def update_status(tx: Tx, ticket_id: int, status: str) -> None:
-    """Store a ticket's status, and the current time as that of its last message."""
+    """Store a ticket's status, and the current time as the time of its last message."""
     _STATUS_CHANGED.run(tx, ticket_id=ticket_id, to=status, at=tx.now)
 
 

@@ -42,7 +42,7 @@ def _no_rest(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def _forget_the_dns(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(store, "followed_by_dns", lambda _subdomain: {})
+    monkeypatch.setattr(store, "next_generation_if_in_dns", lambda _subdomain: {})
 
 
 def _forget_updates(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,14 +15,14 @@ branch_labels = None
 depends_on = None
 
 APPEND_ONLY = ("transfers", "audit_events")
-HOUSE_ACCOUNTS = ("sales", "grants", "adjustments", "revenue")
+REGISTRY_ACCOUNTS = ("sales", "grants", "adjustments", "revenue")
 
 
 def upgrade() -> None:
     """Create all tables, the registry's ledger accounts, and the triggers of append-only tables."""
     _create_tables()
     accounts = sa.table("ledger_accounts", sa.column("kind"), sa.column("balance"))
-    op.bulk_insert(accounts, [{"kind": kind, "balance": 0} for kind in HOUSE_ACCOUNTS])
+    op.bulk_insert(accounts, [{"kind": kind, "balance": 0} for kind in REGISTRY_ACCOUNTS])
     if op.get_bind().dialect.name == "postgresql":
         op.execute(
             "CREATE FUNCTION refuse_change() RETURNS trigger LANGUAGE plpgsql AS "

@@ -20,10 +20,10 @@ ACCOUNT_SUSPENDED = "The account is suspended."
 
 
 def auto_renew(tx: Tx, user: User, subdomain: Subdomain) -> bool:
-    """Renew a name for at most its ceiling. Return True on success. Each outcome is stored as a milestone with a sentence.
+    """Renew a name for at most its ceiling. Return True on success. Store the outcome as a milestone with a sentence.
 
-    One mail is sent for repeated failures with the same reason in one renewal window. Users without reminders get it too, because it
-    is about money. Not checked: the date of the attempt (`lifecycle.auto_renew_at`).
+    Repeated failures for the same reason in one renewal window cause one mail. Users who turned off reminders get the mails too, because they
+    are about money. Not checked: the date of the attempt (`lifecycle.auto_renew_at`).
     """
     update_subdomain(tx, subdomain.id, auto_renew_tried_at=tx.now)
     why = ACCOUNT_SUSPENDED
@@ -53,12 +53,12 @@ def _record_success(tx: Tx, user: User, subdomain: Subdomain, charged_credits: i
 def _record_failure(tx: Tx, user: User, subdomain: Subdomain, why: str) -> None:
     opened_at = renewal_opens_at(subdomain)
     assert opened_at is not None  # noqa: S101 - names that only the operator renews have no automatic renewal
-    is_told = any(
+    is_mailed = any(
         each.mail_id is not None and each.detail == why and each.created_at >= opened_at
         for each in store.list_milestones(tx, subdomain.id)
     )
     mail_id = None
-    if not is_told:
+    if not is_mailed:
         subject, text = not_renewed_mail(subdomain, user.name, why, tx.now)
         mail_id = enqueue(tx, user, reference=_reference(tx, subdomain), subject=subject, text=text)
     store.insert_milestone(tx, subdomain.id, "auto_renew_failed", tx.now, detail=why, mail_id=mail_id)

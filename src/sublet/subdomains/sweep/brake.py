@@ -1,7 +1,7 @@
 """Stop the sweep while the clock or the number of losses is implausible.
 
 A wrong clock or setting could otherwise empty the registry. A loss is a name that the sweep trashes or purges because its dates have
-passed. A purge soon after a deletion isn't counted: no forecast could include it.
+passed. Not counted: the purge of a name that was trashed after the forecast was made, because the forecast can't include the purge.
 """
 
 from datetime import datetime, timedelta
@@ -11,51 +11,51 @@ from sublet.audit import SYSTEM
 from sublet.counted import counted
 from sublet.db import Tx
 from sublet.subdomains.sweep import store
-from sublet.subdomains.sweep.plausible_clock import implausible_reason, shown
+from sublet.subdomains.sweep.plausible_clock import implausible_reason, span_in_words
 from sublet.subdomains.sweep.stop import stop_sweep
 from sublet.subdomains.sweep.store import SweepState
 
 JUMP_MAX = timedelta(hours=1)
-"""The maximum difference between the progress of the wall clock and of the monotonic clock."""
+"""The maximum difference between the times that have passed by the wall clock and by the monotonic clock."""
 AWAY_MAX = timedelta(days=7)
-"""The maximum pause since the last sweep. After a longer one the operator must resume the sweep."""
+"""The maximum time since the last sweep. After a longer time the operator must resume the sweep."""
 FORECAST_AGE = timedelta(days=1)
-"""The minimum age of the forecast that losses are compared with. The brake detects changes since then."""
+"""The minimum age of the forecast that losses are compared with. A newer one could contain the mistake."""
 FORECAST_EVERY = timedelta(hours=1)
 FORECAST_SPAN = FORECAST_AGE + 2 * FORECAST_EVERY
-"""The period that a forecast covers. A forecast is used at an age of `FORECAST_AGE` to an hour more."""
+"""The period that a forecast covers. It exceeds `FORECAST_AGE`, because a forecast may be older when it is used."""
 LOSSES_MIN = 20
 LOSSES_DIVISOR = 100
-"""Allowed losses within a day beyond the forecast: 20 names, or 1 % of all names if that is more."""
+"""The losses allowed within a day beyond the forecast: 20 names or 1 % of all names, whichever is more."""
 SEEN_EVERY = timedelta(minutes=1)
-"""The interval at which the sweep stores the time of its last run."""
+"""The interval at which a running sweep stores the current time as `seen_at`."""
 
 
 def jump_reason(wall: timedelta, monotonic: timedelta) -> str | None:
-    """Return why the sweep must stop if the two clocks advanced by these times, or None."""
+    """Return why the sweep must stop, or None. The arguments are the times by which the two clocks have advanced."""
     jump = wall - monotonic
     if abs(jump) <= JUMP_MAX:
         return None
-    way = "forward" if jump > timedelta() else "back"
-    return f"The clock jumped {way} by {shown(abs(jump))} while the service ran."
+    direction = "forward" if jump > timedelta() else "back"
+    return f"The clock jumped {direction} by {span_in_words(abs(jump))} while the service ran."
 
 
 def away_reason(seen_at: datetime | None, now: datetime) -> str | None:
-    """Return why the sweep must stop if it last ran too long ago, at `seen_at` (None: never), or None."""
+    """Return why the sweep must stop, or None: the last sweep, at `seen_at`, is too long ago."""
     if seen_at is None or now - seen_at <= AWAY_MAX:
         return None
     return (
-        f"The clock says {now:%Y-%m-%d %H:%M} UTC, {shown(now - seen_at)} after the sweep last ran: "
-        "the worker was off for long, or the clock is wrong."
+        f"The clock says {now:%Y-%m-%d %H:%M} UTC, {span_in_words(now - seen_at)} after the sweep last ran: "
+        "the worker was off for a long time, or the clock is wrong."
     )
 
 
 def behind_reason(seen_at: datetime | None, now: datetime) -> str | None:
-    """Return why the sweep must stop if the clock is behind its last run, at `seen_at` (None: never), or None."""
+    """Return why the sweep must stop, or None: the clock is behind the last sweep, at `seen_at`."""
     if seen_at is None or seen_at - now <= JUMP_MAX:
         return None
     return (
-        f"The clock says {now:%Y-%m-%d %H:%M} UTC, {shown(seen_at - now)} before the sweep last ran: "
+        f"The clock says {now:%Y-%m-%d %H:%M} UTC, {span_in_words(seen_at - now)} before the sweep last ran: "
         "the clock is wrong, or was wrong then."
     )
 
@@ -65,27 +65,29 @@ def losses_reason(
 ) -> str | None:
     """Return why the sweep must stop before it trashes or purges the due names, or None.
 
-    All arguments count names: `lost` within the last day; `to_trash` and `to_purge` now; `forecast` a day ago for the day since
-    (None: there is no forecast yet); `granted` by the operator beyond the forecast; `names` all names.
+    The arguments are numbers of names: `lost` within the last day, `to_trash` and `to_purge` now, `forecast` a day ago (None: no forecast
+    yet), `granted` by the operator in addition, and all `names`.
     """
     allowed = (forecast or 0) + granted + max(LOSSES_MIN, names // LOSSES_DIVISOR)
     if lost + to_trash + to_purge <= allowed:
         return None
-    said = "no forecast was made yet" if forecast is None else f"a day ago the dates said {forecast}"
+    expected = (
+        "There is no forecast yet." if forecast is None else f"The forecast of a day ago was {forecast}."
+    )
     return (
-        f"Of {counted(names, 'name')} {to_trash} would go to the trash now and {to_purge} be purged, after {lost} within a day; "
-        f"{said}. A clock or a setting may be wrong."
+        f"Of {counted(names, 'name')}, {to_trash} would go to the trash now and {to_purge} would be purged, after {lost} losses within a day. "
+        f"{expected} The clock or a setting may be wrong."
     )
 
 
-def resume_if_asked(tx: Tx, state: SweepState) -> SweepState:
-    """Apply the operator's `resume_sweep`, if there is one, and return the new state.
+def apply_resume(tx: Tx, state: SweepState) -> SweepState:
+    """Resume the sweep if the operator has called `resume_sweep`. Return the new state.
 
-    Names that were changed while the clock was ahead become due, because their dates depend on instants in the future.
+    Names that were changed while the clock was ahead become due, because their dates were computed from instants in the future.
     """
     if not state.resumed:
         return state
-    store.mark_changed_ahead(tx)
+    store.mark_future_changes_due(tx)
     store.update_sweep_state(
         tx,
         seen_at=tx.now,
@@ -101,7 +103,7 @@ def resume_if_asked(tx: Tx, state: SweepState) -> SweepState:
 
 
 def stop_if_clock_implausible(tx: Tx, state: SweepState) -> str | None:
-    """Stop the sweep if the clock is implausible, and return why. Otherwise store the time of this run."""
+    """Stop the sweep if the clock is implausible, and return why. Otherwise store the time of this sweep."""
     reason = away_reason(state.seen_at, tx.now) or behind_reason(state.seen_at, tx.now)
     if state.seen_at is None:
         reason = _first_run_reason(tx)
@@ -113,9 +115,9 @@ def stop_if_clock_implausible(tx: Tx, state: SweepState) -> str | None:
 
 
 def _first_run_reason(tx: Tx) -> str | None:
-    """Return why the clock of the first sweep is implausible, or None. With names, only the losses are checked.
+    """Return why the clock is implausible at the first sweep of a registry without names, or None.
 
-    The clock of later registrations is compared with the time that the first sweep stores.
+    In a registry with names, the check of losses detects a wrong clock.
     """
     newest_at = audit.newest_at(tx)
     reason = implausible_reason(newest_at, tx.now)
@@ -127,7 +129,7 @@ def _first_run_reason(tx: Tx) -> str | None:
 
 
 def stop_if_losses_implausible(tx: Tx, state: SweepState) -> str | None:
-    """Stop the sweep if the due losses exceed the forecast of a day ago by too many, and return why."""
+    """Stop the sweep if the losses would exceed the forecast of a day ago by too many, and return why."""
     day_ago = tx.now - FORECAST_AGE
     # If no forecast is a day old yet, use the oldest.
     forecast = store.find_forecast(tx, day_ago) or store.find_oldest_forecast(tx)
@@ -135,33 +137,34 @@ def stop_if_losses_implausible(tx: Tx, state: SweepState) -> str | None:
     granted = state.granted_losses if granted_at is not None and day_ago < granted_at <= tx.now else 0
     lost = _count_lost(tx, day_ago)
     to_trash, to_purge = store.count_due_losses(tx, tx.now - FORECAST_SPAN)
-    # Counting all names reads the whole table, so count only if the limit depends on the result.
-    many = lost + to_trash + to_purge > (forecast or 0) + granted + LOSSES_MIN
+    # Counting all names reads the whole table, so count only if the limit depends on the number.
+    needs_count = lost + to_trash + to_purge > (forecast or 0) + granted + LOSSES_MIN
     reason = losses_reason(
         lost=lost,
         to_trash=to_trash,
         to_purge=to_purge,
         forecast=forecast,
         granted=granted,
-        names=store.count_names(tx) if many else 0,
+        names=store.count_names(tx) if needs_count else 0,
     )
     if reason is not None:
         stop_sweep(tx, SYSTEM, reason, losses=lost + to_trash + to_purge)
     return reason
 
 
-def settle(tx: Tx, state: SweepState) -> None:
-    """Settle the operator's grant after all due names are done, and store a forecast once an hour.
-
-    The grant is reduced to the losses that happened, so that a second mistake can't use the remainder.
-    """
+def settle_grant(tx: Tx, state: SweepState) -> None:
+    """Reduce the operator's grant to the losses that happened, so that a second mistake can't use the remainder."""
     if state.granted_at is not None and not state.granted_settled:
         lost = min(state.granted_losses, _count_lost(tx, state.granted_at - timedelta(microseconds=1)))
         store.update_sweep_state(tx, granted_losses=lost, granted_at=tx.now, granted_settled=True)
+
+
+def store_forecast(tx: Tx) -> None:
+    """Store a forecast if the newest forecast is an hour old, and delete old forecasts."""
     newest = store.find_newest_forecast_at(tx)
     if newest is not None and timedelta() <= tx.now - newest < FORECAST_EVERY:
         return
-    # Forecasts with a time in the future were made while the clock was ahead.
+    # Also delete forecasts with a time in the future: they were made while the clock was ahead.
     store.delete_forecasts(tx, before=tx.now - 3 * FORECAST_AGE, since=tx.now)
     store.insert_forecast(tx, store.count_losses(tx, tx.now + FORECAST_SPAN))
 

@@ -9,7 +9,7 @@ from sublet.subdomains.model import Subdomain
 
 
 def reminder_mail(kind: str, subdomain: Subdomain, user_name: str) -> tuple[str, str]:
-    """Return subject and text of the mail about a milestone."""
+    """Return subject and text of the mail about a milestone of this kind."""
     fqdn = subdomain.fqdn
     if kind == "trashed":
         return _mail(f"{fqdn} went to the trash", user_name, _trashed(subdomain))
@@ -25,7 +25,7 @@ def renewed_mail(subdomain: Subdomain, user_name: str, charged_credits: int) -> 
     cost = f"It cost {counted(charged_credits, 'credit')}." if charged_credits else "It cost nothing."
     lines = [f"{subdomain.fqdn} was renewed automatically, as you asked.", cost]
     lines.append(f"It now expires on {_moment(subdomain.expires_at)}.")
-    return _mail(f"{subdomain.fqdn} was renewed", user_name, [" ".join(lines)], _ASKED_FOR)
+    return _mail(f"{subdomain.fqdn} was renewed", user_name, [" ".join(lines)], _AUTO_RENEW_FOOTER)
 
 
 def not_renewed_mail(subdomain: Subdomain, user_name: str, why: str, now: datetime) -> tuple[str, str]:
@@ -39,7 +39,7 @@ def not_renewed_mail(subdomain: Subdomain, user_name: str, why: str, now: dateti
             f"It {expires} on {_moment(subdomain.expires_at)}. Sublet tries again every day until the grace period ends.",
             f"{_how_to_renew(subdomain)} PUT /subdomains/{subdomain.fqdn}/auto-renew changes the ceiling.",
         ],
-        _ASKED_FOR,
+        _AUTO_RENEW_FOOTER,
     )
 
 
@@ -49,21 +49,21 @@ NAMES_SHOWN_MAX = 20
 def closing_mail(
     domain: str, names: Sequence[str], names_until: datetime | None, user_name: str
 ) -> tuple[str, str]:
-    """Return subject and text of the mail to a holder of names under a platform domain that closes. With `names_until` None it stays open."""
+    """Return subject and text of the mail to a holder of names: the platform domain closes, or won't close (`names_until` is None)."""
     listed = ", ".join(names[:NAMES_SHOWN_MAX])
     more = f" and {len(names) - NAMES_SHOWN_MAX} more" if len(names) > NAMES_SHOWN_MAX else ""
     held = f"You hold {counted(len(names), 'name')} there: {listed}{more}."
-    last = f"You get this mail because you hold names under {domain}."
+    footer = f"You get this mail because you hold names under {domain}."
     if names_until is None:
         lines = [f"{domain} will not close. {held}"]
         lines.append("Names can be registered and renewed again. Renew names that have expired meanwhile.")
-        return _mail(f"{domain} stays open", user_name, lines, last)
+        return _mail(f"{domain} stays open", user_name, lines, footer)
     lines = [
         f"{domain} closes on {_moment(names_until)}. {held}",
         "Until then your names stay as they are, even if they expire earlier. They can't be renewed, and no name can be registered there.",
         "On that date all names move to the trash and leave the DNS. Move to other names before that date.",
     ]
-    return _mail(f"{domain} closes on {_day(names_until)}", user_name, lines, last)
+    return _mail(f"{domain} closes on {_day(names_until)}", user_name, lines, footer)
 
 
 def _expires(subdomain: Subdomain) -> list[str]:
@@ -102,24 +102,24 @@ def _trash_ends(subdomain: Subdomain) -> list[str]:
     ]
 
 
-_ASK = "ask the operator: POST /support/tickets opens a ticket."
+_ASK_OPERATOR = "ask the operator: POST /support/tickets opens a ticket."
 
 
 def _how_to_renew(subdomain: Subdomain) -> str:
     if is_renewed_by_operator(subdomain):
-        return f"The operator renews it. To keep it, {_ASK}"
+        return f"The operator renews it. To keep it, {_ASK_OPERATOR}"
     return f"To keep it, renew it: POST /subdomains/{subdomain.fqdn}/renew. The new term counts from the old expiry."
 
 
 def _how_to_restore(subdomain: Subdomain) -> str:
     until = restorable_until(subdomain)
     when = f" until {_moment(until)}" if until else ""
-    can = f"You can bring it back{when}: POST /subdomains/{subdomain.fqdn}/restore."
+    restore = f"You can bring it back{when}: POST /subdomains/{subdomain.fqdn}/restore."
     if is_renewed_by_operator(subdomain):
-        can = f"The operator can bring it back{when}. To have it back, {_ASK}"
+        restore = f"The operator can bring it back{when}. To have it back, {_ASK_OPERATOR}"
     if until is None:
-        return f"{can} Later it is purged, and other users can register it."
-    return f"{can} If it isn't restored by then, it is purged, and other users can register it later."
+        return f"{restore} Later it is purged, and other users can register it."
+    return f"{restore} If it isn't restored by then, it is purged, and other users can register it later."
 
 
 def _what_follows(subdomain: Subdomain, start: str) -> str:
@@ -128,12 +128,16 @@ def _what_follows(subdomain: Subdomain, start: str) -> str:
     return f"{start} stays in the DNS and can still be renewed {when}; then it goes to the trash."
 
 
-_REMINDER = "You get this mail because reminders are on for your account; PUT /me/reminders turns them off."
-_ASKED_FOR = "You get this mail because automatic renewal is on for this name; PUT /subdomains/NAME/auto-renew turns it off."
+_REMINDER_FOOTER = (
+    "You get this mail because reminders are on for your account; PUT /me/reminders turns them off."
+)
+_AUTO_RENEW_FOOTER = "You get this mail because automatic renewal is on for this name; PUT /subdomains/NAME/auto-renew turns it off."
 
 
-def _mail(subject: str, user_name: str, paragraphs: list[str], last: str = _REMINDER) -> tuple[str, str]:
-    return subject, "\n\n".join([f"Hello {user_name},", *paragraphs, last]) + "\n"
+def _mail(
+    subject: str, user_name: str, paragraphs: list[str], footer: str = _REMINDER_FOOTER
+) -> tuple[str, str]:
+    return subject, "\n\n".join([f"Hello {user_name},", *paragraphs, footer]) + "\n"
 
 
 def _day(at: datetime) -> str:

@@ -1,8 +1,8 @@
 """Refuse registrations, renewals and restores while the clock is implausible, because their terms would get wrong dates.
 
-The clock is compared with the time of the last sweep (`clockwork.seen_at`). The brake advances this time by at most a week at once, or
-after `sublet sweep resume`. Before the first sweep, the clock is compared with the newest audit event. Later events aren't used: they
-have the wrong clock's time, so the first of them would make it plausible.
+The clock is compared with the time of the last sweep (`clockwork.seen_at`). The brake lets this time advance by at most a week at once,
+unless the operator runs `sublet sweep resume`. Before the first sweep, the clock is compared with the newest audit event. Afterwards audit
+events aren't used: a wrong clock also sets their times, so the first event would make the wrong clock plausible.
 """
 
 from datetime import datetime, timedelta
@@ -14,24 +14,24 @@ from sublet.errors import ClockImplausible
 from sublet.subdomains.sweep import store
 
 AHEAD_MAX = timedelta(days=400)
-"""The most that the clock may be ahead of the last sweep. Over a year, so that a registry can restart after a year."""
+"""The maximum time from the last sweep to the clock. It is over a year, so that a registry can restart after a year."""
 BEHIND_MAX = timedelta(days=1)
 RETRY_SECONDS = 60
 
 
 def implausible_reason(newest_at: datetime | None, now: datetime) -> str | None:
-    """Return why the clock is implausible compared with `newest_at` (None: nothing is stored yet), or None."""
+    """Return why the clock is implausible after the stored instant `newest_at` (None: nothing is stored yet), or None."""
     if newest_at is None:
         return None
     if now - newest_at > AHEAD_MAX:
-        return f"The registry's clock says {now:%Y-%m-%d %H:%M} UTC, {shown(now - newest_at)} after the last known correct time."
+        return f"The registry's clock says {now:%Y-%m-%d %H:%M} UTC, {span_in_words(now - newest_at)} after the last known correct time."
     if newest_at - now > BEHIND_MAX:
-        return f"The registry's clock says {now:%Y-%m-%d %H:%M} UTC, {shown(newest_at - now)} before the last known correct time."
+        return f"The registry's clock says {now:%Y-%m-%d %H:%M} UTC, {span_in_words(newest_at - now)} before the last known correct time."
     return None
 
 
-def shown(span: timedelta) -> str:
-    """Return a span in words: days, or hours if it is less than two days."""
+def span_in_words(span: timedelta) -> str:
+    """Return a span in words: in days, or in hours if it is less than two days."""
     hours = round(span / timedelta(hours=1))
     return counted(hours // 24, "day") if hours >= 48 else counted(hours, "hour")
 
@@ -43,11 +43,7 @@ def find_implausible_reason(tx: Tx) -> str | None:
 
 
 def refuse_implausible_clock(tx: Tx) -> None:
-    """Raise `ClockImplausible` if the clock would give wrong dates.
-
-    Raises:
-        ClockImplausible: the clock is more than `AHEAD_MAX` ahead, or more than `BEHIND_MAX` behind.
-    """
+    """Raise `ClockImplausible` if the clock is more than `AHEAD_MAX` ahead of the last sweep, or more than `BEHIND_MAX` behind it."""
     reason = find_implausible_reason(tx)
     if reason is not None:
         raise ClockImplausible(

@@ -1,7 +1,7 @@
 """Run the sweep by the wall clock, and compare the wall clock with the monotonic clock.
 
-Level-triggered, like the publisher: once a second the runner queries if anything is due, and then sweeps in bounded batches. Of several
-workers only the holder of the lease sweeps, and only its clocks are compared.
+The runner is level-triggered, like the publisher: once a second it queries whether anything is due, and then sweeps in bounded batches. Of
+several workers only the holder of the lease sweeps, and only its clocks are compared.
 """
 
 import time
@@ -26,11 +26,11 @@ from sublet.subdomains.sweep.stop import stop_sweep
 from sublet.subdomains.sweep.sweep import BATCH_MAX, Swept, is_sweep_due, sweep
 
 POLL_SECONDS = 1.0
-REST_TIMES = 3
-"""The pause after a full batch, as a multiple of the batch's duration. Requests run in the pauses."""
-FEW_SECONDS = 0.25
-"""The minimum pause after a batch that isn't full. Names that become due meanwhile are batched."""
-REMIND_SECONDS = 3600.0
+REST_FACTOR = 3
+"""The pause after a full batch, as a multiple of the batch's duration. The pauses leave time for requests."""
+REST_SECONDS_MIN = 0.25
+"""The minimum pause after a batch that isn't full, so that more names become due and share a batch."""
+LOG_AGAIN_SECONDS = 3600.0
 """The interval at which the log repeats that the sweep is stopped."""
 log = structlog.get_logger()
 Monotonic = Callable[[], float]
@@ -45,8 +45,7 @@ def monotonic_seconds() -> float:
 class SweepRunner:
     """Runs the sweep as `holder` of the lease.
 
-    The metrics show `done`, the number of names by milestone, and `stopped`, which is True if the sweep is stopped. `stopped` is False
-    while another worker sweeps.
+    The metrics show `done`, the number of names by milestone, and `stopped`. While another worker holds the lease, `stopped` is False.
     """
 
     def __init__(self, db: Database, monotonic: Monotonic = monotonic_seconds, *, holder: str = "") -> None:
@@ -54,7 +53,7 @@ class SweepRunner:
         self._monotonic = monotonic
         self._holder = holder or str(uuid.uuid4())
         self._anchor: tuple[datetime, float] | None = None
-        self._told_at: float | None = None
+        self._logged_at: float | None = None
         self.done: Counter[str] = Counter()
         self.stopped = False
 
@@ -69,24 +68,24 @@ class SweepRunner:
         await repeat(step, "sweep_fault")
 
     async def tick(self) -> Swept | None:
-        """Compare the clocks, and sweep one batch if anything is due. Return its result; None if nothing is due or another worker sweeps."""
+        """Compare the clocks, and sweep one batch if anything is due. Return its result, or None if nothing is due or another worker sweeps."""
         lease = await try_lease(self._db, SWEEP, self._holder, SWEEP_FOR)
         try:
             if lease is not None:
                 return await self._sweep(lease)
         except LeaseLost:
             log.warning("sweep_taken_over")
-        # Another worker may hold the lease, so the old anchor is useless when this worker sweeps again.
-        self._anchor, self.stopped, self._told_at = None, False, None
+        # Without the lease the stored readings become stale. Start again with the next lease.
+        self._anchor, self.stopped, self._logged_at = None, False, None
         return None
 
     async def _sweep(self, lease: Lease) -> Swept | None:
         now, due, reason = await self._db.read(_read_sweep)
-        await self._watch_clocks(now, lease)
+        await self._compare_clocks(now, lease)
         if reason is not None:
-            self._tell(reason)
+            self._log_stopped(reason)
         elif self.stopped:
-            self.stopped, self._told_at = False, None
+            self.stopped, self._logged_at = False, None
             log.info("sweep_resumed")
         if not due:
             return None
@@ -98,7 +97,7 @@ class SweepRunner:
             log.info("swept", **swept.done)
         return swept
 
-    async def _watch_clocks(self, now: datetime, lease: Lease) -> None:
+    async def _compare_clocks(self, now: datetime, lease: Lease) -> None:
         """Stop the sweep if the two clocks have diverged since the first comparison, or since the last stop."""
         monotonic = self._monotonic()
         if self._anchor is None:
@@ -111,10 +110,10 @@ class SweepRunner:
             await self._db.write(under_lease, lease, stop_sweep, SYSTEM, reason)
         self._anchor = (now, monotonic)
 
-    def _tell(self, reason: str) -> None:
+    def _log_stopped(self, reason: str) -> None:
         self.stopped = True
-        if self._told_at is None or self._monotonic() - self._told_at >= REMIND_SECONDS:
-            self._told_at = self._monotonic()
+        if self._logged_at is None or self._monotonic() - self._logged_at >= LOG_AGAIN_SECONDS:
+            self._logged_at = self._monotonic()
             log.error("sweep_stopped", reason=reason, what_to_do="sublet sweep status")
 
 
@@ -122,7 +121,7 @@ def rest_after(swept: Swept | None, took_seconds: float) -> float:
     """Return the seconds to pause after a batch that took `took_seconds`."""
     if swept is None or not swept.more:
         return POLL_SECONDS
-    return REST_TIMES * took_seconds if swept.names >= BATCH_MAX else max(took_seconds, FEW_SECONDS)
+    return REST_FACTOR * took_seconds if swept.names >= BATCH_MAX else max(took_seconds, REST_SECONDS_MIN)
 
 
 def _read_sweep(tx: Tx) -> tuple[datetime, bool, str | None]:

@@ -12,7 +12,7 @@ from sublet.subdomains.sweep.store import SweepState
 def stop_sweep(tx: Tx, actor: Actor, reason: str | None = None, *, losses: int = 0) -> SweepState:
     """Stop the sweep until the operator resumes it. Publishing continues.
 
-    `losses` is the number of losses that the sweep was about to cause. `resume_sweep` allows as many.
+    `losses` is the number of losses that the sweep was about to cause. `resume_sweep` will allow this number.
 
     Raises, in this order:
         ValidationFailed: the reason is too long or has unprintable characters.
@@ -31,9 +31,9 @@ def stop_sweep(tx: Tx, actor: Actor, reason: str | None = None, *, losses: int =
 
 
 def resume_sweep(tx: Tx, actor: Actor) -> SweepState:
-    """Resume the sweep for the operator, who has checked the clock. Allow as many losses as the sweep was about to cause.
+    """Resume the sweep after the operator has checked the clock. Allow the number of losses that the sweep was about to cause.
 
-    The worker resumes within a second. It stops the sweep again if more names are due for a loss by then.
+    The worker continues within a second. The brake stops the sweep again if more losses are due.
 
     Raises:
         Conflict: the sweep is not stopped.

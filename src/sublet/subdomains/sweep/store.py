@@ -1,4 +1,4 @@
-"""The SQL of the sweep: its state, due names and losses, recomputed dates, forecasts and milestones."""
+"""The SQL of the sweep: its state, due names, losses, dates to recompute, forecasts and milestones."""
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -75,11 +75,11 @@ Index("ix_milestones_lost", milestones.c.created_at, sqlite_where=_LOST, postgre
 
 @dataclass(frozen=True, slots=True)
 class SweepState:
-    """The state of the sweep: the time of its last run, the time and reason of a stop, and the operator's grant.
+    """The state of the sweep: the time of its last run (`seen_at`), the time and reason of a stop, and the operator's grant.
 
-    `stopped_losses` is the number of losses that the sweep was about to cause when it stopped. `resumed` is True from the operator's
-    command until the next sweep. From then on `granted_losses` are allowed beyond the forecast, within a day. The grant is settled when
-    all due names are done; then `granted_losses` is the number of losses that happened.
+    `stopped_losses` is the number of losses that the sweep was about to cause. `resumed` is True from the operator's command until the next
+    sweep, which sets `granted_losses`, the losses allowed within a day beyond the forecast. After all due names, `granted_losses` is reduced
+    to the losses that happened, and `granted_settled` is True.
     """
 
     seen_at: datetime | None
@@ -93,8 +93,8 @@ class SweepState:
 
 
 @dataclass(frozen=True, slots=True)
-class Due:
-    """A name to work on, with its user. `since` is its `due_at` or its `loss_at`."""
+class DueName:
+    """A name that the sweep must process, with its user. `since` is the name's `due_at` or `loss_at`."""
 
     id: int
     user_id: int
@@ -114,7 +114,7 @@ def find_sweep_state(tx: Tx) -> SweepState:
 
 
 def lock_sweep_state(tx: Tx) -> SweepState:
-    """Return the state of the sweep. Locks the row, so that only one worker sweeps."""
+    """Lock and return the state of the sweep, so that only one worker sweeps."""
     (row,) = _LOCK_STATE.all(tx)
     return SweepState(*row)
 
@@ -134,9 +134,9 @@ _DUE = Prepared(
 )
 
 
-def list_due(tx: Tx, limit: int) -> list[Due]:
+def list_due(tx: Tx, limit: int) -> list[DueName]:
     """Return the names that are due, earliest first."""
-    return [Due(*row) for row in _DUE.all(tx, now=tx.now, at_most=limit)]
+    return [DueName(*row) for row in _DUE.all(tx, now=tx.now, at_most=limit)]
 
 
 _LOSSES = Prepared(
@@ -147,9 +147,9 @@ _LOSSES = Prepared(
 )
 
 
-def list_losses(tx: Tx, limit: int) -> list[Due]:
-    """Return the names to trash or purge by now, the oldest loss first."""
-    return [Due(*row) for row in _LOSSES.all(tx, now=tx.now, at_most=limit)]
+def list_losses(tx: Tx, limit: int) -> list[DueName]:
+    """Return the names to trash or purge now, the oldest loss first."""
+    return [DueName(*row) for row in _LOSSES.all(tx, now=tx.now, at_most=limit)]
 
 
 def count_losses(tx: Tx, until: datetime) -> int:
@@ -159,7 +159,7 @@ def count_losses(tx: Tx, until: datetime) -> int:
 
 
 def count_due_losses(tx: Tx, trashed_before: datetime) -> tuple[int, int]:
-    """Return the number of names to trash now, and the number to purge now of the names trashed before `trashed_before`."""
+    """Return the number of names to trash now, and of names to purge now that were trashed before `trashed_before`."""
     live = subdomains.c.trashed_at.is_(None)
     query = (
         select(live, func.count())
@@ -171,9 +171,9 @@ def count_due_losses(tx: Tx, trashed_before: datetime) -> tuple[int, int]:
 
 
 def count_losses_by_rule(tx: Tx, until: datetime, platform_domain_id: int | None = None) -> tuple[int, int]:
-    """Return the number of names to trash and to purge up to an instant, by the current settings of days.
+    """Return the numbers of names to trash and to purge up to an instant, by the current days of their platform domains.
 
-    This is `lifecycle.lost_at` in SQL, independent of the stored dates. A test compares the two. It reads all names.
+    This is the rule `lifecycle.lost_at` in SQL, without the stored dates. It reads all names. A test compares both forms of the rule.
     """
     columns = platform_domains.c
     days = select(columns.id, columns.grace_days, columns.trash_days, columns.names_until)
@@ -182,10 +182,10 @@ def count_losses_by_rule(tx: Tx, until: datetime, platform_domain_id: int | None
     to_trash = to_purge = 0
     for each_id, grace_days, trash_days, names_until in tx.connection.execute(days).all():
         held = (subdomains.c.platform_domain_id == each_id) & subdomains.c.suspended_at.is_(None)
-        is_over = _has_period_ended(subdomains.c.expires_at, until, grace_days)
+        is_grace_over = _has_period_ended(subdomains.c.expires_at, until, grace_days)
         if names_until is not None:
-            is_over = true() if names_until <= until else false()
-        live = subdomains.c.trashed_at.is_(None) & is_over
+            is_grace_over = true() if names_until <= until else false()
+        live = subdomains.c.trashed_at.is_(None) & is_grace_over
         in_trash = subdomains.c.purged_at.is_(None) & _has_period_ended(
             subdomains.c.trashed_at, until, trash_days
         )
@@ -207,7 +207,7 @@ def _count(tx: Tx, condition: ColumnElement[bool]) -> int:
 
 
 def count_lost(tx: Tx, since: datetime, *, trashed_before: datetime) -> int:
-    """Return the number of names that the sweep trashed since an instant, or purged after they were trashed before `trashed_before`."""
+    """Return the number of names that the sweep trashed after `since`, or purged after `since` if they were trashed before `trashed_before`."""
     is_counted = (milestones.c.kind == "trashed") | (
         (milestones.c.kind == "purged") & (subdomains.c.trashed_at < trashed_before)
     )
@@ -242,13 +242,13 @@ def is_redating(tx: Tx) -> bool:
 
 
 def lock_redating(tx: Tx) -> tuple[int, int] | None:
-    """Return the platform domain whose names must be redated, and the id of the last name done; or None. Locks the platform domain."""
+    """Lock a platform domain with dates to recompute, or return None. Return its id and the id of the last name done."""
     row = _LOCK_REDATING.one_or_none(tx)
     return (row[0], row[1]) if row is not None else None
 
 
 def set_redate_after(tx: Tx, platform_domain_id: int, after_id: int | None) -> None:
-    """Have the sweep redate a platform domain's names with ids above `after_id`. With None, all are done."""
+    """Store that the sweep must recompute the dates of a platform domain's names with ids above `after_id`, or of no names (None)."""
     of = platform_domains.c.id == platform_domain_id
     tx.connection.execute(update(platform_domains).where(of).values(redate_after_id=after_id))
 
@@ -264,9 +264,9 @@ _IDS_AFTER = Prepared(
 def list_ids_after(
     tx: Tx, platform_domain_id: int, after_id: int, limit: int
 ) -> tuple[list[int], int | None]:
-    """Return the unreleased names of a platform domain among the next `limit` rows after an id, and the last id read (None at the end).
+    """Read the next `limit` rows after an id. Return the ids of the platform domain's unreleased names, and the last id (None at the end).
 
-    Rows of other platform domains count too, so that a batch reads no more than `limit`.
+    Rows of other platform domains count towards the limit, so that a batch is bounded.
     """
     rows = _IDS_AFTER.all(tx, after=after_id, at_most=limit)
     ids = [row[0] for row in rows if row[1] == platform_domain_id and row[2]]
@@ -278,13 +278,13 @@ def mark_due(tx: Tx, subdomain_ids: list[int]) -> None:
     tx.connection.execute(update(subdomains).where(subdomains.c.id.in_(subdomain_ids)).values(due_at=tx.now))
 
 
-def put_off(tx: Tx, subdomain_id: int, until: datetime) -> None:
-    """Postpone a name that failed until an instant."""
+def postpone(tx: Tx, subdomain_id: int, until: datetime) -> None:
+    """Postpone the processing of a name."""
     set_dates(tx, subdomain_id, due_at=until, loss_at=None)
 
 
-def mark_changed_ahead(tx: Tx) -> None:
-    """Make names due if their `updated_at` is in the future, and clear `auto_renew_tried_at` dates in the future."""
+def mark_future_changes_due(tx: Tx) -> None:
+    """Make the names due whose `updated_at` is in the future. Clear a future `auto_renew_tried_at`."""
     tried_at = subdomains.c.auto_renew_tried_at
     tx.connection.execute(
         update(subdomains)
@@ -294,12 +294,12 @@ def mark_changed_ahead(tx: Tx) -> None:
 
 
 def insert_forecast(tx: Tx, losses: int) -> None:
-    """Store a forecast made now."""
+    """Store a forecast of losses, made now."""
     tx.connection.execute(insert(forecasts).values(made_at=tx.now, losses=losses))
 
 
 def find_forecast(tx: Tx, until: datetime) -> int | None:
-    """Return the losses of the newest forecast made up to an instant, or None."""
+    """Return the losses of the newest forecast at or before an instant, or None."""
     query = select(forecasts.c.losses).where(forecasts.c.made_at <= until)
     return tx.connection.execute(query.order_by(forecasts.c.made_at.desc()).limit(1)).scalar_one_or_none()
 
@@ -316,7 +316,7 @@ def find_newest_forecast_at(tx: Tx) -> datetime | None:
 
 
 def delete_forecasts(tx: Tx, *, before: datetime, since: datetime) -> None:
-    """Delete the forecasts made before `before` or since `since`."""
+    """Delete the forecasts made before `before`, or at or after `since`."""
     tx.connection.execute(
         delete(forecasts).where((forecasts.c.made_at < before) | (forecasts.c.made_at >= since))
     )
@@ -324,9 +324,9 @@ def delete_forecasts(tx: Tx, *, before: datetime, since: datetime) -> None:
 
 @dataclass(frozen=True, slots=True)
 class PastMilestone:
-    """A milestone that was reached at `created_at`, with its mail and a sentence if there are any.
+    """A milestone that a name reached at `created_at`. `detail` is a sentence, `mail_id` the mail about it.
 
-    `about` is the date that the milestone belongs to. Before the trash this is the expiry, so that the next term has its own milestones.
+    `about` is the date that the milestone is for. For a live name this is usually the expiry, so that each term has its own milestones.
     """
 
     kind: str

@@ -1,7 +1,7 @@
 """The sweep: expires, renews, trashes, purges and releases names by their dates (docs/spec-choices.md, "Subdomain states").
 
-Level-triggered, like publishing: each call processes one batch. Each row has `due_at`, when the sweep next processes the name, and
-`loss_at`, when its user loses the name. A batch is one transaction, so a worker can be killed at any moment.
+The sweep is level-triggered, like publishing. Each call processes one batch of names by their stored dates: at `due_at` a name is next
+processed, at `loss_at` its user loses it. A batch is one transaction, so a worker can be killed at any moment.
 """
 
 from collections import Counter
@@ -23,45 +23,46 @@ from sublet.subdomains.find import reread
 from sublet.subdomains.lifecycle import auto_renew_at, cooling_off_ends_at, lost_at
 from sublet.subdomains.milestones import Milestone, dates_after, reached
 from sublet.subdomains.model import Subdomain
-from sublet.subdomains.purge import end_cooling_off, end_trash
-from sublet.subdomains.store import lock_subdomains, redate, set_dates
+from sublet.subdomains.purge import mark_purged, mark_released
+from sublet.subdomains.store import lock_subdomains, recompute_dates, set_dates
 from sublet.subdomains.sweep import store
 from sublet.subdomains.sweep.auto_renew import auto_renew
 from sublet.subdomains.sweep.brake import (
     JUMP_MAX,
     SEEN_EVERY,
-    resume_if_asked,
-    settle,
+    apply_resume,
+    settle_grant,
     stop_if_clock_implausible,
     stop_if_losses_implausible,
+    store_forecast,
 )
 from sublet.subdomains.sweep.mail import reminder_mail
-from sublet.subdomains.sweep.store import Due
-from sublet.subdomains.transfers.end import end_overdue
+from sublet.subdomains.sweep.store import DueName
+from sublet.subdomains.transfers.end import end_overdue_transfers
 from sublet.subdomains.transfers.store import list_overdue
 
 BATCH_MAX = 25
-"""The maximum number of names in a transaction. Requests of their users wait for its end."""
-REDATE_MAX = 100
-"""The maximum number of rows read in a transaction that recomputes dates. On SQLite no other write runs meanwhile."""
+"""The maximum number of names in a transaction. Meanwhile requests of the names' users wait."""
+RECOMPUTED_MAX = 100
+"""The maximum number of rows read in a transaction that recomputes dates. On SQLite other writes wait for this transaction."""
 ADDRESSES_MAX = 500
-"""The maximum number of addresses that a transaction deletes."""
+"""The maximum number of client addresses that a transaction deletes from the audit."""
 FAULT_PAUSE = timedelta(hours=1)
-AN_INSTANT = timedelta(microseconds=1)
-ATTEMPTS = ("auto_renewed", "auto_renew_failed")
+MICROSECOND = timedelta(microseconds=1)
+AUTO_RENEW_KINDS = ("auto_renewed", "auto_renew_failed")
 UNPUBLISHED_PAUSE = timedelta(minutes=1)
-"""The pause until a purged name is tried again, if its removal or that of nameservers below it isn't published yet."""
-CLOSED = "The platform domain has closed."
+"""The pause before the next attempt to release a name whose removal, or that of nameservers below it, isn't published yet."""
+DOMAIN_CLOSED = "The platform domain has closed."
 _ACTIONS = {"renewal_opens": "subdomain.open_renewal", "expired": "subdomain.expire"}
 
 
 @dataclass(frozen=True, slots=True)
 class Swept:
-    """The result of one call.
+    """The result of one call of `sweep`.
 
-    `done` is the number of names by milestone ("looked" without a milestone), `names` the number of processed names. `more` is True if
-    more names may be due now. `stopped_reason` is None while the sweep runs. `faults` are the id and error of each failed name; it is
-    postponed by `FAULT_PAUSE`.
+    `done` counts the names by the milestone that they reached, under "looked" if they reached none. `names` is the number of processed names.
+    `more` is True if more names may be due now. `stopped_reason` is None unless the sweep is stopped. `faults` are the id and error of each
+    name that failed and is postponed by `FAULT_PAUSE`.
     """
 
     done: Counter[str]
@@ -86,23 +87,23 @@ def is_sweep_due(tx: Tx) -> bool:
     )
 
 
-def sweep(tx: Tx, looked_at: datetime | None = None, limit: int = BATCH_MAX) -> Swept:
-    """Process one batch: due names; if there are none, names to redate; if there are none, names to trash or purge.
+def sweep(tx: Tx, clock_read_at: datetime | None = None, limit: int = BATCH_MAX) -> Swept:
+    """Process one batch: due names, or else names whose dates must be recomputed, or else names to trash or purge.
 
-    Without such names, end overdue transfers, and delete expired codes, sessions, recoveries and addresses. If the clock or the losses
-    are implausible, the brake stops the sweep until the operator resumes it. `looked_at` is the runner's reading of the clock before. If
-    the clock has jumped since, nothing is done, because the runner's next comparison detects the jump.
+    If there are no such names, end overdue transfers, and delete expired codes, sessions, recoveries and addresses. If the clock or the losses
+    are implausible, the brake stops the sweep until the operator resumes it. If the clock has jumped since the
+    runner read it at `clock_read_at`, do nothing, because the runner's next comparison detects the jump.
     """
-    if looked_at is not None and abs(tx.now - looked_at) > JUMP_MAX:
+    if clock_read_at is not None and abs(tx.now - clock_read_at) > JUMP_MAX:
         return Swept(Counter(), more=True)
-    state = resume_if_asked(tx, store.lock_sweep_state(tx))
+    state = apply_resume(tx, store.lock_sweep_state(tx))
     reason = state.stopped_reason if state.stopped_at is not None else stop_if_clock_implausible(tx, state)
     if reason is not None:
         return Swept(Counter(), stopped_reason=reason)
     due = store.list_due(tx, limit)
     if due:
         return _process_due(tx, due)
-    redated = _redate(tx)
+    redated = _recompute_dates(tx)
     if redated is not None:
         return redated
     losses = store.list_losses(tx, limit)
@@ -113,7 +114,8 @@ def sweep(tx: Tx, looked_at: datetime | None = None, limit: int = BATCH_MAX) -> 
             if reason is None
             else Swept(Counter(), stopped_reason=reason)
         )
-    settle(tx, state)
+    settle_grant(tx, state)
+    store_forecast(tx)
     code_store.delete_expired(tx)
     session_store.delete_expired(tx)
     return Swept(Counter(), more=_end_transfers_and_delete_addresses(tx))
@@ -124,44 +126,45 @@ def _has_overdue_transfers_or_addresses(tx: Tx) -> bool:
 
 
 def _end_transfers_and_delete_addresses(tx: Tx) -> bool:
-    """End overdue transfers of names, and delete old addresses. True if more may remain."""
+    """End overdue transfers of names, and delete old client addresses. Return True if more may remain."""
     return (
-        end_overdue(tx, BATCH_MAX) == BATCH_MAX
+        end_overdue_transfers(tx, BATCH_MAX) == BATCH_MAX
         or audit.delete_old_addresses(tx, ADDRESSES_MAX) == ADDRESSES_MAX
     )
 
 
-def _process_due(tx: Tx, due: list[Due]) -> Swept:
-    """Process due names. First warn or change the dependents of names in the trash."""
+def _process_due(tx: Tx, due: list[DueName]) -> Swept:
+    """Process due names, but first the dependents of names in the trash."""
     return _handle_dependents(tx, due) or _process_each(tx, due, _process_due_name)
 
 
-def _handle_dependents(tx: Tx, due: list[Due]) -> Swept | None:
-    """Process the dependents of the first due name in the trash that has any. Return None if there are no dependents. The name stays due."""
+def _handle_dependents(tx: Tx, due: list[DueName]) -> Swept | None:
+    """Process the dependents of the first name in the trash that has any. Return None if no name has dependents."""
     for each in due:
-        seen = handle_dependents(tx, each.id, BATCH_MAX) if each.in_trash else None
-        if seen is not None:
-            if seen.faults:
+        handled = handle_dependents(tx, each.id, BATCH_MAX) if each.in_trash else None
+        if handled is not None:
+            if handled.faults:
                 # The failed dependents block the release. Postpone the name so that it doesn't delay others.
-                store.put_off(tx, each.id, tx.now + FAULT_PAUSE)
-            return Swept(seen.done, more=True, names=seen.done.total() + len(seen.faults), faults=seen.faults)
+                store.postpone(tx, each.id, tx.now + FAULT_PAUSE)
+            names = handled.done.total() + len(handled.faults)
+            return Swept(handled.done, more=True, names=names, faults=handled.faults)
     return None
 
 
-def _redate(tx: Tx) -> Swept | None:
-    """Recompute the dates of the next names of a platform domain whose days were changed. Return None if there are no such names.
+def _recompute_dates(tx: Tx) -> Swept | None:
+    """Recompute the dates of the next names of a platform domain whose days were changed. Return None if there is none.
 
-    A registration that read the days before the change may commit later. The sweep corrects its dates when the name is due.
+    A registration that read the old days may commit after this. The sweep corrects the dates of its name when the name is due.
     """
     redating = store.lock_redating(tx)
     if redating is None:
         return None
     platform_domain_id, after_id = redating
-    ids, last_id = store.list_ids_after(tx, platform_domain_id, after_id, REDATE_MAX)
+    ids, last_id = store.list_ids_after(tx, platform_domain_id, after_id, RECOMPUTED_MAX)
     lock_subdomains(tx, ids)
     try:
         with tx.savepoint():
-            redate(tx, ids)
+            recompute_dates(tx, ids)
     except Exception as error:
         if ends_transaction(error):
             raise
@@ -171,11 +174,11 @@ def _redate(tx: Tx) -> Swept | None:
     return Swept(Counter(), more=True, names=len(ids))
 
 
-def _process_each(tx: Tx, found: list[Due], step: Callable[[Tx, User, Subdomain], list[str]]) -> Swept:
-    """Apply a step to each of these names. A name that fails is postponed, so that it doesn't delay the others."""
+def _process_each(tx: Tx, found: list[DueName], step: Callable[[Tx, User, Subdomain], list[str]]) -> Swept:
+    """Apply a step to each of these names. Postpone a name that fails, so that it doesn't delay the others."""
     changed = change_each(tx, found, lambda *name: step(*name) or ["looked"])
     for subdomain_id, _ in changed.faults:
-        store.put_off(tx, subdomain_id, tx.now + FAULT_PAUSE)
+        store.postpone(tx, subdomain_id, tx.now + FAULT_PAUSE)
     return Swept(changed.done, more=True, names=len(found), faults=changed.faults)
 
 
@@ -186,9 +189,9 @@ def _process_due_name(tx: Tx, user: User, subdomain: Subdomain) -> list[str]:
     past: set[tuple[str, datetime]] = set()
     if tries_at is not None or reached(subdomain, past, tx.now):
         past = {(each.kind, each.about) for each in store.list_milestones(tx, subdomain.id)}
-    if tries_at is not None and not past.isdisjoint((kind, tx.now) for kind in ATTEMPTS):
-        # Milestones are unique by time. The attempt at this instant is stored, so a new attempt after a changed ceiling must be later.
-        tries_at = tx.now + AN_INSTANT
+    if tries_at is not None and not past.isdisjoint((kind, tx.now) for kind in AUTO_RENEW_KINDS):
+        # An attempt at this instant is stored already, and milestones are unique by time. So the next attempt must be later.
+        tries_at = tx.now + MICROSECOND
     elif tries_at is not None and tries_at <= tx.now:
         kinds.append("auto_renewed" if auto_renew(tx, user, subdomain) else "auto_renew_failed")
         subdomain = reread(tx, subdomain)
@@ -200,7 +203,7 @@ def _process_due_name(tx: Tx, user: User, subdomain: Subdomain) -> list[str]:
     if free_at is not None and free_at <= tx.now:
         in_dns = subdomain.generation != subdomain.published_generation
         if not in_dns and not has_dependents(tx, subdomain.fqdn):
-            end_cooling_off(tx, SYSTEM, subdomain)
+            mark_released(tx, SYSTEM, subdomain)
             assert subdomain.purged_at is not None  # noqa: S101 - only purged names cool off
             store.insert_milestone(tx, subdomain.id, "released", subdomain.purged_at)
             return ["released"]
@@ -211,28 +214,28 @@ def _process_due_name(tx: Tx, user: User, subdomain: Subdomain) -> list[str]:
 
 
 def _trash_or_purge(tx: Tx, user: User, subdomain: Subdomain) -> list[str]:
-    """Move a name to the trash after its grace, or purge it after its time in the trash."""
+    """Move a name to the trash after its grace period, or purge it after its time in the trash."""
     over_at, tries_at = lost_at(subdomain), auto_renew_at(subdomain)
-    to_be_tried = tries_at is not None and tries_at <= tx.now
-    if over_at is None or over_at > tx.now or to_be_tried:  # the name was changed since `list_losses`
+    is_renewal_due = tries_at is not None and tries_at <= tx.now
+    if over_at is None or over_at > tx.now or is_renewal_due:  # the name was changed since `list_losses`
         set_dates(tx, subdomain.id, due_at=tx.now, loss_at=over_at)
         return []
     if subdomain.trashed_at is not None:
-        end_trash(tx, SYSTEM, subdomain)
+        mark_purged(tx, SYSTEM, subdomain)
         store.insert_milestone(tx, subdomain.id, "purged", tx.now)
         return ["purged"]
     move_to_trash(tx, SYSTEM, subdomain, action="subdomain.trash")
-    _record_milestone(tx, user, reread(tx, subdomain), Milestone("trashed", tx.now, tx.now, told=True))
+    _record_milestone(tx, user, reread(tx, subdomain), Milestone("trashed", tx.now, tx.now, is_mailed=True))
     return ["trashed"]
 
 
 def _record_milestone(tx: Tx, user: User, subdomain: Subdomain, milestone: Milestone) -> None:
     mail_id = None
-    if milestone.told and user.reminders:
+    if milestone.is_mailed and user.reminders:
         subject, text = reminder_mail(milestone.kind, subdomain, user.name)
         reference = f"{milestone.kind}:{subdomain.id}:{milestone.about:%Y%m%dT%H%M%S.%fZ}"
         mail_id = enqueue(tx, user, reference=reference, subject=subject, text=text)
-    detail = CLOSED if milestone.kind == "trashed" and subdomain.names_until is not None else None
+    detail = DOMAIN_CLOSED if milestone.kind == "trashed" and subdomain.names_until is not None else None
     store.insert_milestone(tx, subdomain.id, milestone.kind, milestone.about, detail=detail, mail_id=mail_id)
     if milestone.kind != "trashed":  # `move_to_trash` records this event
         after = {"milestone": milestone.kind, "about": milestone.about.isoformat(), "mail_id": mail_id}

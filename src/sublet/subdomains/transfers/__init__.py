@@ -1,1 +1,1 @@
-"""A name that its user offers to another person: push, accept, decline, withdraw, expiry."""
+"""Transfers of names between users: offer (push), accept, decline, withdraw, expire."""

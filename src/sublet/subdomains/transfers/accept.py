@@ -19,31 +19,37 @@ from sublet.subdomains.model import Subdomain
 from sublet.subdomains.quota import refuse_over_quota
 from sublet.subdomains.transfer import move_to_user
 from sublet.subdomains.transfers import store
-from sublet.subdomains.transfers.find import find_received, just_ended, lock_both, not_found, refuse_ended
+from sublet.subdomains.transfers.find import (
+    find_received,
+    just_ended,
+    lock_requester_and_sender,
+    not_found,
+    refuse_ended,
+)
 from sublet.subdomains.transfers.model import ACCEPTED
 
 
 def accept(tx: Tx, actor: Actor, identifier: str, *, free_quota: int) -> Outcome:
-    """Move the name of a pending transfer to the user, or to the organization that the token is for, with its delegation and term.
+    """Move the name of a pending transfer, with its delegation and term, to the user or to the organization that the token is for.
 
-    Automatic renewal ends, and both sides get a mail. `free_quota` applies to users without their own quota.
+    Automatic renewal ends. The sender and the receiver get a mail. `free_quota` applies to users without their own quota.
 
     Raises, in this order:
         AccountSuspended: the user is suspended.
         TransferNotFound: no such transfer is addressed to the user, or the token is not for its name.
         Conflict: the transfer is not pending; the receiver holds the name already; the sender is suspended.
-        PlatformDomainNotFound: the user can't see the platform domain.
-        SubdomainUnavailable: the label is reserved for the user; the name looks like another user's name.
-        FreeQuotaExceeded: the name is free, and the user's free quota is used up.
+        PlatformDomainNotFound: the receiver can't see the platform domain.
+        SubdomainUnavailable: the receiver may not use the label; the name looks like another user's name.
+        FreeQuotaExceeded: the name is free, and the receiver's free quota is used up.
         SessionInvalid, SignInRequired: the session of the request was not signed in within the last ten minutes.
 
-    Not checked: if the platform domain takes registrations, and names that depend on this name.
+    Not checked: whether the platform domain accepts registrations; names that depend on this name.
     """
-    side, sender = lock_both(tx, actor, identifier)
-    receiver = side.holder
-    transfer = find_received(tx, actor, side, identifier)
+    requester, sender = lock_requester_and_sender(tx, actor, identifier)
+    receiver = requester.holder
+    transfer = find_received(tx, actor, requester, identifier)
     if sender is None:
-        # The transfer was inserted after `lock_both` looked for it, so its sender isn't locked.
+        # The transfer was inserted after `lock_requester_and_sender` looked for it, so its sender isn't locked.
         raise not_found()
     refuse_ended(tx, transfer)
     if sender.id == receiver.id:
@@ -56,7 +62,7 @@ def accept(tx: Tx, actor: Actor, identifier: str, *, free_quota: int) -> Outcome
         )
     subdomain = subdomain_store.find_subdomain(tx, transfer.subdomain_id)
     assert subdomain is not None  # noqa: S101 - rows are never deleted
-    _refuse_to_hold(tx, receiver, subdomain)
+    _refuse_unregistrable(tx, receiver, subdomain)
     refuse_over_quota(tx, receiver, subdomain.registration_type, free_quota)
     require_recent_sign_in(tx, actor)
     if not store.end(tx, transfer.id, ACCEPTED, receiver.id):
@@ -67,8 +73,8 @@ def accept(tx: Tx, actor: Actor, identifier: str, *, free_quota: int) -> Outcome
     return Outcome(transfer.id)
 
 
-def _refuse_to_hold(tx: Tx, user: User, subdomain: Subdomain) -> None:
-    """Raise unless the user could register this name: it is visible, not reserved, and no look-alike."""
+def _refuse_unregistrable(tx: Tx, user: User, subdomain: Subdomain) -> None:
+    """Raise if the user can't see the platform domain, may not use the label, or another user's name looks like this name."""
     platform_domain = platform_domain_store.find_platform_domain(tx, subdomain.platform_domain_id)
     assert platform_domain is not None  # noqa: S101 - the foreign key ensures it
     granted = platform_domain_store.granted_platform_domain_ids(tx, user.organization_id)
@@ -86,7 +92,7 @@ def _refuse_to_hold(tx: Tx, user: User, subdomain: Subdomain) -> None:
 
 
 def _refuse_look_alike(tx: Tx, user: User, platform_domain: PlatformDomain, subdomain: Subdomain) -> None:
-    """Raise if another user, such as the sender, holds a name that looks like this name, and one of the two is an IDN."""
+    """Raise if another user holds a name that looks like this name, and one of the two names is an IDN."""
     looks = skeleton(subdomain.label)
     others = subdomain_store.list_look_alikes(tx, platform_domain, looks, user.id, subdomain.id)
     if others and (is_idn(subdomain.label) or any(is_idn(label) for label in others)):

@@ -4,7 +4,7 @@ from sublet.audit import Actor
 from sublet.credits.model import Outcome
 from sublet.db import Tx
 from sublet.subdomains.transfers.end import end
-from sublet.subdomains.transfers.find import find_received, just_ended, lock_side, refuse_ended
+from sublet.subdomains.transfers.find import find_received, just_ended, lock_requester, refuse_ended
 from sublet.subdomains.transfers.model import DECLINED
 
 
@@ -16,9 +16,9 @@ def decline(tx: Tx, actor: Actor, identifier: str) -> Outcome:
         TransferNotFound: no such transfer is addressed to the user, or the token is not for its name.
         Conflict: the transfer is not pending.
     """
-    side = lock_side(tx, actor)
-    transfer = find_received(tx, actor, side, identifier)
+    requester = lock_requester(tx, actor)
+    transfer = find_received(tx, actor, requester, identifier)
     refuse_ended(tx, transfer)
-    if not end(tx, actor, transfer, DECLINED, side.holder):
+    if not end(tx, actor, transfer, DECLINED, requester.holder):
         raise just_ended()
     return Outcome(transfer.id)

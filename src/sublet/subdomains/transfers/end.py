@@ -1,4 +1,4 @@
-"""End transfers without moving the name: the transfer is declined, withdrawn or expired, or its name is moved, deleted or suspended."""
+"""End transfers that are declined, withdrawn or expired, or whose name is moved, deleted or suspended."""
 
 from collections.abc import Collection, Iterable
 
@@ -19,9 +19,9 @@ _ACTIONS = {
 }
 
 
-def end(tx: Tx, actor: Actor, transfer: NameTransfer, state: str, answering: User | None = None) -> bool:
-    """End a pending transfer. The sender gets a mail if it is declined or expired. Return False if another transaction ended it first."""
-    if not store.end(tx, transfer.id, state, answering.id if answering is not None else None):
+def end(tx: Tx, actor: Actor, transfer: NameTransfer, state: str, receiver: User | None = None) -> bool:
+    """End a pending transfer, and mail the sender if it is declined or expired. Return False if another transaction ended the transfer first."""
+    if not store.end(tx, transfer.id, state, receiver.id if receiver is not None else None):
         return False
     audit.record(tx, actor, _ACTIONS[state], transfer.id, after={"subdomain": transfer.subdomain})
     if state == WITHDRAWN:
@@ -40,18 +40,18 @@ def end(tx: Tx, actor: Actor, transfer: NameTransfer, state: str, answering: Use
     return True
 
 
-def end_of_names(tx: Tx, actor: Actor, subdomain_ids: Collection[int]) -> None:
-    """End the pending transfers of names that are moved, deleted or suspended. The caller has locked the names' users."""
+def end_transfers_of_names(tx: Tx, actor: Actor, subdomain_ids: Collection[int]) -> None:
+    """End the pending transfers of names that are moved, deleted or suspended. The caller must have locked the names' users."""
     _withdraw_all(tx, actor, store.list_pending(tx, subdomain_ids))
 
 
-def end_of_sender(tx: Tx, actor: Actor, user_id: int) -> None:
-    """End the pending transfers from a user whose names are all suspended."""
+def end_transfers_from(tx: Tx, actor: Actor, user_id: int) -> None:
+    """End the pending transfers that a user sent, because all names of the user are suspended."""
     _withdraw_all(tx, actor, store.list_pending_of_sender(tx, user_id))
 
 
-def end_of_recipient(tx: Tx, actor: Actor, user: User, emails: Collection[str]) -> None:
-    """Decline the pending transfers to the addresses of a user who is being deleted."""
+def end_transfers_to(tx: Tx, actor: Actor, user: User, emails: Collection[str]) -> None:
+    """Decline the pending transfers to these addresses of a user who is being deleted."""
     for each in store.list_pending_to(tx, emails):
         if each.expires_at <= tx.now:
             end(tx, actor, each, EXPIRED)
@@ -64,7 +64,7 @@ def _withdraw_all(tx: Tx, actor: Actor, transfers: Iterable[NameTransfer]) -> No
         end(tx, actor, each, EXPIRED if each.expires_at <= tx.now else WITHDRAWN)
 
 
-def end_overdue(tx: Tx, limit: int) -> int:
+def end_overdue_transfers(tx: Tx, limit: int) -> int:
     """End up to `limit` expired transfers, and return their number."""
     overdue = store.list_overdue(tx, limit)
     for each in overdue:

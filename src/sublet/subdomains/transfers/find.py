@@ -14,64 +14,64 @@ from sublet.subdomains.transfers.model import PENDING, NameTransfer
 
 
 def not_found() -> TransferNotFound:
-    """Return the refusal for a missing transfer. It is the same for transfers of other users or outside the token's restrictions."""
+    """Return the refusal of an unknown id, of another user's transfer, or of a name that the token is not for."""
     return TransferNotFound("You have no such transfer. Check the id; GET /transfers lists yours.")
 
 
 @dataclass(frozen=True, slots=True)
-class Side:
-    """The person who sends a request about a transfer, and the holder whose names it concerns: the person or an organization's account."""
+class Requester:
+    """The person who sends a request about a transfer, and the holder of the names: the person or an organization."""
 
     person: User
     holder: User
 
 
-def find_own_transfer(tx: Tx, actor: Actor, side: Side, identifier: str) -> NameTransfer:
-    """Return the transfer that the holder sent, or that is addressed to the person.
+def find_own_transfer(tx: Tx, actor: Actor, requester: Requester, identifier: str) -> NameTransfer:
+    """Return a transfer that the holder sent, or that is addressed to the person.
 
     Raises:
         TransferNotFound: there is no such transfer, or the token is not for its name.
     """
     found = _find(tx, actor, identifier)
-    if found is None or not (is_sender(found, side) or is_receiver(found, side)):
+    if found is None or not (is_sender(found, requester) or is_receiver(found, requester)):
         raise not_found()
     return found
 
 
-def find_sent(tx: Tx, actor: Actor, side: Side, identifier: str) -> NameTransfer:
-    """Return the transfer that the holder sent.
+def find_sent(tx: Tx, actor: Actor, requester: Requester, identifier: str) -> NameTransfer:
+    """Return a transfer that the holder sent.
 
     Raises:
         TransferNotFound: there is no such transfer, or the token is not for its name.
     """
-    found = find_own_transfer(tx, actor, side, identifier)
-    if not is_sender(found, side):
+    found = find_own_transfer(tx, actor, requester, identifier)
+    if not is_sender(found, requester):
         raise not_found()
     return found
 
 
-def find_received(tx: Tx, actor: Actor, side: Side, identifier: str) -> NameTransfer:
-    """Return the transfer that is addressed to the person.
+def find_received(tx: Tx, actor: Actor, requester: Requester, identifier: str) -> NameTransfer:
+    """Return a transfer that is addressed to the person.
 
     Raises:
         TransferNotFound: there is no such transfer, or the token is not for its name.
     """
-    found = find_own_transfer(tx, actor, side, identifier)
-    if not is_receiver(found, side):
+    found = find_own_transfer(tx, actor, requester, identifier)
+    if not is_receiver(found, requester):
         raise not_found()
     return found
 
 
-def is_sender(transfer: NameTransfer, side: Side) -> bool:
+def is_sender(transfer: NameTransfer, requester: Requester) -> bool:
     """True if the holder sent the transfer."""
-    return transfer.from_user_id == side.holder.id
+    return transfer.from_user_id == requester.holder.id
 
 
-def is_receiver(transfer: NameTransfer, side: Side) -> bool:
+def is_receiver(transfer: NameTransfer, requester: Requester) -> bool:
     """True if the transfer is addressed to the person's current address, or the holder has answered it."""
     if transfer.to_user_id is not None:
-        return transfer.to_user_id == side.holder.id
-    return transfer.recipient_email == side.person.email
+        return transfer.to_user_id == requester.holder.id
+    return transfer.recipient_email == requester.person.email
 
 
 def _find(tx: Tx, actor: Actor, identifier: str) -> NameTransfer | None:
@@ -80,8 +80,8 @@ def _find(tx: Tx, actor: Actor, identifier: str) -> NameTransfer | None:
     return found if found is not None and actor.restrictions.allows_name(found.subdomain) else None
 
 
-def lock_side(tx: Tx, actor: Actor) -> Side:
-    """Lock the holder for which the request acts. Return it with the person who sent the request.
+def lock_requester(tx: Tx, actor: Actor) -> Requester:
+    """Lock the holder that the request is for, and return the requester.
 
     Raises, in this order:
         NotFound: the actor is not a user.
@@ -91,23 +91,23 @@ def lock_side(tx: Tx, actor: Actor) -> Side:
     holder = lock_holder(tx, actor)
     person = holder if holder.id == actor.user_id else account_store.find_user(tx, actor.user_id or 0)
     assert person is not None  # noqa: S101 - `lock_holder` has found it
-    return Side(person, holder)
+    return Requester(person, holder)
 
 
-def lock_both(tx: Tx, actor: Actor, identifier: str) -> tuple[Side, User | None]:
-    """Lock, in order of id, and return the `Side` of the request and the sender of the transfer (None without such a transfer).
+def lock_requester_and_sender(tx: Tx, actor: Actor, identifier: str) -> tuple[Requester, User | None]:
+    """Return the requester and the sender of a transfer (None if there is no such transfer). Lock both users in order of id.
 
     Raises:
-        NotFound, TokenRevoked, AccountSuspended: as `lock_side`.
+        NotFound, TokenRevoked, AccountSuspended: see `lock_requester`.
     """
     found = _find(tx, actor, identifier)
     ids = {actor.user_id or 0, actor.holder_id or 0, *([found.from_user_id] if found is not None else [])}
     locked = account_store.lock_users(tx, ids)
-    return lock_side(tx, actor), locked.get(found.from_user_id) if found is not None else None
+    return lock_requester(tx, actor), locked.get(found.from_user_id) if found is not None else None
 
 
 def just_ended() -> Conflict:
-    """Return the refusal if another transaction has just ended the transfer."""
+    """Return the refusal of a transfer that another transaction has just ended."""
     return Conflict("This transfer has just ended. See GET /transfers.")
 
 
@@ -116,5 +116,5 @@ def refuse_ended(tx: Tx, transfer: NameTransfer) -> None:
     state = transfer.state_at(tx.now)
     if state != PENDING:
         raise Conflict(
-            f"This transfer is {state}. You can answer or withdraw pending transfers only. See GET /transfers."
+            f"This transfer is {state}. Only pending transfers can be answered or withdrawn. See GET /transfers."
         )

@@ -1,4 +1,4 @@
-"""The type of transfers of names between users, their states and limits."""
+"""Transfers of names between users: the dataclass, the states and the limits."""
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -16,10 +16,10 @@ MAILS_PER_DAY = 5
 
 @dataclass(frozen=True, slots=True)
 class NameTransfer:
-    """The offer of a name to an address. `to_user_id` is the user or organization that accepted or declined.
+    """The offer of a name to an e-mail address. `to_user_id` is the user or organization that accepted or declined the offer.
 
-    `stored_state` stays pending until the sweep ends an expired transfer; `state_at` returns expired at once. `is_mailed` is true if the
-    address got a mail.
+    At `expires_at` the state that `state_at` returns becomes expired. `stored_state` stays pending until the sweep ends the transfer.
+    `is_mailed` is true if the offer was mailed to the address.
     """
 
     id: int
@@ -36,7 +36,7 @@ class NameTransfer:
     ended_at: datetime | None
 
     def state_at(self, now: datetime) -> str:
-        """Return the state of the transfer at an instant."""
+        """Return the state of the transfer at `now`."""
         return EXPIRED if self.stored_state == PENDING and self.expires_at <= now else self.stored_state
 
 

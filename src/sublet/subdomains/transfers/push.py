@@ -16,7 +16,7 @@ from sublet.subdomains.lifecycle import is_renewed_by_operator
 from sublet.subdomains.model import Subdomain
 from sublet.subdomains.transfers import store
 from sublet.subdomains.transfers.end import end
-from sublet.subdomains.transfers.find import Side, lock_side
+from sublet.subdomains.transfers.find import Requester, lock_requester
 from sublet.subdomains.transfers.model import (
     DAY,
     EXPIRED,
@@ -29,31 +29,31 @@ from sublet.subdomains.transfers.model import (
 
 
 def push(tx: Tx, actor: Actor, identifier: str, to: str | None, public_url: str) -> Outcome:
-    """Offer a name to an address for seven days, and mail both sides. The name doesn't change until the recipient accepts.
+    """Offer a name to an e-mail address for seven days, and mail the sender and the address. The name moves when the recipient accepts.
 
-    The code doesn't read if the address has an account, so that neither the response nor its time can reveal it.
+    Never looks for an account with the address, so that neither the response nor its duration reveals one.
 
     Raises, in this order:
         AccountSuspended: the user is suspended.
         SubdomainNotFound: the user has no such name, the token is not for the name, or the name is in the trash.
         SubdomainSuspended: the operator suspended the name.
-        Conflict: only the operator moves the name (mode `admin`).
-        ValidationFailed: `to` is missing, not an address, or the user's own address (without an organization that could get the name).
+        Conflict: only the operator can move the name (mode `admin`).
+        ValidationFailed: `to` is missing, no e-mail address, or the own address of a user who is in no organization.
         SessionInvalid, SignInRequired: the session of the request was not signed in within the last ten minutes.
         TransferPending: the name has a pending transfer.
         RateLimited: the user started too many transfers within 24 hours.
     """
-    side = lock_side(tx, actor)
-    holder = side.holder
+    requester = lock_requester(tx, actor)
+    holder = requester.holder
     subdomain = find_in_account(tx, actor, identifier)
     # Transfers are allowed in the same states as delete.
     refuse_unless_allowed(subdomain, "delete", tx.now)
     if is_renewed_by_operator(subdomain):
-        raise Conflict("Only the operator moves this name. Open a ticket to ask for it.")
-    email = _check_recipient(tx, side, to)
+        raise Conflict("Only the operator can move this name. Open a ticket to ask for the transfer.")
+    email = _check_recipient(tx, requester, to)
     require_recent_sign_in(tx, actor)
     _end_expired_or_refuse_pending(tx, subdomain)
-    _limit(tx, holder)
+    _refuse_too_many(tx, holder)
     is_mailed = _may_mail(tx, holder, email)
     expires_at = tx.now + VALID_FOR
     transfer_id = store.insert_transfer(
@@ -75,8 +75,8 @@ def push(tx: Tx, actor: Actor, identifier: str, to: str | None, public_url: str)
         "until": f"{expires_at:%Y-%m-%d %H:%M} UTC",
         "public_url": public_url,
     }
-    told = render("transfer_sent", **values)
-    enqueue(tx, holder, reference=f"name_transfer:{transfer_id}:sent", subject=told.subject, text=told.text)
+    sent = render("transfer_sent", **values)
+    enqueue(tx, holder, reference=f"name_transfer:{transfer_id}:sent", subject=sent.subject, text=sent.text)
     if is_mailed:
         offer = render("transfer_offer", **values)
         reference = f"name_transfer:{transfer_id}:offer"
@@ -84,16 +84,16 @@ def push(tx: Tx, actor: Actor, identifier: str, to: str | None, public_url: str)
     return Outcome(transfer_id)
 
 
-def _check_recipient(tx: Tx, side: Side, to: str | None) -> str:
+def _check_recipient(tx: Tx, requester: Requester, to: str | None) -> str:
     if to is None:
-        sentence = "Send the e-mail address of the recipient."
+        sentence = "The recipient is missing. Send an e-mail address."
         raise validation_failed([FieldError("to", "required", sentence)])
     email, errors = check_email(to)
     if errors:
         raise validation_failed([FieldError("to", each.code, each.message) for each in errors])
-    # A member of organizations uses this to move names between the organizations and their own account.
-    is_own = email == side.person.email and not side.holder.is_organization
-    if is_own and len(list_memberships(tx, side.person.id, limit=2)) == 1:
+    # Members of organizations may use their own address, to move names between the organizations and their own account.
+    is_own = email == requester.person.email and not requester.holder.is_organization
+    if is_own and len(list_memberships(tx, requester.person.id, limit=2)) == 1:
         raise validation_failed(
             [FieldError("to", "value_invalid", "This is your own address. Send another address.")]
         )
@@ -104,13 +104,13 @@ def _end_expired_or_refuse_pending(tx: Tx, subdomain: Subdomain) -> None:
     for each in store.list_pending(tx, [subdomain.id]):
         if each.state_at(tx.now) == PENDING:
             raise TransferPending(
-                f"This name is offered to {each.recipient_email} already. Wait, or withdraw the offer with DELETE /transfers/{each.id}.",
+                f"This name is offered to {each.recipient_email} already. Wait for the answer, or withdraw the offer with DELETE /transfers/{each.id}.",
                 details={"transfer_id": each.id},
             )
         end(tx, audit.SYSTEM, each, EXPIRED)
 
 
-def _limit(tx: Tx, user: User) -> None:
+def _refuse_too_many(tx: Tx, user: User) -> None:
     times = store.list_transfer_start_times(tx, user.id, tx.now - DAY)
     if len(times) >= PUSHES_PER_DAY:
         wait = times[PUSHES_PER_DAY - 1] + DAY - tx.now
@@ -121,7 +121,7 @@ def _limit(tx: Tx, user: User) -> None:
 
 
 def _may_mail(tx: Tx, user: User, email: str) -> bool:
-    """True if the address may get a mail. Otherwise the recipient finds the transfer with GET /transfers only. The sender isn't told."""
+    """True if the limits allow a mail to the address. Otherwise only GET /transfers shows the offer. The sender doesn't see the difference."""
     if store.count_mailed(tx, email, tx.now - HOUR, from_user_id=user.id):
         return False
     return store.count_mailed(tx, email, tx.now - DAY) < MAILS_PER_DAY

@@ -54,29 +54,30 @@ name_transfers = Table(
     sqlite_autoincrement=True,
 )
 IS_PENDING = name_transfers.c.state == PENDING
-_PENDING_TEXT = name_transfers.c.ended_at.is_(None)
-"""The same condition as `IS_PENDING`, in the form of the partial indexes."""
+_NOT_ENDED = name_transfers.c.ended_at.is_(None)
+"""Equivalent to `IS_PENDING`, but queries with this condition use the partial indexes."""
 Index(
     "uq_name_transfers_subdomain_id_pending",
     name_transfers.c.subdomain_id,
     unique=True,
-    sqlite_where=_PENDING_TEXT,
-    postgresql_where=_PENDING_TEXT,
+    sqlite_where=_NOT_ENDED,
+    postgresql_where=_NOT_ENDED,
 )
 Index(
     "ix_name_transfers_expires_at_pending",
     name_transfers.c.expires_at,
-    sqlite_where=_PENDING_TEXT,
-    postgresql_where=_PENDING_TEXT,
+    sqlite_where=_NOT_ENDED,
+    postgresql_where=_NOT_ENDED,
 )
 
-_ELSEWHERE = {
+_COMPUTED_COLUMNS = {
     "subdomain": subdomains.c.fqdn,
     "sender": case((users.c.is_organization, users.c.name), else_=users.c.email),
     "stored_state": name_transfers.c.state,
 }
 _COLUMNS = tuple(
-    _ELSEWHERE[name] if name in _ELSEWHERE else name_transfers.c[name] for name in NameTransfer.__slots__
+    _COMPUTED_COLUMNS[name] if name in _COMPUTED_COLUMNS else name_transfers.c[name]
+    for name in NameTransfer.__slots__
 )
 # With outer joins, SQLite always starts with the transfers, which are few.
 _TRANSFERS = select(*_COLUMNS).select_from(
@@ -99,24 +100,24 @@ def find_transfer(tx: Tx, transfer_id: int) -> NameTransfer | None:
 
 
 def list_pending(tx: Tx, subdomain_ids: Collection[int]) -> list[NameTransfer]:
-    """Return the stored pending transfers of these names, including expired transfers."""
-    query = _TRANSFERS.where(_PENDING_TEXT & name_transfers.c.subdomain_id.in_(list(subdomain_ids)))
+    """Return the transfers of these names that are stored as pending, even if expired."""
+    query = _TRANSFERS.where(_NOT_ENDED & name_transfers.c.subdomain_id.in_(list(subdomain_ids)))
     return _read(tx, query)
 
 
 def list_pending_of_sender(tx: Tx, user_id: int) -> list[NameTransfer]:
-    """Return the stored pending transfers from a user, including expired transfers."""
-    return _read(tx, _TRANSFERS.where(_PENDING_TEXT & (name_transfers.c.from_user_id == user_id)))
+    """Return the transfers from a user that are stored as pending, even if expired."""
+    return _read(tx, _TRANSFERS.where(_NOT_ENDED & (name_transfers.c.from_user_id == user_id)))
 
 
 def list_pending_to(tx: Tx, emails: Collection[str]) -> list[NameTransfer]:
-    """Return the stored pending transfers to these addresses, including expired transfers."""
-    return _read(tx, _TRANSFERS.where(_PENDING_TEXT & name_transfers.c.recipient_email.in_(list(emails))))
+    """Return the transfers to these addresses that are stored as pending, even if expired."""
+    return _read(tx, _TRANSFERS.where(_NOT_ENDED & name_transfers.c.recipient_email.in_(list(emails))))
 
 
 def list_overdue(tx: Tx, limit: int) -> list[NameTransfer]:
     """Return up to `limit` transfers that are stored as pending but have expired, oldest first."""
-    overdue = _PENDING_TEXT & (name_transfers.c.expires_at <= tx.now)
+    overdue = _NOT_ENDED & (name_transfers.c.expires_at <= tx.now)
     return _read(tx, _TRANSFERS.where(overdue).order_by(name_transfers.c.expires_at).limit(limit))
 
 
@@ -153,10 +154,10 @@ def list_own(
     limit: int,
     after: Position | None,
 ) -> list[NameTransfer]:
-    """Return the transfers of `is_of_user` that match the filters and the token's restrictions, newest first."""
+    """Return the transfers by `is_of_user` that match the filters and the token's restrictions, newest first."""
     columns = name_transfers.c
-    sides = {"sent": columns.from_user_id == holder.id, "received": _received(user, holder)}
-    query = _TRANSFERS.where(sides[wanted.direction] if wanted.direction else is_of_user(user, holder))
+    by_direction = {"sent": columns.from_user_id == holder.id, "received": _received(user, holder)}
+    query = _TRANSFERS.where(by_direction[wanted.direction] if wanted.direction else is_of_user(user, holder))
     query = query.where(within_names(restrictions, subdomains.c.fqdn))
     if wanted.state is not None:
         query = query.where(_in_state(wanted.state, tx.now))
@@ -166,7 +167,7 @@ def list_own(
 
 
 def _in_state(state: str, now: datetime) -> ColumnElement[bool]:
-    """Return `NameTransfer.state_at` in SQL."""
+    """Return the rule `NameTransfer.state_at` as an SQL condition."""
     columns = name_transfers.c
     if state == PENDING:
         return IS_PENDING & (columns.expires_at > now)
@@ -176,14 +177,14 @@ def _in_state(state: str, now: datetime) -> ColumnElement[bool]:
 
 
 def list_transfer_start_times(tx: Tx, user_id: int, since: datetime) -> Sequence[datetime]:
-    """Return the times at which a user started transfers since an instant, newest first."""
+    """Return the times at which a user started transfers after an instant, newest first."""
     at = name_transfers.c.created_at
     query = select(at).where((name_transfers.c.from_user_id == user_id) & (at > since)).order_by(at.desc())
     return tx.connection.execute(query).scalars().all()
 
 
 def count_mailed(tx: Tx, email: str, since: datetime, from_user_id: int | None = None) -> int:
-    """Return the number of offers that were mailed to an address since an instant, from one user or from all users."""
+    """Return the number of offers mailed to an address after an instant, from one user or from all users."""
     columns = name_transfers.c
     query = select(func.count()).where(
         (columns.recipient_email == email) & (columns.created_at > since) & columns.is_mailed

@@ -4,7 +4,7 @@ from sublet.audit import Actor
 from sublet.credits.model import Outcome
 from sublet.db import Tx
 from sublet.subdomains.transfers.end import end
-from sublet.subdomains.transfers.find import find_sent, just_ended, lock_side, refuse_ended
+from sublet.subdomains.transfers.find import find_sent, just_ended, lock_requester, refuse_ended
 from sublet.subdomains.transfers.model import WITHDRAWN
 
 
@@ -16,8 +16,8 @@ def withdraw(tx: Tx, actor: Actor, identifier: str) -> Outcome:
         TransferNotFound: the user sent no such transfer, or the token is not for its name.
         Conflict: the transfer is not pending.
     """
-    side = lock_side(tx, actor)
-    transfer = find_sent(tx, actor, side, identifier)
+    requester = lock_requester(tx, actor)
+    transfer = find_sent(tx, actor, requester, identifier)
     refuse_ended(tx, transfer)
     if not end(tx, actor, transfer, WITHDRAWN):
         raise just_ended()
