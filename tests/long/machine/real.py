@@ -117,7 +117,7 @@ class Real:
             if who is None:
                 return Got(self.write(run))
             request: Any = SimpleNamespace(
-                context=SimpleNamespace(db=self.db, running=set()),
+                context=SimpleNamespace(db=self.db, running_keys=set()),
                 idempotency_key=key,
                 registrant=SimpleNamespace(user=SimpleNamespace(id=self.ids[who])),
                 fingerprint=sha256(repr((verb, args)).encode()).hexdigest(),
