@@ -98,7 +98,7 @@ def check_wrong_clock_loses_nothing(service: RunningService) -> None:
     assert [each.invariant for each in service.read(check_running)] == ["sweep_runs"]
     # The operator confirms the clock, then the sweep of 30 names, which are more than the dates forecast.
     service.operator("sweep", "resume")
-    wait_until(lambda: "Of 30 names 30 would" in str(service.operator("sweep", "status")["stopped_reason"]))
+    wait_until(lambda: "Of 30 names, 30 would" in str(service.operator("sweep", "status")["stopped_reason"]))
     assert _gone(service) == 0
     service.register(ada, NAME, nameservers=["ns1.provider.example"])
     service.operator("sweep", "resume")
