@@ -47,6 +47,6 @@ def test_the_operator_can_t_restore_a_name_whose_grace_is_over(registry: Registr
     registry.pass_days(365 + 30)
     _trash(registry, ALPHA)
     before = registry.rows()
-    with pytest.raises(Conflict, match="grace is over"):
+    with pytest.raises(Conflict, match="grace period is over"):
         registry.do(operator_restore, ALPHA)
     assert registry.rows() == before
