@@ -192,7 +192,7 @@ def _first_cycle(
 
 
 def _registered_above(host: str, owner: str, registered: Mapping[str, Sequence[str]]) -> str | None:
-    """Return the nearest name at or above the host that is `owner` or registered, or None."""
+    """Return the host or its nearest ancestor that is `owner` or in `registered`; None if there is none."""
     for name in (host, *ancestors(host)):
         if name == owner or name in registered:
             return name
@@ -288,6 +288,7 @@ def _check_addresses(text: str | None, version: int, field: str, errors: list[Fi
 def _check_ds_records(
     owner: str, ds_records: Sequence[DsLike], errors: list[FieldError]
 ) -> tuple[DsRecord, ...]:
+    """Return the valid DS records. Equal records (key tag, algorithm, digest type and digest) count once, also against the maximum."""
     records: dict[DsRecord, None] = {}
     invalid_count = 0
     for index, ds_record in enumerate(ds_records[:CHECKED_MAX]):

@@ -57,7 +57,7 @@ _PROTOCOL_LABELS: Final = frozenset(
         "enterpriseregistration",  # Windows devices of users at the platform domain register with it
         "lyncdiscover",  # Skype for Business clients of users at the platform domain sign in through it
         "localhost",  # software takes it for the machine itself (RFC 6761)
-        # A host whose hosts file lacks the next two names appends the domains of its search list to them.
+        # If the hosts file lacks the next two names, a resolver appends the search domains to them.
         "localdomain",  # software takes it for the machine's own domain
         "broadcasthost",  # software takes it for the broadcast address of the network
     }

@@ -45,10 +45,10 @@ class Content(NamedTuple):
 
 
 class Response(NamedTuple):
-    """The rcode of a response, its octets, and the name that its records are about.
+    """A response message.
 
-    `about` is the owner of the answer, the delegation, or the zone of a negative answer. If the response has no records, and so amplifies
-    nothing, `about` is empty.
+    `about` is the name under which the rate limit counts the response: the wildcard that created the answer, else the owner of the first
+    record of the answer or authority section. `about` is empty if there are no records, because such a response amplifies nothing.
     """
 
     rcode: dns.rcode.Rcode

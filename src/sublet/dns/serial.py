@@ -1,4 +1,9 @@
-"""Compute and compare the serials of zones (RFC 1982), and query a name server for the serial of a zone."""
+"""Compute and compare the serials of zones (RFC 1982), and query a name server for the serial of a zone.
+
+On the built-in name server, a change of the apex raises the stored serial of a zone (`next_serial`), and a change of a name raises the seconds
+that are added to it (`served_serial`). Two changes of names in one second give the same serial. No secondary depends on the serial, because
+the built-in name server refuses transfers.
+"""
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
@@ -45,8 +50,8 @@ def zone_seconds(at: datetime) -> int:
 def served_serial(serial: Any, seconds: Any) -> Any:
     """Return the serial of a zone on the built-in name server: the stored serial plus the `zone_seconds` of the zone's last change.
 
-    The result isn't stored, so that changes of names don't contend for one row of the zone. Both arguments may be SQL expressions. The
-    result is never 0.
+    The result isn't stored, so that changes of names don't contend for one row of the zone. So it is the same after several changes of
+    names in one second. Both arguments may be SQL expressions. The result is never 0.
     """
     return (serial + seconds - 1) % (2**32 - 1) + 1
 

@@ -265,7 +265,7 @@ _NEXT_KEYS = Prepared(
 
 
 def next_owner_keys(tx: Tx, fqdn: str) -> list[str]:
-    """Return the owner keys of the two platform domains around the position where the names below this one begin.
+    """Return the owner keys of the two platform domains around the start of the range of names below this one; fewer at an end.
 
     `zone_store.next_owner_keys` explains their use.
     """

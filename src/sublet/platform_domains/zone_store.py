@@ -104,10 +104,11 @@ _NEXT_KEYS = Prepared(
 
 
 def next_owner_keys(tx: Tx, platform_domain_id: int, name: str) -> list[str]:
-    """Return the owner keys directly before and after the position at which the names below a name begin.
+    """Return the two stored owner keys around the start of the range of names below `name`; fewer at an end of the zone.
 
-    The names below any name are one range of keys (`owner_key`). The ranges of `name` and of each name above it contain the position. So
-    if there is a record below one of these names, one of the two keys is in the range of that name.
+    The caller tests with them if `name`, or a name above it, has records below it. The names below any name are one range of keys
+    (`owner_key`). The ranges of `name` and of each name above it contain the start of the range of `name`. So if there is a record below
+    one of these names, one of the two keys is in the range of that name.
     """
     row = _NEXT_KEYS.one_or_none(tx, of=platform_domain_id, below=owner_key(name) + ".")
     return [key for key in row or () if key is not None]

@@ -150,7 +150,7 @@ async def _read_fence(primary: Primary, zone: str, timeout_seconds: float) -> Fe
         questions = [(fence_name(zone), "TXT"), (zone, "SOA"), (f"*.{zone}", "TXT")]
         for name, rdtype in questions:
             if len(answers) == 2 and all(map(_is_fence, answers[0])):
-                break  # no need to query the wildcard, which has no value of ours
+                break  # The TXT records are a fence or absent, so the wildcard didn't create them.
             query = dns.message.make_query(name, rdtype, flags=0)
             _sign(primary, query)
             response = await _ask(primary, query, reader, writer)

@@ -99,7 +99,7 @@ class PrimaryZone:
         return partial(self._read_back, primary, batch)
 
     async def _prepare(self, batch: Batch) -> tuple[Primary, dns.update.UpdateMessage]:
-        """Return the primary and the message to send. If the fence is uncertain, read it first."""
+        """Return the primary and the message to send. First read the fence from the server if it may have changed since our last update."""
         primary = self._find_primary(batch.primary)
         epoch = None if batch.lease is None else batch.lease.epoch
         if not self._is_certain or epoch != self._epoch:

@@ -157,7 +157,7 @@ def end_repair(tx: Tx, platform_domain_id: int, serial: int | None, rebuilt_at: 
     The next check skips the zone while the zone's serial is `serial`; with None the next check doesn't skip it. While the repair is
     stopped the zone stays marked as rebuilt, because the registry hasn't stored yet which records of the zone are ours.
     """
-    # Without the lock, a rebuild that the publisher finds at the same time would be lost.
+    # The publisher may set `rebuilt_at` at the same time. Without the lock, this transaction could overwrite it with None.
     zone_store.lock_zone(tx, platform_domain_id)
     state = zone_state_store.find_zone_state(tx, platform_domain_id)
     values: dict[str, object] = {"checked_serial": serial}

@@ -19,7 +19,7 @@ SHARE_MAX = 0.02
 
 @dataclass(frozen=True, slots=True)
 class ZoneSnapshot:
-    """A zone at one instant: the waiting names, and the state of a zone on a primary (None on the built-in name server)."""
+    """A zone's waiting names and stored state at `seen_at`. `state` is None for a zone on the built-in name server."""
 
     zone: str
     waiting: Waiting
@@ -60,7 +60,7 @@ class ZoneMetrics:
 
 
 def list_zone_snapshots(tx: Tx) -> tuple[ZoneSnapshot, ...]:
-    """Return the current state of every zone, sorted by domain."""
+    """Return the current snapshot of every zone, sorted by domain."""
     states = zone_state_store.list_zone_states(tx)
     waiting = publish_store.count_waiting(tx)
     return tuple(

@@ -102,7 +102,7 @@ def find_leases(tx: Tx, names: Collection[str]) -> list[Lease]:
 
 
 def list_leases(tx: Tx) -> list[Lease]:
-    """Return all leases, each with its current or last holder, by name."""
+    """Return all leases, sorted by name, each with its current or last holder."""
     return [Lease(*row) for row in tx.connection.execute(_LEASES.order_by(leases.c.name))]
 
 
@@ -120,7 +120,7 @@ def check_readable(tx: Tx) -> None:
 
 
 def list_processes(tx: Tx) -> list[Process]:
-    """Return the processes that run or ran lately, in the order of their start."""
+    """Return the processes that run or ran lately, sorted by their start."""
     query = select(*_PROCESS).order_by(processes.c.started_at, processes.c.id)
     return [Process(*row) for row in tx.connection.execute(query)]
 

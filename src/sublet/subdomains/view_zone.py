@@ -88,7 +88,7 @@ def _view(
 
 
 def serial_of(tx: Tx, platform_domain: PlatformDomain) -> int:
-    """Return the serial of a zone on the built-in name server. It grows with the newest change of a name."""
+    """Return the serial of a zone on the built-in name server. It rises with the time of the newest change of a name."""
     newest = store.find_newest_change(tx, platform_domain.id)
     seconds = 0 if newest is None else zone_seconds(newest)
     return int(served_serial(platform_domain.serial, seconds))
