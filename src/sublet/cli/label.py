@@ -36,7 +36,10 @@ def set_(
     renewal_price: Price = None,
     grant: Annotated[
         list[str] | None,
-        Option(metavar="ORGANIZATION", help="Repeated: an organization that may register a special label."),
+        Option(
+            metavar="ORGANIZATION",
+            help="An organization that may register a special label. May be given several times.",
+        ),
     ] = None,
 ) -> Answer:
     """List a label in a class. This replaces an earlier entry of the label."""

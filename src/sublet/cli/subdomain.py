@@ -128,13 +128,19 @@ def register(
         ),
     ] = ADMIN,
     days: Days = None,
-    ns: Annotated[list[str] | None, Option(metavar="HOST", help="Repeated: a nameserver.")] = None,
+    ns: Annotated[
+        list[str] | None, Option(metavar="HOST", help="A nameserver. May be given several times.")
+    ] = None,
     glue: Annotated[
         list[str] | None,
-        Option(metavar="'HOST ADDRESS'", help="Repeated: a nameserver below the name and its addresses."),
+        Option(
+            metavar="'HOST ADDRESS'",
+            help="A nameserver below the name, and its addresses. May be given several times.",
+        ),
     ] = None,
     ds: Annotated[
-        list[str] | None, Option(metavar="'TAG ALGORITHM TYPE DIGEST'", help="Repeated: a DS record.")
+        list[str] | None,
+        Option(metavar="'TAG ALGORITHM TYPE DIGEST'", help="A DS record. May be given several times."),
     ] = None,
 ) -> Answer:
     """Register a name for a user, without a charge and without a check of the free quota."""

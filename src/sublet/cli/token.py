@@ -32,21 +32,27 @@ def issue(
     name: Annotated[str, Option(metavar="NAME", help="A name for the token, such as its purpose.")],
     scope: Annotated[
         list[str] | None,
-        Option(metavar="SCOPE", help=f"Repeated; default: all. One of {', '.join(SCOPES)}."),
+        Option(
+            metavar="SCOPE",
+            help=f"A scope of the token: {', '.join(SCOPES)}. May be given several times. Default: all.",
+        ),
     ] = None,
     only_name: Annotated[
         list[str] | None,
         Option(
-            metavar="NAME", help="Repeated: only for this name, or for all names below a domain (*.DOMAIN)."
+            metavar="NAME",
+            help="Only for this name, or for all names below a domain (*.DOMAIN). May be given several times.",
         ),
     ] = None,
     only_domain: Annotated[
         list[str] | None,
-        Option(metavar="DOMAIN", help="Repeated: only for names of this platform domain."),
+        Option(metavar="DOMAIN", help="Only for names of this platform domain. May be given several times."),
     ] = None,
     only_network: Annotated[
         list[str] | None,
-        Option(metavar="CIDR", help="Repeated: only from this network, such as 192.0.2.0/24."),
+        Option(
+            metavar="CIDR", help="Only from this network, such as 192.0.2.0/24. May be given several times."
+        ),
     ] = None,
     daily_credits: Annotated[
         int | None,

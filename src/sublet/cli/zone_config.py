@@ -65,7 +65,7 @@ def config(
     secondary: Annotated[
         list[str] | None,
         typer.Option(
-            metavar="HOST=ADDRESS[:PORT]", help="A secondary of the zone. May be given more than once."
+            metavar="HOST=ADDRESS[:PORT]", help="A secondary of the zone. May be given several times."
         ),
     ] = None,
     output: Annotated[

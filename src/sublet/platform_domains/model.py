@@ -151,7 +151,7 @@ class PlatformDomain(msgspec.Struct, frozen=True):
     apex_nameservers: Annotated[
         tuple[str, ...],
         Setting(
-            "Repeated: the zone's own nameservers, in order; default: ns1. + the domain.",
+            "A nameserver of the zone itself. May be given several times, in order. Default: ns1. + the domain.",
             metavar="HOST",
             option="apex-nameserver",
             in_apex=True,
@@ -198,7 +198,7 @@ class PlatformDomain(msgspec.Struct, frozen=True):
     secondaries: Annotated[
         tuple[Secondary, ...],
         Setting(
-            "Repeated: a secondary server to watch; none: watch no secondary.",
+            "A secondary server to watch; none: watch no secondary. May be given several times.",
             (),
             "HOST=ADDRESS[:PORT]",
             option="secondary",

@@ -34,7 +34,7 @@ CAUSES = {
     "no_updates": "the name server refuses every update of this zone: it is frozen, a secondary, or has updates switched off",
     "zone": "the name server is not a primary of this zone",
     "failure": "the name server failed to apply this update",
-    "not_understood": "the name server does not understand this update",
+    "not_understood": "the name server does not support this update",
     "unsigned": "an answer was not signed with our key, so it was ignored",
     "fence": "something else has changed the zone since the registry's last update",
     "in_use": "the zone has records at the name that the registry did not write",
@@ -138,7 +138,7 @@ async def read_fence(primary: Primary, zone: str, *, timeout_seconds: float) -> 
             raise
     # PowerDNS gives the same answer for a wrong key and for a wrong clock.
     if await _accepts_key_at_any_time(primary, zone, timeout_seconds):
-        raise PrimaryFault("clock", f"the clock of {primary.name} is more than {FUDGE_SECONDS} s from ours")
+        raise PrimaryFault("clock", _clocks_differ(primary))
     raise PrimaryFault(
         "key", f"{primary.name} does not know the key {primary.key.name}, or has another secret for it"
     )
@@ -262,13 +262,17 @@ def signature_faults(primary: Primary) -> Iterator[None]:
     try:
         yield
     except (dns.tsig.PeerBadTime, dns.tsig.BadTime):
-        raise PrimaryFault("clock", f"the clock of {name} is more than {FUDGE_SECONDS} s from ours") from None
+        raise PrimaryFault("clock", _clocks_differ(primary)) from None
     except dns.tsig.PeerBadKey:
         raise PrimaryFault("key", f"{name} does not know the key {primary.key.name}") from None
     except dns.tsig.PeerBadSignature:
         raise PrimaryFault("key", f"{name} has another secret for the key {primary.key.name}") from None
     except (dns.exception.DNSException, ValueError) as error:
         raise PrimaryFault("unsigned", f"{name}: {str(error) or type(error).__name__}") from error
+
+
+def _clocks_differ(primary: Primary) -> str:
+    return f"the clocks of {primary.name} and of this host differ by more than {FUDGE_SECONDS} s"
 
 
 def _ahead_seconds(query: dns.message.Message, response: dns.message.Message) -> int:
