@@ -12,7 +12,7 @@ from sublet.primaries.publishing import (
     BACK_OFF_MAX_SECONDS,
     Batch,
     Result,
-    back_off_pause,
+    backoff_delay,
     begin_publication,
     record_publication,
 )
@@ -148,7 +148,7 @@ def test_failures_back_off_and_are_audited_once(registry: Registry) -> None:
 
 @pytest.mark.parametrize(("attempts", "most"), [(0, 1), (1, 2), (5, 32), (6, 60), (10, 60), (10_000, 60)])
 def test_the_back_off_doubles_up_to_a_minute(attempts: int, most: float) -> None:
-    waits = [back_off_pause(attempts).total_seconds() for _ in range(200)]
+    waits = [backoff_delay(attempts).total_seconds() for _ in range(200)]
     assert most / 2 <= min(waits) <= max(waits) <= most <= BACK_OFF_MAX_SECONDS
     assert max(waits) - min(waits) > most / 10, "without jitter all come back at once"
 

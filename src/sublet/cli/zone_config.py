@@ -7,7 +7,6 @@ from base64 import b64encode
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from ipaddress import ip_address
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -17,6 +16,7 @@ from sublet.cli.options import Domain, invalid_option, parse_secondary, parse_se
 from sublet.cli.output import Answer
 from sublet.cli.session import Session
 from sublet.db import Tx
+from sublet.dns.addresses import address_record_type
 from sublet.dns.names import is_below, shown
 from sublet.dns.types import Apex, Record, Secondary, TsigKey
 from sublet.platform_domains.find import find_platform_domain
@@ -130,8 +130,7 @@ def _with_addresses(apex: Apex, address: str, secondaries: Sequence[Secondary]) 
     return replace(
         apex,
         addresses=tuple(
-            Record(host, "A" if ip_address(each).version == 4 else "AAAA", apex.ttl_seconds, each)
-            for host, each in found
+            Record(host, address_record_type(each), apex.ttl_seconds, each) for host, each in found
         ),
     )
 

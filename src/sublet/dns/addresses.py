@@ -6,6 +6,7 @@ such glue a resolver would query its own network.
 
 import re
 from dataclasses import dataclass
+from functools import lru_cache
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
 from typing import Final
 
@@ -129,6 +130,12 @@ def parse_ipv6(text: str) -> str:
             f"`{shown(text)}` is not an IPv6 address. Give one such as 2001:4860:4860::8888, without brackets."
         )
     return str(address)
+
+
+@lru_cache(maxsize=256)
+def address_record_type(address: str) -> str:
+    """Return the type of the record that has this address: `A` or `AAAA`."""
+    return "A" if ip_address(address).version == 4 else "AAAA"
 
 
 def not_public_reason(address: str) -> str | None:

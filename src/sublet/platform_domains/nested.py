@@ -4,10 +4,9 @@ The built-in name server adds the cut to the zone above. If the zone above is on
 """
 
 from collections.abc import Iterator
-from functools import lru_cache
-from ipaddress import ip_address
 
 from sublet.db import Tx
+from sublet.dns.addresses import address_record_type
 from sublet.dns.names import ancestors
 from sublet.dns.types import Record
 from sublet.errors import Conflict
@@ -30,7 +29,7 @@ def zone_cut(child: PlatformDomain) -> dict[str, tuple[Record, ...]]:
         if each.host in child.apex_nameservers:
             records[each.host] = (
                 *records.get(each.host, ()),
-                Record(each.host, address_type(each.address), ttl_seconds, each.address),
+                Record(each.host, address_record_type(each.address), ttl_seconds, each.address),
             )
     return records
 
@@ -63,9 +62,3 @@ def refuse_missing_cuts(tx: Tx, changed: PlatformDomain) -> None:
                 f"delegation of {child.domain} into this zone, and without the delegation resolvers find no name of {child.domain}. "
                 f"Add these records to the zone {above.domain} on {above.primary} first, then give --force:\n{lines}"
             )
-
-
-@lru_cache(maxsize=256)
-def address_type(address: str) -> str:
-    """Return the type of the record that has this address: `A` or `AAAA`."""
-    return "A" if ip_address(address).version == 4 else "AAAA"

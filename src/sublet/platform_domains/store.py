@@ -197,8 +197,8 @@ def find_platform_domains_among(tx: Tx, names: Iterable[str]) -> list[PlatformDo
     return sorted((_platform_domain(row) for row in rows), key=lambda each: -len(each.domain))
 
 
-def lock_across_zones(tx: Tx) -> None:
-    """Wait for other transactions that called this function, and exclude them until this transaction ends.
+def serialize_cross_zone_changes(tx: Tx) -> None:
+    """Serialize the transactions that call this function: each waits here until the earlier one ends.
 
     Call this before changes that must see each other across zones. The lock is on the row of the oldest platform domain.
     """

@@ -31,9 +31,9 @@ SENTENCES = {
 """The message to users for each cause that stops a whole zone. docs/operating/trouble.md explains the causes to operators."""
 
 
-def empty_owners_and_wildcard(zone: str, items: Sequence[Item]) -> list[str]:
+def owners_to_check_empty(zone: str, items: Sequence[Item]) -> list[str]:
     """Return the owners that should have no records and, if there are any, the zone's wildcard, which may answer for these owners."""
-    empty = {owner for item in items for owner in empty_owners(item)}
+    empty = {owner for item in items for owner in owners_expected_empty(item)}
     return sorted({*empty, f"*.{zone}"} if empty else empty)
 
 
@@ -45,7 +45,7 @@ def without_wildcard(
     With the wildcard's records no name would ever count as removed.
     """
     wildcard = {(each.type, each.ttl_seconds, each.rdata) for each in served.get(f"*.{zone}", ())}
-    empty = {owner for item in items for owner in empty_owners(item)}
+    empty = {owner for item in items for owner in owners_expected_empty(item)}
     return {
         name: tuple(
             each
@@ -56,14 +56,14 @@ def without_wildcard(
     }
 
 
-def empty_owners(item: Item) -> frozenset[str]:
+def owners_expected_empty(item: Item) -> frozenset[str]:
     """Return the owners that should have no records, and that have or may have records of ours."""
     return item.owners - {record.owner for record in item.desired}
 
 
 def judge(item: Item, served: Mapping[str, tuple[Record, ...]], serial: int) -> Result:
     """Return a success if the server serves exactly the desired records and no older records; otherwise return a failure."""
-    orphaned = [owner for owner in empty_owners(item) if served[owner]]
+    orphaned = [owner for owner in owners_expected_empty(item) if served[owner]]
     if orphaned or not matches(item.desired, served[item.fqdn]):
         return Result(item, error=PARTIAL, cause="partial")
     return Result(item, serial=serial)

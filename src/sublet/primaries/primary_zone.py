@@ -12,7 +12,7 @@ from sublet.db import Database
 from sublet.dns.read_back import ReadBackFailed, read_back
 from sublet.dns.types import Primary
 from sublet.platform_domains import zone_state_store
-from sublet.primaries.judgement import empty_owners_and_wildcard, judge, without_wildcard
+from sublet.primaries.judgement import judge, owners_to_check_empty, without_wildcard
 from sublet.primaries.plan import ImplausiblePlan, plan_changes
 from sublet.primaries.primary import PrimaryFault, accepts_updates, read_fence, send_update
 from sublet.primaries.publishing import Batch, Result, settle_fence
@@ -90,7 +90,7 @@ class PrimaryZone:
         except PrimaryFault as fault:
             if fault.cause == "unreachable":
                 await self._delete_update(batch)
-            await self._interpret(primary, batch, fault)
+            await self._raise_unless_applied(primary, batch, fault)
         # The next message requires the fence that this message has set.
         await self._db.write(
             under_lease, batch.lease, settle_fence, batch.platform_domain_id, batch.fence, batch.next_fence
@@ -135,7 +135,7 @@ class PrimaryZone:
         if meaning != "same":
             raise BatchStale
 
-    async def _interpret(self, primary: Primary, batch: Batch, fault: PrimaryFault) -> None:
+    async def _raise_unless_applied(self, primary: Primary, batch: Batch, fault: PrimaryFault) -> None:
         """Return if the server applied the message in spite of the fault. Otherwise raise the real fault.
 
         Most answers about wrong keys are unsigned, so the signed answer with the fence is more reliable.
@@ -177,7 +177,7 @@ class PrimaryZone:
                 (primary.address, primary.port),
                 [item.fqdn for item in batch.items],
                 timeout_seconds=TIMEOUT_SECONDS,
-                empty_owners=empty_owners_and_wildcard(batch.zone, batch.items),
+                empty_owners=owners_to_check_empty(batch.zone, batch.items),
             )
             after = await read_fence(primary, batch.zone, timeout_seconds=TIMEOUT_SECONDS)
         except ReadBackFailed as error:

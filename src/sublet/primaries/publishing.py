@@ -207,7 +207,7 @@ def record_publication(tx: Tx, results: Mapping[int, Result], batch: Batch) -> l
     for result in results.values():
         item = result.item
         if result.error is not None or result.serial is None:
-            _record_failure(tx, result, tx.now + back_off_pause(item.attempts))
+            _record_failure(tx, result, tx.now + backoff_delay(item.attempts))
         else:
             gone = item.never_sent | (item.owners - {record.owner for record in item.desired})
             published.append(publish_store.Published(item.subdomain_id, item.generation, result.serial, gone))
@@ -237,7 +237,7 @@ NO_PROBLEM: dict[str, object] = {
 def record_refusal(tx: Tx, platform_domain_id: int, result: Result) -> None:
     """Record that one name was refused, although the zone accepts others."""
     zone_store.lock_zone(tx, platform_domain_id)
-    _record_failure(tx, result, tx.now + back_off_pause(result.item.attempts))
+    _record_failure(tx, result, tx.now + backoff_delay(result.item.attempts))
 
 
 def record_zone_fault(
@@ -246,7 +246,7 @@ def record_zone_fault(
     """Record that nothing can be published in a zone now, and when the next attempt is. The sentence becomes the error of the items."""
     zone_store.lock_zone(tx, platform_domain_id)
     state = zone_state_store.find_zone_state(tx, platform_domain_id)
-    next_attempt_at = tx.now + back_off_pause(state.attempts, ZONE_BACK_OFF_MAX_SECONDS)
+    next_attempt_at = tx.now + backoff_delay(state.attempts, ZONE_BACK_OFF_MAX_SECONDS)
     zone_state_store.update_zone_state(
         tx,
         platform_domain_id,
@@ -275,7 +275,7 @@ def _record_failure(tx: Tx, result: Result, next_attempt_at: datetime) -> None:
         audit.record(tx, SYSTEM, "subdomain.publish_failed", item.subdomain_id, after=failed)
 
 
-def back_off_pause(attempts: int, seconds_max: float = BACK_OFF_MAX_SECONDS) -> timedelta:
-    """Return the pause after this many failures: 1 s, doubled by each failure up to `seconds_max`, with jitter."""
+def backoff_delay(attempts: int, seconds_max: float = BACK_OFF_MAX_SECONDS) -> timedelta:
+    """Return the delay before the attempt after this many failures: 1 s, doubled by each failure up to `seconds_max`, with jitter."""
     seconds = min(seconds_max, 2.0 ** min(attempts, 10))
     return timedelta(seconds=seconds * random.uniform(0.5, 1.0))  # noqa: S311 - jitter, no secret

@@ -190,9 +190,9 @@ def unavailable(
 
 
 def lock_zones_for_look_alikes(tx: Tx, requested: RequestedName) -> None:
-    """Take the lock across zones if the name needs a look-alike check, because concurrent registrations don't see each other."""
+    """Serialize with other cross-zone changes if the name needs a look-alike check, because concurrent registrations don't see each other."""
     if requested.needs_look_alike_check:
-        platform_domain_store.lock_across_zones(tx)
+        platform_domain_store.serialize_cross_zone_changes(tx)
 
 
 def _looks_alike(tx: Tx, user: User, platform_domain: PlatformDomain, label: str) -> bool:

@@ -46,12 +46,12 @@ def cycle_errors(
 ) -> list[FieldError]:
     """Return an error if resolvers can find the nameservers of `owner` only through `owner` itself.
 
-    `above` is the result of `platform_domains_above`. If a cycle is possible, take the lock across zones, because two concurrent changes could
-    each add one half of a cycle.
+    `above` is the result of `platform_domains_above`. If a cycle is possible, serialize with other cross-zone changes, because two concurrent
+    changes could each add one half of a cycle.
     """
     if not _can_be_in_cycle(owner, delegation, above):
         return []
-    platform_domain_store.lock_across_zones(tx)
+    platform_domain_store.serialize_cross_zone_changes(tx)
     registered: dict[str, tuple[str, ...]] = {}
     hosts = set(delegation.nameservers)
     for _ in range(CHAIN_MAX):

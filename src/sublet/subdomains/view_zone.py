@@ -9,6 +9,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from sublet.db import Tx
+from sublet.dns.addresses import address_record_type
 from sublet.dns.names import ancestors, is_at_or_below, is_below, owner_key
 from sublet.dns.records import delegation_records
 from sublet.dns.serial import served_serial, zone_seconds
@@ -16,7 +17,7 @@ from sublet.dns.types import Apex, Record, ZoneView
 from sublet.platform_domains import store as platform_domain_store
 from sublet.platform_domains import zone_store
 from sublet.platform_domains.model import PlatformDomain
-from sublet.platform_domains.nested import address_type, zone_cut
+from sublet.platform_domains.nested import zone_cut
 from sublet.subdomains import store
 
 _Path = tuple[str, ...]
@@ -208,7 +209,7 @@ def apex_of(platform_domain: PlatformDomain, serial: int, addresses: Sequence[st
         negative_ttl_seconds=platform_domain.negative_ttl_seconds,
         ttl_seconds=ttl_seconds,
         addresses=tuple(
-            Record(host, address_type(address), ttl_seconds, address)
+            Record(host, address_record_type(address), ttl_seconds, address)
             for host in own_hosts
             for address in addresses
         ),
