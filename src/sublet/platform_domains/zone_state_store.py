@@ -31,7 +31,7 @@ There are few such updates: a server that hangs soon accepts no connections, and
 """
 
 BACK_OFF_MAX = timedelta(minutes=1)
-"""The maximum back-off. An attempt that is scheduled later was scheduled while the clock was wrong."""
+"""The maximum back-off of a zone or name. An attempt that is scheduled later was scheduled while the clock was wrong, so it is due now."""
 
 zone_states = Table(
     "zone_states",

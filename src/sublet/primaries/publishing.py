@@ -30,7 +30,8 @@ from sublet.subdomains.lifecycle import desired_records
 
 BATCH_MAX = 100
 """The maximum number of names in a batch, unless the settings of the primary have another number."""
-BACK_OFF_MAX_SECONDS = 60.0
+BACK_OFF_MAX_SECONDS = zone_state_store.BACK_OFF_MAX.total_seconds()
+"""The maximum back-off of a name."""
 ZONE_BACK_OFF_MAX_SECONDS = 10.0
 """The maximum back-off of a zone. Publication resumes within this time after a problem ends."""
 
