@@ -14,9 +14,13 @@ from sqlalchemy import (
     Index,
     Integer,
     MetaData,
+    Select,
     String,
     Table,
     UniqueConstraint,
+    bindparam,
+    func,
+    select,
     text,
     tuple_,
 )
@@ -40,6 +44,35 @@ BIG_ID = BigInteger().with_variant(Integer(), "sqlite")
 
 OWNER_KEY = String().with_variant(String(collation="C"), "postgresql")
 """The type of `dns.names.owner_key`. It sorts in byte order, so that the names below a name are a single range."""
+
+
+def key_range(key: str) -> dict[str, str]:
+    """Return the parameters of `at_or_below` and `select_adjacent_keys` for the name with this `owner_key`.
+
+    All keys of names below it are between `below` and `end`.
+    """
+    return {"at": key, "below": f"{key}.", "end": f"{key}/"}
+
+
+def at_or_below(key: Column[str]) -> ColumnElement[bool]:
+    """Return the condition that a name is at or below the name of a `key_range`. An index on the owner key serves it as one range.
+
+    `-` sorts before `.`, so the range has siblings such as `name-2` too. The last line excludes them.
+    """
+    return (
+        (key >= bindparam("at"))
+        & (key < bindparam("end"))
+        & ((key == bindparam("at")) | (key > bindparam("below")))
+    )
+
+
+def select_adjacent_keys(key: Column[str], of: ColumnElement[bool]) -> Select[Any]:
+    """Return a query of one row: among the rows with the condition `of`, the owner keys directly before and after `below`, or NULL."""
+    return select(
+        select(func.max(key)).where(of & (key < bindparam("below"))).scalar_subquery(),
+        select(func.min(key)).where(of & (key >= bindparam("below"))).scalar_subquery(),
+    )
+
 
 APPEND_ONLY = ("audit_events", "transfers", "terms", "milestones")
 """The append-only tables: triggers refuse UPDATE and DELETE."""

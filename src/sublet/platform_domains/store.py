@@ -44,7 +44,16 @@ from sublet.platform_domains.model import (
     Offer,
     PlatformDomain,
 )
-from sublet.schema import BIG_ID, OWNER_KEY, Instant, metadata, violates
+from sublet.schema import (
+    BIG_ID,
+    OWNER_KEY,
+    Instant,
+    at_or_below,
+    key_range,
+    metadata,
+    select_adjacent_keys,
+    violates,
+)
 
 _TYPES: dict[object, TypeEngine[Any]] = {bool: Boolean(), int: Integer(), str: String()}
 """The column types of settings, by the types of their fields. All others are JSON."""
@@ -242,26 +251,17 @@ def list_visible(
     return found[:limit]
 
 
-_key = platform_domains.c.owner_key
-AT_OR_BELOW = select(platform_domains.c.id).where(
-    _PRESENT & ((_key == bindparam("at")) | ((_key > bindparam("below")) & (_key < bindparam("end"))))
-)
-"""A query of the platform domains at or below the name with this `owner_key`, for the stores of other tables."""
+AT_OR_BELOW = select(platform_domains.c.id).where(_PRESENT & at_or_below(platform_domains.c.owner_key))
+"""A query of the platform domains at or below the name of a `key_range`, for the stores of other tables."""
 _AT_OR_BELOW = Prepared(AT_OR_BELOW.limit(1))
 
 
 def has_platform_domain_at_or_below(tx: Tx, fqdn: str) -> bool:
     """True if the name, or a name below it, is a platform domain."""
-    key = owner_key(fqdn)
-    return _AT_OR_BELOW.one_or_none(tx, at=key, below=key + ".", end=key + "/") is not None
+    return _AT_OR_BELOW.one_or_none(tx, **key_range(owner_key(fqdn))) is not None
 
 
-_NEXT_KEYS = Prepared(
-    select(
-        select(func.max(_key)).where(_PRESENT & (_key < bindparam("below"))).scalar_subquery(),
-        select(func.min(_key)).where(_PRESENT & (_key >= bindparam("below"))).scalar_subquery(),
-    )
-)
+_NEXT_KEYS = Prepared(select_adjacent_keys(platform_domains.c.owner_key, _PRESENT))
 
 
 def next_owner_keys(tx: Tx, fqdn: str) -> list[str]:
@@ -269,7 +269,7 @@ def next_owner_keys(tx: Tx, fqdn: str) -> list[str]:
 
     `zone_store.next_owner_keys` explains their use.
     """
-    row = _NEXT_KEYS.one_or_none(tx, below=owner_key(fqdn) + ".")
+    row = _NEXT_KEYS.one_or_none(tx, **key_range(owner_key(fqdn)))
     return [key for key in row or () if key is not None]
 
 

@@ -18,7 +18,6 @@ from sqlalchemy import (
     Text,
     bindparam,
     delete,
-    func,
     insert,
     select,
 )
@@ -27,7 +26,7 @@ from sublet.db import Prepared, Tx
 from sublet.dns.names import owner_key
 from sublet.dns.types import Record
 from sublet.platform_domains.store import platform_domains
-from sublet.schema import BIG_ID, OWNER_KEY, STREAMED, metadata
+from sublet.schema import BIG_ID, OWNER_KEY, STREAMED, at_or_below, key_range, metadata, select_adjacent_keys
 
 zone_records = Table(
     "zone_records",
@@ -62,22 +61,14 @@ def find_records(tx: Tx, platform_domain_id: int, owners: Collection[str]) -> di
     return {owner: tuple(records) for owner, records in found.items()}
 
 
-# One range of the index. `-` sorts before `.`, so the range has the sibling "name-2", too; the last line excludes it.
-_AT_OR_BELOW = (
-    _OF_ZONE
-    & (zone_records.c.owner_key >= bindparam("at"))
-    & (zone_records.c.owner_key < bindparam("end"))
-    & ((zone_records.c.owner_key == bindparam("at")) | (zone_records.c.owner_key > bindparam("below")))
-)
-AT_OR_BELOW = select(zone_records.c.id).where(_AT_OR_BELOW)
-"""A query of a zone's records at or below the name with this `owner_key`, for the stores of other tables."""
+AT_OR_BELOW = select(zone_records.c.id).where(_OF_ZONE & at_or_below(zone_records.c.owner_key))
+"""A query of a zone's records at or below the name of a `key_range`, for the stores of other tables."""
 _ANY_AT_OR_BELOW = Prepared(AT_OR_BELOW.limit(1))
 
 
 def has_names_at_or_below(tx: Tx, platform_domain_id: int, name: str) -> bool:
     """True if the zone has a record at this name or below it."""
-    key = owner_key(name)
-    found = _ANY_AT_OR_BELOW.one_or_none(tx, of=platform_domain_id, at=key, end=key + "/", below=key + ".")
+    found = _ANY_AT_OR_BELOW.one_or_none(tx, of=platform_domain_id, **key_range(owner_key(name)))
     return found is not None
 
 
@@ -94,13 +85,7 @@ def replace_apex_dnskeys(tx: Tx, platform_domain_id: int, zone: str, keys: Colle
     insert_records(tx, platform_domain_id, sorted(set(keys) - set(before)))
 
 
-_key = zone_records.c.owner_key
-_NEXT_KEYS = Prepared(
-    select(
-        select(func.max(_key)).where(_OF_ZONE & (_key < bindparam("below"))).scalar_subquery(),
-        select(func.min(_key)).where(_OF_ZONE & (_key >= bindparam("below"))).scalar_subquery(),
-    )
-)
+_NEXT_KEYS = Prepared(select_adjacent_keys(zone_records.c.owner_key, _OF_ZONE))
 
 
 def next_owner_keys(tx: Tx, platform_domain_id: int, name: str) -> list[str]:
@@ -110,7 +95,7 @@ def next_owner_keys(tx: Tx, platform_domain_id: int, name: str) -> list[str]:
     (`owner_key`). The ranges of `name` and of each name above it contain the start of the range of `name`. So if there is a record below
     one of these names, one of the two keys is in the range of that name.
     """
-    row = _NEXT_KEYS.one_or_none(tx, of=platform_domain_id, below=owner_key(name) + ".")
+    row = _NEXT_KEYS.one_or_none(tx, of=platform_domain_id, **key_range(owner_key(name)))
     return [key for key in row or () if key is not None]
 
 

@@ -26,7 +26,7 @@ from sublet.dns.names import is_at_or_below, owner_key
 from sublet.dns.types import Delegation
 from sublet.platform_domains import store as platform_domain_store
 from sublet.platform_domains import zone_store
-from sublet.schema import OWNER_KEY, STREAMED, Instant, metadata
+from sublet.schema import OWNER_KEY, STREAMED, Instant, at_or_below, key_range, metadata
 from sublet.subdomains import store
 from sublet.subdomains.model import Subdomain
 from sublet.subdomains.store import subdomains
@@ -142,12 +142,7 @@ def delete_hosts(tx: Tx, subdomain_id: int) -> None:
     _ALL_DELETED.run(tx, of=subdomain_id)
 
 
-# One range scan of the index on `host_key`. `-` sorts before `.`, so the last line excludes siblings such as `name-2`.
-_AT_OR_BELOW = (
-    (_HOSTS.host_key >= bindparam("at"))
-    & (_HOSTS.host_key < bindparam("end"))
-    & ((_HOSTS.host_key == bindparam("at")) | (_HOSTS.host_key > bindparam("below")))
-)
+_AT_OR_BELOW = at_or_below(_HOSTS.host_key)
 _IS_CURRENT = _HOSTS.dropped_generation.is_(None)
 _JOINED = nameserver_hosts.join(subdomains, subdomains.c.id == _HOSTS.subdomain_id)
 
@@ -158,11 +153,6 @@ class Dependent:
 
     id: int
     user_id: int
-
-
-def _range(name: str) -> dict[str, str]:
-    key = owner_key(name)
-    return {"at": key, "below": key + ".", "end": key + "/"}
 
 
 def _dependents(of: ColumnElement[bool]) -> Prepared:
@@ -182,7 +172,7 @@ _UNWARNED = _dependents(
 
 def list_dependents(tx: Tx, name: str, limit: int) -> list[Dependent]:
     """Return the names with a nameserver at or below this name."""
-    return [Dependent(*row) for row in _DEPENDENTS.all(tx, **_range(name), at_most=limit)]
+    return [Dependent(*row) for row in _DEPENDENTS.all(tx, **key_range(owner_key(name)), at_most=limit)]
 
 
 def list_unwarned(tx: Tx, name: str, stage: int, since: datetime, limit: int) -> list[Dependent]:
@@ -190,7 +180,7 @@ def list_unwarned(tx: Tx, name: str, stage: int, since: datetime, limit: int) ->
 
     `stage` and `since` are the result of `nameserver_notices.warning_stage`.
     """
-    rows = _UNWARNED.all(tx, **_range(name), stage=stage, since=since, at_most=limit)
+    rows = _UNWARNED.all(tx, **key_range(owner_key(name)), stage=stage, since=since, at_most=limit)
     return [Dependent(*row) for row in rows]
 
 
@@ -203,7 +193,7 @@ _WARNED = Prepared(
 
 def mark_warned(tx: Tx, subdomain_id: int, name: str, stage: int, since: datetime) -> None:
     """Store that the holder of a subdomain was warned about the subdomain's nameservers at or below `name`."""
-    _WARNED.run(tx, of=subdomain_id, **_range(name), stage=stage, since=since)
+    _WARNED.run(tx, of=subdomain_id, **key_range(owner_key(name)), stage=stage, since=since)
 
 
 OF_OTHERS = (
@@ -224,7 +214,7 @@ def has_dependents(tx: Tx, name: str, *, besides_user_id: int = 0) -> bool:
 
     Names of the user `besides_user_id` don't count.
     """
-    return bool(_ANY_OF_OTHERS.all(tx, **_range(name), besides_user=besides_user_id))
+    return bool(_ANY_OF_OTHERS.all(tx, **key_range(owner_key(name)), besides_user=besides_user_id))
 
 
 def stream_hosts(tx: Tx) -> Iterator[tuple[int, str]]:
@@ -237,11 +227,10 @@ def stream_hosts(tx: Tx) -> Iterator[tuple[int, str]]:
 
 def stream_hosts_below(tx: Tx, domain: str) -> Iterator[tuple[int, str, str]]:
     """Yield the subdomain's id and fqdn, and the nameserver's owner key, of each nameserver below a domain."""
-    key = owner_key(domain)
     query = select(_HOSTS.subdomain_id, subdomains.c.fqdn, _HOSTS.host_key).select_from(_JOINED)
-    below = (_HOSTS.host_key > key + ".") & (_HOSTS.host_key < key + "/") & _IS_CURRENT
-    query = query.where(below).order_by(_HOSTS.host_key, _HOSTS.subdomain_id)
-    for row in tx.connection.execute(query.execution_options(**STREAMED)):
+    query = query.where(_AT_OR_BELOW & (_HOSTS.host_key != bindparam("at")) & _IS_CURRENT)
+    query = query.order_by(_HOSTS.host_key, _HOSTS.subdomain_id).execution_options(**STREAMED)
+    for row in tx.connection.execute(query, key_range(owner_key(domain))):
         yield row[0], row[1], row[2]
 
 
@@ -264,4 +253,6 @@ def is_free(tx: Tx, platform_domain_id: int, fqdn: str, user_id: int) -> bool:
     Blocking are: an unreleased row of the name, or a row that waits for publication; a platform domain or a record at or below the name; a
     nameserver of another user's name at or below the name.
     """
-    return not _IS_BLOCKED.value(tx, of=platform_domain_id, name=fqdn, besides_user=user_id, **_range(fqdn))
+    return not _IS_BLOCKED.value(
+        tx, of=platform_domain_id, name=fqdn, besides_user=user_id, **key_range(owner_key(fqdn))
+    )
