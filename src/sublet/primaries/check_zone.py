@@ -101,13 +101,10 @@ def check_zone(
         live = list(live)
         sent = published_owner_store.list_published_owners_of_zone(tx, platform_domain.id, only_sent=True)
         former = _former_owners(tx, platform_domain, live, sent)
+    ours = former | owners
     # Each owner is written ahead before it is sent, so a waiting name without such an owner has no records of ours.
-    skipped = just_published | waiting.intersection(
-        registrable_name(each, zone) for each in {**former, **owners}
-    )
-    differences = compare_zone(
-        live, desired, {**former, **owners}.keys(), ignored={fence_name(zone)}, skipped=skipped
-    )
+    skipped = just_published | waiting.intersection(registrable_name(each, zone) for each in ours)
+    differences = compare_zone(live, desired, ours.keys(), ignored={fence_name(zone)}, skipped=skipped)
     wrong = {*differences.missing, *(each.name for each in differences.different)}
     repairs = Repairs(
         names=names,
@@ -115,7 +112,7 @@ def check_zone(
         different=len(differences.different),
         foreign_records=len(differences.foreign),
         wrong_ids=tuple(sorted(ids[name] for name in wrong)),
-        orphaned=_orphaned_owners(zone, {each.owner for each in differences.orphaned}, {**former, **owners}),
+        orphaned=_orphaned_owners(zone, {each.owner for each in differences.orphaned}, ours),
         reclaimed=_orphaned_owners(
             zone, (each for each in former if registrable_name(each, zone) in skipped), former
         ),
