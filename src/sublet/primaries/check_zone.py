@@ -1,7 +1,7 @@
 """Compare a zone on a primary with the registry (`sublet zone check`, and the worker)."""
 
 from collections.abc import Collection, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from sublet.db import Tx
@@ -59,6 +59,17 @@ class ZoneCheck:
     repairs: Repairs
 
 
+@dataclass(slots=True)
+class _Names:
+    """The registry's names in a zone. `desired` and `ids` have the records and rows of the names that can be compared."""
+
+    count: int = 0
+    desired: dict[str, tuple[Record, ...]] = field(default_factory=dict)
+    ids: dict[str, int] = field(default_factory=dict)
+    waiting: set[str] = field(default_factory=set)
+    just_published: set[str] = field(default_factory=set)
+
+
 def check_zone(
     tx: Tx,
     platform_domain: PlatformDomain,
@@ -79,21 +90,7 @@ def check_zone(
     """
     zone = platform_domain.domain
     owners = published_owner_store.list_published_owners_of_zone(tx, platform_domain.id)
-    desired: dict[str, tuple[Record, ...]] = {}
-    ids: dict[str, int] = {}
-    waiting: set[str] = set()
-    just_published: set[str] = set()
-    compared_before = transfer_began_at - CLOCK_MARGIN
-    names = 0
-    for subdomain in published_owner_store.stream_published(tx, platform_domain.id):
-        names += 1
-        if subdomain.generation != subdomain.published_generation:
-            waiting.add(subdomain.fqdn)
-        elif subdomain.published_at and subdomain.published_at >= compared_before:
-            just_published.add(subdomain.fqdn)
-        elif records := desired_records(subdomain, platform_domain.delegation_ttl_seconds):
-            desired[subdomain.fqdn] = records
-            ids[subdomain.fqdn] = subdomain.id
+    names = _read_names(tx, platform_domain, transfer_began_at - CLOCK_MARGIN)
     former: dict[str, int] = {}
     apex_dnskeys: set[Record] = set()
     live = _tee_apex_dnskeys(live, zone, apex_dnskeys)
@@ -103,23 +100,37 @@ def check_zone(
         former = _former_owners(tx, platform_domain, live, sent)
     ours = former | owners
     # Each owner is written ahead before it is sent, so a waiting name without such an owner has no records of ours.
-    skipped = just_published | waiting.intersection(registrable_name(each, zone) for each in ours)
-    differences = compare_zone(live, desired, ours.keys(), ignored={fence_name(zone)}, skipped=skipped)
+    skipped = names.just_published | names.waiting.intersection(registrable_name(each, zone) for each in ours)
+    differences = compare_zone(live, names.desired, ours.keys(), ignored={fence_name(zone)}, skipped=skipped)
     wrong = {*differences.missing, *(each.name for each in differences.different)}
     repairs = Repairs(
-        names=names,
+        names=names.count,
         missing=len(differences.missing),
         different=len(differences.different),
         foreign_records=len(differences.foreign),
-        wrong_ids=tuple(sorted(ids[name] for name in wrong)),
+        wrong_ids=tuple(sorted(names.ids[name] for name in wrong)),
         orphaned=_orphaned_owners(zone, {each.owner for each in differences.orphaned}, ours),
         reclaimed=_orphaned_owners(
             zone, (each for each in former if registrable_name(each, zone) in skipped), former
         ),
         apex_dnskeys=tuple(sorted(apex_dnskeys)),
-        is_settled=not just_published,
+        is_settled=not names.just_published,
     )
-    return ZoneCheck(zone, differences, tuple(sorted(waiting)), repairs)
+    return ZoneCheck(zone, differences, tuple(sorted(names.waiting)), repairs)
+
+
+def _read_names(tx: Tx, platform_domain: PlatformDomain, compared_before: datetime) -> _Names:
+    names = _Names()
+    for subdomain in published_owner_store.stream_published(tx, platform_domain.id):
+        names.count += 1
+        if subdomain.generation != subdomain.published_generation:
+            names.waiting.add(subdomain.fqdn)
+        elif subdomain.published_at and subdomain.published_at >= compared_before:
+            names.just_published.add(subdomain.fqdn)
+        elif records := desired_records(subdomain, platform_domain.delegation_ttl_seconds):
+            names.desired[subdomain.fqdn] = records
+            names.ids[subdomain.fqdn] = subdomain.id
+    return names
 
 
 def _tee_apex_dnskeys(live: Iterable[Record], zone: str, apex_dnskeys: set[Record]) -> Iterator[Record]:
