@@ -114,7 +114,7 @@ def test_a_clock_is_told_with_its_difference(ahead: int, says: str) -> None:
     assert query.tsig is not None
     theirs = (query.tsig[0].time_signed + ahead).to_bytes(6, "big")
     wire = answer(query, rcode=dns.rcode.NOTAUTH, error=dns.rcode.BADTIME, other=theirs)
-    assert cause_of(wire, query) == ("clock", f"the clock of main is {says} ours")
+    assert cause_of(wire, query) == ("clock", f"the clock of main is {says} this host's")
 
 
 def test_nothing_that_can_be_sent_is_more_than_a_fault() -> None:

@@ -86,7 +86,7 @@ def test_a_clock_that_is_wrong(
         detail = str(state(on).problem_detail)
     if on.primary.kind != "powerdns":  # it tells nobody its time
         direction = "behind" if ahead_seconds > 0 else "ahead of"
-        assert detail.endswith(f" s {direction} ours")
+        assert detail.endswith(f" s {direction} this host's")
         assert abs(int(detail.partition(" s ")[0].split()[-1]) - abs(ahead_seconds)) <= 2
     healed(on, ada, fqdn)
 

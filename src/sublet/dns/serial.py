@@ -1,8 +1,8 @@
 """Compute and compare the serials of zones (RFC 1982), and query a name server for the serial of a zone.
 
-On the built-in name server, a change of the apex raises the stored serial of a zone (`next_serial`), and a change of a name raises the seconds
-that are added to it (`served_serial`). Two changes of names in one second give the same serial. No secondary depends on the serial, because
-the built-in name server refuses transfers.
+On the built-in name server, a change of the apex raises the stored serial of a zone (`next_serial`), and a change of a name raises the
+seconds that are added to it (`served_serial`). Two changes of names in one second give the same serial. No secondary depends on the
+serial, because the built-in name server refuses transfers.
 """
 
 from collections.abc import Sequence

@@ -251,7 +251,7 @@ def read_signed(primary: Primary, wire: bytes, query: dns.message.Message) -> dn
         except (dns.tsig.PeerBadTime, dns.tsig.BadTime):
             ahead_seconds = _ahead_seconds(query, claimed)
             how = "ahead of" if ahead_seconds > 0 else "behind"
-            detail = f"the clock of {primary.name} is {abs(ahead_seconds)} s {how} ours"
+            detail = f"the clock of {primary.name} is {abs(ahead_seconds)} s {how} this host's"
             raise PrimaryFault("clock", detail) from None
 
 

@@ -120,7 +120,8 @@ class _Incoming:
                 f"{self._primary.name} sends more than {BYTES_MAX} bytes in the transfer of {self._zone}",
             )
         if not self.messages and (len(wire) < 12 or wire[3] & 0x0F):
-            # The server refused the transfer, or sent something else than DNS. The rcode counts only after `read_signed` has verified the signature.
+            # The server refused the transfer, or sent something else than DNS. The rcode counts only after `read_signed` has verified
+            # the signature.
             raise_for_rcode(self._primary, read_signed(self._primary, wire, self._query))
         try:
             tsig_start = self._scan(wire)
