@@ -1,4 +1,4 @@
-"""Revoke the tokens whose secrets a report of leaks contains (`sublet token revoke-leaked`)."""
+"""Revoke the tokens whose secrets appear in a leak report (`sublet token revoke-leaked`)."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -44,11 +44,10 @@ def open_database(
     may_lose_writes: bool = False,
     statement_seconds: int = 0,
 ) -> Database:
-    """Open the database of an address (`sqlite:///…` or `postgresql://…`).
+    """Open the database at a URL (`sqlite:///…` or `postgresql://…`).
 
-    `is_serving` is for SQLite: this process holds the `serve_lock`, and writes the log back into the file. The other parameters are for
-    PostgreSQL: `statement_seconds` limits statements and idle transactions (0: no limit), and `may_lose_writes` allows a server that may lose
-    acknowledged writes.
+    `is_serving` (SQLite): this process holds the `serve_lock` and checkpoints the WAL. `statement_seconds` (PostgreSQL) limits statements and
+    idle transactions; 0 means no limit. `may_lose_writes` (PostgreSQL) allows a server that may lose acknowledged writes.
 
     Raises:
         Unavailable: the database can't be opened, or PostgreSQL may lose acknowledged writes (`fsync`, `full_page_writes` or

@@ -41,7 +41,7 @@ def is_damage(error: BaseException | None) -> bool:
 class FileWatch:
     """Watches the files of an open database. The writer's thread checks; other threads read `problem`.
 
-    `is_serving` is True in the only process that writes the log back. Other processes can't detect an overwritten file.
+    `is_serving` is True in the only process that checkpoints the WAL. Other processes can't detect an overwritten file.
     """
 
     def __init__(self, path: str, *, is_serving: bool) -> None:
@@ -114,7 +114,7 @@ class FileWatch:
             )
 
     def check(self) -> None:
-        """Compare the files, and update `problem`. In the serving process, write the log back after `CHECK_SECONDS`."""
+        """Compare the files, and update `problem`. In the serving process, checkpoint the WAL after `CHECK_SECONDS`."""
         if self._held is None:
             return
         changed = self._changed()
@@ -204,7 +204,7 @@ class FileWatch:
             except sqlite3.OperationalError as error:
                 if error.sqlite_errorcode != sqlite3.SQLITE_ERROR:
                     raise
-                return None, 0  # the file has no table of events
+                return None, 0  # `audit_events` doesn't exist before `sublet init`
         return found
 
 

@@ -210,7 +210,8 @@ class PostgresqlDatabase:
                 raise _NotBegunError("all connections are in use")
             return await answer
         finally:
-            answer.cancel()  # a cancelled transaction must not begin
+            # If the caller is cancelled, this removes a transaction that is still queued. A running one continues.
+            answer.cancel()
 
     def _commit(self, connection: Connection) -> None:
         """Commit, and wait for the synchronous standby.

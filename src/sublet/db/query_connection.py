@@ -77,7 +77,7 @@ class QueryConnection:
         self._is_outdated = True
 
     def close(self) -> None:
-        """Close the connection when no query uses it any more."""
+        """Close the connection now, or after its last query if queries use it."""
         self._drop()
 
     def _usable_connection(self) -> _CountedConnection:

@@ -30,7 +30,7 @@ class Replication(msgspec.Struct, frozen=True):
         return f'As a superuser run: GRANT pg_read_all_stats TO "{self.role}"'
 
 
-# For a role without `pg_read_all_stats`, the rows of `pg_stat_replication` have no state. All roles may read the settings.
+# Without `pg_read_all_stats`, `sync_state` is NULL. `current_setting` of these two settings needs no privilege.
 _REPLICATION = text("""
 SELECT current_setting('synchronous_commit') NOT IN ('off', 'local') AND current_setting('synchronous_standby_names') <> '',
     pg_has_role('pg_read_all_stats', 'USAGE'),

@@ -35,7 +35,7 @@ def is_match(if_match: str, tag: str) -> bool:
 
 
 def _tags(field: str) -> list[str]:
-    # Our tags have no commas. A tag with a comma is split here, but no piece equals one of our tags, because each piece lacks a quote.
+    # Splitting at commas is safe. Our tags have none, and each piece of a foreign tag with commas lacks a quote.
     return [each.strip(" \t") for each in field.split(",")]
 
 

@@ -292,7 +292,7 @@ def envelope_schemas() -> dict[str, Schema]:
 
 
 def field_code_schema() -> Schema:
-    """Return the schema of the codes of wrong fields."""
+    """Return the schema of field error codes."""
     return {"type": "string", "enum": sorted({**FIELD_CODES, **MALFORMED_FIELD_CODES})}
 
 

@@ -1,4 +1,4 @@
-"""The shapes of all answers, with exactly the members of the spec (part 2) and of docs/spec-choices.md, "Values"."""
+"""The Structs of response bodies. Their members are exactly those of the spec (part 2) and of docs/spec-choices.md, "Values"."""
 
 from collections.abc import Iterable
 from datetime import datetime

@@ -86,7 +86,7 @@ async def create_token_(call: Call[TokenBody, None]) -> Answer:
 async def get_token(call: Call[None, None]) -> Answer:
     """Get a token.
 
-    Returns the token with this id, unless it may do more than the token of the request.
+    Returns the token with this id. A token with more rights than the request's token is not found.
     """
     return Answer(await call.context.db.read(_answer, call, call.path["id"]))
 

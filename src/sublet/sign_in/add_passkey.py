@@ -30,7 +30,7 @@ CHALLENGE_SENTENCE = "This credential answers no valid challenge of this session
 
 
 def offer_passkey(tx: Tx, actor: Actor, site: Site) -> dict[str, Any]:
-    """Return the options with which the browser of this session creates a passkey, valid for five minutes.
+    """Return the WebAuthn registration options for this session's browser. Their challenge expires after five minutes.
 
     Raises, in this order:
         AccountSuspended: the user is suspended.

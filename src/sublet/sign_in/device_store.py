@@ -80,12 +80,12 @@ def _find(tx: Tx, condition: Any, *, is_locked: bool = False) -> DeviceRequest |
 
 
 def find_request(tx: Tx, request_id: int) -> DeviceRequest | None:
-    """Return the request with this id, or None."""
+    """Return the device request with this id, or None."""
     return _find(tx, device_requests.c.id == request_id)
 
 
 def update_request(tx: Tx, request_id: int, **values: object) -> None:
-    """Change columns of a request."""
+    """Update columns of a device request (RFC 8628)."""
     tx.connection.execute(update(device_requests).where(device_requests.c.id == request_id).values(**values))
 
 
