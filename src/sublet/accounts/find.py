@@ -148,8 +148,8 @@ def refuse_suspended_holder(user: User) -> None:
 
 
 def refuse_suspended(user: User) -> None:
-    """Raise `AccountSuspended` if a user is suspended. Suspended users may only read and open tickets."""
+    """Raise `AccountSuspended` if a user is suspended. Suspended users can still read their data and open tickets."""
     if user.suspended_at is not None:
         raise AccountSuspended(
-            "This account is suspended: it may only read and open tickets. Open a ticket to ask why."
+            "This account is suspended. You can still read your data and open tickets. Open a ticket to ask why."
         )

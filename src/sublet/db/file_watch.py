@@ -220,8 +220,8 @@ def _change_refusal(*, is_unknown: bool) -> Unavailable:
     message = "The registry's database files were changed, so it can't store anything. Ask the operator to put the right files back."
     if is_unknown:
         message = (
-            "The registry's database files were changed while this request was stored, so its outcome is unknown. Send the same request "
-            "again later: with the same Idempotency-Key it takes effect once."
+            "The registry's database files were changed while this request was stored, so its outcome is unknown. If you sent an "
+            "Idempotency-Key, send the request again later with it. Otherwise check the result first."
         )
     return Unavailable(message, retry_after_seconds=RETRY_AFTER_SECONDS)
 

@@ -108,8 +108,8 @@ def unavailable(error: BaseException, *, is_unknown: bool = False) -> BaseExcept
     log.error("database_unavailable", error=str(error))
     if is_unknown:
         return Unavailable(
-            "The registry lost its database while this request was stored, so its outcome is unknown. Send the same request again: with the same "
-            "Idempotency-Key it takes effect once.",
+            "The database connection was lost while this request was stored, so its outcome is unknown. If you sent an Idempotency-Key, send the "
+            "request again with it. Otherwise check the result first.",
             retry_after_seconds=1,
         )
     return Unavailable(

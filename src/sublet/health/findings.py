@@ -203,9 +203,7 @@ def _reachability_findings(seen: Observation, level: Level) -> Iterator[Finding]
             only_tcp = any(each.soa_tcp.message for each in dead)
             how = "answers over TCP only" if only_tcp else "doesn't answer"
             where = ", ".join(each.address for each in dead)
-            yield Finding(
-                "nameserver_unreachable", level, host, f"Nameserver {host} {how}, at {where}.", hint
-            )
+            yield Finding("nameserver_unreachable", level, host, f"Nameserver {host} ({where}) {how}.", hint)
             continue
         for each in dead:
             code = "nameserver_unreachable_over_ipv6" if ":" in each.address else "nameserver_unreachable"
@@ -239,7 +237,7 @@ def _lameness_findings(target: Target, seen: Observation, level: Level) -> Itera
             "lame",
             level,
             server.host,
-            f"Nameserver {server.host} doesn't serve {target.fqdn}: it answers {how}, at {server.address}.",
+            f"Nameserver {server.host} ({server.address}) answers {how} for {target.fqdn}.",
             f"Set up the zone {target.fqdn} there, or remove the nameserver.",
         )
 
@@ -405,7 +403,7 @@ def _software_findings(servers: Sequence[Server], working: Sequence[Server]) -> 
                 "open_recursion",
                 Level.NOTICE,
                 server.address,
-                f"Nameserver {server.host} resolves names for any client, at {server.address}.",
+                f"Nameserver {server.host} ({server.address}) resolves names for any client.",
                 "Turn recursion off, or allow it only for your own networks.",
             )
         if server.soa_plain.message is not None:
@@ -413,7 +411,7 @@ def _software_findings(servers: Sequence[Server], working: Sequence[Server]) -> 
                 "edns_broken",
                 Level.NOTICE,
                 server.address,
-                f"Nameserver {server.host} answers only without EDNS, at {server.address}.",
+                f"Nameserver {server.host} ({server.address}) answers only without EDNS.",
                 "Update its software, or the firewall in front of it.",
             )
     for server in working:
@@ -422,7 +420,7 @@ def _software_findings(servers: Sequence[Server], working: Sequence[Server]) -> 
                 "udp_size",
                 Level.NOTICE,
                 server.address,
-                f"UDP answers of nameserver {server.host} are larger than the {PAYLOAD_OCTETS} octets of the query, or get lost, at {server.address}.",
+                f"UDP answers of nameserver {server.host} ({server.address}) are larger than the {PAYLOAD_OCTETS} octets of the query, or get lost.",
                 f"Limit its UDP answers to {PAYLOAD_OCTETS} octets.",
             )
 

@@ -396,7 +396,11 @@ class TokenBody(ChangeTokenBody, kw_only=True, forbid_unknown_fields=True):
 
     organization_id: (
         Annotated[
-            int, Meta(ge=1, description="The organization that the token is for; by default the user's own.")
+            int,
+            Meta(
+                ge=1,
+                description="The id of the organization for which the token acts. By default it acts for the user or organization of the request.",
+            ),
         ]
         | None
     ) = None

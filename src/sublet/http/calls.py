@@ -206,7 +206,7 @@ class Calls:
                 raise
             log.error("too_slow", endpoint=endpoint.name)  # noqa: TRY400 - a traceback would show only the timeout
             raise Unavailable(
-                "This request took too long, and its outcome is unknown. Send the same request again; with the same Idempotency-Key it takes effect once.",
+                "This request took too long, so its outcome is unknown. If you sent an Idempotency-Key, send the request again with it. Otherwise check the result first.",
                 retry_after_seconds=1,
             ) from None
 

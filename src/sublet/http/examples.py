@@ -48,7 +48,7 @@ _FINDING = {
     "code": "lame",
     "level": "warning",
     "subject": "ns1.provider.example",
-    "message": "Nameserver ns1.provider.example doesn't serve blog.example.net: it answers REFUSED, at 8.8.8.8.",
+    "message": "Nameserver ns1.provider.example (8.8.8.8) answers REFUSED for blog.example.net.",
     "hint": "Set up the zone blog.example.net there, or remove the nameserver.",
 }
 _HEALTH = {

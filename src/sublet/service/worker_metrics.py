@@ -73,10 +73,10 @@ class WorkerMetrics(Collector):
 
     def _of_zones(self) -> Iterator[Metric]:
         checks = _with_zeros(self.drift_repair.checks, ("done", "failed"))
-        yield _counter("sublet_zone_checks", "Whole checks of zones, by outcome.", "outcome", checks)
+        yield _counter("sublet_zone_checks", "Full zone checks, by outcome.", "outcome", checks)
         drift = _with_zeros(self.drift_repair.drift, DRIFT)
         yield _counter(
-            "sublet_zone_drift_found", "Differences found by whole checks, by kind.", "kind", drift
+            "sublet_zone_drift_found", "Differences found by full zone checks, by kind.", "kind", drift
         )
         zones = self.zone_metrics.zones
         names = [((each.zone,), each.waiting.names) for each in zones]
@@ -93,7 +93,7 @@ class WorkerMetrics(Collector):
             "sublet_zone_repair_stopped", "1 while the repair of a zone is stopped.", stopped, "zone"
         )
         ages = [((zone,), seconds) for zone, _, seconds in states if seconds is not None]
-        yield _gauge("sublet_zone_checked_seconds", "Age of a zone's last whole check.", ages, "zone")
+        yield _gauge("sublet_zone_checked_seconds", "Age of a zone's last full check.", ages, "zone")
         found = [
             ((zone, kind), count)
             for zone, state, seconds in states
@@ -103,7 +103,9 @@ class WorkerMetrics(Collector):
                 ("foreign", state.foreign_records),
             )
         ]
-        yield _gauge("sublet_zone_drift", "Differences found by the last whole check.", found, "zone", "kind")
+        yield _gauge(
+            "sublet_zone_drift", "Differences found by the last full zone check.", found, "zone", "kind"
+        )
 
     def _of_health(self) -> Iterator[Metric]:
         checks = _with_zeros(self.health.checks, (*STATES, "put_off"))

@@ -263,7 +263,8 @@ class TokensMethods:
             networks: The networks from which the token may be used, in CIDR notation. Null: all networks.
             daily_credits: The maximum number of credits spent within 24 hours. Null: no limit.
             expires_at: RFC 3339. Null: the token doesn't expire.
-            organization_id: The organization that the token is for; by default the user's own.
+            organization_id: The id of the organization for which the token acts. By default it acts for the
+                user or organization of the request.
 
         Raises:
             AccountSuspended, SignInRequired, Conflict, ValidationFailed: and what every call raises.
@@ -285,7 +286,7 @@ class TokensMethods:
     def get(self, id: int | str) -> TokenDetail:
         """Get a token.
 
-        Returns the token with this id, unless it may do more than the token of the request.
+        Returns the token with this id. A token with more rights than the request's token is not found.
 
         Args:
             id: The token's id.

@@ -215,9 +215,8 @@ class TokenDetail(msgspec.Struct, frozen=True, kw_only=True):
     """A token with its restrictions; null means unrestricted. `last_used_at` and `last_used_from` may be
     up to an hour old.
 
-        `organization_id` is the organization that the token is for. A token for the user's own
-            organization is for the user's own names and
-        credits.
+        `organization_id` is the organization for which the token acts. With the id of the user's own
+            organization it acts for the user.
     """
 
     id: int
