@@ -3,7 +3,7 @@
 from datetime import timedelta
 
 from sublet.accounts import session_store, store
-from sublet.accounts.find import organization_not_found, refuse_suspended, token_of_former_member
+from sublet.accounts.find import former_member_refusal, organization_not_found_refusal, refuse_suspended
 from sublet.accounts.model import Registrant
 from sublet.accounts.sessions import check_session
 from sublet.accounts.tokens import check_token, digest, is_well_formed
@@ -36,7 +36,7 @@ async def authenticate(db: Database, secret: Secret) -> Registrant:
     assert found.token is not None  # noqa: S101 - the registrant was found by a token
     if found.token.organization_id is not None:
         if found.role is None or found.account is None:
-            raise token_of_former_member()
+            raise former_member_refusal()
         refuse_suspended(found.user)
     return found
 
@@ -64,6 +64,6 @@ async def authenticate_session(
     assert found is not None  # noqa: S101 - check_session raised otherwise
     if organization_id not in (None, found.user.organization_id):
         if found.account is None:
-            raise organization_not_found()
+            raise organization_not_found_refusal()
         refuse_suspended(found.user)
     return found

@@ -95,7 +95,7 @@ def lock_requesting_holder(tx: Tx, actor: Actor) -> tuple[User, User]:
     account = locked[actor.account_id]
     # A removal of the member takes the same locks, so the role that is read here stays until the commit.
     if store.find_role(tx, actor.user_id, account.organization_id) is None:
-        raise token_of_former_member() if actor.session_id is None else organization_not_found()
+        raise former_member_refusal() if actor.session_id is None else organization_not_found_refusal()
     return locked[actor.user_id], account
 
 
@@ -115,12 +115,12 @@ def lock_holder(tx: Tx, actor: Actor) -> User:
     return holder
 
 
-def token_of_former_member() -> TokenRevoked:
+def former_member_refusal() -> TokenRevoked:
     """Return the error for a token of an organization that its user has left."""
     return TokenRevoked("You are no longer a member of this token's organization. Use a token of your own.")
 
 
-def organization_not_found() -> OrganizationNotFound:
+def organization_not_found_refusal() -> OrganizationNotFound:
     """Return the error for an organization that doesn't exist or of which the user isn't a member. The two look the same."""
     return OrganizationNotFound(
         "You are not a member of an organization with this id. Check the id; GET /organizations lists yours."

@@ -72,7 +72,7 @@ def leave(tx: Tx, actor: Actor, membership: Membership) -> None:
         revoke(tx, actor, token)
 
 
-def leave_by_operator(tx: Tx, actor: Actor, user_id: int, organization_id: int) -> None:
+def remove_member_if_any(tx: Tx, actor: Actor, user_id: int, organization_id: int) -> None:
     """End a membership, if the user has one. If the last owner leaves, `find_next_owner` chooses the next owner."""
     account = membership_store.find_account(tx, organization_id)
     if account is not None:  # Without an account, no request changes the members, so no lock is needed.

@@ -6,7 +6,7 @@ from sublet import audit
 from sublet.accounts import store
 from sublet.accounts.fields import check_email, check_free_quota, check_reason, check_text
 from sublet.accounts.find import find_member, lock_user, refuse_account
-from sublet.accounts.memberships import join_own, leave_by_operator, refuse_shared
+from sublet.accounts.memberships import join_own, refuse_shared, remove_member_if_any
 from sublet.accounts.model import Member
 from sublet.accounts.organizations import add_organization, find_or_add_organization
 from sublet.audit import Actor
@@ -95,7 +95,7 @@ def edit_user(tx: Tx, actor: Actor, identifier: str, edit: UserEdit) -> Member:
         values["organization_id"] = joined.id
     before = {name: getattr(user, name) for name, value in values.items() if getattr(user, name) != value}
     if "organization_id" in before:
-        leave_by_operator(tx, actor, user.id, user.organization_id)
+        remove_member_if_any(tx, actor, user.id, user.organization_id)
         join_own(tx, actor, user.id, joined)
     if before:
         after = {name: values[name] for name in before}

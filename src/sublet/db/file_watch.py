@@ -88,23 +88,23 @@ class FileWatch:
                 opened = tuple(map(_identity, self._paths))
                 if before not in (None, opened[0]):
                     held.close()
-                    raise _change_refusal(is_unknown=False)
+                    raise _files_changed_refusal(is_unknown=False)
                 self._held, self._opened = held, opened
                 self._modified = _modified(self._path)
             if self._changed():
-                raise _change_refusal(is_unknown=False)
+                raise _files_changed_refusal(is_unknown=False)
 
     def refuse_write(self) -> None:
         """Raise `Unavailable` if the database refuses writes."""
         self.check()
         if self.problem is not None:
-            raise _change_refusal(is_unknown=False) if self.problem.must_stop else damage_refusal()
+            raise _files_changed_refusal(is_unknown=False) if self.problem.must_stop else damage_refusal()
 
     def refuse_acknowledgement(self) -> None:
         """Raise `Unavailable` if the last commit must not be acknowledged."""
         self.check()
         if self.problem is not None and self.problem.must_stop:
-            raise _change_refusal(is_unknown=True)
+            raise _files_changed_refusal(is_unknown=True)
 
     def record_damage(self, fault: str) -> None:
         """Refuse all writes from now on, because SQLite found the database malformed."""
@@ -135,7 +135,7 @@ class FileWatch:
         elif time.monotonic() >= self._saved_at + CHECK_SECONDS:
             self._saved_at = time.monotonic()
             if self._checkpoint("PASSIVE"):
-                self._check_content()
+                self._detect_overwrite()
 
     def close(self) -> None:
         """Close the connection that kept the log."""
@@ -173,7 +173,7 @@ class FileWatch:
             self._modified = _modified(self._path)
         return not is_busy and of_log == written
 
-    def _check_content(self) -> None:
+    def _detect_overwrite(self) -> None:
         """Compare the audit events in the file, without its log, with those at the last check. Call this after a complete checkpoint.
 
         This detects a file that was overwritten during a checkpoint.
@@ -216,7 +216,7 @@ def damage_refusal() -> Unavailable:
     )
 
 
-def _change_refusal(*, is_unknown: bool) -> Unavailable:
+def _files_changed_refusal(*, is_unknown: bool) -> Unavailable:
     message = "The registry's database files were changed, so it can't store anything. Ask the operator to put the right files back."
     if is_unknown:
         message = (

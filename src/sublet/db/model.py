@@ -98,7 +98,7 @@ class Database(Protocol):
         """Finish running writes, and close the connections."""
 
 
-def unavailable(error: BaseException, *, is_unknown: bool = False) -> BaseException:
+def unavailable_refusal(error: BaseException, *, is_unknown: bool = False) -> BaseException:
     """Log an error of the database, and return the refusal of the request.
 
     `is_unknown` is True if the outcome of a COMMIT is unknown.

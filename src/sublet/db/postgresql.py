@@ -25,7 +25,7 @@ from sublet.db.commit_watch import bounded_commit
 from sublet.db.connect import WARNINGS, ConnectionSettings, LosesWrites, libpq_address, postgresql_engine
 from sublet.db.error_kinds import READ_ONLY, ErrorKind, classify_error, sqlstate
 from sublet.db.marks import CommittedBefore, ConnectionLost, Mark
-from sublet.db.model import Clock, Problem, Tx, unavailable, utc_now
+from sublet.db.model import Clock, Problem, Tx, unavailable_refusal, utc_now
 from sublet.db.query_connection import QueryConnection
 from sublet.db.statements import Query, for_driver
 from sublet.errors import Unavailable
@@ -191,7 +191,7 @@ class PostgresqlDatabase:
                 pause = random.uniform(0, min(PAUSE_MAX_SECONDS, 0.01 * 2 ** (contentions + losses)))  # noqa: S311 - jitter
                 in_time = contentions < CONTENTIONS_MAX and time.monotonic() + pause < (lost_by or begin_by)
                 if kind in (ErrorKind.AWAY, ErrorKind.BUG) or not in_time:
-                    raise unavailable(error, is_unknown=is_unknown) from error
+                    raise unavailable_refusal(error, is_unknown=is_unknown) from error
             await asyncio.sleep(pause)
 
     async def _run_in_thread(self, threads: ThreadPoolExecutor, once: Callable[[], R], begin_by: float) -> R:

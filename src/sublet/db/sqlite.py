@@ -25,7 +25,7 @@ from sqlalchemy.pool import NullPool, QueuePool
 
 from sublet.db.commit_waiters import CommitWaiters
 from sublet.db.file_watch import CHECK_SECONDS, FileWatch, damage_refusal, is_damage
-from sublet.db.model import Clock, Problem, Tx, unavailable, utc_now
+from sublet.db.model import Clock, Problem, Tx, unavailable_refusal, utc_now
 from sublet.db.statements import Query, for_driver
 
 P = ParamSpec("P")
@@ -194,7 +194,7 @@ class SqliteDatabase:
                 try:
                     self._commit_group(group)
                 except Exception as error:  # noqa: BLE001 - all waiting callers must get the error
-                    refusal = damage_refusal() if self._is_damage(error) else unavailable(error)
+                    refusal = damage_refusal() if self._is_damage(error) else unavailable_refusal(error)
                     for each in group:
                         each.error = refusal
                 self._answer(group)
@@ -269,7 +269,7 @@ class SqliteDatabase:
         # These two classes mean that the file can't be read or written. But SQLITE_ERROR, such as "no such table", is a bug of ours.
         is_about_file = type(cause) in (sqlite3.DatabaseError, sqlite3.OperationalError)
         is_bug = getattr(cause, "sqlite_errorcode", None) == sqlite3.SQLITE_ERROR
-        return unavailable(error) if is_about_file and not is_bug else error
+        return unavailable_refusal(error) if is_about_file and not is_bug else error
 
     def _is_damage(self, error: Exception) -> bool:
         """Return True if SQLite found the database malformed, and refuse all writes from then on."""

@@ -97,10 +97,10 @@ def is_from_site(fields: Headers, site: Site) -> bool | None:
 def refuse_other_sites(client: Client) -> None:
     """Raise `OriginRefused` if a page of another site sent the request. Such a page could sign its visitor in to an attacker's account."""
     if is_from_site(client.fields, client.site) is False:
-        raise origin_refused(client.site)
+        raise origin_refusal(client.site)
 
 
-def origin_refused(site: Site) -> OriginRefused:
+def origin_refusal(site: Site) -> OriginRefused:
     """Return the refusal of a request that may come from a page of another site."""
     return OriginRefused(
         f"A request with a session must come from a page at {site.origin}, with the header Origin or Sec-Fetch-Site. Send it from there, or "

@@ -67,15 +67,15 @@ def only_if_match(
             tag = entity_tag(msgspec.json.encode(show(tx)))
         except Refusal:
             verb(tx, *args, **kwargs)
-            raise _precondition_failed() from None
+            raise _precondition_refusal() from None
         if not is_match(if_match, tag):
-            raise _precondition_failed()
+            raise _precondition_refusal()
         return verb(tx, *args, **kwargs)
 
     return checked
 
 
-def _precondition_failed() -> PreconditionFailed:
+def _precondition_refusal() -> PreconditionFailed:
     return PreconditionFailed(
         "The resource has changed: `If-Match` doesn't have the current `ETag`. Get the resource again, then send the change with the new `ETag`."
     )

@@ -25,7 +25,7 @@ from sublet.errors import (
     TokenRestricted,
 )
 from sublet.http.calls import Calls, FailureLimits, SentRequest
-from sublet.http.client import Clients, is_from_site, origin_refused
+from sublet.http.client import Clients, is_from_site, origin_refusal
 from sublet.http.conditional import entity_tag, is_not_modified
 from sublet.http.endpoints import (
     DOCS_PATH,
@@ -206,7 +206,7 @@ class Resource:
             request.client, request.headers, failure_limits, organization_id
         )
         if request.scope["method"] in WRITE_METHODS and not is_from_site(request.fields, request.client.site):
-            raise origin_refused(request.client.site)
+            raise origin_refusal(request.client.site)
         self._context.record_use(registrant, request.client.address)
         return registrant
 

@@ -32,7 +32,7 @@ CHECK_SHARE = 0.5
 
 
 @dataclass(frozen=True, slots=True)
-class Checked:
+class PriorCheck:
     """The result of checking a delegation before storing it. `plan` and `report` are None if it wasn't checked."""
 
     plan: Plan | None = None
@@ -49,7 +49,7 @@ class Checked:
         return check_warnings(self.plan, self.report)
 
 
-NOT_CHECKED = Checked()
+NOT_CHECKED = PriorCheck()
 
 
 async def check_first(
@@ -58,7 +58,7 @@ async def check_first(
     /,
     *args: P.args,
     **kwargs: P.kwargs,
-) -> Checked:
+) -> PriorCheck:
     """Check a planned delegation, if its platform domain demands a check. The check takes at most `CHECK_SHARE` of `publish_wait_ms`."""
     checker = call.context.checker
     if checker is None:
@@ -73,7 +73,7 @@ async def check_first(
             report = (await checker.check(planned.target, seconds=seconds, waits=True)).report
     except (RateLimited, Unavailable):  # too many checks are running; the worker checks later
         report = Report(UNKNOWN, (), call.context.db.now())
-    return Checked(planned, report, time.monotonic() - began)
+    return PriorCheck(planned, report, time.monotonic() - began)
 
 
 async def check_delegation_(call: Call[DelegationCheckBody, None]) -> Answer:
@@ -87,7 +87,7 @@ async def check_delegation_(call: Call[DelegationCheckBody, None]) -> Answer:
     with name_errors_as_sent(body):
         plan = await call.context.db.read(plan_delegation, call.actor(), call.registrant.holder, command)
     if call.context.checker is None:
-        raise _checks_are_off({"warnings": list(delegation_warnings(plan.target.delegation))})
+        raise _checks_off_refusal({"warnings": list(delegation_warnings(plan.target.delegation))})
     with counted_as_querying(call):
         result = await call.context.checker.check(plan.target, waits=True)
     report = result.report
@@ -129,11 +129,11 @@ async def check_health(call: Call[NoBody, None]) -> Answer:
 
 def _checker(call: Call[Any, Any]) -> Checker:
     if call.context.checker is None:
-        raise _checks_are_off({})
+        raise _checks_off_refusal({})
     return call.context.checker
 
 
-def _checks_are_off(details: dict[str, Any]) -> Conflict:
+def _checks_off_refusal(details: dict[str, Any]) -> Conflict:
     return Conflict(
         "This registry doesn't check delegations. Ask its operator to turn `health_checks` on.",
         details=details,

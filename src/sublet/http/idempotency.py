@@ -22,7 +22,7 @@ from sublet.http.idempotency_store import (
     KeyTaken,
     claim_key,
     find_outcome,
-    key_is_running,
+    key_in_use_refusal,
     store_outcome,
 )
 from sublet.http.read_structs import Reading
@@ -119,12 +119,12 @@ async def write_once(
 
     running = call.context.running_keys
     if (user_id, key) in running:
-        raise key_is_running()
+        raise key_in_use_refusal()
     running.add((user_id, key))
     try:
         for _ in range(CLAIM_ATTEMPTS_MAX):
             with suppress(KeyTaken):
                 return await database.write(once)
-        raise key_is_running()
+        raise key_in_use_refusal()
     finally:
         running.discard((user_id, key))

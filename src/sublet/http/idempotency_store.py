@@ -77,7 +77,7 @@ _UPDATE_OUTCOME = Prepared(
 )
 
 
-def key_is_running() -> IdempotencyInProgress:
+def key_in_use_refusal() -> IdempotencyInProgress:
     """Return the refusal of a request while another request with its key is running."""
     return IdempotencyInProgress(
         "A request with this Idempotency-Key is still running. Send the request again in a moment."
@@ -119,7 +119,7 @@ def claim_key(tx: Tx, user_id: int, key: str, fingerprint: str, status: int) -> 
         raise
     except OperationalError as error:
         if getattr(error.orig, "sqlstate", None) == _LOCK_NOT_AVAILABLE:
-            raise key_is_running() from None
+            raise key_in_use_refusal() from None
         raise
 
 

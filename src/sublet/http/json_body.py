@@ -83,7 +83,7 @@ async def read_body(
     if is_declared:
         check_media_type(headers)
     if length > BODY_MAX_BYTES:
-        raise _too_large()
+        raise _too_large_refusal()
     body = bytearray()
     more = True
     try:
@@ -100,7 +100,7 @@ async def read_body(
                 body += piece
                 more = message.get("more_body", False)
                 if len(body) > BODY_MAX_BYTES:
-                    raise _too_large()
+                    raise _too_large_refusal()
     except TimeoutError:
         raise BodyTooSlow(
             f"The body did not arrive within {timeout_seconds:g} seconds. Send the request again."
@@ -114,7 +114,7 @@ def _content_length(headers: Headers) -> int:
     return int(length[:20]) if length.isascii() and length.isdigit() else 0
 
 
-def _too_large() -> PayloadTooLarge:
+def _too_large_refusal() -> PayloadTooLarge:
     return PayloadTooLarge(
         f"The body is too long. Send {BODY_MAX_BYTES} bytes at most.", details={"limit_bytes": BODY_MAX_BYTES}
     )
@@ -148,7 +148,7 @@ def parse_object(raw: bytes) -> tuple[dict[str, Any], FieldErrors]:
             f"The body is not JSON: {error.msg} at line {error.lineno}, column {error.colno}. Check it there."
         ) from None
     except RecursionError:
-        raise _too_deep() from None
+        raise _too_deep_refusal() from None
     if not isinstance(value, dict):
         raise InvalidJson("The body is not a JSON object. Send an object, such as {}.")
     duplicates = FieldErrors()
@@ -156,7 +156,7 @@ def parse_object(raw: bytes) -> tuple[dict[str, Any], FieldErrors]:
     return value, duplicates
 
 
-def _too_deep() -> InvalidJson:
+def _too_deep_refusal() -> InvalidJson:
     return InvalidJson(f"The body is nested deeper than {DEPTH_MAX} levels. Send fewer levels.")
 
 
@@ -195,7 +195,7 @@ _DECODER = json.JSONDecoder(
 def _inspect(value: dict[str, Any] | list[Any], path: str, depth: int, duplicates: FieldErrors) -> None:
     """Check the texts, keys and nesting of a value, and add its duplicates. `path` is truncated, so that deep nesting takes linear time."""
     if depth > DEPTH_MAX:
-        raise _too_deep()
+        raise _too_deep_refusal()
     prefix = f"{path}." if path else ""
     if isinstance(value, _Object):
         for key in value.duplicates:

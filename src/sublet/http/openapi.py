@@ -95,9 +95,9 @@ def body_schemas(structs: Iterable[type[msgspec.Struct]]) -> dict[str, Schema]:
             _require(schemas[name], members)
     if RegisterBody.__name__ in schemas:
         schemas[RegisterBody.__name__]["anyOf"] = [
-            _having("fqdn"),
-            _having("label", "platform_domain_id"),
-            _having("label", "domain"),
+            _object_with_members("fqdn"),
+            _object_with_members("label", "platform_domain_id"),
+            _object_with_members("label", "domain"),
         ]
     return schemas
 
@@ -150,7 +150,7 @@ def _with_limit(schema: Schema) -> Schema:
     return schema
 
 
-def _having(*members: str) -> Schema:
+def _object_with_members(*members: str) -> Schema:
     """Return the schema of an object that has these members, none of them null."""
     return {
         "required": list(members),

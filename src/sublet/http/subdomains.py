@@ -33,7 +33,7 @@ from sublet.http.bodies import (
 )
 from sublet.http.conditional import only_if_match
 from sublet.http.endpoints import Answer, Call
-from sublet.http.health import NOT_CHECKED, Checked, check_first
+from sublet.http.health import NOT_CHECKED, PriorCheck, check_first
 from sublet.http.idempotency import WriteResult, write_once
 from sublet.http.paging import fetch_page, read_page
 from sublet.http.query_limit import counted_as_querying
@@ -372,7 +372,7 @@ def _find_written(tx: Tx, call: Call[Any, Any], subdomain_id: int) -> Subdomain:
 
 
 async def _wait_for_publication(
-    call: Call[Any, Any], done: WriteResult, checked: Checked = NOT_CHECKED
+    call: Call[Any, Any], done: WriteResult, checked: PriorCheck = NOT_CHECKED
 ) -> tuple[shapes.SubdomainShape, shapes.ProvisioningShape]:
     """Wait for the publication, at most `publish_wait_ms`, then return the shapes of the current state."""
     db = call.context.db
@@ -404,14 +404,16 @@ def _warnings_of_body(call: Call[Any, Any], subdomain: Subdomain) -> tuple[str, 
 
 
 async def _provision_answer(
-    call: Call[Any, Any], done: WriteResult, checked: Checked = NOT_CHECKED
+    call: Call[Any, Any], done: WriteResult, checked: PriorCheck = NOT_CHECKED
 ) -> Answer:
     subdomain, provisioning = await _wait_for_publication(call, done, checked)
     answer = shapes.ProvisionAnswer(subdomain=subdomain, provisioning=provisioning)
     return Answer(answer, done.headers, done.status)
 
 
-async def _register_answer(call: Call[Any, Any], done: WriteResult, checked: Checked = NOT_CHECKED) -> Answer:
+async def _register_answer(
+    call: Call[Any, Any], done: WriteResult, checked: PriorCheck = NOT_CHECKED
+) -> Answer:
     subdomain, provisioning = await _wait_for_publication(call, done, checked)
     answer = shapes.RegisterAnswer(
         subdomain=subdomain,

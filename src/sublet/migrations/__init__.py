@@ -150,7 +150,7 @@ def upgrade(url: str, *, force: bool = False) -> tuple[str | None, str]:
                         raise
                 time.sleep(random.uniform(0.1, 1.0))  # noqa: S311 - jitter, no secret
     except DBAPIError as error:
-        raise _unavailable(error) from error
+        raise _unavailable_refusal(error) from error
     finally:
         engine.dispose()
 
@@ -197,7 +197,7 @@ def plan_of(url: str) -> Plan:
         return plan_upgrade(Tx(connection, utc_now()))
 
 
-def _unavailable(error: DBAPIError) -> Exception:
+def _unavailable_refusal(error: DBAPIError) -> Exception:
     state = getattr(error.orig, "sqlstate", None)
     if state in _LOCK_FAILURES:
         return Unavailable(

@@ -1,7 +1,7 @@
 """Find and lock an organization of the acting user; refuse users who aren't owners, and changes of the last owner."""
 
 from sublet.accounts import membership_store, store
-from sublet.accounts.find import organization_not_found, refuse_suspended
+from sublet.accounts.find import organization_not_found_refusal, refuse_suspended
 from sublet.accounts.memberships import lock_members
 from sublet.accounts.model import Membership, User
 from sublet.accounts.roles import OWNER
@@ -20,7 +20,7 @@ def find_own_membership(tx: Tx, actor: Actor, identifier: str) -> Membership:
     """
     found = list_own_memberships(tx, actor, 1, None, organization_id=parse_id(identifier) or 0)
     if not found:
-        raise organization_not_found()
+        raise organization_not_found_refusal()
     return found[0]
 
 

@@ -9,7 +9,7 @@ from sublet import audit
 from sublet.accounts import store as account_store
 from sublet.accounts.find import lock_user, refuse_account
 from sublet.accounts.membership_store import count_members, find_account, list_memberships
-from sublet.accounts.memberships import leave_by_operator
+from sublet.accounts.memberships import remove_member_if_any
 from sublet.accounts.model import Organization, User
 from sublet.accounts.tokens import revoke_token
 from sublet.audit import Actor
@@ -81,7 +81,7 @@ def delete_user(
             f"{counted(balance, 'credit')} be forfeited. Give --yes to do it."
         )
     for membership in list_memberships(tx, user.id):
-        leave_by_operator(tx, actor, user.id, membership.organization.id)
+        remove_member_if_any(tx, actor, user.id, membership.organization.id)
     _trash_names(tx, actor, held)
     end_transfers_to(tx, actor, user, [user.email])
     if balance:

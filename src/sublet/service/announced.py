@@ -24,7 +24,7 @@ from sublet.processes.processes import (
     record_heartbeat,
 )
 from sublet.schema_revision import hold_schema, needed_revision
-from sublet.service.event_loop import running
+from sublet.service.event_loop import run_in_background
 
 WORKER_ROLES = frozenset({"serve", "worker"})
 """The roles that publish, sweep and send mail. Only they hold leases."""
@@ -61,7 +61,7 @@ async def announced(db: Database, role: str, *, alone: bool = False) -> AsyncIte
     await db.write(_announce_on_schema, command, alone=alone)
     await _send_heartbeat(db, presence, command)
     try:
-        async with running(_send_heartbeats(db, presence, command)):
+        async with run_in_background(_send_heartbeats(db, presence, command)):
             yield presence
     finally:
         await _leave(db, command)

@@ -27,7 +27,7 @@ from sublet.http.routes import ENDPOINTS, OPEN_ENDPOINTS
 from sublet.http.serve import bind, listen, serve_http
 from sublet.platform_domains.name_servers import name_servers
 from sublet.registry.delete_own_user import delete_own_user
-from sublet.service.event_loop import running
+from sublet.service.event_loop import run_in_background
 from sublet.service.systemd import passed_socket
 from sublet.web.console import Console
 
@@ -113,7 +113,7 @@ async def serve_api(
     app = build_app(
         context, public_url, document, console_routes=console.routes(), refusal_page=console.refuse
     )
-    async with running(_flush_token_uses(context)):
+    async with run_in_background(_flush_token_uses(context)):
         try:
             await serve_http(
                 app,

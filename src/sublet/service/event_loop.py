@@ -18,7 +18,7 @@ def run_event_loop(serving: Coroutine[Any, Any, None]) -> None:
 
 
 @asynccontextmanager
-async def running(*parts: Coroutine[Any, Any, None]) -> AsyncIterator[list[asyncio.Task[None]]]:
+async def run_in_background(*parts: Coroutine[Any, Any, None]) -> AsyncIterator[list[asyncio.Task[None]]]:
     """Run coroutines until the block ends, then cancel them and wait until they have ended."""
     tasks = [asyncio.create_task(part) for part in parts]
     try:

@@ -19,7 +19,7 @@ from sublet.schema_revision import refuse_unusable_database
 from sublet.service.announced import Presence, announced
 from sublet.service.api_part import api_socket, host_and_port, http_socket, origin_of, serve_api
 from sublet.service.dns_part import built_in_addresses, name_server_running
-from sublet.service.event_loop import running
+from sublet.service.event_loop import run_in_background
 from sublet.service.systemd import notify
 from sublet.service.worker_part import mail_transport, worker_running
 from sublet.sqlite_file import serve_lock, sqlite_path
@@ -213,7 +213,7 @@ async def _stopped_without_files(db: Database, stop: asyncio.Event) -> AsyncIter
         yield
         return
     problems: list[str] = []
-    async with running(_check_daily(db), _stop_without_files(db, stop, problems)):
+    async with run_in_background(_check_daily(db), _stop_without_files(db, stop, problems)):
         yield
     if problems:
         raise FilesChanged(problems[0])

@@ -22,7 +22,7 @@ from sublet.primaries.publisher import Publisher
 from sublet.primaries.serial_watch import SerialWatch
 from sublet.primaries.zone_metrics import ZoneMetrics
 from sublet.service.announced import Presence
-from sublet.service.event_loop import running
+from sublet.service.event_loop import run_in_background
 from sublet.service.worker_metrics import PUBLISH_BUCKETS, WorkerMetrics
 from sublet.subdomains.sweep.runner import Monotonic, SweepRunner
 
@@ -74,5 +74,5 @@ async def worker_running(
     health = HealthKeeper(db, checker, holder=presence.id, followers=followers)
     parts = (publisher, sweep_runner, mailer, zone_metrics, serial_watch, drift_repair, health)
     metrics.registry.register(WorkerMetrics(*parts))
-    async with running(*(part.run() for part in parts)) as tasks:
+    async with run_in_background(*(part.run() for part in parts)) as tasks:
         yield lambda: not any(task.done() for task in tasks)

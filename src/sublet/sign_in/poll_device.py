@@ -37,7 +37,7 @@ def poll_device(tx: Tx, actor: Actor, device_code: str) -> IssuedToken | Refusal
                 "The account of the person who allowed this program is suspended or deleted. Ask the operator why."
             )
         return _issue(tx, actor, found, user)
-    return _wait(tx, found)
+    return _record_poll(tx, found)
 
 
 def _issue(tx: Tx, actor: Actor, found: DeviceRequest, user: User) -> IssuedToken:
@@ -46,7 +46,7 @@ def _issue(tx: Tx, actor: Actor, found: DeviceRequest, user: User) -> IssuedToke
     return add_token(tx, actor, user, found.name, Restrictions(scopes, expires_at=tx.now + TOKEN_LIFE))
 
 
-def _wait(tx: Tx, found: DeviceRequest) -> Refusal:
+def _record_poll(tx: Tx, found: DeviceRequest) -> Refusal:
     last = found.polled_at
     device_store.update_request(tx, found.id, polled_at=tx.now)
     seconds = int(INTERVAL.total_seconds())

@@ -14,7 +14,7 @@ from sublet.accounts.model import Membership, Registrant
 from sublet.errors import NotFound, OriginRefused, Refusal
 from sublet.http.anonymous import ANONYMOUS, ANONYMOUS_ENDPOINTS
 from sublet.http.calls import Calls, FailureLimits, SentRequest
-from sublet.http.client import Client, is_from_site, origin_refused
+from sublet.http.client import Client, is_from_site, origin_refusal
 from sublet.http.client_address import address_key
 from sublet.http.endpoints import BASE_PATH, Endpoint
 from sublet.http.errors import refusal_headers, status_of
@@ -138,7 +138,7 @@ class PageCall:
         if self.page.is_open or secret is None:
             return
         if not is_form_token(self.form.get(TOKEN_FIELD, ""), secret):
-            raise origin_refused(self.client.site)
+            raise origin_refusal(self.client.site)
 
     def render(
         self, template: str, *, status: int = 200, refusal: Refusal | None = None, **values: Any
