@@ -40,7 +40,6 @@ from sublet.http.endpoints import (
     OpenCall,
     takes_body,
     takes_idempotency_key,
-    takes_if_match,
 )
 from sublet.http.idempotency import REPLAYED, fingerprint, read_key
 from sublet.http.rate_limiter import (
@@ -260,7 +259,7 @@ class Calls:
             request_path=sent.path,
             query_string=sent.query_string.decode("ascii", "replace"),
             client=sent.client,
-            if_match=",".join(if_match) if if_match and takes_if_match(endpoint) else None,
+            if_match=",".join(if_match) if if_match and endpoint.takes_if_match else None,
         )
 
 

@@ -32,7 +32,6 @@ from sublet.http.endpoints import (
     WRITE_METHODS,
     Context,
     Endpoint,
-    has_entity_tag,
 )
 from sublet.http.errors import (
     JSON_TYPE,
@@ -151,7 +150,7 @@ class Resource:
         if answer.parts is not None and request.scope["method"] != "HEAD":
             request.parts = answer.parts
         body = msgspec.json.encode(answer.body)
-        if has_entity_tag(endpoint):
+        if endpoint.has_etag:
             tag = request.headers["etag"] = entity_tag(body)
             if is_not_modified(request.fields, tag):
                 return 304, b""

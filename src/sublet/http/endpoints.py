@@ -175,11 +175,18 @@ class Endpoint:
     needs_session: bool = False
     changes: bool = True
     """False for a POST that only computes an answer, and changes no resource of the user."""
+    has_etag: bool = False
+    """True for GET of a single resource: its answer has an `ETag`, and it reads `If-None-Match`."""
 
     @property
     def full_path(self) -> str:
         """The path relative to the root."""
         return self.path if self.is_open else BASE_PATH + self.path
+
+    @property
+    def takes_if_match(self) -> bool:
+        """True if the handler compares `If-Match`, which it can refuse with `PreconditionFailed`."""
+        return http_errors.PreconditionFailed in self.refusals
 
 
 def takes_body(endpoint: Endpoint) -> bool:
@@ -190,23 +197,6 @@ def takes_body(endpoint: Endpoint) -> bool:
 def takes_idempotency_key(endpoint: Endpoint) -> bool:
     """True if the endpoint reads `Idempotency-Key`. A key belongs to a user, so an open endpoint reads none."""
     return takes_body(endpoint) and not endpoint.is_open and endpoint.changes
-
-
-def has_entity_tag(endpoint: Endpoint) -> bool:
-    """True for GET of a single resource. Its answer has an `ETag`, and it reads `If-None-Match`."""
-    return endpoint.method == "GET" and endpoint.path.endswith("}")
-
-
-def takes_if_match(endpoint: Endpoint) -> bool:
-    """True if the endpoint reads `If-Match`: it changes a single name, ticket, token or transfer."""
-    return (
-        takes_body(endpoint)
-        and "{" in endpoint.path
-        and not endpoint.is_open
-        and not endpoint.needs_session
-        and endpoint.changes
-        and not endpoint.path.startswith("/organizations/")
-    )
 
 
 def all_refusals(endpoint: Endpoint) -> tuple[type[Refusal], ...]:

@@ -41,9 +41,7 @@ from sublet.http.endpoints import (
     DOCS_PATH,
     Endpoint,
     all_refusals,
-    has_entity_tag,
     takes_idempotency_key,
-    takes_if_match,
 )
 from sublet.http.errors import JSON_TYPE, MethodNotAllowed
 from sublet.http.examples import ANSWERS, BODIES, QUOTE
@@ -541,7 +539,7 @@ def _operation(endpoint: Endpoint) -> dict[str, Any]:
     if body := _request_body(endpoint):
         operation["requestBody"] = body
     operation["responses"] = {str(endpoint.status): _success(endpoint)} | responses(refusals)
-    if has_entity_tag(endpoint):
+    if endpoint.has_etag:
         names = ("X-Request-Id", "RateLimit", "RateLimit-Policy", "ETag")
         operation["responses"]["304"] = {
             "description": "Unchanged: `If-None-Match` has the current `ETag`.",
@@ -623,11 +621,11 @@ def _parameters(endpoint: Endpoint) -> list[dict[str, Any]]:
                 "example": "0f8fad5b-d9cb-469f-a165-70867728950e",
             }
         )
-    if has_entity_tag(endpoint):
+    if endpoint.has_etag:
         found.append(
             _tags_parameter("If-None-Match", "Answer 304 without a body if the list has the current `ETag`.")
         )
-    if takes_if_match(endpoint):
+    if endpoint.takes_if_match:
         found.append(
             _tags_parameter("If-Match", "Make the change only if the list has the resource's current `ETag`.")
         )
@@ -663,7 +661,7 @@ def _success(endpoint: Endpoint) -> dict[str, Any]:
     names = ["X-Request-Id", "RateLimit", "RateLimit-Policy"]
     if "page" in endpoint.answer.__struct_fields__:
         names.append("Link")
-    if has_entity_tag(endpoint):
+    if endpoint.has_etag:
         names.append("ETag")
     if takes_idempotency_key(endpoint):
         names.append("Idempotent-Replayed")

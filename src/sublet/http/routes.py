@@ -117,6 +117,7 @@ def _endpoint(
     status: int = 200,
     needs_session: bool = False,
     changes: bool = True,
+    has_etag: bool = False,
 ) -> Endpoint:
     """Return an endpoint. Its `rate_class` is by default read for a GET, and write for other methods."""
     summary, description = _documentation(handler)
@@ -135,6 +136,7 @@ def _endpoint(
         query=None if query is types.NoneType else query,
         status=status,
         changes=changes,
+        has_etag=has_etag,
         refusals=(InvalidCursor, *refusals) if issubclass(query, PageQuery) else refusals,
         needs_session=needs_session,
     )
@@ -312,7 +314,15 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         (AccountSuspended, ValidationFailed, SignInRequired, Conflict),
         status=201,
     ),
-    _endpoint("GET", "/tokens/{id}", "tokens:write", tokens.get_token, shapes.TokenAnswer, (TokenNotFound,)),
+    _endpoint(
+        "GET",
+        "/tokens/{id}",
+        "tokens:write",
+        tokens.get_token,
+        shapes.TokenAnswer,
+        (TokenNotFound,),
+        has_etag=True,
+    ),
     _endpoint(
         "PATCH",
         "/tokens/{id}",
@@ -353,6 +363,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         organizations.get_organization,
         shapes.OrganizationDetailAnswer,
         (OrganizationNotFound,),
+        has_etag=True,
     ),
     _endpoint(
         "PATCH",
@@ -484,6 +495,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         shapes.DeviceRequestAnswer,
         (RateLimited, DeviceNotFound),
         needs_session=True,
+        has_etag=True,
     ),
     _endpoint(
         "POST",
@@ -541,6 +553,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         subdomains.get_subdomain,
         shapes.SubdomainAnswer,
         (SubdomainNotFound,),
+        has_etag=True,
     ),
     _endpoint(
         "DELETE", "/subdomains/{fqdn}", "subdomains:write", subdomains.delete_, shapes.DeleteAnswer, _OWN_NAME
@@ -702,6 +715,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         transfers.get_transfer,
         shapes.TransferAnswer,
         (TransferNotFound,),
+        has_etag=True,
     ),
     _endpoint(
         "DELETE",
@@ -753,6 +767,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         tickets.get_ticket,
         shapes.TicketAnswer,
         (TicketNotFound,),
+        has_etag=True,
     ),
     _endpoint(
         "POST",
