@@ -10,7 +10,7 @@ from contextlib import ExitStack, suppress
 
 import pytest
 
-from sublet.http.json_body import BODY_TIMEOUT_SECONDS
+from sublet.http.read_body import BODY_TIMEOUT_SECONDS
 from support.hostile_input import Target, envelope, exchange, nothing_stored, parse_answer, refusal
 from support.nginx import Proxy, nginx
 

@@ -8,7 +8,8 @@ import pytest
 
 from sublet.dns.types import DnskeyInput, DsInput
 from sublet.errors import InvalidRequest, ValidationFailed
-from sublet.http.bodies import (
+from sublet.http.read_structs import Reading, invalid_request, read_members, read_query
+from sublet.http.request_structs import (
     AutoRenewBody,
     Dnskey,
     DsRecord,
@@ -22,7 +23,6 @@ from sublet.http.bodies import (
     ds_inputs,
     sent_nameservers,
 )
-from sublet.http.read_structs import Reading, invalid_request, read_members, read_query
 
 Found = set[tuple[str, str]]
 

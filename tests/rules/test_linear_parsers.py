@@ -30,14 +30,14 @@ from sublet.dns.notify import answer_notify
 from sublet.dns.query import read_query as read_dns_query
 from sublet.dns.types import DnskeyInput, DsInput, GlueInput
 from sublet.dns.wire import read_name, read_record, walk_records
-from sublet.http.bodies import NoBody, RegisterBody, SubdomainsQuery
 from sublet.http.client import is_from_site
 from sublet.http.client_address import address_key, find_client_address, parse_trusted_proxies
 from sublet.http.errors import accepted_request_id, render_refusal, wants_problem
 from sublet.http.idempotency import fingerprint, read_key
-from sublet.http.json_body import check_media_type, parse_object
 from sublet.http.organization_header import ORGANIZATION_HEADER, read_organization
+from sublet.http.read_body import check_media_type, parse_object
 from sublet.http.read_structs import Reading, invalid_request, read_members, read_query
+from sublet.http.request_structs import NoBody, RegisterBody, SubdomainsQuery
 from sublet.http.session_cookie import COOKIE, read_cookie
 from sublet.ids import decode_cursor, parse_id, parse_ticket_number
 from sublet.platform_domains.label_patterns import matches, parse_pattern

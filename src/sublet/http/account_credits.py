@@ -4,10 +4,10 @@ from collections.abc import Iterator
 
 from sublet.credits import store
 from sublet.db import Tx
-from sublet.http import shapes
-from sublet.http.bodies import PageQuery
+from sublet.http import response_structs
 from sublet.http.endpoints import Answer, Call
 from sublet.http.paging import read_page
+from sublet.http.request_structs import PageQuery
 from sublet.ids import Position
 from sublet.subdomains import store as subdomain_store
 from sublet.subdomains.quota import Quota, quota_limit
@@ -20,9 +20,11 @@ async def credits_(call: Call[None, None]) -> Answer:
     """
     holder_id = call.registrant.holder.id
 
-    def read(tx: Tx) -> shapes.CreditsAnswer:
-        packages = [shapes.PackageShape.of(package) for package in store.list_packages(tx)]
-        return shapes.CreditsAnswer(credit_balance=store.find_balance(tx, holder_id), packages=packages)
+    def read(tx: Tx) -> response_structs.CreditsAnswer:
+        packages = [response_structs.PackageShape.of(package) for package in store.list_packages(tx)]
+        return response_structs.CreditsAnswer(
+            credit_balance=store.find_balance(tx, holder_id), packages=packages
+        )
 
     return Answer(await call.context.db.read(read))
 
@@ -34,12 +36,14 @@ async def payments(call: Call[None, PageQuery]) -> Answer:
     """
     actor = call.actor()
 
-    def find(tx: Tx, limit: int, after: Position | None) -> Iterator[tuple[Position, shapes.PaymentShape]]:
+    def find(
+        tx: Tx, limit: int, after: Position | None
+    ) -> Iterator[tuple[Position, response_structs.PaymentShape]]:
         for each in store.list_own_entries(tx, actor, limit, after):
-            yield Position(each.created_at, each.id), shapes.PaymentShape.of(each)
+            yield Position(each.created_at, each.id), response_structs.PaymentShape.of(each)
 
     items, page, headers = await read_page(call, "payments", find)
-    return Answer(shapes.PaymentsAnswer(payments=items, page=page), headers)
+    return Answer(response_structs.PaymentsAnswer(payments=items, page=page), headers)
 
 
 async def free_subdomains(call: Call[None, None]) -> Answer:
@@ -50,5 +54,5 @@ async def free_subdomains(call: Call[None, None]) -> Answer:
     holder = call.registrant.holder
     used = await call.context.db.read(subdomain_store.count_free, holder.id)
     quota = Quota(used, quota_limit(holder.free_quota, call.default_free_quota()))
-    usage = shapes.UsageShape(used=quota.used, limit=quota.limit, remaining=quota.remaining)
-    return Answer(shapes.UsageAnswer(usage=usage))
+    usage = response_structs.UsageShape(used=quota.used, limit=quota.limit, remaining=quota.remaining)
+    return Answer(response_structs.UsageAnswer(usage=usage))

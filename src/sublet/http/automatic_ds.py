@@ -2,10 +2,10 @@
 
 from sublet.automatic_ds.set_automatic_ds import set_automatic_ds
 from sublet.automatic_ds.view_automatic_ds import AutomaticDsView, view_automatic_ds
-from sublet.http import shapes
-from sublet.http.bodies import AutomaticDsBody
+from sublet.http import response_structs
 from sublet.http.endpoints import Answer, Call
 from sublet.http.idempotency import write_once
+from sublet.http.request_structs import AutomaticDsBody
 from sublet.http.subdomains import if_subdomain_matches
 
 
@@ -37,18 +37,20 @@ async def set_automatic_ds_(call: Call[AutomaticDsBody, None]) -> Answer:
     return Answer(_answer(view), done.headers, done.status)
 
 
-def _answer(view: AutomaticDsView) -> shapes.AutomaticDsAnswer:
+def _answer(view: AutomaticDsView) -> response_structs.AutomaticDsAnswer:
     known = view.known
     refusal = None
     if known.refusal is not None and known.message is not None and known.refused_since is not None:
-        refusal = shapes.DsRefusalShape(code=known.refusal, message=known.message, since=known.refused_since)
-    return shapes.AutomaticDsAnswer(
-        automatic_ds=shapes.AutomaticDsShape(
+        refusal = response_structs.DsRefusalShape(
+            code=known.refusal, message=known.message, since=known.refused_since
+        )
+    return response_structs.AutomaticDsAnswer(
+        automatic_ds=response_structs.AutomaticDsShape(
             policy=view.policy,
             enabled=known.enabled,
             bootstrap=known.bootstrap,
             ds_records=[
-                shapes.SourcedDsShape(
+                response_structs.SourcedDsShape(
                     key_tag=each.record.key_tag,
                     algorithm=each.record.algorithm,
                     digest_type=each.record.digest_type,
@@ -65,13 +67,13 @@ def _answer(view: AutomaticDsView) -> shapes.AutomaticDsAnswer:
     )
 
 
-def _csync(view: AutomaticDsView) -> shapes.CsyncShape:
+def _csync(view: AutomaticDsView) -> response_structs.CsyncShape:
     known = view.csync
     refusal = None
     if known.refusal is not None and known.message is not None and known.refused_since is not None:
-        refusal = shapes.CsyncRefusalShape(
+        refusal = response_structs.CsyncRefusalShape(
             code=known.refusal, message=known.message, since=known.refused_since
         )
-    return shapes.CsyncShape(
+    return response_structs.CsyncShape(
         followed=view.follows_csync, serial=known.serial, signed_at=known.signed_at, refusal=refusal
     )

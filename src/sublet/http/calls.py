@@ -29,7 +29,6 @@ from sublet.errors import (
     ValidationFailed,
     validation_failed,
 )
-from sublet.http.bodies import NoBody
 from sublet.http.client import Client
 from sublet.http.client_address import address_key
 from sublet.http.endpoints import (
@@ -53,6 +52,7 @@ from sublet.http.rate_limiter import (
     limit_headers,
 )
 from sublet.http.read_structs import Reading, invalid_request, read_members, read_query
+from sublet.http.request_structs import NoBody
 from sublet.http.session_cookie import CLEARED_COOKIE, read_cookie
 
 log = structlog.get_logger()

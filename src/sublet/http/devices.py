@@ -6,13 +6,13 @@ from sublet.audit import Actor
 from sublet.credits.model import Outcome
 from sublet.db import Tx
 from sublet.errors import DeviceNotFound, RateLimited, Refusal
-from sublet.http import shapes
-from sublet.http.bodies import AllowDeviceBody, DeviceBody, DeviceTokenBody, NoBody
+from sublet.http import response_structs
 from sublet.http.client_address import address_key
 from sublet.http.endpoints import Answer, Call, OpenCall
 from sublet.http.idempotency import write_once
 from sublet.http.rate_limiter import USER_CODE
 from sublet.http.render import token_shape
+from sublet.http.request_structs import AllowDeviceBody, DeviceBody, DeviceTokenBody, NoBody
 from sublet.sign_in import device_store
 from sublet.sign_in.decide_device import allow_device, find_device, refuse_device
 from sublet.sign_in.devices import INTERVAL, PAGE_PATH, VALID_FOR, DeviceRequest
@@ -34,7 +34,7 @@ async def start_device_(call: OpenCall[DeviceBody]) -> Answer:
     started = await call.context.db.write(start_device, name, address, client.network)
     page, code = client.public_url + PAGE_PATH, started.user_code.reveal()
     return Answer(
-        shapes.DeviceAnswer(
+        response_structs.DeviceAnswer(
             device_code=started.device_code.reveal(),
             user_code=code,
             verification_uri=page,
@@ -56,7 +56,9 @@ async def poll_device_(call: OpenCall[DeviceTokenBody]) -> Answer:
     done = await call.context.db.write(poll_device, actor, call.body.device_code or "")
     if isinstance(done, Refusal):
         raise done
-    return Answer(shapes.SecretAnswer(token=token_shape(done.token, done.user), secret=done.secret.reveal()))
+    return Answer(
+        response_structs.SecretAnswer(token=token_shape(done.token, done.user), secret=done.secret.reveal())
+    )
 
 
 async def get_device(call: Call[None, None]) -> Answer:
@@ -112,7 +114,7 @@ async def _write_decision(call: Call[Any, None], verb: Any) -> Answer:
 
 
 def _answer(found: DeviceRequest) -> Answer:
-    shape = shapes.DeviceRequestShape(
+    shape = response_structs.DeviceRequestShape(
         name=found.name,
         address=found.address or None,
         state=found.state,
@@ -120,7 +122,7 @@ def _answer(found: DeviceRequest) -> Answer:
         created_at=found.created_at,
         expires_at=found.expires_at,
     )
-    return Answer(shapes.DeviceRequestAnswer(device=shape))
+    return Answer(response_structs.DeviceRequestAnswer(device=shape))
 
 
 async def _count_code(call: Call[Any, None]) -> None:

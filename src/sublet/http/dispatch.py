@@ -41,8 +41,8 @@ from sublet.http.errors import (
     internal_error,
     render_refusal,
 )
-from sublet.http.json_body import BodyTooSlow, parse_object, read_body
 from sublet.http.organization_header import read_organization
+from sublet.http.read_body import BodyTooSlow, parse_object, read_body
 from sublet.http.request_head import check_head
 from sublet.http.security_headers import ENCODED_SECURITY_HEADERS
 from sublet.ids import new_request_id

@@ -133,7 +133,7 @@ class OpenCall(NamedTuple, Generic[BodyT]):
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """The answer of a handler: a Struct of `shapes.py`, more headers, and a status if it differs from the endpoint's.
+    """The answer of a handler: a Struct of `response_structs.py`, more headers, and a status if it differs from the endpoint's.
 
     `parts` streams a long answer as octets; `body` is then its beginning.
     """

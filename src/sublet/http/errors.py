@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from sublet.errors import Category, InvalidRequest, Refusal
-from sublet.http.shapes import QuoteShape
+from sublet.http.response_structs import QuoteShape
 from sublet.secret import without_secrets
 
 STATUS_BY_CATEGORY: dict[Category, int] = {

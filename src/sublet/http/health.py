@@ -15,15 +15,15 @@ from sublet.health.findings import worst_first
 from sublet.health.model import UNKNOWN, Finding, Report
 from sublet.health.plan_delegation import Plan, check_warnings, plan_delegation, refuse_if_broken
 from sublet.health.view_health import HealthView, plan_health_check, view_health
-from sublet.http import shapes
-from sublet.http.bodies import (
+from sublet.http import response_structs
+from sublet.http.endpoints import Answer, Call
+from sublet.http.query_limit import counted_as_querying
+from sublet.http.request_structs import (
     DelegationCheckBody,
     NoBody,
     name_errors_as_sent,
     planned_registration,
 )
-from sublet.http.endpoints import Answer, Call
-from sublet.http.query_limit import counted_as_querying
 
 P = ParamSpec("P")
 OutcomeT = TypeVar("OutcomeT", bound=Outcome)
@@ -91,13 +91,13 @@ async def check_delegation_(call: Call[DelegationCheckBody, None]) -> Answer:
     with counted_as_querying(call):
         result = await call.context.checker.check(plan.target, waits=True)
     report = result.report
-    check = shapes.DelegationCheckShape(
+    check = response_structs.DelegationCheckShape(
         fqdn=plan.target.fqdn,
         state=report.state,
         checked_at=report.checked_at,
         findings=_findings(report.findings),
     )
-    return Answer(shapes.DelegationCheckAnswer(check=check))
+    return Answer(response_structs.DelegationCheckAnswer(check=check))
 
 
 async def get_health(call: Call[None, None]) -> Answer:
@@ -140,10 +140,10 @@ def _checks_off_refusal(details: dict[str, Any]) -> Conflict:
     )
 
 
-def _answer(view: HealthView) -> shapes.HealthAnswer:
+def _answer(view: HealthView) -> response_structs.HealthAnswer:
     health = view.health
-    return shapes.HealthAnswer(
-        health=shapes.HealthShape(
+    return response_structs.HealthAnswer(
+        health=response_structs.HealthShape(
             fqdn=view.subdomain.fqdn,
             state=UNKNOWN if health is None else health.state,
             since=None if health is None or health.checked_at is None else health.since,
@@ -153,16 +153,16 @@ def _answer(view: HealthView) -> shapes.HealthAnswer:
             leaves_at=view.leaves_at,
             findings=_findings((*(() if health is None else health.findings), *view.refused)),
             history=[
-                shapes.HealthChangeShape(at=each.at, state=each.state, findings=list(each.codes))
+                response_structs.HealthChangeShape(at=each.at, state=each.state, findings=list(each.codes))
                 for each in view.changes
             ],
         )
     )
 
 
-def _findings(found: tuple[Finding, ...]) -> list[shapes.FindingShape]:
+def _findings(found: tuple[Finding, ...]) -> list[response_structs.FindingShape]:
     return [
-        shapes.FindingShape(
+        response_structs.FindingShape(
             code=each.code, level=each.level.value, subject=each.subject, message=each.message, hint=each.hint
         )
         for each in worst_first(found)

@@ -14,13 +14,13 @@ from sublet.credits.model import Outcome
 from sublet.credits.store import find_balance
 from sublet.db import Tx
 from sublet.errors import InsufficientScope, TokenRestricted
-from sublet.http import shapes
-from sublet.http.bodies import AccountBody, ActivityQuery, DeleteMeBody, EmailCodeBody, RemindersBody
+from sublet.http import response_structs
 from sublet.http.endpoints import Answer, Call
 from sublet.http.export_store import ROWS_AT_ONCE, SECTIONS, Section, SortKey, next_part
 from sublet.http.idempotency import write_once
 from sublet.http.paging import read_page
 from sublet.http.render import me_answer
+from sublet.http.request_structs import AccountBody, ActivityQuery, DeleteMeBody, EmailCodeBody, RemindersBody
 from sublet.ids import Position
 from sublet.sign_in.change_account import AccountChange, change_account, confirm_email, count_attempt
 from sublet.sign_up.sign_up import FIRST_SCOPES
@@ -97,13 +97,15 @@ async def activity(call: Call[None, ActivityQuery]) -> Answer:
     user_id, account = call.registrant.user.id, call.registrant.account
     account_id = account.id if account is not None else None
 
-    def find(tx: Tx, limit: int, after: Position | None) -> Iterator[tuple[Position, shapes.ActivityShape]]:
+    def find(
+        tx: Tx, limit: int, after: Position | None
+    ) -> Iterator[tuple[Position, response_structs.ActivityShape]]:
         before_id = after.id if after is not None else None
         for each in list_activity(tx, user_id, wanted, limit, before_id, account_id=account_id):
-            yield Position(each.at, each.id), shapes.ActivityShape.of(each)
+            yield Position(each.at, each.id), response_structs.ActivityShape.of(each)
 
     items, page, headers = await read_page(call, "activity", find)
-    return Answer(shapes.ActivityAnswer(activity=items, page=page), headers)
+    return Answer(response_structs.ActivityAnswer(activity=items, page=page), headers)
 
 
 async def export(call: Call[None, None]) -> Answer:
@@ -115,16 +117,16 @@ async def export(call: Call[None, None]) -> Answer:
     _require_all_rights(call)
     user_id = call.registrant.user.id
 
-    def read(tx: Tx) -> shapes.AccountShape:
+    def read(tx: Tx) -> response_structs.AccountShape:
         member = find_member(tx, user_id)
-        return shapes.AccountShape(
+        return response_structs.AccountShape(
             **{name: getattr(member.user, name) for name in _OF_USER},
-            organization=shapes.OrganizationShape.of(member.organization),
+            organization=response_structs.OrganizationShape.of(member.organization),
             credit_balance=find_balance(tx, user_id),
         )
 
     account = await call.context.db.read(read)
-    head = shapes.ExportBeginning(account=account)
+    head = response_structs.ExportBeginning(account=account)
     named = {"content-disposition": f'attachment; filename="account-{user_id}.json"'}
     return Answer(head, named, parts=_parts(call, head))
 
@@ -132,7 +134,7 @@ async def export(call: Call[None, None]) -> Answer:
 _OF_USER = ("id", "email", "name", "reminders", "free_quota", "suspended_at", "created_at", "signed_up_at")
 
 
-async def _parts(call: Call[Any, Any], head: shapes.ExportBeginning) -> AsyncIterator[bytes]:
+async def _parts(call: Call[Any, Any], head: response_structs.ExportBeginning) -> AsyncIterator[bytes]:
     """Yield the JSON of an export. Each part of a list is read in its own transaction, and encoded on the same thread."""
     user = call.registrant.user
     yield msgspec.json.encode(head)[:-1]
@@ -173,7 +175,7 @@ async def delete_me(call: Call[DeleteMeBody, None]) -> Answer:
     """
     _require_all_rights(call)
     done = await write_once(call, 200, call.context.delete_user, call.actor(), call.body.confirm)
-    answer = shapes.DeletedMeAnswer(deleted=shapes.DeletedUserShape(id=done.outcome.id))
+    answer = response_structs.DeletedMeAnswer(deleted=response_structs.DeletedUserShape(id=done.outcome.id))
     return Answer(answer, done.headers, done.status)
 
 

@@ -15,7 +15,18 @@ import msgspec
 from sublet import errors
 from sublet.errors import FIELD_CODES, FIELD_ERRORS_MAX, MALFORMED_FIELD_CODES, Category, NotFound, Refusal
 from sublet.http import errors as http_errors
-from sublet.http.bodies import (
+from sublet.http.endpoints import (
+    BASE_PATH,
+    DOCS_PATH,
+    Endpoint,
+    all_refusals,
+    takes_idempotency_key,
+)
+from sublet.http.errors import JSON_TYPE, MethodNotAllowed
+from sublet.http.examples import ANSWERS, BODIES, QUOTE
+from sublet.http.organization_header import ORGANIZATION_HEADER
+from sublet.http.read_body import BODY_MAX_BYTES
+from sublet.http.request_structs import (
     AutoRenewBody,
     CredentialBody,
     Dnskey,
@@ -36,19 +47,8 @@ from sublet.http.bodies import (
     TokenBody,
     TransferBody,
 )
-from sublet.http.endpoints import (
-    BASE_PATH,
-    DOCS_PATH,
-    Endpoint,
-    all_refusals,
-    takes_idempotency_key,
-)
-from sublet.http.errors import JSON_TYPE, MethodNotAllowed
-from sublet.http.examples import ANSWERS, BODIES, QUOTE
-from sublet.http.json_body import BODY_MAX_BYTES
-from sublet.http.organization_header import ORGANIZATION_HEADER
+from sublet.http.response_structs import FieldErrorShape, PageShape, QuoteShape
 from sublet.http.session_cookie import COOKIE
-from sublet.http.shapes import FieldErrorShape, PageShape, QuoteShape
 
 REF_TEMPLATE = "#/components/schemas/{name}"
 INTEGER_MAX = 2**63 - 1

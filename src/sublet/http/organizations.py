@@ -8,8 +8,12 @@ from sublet.accounts.model import Membership
 from sublet.audit import Actor
 from sublet.credits.model import Outcome
 from sublet.db import Tx
-from sublet.http import shapes
-from sublet.http.bodies import (
+from sublet.http import response_structs
+from sublet.http.endpoints import Answer, Call, OpenCall
+from sublet.http.idempotency import write_once
+from sublet.http.paging import read_page
+from sublet.http.render import invitation_shape, member_shape, organization_shape, token_shape
+from sublet.http.request_structs import (
     AcceptBody,
     InvitationBody,
     NoBody,
@@ -17,10 +21,6 @@ from sublet.http.bodies import (
     PageQuery,
     RoleBody,
 )
-from sublet.http.endpoints import Answer, Call, OpenCall
-from sublet.http.idempotency import write_once
-from sublet.http.paging import read_page
-from sublet.http.render import invitation_shape, member_shape, organization_shape, token_shape
 from sublet.http.sign_in import cookie_headers, open_for_page
 from sublet.ids import Position
 from sublet.organizations.accept_invitation import Accepted, accept_invitation, opens_accounts
@@ -50,13 +50,13 @@ async def list_organizations(call: Call[None, PageQuery]) -> Answer:
 
     def find(
         tx: Tx, limit: int, after: Position | None
-    ) -> Iterator[tuple[Position, shapes.OrganizationDetailShape]]:
+    ) -> Iterator[tuple[Position, response_structs.OrganizationDetailShape]]:
         for each in list_own_memberships(tx, actor, limit, after):
             at = each.organization.created_at
             yield Position(at, each.organization.id), organization_shape(each)
 
     items, page, headers = await read_page(call, "organizations", find)
-    return Answer(shapes.OrganizationsAnswer(organizations=items, page=page), headers)
+    return Answer(response_structs.OrganizationsAnswer(organizations=items, page=page), headers)
 
 
 async def create_organization_(call: Call[OrganizationBody, None]) -> Answer:
@@ -72,7 +72,7 @@ async def create_organization_(call: Call[OrganizationBody, None]) -> Answer:
 
     done = await write_once(call, 201, verb)
     membership = await call.context.db.read(find_own_membership, call.actor(), str(done.outcome.id))
-    answer = shapes.OrganizationDetailAnswer(organization=organization_shape(membership))
+    answer = response_structs.OrganizationDetailAnswer(organization=organization_shape(membership))
     return Answer(answer, done.headers, done.status)
 
 
@@ -102,13 +102,15 @@ async def list_members(call: Call[None, PageQuery]) -> Answer:
     Returns the members with their roles, newest first.
     """
 
-    def find(tx: Tx, limit: int, after: Position | None) -> Iterator[tuple[Position, shapes.MemberShape]]:
+    def find(
+        tx: Tx, limit: int, after: Position | None
+    ) -> Iterator[tuple[Position, response_structs.MemberShape]]:
         own = find_own_membership(tx, call.actor(), call.path["id"])
         for each in membership_store.list_members(tx, own.organization.id, limit, after):
             yield Position(each.created_at, each.user.id), member_shape(each)
 
     items, page, headers = await read_page(call, "members", find)
-    return Answer(shapes.MembersAnswer(members=items, page=page), headers)
+    return Answer(response_structs.MembersAnswer(members=items, page=page), headers)
 
 
 async def change_member(call: Call[RoleBody, None]) -> Answer:
@@ -133,7 +135,7 @@ async def change_member(call: Call[RoleBody, None]) -> Answer:
         )
 
     member = await call.context.db.read(read)
-    return Answer(shapes.MemberAnswer(member=member_shape(member)), done.headers, done.status)
+    return Answer(response_structs.MemberAnswer(member=member_shape(member)), done.headers, done.status)
 
 
 async def remove_member_(call: Call[NoBody, None]) -> Answer:
@@ -146,8 +148,8 @@ async def remove_member_(call: Call[NoBody, None]) -> Answer:
     done = await write_once(
         call, 200, _with_user_as_outcome(remove_member), call.actor(), path["id"], path["user_id"]
     )
-    removed = shapes.RemovedShape(organization_id=int(path["id"]), user_id=int(path["user_id"]))
-    return Answer(shapes.RemovedAnswer(removed=removed), done.headers, done.status)
+    removed = response_structs.RemovedShape(organization_id=int(path["id"]), user_id=int(path["user_id"]))
+    return Answer(response_structs.RemovedAnswer(removed=removed), done.headers, done.status)
 
 
 async def list_invitations(call: Call[None, PageQuery]) -> Answer:
@@ -156,14 +158,16 @@ async def list_invitations(call: Call[None, PageQuery]) -> Answer:
     Only owners may list them. Returns the invitations that were neither accepted nor revoked and haven't expired, newest first.
     """
 
-    def find(tx: Tx, limit: int, after: Position | None) -> Iterator[tuple[Position, shapes.InvitationShape]]:
+    def find(
+        tx: Tx, limit: int, after: Position | None
+    ) -> Iterator[tuple[Position, response_structs.InvitationShape]]:
         own = find_own_membership(tx, call.actor(), call.path["id"])
         refuse_unless_owner(own)
         for each in store.list_open_invitations(tx, own.organization.id, limit, after):
             yield Position(each.created_at, each.id), invitation_shape(each)
 
     items, page, headers = await read_page(call, "invitations", find)
-    return Answer(shapes.InvitationsAnswer(invitations=items, page=page), headers)
+    return Answer(response_structs.InvitationsAnswer(invitations=items, page=page), headers)
 
 
 async def invite_member_(call: Call[InvitationBody, None]) -> Answer:
@@ -180,13 +184,15 @@ async def invite_member_(call: Call[InvitationBody, None]) -> Answer:
         )
         return Outcome(added.id)
 
-    def read(tx: Tx) -> shapes.InvitationShape:
+    def read(tx: Tx) -> response_structs.InvitationShape:
         own = find_own_membership(tx, call.actor(), organization_id)
         return invitation_shape(find_invitation(tx, own.organization.id, str(done.outcome.id)))
 
     done = await write_once(call, 201, verb)
     return Answer(
-        shapes.InvitationAnswer(invitation=await call.context.db.read(read)), done.headers, done.status
+        response_structs.InvitationAnswer(invitation=await call.context.db.read(read)),
+        done.headers,
+        done.status,
     )
 
 
@@ -204,8 +210,10 @@ async def revoke_invitation_(call: Call[NoBody, None]) -> Answer:
         path["id"],
         path["invitation_id"],
     )
-    revoked = shapes.RevokedInvitationShape(organization_id=int(path["id"]), id=int(path["invitation_id"]))
-    return Answer(shapes.RevokedInvitationAnswer(revoked=revoked), done.headers, done.status)
+    revoked = response_structs.RevokedInvitationShape(
+        organization_id=int(path["id"]), id=int(path["invitation_id"])
+    )
+    return Answer(response_structs.RevokedInvitationAnswer(revoked=revoked), done.headers, done.status)
 
 
 async def accept_invitation_(call: OpenCall[AcceptBody]) -> Answer:
@@ -230,8 +238,8 @@ async def accept_invitation_(call: OpenCall[AcceptBody]) -> Answer:
     done, signed_in = accepted
     issued = done.issued
     return Answer(
-        shapes.AcceptedAnswer(
-            user=shapes.UserShape.of(done.member.user),
+        response_structs.AcceptedAnswer(
+            user=response_structs.UserShape.of(done.member.user),
             organization=organization_shape(done.membership),
             token=token_shape(issued.token, done.member.user) if issued is not None else None,
             secret=issued.secret.reveal() if issued is not None else None,
@@ -252,4 +260,4 @@ def _with_user_as_outcome(verb: Callable[..., object]) -> Callable[..., Outcome]
 
 async def _organization(call: Call[Any, Any]) -> Answer:
     membership = await call.context.db.read(find_own_membership, call.actor(), call.path["id"])
-    return Answer(shapes.OrganizationDetailAnswer(organization=organization_shape(membership)))
+    return Answer(response_structs.OrganizationDetailAnswer(organization=organization_shape(membership)))

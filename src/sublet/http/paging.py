@@ -6,7 +6,7 @@ from urllib.parse import parse_qsl, urlencode
 
 from sublet.db import Pages, Tx
 from sublet.http.endpoints import Call
-from sublet.http.shapes import PageShape
+from sublet.http.response_structs import PageShape
 from sublet.ids import Position, decode_cursor, encode_cursor
 
 Item = TypeVar("Item")

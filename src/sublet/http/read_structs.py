@@ -1,4 +1,4 @@
-"""Convert parsed JSON and query parameters to a Struct of `bodies.py`, and list every wrong member.
+"""Convert parsed JSON and query parameters to a Struct of `request_structs.py`, and list every wrong member.
 
 msgspec stops at the first wrong member and converts some types. This module converts each member on its own. JSON types are exact: 1 is
 no boolean, 1.0 and true are no integers. Null means "not sent". Only types are checked here; the rules check lengths, ranges and values.
@@ -16,7 +16,7 @@ from urllib.parse import parse_qsl
 import msgspec
 
 from sublet.errors import FieldErrors, InvalidRequest
-from sublet.http.bodies import Dnskey, DsEntry, DsRecord
+from sublet.http.request_structs import Dnskey, DsEntry, DsRecord
 
 QUERY_PARAMETERS_MAX = 64
 LISTED_MEMBERS_MAX = 4

@@ -10,12 +10,12 @@ from sublet.accounts.model import Session
 from sublet.credits.model import Outcome
 from sublet.db import Tx
 from sublet.errors import PasskeyNotFound
-from sublet.http import shapes
-from sublet.http.bodies import NoBody, PageQuery, PasskeyBody
+from sublet.http import response_structs
 from sublet.http.endpoints import Answer, Call
 from sublet.http.idempotency import write_once
 from sublet.http.paging import read_page
 from sublet.http.render import session_shape
+from sublet.http.request_structs import NoBody, PageQuery, PasskeyBody
 from sublet.http.session_cookie import CLEARED_COOKIE
 from sublet.ids import Position
 from sublet.sign_in import store
@@ -44,13 +44,15 @@ async def list_sessions(call: Call[None, PageQuery]) -> Answer:
     def is_live(session: Session, tx: Tx) -> bool:
         return session.expires_at > tx.now and session.last_used_at + idle > tx.now
 
-    def find(tx: Tx, limit: int, after: Position | None) -> Iterator[tuple[Position, shapes.SessionShape]]:
+    def find(
+        tx: Tx, limit: int, after: Position | None
+    ) -> Iterator[tuple[Position, response_structs.SessionShape]]:
         live = (each for each in store.list_sessions(tx, user_id, after) if is_live(each, tx))
         for each in islice(live, limit):
             yield Position(each.created_at, each.id), session_shape(each, current_id)
 
     items, page, headers = await read_page(call, "sessions", find)
-    return Answer(shapes.SessionsAnswer(sessions=items, page=page), headers)
+    return Answer(response_structs.SessionsAnswer(sessions=items, page=page), headers)
 
 
 async def end_session_(call: Call[NoBody, None]) -> Answer:
@@ -66,7 +68,7 @@ async def end_session_(call: Call[NoBody, None]) -> Answer:
 
     done = await write_once(call, 200, verb)
     cleared = {"set-cookie": CLEARED_COOKIE} if wanted in (CURRENT, str(current_id)) else {}
-    return Answer(shapes.DoneAnswer(), done.headers | cleared, done.status)
+    return Answer(response_structs.DoneAnswer(), done.headers | cleared, done.status)
 
 
 async def end_other_sessions_(call: Call[NoBody, None]) -> Answer:
@@ -80,7 +82,7 @@ async def end_other_sessions_(call: Call[NoBody, None]) -> Answer:
 
     done = await write_once(call, 200, verb)
     ended = done.outcome.ended if isinstance(done.outcome, _Ended) else None
-    return Answer(shapes.EndedSessionsAnswer(ended=ended), done.headers, done.status)
+    return Answer(response_structs.EndedSessionsAnswer(ended=ended), done.headers, done.status)
 
 
 async def list_passkeys(call: Call[None, None]) -> Answer:
@@ -98,8 +100,8 @@ async def offer_passkey_(call: Call[NoBody, None]) -> Answer:
     Requires a sign-in within the last ten minutes.
     """
 
-    def verb(tx: Tx) -> shapes.OptionsAnswer:
-        return shapes.OptionsAnswer(public_key=offer_passkey(tx, call.actor(), call.client.site))
+    def verb(tx: Tx) -> response_structs.OptionsAnswer:
+        return response_structs.OptionsAnswer(public_key=offer_passkey(tx, call.actor(), call.client.site))
 
     return Answer(await call.context.db.write(verb))
 
@@ -126,7 +128,11 @@ async def add_passkey_(call: Call[PasskeyBody, None]) -> Answer:
 
     done = await write_once(call, 201, verb)
     passkey = await call.context.db.read(read)
-    return Answer(shapes.PasskeyAnswer(passkey=shapes.PasskeyShape.of(passkey)), done.headers, done.status)
+    return Answer(
+        response_structs.PasskeyAnswer(passkey=response_structs.PasskeyShape.of(passkey)),
+        done.headers,
+        done.status,
+    )
 
 
 async def remove_passkey_(call: Call[NoBody, None]) -> Answer:
@@ -140,7 +146,7 @@ async def remove_passkey_(call: Call[NoBody, None]) -> Answer:
         return Outcome(call.registrant.user.id)
 
     done = await write_once(call, 200, verb)
-    return Answer(shapes.DoneAnswer(), done.headers, done.status)
+    return Answer(response_structs.DoneAnswer(), done.headers, done.status)
 
 
 async def start_recovery_(call: Call[NoBody, None]) -> Answer:
@@ -175,11 +181,11 @@ def _current_id(call: Call[Any, Any]) -> int | None:
     return call.registrant.session.id if call.registrant.session is not None else None
 
 
-def _passkeys_answer(tx: Tx, call: Call[Any, Any]) -> shapes.PasskeysAnswer:
+def _passkeys_answer(tx: Tx, call: Call[Any, Any]) -> response_structs.PasskeysAnswer:
     user_id = call.registrant.user.id
     recovery = store.find_recovery(tx, user_id)
     is_open = recovery is not None and recovery.ends_at > tx.now
-    return shapes.PasskeysAnswer(
-        passkeys=[shapes.PasskeyShape.of(each) for each in store.list_passkeys(tx, user_id)],
-        recovery=shapes.RecoveryShape.of(recovery) if is_open else None,
+    return response_structs.PasskeysAnswer(
+        passkeys=[response_structs.PasskeyShape.of(each) for each in store.list_passkeys(tx, user_id)],
+        recovery=response_structs.RecoveryShape.of(recovery) if is_open else None,
     )

@@ -6,11 +6,11 @@ from typing import Any
 from sublet.accounts.model import Member, User
 from sublet.accounts.sessions import MAIL
 from sublet.db import Tx
-from sublet.http import shapes
-from sublet.http.bodies import ConfirmSignUpBody, CredentialBody, NoBody, SignInBody
+from sublet.http import response_structs
 from sublet.http.client import Client, is_from_site, refuse_other_sites
 from sublet.http.endpoints import Answer, Context, OpenCall
 from sublet.http.render import me_answer, session_shape
+from sublet.http.request_structs import ConfirmSignUpBody, CredentialBody, NoBody, SignInBody
 from sublet.http.session_cookie import set_cookie
 from sublet.sign_in.identify import (
     code_refusal,
@@ -35,7 +35,7 @@ async def request_sign_in(call: OpenCall[SignInBody]) -> Answer:
     await call.context.db.write(request_code, call.body.email or "", client.network, client.public_url)
     sentence = "If this address can get mail, a code is on its way to it."
     seconds = int(VALID_FOR[SIGN_IN].total_seconds())
-    return Answer(shapes.CodeSentAnswer(message=sentence, expires_in_seconds=seconds))
+    return Answer(response_structs.CodeSentAnswer(message=sentence, expires_in_seconds=seconds))
 
 
 async def confirm_sign_in(call: OpenCall[ConfirmSignUpBody]) -> Answer:
@@ -66,7 +66,7 @@ async def challenge_passkey(call: OpenCall[NoBody]) -> Answer:
     """
     key = await call.context.db.read(find_signing_key)
     found = new_challenge(key, SIGN_IN_CHALLENGE, call.context.db.now())
-    return Answer(shapes.OptionsAnswer(public_key=use_options(call.client.site, found)))
+    return Answer(response_structs.OptionsAnswer(public_key=use_options(call.client.site, found)))
 
 
 async def confirm_passkey(call: OpenCall[CredentialBody]) -> Answer:
@@ -100,7 +100,7 @@ def _open(
 def _answer(call: OpenCall[Any], done: SignedIn) -> Answer:
     session = done.session
     me = me_answer(Member(done.member.user, done.member.organization), None)
-    answer = shapes.SignedInAnswer(
+    answer = response_structs.SignedInAnswer(
         user=me.user, organization=me.organization, session=session_shape(session, session.id)
     )
     return Answer(answer, cookie_headers(call, done))

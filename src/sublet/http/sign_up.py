@@ -2,10 +2,10 @@
 
 from sublet.db import Tx
 from sublet.errors import FieldError, SignUpClosed, validation_failed
-from sublet.http import shapes
-from sublet.http.bodies import ConfirmSignUpBody, SignUpBody
+from sublet.http import response_structs
 from sublet.http.endpoints import Answer, OpenCall
 from sublet.http.render import me_answer, token_shape
+from sublet.http.request_structs import ConfirmSignUpBody, SignUpBody
 from sublet.http.sign_in import cookie_headers, open_for_page
 from sublet.sign_in.model import SignedIn
 from sublet.sign_up import store
@@ -27,7 +27,7 @@ async def challenge(call: OpenCall[None]) -> Answer:
     """
     key = await call.context.db.read(store.find_signing_key)
     found = new_challenge(key, call.context.db.now())
-    return Answer(shapes.ChallengeAnswer(challenge=shapes.ChallengeShape(**found)))
+    return Answer(response_structs.ChallengeAnswer(challenge=response_structs.ChallengeShape(**found)))
 
 
 async def sign_up_(call: OpenCall[SignUpBody]) -> Answer:
@@ -48,7 +48,7 @@ async def sign_up_(call: OpenCall[SignUpBody]) -> Answer:
     await db.write(sign_up, request, call.client.public_url)
     sentence = "If this address can get mail, a code is on its way to it."
     seconds = int(VALID_FOR[SIGN_UP].total_seconds())
-    return Answer(shapes.CodeSentAnswer(message=sentence, expires_in_seconds=seconds))
+    return Answer(response_structs.CodeSentAnswer(message=sentence, expires_in_seconds=seconds))
 
 
 async def confirm_sign_up_(call: OpenCall[ConfirmSignUpBody]) -> Answer:
@@ -75,7 +75,9 @@ async def confirm_sign_up_(call: OpenCall[ConfirmSignUpBody]) -> Answer:
     token = token_shape(done.issued.token, done.member.user)
     secret = done.issued.secret.reveal()
     return Answer(
-        shapes.SignedUpAnswer(user=me.user, organization=me.organization, token=token, secret=secret),
+        response_structs.SignedUpAnswer(
+            user=me.user, organization=me.organization, token=token, secret=secret
+        ),
         cookie_headers(call, signed_in),
     )
 

@@ -15,22 +15,7 @@ from sublet.dns.ds import dnskey_warnings
 from sublet.dns.parent_servers import query_servers
 from sublet.errors import Unavailable
 from sublet.health.plan_delegation import plan_change, plan_registration
-from sublet.http import shapes
-from sublet.http.bodies import (
-    AutoRenewBody,
-    AvailabilityQuery,
-    NameserversBody,
-    NoBody,
-    RegisterBody,
-    RenewBody,
-    SubdomainsQuery,
-    ds_inputs,
-    glue_inputs,
-    name_errors_as_sent,
-    planned_registration,
-    sent_ceiling,
-    sent_nameservers,
-)
+from sublet.http import response_structs
 from sublet.http.conditional import only_if_match
 from sublet.http.endpoints import Answer, Call
 from sublet.http.health import NOT_CHECKED, PriorCheck, check_first
@@ -46,7 +31,22 @@ from sublet.http.render import (
     subdomain_shape,
     timeline_answer,
 )
-from sublet.http.shapes import DelegationAnswer
+from sublet.http.request_structs import (
+    AutoRenewBody,
+    AvailabilityQuery,
+    NameserversBody,
+    NoBody,
+    RegisterBody,
+    RenewBody,
+    SubdomainsQuery,
+    ds_inputs,
+    glue_inputs,
+    name_errors_as_sent,
+    planned_registration,
+    sent_ceiling,
+    sent_nameservers,
+)
+from sublet.http.response_structs import DelegationAnswer
 from sublet.ids import Position
 from sublet.subdomains import store
 from sublet.subdomains.delete import delete
@@ -99,10 +99,14 @@ async def list_subdomains(call: Call[None, SubdomainsQuery]) -> Answer:
         user_suspended=call.registrant.is_suspended,
     )
 
-    def with_position(each: ShownSubdomain, now: datetime) -> tuple[Position, shapes.SubdomainShape]:
+    def with_position(
+        each: ShownSubdomain, now: datetime
+    ) -> tuple[Position, response_structs.SubdomainShape]:
         return Position(each.created_at, each.id), _shape(call, each, now)
 
-    def find(tx: Tx, limit: int, after: Position | None) -> Iterator[tuple[Position, shapes.SubdomainShape]]:
+    def find(
+        tx: Tx, limit: int, after: Position | None
+    ) -> Iterator[tuple[Position, response_structs.SubdomainShape]]:
         for each in list_own(tx, actor, wanted, limit, after):
             yield with_position(each, tx.now)
 
@@ -113,7 +117,7 @@ async def list_subdomains(call: Call[None, SubdomainsQuery]) -> Answer:
         )
     else:
         items, page, headers = await read_page(call, "subdomains", find)
-    return Answer(shapes.SubdomainsAnswer(subdomains=items, page=page), headers)
+    return Answer(response_structs.SubdomainsAnswer(subdomains=items, page=page), headers)
 
 
 async def get_subdomain(call: Call[None, None]) -> Answer:
@@ -123,7 +127,7 @@ async def get_subdomain(call: Call[None, None]) -> Answer:
     """
     db = call.context.db
     subdomain = await fetch_in_account(db, call.actor(), call.path["fqdn"])
-    return Answer(shapes.SubdomainAnswer(subdomain=_shape(call, subdomain, db.now())))
+    return Answer(response_structs.SubdomainAnswer(subdomain=_shape(call, subdomain, db.now())))
 
 
 async def timeline_(call: Call[None, None]) -> Answer:
@@ -135,7 +139,7 @@ async def timeline_(call: Call[None, None]) -> Answer:
     holder = call.registrant.holder
     limit = quota_limit(holder.free_quota, call.default_free_quota())
 
-    def read(tx: Tx) -> shapes.TimelineAnswer:
+    def read(tx: Tx) -> response_structs.TimelineAnswer:
         subdomain = find_in_account_or_trash(tx, call.actor(), call.path["fqdn"])
         events = timeline(
             subdomain,
@@ -164,9 +168,9 @@ async def get_auto_renew(call: Call[None, None]) -> Answer:
     Returns whether the name is renewed automatically, its ceiling in credits, and the next and the last attempt.
     """
 
-    def read(tx: Tx) -> shapes.AutoRenewAnswer:
+    def read(tx: Tx) -> response_structs.AutoRenewAnswer:
         subdomain = find_in_account(tx, call.actor(), call.path["fqdn"])
-        return shapes.AutoRenewAnswer(auto_renew=_auto_renew(tx, subdomain))
+        return response_structs.AutoRenewAnswer(auto_renew=_auto_renew(tx, subdomain))
 
     return Answer(await call.context.db.read(read))
 
@@ -188,9 +192,9 @@ async def set_auto_renew_(call: Call[AutoRenewBody, None]) -> Answer:
         may_spend=_may_spend(call),
     )
 
-    def read(tx: Tx) -> shapes.SetAutoRenewAnswer:
+    def read(tx: Tx) -> response_structs.SetAutoRenewAnswer:
         subdomain = _find_written(tx, call, done.outcome.id)
-        return shapes.SetAutoRenewAnswer(
+        return response_structs.SetAutoRenewAnswer(
             subdomain=_shape(call, subdomain, tx.now), auto_renew=_auto_renew(tx, subdomain)
         )
 
@@ -238,7 +242,7 @@ async def availability(call: Call[None, AvailabilityQuery]) -> Answer:
         may_spend=_may_spend(call),
         withheld=call.withheld_modes(),
     )
-    return Answer(shapes.AvailabilityAnswer(availability=availability_shape(found)))
+    return Answer(response_structs.AvailabilityAnswer(availability=availability_shape(found)))
 
 
 async def update_nameservers_(call: Call[NameserversBody, None]) -> Answer:
@@ -311,7 +315,9 @@ async def delete_(call: Call[NoBody, None]) -> Answer:
     """
     done = await write_once(call, 200, if_subdomain_matches(call, delete), call.actor(), call.path["fqdn"])
     subdomain = await call.context.db.read(_find_written, call, done.outcome.id)
-    answer = shapes.DeleteAnswer(deleted=shapes.DeletedShape(id=subdomain.id, fqdn=subdomain.fqdn))
+    answer = response_structs.DeleteAnswer(
+        deleted=response_structs.DeletedShape(id=subdomain.id, fqdn=subdomain.fqdn)
+    )
     return Answer(answer, done.headers, done.status)
 
 
@@ -320,9 +326,9 @@ def if_subdomain_matches(
 ) -> Callable[Concatenate[Tx, P], Outcome]:
     """Return a verb that first checks `If-Match` against the `ETag` of GET /subdomains/{fqdn}."""
 
-    def show(tx: Tx) -> shapes.SubdomainAnswer:
+    def show(tx: Tx) -> response_structs.SubdomainAnswer:
         subdomain = find_in_account(tx, call.actor(), call.path["fqdn"])
-        return shapes.SubdomainAnswer(subdomain=_shape(call, subdomain, tx.now))
+        return response_structs.SubdomainAnswer(subdomain=_shape(call, subdomain, tx.now))
 
     return only_if_match(call, verb, show)
 
@@ -340,13 +346,13 @@ def _may_spend(call: Call[Any, Any]) -> bool:
     return "credits:spend" in call.registrant.restrictions.scopes
 
 
-def _auto_renew(tx: Tx, subdomain: Subdomain) -> shapes.AutoRenewShape:
+def _auto_renew(tx: Tx, subdomain: Subdomain) -> response_structs.AutoRenewShape:
     terms = store.list_terms(tx, subdomain.id, PAST_EVENTS_MAX)
     attempt = last_attempt(terms, list_milestones(tx, subdomain.id))
     return auto_renew_shape(subdomain, list_price_of_renewal(tx, subdomain), attempt, tx.now)
 
 
-def _shape(call: Call[Any, Any], subdomain: ShownSubdomain, now: datetime) -> shapes.SubdomainShape:
+def _shape(call: Call[Any, Any], subdomain: ShownSubdomain, now: datetime) -> response_structs.SubdomainShape:
     suspended = call.registrant.is_suspended
     return subdomain_shape(subdomain, now, user_suspended=suspended)
 
@@ -373,7 +379,7 @@ def _find_written(tx: Tx, call: Call[Any, Any], subdomain_id: int) -> Subdomain:
 
 async def _wait_for_publication(
     call: Call[Any, Any], done: WriteResult, checked: PriorCheck = NOT_CHECKED
-) -> tuple[shapes.SubdomainShape, shapes.ProvisioningShape]:
+) -> tuple[response_structs.SubdomainShape, response_structs.ProvisioningShape]:
     """Wait for the publication, at most `publish_wait_ms`, then return the shapes of the current state."""
     db = call.context.db
     wait_seconds = call.context.settings.publish_wait_ms / 1000 - checked.took_seconds
@@ -407,7 +413,7 @@ async def _provision_answer(
     call: Call[Any, Any], done: WriteResult, checked: PriorCheck = NOT_CHECKED
 ) -> Answer:
     subdomain, provisioning = await _wait_for_publication(call, done, checked)
-    answer = shapes.ProvisionAnswer(subdomain=subdomain, provisioning=provisioning)
+    answer = response_structs.ProvisionAnswer(subdomain=subdomain, provisioning=provisioning)
     return Answer(answer, done.headers, done.status)
 
 
@@ -415,7 +421,7 @@ async def _register_answer(
     call: Call[Any, Any], done: WriteResult, checked: PriorCheck = NOT_CHECKED
 ) -> Answer:
     subdomain, provisioning = await _wait_for_publication(call, done, checked)
-    answer = shapes.RegisterAnswer(
+    answer = response_structs.RegisterAnswer(
         subdomain=subdomain,
         provisioning=provisioning,
         charged_credits=done.outcome.charged_credits,
@@ -425,15 +431,15 @@ async def _register_answer(
 
 
 async def _renew_answer(call: Call[Any, Any], done: WriteResult) -> Answer:
-    def read(tx: Tx) -> shapes.RenewAnswer:
+    def read(tx: Tx) -> response_structs.RenewAnswer:
         shape = _shape(call, _find_written(tx, call, done.outcome.id), tx.now)
-        renewal = shapes.RenewalShape(
+        renewal = response_structs.RenewalShape(
             expires_at=shape.expires_at,
             renewal_available=shape.renewal_available,
             charged_credits=done.outcome.charged_credits,
             coupon=coupon_shape(done.outcome.coupon),
         )
-        return shapes.RenewAnswer(subdomain=shape, renewal=renewal)
+        return response_structs.RenewAnswer(subdomain=shape, renewal=renewal)
 
     return Answer(await call.context.db.read(read), done.headers, done.status)
 

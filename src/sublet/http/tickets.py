@@ -4,12 +4,12 @@ from collections.abc import Iterator
 from typing import Any
 
 from sublet.db import Tx
-from sublet.http import shapes
-from sublet.http.bodies import ReplyBody, TicketBody, TicketsQuery
+from sublet.http import response_structs
 from sublet.http.conditional import only_if_match
 from sublet.http.endpoints import Answer, Call
 from sublet.http.idempotency import WriteResult, write_once
 from sublet.http.paging import read_page
+from sublet.http.request_structs import ReplyBody, TicketBody, TicketsQuery
 from sublet.ids import Position
 from sublet.tickets import store
 from sublet.tickets.find import find_own_ticket_with_messages
@@ -27,12 +27,14 @@ async def list_tickets(call: Call[None, TicketsQuery]) -> Answer:
     wanted = TicketFilter(status=query.status, type=query.type, archived=query.archived)
     actor = call.actor()
 
-    def find(tx: Tx, limit: int, after: Position | None) -> Iterator[tuple[Position, shapes.TicketShape]]:
+    def find(
+        tx: Tx, limit: int, after: Position | None
+    ) -> Iterator[tuple[Position, response_structs.TicketShape]]:
         for each in store.list_own(tx, actor, wanted, limit, after):
-            yield Position(each.last_message_at, each.id), shapes.TicketShape.of(each)
+            yield Position(each.last_message_at, each.id), response_structs.TicketShape.of(each)
 
     items, page, headers = await read_page(call, "tickets", find)
-    return Answer(shapes.TicketsAnswer(tickets=items, page=page), headers)
+    return Answer(response_structs.TicketsAnswer(tickets=items, page=page), headers)
 
 
 async def get_ticket(call: Call[None, None]) -> Answer:
@@ -85,7 +87,9 @@ async def _ticket(call: Call[Any, Any], identifier: str, done: WriteResult | Non
     return Answer(answer, done.headers, done.status) if done else Answer(answer)
 
 
-def _answer(tx: Tx, call: Call[Any, Any], identifier: str) -> shapes.TicketAnswer:
-    return shapes.TicketAnswer(
-        ticket=shapes.TicketDetailShape.of(find_own_ticket_with_messages(tx, call.actor(), identifier))
+def _answer(tx: Tx, call: Call[Any, Any], identifier: str) -> response_structs.TicketAnswer:
+    return response_structs.TicketAnswer(
+        ticket=response_structs.TicketDetailShape.of(
+            find_own_ticket_with_messages(tx, call.actor(), identifier)
+        )
     )

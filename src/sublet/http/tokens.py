@@ -19,8 +19,13 @@ from sublet.accounts.rotate_token import rotate_token
 from sublet.accounts.tokens import IssuedToken
 from sublet.credits.model import Outcome
 from sublet.db import Tx
-from sublet.http import shapes
-from sublet.http.bodies import (
+from sublet.http import response_structs
+from sublet.http.conditional import only_if_match
+from sublet.http.endpoints import Answer, Call
+from sublet.http.idempotency import WriteResult, write_once
+from sublet.http.paging import read_page
+from sublet.http.render import token_shape
+from sublet.http.request_structs import (
     ChangeTokenBody,
     NoBody,
     PageQuery,
@@ -28,11 +33,6 @@ from sublet.http.bodies import (
     TokenBody,
     sent_restrictions,
 )
-from sublet.http.conditional import only_if_match
-from sublet.http.endpoints import Answer, Call
-from sublet.http.idempotency import WriteResult, write_once
-from sublet.http.paging import read_page
-from sublet.http.render import token_shape
 from sublet.ids import Position
 from sublet.secret import Secret
 
@@ -54,13 +54,13 @@ async def list_tokens(call: Call[None, PageQuery]) -> Answer:
 
     def find(
         tx: Tx, limit: int, after: Position | None
-    ) -> Iterator[tuple[Position, shapes.TokenDetailShape]]:
+    ) -> Iterator[tuple[Position, response_structs.TokenDetailShape]]:
         found = list_own_tokens(tx, find_acting_credential(tx, call.actor()), after)
         for each in islice(found, limit):
             yield Position(each.created_at, each.id), token_shape(each, call.registrant.user)
 
     items, page, headers = await read_page(call, "tokens", find)
-    return Answer(shapes.TokensAnswer(tokens=items, page=page), headers)
+    return Answer(response_structs.TokensAnswer(tokens=items, page=page), headers)
 
 
 async def create_token_(call: Call[TokenBody, None]) -> Answer:
@@ -144,31 +144,33 @@ def _if_match(
     return only_if_match(call, verb, lambda tx: _answer(tx, call, call.path["id"]))
 
 
-def _answer(tx: Tx, call: Call[Any, Any], identifier: str) -> shapes.TokenAnswer:
+def _answer(tx: Tx, call: Call[Any, Any], identifier: str) -> response_structs.TokenAnswer:
     acting = find_acting_credential(tx, call.actor())
-    return shapes.TokenAnswer(token=_shape(call, find_own_token(tx, acting, identifier)))
+    return response_structs.TokenAnswer(token=_shape(call, find_own_token(tx, acting, identifier)))
 
 
-def _shape(call: Call[Any, Any], token: Token) -> shapes.TokenDetailShape:
+def _shape(call: Call[Any, Any], token: Token) -> response_structs.TokenDetailShape:
     return token_shape(token, call.registrant.user)
 
 
 async def _token_answer(call: Call[Any, Any], done: WriteResult) -> Answer:
     shape = await _read_token(call, done)
-    return Answer(shapes.TokenAnswer(token=shape), done.headers, done.status)
+    return Answer(response_structs.TokenAnswer(token=shape), done.headers, done.status)
 
 
 async def _secret_answer(call: Call[Any, Any], done: WriteResult) -> Answer:
     shape = await _read_token(call, done)
     secret = done.outcome.secret if isinstance(done.outcome, _WithSecret) else None
-    answer = shapes.SecretAnswer(token=shape, secret=secret.reveal() if secret is not None else None)
+    answer = response_structs.SecretAnswer(
+        token=shape, secret=secret.reveal() if secret is not None else None
+    )
     return Answer(answer, done.headers, done.status)
 
 
-async def _read_token(call: Call[Any, Any], done: WriteResult) -> shapes.TokenDetailShape:
+async def _read_token(call: Call[Any, Any], done: WriteResult) -> response_structs.TokenDetailShape:
     """Return the shape of the token that was just written, with the rights that the acting token had before the write."""
 
-    def read(tx: Tx) -> shapes.TokenDetailShape:
+    def read(tx: Tx) -> response_structs.TokenDetailShape:
         token = find_own_token(tx, acting_credential_of(call.registrant), str(done.outcome.id))
         return _shape(call, token)
 

@@ -6,12 +6,12 @@ from typing import Any, Concatenate, ParamSpec
 
 from sublet.credits.model import Outcome
 from sublet.db import Tx
-from sublet.http import shapes
-from sublet.http.bodies import NoBody, TransferBody, TransfersQuery
+from sublet.http import response_structs
 from sublet.http.conditional import only_if_match
 from sublet.http.endpoints import Answer, Call
 from sublet.http.idempotency import WriteResult, write_once
 from sublet.http.paging import read_page
+from sublet.http.request_structs import NoBody, TransferBody, TransfersQuery
 from sublet.http.subdomains import if_subdomain_matches
 from sublet.ids import Position
 from sublet.subdomains.transfers import store
@@ -51,14 +51,16 @@ async def list_transfers(call: Call[None, TransfersQuery]) -> Answer:
     requester, restrictions = _requester(call), call.actor().restrictions
     wanted = TransferFilter(call.query.state, call.query.direction)
 
-    def find(tx: Tx, limit: int, after: Position | None) -> Iterator[tuple[Position, shapes.TransferShape]]:
+    def find(
+        tx: Tx, limit: int, after: Position | None
+    ) -> Iterator[tuple[Position, response_structs.TransferShape]]:
         for each in store.list_own(
             tx, requester.person, requester.holder, restrictions, wanted, limit, after
         ):
             yield Position(each.created_at, each.id), _shape(requester, each, tx.now)
 
     items, page, headers = await read_page(call, "transfers", find)
-    return Answer(shapes.TransfersAnswer(transfers=items, page=page), headers)
+    return Answer(response_structs.TransfersAnswer(transfers=items, page=page), headers)
 
 
 async def get_transfer(call: Call[None, None]) -> Answer:
@@ -116,9 +118,9 @@ def _if_match(
     )
 
 
-def _answer(tx: Tx, call: Call[Any, Any], identifier: str) -> shapes.TransferAnswer:
+def _answer(tx: Tx, call: Call[Any, Any], identifier: str) -> response_structs.TransferAnswer:
     requester = _requester(call)
-    return shapes.TransferAnswer(
+    return response_structs.TransferAnswer(
         transfer=_shape(requester, find_own_transfer(tx, call.actor(), requester, identifier), tx.now)
     )
 
@@ -132,8 +134,8 @@ async def _transfer_answer(call: Call[Any, Any], done: WriteResult) -> Answer:
     return Answer(answer, done.headers, done.status)
 
 
-def _shape(requester: Requester, transfer: NameTransfer, now: datetime) -> shapes.TransferShape:
-    return shapes.TransferShape(
+def _shape(requester: Requester, transfer: NameTransfer, now: datetime) -> response_structs.TransferShape:
+    return response_structs.TransferShape(
         id=transfer.id,
         direction="sent" if is_sender(transfer, requester) else "received",
         subdomain=transfer.subdomain,

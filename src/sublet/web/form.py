@@ -9,7 +9,7 @@ from starlette.requests import Request
 
 from sublet.errors import InvalidRequest
 from sublet.http.errors import PayloadTooLarge
-from sublet.http.json_body import BODY_MAX_BYTES, BODY_TIMEOUT_SECONDS
+from sublet.http.read_body import BODY_MAX_BYTES, BODY_TIMEOUT_SECONDS
 from sublet.secret import Secret
 
 FORM_TYPE = "application/x-www-form-urlencoded"

@@ -7,7 +7,7 @@ from starlette.responses import Response
 
 from sublet.errors import PaymentConfirmationRequired, Refusal, SubdomainNotFound, ValidationFailed
 from sublet.http.conditional import entity_tag
-from sublet.http.shapes import SubdomainAnswer, SubdomainShape
+from sublet.http.response_structs import SubdomainAnswer, SubdomainShape
 from sublet.web.delegation_form import (
     changed_fields,
     check_delegation,

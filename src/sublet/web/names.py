@@ -3,7 +3,7 @@
 from starlette.responses import Response
 
 from sublet.errors import Refusal
-from sublet.http.shapes import SubdomainShape
+from sublet.http.response_structs import SubdomainShape
 from sublet.web.page import PageCall
 
 PAGE_LIMIT = 50

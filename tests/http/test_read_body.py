@@ -13,7 +13,7 @@ from starlette.types import Message
 
 from sublet.errors import InvalidJson
 from sublet.http.errors import PayloadTooLarge, UnsupportedMediaType
-from sublet.http.json_body import BODY_MAX_BYTES, BodyTooSlow, check_media_type, parse_object, read_body
+from sublet.http.read_body import BODY_MAX_BYTES, BodyTooSlow, check_media_type, parse_object, read_body
 from support.time_growth import FACTOR, growth
 
 REFUSED = {
