@@ -20,7 +20,6 @@ from sublet.errors import (
     FieldErrors,
     InsufficientRole,
     InsufficientScope,
-    RateLimited,
     Refusal,
     SessionInvalid,
     SessionRequired,
@@ -103,13 +102,7 @@ class Calls:
         if not network:
             return [(FAILED_AUTHENTICATION, address)]
         for policy, key in ((ADDRESS, address), (NETWORK, network)):
-            allowance = await self.context.rate_limiter.take(policy, key)
-            if allowance is not None and not allowance.allowed:
-                headers |= limit_headers(allowance)
-                raise RateLimited(
-                    f"This {policy} sent more than {allowance.limit} requests in a minute. Wait {allowance.reset_seconds} s.",
-                    retry_after_seconds=allowance.reset_seconds,
-                )
+            await self.context.rate_limiter.count(policy, key, headers)
         return [(FAILED_AUTHENTICATION, address), (FAILED_OF_NETWORK, network)]
 
     async def authenticate_session(
@@ -149,12 +142,7 @@ class Calls:
             RateLimited: too many authentications failed.
         """
         for policy, key in failure_limits:
-            failures = await self.context.rate_limiter.take(policy, key)
-            if failures is not None and not failures.allowed:
-                raise RateLimited(
-                    "Too many authentications from this address or network failed. Send a valid token: it is accepted at once.",
-                    retry_after_seconds=failures.reset_seconds,
-                )
+            await self.context.rate_limiter.count(policy, key)
 
     async def answer(self, endpoint: Endpoint, registrant: Registrant, sent: SentRequest) -> Answer:
         """Return the answer of an endpoint to a registrant.
@@ -210,24 +198,17 @@ class Calls:
             ) from None
 
     async def _count(self, sent: SentRequest, endpoint: Endpoint, registrant: Registrant) -> Allowance | None:
-        allowance = await self.context.rate_limiter.take(
-            endpoint.rate_class, sent.counted_as or registrant.rate_limit_key
-        )
-        if allowance is None:
-            return None
-        sent.headers |= limit_headers(allowance)
-        if not allowance.allowed:
-            raise RateLimited(
-                f"You sent more than {allowance.limit} `{allowance.policy}` requests in a minute. Wait {allowance.reset_seconds} s.",
-                retry_after_seconds=allowance.reset_seconds,
-            )
+        key = sent.counted_as or registrant.rate_limit_key
+        allowance = await self.context.rate_limiter.count(endpoint.rate_class, key, sent.headers)
+        if allowance is not None:
+            sent.headers |= limit_headers(allowance)
         return allowance
 
     async def _count_as_write(
         self, sent: SentRequest, counted: Allowance | None, registrant: Registrant
     ) -> None:
         """Count a ticket request that created no ticket or reply as a write instead, if the write limit allows one more."""
-        if counted is None or counted.policy != TICKET:
+        if counted is None or counted.policy.name != TICKET:
             return
         limiter, key = self.context.rate_limiter, registrant.rate_limit_key
         with suppress(Unavailable):  # a failure here must not replace the request's answer

@@ -5,7 +5,7 @@ from typing import Any
 from sublet.audit import Actor
 from sublet.credits.model import Outcome
 from sublet.db import Tx
-from sublet.errors import DeviceNotFound, RateLimited, Refusal
+from sublet.errors import DeviceNotFound, Refusal
 from sublet.http import response_structs
 from sublet.http.client_address import address_key
 from sublet.http.endpoints import Answer, Call, OpenCall
@@ -132,9 +132,5 @@ async def _count_code(call: Call[Any, None]) -> None:
         RateLimited: too many codes came from this address or its network.
     """
     for key in (address_key(call.client.address), call.client.network):
-        taken = await call.context.rate_limiter.take(USER_CODE, key) if key else None
-        if taken is not None and not taken.allowed:
-            raise RateLimited(
-                f"Your address or network entered more than {taken.limit} codes in a minute. Wait {taken.reset_seconds} s.",
-                retry_after_seconds=taken.reset_seconds,
-            )
+        if key:
+            await call.context.rate_limiter.count(USER_CODE, key)

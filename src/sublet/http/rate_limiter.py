@@ -1,10 +1,13 @@
-"""Rate limits of tokens, addresses and networks: requests in a minute, and failed authentications.
+"""Rate limits: the requests of a key in a minute. `choose_policies` has all of them.
+
+- **Token or session**: the requests of each class.
+- **Address**, **network**: all requests, even those answered with 404 or 405, in each process separately.
+- **Failed authentications** of an address and of a network. A valid token counts against neither.
+- **User codes** that people enter to sign in a program, right or wrong, for an address and for a network.
 
 A window is fixed: it lasts a minute and begins with a key's first request. A process **reserves** requests of a window, then counts
 them in memory. On SQLite, where one process serves, it reserves the whole window. On PostgreSQL the processes reserve parts of a
-window that is in the database (`rate_limit_store.py`), so their sum never exceeds the limit. The limits of addresses and networks apply to
-each process separately, and to all its requests, even those answered with 404 or 405. Only failed authentications count, so a valid token
-always passes.
+window that is in the database (`rate_limit_store.py`), so their sum never exceeds the limit.
 The headers are those of draft-ietf-httpapi-ratelimit-headers.
 """
 
@@ -18,6 +21,7 @@ from typing import NamedTuple
 
 from sublet.config import Settings
 from sublet.db import Database
+from sublet.errors import RateLimited
 from sublet.http.rate_limit_store import WINDOW_SECONDS, Reservation, delete_ended, reserve
 from sublet.sqlite_file import sqlite_path
 
@@ -28,17 +32,51 @@ FIRST_PART = 64
 RESERVATIONS_BETWEEN_DELETIONS = 64
 DELETED_MAX = 128
 """The maximum number of ended windows in one deletion: twice as many as can have begun since the last deletion."""
-READ, WRITE, TICKET, AVAILABILITY, HEALTH = "read", "write", "ticket", "availability", "health"
-"""The policies of requests with a credential; `Endpoint.rate_class` names one of them."""
+WRITE, TICKET = "write", "ticket"
 ADDRESS, NETWORK = "address", "network"
-COUNTED_PER_PROCESS = (ADDRESS, NETWORK)
-"""The policies that a process counts without the database, which a flood of requests without tokens must not reach."""
 FAILED_AUTHENTICATION, FAILED_OF_NETWORK = "failed-authentication", "failed-authentication-network"
 USER_CODE = "user-code"
-"""The policy of user codes that people enter to sign in a program, right or wrong, for an address and for a network."""
 USER_CODES_PER_MINUTE = 10
 Reserve = Callable[[str, str, int, int], Awaitable[Reservation]]
 """Reserves requests in the window of a policy and a key, given its limit and the wanted number; may reserve fewer."""
+
+
+class Policy(NamedTuple):
+    """A rate limit. `excess` is the first sentence of its refusal.
+
+    A process counts a policy that `is_per_process` without the database, which a flood of requests without tokens must not reach. It
+    reserves requests of a policy that `is_reserved_singly` one at a time, so that it leaves none unused.
+    """
+
+    name: str
+    limit: int
+    excess: str = "You sent more than {limit} `{name}` requests in a minute"
+    is_per_process: bool = False
+    is_reserved_singly: bool = False
+
+
+_FLOOD = "This {name} sent more than {limit} requests in a minute"
+_CODES = "Your address or network entered more than {limit} codes in a minute"
+_FAILED = "Too many authentications from this address or network failed. A valid token is accepted at once"
+
+
+def choose_policies(settings: Settings) -> dict[str, Policy]:
+    """Return all policies by name. `Endpoint.rate_class` names one of the first five, for requests with a credential."""
+    failed = settings.rate_limit_failed_auth_per_minute
+    failed_of_network = settings.rate_limit_failed_auth_network_per_minute
+    found = (
+        Policy("read", settings.rate_limit_read_per_minute),
+        Policy(WRITE, settings.rate_limit_write_per_minute),
+        Policy(TICKET, settings.rate_limit_ticket_per_minute),
+        Policy("availability", settings.rate_limit_availability_per_minute),
+        Policy("health", settings.rate_limit_health_per_minute),
+        Policy(ADDRESS, settings.rate_limit_address_per_minute, _FLOOD, is_per_process=True),
+        Policy(NETWORK, settings.rate_limit_network_per_minute, _FLOOD, is_per_process=True),
+        Policy(USER_CODE, USER_CODES_PER_MINUTE, _CODES),
+        Policy(FAILED_AUTHENTICATION, failed, _FAILED, is_reserved_singly=True),
+        Policy(FAILED_OF_NETWORK, failed_of_network, _FAILED, is_reserved_singly=True),
+    )
+    return {each.name: each for each in found}
 
 
 class Allowance(NamedTuple):
@@ -47,8 +85,7 @@ class Allowance(NamedTuple):
     With several processes `remaining` is what this process has reserved, plus what was unreserved at its last reservation.
     """
 
-    policy: str
-    limit: int
+    policy: Policy
     remaining: int
     reset_seconds: int
     allowed: bool
@@ -100,35 +137,41 @@ class RateLimiter:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._on = settings.rate_limits
-        self._limits = {
-            READ: settings.rate_limit_read_per_minute,
-            WRITE: settings.rate_limit_write_per_minute,
-            TICKET: settings.rate_limit_ticket_per_minute,
-            AVAILABILITY: settings.rate_limit_availability_per_minute,
-            HEALTH: settings.rate_limit_health_per_minute,
-            ADDRESS: settings.rate_limit_address_per_minute,
-            NETWORK: settings.rate_limit_network_per_minute,
-            USER_CODE: USER_CODES_PER_MINUTE,
-            FAILED_AUTHENTICATION: settings.rate_limit_failed_auth_per_minute,
-            FAILED_OF_NETWORK: settings.rate_limit_failed_auth_network_per_minute,
-        }
+        self._policies = choose_policies(settings)
         self._reserve = reserve
         self._clock = clock
         # In the order of their start, which is nearly the order of their end, because all windows last a minute.
         self._windows: OrderedDict[tuple[str, str], _Window] = OrderedDict()
 
-    async def take(self, policy: str, key: str) -> Allowance | None:
-        """Count one request of a key against a policy; return None if rate limits are off.
+    async def count(
+        self, policy_name: str, key: str, headers: dict[str, str] | None = None
+    ) -> Allowance | None:
+        """Count one request of a key against a policy; return None if rate limits are off. A refusal adds `limit_headers` to `headers`.
 
         Raises:
+            RateLimited: the limit is exceeded.
             Unavailable: the database can't be reached.
         """
+        allowance = await self.take(policy_name, key)
+        if allowance is None or allowance.allowed:
+            return allowance
+        if headers is not None:
+            headers |= limit_headers(allowance)
+        policy = allowance.policy
+        raise RateLimited(
+            f"{policy.excess.format(limit=policy.limit, name=policy.name)}. Wait {allowance.reset_seconds} s.",
+            retry_after_seconds=allowance.reset_seconds,
+        )
+
+    async def take(self, policy_name: str, key: str) -> Allowance | None:
+        """Do the same as `count`, but return an allowance that is not `allowed` instead of raising `RateLimited`."""
         if not self._on:
             return None
+        policy = self._policies[policy_name]
         now = self._clock()
-        window = self._windows.get((policy, key))
+        window = self._windows.get((policy_name, key))
         if window is None:
-            window = self._windows[policy, key] = _Window()
+            window = self._windows[policy_name, key] = _Window()
         if not window.left or now >= window.ends_at:
             # The lock makes concurrent requests use the first one's reservation.
             async with window.reserving:
@@ -145,7 +188,7 @@ class RateLimiter:
 
     def release(self, taken: Allowance, key: str) -> Allowance:
         """Subtract a request that `take` counted, unless its window has ended. Return the allowance afterwards."""
-        window = self._windows.get((taken.policy, key))
+        window = self._windows.get((taken.policy.name, key))
         # A window that ends later than `take` said is a new window, which didn't count that request.
         now = self._clock()
         if window is None or not 0 < window.ends_at - now <= taken.reset_seconds:
@@ -154,31 +197,28 @@ class RateLimiter:
         window.counted -= 1
         return self._allowance(taken.policy, window, now, allowed=True)
 
-    async def _refill(self, window: _Window, policy: str, key: str, now: float) -> None:
+    async def _refill(self, window: _Window, policy: Policy, key: str, now: float) -> None:
         """Reserve as much as was counted, and at least `1/FIRST_PART` of the limit. An ended window loses what is left of it.
 
         The request that needs the reservation may use it even if its window has ended in the meantime.
         """
         if now >= window.ends_at:
             window.left = window.counted = 0
-        limit = self._limits[policy]
-        is_of_failures = policy in (FAILED_AUTHENTICATION, FAILED_OF_NETWORK)
-        wanted = 1 if is_of_failures else max(1, limit // FIRST_PART, window.counted)
-        reserve = reserve_whole if policy in COUNTED_PER_PROCESS else self._reserve
-        reservation = await reserve(policy, key, limit, wanted)
+        wanted = 1 if policy.is_reserved_singly else max(1, policy.limit // FIRST_PART, window.counted)
+        reserve = reserve_whole if policy.is_per_process else self._reserve
+        reservation = await reserve(policy.name, key, policy.limit, wanted)
         window.left, window.unreserved = reservation.count, reservation.unreserved
         begins = window.counted == 0
         # `now` is from before the query, so this end is never later than the real one.
         window.ends_at = now + reservation.seconds_left
         if begins:
-            self._windows[policy, key] = window
-            self._windows.move_to_end((policy, key))
+            self._windows[policy.name, key] = window
+            self._windows.move_to_end((policy.name, key))
             self._drop_ended(now)
 
-    def _allowance(self, policy: str, window: _Window, now: float, *, allowed: bool) -> Allowance:
+    def _allowance(self, policy: Policy, window: _Window, now: float, *, allowed: bool) -> Allowance:
         return Allowance(
             policy=policy,
-            limit=self._limits[policy],
             remaining=window.left + window.unreserved,
             reset_seconds=max(1, math.ceil(window.ends_at - now)),
             allowed=allowed,
@@ -196,7 +236,8 @@ class RateLimiter:
 
 def limit_headers(allowance: Allowance) -> dict[str, str]:
     """Return the headers `RateLimit` (r requests remaining, t seconds) and `RateLimit-Policy` (quota q, window of w seconds)."""
+    policy = allowance.policy
     return {
-        "ratelimit": f'"{allowance.policy}";r={allowance.remaining};t={allowance.reset_seconds}',
-        "ratelimit-policy": f'"{allowance.policy}";q={allowance.limit};w={WINDOW_SECONDS}',
+        "ratelimit": f'"{policy.name}";r={allowance.remaining};t={allowance.reset_seconds}',
+        "ratelimit-policy": f'"{policy.name}";q={policy.limit};w={WINDOW_SECONDS}',
     }
