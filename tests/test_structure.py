@@ -97,9 +97,10 @@ def callers(*names: str) -> set[str]:
 
 def test_a_users_names_are_found_in_one_place() -> None:
     """There the token's restrictions are checked: what finds a name otherwise would show it to any token of its user."""
-    assert callers("find_own", "OWN_BY_ID", "OWN_BY_NAME") - {"tickets/find.py", "tickets/reply.py"} == {
-        "subdomains/find.py"
-    }
+    assert callers("find_subdomain_of_user", "OWN_BY_ID", "OWN_BY_NAME") - {
+        "tickets/find.py",
+        "tickets/reply.py",
+    } == {"subdomains/find.py"}
     # By id, without a user: after a change by the same request, and for the operator, the publisher and the sweep.
     of_users = {name for name in callers("find_subdomain") if name.startswith(("http/", "tickets/"))}
     assert of_users == {"http/subdomains.py"}

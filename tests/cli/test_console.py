@@ -24,7 +24,7 @@ from sublet.migrations import list_migrations
 from sublet.schema_revision import needed_revision
 from sublet.secret import Secret
 from sublet.subdomains.delete import delete
-from sublet.tickets.model import OpenTicket
+from sublet.tickets.model import TicketRequest
 from sublet.tickets.open_ticket import open_ticket
 from support import databases
 from support.operator_registry import ANNA, Registry, small_registry
@@ -180,7 +180,7 @@ def test_a_notice_of_the_doctor_is_not_a_failure(tmp_path: Path) -> None:
 def test_a_reply_reports_whether_it_is_mailed(tmp_path: Path) -> None:
     registry = small_registry(tmp_path)
     smtp = {"SUBLET_MAIL_TRANSPORT": "smtp", "SUBLET_MAIL_FROM": "a@example.net", "SUBLET_SMTP_HOST": "m"}
-    asked = OpenTicket(subject="When?", message="When?")
+    asked = TicketRequest(subject="When?", message="When?")
     registry.write(open_ticket, Actor(kind="user", user_id=1), asked)
     number = answer(registry.url, "ticket", "list")[0]["number"]
     words = ["ticket", "reply", number, "--message", "Soon."]

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from sublet.subdomains.lifecycle import ACTIONS
-from sublet.subdomains.replay import EMPTY_DELEGATION, TRANSITIONS, Event, PastTerm, ReplayedRow, replay
+from sublet.subdomains.replay import EMPTY_DELEGATION, TRANSITIONS, Event, PastTerm, RowFields, replay
 
 BEGAN = datetime(2026, 11, 21, 9, 30, tzinfo=UTC)
 DAY = timedelta(days=1)
@@ -15,7 +15,7 @@ YEAR = 365 * DAY
 DELEGATION = {"nameservers": ["ns1.example.org"], "glue": [], "ds_records": []}
 REGISTERED = {"fqdn": "a.example.test", "registration_type": "free", "charged_credits": 0, **DELEGATION}
 TERM = PastTerm(1, "register", BEGAN + YEAR, 0, BEGAN)
-ROW = ReplayedRow("a.example.test", "free", BEGAN, BEGAN + YEAR, delegation=DELEGATION)
+ROW = RowFields("a.example.test", "free", BEGAN, BEGAN + YEAR, delegation=DELEGATION)
 
 
 def _life(*steps: str | tuple[str, dict[str, Any], dict[str, Any]], by: str = "user") -> list[Event]:
@@ -27,7 +27,7 @@ def _life(*steps: str | tuple[str, dict[str, Any], dict[str, Any]], by: str = "u
     return events
 
 
-def _faults(events: list[Event], row: ReplayedRow = ROW, terms: tuple[PastTerm, ...] = (TERM,)) -> list[str]:
+def _faults(events: list[Event], row: RowFields = ROW, terms: tuple[PastTerm, ...] = (TERM,)) -> list[str]:
     return [each.invariant for each in replay(events, terms, row)]
 
 

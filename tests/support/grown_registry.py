@@ -42,7 +42,7 @@ from sublet.subdomains.restore import restore
 from sublet.subdomains.store import list_names_held
 from sublet.subdomains.sweep.sweep import sweep
 from sublet.subdomains.update_nameservers import update_nameservers
-from sublet.tickets.model import OpenTicket
+from sublet.tickets.model import TicketRequest
 from sublet.tickets.open_ticket import open_ticket
 from sublet.tickets.reply import reply
 
@@ -163,7 +163,7 @@ def _do(verb: Callable[..., object], actor: Actor, *args: object, tx: Tx, **kwar
 
 
 def _ask(tx: Tx, actor: Actor, fqdn: str, text: str) -> None:
-    opened = open_ticket(tx, actor, OpenTicket(subject="About a name", message=text, fqdn=fqdn))
+    opened = open_ticket(tx, actor, TicketRequest(subject="About a name", message=text, fqdn=fqdn))
     reply(tx, actor, str(opened.id), f"{text}\n{text}")
 
 

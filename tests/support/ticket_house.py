@@ -19,7 +19,7 @@ from sublet.platform_domains import store as platform_domain_store
 from sublet.schema import metadata
 from sublet.subdomains import store as subdomain_store
 from sublet.tickets.find import find_for_staff_with_messages
-from sublet.tickets.model import OpenTicket, Ticket
+from sublet.tickets.model import Ticket, TicketRequest
 from sublet.tickets.open_ticket import open_ticket
 
 START = datetime(2026, 3, 1, 12, 0, 0, 123456, tzinfo=UTC)
@@ -28,7 +28,7 @@ START = datetime(2026, 3, 1, 12, 0, 0, 123456, tzinfo=UTC)
 STAFF = Actor(kind="operator", name="olga", reason="a reason for the audit alone")
 
 
-QUESTION = OpenTicket(subject="A question", message="Canary in the body: how?")
+QUESTION = TicketRequest(subject="A question", message="Canary in the body: how?")
 
 
 PLATFORM_DOMAIN: dict[str, Any] = {
@@ -83,7 +83,7 @@ class House:
     def pass_time(self, **of: float) -> None:
         self.now += timedelta(**of)
 
-    def open(self, name: str = "ann", command: OpenTicket = QUESTION) -> int:
+    def open(self, name: str = "ann", command: TicketRequest = QUESTION) -> int:
         with self.tx() as tx:
             return open_ticket(tx, self.actor(name), command).id
 

@@ -25,7 +25,7 @@ from sublet.subdomains.renew import renew
 from sublet.subdomains.set_auto_renew import set_auto_renew
 from sublet.subdomains.transfer import transfer
 from sublet.tickets.find import find_own_ticket_with_messages
-from sublet.tickets.model import OpenTicket
+from sublet.tickets.model import TicketRequest
 from sublet.tickets.open_ticket import open_ticket
 from sublet.tickets.reply import reply
 from sublet.tickets.staff import staff_reply
@@ -143,7 +143,7 @@ def test_tickets_are_the_organizations(registry: Registry) -> None:
     organization_id = share(registry, ben="member")
     ann, ben = (working_for(registry, organization_id, name) for name in ("ann", "ben"))
     take(registry, ben)
-    number = str(registry.write(open_ticket, ben, OpenTicket("Help", "Please.", fqdn=SHOP)).id)
+    number = str(registry.write(open_ticket, ben, TicketRequest("Help", "Please.", fqdn=SHOP)).id)
     ticket = registry.read(find_own_ticket_with_messages, ann, number)
     assert (ticket.requester_email, ticket.messages[0].author_name) == ("ben@example.org", "Ben")
     registry.write(staff_reply, OPERATOR, number, "Done.", "Olga")

@@ -31,7 +31,7 @@ from sublet.subdomains.delete import delete
 from sublet.subdomains.edit_zone_settings import edit_zone_settings
 from sublet.subdomains.restore import operator_restore
 from sublet.subdomains.suspend import suspend, suspend_with_names
-from sublet.tickets.model import OpenTicket
+from sublet.tickets.model import TicketRequest
 from sublet.tickets.open_ticket import open_ticket
 from sublet.tickets.staff import staff_open, staff_reply
 from support.registry import OPERATOR, Registry
@@ -62,7 +62,7 @@ def known(registry: Registry) -> Registry:
         if each.kind == "charge"
     )
     registry.write(refund_charge, because, charge.id, 1, "Zerlina complained")
-    asked = OpenTicket(subject="Zerlina's name", message="I am Zerlina.", subdomain=SHOP)
+    asked = TicketRequest(subject="Zerlina's name", message="I am Zerlina.", subdomain=SHOP)
     ticket = registry.write(open_ticket, own, asked)
     registry.write(staff_reply, because, str(ticket.id), "Dear Zerlina", "Staff")
     registry.write(suspend, because, str(paid.id), "Zerlina does not answer")
@@ -120,7 +120,7 @@ def test_nothing_can_be_done_with_or_for_a_deleted_user(known: Registry) -> None
     with known.refuses(NotFound):
         known.write(staff_open, OPERATOR, SHOP, "About it", "Text", "Staff")
     with known.refuses(NotFound):
-        known.write(open_ticket, known.actor("zerlina"), OpenTicket(subject="x", message="y"))
+        known.write(open_ticket, known.actor("zerlina"), TicketRequest(subject="x", message="y"))
 
 
 def test_the_sweep_goes_on_without_mail_and_the_address_can_be_used_again(known: Registry) -> None:
@@ -171,7 +171,9 @@ def test_a_reason_that_names_the_user_is_refused(registry: Registry, reason: str
 
 def test_texts_of_others_that_mention_the_address_are_found(registry: Registry) -> None:
     registry.add_user("zerlina")
-    registry.write(open_ticket, registry.actor(), OpenTicket(subject="Abuse", message=f"By {EMAIL.upper()}!"))
+    registry.write(
+        open_ticket, registry.actor(), TicketRequest(subject="Abuse", message=f"By {EMAIL.upper()}!")
+    )
     deleted = remove(registry)
     assert registry.read(find_mentions, list(deleted.identities)) == {"messages": 1}
 

@@ -46,7 +46,7 @@ from sublet.subdomains.suspend import suspend, unsuspend
 from sublet.subdomains.sweep import store as sweep_store
 from sublet.subdomains.sweep.store import milestones
 from sublet.subdomains.update_nameservers import update_nameservers
-from sublet.tickets.model import OpenTicket
+from sublet.tickets.model import TicketRequest
 from sublet.tickets.open_ticket import open_ticket
 from sublet.tickets.reply import reply
 from sublet.tickets.staff import close, staff_reply
@@ -131,10 +131,10 @@ def _other_nouns(registry: Registry) -> None:
     registry.write(suspend_user, OPERATOR, "carl@example.org")
     registry.add_domain("example.net")
     registry.write(withdraw_offer, OPERATOR, "example.net", "special")
-    opened = registry.write(open_ticket, registry.actor(), OpenTicket("Help", "Please.", fqdn=SHOP))
+    opened = registry.write(open_ticket, registry.actor(), TicketRequest("Help", "Please.", fqdn=SHOP))
     registry.write(staff_reply, OPERATOR, str(opened.id), "How?", "Olga")
     registry.write(reply, registry.actor(), str(opened.id), "So.")
-    registry.write(open_ticket, registry.actor("ben"), OpenTicket("Help", "Me too."))
+    registry.write(open_ticket, registry.actor("ben"), TicketRequest("Help", "Me too."))
     registry.write(close, OPERATOR, str(opened.id))
     registry.write(_told, opened.id)
 

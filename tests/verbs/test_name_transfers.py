@@ -46,7 +46,7 @@ from sublet.subdomains.transfers.model import PUSHES_PER_DAY, NameTransfer
 from sublet.subdomains.transfers.push import push
 from sublet.subdomains.transfers.withdraw import withdraw
 from sublet.tickets.find import find_own_ticket_with_messages
-from sublet.tickets.model import OpenTicket
+from sublet.tickets.model import TicketRequest
 from sublet.tickets.open_ticket import open_ticket
 from support.registry import FREE_QUOTA, OPERATOR, Registry
 
@@ -109,7 +109,7 @@ def test_what_stays_with_the_name_and_what_with_its_former_user(registry: Regist
     paid = Payable(confirm=True, coupon_code="SPRING")
     held = registry.register(SHOP, registration_mode="plus", payable=paid)
     registry.write(set_auto_renew, registry.actor(), SHOP, 50, may_spend=True)
-    ticket = registry.write(open_ticket, registry.actor(), OpenTicket("Help", "Please.", fqdn=SHOP))
+    ticket = registry.write(open_ticket, registry.actor(), TicketRequest("Help", "Please.", fqdn=SHOP))
     balance, terms = registry.balance(), registry.read(list_terms, held.id, 10)
     take(registry, offer(registry))
     moved = registry.subdomain(held.id)

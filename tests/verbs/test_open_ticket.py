@@ -15,7 +15,7 @@ from sublet.errors import (
 )
 from sublet.ids import MAX_ID
 from sublet.tickets.find import find_own_ticket
-from sublet.tickets.model import OpenTicket, Ticket
+from sublet.tickets.model import Ticket, TicketRequest
 from sublet.tickets.open_ticket import open_ticket
 from support.ticket_house import QUESTION, STAFF, START, House
 
@@ -56,7 +56,7 @@ def test_a_message_is_stored_as_sent(house: House) -> None:
     body = "  # Straße\r\n\t<b>🙂</b>  "
     ticket = house.ticket(
         house.open(
-            command=OpenTicket(subject=" Abuse! ", message=body, type="abuse", message_format="markdown")
+            command=TicketRequest(subject=" Abuse! ", message=body, type="abuse", message_format="markdown")
         )
     )
     assert (ticket.subject, ticket.type, ticket.priority) == (" Abuse! ", "abuse", "high")
@@ -85,7 +85,7 @@ def test_opening_is_for_users(house: House) -> None:
 
 
 def test_all_invalid_fields_of_a_ticket_are_reported_together(house: House) -> None:
-    command = OpenTicket(
+    command = TicketRequest(
         subject=" ", message="x" * 20_001, type="billing", message_format="html", subdomain_id=99
     )
     with house.refuses(ValidationFailed) as (tx, caught):
@@ -101,7 +101,7 @@ def test_all_invalid_fields_of_a_ticket_are_reported_together(house: House) -> N
 
 def test_an_empty_ticket_lacks_subject_and_message(house: House) -> None:
     with house.refuses(ValidationFailed) as (tx, caught):
-        open_ticket(tx, house.actor("ann"), OpenTicket())
+        open_ticket(tx, house.actor("ann"), TicketRequest())
     assert _field_codes(caught) == [("subject", "required"), ("message", "required")]
 
 

@@ -58,7 +58,9 @@ QUESTIONS: dict[str, Callable[[Tx, int], object]] = {
     "which of a user's names is this": lambda tx, _: store.OWN_BY_NAME.run(
         tx, owner_id=1, name=f"copy7.{ZONE}"
     ),
-    "which of a user's names is this, for a verb": lambda tx, _: store.find_own(tx, 1, fqdn=f"copy7.{ZONE}"),
+    "which of a user's names is this, for a verb": lambda tx, _: store.find_subdomain_of_user(
+        tx, 1, fqdn=f"copy7.{ZONE}"
+    ),
     "which are a user's newest": lambda tx, _: list_own(
         tx, Actor("user", user_id=1), SubdomainFilter(), 26, None
     ),
@@ -73,7 +75,7 @@ QUESTIONS: dict[str, Callable[[Tx, int], object]] = {
     "is this name free": lambda tx, of: delegation_store.is_free(tx, of, f"fresh.{ZONE}", 1),
     "do names depend on this name": lambda tx, _: delegation_store.list_dependents(tx, f"copy7.{ZONE}", 25),
     "does anything else of a zone wait": lambda tx, of: publish_store.is_any_waiting(tx, of, [1, 2]),
-    "does a row of this name wait": lambda tx, of: store.is_waiting(tx, of, f"copy7.{ZONE}"),
+    "does a row of this name wait": lambda tx, of: store.has_unpublished_row(tx, of, f"copy7.{ZONE}"),
     "who holds this name": lambda tx, _: store.find_unreleased(tx, f"copy7.{ZONE}"),
     "does another user hold a look-alike": lambda tx, of: store.is_look_alike_held(
         tx, _platform_domain(tx, of), "copy7", 2

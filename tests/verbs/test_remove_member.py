@@ -20,7 +20,7 @@ from sublet.subdomains.delete import delete
 from sublet.subdomains.model import Register
 from sublet.subdomains.purge import purge
 from sublet.subdomains.register import register
-from sublet.tickets.model import OpenTicket
+from sublet.tickets.model import TicketRequest
 from sublet.tickets.open_ticket import open_ticket
 from support.acting_tokens import acting, issue
 from support.registry import FREE_QUOTA, OPERATOR, Registry
@@ -58,7 +58,7 @@ def test_tokens_end_at_once_even_during_a_request(registry: Registry) -> None:
     with registry.refuses(TokenRevoked):
         registry.write(register, under_way, Register(fqdn=SHOP), free_quota=FREE_QUOTA)
     with registry.refuses(TokenRevoked):
-        registry.write(open_ticket, under_way, OpenTicket("Help", "Please."))
+        registry.write(open_ticket, under_way, TicketRequest("Help", "Please."))
 
 
 def test_the_last_owner_stays(registry: Registry) -> None:
@@ -111,7 +111,9 @@ def test_the_only_member_of_an_organization_with_names_is_not_deleted(registry: 
 
 def test_a_deleted_members_messages_for_an_organization_stay_without_the_name(registry: Registry) -> None:
     organization_id = share(registry, ben="member")
-    registry.write(open_ticket, working_for(registry, organization_id, "ben"), OpenTicket("Help", "Please."))
+    registry.write(
+        open_ticket, working_for(registry, organization_id, "ben"), TicketRequest("Help", "Please.")
+    )
     done = registry.write(delete_user, OPERATOR, "ben@example.org", confirmed=True)
     assert registry.read(find_mentions, done.identities) == {}
     assert registry.doctor() == []

@@ -21,7 +21,7 @@ from sublet.subdomains.delete import delete
 from sublet.subdomains.purge import purge
 from sublet.subdomains.suspend import suspend_with_names
 from sublet.tickets.find import find_for_staff_with_messages, find_own_ticket_with_messages
-from sublet.tickets.model import OpenTicket, TicketFilter
+from sublet.tickets.model import TicketFilter, TicketRequest
 from sublet.tickets.open_ticket import open_ticket
 from sublet.tickets.reply import reply
 from sublet.tickets.staff import close, mail_reference, set_priority, staff_open, staff_reply
@@ -67,7 +67,9 @@ def test_tickets_about_a_name_are_listed_for_all_its_holders(registry: Registry)
     registry.write(delete, registry.actor(), SHOP)
     registry.write(purge, OPERATOR, SHOP, release=True)
     assert registry.register(SHOP, "ben").id != held.id
-    second = registry.write(open_ticket, registry.actor("ben"), OpenTicket("Why?", "I am new.", fqdn=SHOP)).id
+    second = registry.write(
+        open_ticket, registry.actor("ben"), TicketRequest("Why?", "I am new.", fqdn=SHOP)
+    ).id
     about = registry.read(list_tickets, TicketFilter(subdomain=SHOP))
     assert {each.id for each in about} == {first, second}
     assert [each.id for each in registry.read(list_tickets, TicketFilter(subdomain=SHOP, type="abuse"))] == [
@@ -126,7 +128,7 @@ def mails(registry: Registry, **filters: Any) -> list[Mail]:
 
 
 def opened(registry: Registry, name: str = "ann") -> int:
-    command = OpenTicket(subject="Wo ist er?", message="Weg.")
+    command = TicketRequest(subject="Wo ist er?", message="Weg.")
     return registry.write(open_ticket, registry.actor(name), command).id
 
 

@@ -17,7 +17,7 @@ from sublet.subdomains.register import register
 from sublet.subdomains.renew import renew
 from sublet.subdomains.set_auto_renew import set_auto_renew
 from sublet.tickets import store as ticket_store
-from sublet.tickets.model import OpenTicket, TicketFilter
+from sublet.tickets.model import TicketFilter, TicketRequest
 from sublet.tickets.open_ticket import open_ticket
 from support.acting_tokens import acting, issue
 from support.registry import FREE_QUOTA, Registry
@@ -38,11 +38,11 @@ def furnished(registry: Registry) -> Registry:
     registry.add_domain("other.test")
     registry.add_domain("deep.example.test")
     registry.grant("ann", 1000)
-    registry.write(open_ticket, registry.actor(), OpenTicket("none", "none"))
+    registry.write(open_ticket, registry.actor(), TicketRequest("none", "none"))
     for name in NAMES:
         registry.advance(seconds=1)
         registry.register(name, registration_mode="plus")
-        registry.write(open_ticket, registry.actor(), OpenTicket(name, name, fqdn=name))
+        registry.write(open_ticket, registry.actor(), TicketRequest(name, name, fqdn=name))
     return registry
 
 
@@ -91,7 +91,7 @@ def test_verbs_about_all_names_refuse_such_a_token(registry: Registry) -> None:
     with registry.refuses(TokenRestricted):
         registry.write(set_reminders, actor, False)
     with registry.refuses(ValidationFailed) as caught:
-        registry.write(open_ticket, actor, OpenTicket("s", "m"))
+        registry.write(open_ticket, actor, TicketRequest("s", "m"))
     assert [(each.field, each.code) for each in caught[0].errors] == [("fqdn", "required")]
 
 

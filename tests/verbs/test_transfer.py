@@ -22,7 +22,7 @@ from sublet.subdomains.suspension_store import list_suspensions
 from sublet.subdomains.sweep.store import list_due
 from sublet.subdomains.transfer import transfer
 from sublet.tickets.find import find_own_ticket_with_messages
-from sublet.tickets.model import OpenTicket
+from sublet.tickets.model import TicketRequest
 from sublet.tickets.open_ticket import open_ticket
 from support.registry import FREE_QUOTA, OPERATOR, Registry
 
@@ -43,7 +43,7 @@ def test_a_name_moves_with_its_delegation_and_dates(registry: Registry) -> None:
         payable=Payable(confirm=True, coupon_code="SPRING"),
     )
     registry.write(set_auto_renew, registry.actor(), SHOP, 50, may_spend=True)
-    ticket = registry.write(open_ticket, registry.actor(), OpenTicket("Help", "Please.", fqdn=SHOP))
+    ticket = registry.write(open_ticket, registry.actor(), TicketRequest("Help", "Please.", fqdn=SHOP))
     registry.live(days=340)  # renewed automatically, and mailed about
     before = registry.subdomain(held.id)
     paid, terms = registry.balance(), registry.read(list_terms, held.id, 10)

@@ -122,7 +122,7 @@ def refund_charge(
         refunded,
         reference,
         f"Refund: {text or charge.description}",
-        subdomain_id=store.find_subdomain_id(tx, entry_id),
+        subdomain_id=store.find_subdomain_id_of_entry(tx, entry_id),
         subdomain=charge.subdomain,
         refunded_transfer_id=entry_id,
     )

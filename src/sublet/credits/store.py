@@ -211,7 +211,7 @@ def count_entries(tx: Tx, user_id: int, kind: str) -> int:
     return int(tx.connection.execute(query).scalar_one())
 
 
-def find_subdomain_id(tx: Tx, entry_id: int) -> int | None:
+def find_subdomain_id_of_entry(tx: Tx, entry_id: int) -> int | None:
     """Return the id of a ledger entry's subdomain, or None."""
     query = select(transfers.c.subdomain_id).where(transfers.c.id == entry_id)
     return tx.connection.execute(query).scalar_one_or_none()

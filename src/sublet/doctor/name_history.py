@@ -10,7 +10,7 @@ from sublet.db import Tx
 from sublet.doctor.model import Violation, select_repeated, was_transferred, yield_violations
 from sublet.mail.store import mails
 from sublet.schema import STREAMED
-from sublet.subdomains.replay import EMPTY_DELEGATION, Event, PastTerm, ReplayedRow, replay
+from sublet.subdomains.replay import EMPTY_DELEGATION, Event, PastTerm, RowFields, replay
 from sublet.subdomains.store import subdomains, terms
 from sublet.subdomains.sweep.store import milestones
 
@@ -26,7 +26,7 @@ SWEEP_MILESTONES = {
 """The milestones of the sweep's actions. The operator's actions have no milestones."""
 _PUBLISHER_ACTIONS = ("subdomain.publish", "subdomain.publish_failed", "subdomain.hand_over")
 """The publisher's events, which are most of the audit. They don't change the row of a name."""
-_ROW_COLUMNS = tuple(name for name in ReplayedRow.__slots__ if name != "delegation")
+_ROW_COLUMNS = tuple(name for name in RowFields.__slots__ if name != "delegation")
 _TERM_COLUMNS = tuple(PastTerm.__slots__)
 
 
@@ -73,12 +73,12 @@ class StreamById(Generic[T]):
         return taken
 
 
-def _stream_rows(tx: Tx) -> Iterator[tuple[int, ReplayedRow]]:
+def _stream_rows(tx: Tx) -> Iterator[tuple[int, RowFields]]:
     columns = [subdomains.c[name] for name in ("id", *_ROW_COLUMNS, *EMPTY_DELEGATION)]
     query = select(*columns).order_by(subdomains.c.id).execution_options(**STREAMED)
     for row in tx.connection.execute(query).mappings():
         values = {name: row[name] for name in _ROW_COLUMNS}
-        yield row["id"], ReplayedRow(delegation={name: row[name] for name in EMPTY_DELEGATION}, **values)
+        yield row["id"], RowFields(delegation={name: row[name] for name in EMPTY_DELEGATION}, **values)
 
 
 def _stream_events(tx: Tx) -> Iterator[tuple[int, Event]]:

@@ -13,7 +13,7 @@ from sublet.http.request_structs import ReplyBody, TicketBody, TicketsQuery
 from sublet.ids import Position
 from sublet.tickets import store
 from sublet.tickets.find import find_own_ticket_with_messages
-from sublet.tickets.model import OpenTicket, TicketFilter
+from sublet.tickets.model import TicketFilter, TicketRequest
 from sublet.tickets.open_ticket import open_ticket
 from sublet.tickets.reply import reply
 
@@ -51,7 +51,7 @@ async def open_ticket_(call: Call[TicketBody, None]) -> Answer:
     A ticket may be about one of the user's subdomains. Suspended users may open tickets too.
     """
     body = call.body
-    command = OpenTicket(
+    command = TicketRequest(
         subject=body.subject,
         message=body.message,
         type=body.type,

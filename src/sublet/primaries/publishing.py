@@ -103,7 +103,7 @@ def begin_publication(
         return None
     if not platform_domain.primary:
         # The names changed while the zone moved to the built-in name server. The next generation is published with its commit.
-        store.republish(tx, store.list_waiting_ids(tx, platform_domain_id))
+        store.republish(tx, store.list_unpublished_ids(tx, platform_domain_id))
         return None
     limit = batch_max.get(platform_domain.primary, BATCH_MAX)
     waiting = publish_store.list_waiting(tx, platform_domain_id, limit, among, besides)

@@ -147,7 +147,7 @@ def _refuse_held(tx: Tx, user: User, requested: RequestedName) -> None:
             restorable = owned and holder.suspended_at is None and is_restorable(holder, tx.now)
             raise unavailable("in_trash", owned=owned, restorable=restorable, fqdn=fqdn)
         raise unavailable("taken", owned=owned, fqdn=fqdn)
-    if store.is_waiting(tx, platform_domain.id, fqdn):
+    if store.has_unpublished_row(tx, platform_domain.id, fqdn):
         # An old zone file was restored with a former delegation, whose removal is not published yet.
         raise unavailable("cooling_off", owned=False)
 

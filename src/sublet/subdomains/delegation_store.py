@@ -239,7 +239,7 @@ _HELD = select(subdomains.c.id).where(
 )
 _BLOCKERS = (
     _HELD,
-    store.WAITS,
+    store.UNPUBLISHED_OF_NAME,
     platform_domain_store.AT_OR_BELOW,
     zone_store.AT_OR_BELOW,
     OF_OTHERS,

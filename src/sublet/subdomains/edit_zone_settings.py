@@ -85,8 +85,8 @@ def _change_server(tx: Tx, before: PlatformDomain, edited: PlatformDomain, *, fo
         zone_state_store.update_zone_state(tx, before.id, rebuilt_at=tx.now)
     else:
         published_owner_store.delete_published_owners_of_zone(tx, before.id)
-    waiting = [] if edited.primary else store.list_waiting_ids(tx, before.id)
-    store.republish(tx, {*waiting, *(each.id for each in delegated)})
+    unpublished = [] if edited.primary else store.list_unpublished_ids(tx, before.id)
+    store.republish(tx, {*unpublished, *(each.id for each in delegated)})
     if not force:
         refuse_missing_cuts(tx, edited)
 

@@ -99,9 +99,9 @@ def _lookup(tx: Tx, actor: Actor, identifier: str) -> Subdomain | None:
     subdomain_id, fqdn = parse_id(identifier), canonical_domain(identifier)
     found = None
     if subdomain_id is not None:
-        found = store.find_own(tx, actor.holder_id, subdomain_id=subdomain_id)
+        found = store.find_subdomain_of_user(tx, actor.holder_id, subdomain_id=subdomain_id)
     elif fqdn is not None:
-        found = store.find_own(tx, actor.holder_id, fqdn=fqdn)
+        found = store.find_subdomain_of_user(tx, actor.holder_id, fqdn=fqdn)
     return _if_allowed(actor, found)
 
 

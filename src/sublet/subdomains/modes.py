@@ -58,7 +58,7 @@ def choose_mode(
         if candidates:
             return quota.refusal()
         if offered:
-            return _mode_not_available_yet(offered[0], withheld[offered[0]])
+            return _withheld_refusal(offered[0], withheld[offered[0]])
         return RegistrationModeNotAllowed(
             "This platform domain offers no mode for this label now. Choose another label."
         )
@@ -75,13 +75,13 @@ def choose_mode(
             f"This platform domain does not offer the mode {requested}. Send one of its `modes`, or no mode."
         )
     if requested in withheld:
-        return _mode_not_available_yet(requested, withheld[requested])
+        return _withheld_refusal(requested, withheld[requested])
     if not quota.allows(requested):
         return quota.refusal()
     return offers[requested]
 
 
-def _mode_not_available_yet(mode: str, until: datetime) -> RegistrationModeNotAllowed:
+def _withheld_refusal(mode: str, until: datetime) -> RegistrationModeNotAllowed:
     return RegistrationModeNotAllowed(
         f"A new account may not use the mode {mode} before {until:%Y-%m-%d %H:%M} UTC. Send another mode, or wait until then.",
         details={"available_at": until},

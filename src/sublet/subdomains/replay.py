@@ -94,7 +94,7 @@ class PastTerm:
 
 
 @dataclass(frozen=True, slots=True)
-class ReplayedRow:
+class RowFields:
     """The fields of a name's row that its events and terms determine. `delegation` has the three columns of the delegation."""
 
     fqdn: str = ""
@@ -118,7 +118,7 @@ class Fault:
     message: str
 
 
-def replay(events: Sequence[Event], terms: Sequence[PastTerm], row: ReplayedRow) -> list[Fault]:
+def replay(events: Sequence[Event], terms: Sequence[PastTerm], row: RowFields) -> list[Fault]:
     """Return the faults of a name's row, events and terms. Events and terms are given oldest first.
 
     Invariants: `audited` (there are events), `edges_only` (each state allows the next event), `term_is_audited` (each term matches its event),
@@ -126,7 +126,7 @@ def replay(events: Sequence[Event], terms: Sequence[PastTerm], row: ReplayedRow)
     """
     if not events:
         return [Fault("audited", "no audit event records the registration")]
-    state, replayed, faults = "unborn", ReplayedRow(), list[Fault]()
+    state, replayed, faults = "unborn", RowFields(), list[Fault]()
     unpaired = list(terms)
     for event in events:
         reason = _refusal(state, replayed, event)
@@ -145,7 +145,7 @@ def replay(events: Sequence[Event], terms: Sequence[PastTerm], row: ReplayedRow)
     return faults + _differences(replayed, row)
 
 
-def _refusal(state: str, replayed: ReplayedRow, event: Event) -> str | None:
+def _refusal(state: str, replayed: RowFields, event: Event) -> str | None:
     suspended = replayed.suspended_at is not None
     if event.step not in TRANSITIONS[state]:
         return f"{event.action} is not allowed for a name that is {state}"
@@ -160,7 +160,7 @@ def _refusal(state: str, replayed: ReplayedRow, event: Event) -> str | None:
     return None
 
 
-def _term_faults(replayed: ReplayedRow, event: Event, term: PastTerm | None) -> list[Fault]:
+def _term_faults(replayed: RowFields, event: Event, term: PastTerm | None) -> list[Fault]:
     if term is None:
         return [Fault("term_is_audited", f"event {event.id}: {event.action} added no term")]
     found = []
@@ -184,10 +184,10 @@ def _is_instant(text: object, instant: datetime) -> bool:
     return isinstance(text, str) and datetime.fromisoformat(text) == instant
 
 
-def _apply(replayed: ReplayedRow, event: Event, term: PastTerm | None) -> ReplayedRow:
+def _apply(replayed: RowFields, event: Event, term: PastTerm | None) -> RowFields:
     match event.step:
         case "register":
-            return ReplayedRow(
+            return RowFields(
                 user_id=event.after.get("user_id", event.user_id),
                 fqdn=str(event.after.get("fqdn")),
                 registration_type=str(event.after.get("registration_type")),
@@ -215,12 +215,12 @@ def _apply(replayed: ReplayedRow, event: Event, term: PastTerm | None) -> Replay
     return replayed
 
 
-def _differences(replayed: ReplayedRow, row: ReplayedRow) -> list[Fault]:
+def _differences(replayed: RowFields, row: RowFields) -> list[Fault]:
     return [
         Fault(
             "row_is_replayed", f"{name} is {_text(getattr(row, name))}, but by the events {_text(expected)}"
         )
-        for name in ReplayedRow.__slots__
+        for name in RowFields.__slots__
         if (expected := getattr(replayed, name)) != getattr(row, name)
     ]
 

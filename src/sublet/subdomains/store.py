@@ -287,7 +287,7 @@ def find_unreleased(tx: Tx, fqdn: str) -> Subdomain | None:
     return _one(tx, _UNRELEASED, name=fqdn)
 
 
-def find_own(
+def find_subdomain_of_user(
     tx: Tx, user_id: int | None, *, subdomain_id: int | None = None, fqdn: str | None = None
 ) -> Subdomain | None:
     """Return a user's subdomain with this id or name, live or in the trash, or None. Not checked: the token's restrictions."""
@@ -651,7 +651,7 @@ def list_published_or_failed(tx: Tx, subdomain_ids: Collection[int]) -> list[int
     return [row[0] for row in _PUBLISHED_OR_FAILED.all(tx, ids=list(subdomain_ids))]
 
 
-def list_waiting_ids(tx: Tx, platform_domain_id: int) -> list[int]:
+def list_unpublished_ids(tx: Tx, platform_domain_id: int) -> list[int]:
     """Return the ids of this platform domain's names with an unpublished generation."""
     query = select(subdomains.c.id).where(
         (subdomains.c.platform_domain_id == platform_domain_id) & UNPUBLISHED
@@ -714,15 +714,15 @@ def stream_holders(tx: Tx, platform_domain_id: int) -> Iterator[tuple[int, list[
         yield user_id, [row[1] for row in rows]
 
 
-WAITS = (
+UNPUBLISHED_OF_NAME = (
     select(subdomains.c.id)
     .where((subdomains.c.platform_domain_id == bindparam("of")) & UNPUBLISHED)
     .where((_OF_NAME & subdomains.c.released_at.is_(None)) | (_OF_NAME & RELEASED))  # each half has its index
 )
 """A query for the rows of a name under a platform domain that have an unpublished generation."""
-_WAITS = Prepared(WAITS.limit(1))
+_UNPUBLISHED_OF_NAME = Prepared(UNPUBLISHED_OF_NAME.limit(1))
 
 
-def is_waiting(tx: Tx, platform_domain_id: int, fqdn: str) -> bool:
+def has_unpublished_row(tx: Tx, platform_domain_id: int, fqdn: str) -> bool:
     """True if a row of this name has an unpublished generation."""
-    return _WAITS.one_or_none(tx, of=platform_domain_id, name=fqdn) is not None
+    return _UNPUBLISHED_OF_NAME.one_or_none(tx, of=platform_domain_id, name=fqdn) is not None

@@ -83,7 +83,7 @@ def apply_change(
     if errors:
         raise validation_failed(errors)
     if delegation != stored or subdomain.provision_error is not None:
-        _refuse_too_many(tx, subdomain.id, changes_per_day)
+        _refuse_over_changes_per_day(tx, subdomain.id, changes_per_day)
         refuse_unregistered(
             tx,
             actor,
@@ -135,7 +135,7 @@ def _stop_bootstrapping(tx: Tx, subdomain_id: int) -> None:
     automatic_ds_store.save_automatic_ds(tx, state, replace(state, bootstrap=False))
 
 
-def _refuse_too_many(tx: Tx, subdomain_id: int, changes_per_day: int) -> None:
+def _refuse_over_changes_per_day(tx: Tx, subdomain_id: int, changes_per_day: int) -> None:
     """Raise `RateLimited` if a name has reached its limit of changes. The lock of the user serializes changes, so all are counted."""
     if changes_per_day == 0:
         return

@@ -68,7 +68,7 @@ class Ticket:
 
 
 @dataclass(frozen=True, slots=True)
-class OpenTicket:
+class TicketRequest:
     """The unchecked body of POST /support/tickets. None means that the member was not sent."""
 
     subject: str | None = None

@@ -24,11 +24,11 @@ from sublet.tickets.model import (
     TICKET_TYPES,
     TYPE_DEFAULT,
     NewMessage,
-    OpenTicket,
+    TicketRequest,
 )
 
 
-def open_ticket(tx: Tx, actor: Actor, command: OpenTicket) -> Outcome:
+def open_ticket(tx: Tx, actor: Actor, command: TicketRequest) -> Outcome:
     """Open a ticket with its first message, and return the ticket's id. Suspended users can open tickets too.
 
     The request may give a subdomain by id, by name, or by both. The subdomain may be in the trash.
@@ -46,7 +46,7 @@ def open_ticket(tx: Tx, actor: Actor, command: OpenTicket) -> Outcome:
         *check_one_of("type", command.type, TICKET_TYPES),
         *check_one_of("message_format", command.message_format, MESSAGE_FORMATS),
     ]
-    subdomain = _find_subdomain(tx, actor, command, errors)
+    subdomain = _find_subdomain_of_request(tx, actor, command, errors)
     if errors or command.subject is None or command.message is None:
         raise validation_failed(errors)
     ticket_id, _ = add_ticket(
@@ -65,7 +65,9 @@ def open_ticket(tx: Tx, actor: Actor, command: OpenTicket) -> Outcome:
     return Outcome(ticket_id)
 
 
-def _find_subdomain(tx: Tx, actor: Actor, command: OpenTicket, errors: list[FieldError]) -> Subdomain | None:
+def _find_subdomain_of_request(
+    tx: Tx, actor: Actor, command: TicketRequest, errors: list[FieldError]
+) -> Subdomain | None:
     """Return the subdomain that the fields of the request give, and append the errors in these fields to `errors`."""
     identifiers: dict[str, str | None] = {}
     if command.subdomain_id is not None:
@@ -82,7 +84,7 @@ def _find_subdomain(tx: Tx, actor: Actor, command: OpenTicket, errors: list[Fiel
         errors.append(FieldError("fqdn", "required", sentence))
     first: tuple[str, Subdomain] | None = None
     for field, identifier in identifiers.items():
-        found = _find_own(tx, actor, identifier)
+        found = _find_subdomain_of_user(tx, actor, identifier)
         if found is None:
             sentence = "You have no such subdomain. Check the name, or omit this field."
             errors.append(FieldError(field, "ticket_subdomain_invalid", sentence))
@@ -94,7 +96,7 @@ def _find_subdomain(tx: Tx, actor: Actor, command: OpenTicket, errors: list[Fiel
     return first[1] if first is not None else None
 
 
-def _find_own(tx: Tx, actor: Actor, identifier: str | None) -> Subdomain | None:
+def _find_subdomain_of_user(tx: Tx, actor: Actor, identifier: str | None) -> Subdomain | None:
     if identifier is None:
         return None
     try:

@@ -262,7 +262,7 @@ def test_no_owner_filter_is_caught(url: str, monkeypatch: pytest.MonkeyPatch) ->
             return store.find_subdomain(tx, subdomain_id)
         return store.find_unreleased(tx, fqdn or "")
 
-    monkeypatch.setattr(store, "find_own", find_any)
+    monkeypatch.setattr(store, "find_subdomain_of_user", find_any)
     with running_service(url) as service:
         service.add_domain()
         with pytest.raises(AssertionError):

@@ -30,7 +30,7 @@ from sublet.subdomains.retry import retry
 from sublet.subdomains.set_auto_renew import set_auto_renew
 from sublet.subdomains.suspend import suspend, unsuspend
 from sublet.subdomains.update_nameservers import update_nameservers
-from sublet.tickets.model import OpenTicket
+from sublet.tickets.model import TicketRequest
 from sublet.tickets.open_ticket import open_ticket
 from sublet.tickets.reply import reply
 from sublet.tickets.staff import close, staff_reply
@@ -137,7 +137,7 @@ CALLS: dict[str, Call] = {
         tx, actor, args["what"], _payable(args["pay"]), free_quota=FREE_QUOTA
     ),
     "open_ticket": lambda tx, actor, _, args: open_ticket(
-        tx, actor, OpenTicket(args["subject"], "Please look.", subdomain=args["what"])
+        tx, actor, TicketRequest(args["subject"], "Please look.", subdomain=args["what"])
     ),
     "reply": lambda tx, actor, _, args: reply(tx, actor, str(args["ticket"]), args["message"]),
     "staff_reply": lambda tx, actor, _, args: staff_reply(

@@ -159,7 +159,7 @@ def settle_grant(tx: Tx, state: SweepState) -> None:
         store.update_sweep_state(tx, granted_losses=lost, granted_at=tx.now, granted_settled=True)
 
 
-def store_forecast(tx: Tx) -> None:
+def store_forecast_if_due(tx: Tx) -> None:
     """Store a forecast if the newest forecast is an hour old, and delete old forecasts."""
     newest = store.find_newest_forecast_at(tx)
     if newest is not None and timedelta() <= tx.now - newest < FORECAST_EVERY:

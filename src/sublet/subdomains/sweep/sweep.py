@@ -34,7 +34,7 @@ from sublet.subdomains.sweep.brake import (
     settle_grant,
     stop_if_clock_implausible,
     stop_if_losses_implausible,
-    store_forecast,
+    store_forecast_if_due,
 )
 from sublet.subdomains.sweep.mail import reminder_mail
 from sublet.subdomains.sweep.store import DueName
@@ -115,7 +115,7 @@ def sweep(tx: Tx, clock_read_at: datetime | None = None, limit: int = BATCH_MAX)
             else Swept(Counter(), stopped_reason=reason)
         )
     settle_grant(tx, state)
-    store_forecast(tx)
+    store_forecast_if_due(tx)
     code_store.delete_expired(tx)
     session_store.delete_expired(tx)
     return Swept(Counter(), more=_end_transfers_and_delete_addresses(tx))

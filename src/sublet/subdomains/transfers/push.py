@@ -53,7 +53,7 @@ def push(tx: Tx, actor: Actor, identifier: str, to: str | None, public_url: str)
     email = _check_recipient(tx, requester, to)
     require_recent_sign_in(tx, actor)
     _end_expired_or_refuse_pending(tx, subdomain)
-    _refuse_too_many(tx, holder)
+    _refuse_over_pushes_per_day(tx, holder)
     is_mailed = _may_mail(tx, holder, email)
     expires_at = tx.now + VALID_FOR
     transfer_id = store.insert_transfer(
@@ -110,7 +110,7 @@ def _end_expired_or_refuse_pending(tx: Tx, subdomain: Subdomain) -> None:
         end(tx, audit.SYSTEM, each, EXPIRED)
 
 
-def _refuse_too_many(tx: Tx, user: User) -> None:
+def _refuse_over_pushes_per_day(tx: Tx, user: User) -> None:
     times = store.list_transfer_start_times(tx, user.id, tx.now - DAY)
     if len(times) >= PUSHES_PER_DAY:
         wait = times[PUSHES_PER_DAY - 1] + DAY - tx.now
