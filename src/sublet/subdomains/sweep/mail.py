@@ -113,19 +113,17 @@ def _how_to_renew(subdomain: Subdomain) -> str:
 
 def _how_to_restore(subdomain: Subdomain) -> str:
     until = restorable_until(subdomain)
-    when = f" until {_moment(until)}" if until else ""
-    restore = f"You can bring it back{when}: POST /subdomains/{subdomain.fqdn}/restore."
+    assert until is not None  # noqa: S101 - suspended names get no reminders
+    restore = f"You can bring it back until {_moment(until)}: POST /subdomains/{subdomain.fqdn}/restore."
     if is_renewed_by_operator(subdomain):
-        restore = f"The operator can bring it back{when}. To have it back, {_ASK_OPERATOR}"
-    if until is None:
-        return f"{restore} Later it is purged, and other users can register it."
+        restore = f"The operator can bring it back until {_moment(until)}. To have it back, {_ASK_OPERATOR}"
     return f"{restore} If it isn't restored by then, it is purged, and other users can register it later."
 
 
 def _what_follows(subdomain: Subdomain, start: str) -> str:
     ends_at = grace_ends_at(subdomain)
-    when = f"until {_moment(ends_at)}" if ends_at else "as long as it is held"
-    return f"{start} stays in the DNS and can still be renewed {when}; then it goes to the trash."
+    assert ends_at is not None  # noqa: S101 - suspended names get no reminders
+    return f"{start} stays in the DNS and can still be renewed until {_moment(ends_at)}; then it goes to the trash."
 
 
 _REMINDER_FOOTER = (
