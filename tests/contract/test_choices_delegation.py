@@ -345,7 +345,10 @@ def test_a_nameserver_that_can_not_be_found_and_unusual_ds_records_are_warned_of
     ed448, sha384, not_there = warnings(added)
     assert "ED448" in ed448
     assert "SHA-384" in sha384
-    assert not_there == f"The nameserver ns1.{other} doesn't resolve: {other} is not in the DNS."
+    assert (
+        not_there
+        == f"The nameserver ns1.{other} doesn't resolve: {other} is not in the DNS. Use another nameserver."
+    )
 
 
 def test_a_nameserver_below_a_name_that_is_not_registered_is_refused(shop: RunningService) -> None:

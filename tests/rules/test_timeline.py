@@ -141,7 +141,7 @@ def test_past_events_are_changes_and_dates_that_passed() -> None:
     assert (told["renewed"].expires_at, told["renewed"].charged_credits) == (name.expires_at, 12)
     assert (told["registered"].by, told["renewed"].by, told["expires"].by) == ("user", "system", None)
     assert told["auto_renew_failed"].detail == "The balance is short."
-    assert told["reminded"].detail == "Reminder sent: the name expires within 7 days."
+    assert told["reminded"].detail == "Mail sent: the name expires within 7 days."
 
 
 def test_a_restore_that_renews_is_one_event_and_a_plain_one_has_no_term() -> None:

@@ -164,7 +164,7 @@ def test_terms_that_are_paid_for_beyond_the_date_need_force(registry: Registry) 
     held = registry.register(SHOP, registration_mode="plus")
     with registry.refuses(Conflict) as caught:
         close(registry, held.expires_at - timedelta(days=1))
-    assert f"1 name under {ZONE} cost credits and expire later" in caught[0].message
+    assert f"{ZONE} has 1 name paid for beyond " in caught[0].message
     close(registry, held.expires_at - timedelta(days=1), force=True)
 
 

@@ -57,7 +57,7 @@ OTHER = "other.example.test"
 HOST = f"ns1.{OTHER}"
 
 
-NOT_IN_THE_DNS = f"The nameserver {HOST} doesn't resolve: {OTHER} is not in the DNS."
+NOT_IN_THE_DNS = f"The nameserver {HOST} doesn't resolve: {OTHER} is not in the DNS. Use another nameserver."
 
 
 def warned(registry: Registry, *nameservers: str, **members: Any) -> tuple[str, ...]:
@@ -116,7 +116,7 @@ def test_under_a_hidden_domain_a_warning_depends_on_the_dns_only(
     hosts = ("ns1.held.else.test", "ns1.free.else.test")
     registry.write(store_unchecked, mine, *hosts)
     assert registry.read(nameserver_warnings, registry.subdomain(mine.id)) == tuple(
-        f"The nameserver ns1.{name}.else.test doesn't resolve: {name}.else.test is not in the DNS."
+        f"The nameserver ns1.{name}.else.test doesn't resolve: {name}.else.test is not in the DNS. Use another nameserver."
         for name in ("held", "free")
     )
 

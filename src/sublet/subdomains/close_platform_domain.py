@@ -50,8 +50,8 @@ def close_platform_domain(
     paid = store.find_paid_names_after(tx, found.id, names_until)
     if paid is not None and not force:
         raise Conflict(
-            f"{counted(paid.count, 'name')} under {found.domain} cost credits and expire later, the last on {paid.last_expires_at:%Y-%m-%d}. Give a later date; "
-            "or give --force, and refund the remaining terms with `sublet credits refund`."
+            f"{found.domain} has {counted(paid.count, 'name')} paid for beyond {names_until:%Y-%m-%d}, the last until "
+            f"{paid.last_expires_at:%Y-%m-%d}. Give a later date, or give --force and refund the remaining terms with `sublet credits refund`."
         )
     return _store(tx, actor, found, names_until)
 
@@ -81,7 +81,7 @@ def _lock_open(tx: Tx, identifier: str) -> PlatformDomain:
     found = find_platform_domain(tx, identifier)
     if found.names_until is not None and found.names_until <= tx.now:
         raise Conflict(
-            f"{found.domain} has closed on {found.names_until:%Y-%m-%d}. Remove it when its names are released."
+            f"{found.domain} closed on {found.names_until:%Y-%m-%d}. Remove it when its names are released."
         )
     return found
 

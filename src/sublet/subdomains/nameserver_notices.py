@@ -110,8 +110,8 @@ def removal_mail(
 def notice_detail(stage: int) -> str:
     """Return the text about a notice of this stage for the timeline."""
     if stage == ENDING:
-        return "Reminder sent: some of the name's nameservers will be removed soon."
-    return "Reminder sent: some of the name's nameservers are at or below a name in the trash."
+        return "Mail sent: some of the name's nameservers will be removed soon."
+    return "Mail sent: some of the name's nameservers are at or below a name in the trash."
 
 
 def _what_to_do(fqdn: str) -> str:

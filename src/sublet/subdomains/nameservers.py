@@ -273,7 +273,7 @@ def _warning(enclosed: EnclosedNameserver) -> str:
         )
     if enclosed.is_public and not enclosed.is_held:
         return f"The nameserver {enclosed.host} doesn't resolve: {enclosed.name} is not registered. Use another nameserver."
-    return f"The nameserver {enclosed.host} doesn't resolve: {enclosed.name} is not in the DNS."
+    return f"The nameserver {enclosed.host} doesn't resolve: {enclosed.name} is not in the DNS. Use another nameserver."
 
 
 def registry_warnings(

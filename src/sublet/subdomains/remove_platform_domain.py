@@ -64,7 +64,7 @@ def _obstacles(tx: Tx, found: PlatformDomain, *, force: bool) -> Iterator[str]:
     if in_trash or cooling_off:
         yield (
             f"It has {counted(in_trash, 'name')} in the trash and {cooling_off} cooling off: wait until they are released, or purge them "
-            "(`sublet subdomain purge NAME --now`)."
+            "(`sublet subdomain purge NAME --release`)."
         )
     others = [each for each in platform_domain_store.list_platform_domains(tx) if each.id != found.id]
     nested = sorted(each.domain for each in others if is_at_or_below(each.domain, domain))

@@ -71,15 +71,15 @@ CHANGES = {
 PAST_EVENTS_MAX = 500
 """The maximum number of past events. Older events are left out."""
 
-_REMINDERS = {
-    "expires_in_30_days": "Reminder sent: the name expires within 30 days.",
-    "expires_in_7_days": "Reminder sent: the name expires within 7 days.",
-    "expires_in_1_day": "Reminder sent: the name expires within a day.",
-    "expired": "Reminder sent: the name has expired.",
-    "trashed": "Reminder sent: the name was moved to the trash.",
-    "trash_ends": "Reminder sent: the name will be purged soon.",
-    "auto_renewed": "Reminder sent: the name was renewed automatically.",
-    "auto_renew_failed": "Reminder sent: the name could not be renewed automatically.",
+_MAILS = {
+    "expires_in_30_days": "Mail sent: the name expires within 30 days.",
+    "expires_in_7_days": "Mail sent: the name expires within 7 days.",
+    "expires_in_1_day": "Mail sent: the name expires within a day.",
+    "expired": "Mail sent: the name has expired.",
+    "trashed": "Mail sent: the name was moved to the trash.",
+    "trash_ends": "Mail sent: the name will be purged soon.",
+    "auto_renewed": "Mail sent: the name was renewed automatically.",
+    "auto_renew_failed": "Mail sent: the name could not be renewed automatically.",
 }
 _TERMS = {"registered": "register", "renewed": "renew", "restored": "restore"}
 
@@ -196,8 +196,8 @@ def _milestones(milestones: Sequence[PastMilestone]) -> Iterator[TimelineEvent]:
             yield TimelineEvent("trashed", each.created_at, past=True, detail=detail, by="system")
         elif each.kind == "auto_renew_failed":
             yield TimelineEvent("auto_renew_failed", each.about, past=True, detail=each.detail, by="system")
-        if each.mail_id is not None and each.kind in _REMINDERS:
-            detail = _REMINDERS[each.kind]
+        if each.mail_id is not None and each.kind in _MAILS:
+            detail = _MAILS[each.kind]
             yield TimelineEvent("reminded", each.created_at, past=True, detail=detail, by="system")
 
 
