@@ -144,7 +144,7 @@ def post(tx: Tx, entry: NewEntry) -> int:
         raise
 
 
-# The user's credits decrease if the credited account has no user, because it is the registry's.
+# Stored credits are positive. If the credited account is the registry's (it has no user), the user paid, so the sign is negative.
 _SIGNED = case((ledger_accounts.c.user_id.is_(None), -transfers.c.credits), else_=transfers.c.credits)
 _ENTRIES = select(
     *(_SIGNED if name == "credits" else transfers.c[name] for name in StoredEntry.__slots__)

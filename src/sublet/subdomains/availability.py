@@ -148,7 +148,7 @@ def _refuse_held(tx: Tx, user: User, requested: RequestedName) -> None:
             raise unavailable("in_trash", owned=owned, restorable=restorable, fqdn=fqdn)
         raise unavailable("taken", owned=owned, fqdn=fqdn)
     if store.has_unpublished_row(tx, platform_domain.id, fqdn):
-        # An old zone file was restored with a former delegation, whose removal is not published yet.
+        # An old zone file brought back a former delegation. Its removal is not published yet.
         raise unavailable("cooling_off", owned=False)
 
 

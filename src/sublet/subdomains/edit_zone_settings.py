@@ -81,7 +81,7 @@ def _change_server(tx: Tx, before: PlatformDomain, edited: PlatformDomain, *, fo
         published_owner_store.insert_published_owners(tx, owners, sent=True)
     zone_state_store.delete_zone_state(tx, before.id)
     if edited.primary:
-        # Because of `rebuilt_at` the first check compares the whole zone.
+        # The new server may have an old copy of the zone. `rebuilt_at` makes its first check compare the whole zone.
         zone_state_store.update_zone_state(tx, before.id, rebuilt_at=tx.now)
     else:
         published_owner_store.delete_published_owners_of_zone(tx, before.id)

@@ -102,7 +102,7 @@ def register(
     subdomain = _insert(tx, user, requested, offer, delegation)
     outcome = charge_and_add_term(tx, actor, user, quote, coupon, subdomain_id=subdomain.id, starts_at=tx.now)
     after = {"fqdn": requested.fqdn, "registration_type": offer.mode, "charged_credits": quote.price}
-    # Without `user_id` in the event, the actor is the name's user.
+    # Readers of the event take the actor as the name's user, so store `user_id` only if they differ.
     after |= store.delegation_columns(delegation) | ({"user_id": user.id} if user.id != actor.user_id else {})
     audit.record(tx, actor, "subdomain.register", subdomain.id, after=after)
     warnings = registry_warnings(tx, subdomain, above)

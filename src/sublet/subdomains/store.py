@@ -647,12 +647,12 @@ _PUBLISHED_OR_FAILED = Prepared(
 
 
 def list_published_or_failed(tx: Tx, subdomain_ids: Collection[int]) -> list[int]:
-    """Return those of the given ids whose latest generation is published, or failed to publish."""
+    """Return the given ids of names whose last change is published, or could not be published."""
     return [row[0] for row in _PUBLISHED_OR_FAILED.all(tx, ids=list(subdomain_ids))]
 
 
 def list_unpublished_ids(tx: Tx, platform_domain_id: int) -> list[int]:
-    """Return the ids of this platform domain's names with an unpublished generation."""
+    """Return the ids of this platform domain's names whose last change is not published."""
     query = select(subdomains.c.id).where(
         (subdomains.c.platform_domain_id == platform_domain_id) & UNPUBLISHED
     )
@@ -719,10 +719,10 @@ UNPUBLISHED_OF_NAME = (
     .where((subdomains.c.platform_domain_id == bindparam("of")) & UNPUBLISHED)
     .where((_OF_NAME & subdomains.c.released_at.is_(None)) | (_OF_NAME & RELEASED))  # each half has its index
 )
-"""A query for the rows of a name under a platform domain that have an unpublished generation."""
+"""A query for the rows of a name under a platform domain whose last change is not published."""
 _UNPUBLISHED_OF_NAME = Prepared(UNPUBLISHED_OF_NAME.limit(1))
 
 
 def has_unpublished_row(tx: Tx, platform_domain_id: int, fqdn: str) -> bool:
-    """True if a row of this name has an unpublished generation."""
+    """True if the last change of a row of this name is not published."""
     return _UNPUBLISHED_OF_NAME.one_or_none(tx, of=platform_domain_id, name=fqdn) is not None

@@ -40,7 +40,7 @@ def list_suspended_with_user(tx: Tx, user_id: int) -> Iterator[Subdomain]:
 
 
 def _locked(tx: Tx, wanted: ColumnElement[bool]) -> Iterator[Subdomain]:
-    # Lock in order of id before reading, because other transactions may change the rows before the lock.
+    # Lock before reading, because rows may change until they are locked. Lock in order of id, so that transactions don't deadlock.
     order = select(subdomains.c.id).where(wanted).order_by(subdomains.c.id)
     tx.connection.execute(order.with_for_update(key_share=True)).all()
     return stream(tx, select_subdomains().where(wanted).order_by(subdomains.c.id))
@@ -93,7 +93,7 @@ def list_suspensions(tx: Tx, user_id: int) -> list[AuditEvent]:
     )
     query = select(subdomains.c.id, subdomains.c.user_id).where(once_held)
     holders = {row[0]: row[1] for row in tx.connection.execute(query)}
-    # Go back in time from the current holders. Each transfer names the holder before.
+    # Go back in time from the current holders. The event of a transfer has the former holder.
     for event in reversed(of_names):
         if event.action == _TRANSFER and event.before is not None:
             holders[event.object_id] = event.before["user_id"]

@@ -31,9 +31,9 @@ class DelegationView:
 
 
 def view_delegation(tx: Tx, actor: Actor, identifier: str) -> DelegationView:
-    """Return the expected records of a user's name, live or in the trash, and the owner names that should have no records.
+    """Return the records that should exist for a user's name, live or in the trash, and the owner names that should have none.
 
-    The latter are the owner names of glue that was published before, or that is stored but should not be published.
+    Owner names without records are those of former glue, and of stored glue that should not be published.
 
     Raises:
         SubdomainNotFound: the user has no such name, the token is not for the name, or its time in the trash is over.

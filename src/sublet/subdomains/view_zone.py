@@ -1,4 +1,4 @@
-"""Read the content of the built-in name server's zones around query names from the registry.
+"""Read from the registry the parts of the built-in name server's zones that answers need.
 
 A zone has the delegations of the names for which `lifecycle.is_delegated` is true, and the adopted records. A delegation hides the adopted
 records at and below its name.
@@ -25,10 +25,11 @@ _Path = tuple[str, ...]
 
 
 def view_zones(tx: Tx, names: Collection[str], addresses: Sequence[str] = ()) -> dict[str, ZoneView]:
-    """Return the zone's content around each query name (lower case, no final dot). Names in no zone of this server are left out.
+    """Return, for each query name, the part of its zone that answers need. Skip names in no zone of this server.
 
-    `addresses` are the public addresses of the name server itself. Nameservers of a zone that are inside the zone resolve to them. Query names
-    below the same platform domains share a view and its SQL queries. If a query name is an apex, `parent` is the view of the closest zone above.
+    `names` are in lower case, without a final dot. `addresses` are the public addresses of the name server itself. Nameservers of a zone that
+    are inside the zone resolve to them. Query names below the same platform domains share one view, to save queries. If a query name is an
+    apex, `parent` is the view of the closest zone above.
     """
     paths = {name: (name, *ancestors(name)) for name in names}
     found = platform_domain_store.find_platform_domains_among(
@@ -65,7 +66,7 @@ def _view(
     paths: Sequence[_Path],
     addresses: Sequence[str],
 ) -> ZoneView:
-    """Return the content of a zone around these paths. Each of the `children`, the platform domains on the paths, gets a zone cut."""
+    """Return the part of a zone that answers about these paths need. Each of the `children`, the platform domains on the paths, gets a zone cut."""
     zone = platform_domain.domain
     owners = {zone, f"*.{zone}"}
     for path in paths:
@@ -105,7 +106,7 @@ def _crosses_delegation(path: _Path, records: Mapping[str, tuple[Record, ...]]) 
 def _existing(
     tx: Tx, platform_domain: PlatformDomain, path: _Path, records: Mapping[str, tuple[Record, ...]]
 ) -> _Path:
-    """Return the names of a path that exist: names with records, or with records or a platform domain below them.
+    """Return the existing names on a path: those with records, and those above records or a platform domain.
 
     If the query name (the first) doesn't exist, also include the wildcard at its closest encloser (RFC 4592), if names exist
     below the wildcard.

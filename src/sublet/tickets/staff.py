@@ -48,7 +48,7 @@ def staff_open(
 ) -> Outcome:
     """Open a ticket about a name for the name's user, and return the ticket's id. The name may be in the trash.
 
-    The ticket's status is answered, and the user gets the message by mail. The user can read the whole ticket. Confidential details belong
+    The new ticket has the status `answered`. The user gets the message by mail. The user can read the whole ticket. Confidential details belong
     in the actor's reason, which only the audit shows.
 
     Raises, in this order:

@@ -20,7 +20,7 @@ ACCOUNT_SUSPENDED = "The account is suspended."
 
 
 def auto_renew(tx: Tx, user: User, subdomain: Subdomain) -> bool:
-    """Renew a name for at most its ceiling. Return True on success. Store the outcome as a milestone with a sentence.
+    """Renew a name for at most its ceiling. Return True on success. Store the result, and a sentence about it for the user.
 
     Repeated failures for the same reason in one renewal window cause one mail. Users who turned off reminders get the mails too, because they
     are about money. Not checked: the date of the attempt (`lifecycle.auto_renew_at`).

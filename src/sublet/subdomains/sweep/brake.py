@@ -160,7 +160,7 @@ def settle_grant(tx: Tx, state: SweepState) -> None:
 
 
 def store_forecast_if_due(tx: Tx) -> None:
-    """Store a forecast if the newest forecast is an hour old, and delete old forecasts."""
+    """Store a forecast and delete old forecasts, unless one was stored within the last hour."""
     newest = store.find_newest_forecast_at(tx)
     if newest is not None and timedelta() <= tx.now - newest < FORECAST_EVERY:
         return

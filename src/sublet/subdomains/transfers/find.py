@@ -14,7 +14,7 @@ from sublet.subdomains.transfers.model import PENDING, NameTransfer
 
 
 def not_found() -> TransferNotFound:
-    """Return the refusal of an unknown id, of another user's transfer, or of a name that the token is not for."""
+    """Return the error for a transfer that doesn't exist, isn't the user's, or is of a name outside the token's restrictions."""
     return TransferNotFound("You have no such transfer. Check the id; GET /transfers lists yours.")
 
 
@@ -107,7 +107,7 @@ def lock_requester_and_sender(tx: Tx, actor: Actor, identifier: str) -> tuple[Re
 
 
 def just_ended() -> Conflict:
-    """Return the refusal of a transfer that another transaction has just ended."""
+    """Return the error for a transfer that another transaction has just ended."""
     return Conflict("This transfer has just ended. See GET /transfers.")
 
 
