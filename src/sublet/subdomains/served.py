@@ -35,8 +35,12 @@ _ANSWERS = {
         "{servers} do not have the last change of {fqdn} yet.",
     ),
     "different": (
-        "{servers} answers with other records for {fqdn}.",
-        "{servers} answer with other records for {fqdn}.",
+        "{servers} answers for {fqdn} with records that differ from the stored delegation.",
+        "{servers} answer for {fqdn} with records that differ from the stored delegation.",
+    ),
+    "present": (
+        "{servers} has records of {fqdn}, which should not be in the DNS.",
+        "{servers} have records of {fqdn}, which should not be in the DNS.",
     ),
     "not_set_up": ("The operator has not configured an address for {servers}.",) * 2,
     "unreachable": ("{servers} can't be reached.",) * 2,
@@ -73,6 +77,12 @@ _ADVICE = {
 }
 """What to do if all servers agree, by `_state`."""
 
+_CAUSES = {
+    "old_zone": "An old copy of the zone may have been restored.",
+    "unknown": "Another program changed the zone.",
+}
+"""The sentence for each cause of a difference on the primary when no change is pending."""
+
 _IF_IT_PERSISTS = "If the problem persists, open a ticket."
 
 
@@ -80,15 +90,15 @@ _IF_IT_PERSISTS = "If the problem persists, open a ticket."
 class ServerVerdict:
     """The verdict on a server's answer. If there is no answer, `matches` is None and `error` is the reason.
 
-    `difference` is a text for the user. `explained` is set if a change in progress may explain the difference: "pending" (the change is not
-    published yet) or "behind" (the change is published, but the secondary has an older serial).
+    `difference` is a text for the user. `cause` is its probable cause: "pending" (the last change is not published yet), "behind" (it is, but
+    the secondary has an older serial), "old_zone" (it is, but the primary has an older serial), or "unknown".
     """
 
     answer: ServerAnswer
     matches: bool | None
     difference: str | None = None
     error: str | None = None
-    explained: str | None = None
+    cause: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,29 +152,23 @@ def _verdict(
         return ServerVerdict(answer, None, error=FAILURES[answer.failure or "bad_response"])
     if difference is None:
         return ServerVerdict(answer, matches=True)
-    explained, reason = None, ""
-    secondary = answer.server.role == "secondary"
+    cause, reason = "unknown", ""
+    serial = f"The server's zone has the serial {answer.serial}, but"
+    is_secondary = answer.server.role == "secondary"
     if published_serial is not None and is_newer(published_serial, than=answer.serial):
-        serials = (
-            f"The server's zone has the serial {answer.serial}, but the last change has {published_serial}"
+        cause, consequence = (
+            ("behind", "the change has not reached the server yet.")
+            if is_secondary
+            else ("old_zone", "an old copy of the zone may have been restored.")
         )
-        reason = (
-            f"{serials}, so the change has not reached the server yet."
-            if secondary
-            else f"{serials}, so an old copy of the zone may have been restored."
-        )
-        explained = "behind" if secondary else None
-    elif secondary and first is not None and is_newer(first.serial or 0, than=answer.serial):
+        reason = f"{serial} the last change has {published_serial}, so {consequence}"
+    elif is_secondary and first is not None and is_newer(first.serial or 0, than=answer.serial):
         # The secondary's serial includes the published change, so the primary may have had wrong records for a time.
-        reason = (
-            f"The server's zone has the serial {answer.serial}, but {first.server.server} has {first.serial}, so "
-            "a later change may not have reached the server yet."
-        )
-        explained = "behind"
+        cause = "behind"
+        reason = f"{serial} {first.server.server} has {first.serial}, so a later change may not have reached the server yet."
     elif pending:
-        explained, reason = "pending", f"{pending} This may explain the difference."
-    text = f"{difference} {reason}" if reason else difference
-    return ServerVerdict(answer, matches=False, difference=text, explained=explained)
+        cause, reason = "pending", f"{pending} This may explain the difference."
+    return ServerVerdict(answer, matches=False, difference=f"{difference} {reason}".rstrip(), cause=cause)
 
 
 def _summary(subdomain: Subdomain, verdicts: Sequence[ServerVerdict], pending: str) -> str:
@@ -172,15 +176,16 @@ def _summary(subdomain: Subdomain, verdicts: Sequence[ServerVerdict], pending: s
     if not verdicts:
         return "The operator has not configured a name server of the zone. Open a ticket."
     state, fqdn = _state(subdomain), subdomain.fqdn
-    if all(each.matches for each in verdicts):
-        one, several = _ALL_AGREE[state]
-        answers = (one if len(verdicts) == 1 else several).format(fqdn=fqdn, count=len(verdicts))
-        advice = _ADVICE[state].format(fqdn=fqdn)
+    in_agreement = all(each.matches for each in verdicts)
+    if in_agreement:
+        answers = _ALL_AGREE[state][len(verdicts) > 1].format(fqdn=fqdn, count=len(verdicts))
     else:
-        answers, advice = _describe_answers(fqdn, state, verdicts), _advice(verdicts)
+        answers = _describe_answers(fqdn, state, verdicts)
     if provisioning_failed(subdomain):
         return f"{answers} The last change is not published. {subdomain.provision_error}"
-    return f"{answers} {pending} Ask again in a few seconds." if pending else f"{answers} {advice}"
+    if pending:
+        return f"{answers} {pending} Ask again in a few seconds."
+    return f"{answers} {_ADVICE[state].format(fqdn=fqdn) if in_agreement else _advice(verdicts)}"
 
 
 def _state(subdomain: Subdomain) -> str:
@@ -207,17 +212,18 @@ def _kind(state: str, verdict: ServerVerdict) -> str:
     """Return the key of a verdict in `_ANSWERS`."""
     if verdict.error is not None:
         return verdict.answer.failure or "bad_response"
-    if verdict.matches:
-        return "stored" if state == "delegated" else "absent"
-    return "behind" if verdict.explained == "behind" else "different"
+    if verdict.cause == "behind":
+        return "behind"
+    if state == "delegated":
+        return "stored" if verdict.matches else "different"
+    return "absent" if verdict.matches else "present"
 
 
 def _advice(verdicts: Sequence[ServerVerdict]) -> str:
     """Return advice if servers differ although the last change is published."""
     primary = verdicts[0]
-    if primary.matches is False:
-        return f"Another program changed the zone. {_IF_IT_PERSISTS}"
-    behind = any(each.explained == "behind" for each in verdicts)
-    different = any(each.matches is False and each.explained is None for each in verdicts)
-    wait = "minute" if behind and not different and primary.error is None else "while"
+    if primary.cause is not None:
+        return f"{_CAUSES[primary.cause]} {_IF_IT_PERSISTS}"
+    is_only_behind = primary.error is None and {each.cause for each in verdicts} == {None, "behind"}
+    wait = "minute" if is_only_behind else "while"
     return f"Ask again in a {wait}. {_IF_IT_PERSISTS}"
