@@ -21,7 +21,7 @@ from sublet.subdomains import delegation_store
 from sublet.subdomains.delegation_store import host_keys
 from sublet.subdomains.model import Subdomain
 from sublet.subdomains.naming import canonical_domain
-from sublet.subdomains.store import select_subdomains, stream, subdomains, terms
+from sublet.subdomains.store import UNPUBLISHED, select_subdomains, stream, subdomains, terms
 
 WAITING_MAX = timedelta(minutes=5)
 
@@ -181,10 +181,7 @@ def _find_waiting(tx: Tx) -> Iterator[Violation]:
             zone_states.c.problem_detail,
         )
         .outerjoin(zone_states, zone_states.c.platform_domain_id == subdomains.c.platform_domain_id)
-        .where(
-            (subdomains.c.generation != subdomains.c.published_generation)
-            & (subdomains.c.generation_at < tx.now - WAITING_MAX)
-        )
+        .where(UNPUBLISHED & (subdomains.c.generation_at < tx.now - WAITING_MAX))
     )
     for subdomain_id, fqdn, error, problem, detail in tx.connection.execute(query):
         sentence = f"{fqdn} waits to be published: {error or 'is the worker running?'}"

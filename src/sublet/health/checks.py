@@ -26,7 +26,7 @@ from sublet.health.schedule import (
 from sublet.mail.outbox import enqueue
 from sublet.platform_domains.store import find_platform_domain, list_platform_domains
 from sublet.platform_domains.zone_state_store import is_zone_signed
-from sublet.subdomains.lifecycle import is_delegated
+from sublet.subdomains.lifecycle import is_delegated, is_published
 from sublet.subdomains.model import Subdomain
 from sublet.subdomains.nameservers import find_enclosed_nameservers_of_subdomain
 from sublet.subdomains.store import find_subdomain, list_subdomains
@@ -70,11 +70,7 @@ def claim_due(tx: Tx, limit: int) -> list[DueCheck]:
     found = {each.id: each for each in list_subdomains(tx, ids)}
     gone = [each for each in ids if each not in found or not is_delegated(found[each])]
     store.delete_health(tx, gone)
-    unpublished = [
-        each.id
-        for each in found.values()
-        if each.id not in gone and each.generation != each.published_generation
-    ]
+    unpublished = [each.id for each in found.values() if each.id not in gone and not is_published(each)]
     store.delay(tx, unpublished, tx.now + FIRST_CHECK)
     taken = [found[each] for each in ids if each in found and each not in gone and each not in unpublished]
     store.delay(tx, [each.id for each in taken], tx.now + CLAIM_DURATION)
@@ -98,7 +94,7 @@ def published_check(tx: Tx, subdomain: Subdomain) -> DueCheck:
     Raises:
         Conflict: the last change of the name is not published yet.
     """
-    if subdomain.generation != subdomain.published_generation:
+    if not is_published(subdomain):
         raise Conflict(
             f"The last change of {subdomain.fqdn} is not published yet. Try again once it is active."
         )

@@ -16,7 +16,7 @@ from sublet.platform_domains.store import find_platform_domain
 from sublet.subdomains.automatic_ds_store import find_automatic_ds
 from sublet.subdomains.csync_store import find_csync_state
 from sublet.subdomains.find import find_in_account, refuse_unless_allowed
-from sublet.subdomains.lifecycle import has_nameserver
+from sublet.subdomains.lifecycle import has_nameserver, is_published
 from sublet.subdomains.model import Subdomain
 
 
@@ -78,6 +78,6 @@ def plan_health_check(tx: Tx, actor: Actor, user: User, identifier: str) -> DueC
         raise NameserverRequired(
             "This subdomain has no nameserver to check. Set a nameserver first, with PUT …/nameservers."
         )
-    if subdomain.generation != subdomain.published_generation:
+    if not is_published(subdomain):
         raise Conflict("The last change is not published yet. Try again once `status` is active.")
     return DueCheck(subdomain.id, subdomain.generation, target_of(tx, subdomain))

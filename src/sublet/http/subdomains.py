@@ -51,6 +51,7 @@ from sublet.ids import Position
 from sublet.subdomains import store
 from sublet.subdomains.delete import delete
 from sublet.subdomains.find import fetch_in_account, find_in_account, find_in_account_or_trash, not_found
+from sublet.subdomains.lifecycle import is_published
 from sublet.subdomains.list_store import list_own, own_pages
 from sublet.subdomains.model import (
     Register,
@@ -385,7 +386,7 @@ async def _wait_for_publication(
     wait_seconds = call.context.settings.publish_wait_ms / 1000 - checked.took_seconds
     registered = done.outcome if isinstance(done.outcome, Registered) else None
     subdomain = registered.subdomain if registered else None
-    if subdomain is None or (wait_seconds > 0 and subdomain.generation != subdomain.published_generation):
+    if subdomain is None or (wait_seconds > 0 and not is_published(subdomain)):
         await call.context.publication_waiter.wait(done.outcome.id, wait_seconds)
         subdomain = await db.read(_find_written, call, done.outcome.id)
     delegation = subdomain.delegation

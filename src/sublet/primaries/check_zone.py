@@ -13,7 +13,7 @@ from sublet.primaries.compare_zone import ZoneDifferences, compare_zone
 from sublet.primaries.plan import is_publishable
 from sublet.primaries.update import fence_name
 from sublet.subdomains import published_owner_store
-from sublet.subdomains.lifecycle import desired_records
+from sublet.subdomains.lifecycle import desired_records, is_published
 from sublet.subdomains.naming import registrable_name
 
 CLOCK_MARGIN = timedelta(seconds=5)
@@ -123,7 +123,7 @@ def _read_names(tx: Tx, platform_domain: PlatformDomain, compared_before: dateti
     names = _Names()
     for subdomain in published_owner_store.stream_published(tx, platform_domain.id):
         names.count += 1
-        if subdomain.generation != subdomain.published_generation:
+        if not is_published(subdomain):
             names.waiting.add(subdomain.fqdn)
         elif subdomain.published_at and subdomain.published_at >= compared_before:
             names.just_published.add(subdomain.fqdn)

@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from sublet.dns.records import delegation_records
 from sublet.dns.types import Record
 from sublet.platform_domains.model import ADMIN
-from sublet.subdomains.model import DelegationState, ShownSubdomain, Subdomain
+from sublet.subdomains.model import DelegationState, NameForZoneCheck, ShownSubdomain, Subdomain
 
 STATUS_LABELS: dict[str, str] = {
     "inactive": "Inactive",
@@ -52,7 +52,7 @@ def derive_status(subdomain: ShownSubdomain, now: datetime) -> str:
         return "expired"
     if provisioning_failed(subdomain):
         return "failed"
-    if subdomain.generation != subdomain.published_generation:
+    if not is_published(subdomain):
         return "provisioning"
     return "active" if has_nameserver(subdomain) else "inactive"
 
@@ -100,14 +100,19 @@ def provisioning_status(subdomain: ShownSubdomain) -> str:
     """Return the state of publication: failed, pending, published, or none if there is no delegation to publish."""
     if provisioning_failed(subdomain):
         return "failed"
-    if subdomain.generation != subdomain.published_generation:
+    if not is_published(subdomain):
         return "pending"
     return "published" if is_delegated(subdomain) else "none"
 
 
+def is_published(subdomain: ShownSubdomain | NameForZoneCheck) -> bool:
+    """True if the last change of a name is published. Also true for a name that never had nameservers."""
+    return subdomain.generation == subdomain.published_generation
+
+
 def provisioning_failed(subdomain: ShownSubdomain) -> bool:
     """True if the last attempt to publish the current generation failed."""
-    return subdomain.provision_error is not None and subdomain.generation != subdomain.published_generation
+    return subdomain.provision_error is not None and not is_published(subdomain)
 
 
 def is_delegated(subdomain: DelegationState) -> bool:

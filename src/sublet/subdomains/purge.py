@@ -6,6 +6,7 @@ from sublet.db import Tx
 from sublet.errors import Conflict
 from sublet.subdomains import delegation_store, store
 from sublet.subdomains.find import lock_for_operator, reread
+from sublet.subdomains.lifecycle import is_published
 from sublet.subdomains.model import Subdomain
 
 
@@ -26,7 +27,7 @@ def purge(tx: Tx, actor: Actor, identifier: str, *, release: bool = False) -> Su
         raise Conflict(f"{subdomain.fqdn} was released already. See `sublet subdomain show`.")
     if subdomain.purged_at is not None and not release:
         raise Conflict(f"{subdomain.fqdn} was purged already. To end its cooling-off period, give --release.")
-    if release and subdomain.generation != subdomain.published_generation:
+    if release and not is_published(subdomain):
         raise Conflict(
             f"{subdomain.fqdn} can't be released yet: its removal from the DNS is not published. Try again shortly."
         )

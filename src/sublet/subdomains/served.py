@@ -10,7 +10,7 @@ from sublet.dns.difference import describe_difference
 from sublet.dns.parent_servers import ServerAnswer
 from sublet.dns.serial import is_newer
 from sublet.dns.types import Record
-from sublet.subdomains.lifecycle import is_delegated, provisioning_failed
+from sublet.subdomains.lifecycle import is_delegated, is_published, provisioning_failed
 from sublet.subdomains.model import Subdomain
 
 FAILURES = {
@@ -127,7 +127,7 @@ def report_served(
         pending = "The name was changed during the queries."
     elif provisioning_failed(subdomain):
         pending = "The last change of the name could not be published yet."
-    elif subdomain.generation != subdomain.published_generation:
+    elif not is_published(subdomain):
         pending = "The last change of the name is not published yet."
     published = None if pending else subdomain.published_serial
     differences = [describe_difference(subdomain.fqdn, desired, each.records) for each in answers]

@@ -638,10 +638,7 @@ def in_batches(items: Sequence[T]) -> Iterator[Sequence[T]]:
 _PUBLISHED_OR_FAILED = Prepared(
     select(subdomains.c.id).where(
         subdomains.c.id.in_(bindparam("ids", expanding=True))
-        & or_(
-            subdomains.c.generation == subdomains.c.published_generation,
-            subdomains.c.provision_error.is_not(None),
-        )
+        & or_(~UNPUBLISHED, subdomains.c.provision_error.is_not(None))
     )
 )
 

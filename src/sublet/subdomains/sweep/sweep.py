@@ -20,7 +20,7 @@ from sublet.subdomains.delegation_store import has_dependents
 from sublet.subdomains.delete import move_to_trash
 from sublet.subdomains.dependents import change_each, handle_dependents
 from sublet.subdomains.find import reread
-from sublet.subdomains.lifecycle import auto_renew_at, cooling_off_ends_at, lost_at
+from sublet.subdomains.lifecycle import auto_renew_at, cooling_off_ends_at, is_published, lost_at
 from sublet.subdomains.milestones import Milestone, dates_after, reached
 from sublet.subdomains.model import Subdomain
 from sublet.subdomains.purge import mark_purged, mark_released
@@ -201,8 +201,7 @@ def _process_due_name(tx: Tx, user: User, subdomain: Subdomain) -> list[str]:
         kinds.append(milestone.kind)
     free_at = cooling_off_ends_at(subdomain)
     if free_at is not None and free_at <= tx.now:
-        in_dns = subdomain.generation != subdomain.published_generation
-        if not in_dns and not has_dependents(tx, subdomain.fqdn):
+        if is_published(subdomain) and not has_dependents(tx, subdomain.fqdn):
             mark_released(tx, SYSTEM, subdomain)
             assert subdomain.purged_at is not None  # noqa: S101 - only purged names cool off
             store.insert_milestone(tx, subdomain.id, "released", subdomain.purged_at)
