@@ -20,7 +20,7 @@ from sublet.credits.entries import (
     refund_charge,
 )
 from sublet.credits.model import Payable
-from sublet.credits.store import list_entries, transfers
+from sublet.credits.store import ledger_entries, list_entries
 from sublet.db import Tx
 from sublet.errors import Conflict, NotFound, TokenRevoked, ValidationFailed
 from sublet.http.idempotency_store import claim_key, store_outcome
@@ -180,8 +180,11 @@ def test_texts_of_others_that_mention_the_address_are_found(registry: Registry) 
 
 def test_append_only_rows_stay_guarded(known: Registry) -> None:
     """Append-only rows can't be changed, except texts in a transaction with an erasure."""
-    reason, description = update(audit_events).values(reason="x"), update(transfers).values(description="x")
-    action, credit_count = update(audit_events).values(action="x"), update(transfers).values(credits=1)
+    reason, description = (
+        update(audit_events).values(reason="x"),
+        update(ledger_entries).values(description="x"),
+    )
+    action, credit_count = update(audit_events).values(action="x"), update(ledger_entries).values(credits=1)
     for statement, erasing in ((reason, False), (description, False), (action, True), (credit_count, True)):
 
         def change(tx: Tx, statement: Any = statement, *, erasing: bool = erasing) -> None:

@@ -19,7 +19,7 @@ from sublet.audit import SYSTEM, audit_events
 from sublet.credits.entries import ExternalPayment, record_payment, refund_charge
 from sublet.credits.model import Outcome, Payable
 from sublet.credits.packages import add_package, retire_package
-from sublet.credits.store import coupon_uses, coupons, ledger_accounts, packages, transfers
+from sublet.credits.store import coupon_uses, coupons, ledger_accounts, ledger_entries, packages
 from sublet.db import Tx
 from sublet.doctor.credits import check_coupon_uses
 from sublet.health.checks import record_check
@@ -120,7 +120,7 @@ def _other_nouns(registry: Registry) -> None:
     registry.write(record_payment, OPERATOR, "ben@example.org", ExternalPayment("INV-1", package_id=1))
     charge = registry.read(
         lambda tx: tx.connection.execute(
-            select(transfers.c.id).where(transfers.c.subdomain == FULL)
+            select(ledger_entries.c.id).where(ledger_entries.c.subdomain == FULL)
         ).scalar_one()
     )
     registry.write(refund_charge, OPERATOR, charge, 4, "sorry")
@@ -205,8 +205,8 @@ def _moved(of: str, **values: Any) -> Spoil:
     """Copy a transfer with other values and the present time, and update the balances and the audit."""
 
     def run(tx: Tx) -> None:
-        copied = tx.connection.execute(select(transfers).where(text(of))).mappings().one()
-        last = tx.connection.execute(select(func.max(transfers.c.id))).scalar_one()
+        copied = tx.connection.execute(select(ledger_entries).where(text(of))).mappings().one()
+        last = tx.connection.execute(select(func.max(ledger_entries.c.id))).scalar_one()
         row: dict[str, Any] = {**copied, "id": last + 1, "created_at": tx.now, **values}
         after = {}
         for side, sign in (("debit", -1), ("credit", 1)):
@@ -216,7 +216,7 @@ def _moved(of: str, **values: Any) -> Spoil:
             found = tx.connection.execute(select(ledger_accounts).where(account)).mappings().one()
             after[found["user_id"]] = found["balance"]
         row["balance_after"] = after[row["user_id"]]
-        tx.connection.execute(insert(transfers).values(**row))
+        tx.connection.execute(insert(ledger_entries).values(**row))
         number_was_given(tx, "transfers", row["id"])
         if row["kind"] != "charge":
             audit.record(tx, OPERATOR, "credits.grant", row["id"], object_type="transfer")
@@ -304,17 +304,17 @@ LEDGER: dict[str, tuple[Spoil, set[str]]] = {
         both(_balance("revenue", 1000), _balance("user", -1000)),
         {"balance_not_negative ledger_account", "balance_is_sum ledger_account"},
     ),
-    "history": (change(transfers, GRANT, balance_after=99), {"history_is_whole transfer"}),
+    "history": (change(ledger_entries, GRANT, balance_after=99), {"history_is_whole transfer"}),
     "charge of nothing": (
         _moved(_charge_of(FULL), reference="renew:3:20270101T000000.000000Z"),
         {"charge_has_its_term transfer"},
     ),
     "charge of another start": (
-        change(transfers, _charge_of(FULL), reference="register:3:20270101T000000.000000Z"),
+        change(ledger_entries, _charge_of(FULL), reference="register:3:20270101T000000.000000Z"),
         {"charge_has_its_term transfer"},
     ),
     "charge of another instant": (
-        change(transfers, _charge_of(FULL), created_at=START + DAY),
+        change(ledger_entries, _charge_of(FULL), created_at=START + DAY),
         {"charge_has_its_term transfer"},
     ),
     "term unpaid": (
@@ -333,11 +333,11 @@ LEDGER: dict[str, tuple[Spoil, set[str]]] = {
         {"charge_has_its_term transfer"},
     ),
     "no movement of its kind": (
-        change(transfers, GRANT, kind="gift"),
+        change(ledger_entries, GRANT, kind="gift"),
         {"transfer_fits_its_kind transfer", "reference_fits transfer"},
     ),
     "charge for no name": (
-        change(transfers, _charge_of(FULL), subdomain_id=None),
+        change(ledger_entries, _charge_of(FULL), subdomain_id=None),
         {
             "transfer_fits_its_kind transfer",
             "reference_fits transfer",
@@ -346,19 +346,19 @@ LEDGER: dict[str, tuple[Spoil, set[str]]] = {
         },
     ),
     "reference of another kind": (
-        change(transfers, GRANT, reference="payment:1"),
+        change(ledger_entries, GRANT, reference="payment:1"),
         {"reference_fits transfer"},
     ),
     "reference of another user": (
-        change(transfers, GRANT, reference="grant:2:1"),
+        change(ledger_entries, GRANT, reference="grant:2:1"),
         {"reference_fits transfer"},
     ),
     "reference of another charge": (
-        change(transfers, "kind = 'refund'", reference="refund:1"),
+        change(ledger_entries, "kind = 'refund'", reference="refund:1"),
         {"reference_fits transfer"},
     ),
     "reference of another name": (
-        change(transfers, _charge_of(FULL), reference="register:1:20270101T000000.000000Z"),
+        change(ledger_entries, _charge_of(FULL), reference="register:1:20270101T000000.000000Z"),
         {"reference_fits transfer", "charge_has_its_term transfer"},
     ),
     "reference used again": (
@@ -366,7 +366,7 @@ LEDGER: dict[str, tuple[Spoil, set[str]]] = {
         {"references_are_unique transfer"},
     ),
     "refund of too much": (
-        change(transfers, "kind = 'refund'", refunded_transfer_id=2, reference="refund:2", credits=8),
+        change(ledger_entries, "kind = 'refund'", refunded_transfer_id=2, reference="refund:2", credits=8),
         {"refund_names_its_charge transfer", "balance_is_sum ledger_account", "history_is_whole transfer"},
     ),
     "refund of another user": (
@@ -382,15 +382,15 @@ LEDGER: dict[str, tuple[Spoil, set[str]]] = {
         {"refund_names_its_charge transfer"},
     ),
     "refund of nothing": (
-        change(transfers, "kind = 'refund'", refunded_transfer_id=None, reference="refund:None"),
+        change(ledger_entries, "kind = 'refund'", refunded_transfer_id=None, reference="refund:None"),
         {"refund_names_its_charge transfer"},
     ),
     "payment without money": (
-        change(transfers, "kind = 'purchase'", amount=None),
+        change(ledger_entries, "kind = 'purchase'", amount=None),
         {"money_is_plain transfer"},
     ),
     "money of no purchase": (
-        change(transfers, GRANT, amount="1.00", currency="EUR"),
+        change(ledger_entries, GRANT, amount="1.00", currency="EUR"),
         {"money_is_plain transfer"},
     ),
     "package of no price": (change(packages, "id = 1", price="much"), {"money_is_plain package"}),
@@ -615,7 +615,7 @@ OTHERS: dict[str, tuple[Spoil, set[str]]] = {
         {"rows_belong_together ticket"},
     ),
     "charge for another's name": (
-        change(transfers, _charge_of(FULL), subdomain=SHOP),
+        change(ledger_entries, _charge_of(FULL), subdomain=SHOP),
         {"rows_belong_together transfer"},
     ),
     "use of another's coupon": (

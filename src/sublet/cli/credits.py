@@ -67,16 +67,14 @@ def adjust(
 @audited_command(credits_app, "refund")
 def refund(
     session: Session,
-    transfer_id: Annotated[
-        int, Argument(metavar="ID", help="The charge's id; see `sublet credits history`.")
-    ],
+    entry_id: Annotated[int, Argument(metavar="ID", help="The charge's id; see `sublet credits history`.")],
     credit_count: Annotated[
         int | None, Option("--credits", metavar="N", help="The number of credits; default: the whole charge.")
     ] = None,
     reason: ReasonForUser = None,
 ) -> Answer:
     """Refund a charge, or a part of it. A charge can be refunded once."""
-    return _answer(session.write(refund_charge, transfer_id, credit_count, reason))
+    return _answer(session.write(refund_charge, entry_id, credit_count, reason))
 
 
 @command(credits_app, "history")

@@ -44,7 +44,7 @@ ledger_accounts = Table(
     sqlite_autoincrement=True,
 )
 
-transfers = Table(
+ledger_entries = Table(
     "transfers",
     metadata,
     Column("id", BIG_ID, primary_key=True),
@@ -105,7 +105,7 @@ _MOVE = (
 )
 _MOVED = Prepared(_MOVE)
 _MOVED_TO_BALANCE = Prepared(_MOVE.returning(ledger_accounts.c.balance))
-_ADDED = Prepared(insert(transfers).returning(transfers.c.id))
+_ADDED = Prepared(insert(ledger_entries).returning(ledger_entries.c.id))
 
 
 def post(tx: Tx, entry: NewEntry) -> int:
@@ -145,14 +145,16 @@ def post(tx: Tx, entry: NewEntry) -> int:
 
 
 # Stored credits are positive. If the credited account is the registry's (it has no user), the user paid, so the sign is negative.
-_SIGNED = case((ledger_accounts.c.user_id.is_(None), -transfers.c.credits), else_=transfers.c.credits)
+_SIGNED = case(
+    (ledger_accounts.c.user_id.is_(None), -ledger_entries.c.credits), else_=ledger_entries.c.credits
+)
 _ENTRIES = select(
-    *(_SIGNED if name == "credits" else transfers.c[name] for name in StoredEntry.__slots__)
-).join_from(transfers, ledger_accounts, ledger_accounts.c.id == transfers.c.credit_account_id)
+    *(_SIGNED if name == "credits" else ledger_entries.c[name] for name in StoredEntry.__slots__)
+).join_from(ledger_entries, ledger_accounts, ledger_accounts.c.id == ledger_entries.c.credit_account_id)
 _OWN = Pages(
-    _ENTRIES.where(transfers.c.user_id == bindparam("of")),
-    transfers.c.created_at,
-    transfers.c.id,
+    _ENTRIES.where(ledger_entries.c.user_id == bindparam("of")),
+    ledger_entries.c.created_at,
+    ledger_entries.c.id,
     lambda rows: [StoredEntry(*row) for row in rows],
 )
 
@@ -166,12 +168,12 @@ def list_own_entries(tx: Tx, actor: Actor, limit: int, after: Position | None) -
     """Return the ledger entries of the user, newest first, without entries for names outside the token's restrictions."""
     if actor.restrictions.allows_all_names:
         return _OWN.read(tx, limit, after, of=actor.holder_id)
-    name = transfers.c.subdomain
-    query = _ENTRIES.where(transfers.c.user_id == actor.holder_id)
+    name = ledger_entries.c.subdomain
+    query = _ENTRIES.where(ledger_entries.c.user_id == actor.holder_id)
     query = query.where(name.is_(None) | within_names(actor.restrictions, name))
     if after is not None:
-        query = query.where(older(transfers.c.created_at, transfers.c.id, after))
-    query = query.order_by(transfers.c.created_at.desc(), transfers.c.id.desc()).limit(limit)
+        query = query.where(older(ledger_entries.c.created_at, ledger_entries.c.id, after))
+    query = query.order_by(ledger_entries.c.created_at.desc(), ledger_entries.c.id.desc()).limit(limit)
     return [StoredEntry(*row) for row in tx.connection.execute(query)]
 
 
@@ -184,36 +186,38 @@ def sum_charges(tx: Tx, token_id: int, since: datetime) -> int:
     sharing = select(tokens.c.id).where((tokens.c.user_id == user_id) & (budget == budget_id))
     organizations = select(tokens.c.organization_id).where(tokens.c.id.in_(sharing))
     accounts = select(users.c.id).where(users.c.is_organization & users.c.organization_id.in_(organizations))
-    query = select(func.coalesce(func.sum(transfers.c.credits), 0)).where(
-        transfers.c.user_id.in_(union_all(select(literal(user_id)), accounts))
-        & (transfers.c.created_at > since)
-        & (transfers.c.kind == "charge")
-        & transfers.c.token_id.in_(sharing)
+    query = select(func.coalesce(func.sum(ledger_entries.c.credits), 0)).where(
+        ledger_entries.c.user_id.in_(union_all(select(literal(user_id)), accounts))
+        & (ledger_entries.c.created_at > since)
+        & (ledger_entries.c.kind == "charge")
+        & ledger_entries.c.token_id.in_(sharing)
     )
     return int(tx.connection.execute(query).scalar_one())
 
 
 def find_entry(tx: Tx, entry_id: int) -> StoredEntry | None:
     """Return the ledger entry with this id, or None."""
-    row = tx.connection.execute(_ENTRIES.where(transfers.c.id == entry_id)).one_or_none()
+    row = tx.connection.execute(_ENTRIES.where(ledger_entries.c.id == entry_id)).one_or_none()
     return StoredEntry(*row) if row is not None else None
 
 
 def has_reference(tx: Tx, reference: str) -> bool:
     """True if a ledger entry has this reference."""
-    query = select(transfers.c.id).where(transfers.c.reference == reference)
+    query = select(ledger_entries.c.id).where(ledger_entries.c.reference == reference)
     return tx.connection.execute(query).first() is not None
 
 
 def count_entries(tx: Tx, user_id: int, kind: str) -> int:
     """Return the number of a user's ledger entries of this kind."""
-    query = select(func.count()).where((transfers.c.user_id == user_id) & (transfers.c.kind == kind))
+    query = select(func.count()).where(
+        (ledger_entries.c.user_id == user_id) & (ledger_entries.c.kind == kind)
+    )
     return int(tx.connection.execute(query).scalar_one())
 
 
 def find_subdomain_id_of_entry(tx: Tx, entry_id: int) -> int | None:
     """Return the id of a ledger entry's subdomain, or None."""
-    query = select(transfers.c.subdomain_id).where(transfers.c.id == entry_id)
+    query = select(ledger_entries.c.subdomain_id).where(ledger_entries.c.id == entry_id)
     return tx.connection.execute(query).scalar_one_or_none()
 
 
@@ -276,7 +280,7 @@ def count_uses_by_user(tx: Tx, coupon_id: int, user_id: int) -> int:
 
 
 def insert_coupon_use(
-    tx: Tx, coupon_id: int, user_id: int, subdomain_id: int, transfer_id: int | None, discount_credits: int
+    tx: Tx, coupon_id: int, user_id: int, subdomain_id: int, entry_id: int | None, discount_credits: int
 ) -> None:
     """Store a use of a coupon, and increment the coupon's `uses`. The constraint `ck_coupons_uses` enforces the maximum."""
     tx.connection.execute(update(coupons).where(coupons.c.id == coupon_id).values(uses=coupons.c.uses + 1))
@@ -284,7 +288,7 @@ def insert_coupon_use(
         "coupon_id": coupon_id,
         "user_id": user_id,
         "subdomain_id": subdomain_id,
-        "transfer_id": transfer_id,
+        "transfer_id": entry_id,
         "discount_credits": discount_credits,
         "created_at": tx.now,
     }

@@ -22,7 +22,7 @@ from sublet.accounts.session_store import sessions
 from sublet.accounts.store import organizations, tokens, users
 from sublet.accounts.tokens import find_secrets
 from sublet.audit import audit_events, erasures
-from sublet.credits.store import coupons, packages, transfers
+from sublet.credits.store import coupons, ledger_entries, packages
 from sublet.db import Tx
 from sublet.doctor.model import CLOCKS_APART, Violation, yield_violations
 from sublet.platform_domains.store import offers, platform_domains
@@ -51,14 +51,14 @@ class Audited:
 
 _ENTRIES = ("payment.record", "credits.grant", "credits.adjust", "credits.refund")
 # A charge has no event of its own: the event of its term covers it (`name_history.py`).
-_NO_CHARGE = transfers.c.kind != "charge"
+_NO_CHARGE = ledger_entries.c.kind != "charge"
 AUDITED = (
     Audited("organization", organizations.c.id, organizations.c.created_at, ("organization.add",)),
     Audited("user", users.c.id, users.c.created_at, ("user.add",)),
     Audited("user", users.c.id, users.c.suspended_at, ("user.suspend",), once=False),
     Audited("token", tokens.c.id, tokens.c.created_at, ("token.issue",)),
     Audited("token", tokens.c.id, tokens.c.revoked_at, ("token.revoke",)),
-    Audited("transfer", transfers.c.id, transfers.c.created_at, _ENTRIES, condition=_NO_CHARGE),
+    Audited("transfer", ledger_entries.c.id, ledger_entries.c.created_at, _ENTRIES, condition=_NO_CHARGE),
     Audited("coupon", coupons.c.id, coupons.c.created_at, ("coupon.add",)),
     Audited("coupon", coupons.c.id, coupons.c.retired_at, ("coupon.retire",)),
     Audited("package", packages.c.id, packages.c.created_at, ("package.add",)),

@@ -10,7 +10,7 @@ from sqlalchemy import exists, func, or_, select
 
 from sublet.accounts.store import organizations, tokens, users
 from sublet.audit import audit_events
-from sublet.credits.store import transfers
+from sublet.credits.store import ledger_entries
 from sublet.db import Tx
 from sublet.doctor.model import Violation, was_transferred, yield_violations
 from sublet.http.idempotency_store import idempotency_keys
@@ -34,27 +34,27 @@ def check_belonging(tx: Tx) -> Iterator[Violation]:
     )
     sentence = "the user's organization {organization_id} doesn't exist"
     yield from yield_violations(tx, "rows_belong_together", "user", query, sentence)
-    yield from _find_foreign_transfers(tx)
+    yield from _find_foreign_entries(tx)
     yield from _find_foreign_tickets(tx)
     yield from _find_impossible_name_transfers(tx)
     yield from _find_misdirected_mails(tx)
     yield from _find_foreign_outcomes(tx)
 
 
-def _find_foreign_transfers(tx: Tx) -> Iterator[Violation]:
-    """Yield the credit transfers for a name of another user or a missing name, or with another fqdn than the name's."""
+def _find_foreign_entries(tx: Tx) -> Iterator[Violation]:
+    """Yield the ledger entries for a name of another user or a missing name, or with another fqdn than the name's."""
     query = (
-        select(transfers.c.id, transfers.c.subdomain_id)
-        .select_from(transfers.outerjoin(subdomains, subdomains.c.id == transfers.c.subdomain_id))
+        select(ledger_entries.c.id, ledger_entries.c.subdomain_id)
+        .select_from(ledger_entries.outerjoin(subdomains, subdomains.c.id == ledger_entries.c.subdomain_id))
         .where(
-            (transfers.c.subdomain_id.is_not(None) | transfers.c.subdomain.is_not(None))
+            (ledger_entries.c.subdomain_id.is_not(None) | ledger_entries.c.subdomain.is_not(None))
             & (
                 subdomains.c.id.is_(None)
                 | (
-                    (subdomains.c.user_id != transfers.c.user_id)
-                    & ~was_transferred(transfers.c.subdomain_id, transfers.c.user_id)
+                    (subdomains.c.user_id != ledger_entries.c.user_id)
+                    & ~was_transferred(ledger_entries.c.subdomain_id, ledger_entries.c.user_id)
                 )
-                | (subdomains.c.fqdn != func.coalesce(transfers.c.subdomain, ""))
+                | (subdomains.c.fqdn != func.coalesce(ledger_entries.c.subdomain, ""))
             )
         )
     )

@@ -16,7 +16,7 @@ from sublet.credits.ledger import (
     reference_problem,
 )
 from sublet.credits.model import Coupon
-from sublet.credits.store import coupon_uses, coupons, ledger_accounts, packages, transfers
+from sublet.credits.store import coupon_uses, coupons, ledger_accounts, ledger_entries, packages
 from sublet.db import Tx
 from sublet.doctor.model import Violation, select_repeated, was_transferred, yield_violations
 from sublet.schema import STREAMED
@@ -34,7 +34,7 @@ def check_credits(tx: Tx) -> list[Violation]:
             tx,
             "references_are_unique",
             "transfer",
-            select_repeated(transfers.c.reference),
+            select_repeated(ledger_entries.c.reference),
             "an earlier transfer has {value}",
         ),
         *_check_refunds(tx),
@@ -70,20 +70,26 @@ def _check_balances(tx: Tx) -> Iterator[Violation]:
 
 
 def _sums(column: str) -> Subquery:
-    query = select(transfers.c[column].label("id"), func.sum(transfers.c.credits).label("total"))
-    return query.group_by(transfers.c[column]).subquery()
+    query = select(ledger_entries.c[column].label("id"), func.sum(ledger_entries.c.credits).label("total"))
+    return query.group_by(ledger_entries.c[column]).subquery()
 
 
 def _check_histories(tx: Tx) -> Iterator[Violation]:
     """Yield the ledger entries whose `balance_after` isn't the sum of their user's entries so far."""
-    signed = case((ledger_accounts.c.user_id.is_not(None), transfers.c.credits), else_=-transfers.c.credits)
+    signed = case(
+        (ledger_accounts.c.user_id.is_not(None), ledger_entries.c.credits), else_=-ledger_entries.c.credits
+    )
     history = (
         select(
-            transfers.c.id,
-            transfers.c.balance_after,
-            func.sum(signed).over(partition_by=transfers.c.user_id, order_by=transfers.c.id).label("balance"),
+            ledger_entries.c.id,
+            ledger_entries.c.balance_after,
+            func.sum(signed)
+            .over(partition_by=ledger_entries.c.user_id, order_by=ledger_entries.c.id)
+            .label("balance"),
         )
-        .select_from(transfers.join(ledger_accounts, ledger_accounts.c.id == transfers.c.credit_account_id))
+        .select_from(
+            ledger_entries.join(ledger_accounts, ledger_accounts.c.id == ledger_entries.c.credit_account_id)
+        )
         .subquery()
     )
     query = select(history).where(history.c.balance_after != history.c.balance)
@@ -101,12 +107,12 @@ def _check_entries(tx: Tx) -> Iterator[Violation]:
         "credit_user_id": credit.c.user_id,
     }
     columns = [
-        of_accounts[name] if name in of_accounts else transfers.c[name]
+        of_accounts[name] if name in of_accounts else ledger_entries.c[name]
         for name in EntryWithAccounts.__slots__
     ]
     query = select(*columns).select_from(
-        transfers.outerjoin(debit, debit.c.id == transfers.c.debit_account_id).outerjoin(
-            credit, credit.c.id == transfers.c.credit_account_id
+        ledger_entries.outerjoin(debit, debit.c.id == ledger_entries.c.debit_account_id).outerjoin(
+            credit, credit.c.id == ledger_entries.c.credit_account_id
         )
     )
     for row in tx.connection.execute(query.execution_options(**STREAMED)):
@@ -121,17 +127,17 @@ def _check_entries(tx: Tx) -> Iterator[Violation]:
 
 
 def _check_refunds(tx: Tx) -> Iterator[Violation]:
-    charge = transfers.alias("charge")
+    charge = ledger_entries.alias("charge")
     query = (
-        select(transfers.c.id)
-        .select_from(transfers.outerjoin(charge, charge.c.id == transfers.c.refunded_transfer_id))
+        select(ledger_entries.c.id)
+        .select_from(ledger_entries.outerjoin(charge, charge.c.id == ledger_entries.c.refunded_transfer_id))
         .where(
-            (transfers.c.kind == "refund")
+            (ledger_entries.c.kind == "refund")
             & (
                 charge.c.id.is_(None)
                 | (charge.c.kind != "charge")
-                | (charge.c.user_id != transfers.c.user_id)
-                | (transfers.c.credits > charge.c.credits)
+                | (charge.c.user_id != ledger_entries.c.user_id)
+                | (ledger_entries.c.credits > charge.c.credits)
             )
         )
     )
@@ -151,14 +157,17 @@ def _check_charges(tx: Tx) -> Iterator[Violation]:
     """Yield the charges without a term, or whose term has another price, name, time or reference."""
     query = (
         select(
-            *(transfers.c[name] for name in ("id", "credits", "subdomain_id", "created_at", "reference")),
+            *(
+                ledger_entries.c[name]
+                for name in ("id", "credits", "subdomain_id", "created_at", "reference")
+            ),
             *(
                 terms.c[name].label(f"term_{name}")
                 for name in ("charged_credits", "subdomain_id", "created_at", "action", "starts_at")
             ),
         )
-        .select_from(transfers.outerjoin(terms, terms.c.transfer_id == transfers.c.id))
-        .where(transfers.c.kind == "charge")
+        .select_from(ledger_entries.outerjoin(terms, terms.c.transfer_id == ledger_entries.c.id))
+        .where(ledger_entries.c.kind == "charge")
         .execution_options(**STREAMED)
     )
     for row in tx.connection.execute(query):
@@ -181,9 +190,11 @@ def _find_unpaid_terms(tx: Tx) -> Iterator[Violation]:
     """Yield the terms with a price but without a charge, or with a shared charge."""
     is_free = (terms.c.charged_credits == 0) & terms.c.transfer_id.is_(None)
     query = (
-        select(terms.c.id, terms.c.charged_credits, func.coalesce(transfers.c.kind, "nothing").label("kind"))
-        .select_from(terms.outerjoin(transfers, transfers.c.id == terms.c.transfer_id))
-        .where(~is_free & (transfers.c.kind.is_(None) | (transfers.c.kind != "charge")))
+        select(
+            terms.c.id, terms.c.charged_credits, func.coalesce(ledger_entries.c.kind, "nothing").label("kind")
+        )
+        .select_from(terms.outerjoin(ledger_entries, ledger_entries.c.id == terms.c.transfer_id))
+        .where(~is_free & (ledger_entries.c.kind.is_(None) | (ledger_entries.c.kind != "charge")))
     )
     sentence = "its price in credits is {charged_credits}, paid by: {kind}"
     yield from yield_violations(tx, "charge_has_its_term", "term", query, sentence)
@@ -229,11 +240,14 @@ def _check_discounts(tx: Tx) -> Iterator[Violation]:
     columns = [coupons.c[name] for name in Coupon.__slots__]
     query = (
         select(
-            coupon_uses.c.id, coupon_uses.c.discount_credits, func.coalesce(transfers.c.credits, 0), *columns
+            coupon_uses.c.id,
+            coupon_uses.c.discount_credits,
+            func.coalesce(ledger_entries.c.credits, 0),
+            *columns,
         )
         .select_from(
             coupon_uses.join(coupons, coupons.c.id == coupon_uses.c.coupon_id).outerjoin(
-                transfers, transfers.c.id == coupon_uses.c.transfer_id
+                ledger_entries, ledger_entries.c.id == coupon_uses.c.transfer_id
             )
         )
         .execution_options(**STREAMED)

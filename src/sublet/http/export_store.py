@@ -12,7 +12,7 @@ from sqlalchemy import ColumnElement, FromClause, Table, select, tuple_
 from sublet.accounts.model import User
 from sublet.accounts.session_store import passkeys, recoveries, sessions
 from sublet.accounts.store import memberships, organizations, tokens
-from sublet.credits.store import coupon_uses, coupons, transfers
+from sublet.credits.store import coupon_uses, coupons, ledger_entries
 from sublet.db import Tx
 from sublet.subdomains.store import subdomains, terms
 from sublet.subdomains.transfers.store import is_of_user, name_transfers
@@ -64,7 +64,7 @@ SECTIONS: dict[str, Section] = {
         subdomains.c.user_id,
     ),
     "payments": _user_section(
-        transfers,
+        ledger_entries,
         *("id", "reference", "kind", "credits", "balance_after", "amount", "currency", "description"),
         *("subdomain", "token_id", "created_at"),
     ),

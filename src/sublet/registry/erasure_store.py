@@ -21,7 +21,7 @@ from sqlalchemy import (
 
 from sublet.accounts.store import organizations, tokens, users
 from sublet.audit import audit_events, erasures
-from sublet.credits.store import transfers
+from sublet.credits.store import ledger_entries
 from sublet.db import Tx
 from sublet.http.idempotency_store import idempotency_keys
 from sublet.mail.store import mails
@@ -36,7 +36,7 @@ from sublet.tickets.store import messages, tickets
 TEXT = "deleted"
 """The replacement of an erased text that must not be empty."""
 _ERASED_DESCRIPTIONS = {"grant": "Grant", "adjustment": "Adjustment", "refund": "Refund"}
-"""The kinds of transfers whose description the operator wrote, each with the description that replaces it."""
+"""The kinds of ledger entries whose description the operator wrote, each with the description that replaces it."""
 
 
 def list_held(tx: Tx, user_id: int) -> list[Subdomain]:
@@ -134,7 +134,7 @@ def erase_append_only(
     _erase_events(tx, "user", [user_id], ("email", "name", "suspended_reason"))
     _erase_events(tx, "token", _ids(tokens, user_id), ("name", "networks"))
     _erase_events(tx, "ticket", _ids(tickets, user_id), ())
-    _erase_events(tx, "transfer", _ids(transfers, user_id), ("description",))
+    _erase_events(tx, "transfer", _ids(ledger_entries, user_id), ("description",))
     _erase_events(tx, "subdomain", _ids(subdomains, user_id), ("suspended_reason",))
     _erase_events(tx, "mail", _ids(mails, user_id), ())
     _erase_events(tx, "mailed_code", _list_invitations(tx, identities), ("email",))
@@ -142,8 +142,8 @@ def erase_append_only(
     of_organizations = users.c.is_organization & users.c.organization_id.in_(organization_ids)
     _erase_events(tx, "user", select(users.c.id).where(of_organizations), ("name",))
     for kind, text in _ERASED_DESCRIPTIONS.items():
-        of_kind = (transfers.c.user_id == user_id) & (transfers.c.kind == kind)
-        tx.connection.execute(update(transfers).where(of_kind).values(description=text))
+        of_kind = (ledger_entries.c.user_id == user_id) & (ledger_entries.c.kind == kind)
+        tx.connection.execute(update(ledger_entries).where(of_kind).values(description=text))
     tx.connection.execute(delete(erasures))
 
 
@@ -166,7 +166,7 @@ def erase_organization(tx: Tx, organization_id: int, *, has_members: bool) -> No
 def count_remaining(tx: Tx, user_id: int) -> dict[str, int]:
     """Return the number of rows that refer to a user, by kind."""
     rows = {
-        "transfers": transfers.c.user_id == user_id,
+        "transfers": ledger_entries.c.user_id == user_id,
         "names": subdomains.c.user_id == user_id,
         "tickets": tickets.c.user_id == user_id,
         "events": (audit_events.c.user_id == user_id) | _events_of("user", [user_id]),
