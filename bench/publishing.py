@@ -20,7 +20,7 @@ from sublet.migrations import upgrade
 from sublet.platform_domains.platform_domain import add_platform_domain
 from sublet.subdomains.model import Register
 from sublet.subdomains.register import register
-from sublet.subdomains.store import list_names_held
+from sublet.subdomains.store import list_unreleased_names
 from support.name_servers import NameServerProcess, primary
 from support.service_on_primary import primary_settings, settings_file
 
@@ -55,7 +55,7 @@ async def register_names(url: str, names: int) -> None:
 
     def furnish(tx: Tx) -> int:
         settings = {"primary": "main"}
-        add_platform_domain(tx, OPERATOR, ZONE, settings, names_held=list_names_held)
+        add_platform_domain(tx, OPERATOR, ZONE, settings, names_held=list_unreleased_names)
         return add_user(tx, OPERATOR, "bench@example.org", "Bench", free_quota=QUOTA).user.id
 
     def some(tx: Tx, user_id: int, numbers: range) -> None:

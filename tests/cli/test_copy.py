@@ -33,7 +33,7 @@ from sublet.schema_revision import needed_revision
 from sublet.sqlite_file import serve_lock
 from sublet.subdomains.model import Register
 from sublet.subdomains.register import register
-from sublet.subdomains.store import list_names_held
+from sublet.subdomains.store import list_unreleased_names
 from support.grown_registry import grow
 from support.postgresql import fresh_database
 from support.running_service import running_service
@@ -60,7 +60,7 @@ async def _begin_publications(url: str) -> None:
     def write(tx: Tx) -> None:
         operator = Actor(kind="operator", name="olga")
         added = add_platform_domain(
-            tx, operator, "primary.test", {"primary": "main"}, names_held=list_names_held
+            tx, operator, "primary.test", {"primary": "main"}, names_held=list_unreleased_names
         )
         for number in range(WAITING):
             command = Register(fqdn=f"n{number}.primary.test", nameservers=("ns.provider.example",))

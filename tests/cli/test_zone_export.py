@@ -24,7 +24,7 @@ from sublet.platform_domains.platform_domain import add_platform_domain
 from sublet.primaries.update import fence_name
 from sublet.subdomains.delete import delete
 from sublet.subdomains.export_zone import export_zone
-from sublet.subdomains.store import list_names_held
+from sublet.subdomains.store import list_unreleased_names
 from sublet.subdomains.suspend import suspend
 from sublet.subdomains.view_zone import view_zones
 from support.operator_registry import empty_registry, small_registry
@@ -58,7 +58,9 @@ def fill(registry: Registry) -> None:
     """Adopt a zone, register names with glue, DS and an internationalized label, and names that are not in the DNS."""
     registry.add_user("bea", free_quota=100)
     for domain, text in ((ADOPTING, ADOPTED), (f"below.{ADOPTING}", None)):
-        registry.write(add_platform_domain, OPERATOR, domain, {}, names_held=list_names_held, zone_file=text)
+        registry.write(
+            add_platform_domain, OPERATOR, domain, {}, names_held=list_unreleased_names, zone_file=text
+        )
     provider = ("ns1.provider.example", "ns2.provider.example")
     registry.register(f"bücher.{ADOPTING}", "bea", nameservers=provider)
     glue = (GlueInput(f"ns1.glued.{ADOPTING}", "9.9.9.9", "2620:fe::fe"),)
@@ -113,7 +115,7 @@ def test_the_file_is_accepted_and_answers_alike_when_it_is_adopted(
     for label in ("hidden.shop", "gone", "held", "bare"):
         assert f"{label}.{ADOPTING}." not in text
     other = empty_registry(tmp_path)
-    other.do(add_platform_domain, ADOPTING, {}, names_held=list_names_held, zone_file=text)
+    other.do(add_platform_domain, ADOPTING, {}, names_held=list_unreleased_names, zone_file=text)
     again = other.read(export)
     assert sorted(again.splitlines()[1:]) == sorted(text.splitlines()[1:])
     owners = {line.split(". ")[0] for line in text.splitlines()}

@@ -39,7 +39,7 @@ from sublet.subdomains.model import Register, UpdateNameservers
 from sublet.subdomains.register import register
 from sublet.subdomains.renew import renew
 from sublet.subdomains.restore import restore
-from sublet.subdomains.store import list_names_held
+from sublet.subdomains.store import list_unreleased_names
 from sublet.subdomains.sweep.sweep import sweep
 from sublet.subdomains.update_nameservers import update_nameservers
 from sublet.tickets.model import TicketRequest
@@ -85,7 +85,7 @@ class Growing:
         """Add the platform domain, a package, a coupon, and paying users."""
 
         def offer(tx: Tx) -> None:
-            added = add_platform_domain(tx, OPERATOR, ZONE, {}, names_held=list_names_held)
+            added = add_platform_domain(tx, OPERATOR, ZONE, {}, names_held=list_unreleased_names)
             adopted = Record(f"office.{ZONE}", "A", 3600, "192.0.2.1")
             zone_store.insert_records(tx, added.platform_domain.id, [adopted])
             offer_mode(tx, OPERATOR, ZONE, "plus", price_credits=10, renewal_price_credits=11)

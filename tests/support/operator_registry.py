@@ -22,7 +22,7 @@ from sublet.platform_domains.platform_domain import add_platform_domain
 from sublet.schema import metadata
 from sublet.subdomains.model import Register
 from sublet.subdomains.register import register
-from sublet.subdomains.store import list_names_held
+from sublet.subdomains.store import list_unreleased_names
 from support.databases import on_postgresql, registry_address, template
 
 P = ParamSpec("P")
@@ -132,7 +132,7 @@ def _small_template() -> str:
     registry = empty_registry(template("template"))
     registry.do(add_user, ANNA, "Anna")
     registry.do(add_user, BOB, "Bob", "Acme")
-    registry.do(add_platform_domain, "example.test", {}, names_held=list_names_held)
+    registry.do(add_platform_domain, "example.test", {}, names_held=list_unreleased_names)
     registry.do(offer_mode, "example.test", "plus", price_credits=10)
     registry.do(grant_credits, ANNA, 100, "welcome")
     registry.register(1, "alpha.example.test", "free", "ns1.example.org", "ns2.example.org")

@@ -37,7 +37,7 @@ from sublet.subdomains import store
 from sublet.subdomains.milestones import SweepDates
 from sublet.subdomains.model import OperatorPermission, Register, Subdomain
 from sublet.subdomains.register import register
-from sublet.subdomains.store import list_names_held
+from sublet.subdomains.store import list_unreleased_names
 from sublet.subdomains.sweep.sweep import Swept, sweep
 
 P = ParamSpec("P")
@@ -98,7 +98,7 @@ class Registry:
             OPERATOR,
             domain,
             settings,
-            names_held=list_names_held,
+            names_held=list_unreleased_names,
             force=force,
         )
         self.domains[domain] = added.platform_domain.id

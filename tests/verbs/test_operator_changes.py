@@ -11,7 +11,7 @@ from sublet.platform_domains.labels import set_label, unset_label
 from sublet.platform_domains.offers import offer_mode, withdraw_offer
 from sublet.platform_domains.platform_domain import add_platform_domain, edit_platform_domain
 from sublet.platform_domains.zone_store import list_zone_records
-from sublet.subdomains.store import list_names_held
+from sublet.subdomains.store import list_unreleased_names
 from support.operator_registry import Registry, small_registry
 
 DOMAIN = "example.test"
@@ -40,7 +40,7 @@ ns.child 60 A 192.0.2.53
 def test_an_adopted_zone_gives_its_settings_and_keeps_its_records(registry: Registry) -> None:
     said = {"retry_seconds": 77}
     added = registry.do(
-        add_platform_domain, "Old.test.", said, names_held=list_names_held, zone_file=ZONE_FILE
+        add_platform_domain, "Old.test.", said, names_held=list_unreleased_names, zone_file=ZONE_FILE
     )
     domain = added.platform_domain
     assert domain.domain == "old.test"

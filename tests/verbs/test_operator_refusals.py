@@ -26,7 +26,7 @@ from sublet.platform_domains.offers import offer_mode, withdraw_offer
 from sublet.platform_domains.platform_domain import add_platform_domain, edit_platform_domain
 from sublet.subdomains.purge import purge
 from sublet.subdomains.restore import operator_restore
-from sublet.subdomains.store import list_names_held
+from sublet.subdomains.store import list_unreleased_names
 from sublet.subdomains.suspend import suspend, unsuspend
 from support.operator_registry import ANNA, BOB, Registry, small_registry
 
@@ -38,7 +38,7 @@ def _add_domain(
     domain: str, said: dict[str, Any] | None = None, zone_file: str | None = None
 ) -> Callable[[Registry], object]:
     return lambda r: r.do(
-        add_platform_domain, domain, said or {}, names_held=list_names_held, zone_file=zone_file
+        add_platform_domain, domain, said or {}, names_held=list_unreleased_names, zone_file=zone_file
     )
 
 

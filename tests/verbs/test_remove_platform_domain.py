@@ -19,7 +19,7 @@ from sublet.subdomains.model import Register
 from sublet.subdomains.purge import purge
 from sublet.subdomains.register import register
 from sublet.subdomains.remove_platform_domain import remove_platform_domain
-from sublet.subdomains.store import list_names_held
+from sublet.subdomains.store import list_unreleased_names
 from sublet.subdomains.view_zone import view_zones
 from support.registry import OPERATOR, Registry
 
@@ -77,7 +77,7 @@ def test_the_same_domain_is_added_again(registry: Registry) -> None:
     shut(registry)
     remove(registry)
     registry.advance(days=1)
-    added = registry.write(add_platform_domain, OPERATOR, ZONE, {}, names_held=list_names_held)
+    added = registry.write(add_platform_domain, OPERATOR, ZONE, {}, names_held=list_unreleased_names)
     assert added.platform_domain.id == registry.domains[ZONE]
     assert (added.platform_domain.serial, added.platform_domain.grace_days) == (500, 30)
     assert added.platform_domain.registration_open

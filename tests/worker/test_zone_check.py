@@ -17,7 +17,7 @@ from sublet.primaries.check_process import CheckRequest, check_on_primary
 from sublet.primaries.drift_repair import DriftRepair
 from sublet.primaries.transfer import ZoneTransfer, transfer_zone
 from sublet.subdomains.remove_platform_domain import remove_platform_domain
-from sublet.subdomains.store import list_names_held
+from sublet.subdomains.store import list_unreleased_names
 from support.name_servers import fresh_key, primary
 from support.operator_registry import OPERATOR, Registry, empty_registry
 from support.serve_process import wait_until
@@ -42,7 +42,7 @@ def registry_with_zone(folder: Path) -> Registry:
     """Return a registry with one platform domain, on the primary `main` and closed."""
     registry = empty_registry(folder)
     settings = {"primary": "main", "registration_open": False}
-    registry.do(add_platform_domain, ZONE, settings, names_held=list_names_held)
+    registry.do(add_platform_domain, ZONE, settings, names_held=list_unreleased_names)
     return registry
 
 

@@ -31,7 +31,7 @@ from sublet.platform_domains.platform_domain import add_platform_domain
 from sublet.subdomains.close_platform_domain import close_platform_domain, keep_platform_domain
 from sublet.subdomains.edit_zone_settings import edit_zone_settings
 from sublet.subdomains.remove_platform_domain import remove_platform_domain
-from sublet.subdomains.store import list_names_held
+from sublet.subdomains.store import list_unreleased_names
 
 app = new_app("Platform domains: settings, offers, grants.")
 
@@ -122,7 +122,7 @@ def add(
     settings = _settings_from(session.settings, options)
     text = _read(zone_file) if zone_file is not None else None
     added = session.write(
-        add_platform_domain, domain, settings, names_held=list_names_held, zone_file=text, force=force
+        add_platform_domain, domain, settings, names_held=list_unreleased_names, zone_file=text, force=force
     )
     found = session.read(_describe, added.platform_domain)
     lines = [f"Added the platform domain {added.platform_domain.domain} (id {added.platform_domain.id})."]

@@ -55,7 +55,7 @@ def remove_platform_domain(tx: Tx, actor: Actor, identifier: str, *, force: bool
 def _obstacles(tx: Tx, found: PlatformDomain, *, force: bool) -> Iterator[str]:
     """Yield a sentence for each reason why a platform domain can't be removed. The sentence says what to do."""
     domain = found.domain
-    live, in_trash, cooling_off = store.count_held(tx, found.id)
+    live, in_trash, cooling_off = store.count_unreleased(tx, found.id)
     if live:
         yield (
             f"It has {counted(live, 'live name')}: close it at a date with `--names-until DATE`, or ask the holders to delete their names. "

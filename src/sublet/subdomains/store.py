@@ -374,7 +374,7 @@ def list_ids_of_name(tx: Tx, fqdn: str) -> list[int]:
     return [row[0] for row in _IDS_OF_NAME.all(tx, name=fqdn)]
 
 
-def list_names_held(tx: Tx, fqdns: Collection[str]) -> list[str]:
+def list_unreleased_names(tx: Tx, fqdns: Collection[str]) -> list[str]:
     """Return those of the given names that are live, in the trash or cooling off."""
     query = select(subdomains.c.fqdn).where(subdomains.c.fqdn.in_(list(fqdns)) & _NOT_RELEASED)
     return [row[0] for row in tx.connection.execute(query.order_by(subdomains.c.fqdn))]
@@ -667,7 +667,7 @@ def republish(tx: Tx, subdomain_ids: Iterable[int]) -> None:
         )
 
 
-def count_held(tx: Tx, platform_domain_id: int) -> tuple[int, int, int]:
+def count_unreleased(tx: Tx, platform_domain_id: int) -> tuple[int, int, int]:
     """Return the numbers of a platform domain's names that are live, in the trash, and cooling off."""
     state = case((~TRASHED, "live"), (NOT_PURGED, "trash"), else_="cooling_off")
     query = (

@@ -31,7 +31,7 @@ from sublet.platform_domains.grants import grant_platform_domain
 from sublet.platform_domains.labels import set_label
 from sublet.platform_domains.offers import offer_mode, withdraw_offer
 from sublet.platform_domains.platform_domain import add_platform_domain
-from sublet.subdomains.store import list_names_held
+from sublet.subdomains.store import list_unreleased_names
 
 START = datetime(2026, 11, 21, 9, 30, 0, 123456, tzinfo=UTC)
 _make_engine = sublet.db.sqlite.sqlite_engine
@@ -159,7 +159,7 @@ def _prepared() -> tuple[Path, dict[str, int], Counter[str]]:
                 grant_credits(tx, OPERATOR, email, person.balance, "at first")
         for domain, place in model.places.items():
             settings = {**place.settings, "primary": "main"}
-            added = add_platform_domain(tx, OPERATOR, domain, settings, names_held=list_names_held)
+            added = add_platform_domain(tx, OPERATOR, domain, settings, names_held=list_unreleased_names)
             ids[domain] = added.platform_domain.id
             for mode, offer in place.offers.items():
                 offer_mode(
