@@ -26,7 +26,7 @@ AUTHENTICATOR = {
     "automaticPresenceSimulation": True,
 }
 """The options of a virtual authenticator that accepts each request for a passkey."""
-WAYS = [
+VARIANTS = [
     pytest.param({"javascript": True, "size": WIDE}, id="javascript-1440"),
     pytest.param({"javascript": False, "size": NARROW}, id="plain-360"),
     pytest.param({"javascript": True, "size": NARROW}, id="javascript-360", marks=pytest.mark.whole),

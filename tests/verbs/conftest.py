@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from support.ticket_house import House, ticket_house
+from support.help_desk import HelpDesk, help_desk
 
 
 @pytest.fixture
-def house(tmp_path: Path) -> Iterator[House]:
-    with ticket_house(tmp_path) as house:
-        yield house
+def desk(tmp_path: Path) -> Iterator[HelpDesk]:
+    with help_desk(tmp_path) as desk:
+        yield desk

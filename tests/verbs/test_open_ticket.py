@@ -17,19 +17,19 @@ from sublet.ids import MAX_ID
 from sublet.tickets.find import find_own_ticket
 from sublet.tickets.model import Ticket, TicketRequest
 from sublet.tickets.open_ticket import open_ticket
-from support.ticket_house import QUESTION, STAFF, START, House
+from support.help_desk import QUESTION, STAFF, START, HelpDesk
 
 
 def _field_codes(caught: list[Refusal]) -> list[tuple[str, str]]:
     return [(each.field, each.code) for each in caught[0].errors]
 
 
-def test_a_ticket_opens_with_its_first_message(house: House) -> None:
-    ticket_id = house.open()
-    ticket = house.ticket(ticket_id)
+def test_a_ticket_opens_with_its_first_message(desk: HelpDesk) -> None:
+    ticket_id = desk.open()
+    ticket = desk.ticket(ticket_id)
     assert replace(ticket, messages=()) == Ticket(
         id=ticket_id,
-        user_id=house.users["ann"],
+        user_id=desk.users["ann"],
         type="support",
         status="open",
         priority="normal",
@@ -46,16 +46,16 @@ def test_a_ticket_opens_with_its_first_message(house: House) -> None:
     assert message.created_at == START
 
 
-def test_opening_returns_the_ticket_s_id_and_charges_nothing(house: House) -> None:
-    with house.tx() as tx:
-        outcome = open_ticket(tx, house.actor("ben"), QUESTION)
-    assert outcome == Outcome(house.ticket(outcome.id).id)
+def test_opening_returns_the_ticket_s_id_and_charges_nothing(desk: HelpDesk) -> None:
+    with desk.tx() as tx:
+        outcome = open_ticket(tx, desk.actor("ben"), QUESTION)
+    assert outcome == Outcome(desk.ticket(outcome.id).id)
 
 
-def test_a_message_is_stored_as_sent(house: House) -> None:
+def test_a_message_is_stored_as_sent(desk: HelpDesk) -> None:
     body = "  # Straße\r\n\t<b>🙂</b>  "
-    ticket = house.ticket(
-        house.open(
+    ticket = desk.ticket(
+        desk.open(
             command=TicketRequest(subject=" Abuse! ", message=body, type="abuse", message_format="markdown")
         )
     )
@@ -63,33 +63,33 @@ def test_a_message_is_stored_as_sent(house: House) -> None:
     assert (ticket.messages[0].message, ticket.messages[0].message_format) == (body, "markdown")
 
 
-def test_requester_email_is_the_address_at_opening(house: House) -> None:
-    ticket_id = house.open()
-    with house.tx() as tx:
-        account_store.update_user(tx, house.users["ann"], email="new@example.org", name="Anna")
-    ticket = house.ticket(ticket_id)
+def test_requester_email_is_the_address_at_opening(desk: HelpDesk) -> None:
+    ticket_id = desk.open()
+    with desk.tx() as tx:
+        account_store.update_user(tx, desk.users["ann"], email="new@example.org", name="Anna")
+    ticket = desk.ticket(ticket_id)
     assert ticket.requester_email == "ann@example.org"
     assert ticket.messages[0].author_name == "Ann"
 
 
-def test_a_suspended_user_may_open_and_read_tickets(house: House) -> None:
-    house.suspend("ann")
-    ticket_id = house.open()
-    with house.tx() as tx:
-        assert find_own_ticket(tx, house.actor("ann"), str(ticket_id)).status == "open"
+def test_a_suspended_user_may_open_and_read_tickets(desk: HelpDesk) -> None:
+    desk.suspend("ann")
+    ticket_id = desk.open()
+    with desk.tx() as tx:
+        assert find_own_ticket(tx, desk.actor("ann"), str(ticket_id)).status == "open"
 
 
-def test_opening_is_for_users(house: House) -> None:
-    with house.refuses(NotFound) as (tx, _):
+def test_opening_is_for_users(desk: HelpDesk) -> None:
+    with desk.refuses(NotFound) as (tx, _):
         open_ticket(tx, STAFF, QUESTION)
 
 
-def test_all_invalid_fields_of_a_ticket_are_reported_together(house: House) -> None:
+def test_all_invalid_fields_of_a_ticket_are_reported_together(desk: HelpDesk) -> None:
     command = TicketRequest(
         subject=" ", message="x" * 20_001, type="billing", message_format="html", subdomain_id=99
     )
-    with house.refuses(ValidationFailed) as (tx, caught):
-        open_ticket(tx, house.actor("ann"), command)
+    with desk.refuses(ValidationFailed) as (tx, caught):
+        open_ticket(tx, desk.actor("ann"), command)
     assert _field_codes(caught) == [
         ("subject", "required"),
         ("message", "too_long"),
@@ -99,9 +99,9 @@ def test_all_invalid_fields_of_a_ticket_are_reported_together(house: House) -> N
     ]
 
 
-def test_an_empty_ticket_lacks_subject_and_message(house: House) -> None:
-    with house.refuses(ValidationFailed) as (tx, caught):
-        open_ticket(tx, house.actor("ann"), TicketRequest())
+def test_an_empty_ticket_lacks_subject_and_message(desk: HelpDesk) -> None:
+    with desk.refuses(ValidationFailed) as (tx, caught):
+        open_ticket(tx, desk.actor("ann"), TicketRequest())
     assert _field_codes(caught) == [("subject", "required"), ("message", "required")]
 
 
@@ -115,45 +115,45 @@ def test_an_empty_ticket_lacks_subject_and_message(house: House) -> None:
         {"subdomain_id": "ID", "subdomain": "Demo.example.net", "fqdn": "demo.example.net"},
     ],
 )
-def test_a_ticket_may_be_about_an_own_subdomain(house: House, fields: dict[str, str]) -> None:
-    subdomain_id = house.subdomain("ann", "demo")
+def test_a_ticket_may_be_about_an_own_subdomain(desk: HelpDesk, fields: dict[str, str]) -> None:
+    subdomain_id = desk.subdomain("ann", "demo")
     values: dict[str, Any] = {
         key: (subdomain_id if key == "subdomain_id" else str(subdomain_id)) if value == "ID" else value
         for key, value in fields.items()
     }
-    ticket = house.ticket(house.open(command=replace(QUESTION, **values)))
+    ticket = desk.ticket(desk.open(command=replace(QUESTION, **values)))
     assert ticket.subdomain == "demo.example.net"
 
 
-def test_a_ticket_may_be_about_a_name_in_the_own_trash(house: House) -> None:
-    house.subdomain("ann", "demo", trashed_at=house.now)
-    ticket = house.ticket(house.open(command=replace(QUESTION, fqdn="demo.example.net")))
+def test_a_ticket_may_be_about_a_name_in_the_own_trash(desk: HelpDesk) -> None:
+    desk.subdomain("ann", "demo", trashed_at=desk.now)
+    ticket = desk.ticket(desk.open(command=replace(QUESTION, fqdn="demo.example.net")))
     assert ticket.subdomain == "demo.example.net"
 
 
-def _subdomain_refusal(house: House, **fields: Any) -> list[Any]:
-    with house.refuses(ValidationFailed) as (tx, caught):
-        open_ticket(tx, house.actor("ann"), replace(QUESTION, **fields))
+def _subdomain_refusal(desk: HelpDesk, **fields: Any) -> list[Any]:
+    with desk.refuses(ValidationFailed) as (tx, caught):
+        open_ticket(tx, desk.actor("ann"), replace(QUESTION, **fields))
     return [caught[0].message, caught[0].errors, caught[0].details]
 
 
-def test_another_user_s_subdomain_and_a_missing_one_give_the_same_answer(house: House) -> None:
-    foreign_id = house.subdomain("ben", "foreign")
-    trashed_id = house.subdomain("ben", "trashed", trashed_at=house.now)
-    missing = _subdomain_refusal(house, subdomain_id=9999)
+def test_another_user_s_subdomain_and_a_missing_one_give_the_same_answer(desk: HelpDesk) -> None:
+    foreign_id = desk.subdomain("ben", "foreign")
+    trashed_id = desk.subdomain("ben", "trashed", trashed_at=desk.now)
+    missing = _subdomain_refusal(desk, subdomain_id=9999)
     assert missing[1][0].code == "ticket_subdomain_invalid"
-    assert _subdomain_refusal(house, subdomain_id=foreign_id) == missing
-    assert _subdomain_refusal(house, subdomain_id=trashed_id) == missing
+    assert _subdomain_refusal(desk, subdomain_id=foreign_id) == missing
+    assert _subdomain_refusal(desk, subdomain_id=trashed_id) == missing
     for name in ("subdomain", "fqdn"):
-        missing = _subdomain_refusal(house, **{name: "missing.example.net"})
-        assert _subdomain_refusal(house, **{name: "foreign.example.net"}) == missing
-        assert _subdomain_refusal(house, **{name: "trashed.example.net"}) == missing
+        missing = _subdomain_refusal(desk, **{name: "missing.example.net"})
+        assert _subdomain_refusal(desk, **{name: "foreign.example.net"}) == missing
+        assert _subdomain_refusal(desk, **{name: "trashed.example.net"}) == missing
 
 
-def test_a_ticket_can_t_be_about_a_purged_subdomain(house: House) -> None:
-    house.subdomain("ann", "gone", trashed_at=house.now, purged_at=house.now)
-    gone = _subdomain_refusal(house, fqdn="gone.example.net")
-    assert gone == _subdomain_refusal(house, fqdn="missing.example.net")
+def test_a_ticket_can_t_be_about_a_purged_subdomain(desk: HelpDesk) -> None:
+    desk.subdomain("ann", "gone", trashed_at=desk.now, purged_at=desk.now)
+    gone = _subdomain_refusal(desk, fqdn="gone.example.net")
+    assert gone == _subdomain_refusal(desk, fqdn="missing.example.net")
 
 
 @pytest.mark.parametrize(
@@ -172,17 +172,17 @@ def test_a_ticket_can_t_be_about_a_purged_subdomain(house: House) -> None:
         {"fqdn": "example.net"},
     ],
 )
-def test_a_field_that_names_no_subdomain_is_refused(house: House, fields: dict[str, Any]) -> None:
-    assert house.subdomain("ann", "demo") == 1
-    (error,) = _subdomain_refusal(house, **fields)[1]
+def test_a_field_that_names_no_subdomain_is_refused(desk: HelpDesk, fields: dict[str, Any]) -> None:
+    assert desk.subdomain("ann", "demo") == 1
+    (error,) = _subdomain_refusal(desk, **fields)[1]
     assert (error.field, error.code) == (next(iter(fields)), "ticket_subdomain_invalid")
 
 
-def test_the_three_fields_must_agree(house: House) -> None:
-    one = house.subdomain("ann", "one")
-    house.subdomain("ann", "two")
+def test_the_three_fields_must_agree(desk: HelpDesk) -> None:
+    one = desk.subdomain("ann", "one")
+    desk.subdomain("ann", "two")
     errors = _subdomain_refusal(
-        house, subdomain_id=one, subdomain="two.example.net", fqdn="three.example.net"
+        desk, subdomain_id=one, subdomain="two.example.net", fqdn="three.example.net"
     )[1]
     assert [(each.field, each.code) for each in errors] == [
         ("subdomain", "ticket_subdomain_invalid"),

@@ -18,35 +18,35 @@ from sublet.tickets.lifecycle import MESSAGES_MAX
 from sublet.tickets.reply import reply
 from sublet.tickets.staff import close, staff_reply
 from support.databases import driver_of
-from support.ticket_house import STAFF, START, House
+from support.help_desk import STAFF, START, HelpDesk
 
 
 def _field_codes(caught: list[Refusal]) -> list[tuple[str, str]]:
     return [(each.field, each.code) for each in caught[0].errors]
 
 
-def test_the_status_goes_open_answered_open_closed(house: House) -> None:
-    ticket_id = house.open()
-    house.pass_time(hours=1)
-    with house.tx() as tx:
+def test_the_status_goes_open_answered_open_closed(desk: HelpDesk) -> None:
+    ticket_id = desk.open()
+    desk.pass_time(hours=1)
+    with desk.tx() as tx:
         assert staff_reply(tx, STAFF, str(ticket_id), "Like this.", "Olga") == Outcome(ticket_id)
-    answered = house.ticket(ticket_id)
+    answered = desk.ticket(ticket_id)
     assert (answered.status, answered.last_message_at, answered.updated_at) == (
         "answered",
-        house.now,
-        house.now,
+        desk.now,
+        desk.now,
     )
     assert answered.created_at == START
-    house.pass_time(hours=1)
-    with house.tx() as tx:
-        assert reply(tx, house.actor("ann"), str(ticket_id), "*Thanks*", "markdown") == Outcome(ticket_id)
-    assert (house.ticket(ticket_id).status, house.ticket(ticket_id).archived) == ("open", False)
-    house.pass_time(hours=1)
-    with house.tx() as tx:
+    desk.pass_time(hours=1)
+    with desk.tx() as tx:
+        assert reply(tx, desk.actor("ann"), str(ticket_id), "*Thanks*", "markdown") == Outcome(ticket_id)
+    assert (desk.ticket(ticket_id).status, desk.ticket(ticket_id).archived) == ("open", False)
+    desk.pass_time(hours=1)
+    with desk.tx() as tx:
         assert close(tx, STAFF, ticket_number(ticket_id)) == Outcome(ticket_id)
-    closed = house.ticket(ticket_id)
+    closed = desk.ticket(ticket_id)
     assert (closed.status, closed.archived) == ("closed", True)
-    assert (closed.last_message_at, closed.updated_at) == (house.now, house.now)
+    assert (closed.last_message_at, closed.updated_at) == (desk.now, desk.now)
     assert [
         (each.author_type, each.author_name, each.message_format, each.created_at) for each in closed.messages
     ] == [
@@ -58,28 +58,28 @@ def test_the_status_goes_open_answered_open_closed(house: House) -> None:
     assert "a reason for the audit alone" not in repr(closed)
 
 
-def test_messages_of_one_instant_keep_their_order(house: House) -> None:
-    ticket_id = house.open()
+def test_messages_of_one_instant_keep_their_order(desk: HelpDesk) -> None:
+    ticket_id = desk.open()
     for text in ("b", "a", "c"):
-        with house.tx() as tx:
-            reply(tx, house.actor("ann"), str(ticket_id), text, None)
-    assert [each.message for each in house.ticket(ticket_id).messages[1:]] == ["b", "a", "c"]
+        with desk.tx() as tx:
+            reply(tx, desk.actor("ann"), str(ticket_id), text, None)
+    assert [each.message for each in desk.ticket(ticket_id).messages[1:]] == ["b", "a", "c"]
 
 
-def test_a_suspended_user_may_not_reply(house: House) -> None:
-    ticket_id = house.open()
-    house.suspend("ann")
-    with house.refuses(AccountSuspended) as (tx, _):
-        reply(tx, house.actor("ann"), str(ticket_id), "But", None)
-    with house.refuses(AccountSuspended) as (tx, _):  # before anything is looked up
-        reply(tx, house.actor("ann"), "999", "But", None)
-    with house.tx() as tx:
+def test_a_suspended_user_may_not_reply(desk: HelpDesk) -> None:
+    ticket_id = desk.open()
+    desk.suspend("ann")
+    with desk.refuses(AccountSuspended) as (tx, _):
+        reply(tx, desk.actor("ann"), str(ticket_id), "But", None)
+    with desk.refuses(AccountSuspended) as (tx, _):  # before anything is looked up
+        reply(tx, desk.actor("ann"), "999", "But", None)
+    with desk.tx() as tx:
         staff_reply(tx, STAFF, str(ticket_id), "Here is why.", "Olga")
-    assert house.ticket(ticket_id).status == "answered"
+    assert desk.ticket(ticket_id).status == "answered"
 
 
-def test_another_user_s_ticket_and_a_missing_one_give_the_same_answer(house: House) -> None:
-    ticket_id = house.open()
+def test_another_user_s_ticket_and_a_missing_one_give_the_same_answer(desk: HelpDesk) -> None:
+    ticket_id = desk.open()
     answers = set()
     for identifier in (
         str(ticket_id),
@@ -92,54 +92,54 @@ def test_another_user_s_ticket_and_a_missing_one_give_the_same_answer(house: Hou
         "x",
         "-1",
     ):
-        with house.refuses(TicketNotFound) as (tx, caught):
-            reply(tx, house.actor("ben"), identifier, "", None)
+        with desk.refuses(TicketNotFound) as (tx, caught):
+            reply(tx, desk.actor("ben"), identifier, "", None)
         answers.add((caught[0].message, repr(caught[0].details), caught[0].errors))
-        with house.refuses(TicketNotFound) as (tx, caught):
-            find_own_ticket_with_messages(tx, house.actor("ben"), identifier)
+        with desk.refuses(TicketNotFound) as (tx, caught):
+            find_own_ticket_with_messages(tx, desk.actor("ben"), identifier)
         answers.add((caught[0].message, repr(caught[0].details), caught[0].errors))
     assert len(answers) == 1
 
 
-def test_a_reply_to_a_closed_ticket_is_refused_before_its_fields_are_checked(house: House) -> None:
-    ticket_id = house.open()
-    with house.tx() as tx:
+def test_a_reply_to_a_closed_ticket_is_refused_before_its_fields_are_checked(desk: HelpDesk) -> None:
+    ticket_id = desk.open()
+    with desk.tx() as tx:
         close(tx, STAFF, str(ticket_id))
-    with house.refuses(TicketClosed) as (tx, _):
-        reply(tx, house.actor("ann"), str(ticket_id), "", "html")
-    with house.refuses(TicketClosed) as (tx, _):
+    with desk.refuses(TicketClosed) as (tx, _):
+        reply(tx, desk.actor("ann"), str(ticket_id), "", "html")
+    with desk.refuses(TicketClosed) as (tx, _):
         staff_reply(tx, STAFF, str(ticket_id), "", "")
 
 
-def test_a_full_ticket_takes_no_reply_of_its_user_but_staff_can_answer_and_close_it(house: House) -> None:
-    ticket_id = house.open()
+def test_a_full_ticket_takes_no_reply_of_its_user_but_staff_can_answer_and_close_it(desk: HelpDesk) -> None:
+    ticket_id = desk.open()
     for _ in range(MESSAGES_MAX - 2):
-        with house.tx() as tx:
-            reply(tx, house.actor("ann"), str(ticket_id), "And now?", None)
-    with house.tx() as tx:
-        reply(tx, house.actor("ann"), str(ticket_id), "The last one.", None)
+        with desk.tx() as tx:
+            reply(tx, desk.actor("ann"), str(ticket_id), "And now?", None)
+    with desk.tx() as tx:
+        reply(tx, desk.actor("ann"), str(ticket_id), "The last one.", None)
     for text in ("One more.", ""):  # before its fields are looked at
-        with house.refuses(Conflict) as (tx, caught):
-            reply(tx, house.actor("ann"), str(ticket_id), text, None)
+        with desk.refuses(Conflict) as (tx, caught):
+            reply(tx, desk.actor("ann"), str(ticket_id), text, None)
         assert f"has {MESSAGES_MAX} messages" in caught[0].message
-    with house.tx() as tx:
+    with desk.tx() as tx:
         staff_reply(tx, STAFF, str(ticket_id), "Do open a new one.", "Olga")
         close(tx, STAFF, str(ticket_id))
-    assert len(house.ticket(ticket_id).messages) == MESSAGES_MAX + 2
-    with house.refuses(TicketClosed) as (tx, _):
-        reply(tx, house.actor("ann"), str(ticket_id), "But", None)
+    assert len(desk.ticket(ticket_id).messages) == MESSAGES_MAX + 2
+    with desk.refuses(TicketClosed) as (tx, _):
+        reply(tx, desk.actor("ann"), str(ticket_id), "But", None)
     # Another ticket of the same user is not touched by it.
-    other = house.open()
-    with house.tx() as tx:
-        reply(tx, house.actor("ann"), str(other), "As I said in the other one:", None)
+    other = desk.open()
+    with desk.tx() as tx:
+        reply(tx, desk.actor("ann"), str(other), "As I said in the other one:", None)
 
 
-def test_a_change_reads_none_of_a_ticket_s_messages(house: House) -> None:
-    ticket_id = house.open()
-    with house.tx() as tx:
+def test_a_change_reads_none_of_a_ticket_s_messages(desk: HelpDesk) -> None:
+    ticket_id = desk.open()
+    with desk.tx() as tx:
         statements: list[str] = []
         driver_of(tx).set_trace_callback(statements.append)
-        reply(tx, house.actor("ann"), str(ticket_id), "And now?", None)
+        reply(tx, desk.actor("ann"), str(ticket_id), "And now?", None)
         staff_reply(tx, STAFF, str(ticket_id), "Soon.", "Olga")
         close(tx, STAFF, str(ticket_id))
         driver_of(tx).set_trace_callback(None)
@@ -147,8 +147,8 @@ def test_a_change_reads_none_of_a_ticket_s_messages(house: House) -> None:
     assert [each for each in statements if "messages.message" in each] == []
 
 
-def test_all_invalid_fields_of_a_reply_are_reported(house: House) -> None:
-    ticket_id = house.open()
-    with house.refuses(ValidationFailed) as (tx, caught):
-        reply(tx, house.actor("ann"), str(ticket_id), None, "html")
+def test_all_invalid_fields_of_a_reply_are_reported(desk: HelpDesk) -> None:
+    ticket_id = desk.open()
+    with desk.refuses(ValidationFailed) as (tx, caught):
+        reply(tx, desk.actor("ann"), str(ticket_id), None, "html")
     assert _field_codes(caught) == [("message", "required"), ("message_format", "value_invalid")]

@@ -26,8 +26,8 @@ from sublet.tickets.open_ticket import open_ticket
 from sublet.tickets.reply import reply
 from sublet.tickets.staff import close, mail_reference, set_priority, staff_open, staff_reply
 from sublet.tickets.store import list_tickets
+from support.help_desk import STAFF, HelpDesk
 from support.registry import OPERATOR, Registry
-from support.ticket_house import STAFF, House
 
 SHOP, BLOG = "shop.example.test", "blog.example.test"
 
@@ -162,9 +162,9 @@ def _field_codes(caught: list[Refusal]) -> list[tuple[str, str]]:
     return [(each.field, each.code) for each in caught[0].errors]
 
 
-def test_all_invalid_fields_of_a_staff_reply_are_reported(house: House) -> None:
-    ticket_id = house.open()
-    with house.refuses(ValidationFailed) as (tx, caught):
+def test_all_invalid_fields_of_a_staff_reply_are_reported(desk: HelpDesk) -> None:
+    ticket_id = desk.open()
+    with desk.refuses(ValidationFailed) as (tx, caught):
         staff_reply(tx, STAFF, str(ticket_id), " ", " ", message_format="html")
     assert _field_codes(caught) == [
         ("author_name", "required"),
@@ -173,16 +173,16 @@ def test_all_invalid_fields_of_a_staff_reply_are_reported(house: House) -> None:
     ]
 
 
-def test_staff_can_t_answer_or_close_a_missing_ticket(house: House) -> None:
-    with house.refuses(TicketNotFound) as (tx, _):
+def test_staff_can_t_answer_or_close_a_missing_ticket(desk: HelpDesk) -> None:
+    with desk.refuses(TicketNotFound) as (tx, _):
         staff_reply(tx, STAFF, "T-000001", "Hello", "Olga")
-    with house.refuses(TicketNotFound) as (tx, _):
+    with desk.refuses(TicketNotFound) as (tx, _):
         close(tx, STAFF, "1")
 
 
-def test_a_ticket_is_closed_once(house: House) -> None:
-    ticket_id = house.open()
-    with house.tx() as tx:
+def test_a_ticket_is_closed_once(desk: HelpDesk) -> None:
+    ticket_id = desk.open()
+    with desk.tx() as tx:
         close(tx, STAFF, str(ticket_id))
-    with house.refuses(TicketClosed) as (tx, _):
+    with desk.refuses(TicketClosed) as (tx, _):
         close(tx, STAFF, str(ticket_id))

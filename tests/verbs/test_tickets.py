@@ -14,40 +14,40 @@ from sublet.tickets.find import find_for_staff, find_own_ticket
 from sublet.tickets.model import Ticket, TicketFilter
 from sublet.tickets.reply import reply
 from sublet.tickets.staff import close, staff_reply
-from support.ticket_house import QUESTION, STAFF, House
+from support.help_desk import QUESTION, STAFF, HelpDesk
 
 
 @pytest.mark.parametrize("form", ["{0}", "T-{0:06d}", "t-{0:06d}", "T-{0:09d}"])
-def test_a_ticket_is_found_by_id_and_number_in_any_case(house: House, form: str) -> None:
-    ticket_id = house.open()
-    with house.tx() as tx:
-        assert find_own_ticket(tx, house.actor("ann"), form.format(ticket_id)).id == ticket_id
+def test_a_ticket_is_found_by_id_and_number_in_any_case(desk: HelpDesk, form: str) -> None:
+    ticket_id = desk.open()
+    with desk.tx() as tx:
+        assert find_own_ticket(tx, desk.actor("ann"), form.format(ticket_id)).id == ticket_id
         assert find_for_staff(tx, form.format(ticket_id)).id == ticket_id
 
 
-def test_lists_start_with_the_newest_message_and_have_no_messages(house: House) -> None:
-    first, second, third = house.open(), house.open(), house.open()
-    foreign = house.open("ben")
-    house.pass_time(minutes=1)
-    with house.tx() as tx:
-        reply(tx, house.actor("ann"), str(first), "And?", None)
-        own = store.list_own(tx, house.actor("ann"), TicketFilter(), 100, None)
+def test_lists_start_with_the_newest_message_and_have_no_messages(desk: HelpDesk) -> None:
+    first, second, third = desk.open(), desk.open(), desk.open()
+    foreign = desk.open("ben")
+    desk.pass_time(minutes=1)
+    with desk.tx() as tx:
+        reply(tx, desk.actor("ann"), str(first), "And?", None)
+        own = store.list_own(tx, desk.actor("ann"), TicketFilter(), 100, None)
         everyone = store.list_tickets(tx, TicketFilter())
     assert [each.id for each in own] == [first, third, second]
     assert [each.id for each in everyone] == [first, foreign, third, second]
     assert {each.messages for each in everyone} == {()}
 
 
-def test_pages_join_without_gap_or_repetition(house: House) -> None:
+def test_pages_join_without_gap_or_repetition(desk: HelpDesk) -> None:
     for minutes in (0, 0, 0, 1, 1, 2, 3):
-        house.pass_time(minutes=minutes)
-        house.open()
-    with house.tx() as tx:
-        whole = store.list_own(tx, house.actor("ann"), TicketFilter(), 100, None)
+        desk.pass_time(minutes=minutes)
+        desk.open()
+    with desk.tx() as tx:
+        whole = store.list_own(tx, desk.actor("ann"), TicketFilter(), 100, None)
         for limit in (1, 2, 3):
             pages: list[Ticket] = []
             after: Position | None = None
-            while page := store.list_own(tx, house.actor("ann"), TicketFilter(), limit, after):
+            while page := store.list_own(tx, desk.actor("ann"), TicketFilter(), limit, after):
                 assert len(page) <= limit
                 pages += page
                 assert len(pages) <= len(whole)  # a page that repeats would never end
@@ -59,11 +59,11 @@ def test_pages_join_without_gap_or_repetition(house: House) -> None:
         )
 
 
-def test_filters(house: House) -> None:
-    support = house.open()
-    abuse = house.open(command=replace(QUESTION, type="abuse"))
-    closed = house.open()
-    with house.tx() as tx:
+def test_filters(desk: HelpDesk) -> None:
+    support = desk.open()
+    abuse = desk.open(command=replace(QUESTION, type="abuse"))
+    closed = desk.open()
+    with desk.tx() as tx:
         staff_reply(tx, STAFF, str(abuse), "We look at it.", "Olga")
         close(tx, STAFF, str(closed))
     table = [
@@ -78,22 +78,22 @@ def test_filters(house: House) -> None:
         (TicketFilter(type="support", archived=False), {support}),
         (TicketFilter(status="open", archived=True), set()),
     ]
-    with house.tx() as tx:
+    with desk.tx() as tx:
         for wanted, expected in table:
             assert {each.id for each in store.list_tickets(tx, wanted)} == expected, wanted
-            own = store.list_own(tx, house.actor("ann"), wanted, 100, None)
+            own = store.list_own(tx, desk.actor("ann"), wanted, 100, None)
             assert {each.id for each in own} == expected, wanted
-            assert store.list_own(tx, house.actor("ben"), wanted, 100, None) == []
+            assert store.list_own(tx, desk.actor("ben"), wanted, 100, None) == []
 
 
-def test_every_change_is_one_event_without_the_text(house: House) -> None:
-    subdomain_id = house.subdomain("ann", "demo")
-    ticket_id = house.open(command=replace(QUESTION, subdomain_id=subdomain_id))
-    with house.tx() as tx:
+def test_every_change_is_one_event_without_the_text(desk: HelpDesk) -> None:
+    subdomain_id = desk.subdomain("ann", "demo")
+    ticket_id = desk.open(command=replace(QUESTION, subdomain_id=subdomain_id))
+    with desk.tx() as tx:
         staff_reply(tx, STAFF, str(ticket_id), "Canary in the answer", "Olga")
-        reply(tx, house.actor("ann"), str(ticket_id), "Canary in the reply", None)
+        reply(tx, desk.actor("ann"), str(ticket_id), "Canary in the reply", None)
         close(tx, STAFF, str(ticket_id))
-    events = house.audit()
+    events = desk.audit()
     assert [(each.action, each.actor_kind, each.object_type, each.object_id) for each in events] == [
         ("ticket.open", "user", "ticket", ticket_id),
         ("ticket.staff_reply", "operator", "ticket", ticket_id),
@@ -104,7 +104,7 @@ def test_every_change_is_one_event_without_the_text(house: House) -> None:
     assert [each.after["status"] for each in events] == ["open", "answered", "open", "closed"]
     assert events[0].after["message_characters"] == len(QUESTION.message or "")
     assert events[0].after["subdomain_id"] == subdomain_id
-    assert (events[2].user_id, events[2].token_id, events[2].request_id) == (house.users["ann"], 7, "r-1")
+    assert (events[2].user_id, events[2].token_id, events[2].request_id) == (desk.users["ann"], 7, "r-1")
     written = repr(events)
     assert "Canary" not in written
     assert "A question" not in written
@@ -114,9 +114,9 @@ def test_every_change_is_one_event_without_the_text(house: House) -> None:
     "values",
     [{"status": "gone"}, {"type": "billing"}, {"priority": "none"}, {"user_id": 99}, {"subdomain_id": 99}],
 )
-def test_the_database_refuses_impossible_tickets(house: House, values: dict[str, Any]) -> None:
+def test_the_database_refuses_impossible_tickets(desk: HelpDesk, values: dict[str, Any]) -> None:
     row: dict[str, Any] = {
-        "user_id": house.users["ann"],
+        "user_id": desk.users["ann"],
         "subdomain_id": None,
         "type": "support",
         "status": "open",
@@ -124,25 +124,25 @@ def test_the_database_refuses_impossible_tickets(house: House, values: dict[str,
         "subject": "s",
         "requester_email": "e",
     }
-    with house.tx() as tx:
+    with desk.tx() as tx:
         store.insert_ticket(tx, **row)  # so it is the one value that is refused below
-    with pytest.raises(IntegrityError), house.tx() as tx:
+    with pytest.raises(IntegrityError), desk.tx() as tx:
         store.insert_ticket(tx, **(row | values))
 
 
 @pytest.mark.parametrize("values", [{"author_type": "robot"}, {"message_format": "html"}, {"ticket_id": 99}])
-def test_the_database_refuses_impossible_messages(house: House, values: dict[str, Any]) -> None:
+def test_the_database_refuses_impossible_messages(desk: HelpDesk, values: dict[str, Any]) -> None:
     row: dict[str, Any] = {
-        "ticket_id": house.open(),
+        "ticket_id": desk.open(),
         "author_type": "user",
         "author_name": "Ann",
         "message": "m",
         "message_format": "text",
-        "created_at": house.now,
+        "created_at": desk.now,
     }
-    with house.tx() as tx:
+    with desk.tx() as tx:
         tx.connection.execute(insert(store.messages).values(row))
-    with pytest.raises(IntegrityError), house.tx() as tx:
+    with pytest.raises(IntegrityError), desk.tx() as tx:
         tx.connection.execute(insert(store.messages).values(row | values))
-    with house.tx() as tx:
+    with desk.tx() as tx:
         assert tx.connection.execute(select(func.count()).select_from(store.messages)).scalar_one() == 2

@@ -10,7 +10,7 @@ from sqlalchemy import select
 
 from sublet.mail.store import mails
 from support.browsers import signed_in
-from support.chromium import AUTHENTICATOR, WAYS, chromium, outside, tab
+from support.chromium import AUTHENTICATOR, VARIANTS, chromium, outside, tab
 from support.running_service import Registrant, RunningService, registry_address, running_service
 
 pytestmark = pytest.mark.slow
@@ -43,7 +43,7 @@ def link_to(service: RunningService, email: str) -> str:
 
 
 @pytest.mark.operations("create_organization", "invite_member", "accept_invitation", "remove_member")
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("way", VARIANTS)
 def test_two_people_share_a_name(browser: Browser, service: RunningService, way: dict[str, Any]) -> None:
     mark = f"{way['javascript']}-{way['size'][0]}".lower()
     (_, ada), (_, ben) = (
@@ -80,7 +80,7 @@ def test_two_people_share_a_name(browser: Browser, service: RunningService, way:
 
 
 @pytest.mark.operations("open_ticket", "reply", "get_ticket")
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("way", VARIANTS)
 def test_a_ticket_is_opened_and_answered(
     browser: Browser, service: RunningService, way: dict[str, Any]
 ) -> None:

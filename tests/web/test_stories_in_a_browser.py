@@ -10,7 +10,7 @@ from playwright.sync_api import Browser, expect
 
 from sublet.web import register_many
 from support.browsers import signed_in
-from support.chromium import AUTHENTICATOR, WAYS, Tab, chromium, outside, tab
+from support.chromium import AUTHENTICATOR, VARIANTS, Tab, chromium, outside, tab
 from support.running_service import Registrant, RunningService, registry_address, running_service
 from support.serve_process import wait_until
 from support.smtp_server import Mailbox, smtp_server, text_of
@@ -97,7 +97,7 @@ def open_account(opened: Tab, mailbox: Mailbox, email: str) -> None:
     "get_subdomain",
     "timeline",
 )
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("way", VARIANTS)
 def test_from_stranger_to_delegation(
     browser: Browser, service: RunningService, mailbox: Mailbox, way: dict[str, Any]
 ) -> None:
@@ -117,7 +117,7 @@ def test_from_stranger_to_delegation(
 
 
 @pytest.mark.operations("register", "credits")
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("way", VARIANTS)
 def test_a_price_is_shown_before_it_is_paid(
     browser: Browser, service: RunningService, way: dict[str, Any]
 ) -> None:
@@ -165,7 +165,7 @@ def test_a_name_that_can_t_be_paid_leads_to_the_credits(browser: Browser, servic
 
 
 @pytest.mark.operations("delete", "restore", "list_subdomains")
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("way", VARIANTS)
 def test_a_name_goes_to_the_trash_and_comes_back(
     browser: Browser, service: RunningService, way: dict[str, Any]
 ) -> None:
@@ -187,7 +187,7 @@ def test_a_name_goes_to_the_trash_and_comes_back(
 
 
 @pytest.mark.operations("update_nameservers", "delegation")
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("way", VARIANTS)
 def test_a_change_shows_its_difference_first(
     browser: Browser, service: RunningService, way: dict[str, Any]
 ) -> None:
@@ -236,7 +236,7 @@ def test_many_names_go_on_by_themselves(
 
 
 @pytest.mark.operations("push", "withdraw", "list_transfers")
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("way", VARIANTS)
 def test_a_name_is_given_to_someone(browser: Browser, service: RunningService, way: dict[str, Any]) -> None:
     label = f"gift-{way['javascript']}-{way['size'][0]}".lower()
     ada, secret = add_user(service, f"{label}@example.org")

@@ -64,7 +64,7 @@ PLATFORM_DOMAIN: dict[str, Any] = {
 
 
 @dataclass
-class House:
+class HelpDesk:
     """A registry with two users of one organization. Only the test moves its clock."""
 
     engine: Engine
@@ -144,17 +144,17 @@ class House:
 
 
 @contextmanager
-def ticket_house(tmp_path: Path) -> Iterator[House]:
+def help_desk(tmp_path: Path) -> Iterator[HelpDesk]:
     """Return a new registry with an SQLite database in a folder."""
     engine = sqlite_engine(f"sqlite:///{tmp_path / 'sublet.db'}")
     metadata.create_all(engine)
-    house = House(engine)
-    with house.tx() as tx:
+    desk = HelpDesk(engine)
+    with desk.tx() as tx:
         organization = account_store.insert_organization(tx, "Example", "example")
         for name in ("ann", "ben"):
-            house.users[name] = account_store.insert_user(
+            desk.users[name] = account_store.insert_user(
                 tx, f"{name}@example.org", name.title(), organization.id, None
             )
-        house.platform_domain_id = platform_domain_store.insert_platform_domain(tx, **PLATFORM_DOMAIN)
-    yield house
+        desk.platform_domain_id = platform_domain_store.insert_platform_domain(tx, **PLATFORM_DOMAIN)
+    yield desk
     engine.dispose()
