@@ -213,7 +213,7 @@ def test_a_change_shows_its_difference_first(
         assert f"ns2.{fqdn}" in opened.page.locator("#refused").inner_text(), "its glue is missing"
         opened.fill("Glue", f"ns2.{fqdn} 9.9.9.9")
         opened.press("Go on: see the change")
-        assert opened.page.locator(".come").first.inner_text().strip().endswith(f"ns2.{fqdn}")
+        assert opened.page.locator(".added").first.inner_text().strip().endswith(f"ns2.{fqdn}")
         opened.press("Change it")
         opened.press("Ask the servers of example.test")
         assert "As stored" in opened.text
