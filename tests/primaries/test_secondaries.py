@@ -52,9 +52,11 @@ def all_servers(
         yield on, [on.primary, *followers]
 
 
-def referral(server: NameServerProcess, name: str) -> set[tuple[str, str, str]]:
-    """Return what a server says of a name from its own data alone, signatures aside; nothing for a name that is not there."""
+def referral(server: NameServerProcess, name: str) -> set[tuple[str, str, str]] | None:
+    """Return a server's records of a name without signatures: none if the name doesn't exist. None if the server has no zone yet."""
     reply = server.ask(name, "A", want_dnssec=True)
+    if reply.rcode() == dns.rcode.SERVFAIL:
+        return None
     if reply.rcode() != dns.rcode.NOERROR:
         assert reply.rcode() == dns.rcode.NXDOMAIN
         return set()
@@ -70,7 +72,7 @@ def referral(server: NameServerProcess, name: str) -> set[tuple[str, str, str]]:
 def says(server: NameServerProcess, name: str, expected: set[tuple[str, str, str]]) -> bool:
     try:
         return referral(server, name) == expected
-    except ConnectionError:  # one that starts, or reads the zone anew, may break off what it was asked before
+    except ConnectionError:  # a server that starts, or reads the zone again, may abort connections
         return False
 
 
