@@ -5,6 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from sublet.health.checks import record_check
+from sublet.health.model import BROKEN, Finding, Level, Report
 from support.console_client import ConsoleClient, console
 from support.running_service import Registrant, RunningService, registry_address, running_service
 
@@ -126,6 +128,18 @@ def test_ds_records_may_follow_the_zone(browser: ConsoleClient) -> None:
 def test_the_nameservers_are_asked_now(browser: ConsoleClient) -> None:
     done = browser.submit(browser.get(PATH), f"{PATH}/health")
     assert (done.status, "Your nameservers were checked just now." in done.text) == (200, True)
+
+
+def test_a_broken_name_says_when_it_leaves_the_dns(service: RunningService) -> None:
+    eve = service.add_user("eve@example.org")
+    service.operator("domain", "edit", "example.test", "--broken-days", "30")
+    name = service.register(eve, "broken.example.test", nameservers=["ns1.provider.example"])["subdomain"]
+    lame = Finding("lame", Level.ERROR, "ns1.provider.example", "It is lame.", "Mend it.")
+
+    service.write(lambda tx: record_check(tx, name["id"], 1, Report(BROKEN, (lame,), tx.now)))
+    text = console(service, eve.email).get("/names/broken.example.test").text
+    assert "Unless broken.example.test works again, it leaves the DNS at" in text
+    assert ("It is lame." in text, "Mend it." in text) == (True, True)
 
 
 @pytest.mark.operations("check_delegation", "free_subdomains")
