@@ -316,7 +316,7 @@ def find_event(tx: Tx, event_id: int) -> AuditEvent | None:
 class EventFilter:
     """The filters of `search_events`. None means any. Events at `until` don't match.
 
-    `actor` is a kind of actor or an operator's name. `objects` are types and ids of which an event must match one.
+    `actor` is a kind of actor or an operator's name. `objects` are types with ids; an event must match one of them.
     """
 
     actor: str | None = None

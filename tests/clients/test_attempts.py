@@ -278,8 +278,10 @@ def test_what_can_t_be_a_token_is_refused_at_once_and_not_shown(
         "",
         "ftp://names.example.net",
         "https://names.example.net:port",
+        "https://[::1",
         "https:///api/v1",
         "https://ada:Secret@names.example.net",
+        "https://ada:Secret\uff20names.example.net",
     ],
 )
 def test_what_is_no_address_is_refused_at_once(url: str) -> None:

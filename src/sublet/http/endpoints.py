@@ -176,7 +176,7 @@ class Endpoint:
     changes: bool = True
     """False for a POST that only computes an answer, and changes no resource of the user."""
     has_etag: bool = False
-    """True for GET of a single resource: its answer has an `ETag`, and it reads `If-None-Match`."""
+    """True for GET of a single resource. The answer has an `ETag`, which is compared with `If-None-Match`."""
 
     @property
     def full_path(self) -> str:

@@ -20,7 +20,7 @@ from sublet.tickets.store import messages, tickets
 
 ROWS_AT_ONCE = 500
 SortKey = Sequence[Any]
-"""The values by which a row is sorted, with which the next part continues."""
+"""The values by which rows are sorted. The next part of a list begins after the key of the last row."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -36,19 +36,22 @@ def base_url_of(address: str) -> str:
         ValueError: it isn't the address of a registry. It isn't in the message, because it may contain a password.
     """
     text = address.strip() if "://" in address else f"https://{address.strip()}"
-    parts = urlsplit(text)
-    if parts.scheme not in ("https", "http") or not parts.hostname or not _has_usable_port(parts):
+    parts = _split(text)
+    if parts is None:
         raise ValueError(f"This is not the address of a registry. Give one such as {EXAMPLE} ({URL}).")
     if "@" in parts.netloc:  # it would replace the token, and be in every message about the address
         raise ValueError(f"Give the address of the registry ({URL}) without a user name and password.")
     return text.rstrip("/") + ("" if parts.path.strip("/") else BASE_PATH)
 
 
-def _has_usable_port(parts: SplitResult) -> bool:
+def _split(url: str) -> SplitResult | None:
+    """Return the parts of a URL; None if it isn't one of HTTP. The messages of `urlsplit` may contain the URL, so they are dropped."""
     try:
-        return parts.port != 0
-    except ValueError:  # it isn't a number
-        return False
+        parts = urlsplit(url)
+        is_http = parts.scheme in ("https", "http") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        return None
+    return parts if is_http else None
 
 
 def _checked_token(token: str | Secret | None) -> str | None:
