@@ -1,4 +1,4 @@
-"""Fixtures that all tests share: a running service, a registry on both databases, and a PostgreSQL of the tests' own."""
+"""Options, the order of the tests, and the fixtures that all tests share: a service, a registry on both databases, PostgreSQL."""
 
 import logging
 import os
@@ -17,32 +17,34 @@ from support.running_service import RunningService, registry_address, running_se
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Take the database that services run on, where a test doesn't say which, and which share of the tests.
+    """Add the options `--database` and `--covered`.
 
-    Measuring coverage has a run of its own: to switch it on and off takes longer than most tests.
+    Coverage is measured in a separate run, because it makes Python half as fast.
     """
     parser.addoption(
         "--database",
         choices=("sqlite", "postgresql"),
         default=os.environ.get(databases.VARIABLE, "sqlite"),
-        help="the database of services; with postgresql what runs on both runs on it alone",
+        help="the database of services; tests of both databases then run on this one only",
     )
     parser.addoption(
-        "--covered", choices=("only", "not"), help="only, or none of, the tests whose coverage is measured"
+        "--covered",
+        choices=("only", "not"),
+        help="run only the tests whose coverage is measured, or only the others",
     )
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Tell it to the helpers, and to processes that tests start."""
+    """Pass the option to `support.databases`, and to processes that tests start."""
     os.environ[databases.VARIABLE] = config.getoption("--database")
 
 
 os.environ["SUBLET_DATABASE_MAY_LOSE_WRITES"] = "yes"
-"""For commands and processes of the service that tests start: the tests' own PostgreSQL doesn't wait for the disk."""
+"""The PostgreSQL of the tests runs without `fsync`, which the service would refuse."""
 
 
 os.environ["PYTHON_KEYRING_BACKEND"] = "keyring.backends.fail.Keyring"
-"""So that `subletctl` doesn't store the tokens of tests in the keyring of who runs them. tests/clients/test_keyring.py starts one."""
+"""Keeps the tokens of tests out of the developer's keyring. tests/clients/test_keyring.py starts a keyring of its own."""
 
 
 @pytest.hookimpl(wrapper=True)
@@ -80,7 +82,7 @@ LONGEST = tuple(
         *("outage", "passed_socket", "backup_killed", "nginx", "served", "changes", "tenancy_matrix"),
     )
 )
-"""The files whose tests take longest together: a minute and more."""
+"""The files that take longest, which start first: a long file that starts last would keep one worker busy while the others wait."""
 
 COVERED = tuple(
     f"tests/{each}"
@@ -89,7 +91,7 @@ COVERED = tuple(
         "contract/test_spec_",
     )
 )
-"""The tests whose coverage is measured, on SQLite. It makes Python take twice as long, and the others run the same lines again."""
+"""The tests whose coverage is measured, on SQLite. The other tests run the same lines again."""
 NOT_COVERED = tuple(
     f"tests/{each}.py"
     for each in (
@@ -99,11 +101,11 @@ NOT_COVERED = tuple(
         "cli/test_console",
     )
 )
-"""But not these: a thousand pairs over the same lines, and what runs in processes of its own."""
+"""Exceptions: a thousand pairs run the same lines, and the lines of other processes aren't measured."""
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """Don't even read the files that have nothing for this run."""
+    """Skip the files that have no tests for this run, because importing them takes time."""
     if config.getoption("--covered") != "only" or collection_path.is_dir():
         return None
     return None if _is_covered(collection_path.relative_to(config.rootpath).as_posix()) else True
@@ -115,15 +117,12 @@ def _is_covered(nodeid: str) -> bool:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Put the longest files first: one that starts last would have the other workers wait for its end.
-
-    What runs on both databases is slow on PostgreSQL, by half of the time of `make test-fast`: its hand has SQLite.
-    """
+    """Select the tests of this run, and sort them. `make test-fast` leaves out PostgreSQL, so its tests are marked slow."""
     for item in items:
         if "[postgresql" in item.name:
             item.add_marker(pytest.mark.slow)
         if databases.on_postgresql() and item.get_closest_marker("sqlite_only"):
-            item.add_marker(pytest.mark.skip("is about SQLite"))
+            item.add_marker(pytest.mark.skip("tests SQLite only"))
     if databases.on_postgresql():
         items[:] = [item for item in items if "[sqlite" not in item.name]
     if not WHOLE:
@@ -142,13 +141,13 @@ def _is_left_to_the_whole(item: pytest.Item) -> bool:
 
 @pytest.fixture(autouse=True)
 def _logs_as_they_come() -> None:
-    """Undo what a command line in this process made of the logs: it silences them, and some tests read them."""
+    """Restore the default logs, because commands that run in this process turn them off."""
     structlog.reset_defaults()
 
 
 @pytest.fixture
 def logs_as_before() -> Iterator[None]:
-    """The settings of all logs are the process's: a test that changes them has them put back."""
+    """Restore the settings of all logs after a test that changes them."""
     kept, handlers, level = structlog.get_config(), logging.root.handlers[:], logging.root.level
     yield
     structlog.configure(**kept)
@@ -158,7 +157,7 @@ def logs_as_before() -> Iterator[None]:
 
 @pytest.fixture
 def service(tmp_path: Path) -> Iterator[RunningService]:
-    """A running service over a fresh database; every invariant must hold when the test is over."""
+    """A running service with a new database. At the end of the test the doctor must find nothing."""
     with running_service(registry_address(tmp_path)) as running:
         yield running
         assert running.doctor() == []
@@ -172,13 +171,13 @@ def _postgresql_is_stopped() -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def postgresql_server(_postgresql_is_stopped: None) -> str:
-    """A PostgreSQL started by the tests; gives the address of its maintenance database."""
+    """The address of the maintenance database of a PostgreSQL that the tests start."""
     return databases.server_address()
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
 def database_url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
-    """The address of a fresh, empty database on each of the two engines."""
+    """The address of a new, empty database, on each of the two engines."""
     if request.param == "sqlite":
         yield f"sqlite:///{tmp_path}/registry.db"
         return
@@ -201,7 +200,7 @@ def postgresql_registry(postgresql_server: str) -> Iterator[Prepared]:
 
 @pytest.fixture(params=["sqlite", "postgresql"])
 def registry(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Registry]:
-    """A registry without a service, on each of the two engines, with a clock that stands still."""
+    """A registry without a service, on each of the two engines. Its clock stands still."""
     prepared: Prepared = request.getfixturevalue(f"{request.param}_registry")
     if request.param == "sqlite":
         shutil.copy(prepared.url.removeprefix("sqlite:///"), tmp_path / "registry.db")
