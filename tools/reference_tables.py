@@ -59,20 +59,24 @@ def describe(option: Any) -> str:
 
 
 def render_options(words: str, command: Any, by_words: dict[str, Any]) -> str:
-    """Return the list of a command's options; an `edit` only names those that its `add` explains in the same words."""
+    """Return the list of a command's options; an `edit` has those of its `add` that mean the same."""
     options = options_of(command)
     noun, _, verb = words.partition(" ")
-    add = by_words.get(f"{noun} add")
-    explained = {(names_of(each), each.help) for each in options_of(add)} if add and verb == "edit" else set()
-    repeated = [each for each in options if (names_of(each), each.help) in explained]
-    lines = [
-        f"- {names_of(each)}{f' {each.metavar}' if each.metavar else ''}: {describe(each)}"
-        for each in options
-        if each not in repeated
+    add = by_words.get(f"{noun} add") if verb == "edit" else None
+    explained = [(names_of(each), each.help) for each in options_of(add)] if add else []
+    own = [each for each in options if (names_of(each), each.help) not in explained]
+    missing = [
+        names
+        for names, text in explained
+        if (names, text) not in {(names_of(each), each.help) for each in options}
     ]
     parts = []
-    if repeated:
-        parts.append(f"Options as for `sublet {noun} add`: {', '.join(names_of(each) for each in repeated)}.")
+    if explained:
+        exception = f", except {', '.join(missing)}" if missing else ""
+        parts.append(f"Options as for `sublet {noun} add`{exception}.")
+    lines = [
+        f"- {names_of(each)}{f' {each.metavar}' if each.metavar else ''}: {describe(each)}" for each in own
+    ]
     if lines:
         parts.append("\n".join(lines))
     return "\n\n".join(parts)
