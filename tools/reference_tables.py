@@ -59,20 +59,24 @@ def describe(option: Any) -> str:
 
 
 def render_options(words: str, command: Any, by_words: dict[str, Any]) -> str:
-    """Return the list of a command's options; an `edit` only names those that its `add` explains in the same words."""
+    """Return the list of a command's options; an `edit` has those of its `add` that mean the same."""
     options = options_of(command)
     noun, _, verb = words.partition(" ")
-    add = by_words.get(f"{noun} add")
-    explained = {(names_of(each), each.help) for each in options_of(add)} if add and verb == "edit" else set()
-    repeated = [each for each in options if (names_of(each), each.help) in explained]
-    lines = [
-        f"- {names_of(each)}{f' {each.metavar}' if each.metavar else ''}: {describe(each)}"
-        for each in options
-        if each not in repeated
+    add = by_words.get(f"{noun} add") if verb == "edit" else None
+    explained = [(names_of(each), each.help) for each in options_of(add)] if add else []
+    own = [each for each in options if (names_of(each), each.help) not in explained]
+    missing = [
+        names
+        for names, text in explained
+        if (names, text) not in {(names_of(each), each.help) for each in options}
     ]
     parts = []
-    if repeated:
-        parts.append(f"Options as for `sublet {noun} add`: {', '.join(names_of(each) for each in repeated)}.")
+    if explained:
+        exception = f", except {', '.join(missing)}" if missing else ""
+        parts.append(f"Options as for `sublet {noun} add`{exception}.")
+    lines = [
+        f"- {names_of(each)}{f' {each.metavar}' if each.metavar else ''}: {describe(each)}" for each in own
+    ]
     if lines:
         parts.append("\n".join(lines))
     return "\n\n".join(parts)
@@ -159,19 +163,15 @@ def operations_tested() -> dict[str, list[str]]:
 
 
 def render_operations(page: str) -> str:
-    """Return docs/console.md with the page and a test of each operation of the API."""
-    tests = operations_tested()
+    """Return docs/console.md with the page of each operation of the API."""
     rows = []
     for endpoint in (*ENDPOINTS, *OPEN_ENDPOINTS):
         pages = [each.path for each in CONSOLE_PAGES if endpoint.name in each.operations]
-        shown = f"`{pages[0]}`" if pages else ""
-        test = tests.get(endpoint.name, [""])[0].partition(".")
-        rows.append(
-            f"| `{endpoint.method} {endpoint.path}` | {shown} | {f'`tests/web/{test[0]}.py`, `{test[2]}`' if test[2] else ''} |"
-        )
+        if pages:
+            rows.append(f"| `{endpoint.method} {endpoint.path}` | `{pages[0]}` |")
     before, heading, rest = page.partition("## Operations\n")
     _, next_heading, after = rest.partition("\n## ")
-    table = "\n".join(["", "| Operation | Page | Test |", "|---|---|---|", *rows, ""])
+    table = "\n".join(["", "| Operation | Page |", "|---|---|", *rows, ""])
     return before + heading + table + next_heading + after
 
 

@@ -1,4 +1,4 @@
-"""docs/console.md names a page and a test of each operation, and its pictures are there and small."""
+"""Each operation has a page of the console and a test, and the pictures of docs/console.md are there and small."""
 
 import re
 
