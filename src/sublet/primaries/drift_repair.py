@@ -8,12 +8,12 @@ Only one worker checks a zone, the holder of the zone's lease.
 """
 
 import asyncio
-import subprocess
 import sys
-import threading
 import time
 import uuid
+from asyncio.subprocess import PIPE
 from collections import Counter
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
@@ -25,7 +25,7 @@ from sublet.db import Database, Tx
 from sublet.errors import Conflict, Unavailable
 from sublet.platform_domains import zone_state_store
 from sublet.platform_domains.zone_state_store import ZoneState
-from sublet.primaries.check_process import MOVED, CheckRequest, Failure, Outcome, Report
+from sublet.primaries.check_process import MOVED, CheckRequest, Failure, Outcome
 from sublet.primaries.primary import PrimaryFault, read_fence
 from sublet.primaries.primary_zone import FindPrimary
 from sublet.primaries.publishing import settle_fence
@@ -184,27 +184,23 @@ class DriftRepair:
             Conflict, PrimaryFault: the process reported one of these (`check_on_primary`).
             CheckFailed: the process died, or took too long.
         """
-        is_cancelled = threading.Event()
-        started: list[subprocess.Popen[bytes]] = []
-
-        def check() -> Outcome | Failure:
-            process = subprocess.Popen(
-                [sys.executable, "-m", "sublet.primaries.check_process"],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-            )
-            # `finally` sets the event, then reads `started`. So append first and test afterwards: one of the two kills the process.
-            started.append(process)
-            if is_cancelled.is_set():
-                process.kill()
-            return _run_check(process, request)
-
+        process = await asyncio.create_subprocess_exec(
+            sys.executable, "-m", "sublet.primaries.check_process", stdin=PIPE, stdout=PIPE
+        )
         try:
-            found = await asyncio.to_thread(check)
+            async with asyncio.timeout(CHECK_SECONDS_MAX):
+                output, _ = await process.communicate(
+                    msgspec.json.encode(request, enc_hook=encode_secret_for_child)
+                )
+        except TimeoutError:
+            raise CheckFailed(f"the check did not end within {CHECK_SECONDS_MAX:g} s") from None
         finally:
-            is_cancelled.set()
-            for process in started:
+            with suppress(ProcessLookupError):
                 process.kill()
+            await process.wait()
+        if process.returncode != 0:
+            raise CheckFailed(f"the check's process ended with the exit code {process.returncode}")
+        found: Outcome | Failure = msgspec.json.decode(output, type=Outcome | Failure)
         if isinstance(found, Failure):
             if found.cause == MOVED:
                 raise Conflict(found.detail)
@@ -234,25 +230,6 @@ class DriftRepair:
     ) -> None:
         if await self._db.write(under_lease, lease, _note_problem, platform_domain_id, cause, detail):
             log.warning("zone_not_checked", zone=zone, cause=cause, detail=detail)
-
-
-def _run_check(process: "subprocess.Popen[bytes]", request: CheckRequest) -> Outcome | Failure:
-    """Send a request to a check process, end the process, and return what it reported."""
-    try:
-        output, _ = process.communicate(
-            msgspec.json.encode(request, enc_hook=encode_secret_for_child), CHECK_SECONDS_MAX
-        )
-    except subprocess.TimeoutExpired:
-        raise CheckFailed(f"the check did not end within {CHECK_SECONDS_MAX:g} s") from None
-    finally:
-        process.kill()
-        process.wait()
-    if process.returncode != 0:
-        raise CheckFailed(f"the check's process ended with the exit code {process.returncode}")
-    report = msgspec.json.decode(output, type=Report)
-    found = report.outcome or report.failure
-    assert found is not None  # noqa: S101 - a report has one of the two
-    return found
 
 
 def _state(tx: Tx, platform_domain_id: int) -> tuple[datetime, ZoneState]:
