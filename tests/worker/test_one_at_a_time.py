@@ -115,7 +115,7 @@ def test_a_check_that_is_cancelled_while_it_begins_is_ended(monkeypatch: pytest.
             raise PrimaryFault("settings", f"there is no {name}", certain=True)
 
         database = open_database("sqlite:///:memory:")
-        keeper = DriftRepair(database, NO_DATABASE, find_primary)
+        keeper = DriftRepair(database, NO_DATABASE, find_primary, holder="a")
         primary = Primary("main", "127.0.0.1", 1, TsigKey("key", "hmac-sha256", Secret("eA==")))
         checking = asyncio.create_task(keeper._run(CheckRequest(NO_DATABASE, 1, primary, utc_now())))
         await reached.wait()

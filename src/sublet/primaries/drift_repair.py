@@ -10,7 +10,6 @@ Only one worker checks a zone, the holder of the zone's lease.
 import asyncio
 import sys
 import time
-import uuid
 from asyncio.subprocess import PIPE
 from collections import Counter
 from contextlib import suppress
@@ -72,11 +71,9 @@ class DriftRepair:
     `checks` counts whole checks ("done", "failed"). `drift` counts "missing" and "different" names and "orphaned" owners.
     """
 
-    def __init__(
-        self, db: Database, database_url: str, find_primary: FindPrimary, *, holder: str = ""
-    ) -> None:
+    def __init__(self, db: Database, database_url: str, find_primary: FindPrimary, *, holder: str) -> None:
         self._db = db
-        self._holder = holder or str(uuid.uuid4())
+        self._holder = holder
         self._database_url = database_url
         self._find_primary = find_primary
         self._watched: dict[int, _Watched] = {}
