@@ -23,7 +23,6 @@ from sublet.audit import SYSTEM
 from sublet.db import Database, Tx
 from sublet.errors import Conflict, Unavailable
 from sublet.platform_domains import zone_state_store
-from sublet.platform_domains.zone_state_store import ZoneState
 from sublet.primaries.check_process import MOVED, CheckRequest, Failure, Outcome
 from sublet.primaries.primary import PrimaryFault, read_fence
 from sublet.primaries.primary_zone import FindPrimary
@@ -54,12 +53,15 @@ class CheckFailed(Exception):  # noqa: N818 - named for what the caller sees
 
 @dataclass(slots=True)
 class _Watched:
-    """The state of a zone while this process has the lease.
+    """The zone `zone` of a platform domain on `primary`, while this process has the lease.
 
     `next_check_at` is by the monotonic clock. `rebuilt_at` is the last rebuild that started a check. While `check_failed` is True, an
     answer with serial and fence doesn't clear the stored problem.
     """
 
+    platform_domain_id: int
+    zone: str
+    primary: str
     next_check_at: float = 0.0
     rebuilt_at: datetime | None = None
     check_failed: bool = False
@@ -109,7 +111,10 @@ class DriftRepair:
                 self._watched.pop(platform_domain_id, None)
                 return
             async with keep_lease(self._db, lease, WATCH_FOR):
-                await self._watch_under(lease, platform_domain_id, zone, primary)
+                new = _Watched(platform_domain_id, zone, primary)
+                watched = self._watched.setdefault(platform_domain_id, new)
+                watched.primary = primary  # the zone may have moved
+                await self._watch_under(lease, watched)
         except LeaseLost:
             log.warning("zone_taken_over", zone=zone)
         except Unavailable:
@@ -117,30 +122,30 @@ class DriftRepair:
         except Exception:
             log.exception("drift_repair_fault", zone=zone)
 
-    async def _watch_under(self, lease: Lease, platform_domain_id: int, zone: str, primary: str) -> None:
-        watched = self._watched.setdefault(platform_domain_id, _Watched())
+    async def _watch_under(self, lease: Lease, watched: _Watched) -> None:
         try:
-            if await self._poll(lease, watched, platform_domain_id, zone, primary):
+            if await self._poll(lease, watched):
                 async with self._one_at_a_time:
-                    await self._check(lease, watched, platform_domain_id, zone, primary)
+                    await self._check(lease, watched)
         except PrimaryFault as fault:
-            await self._note_problem(lease, platform_domain_id, zone, fault.cause, str(fault))
+            await self._note_problem(lease, watched, fault.cause, str(fault))
         except CheckFailed as failure:
-            await self._note_problem(lease, platform_domain_id, zone, "check", str(failure))
+            await self._note_problem(lease, watched, "check", str(failure))
 
-    async def _poll(
-        self, lease: Lease, watched: _Watched, platform_domain_id: int, zone: str, primary: str
-    ) -> bool:
+    async def _poll(self, lease: Lease, watched: _Watched) -> bool:
         """Query a zone's serial and fence, and store that the server answered. Return True if the zone must be checked."""
+        platform_domain_id, zone = watched.platform_domain_id, watched.zone
         before = await self._db.read(zone_state_store.find_zone_state, platform_domain_id)
-        found = await read_fence(self._find_primary(primary), zone, timeout_seconds=TIMEOUT_SECONDS)
+        found = await read_fence(self._find_primary(watched.primary), zone, timeout_seconds=TIMEOUT_SECONDS)
         if found.value != before.fence:
             meaning = await self._db.write(
                 under_lease, lease, settle_fence, platform_domain_id, before.fence, found.value
             )
             if meaning == "rebuilt":
                 log.warning("zone_found_rebuilt", zone=zone, fence=found.value)
-        now, state = await self._db.read(_state, platform_domain_id)
+        now, state = await self._db.read(
+            lambda tx: (tx.now, zone_state_store.find_zone_state(tx, platform_domain_id))
+        )
         is_solved = state.watch_problem is not None and not watched.check_failed
         if is_solved or state.seen_at is None or state.seen_at < now - SEEN_EVERY:
             await self._db.write(
@@ -154,19 +159,19 @@ class DriftRepair:
         is_old = state.checked_at is None or state.checked_at < now - RECHECK_AFTER
         return found.serial != state.checked_serial or is_old or watched.check_failed
 
-    async def _check(
-        self, lease: Lease, watched: _Watched, platform_domain_id: int, zone: str, primary: str
-    ) -> None:
+    async def _check(self, lease: Lease, watched: _Watched) -> None:
         started = time.monotonic()
         outcome = "failed"
         try:
             now = await self._db.read(lambda tx: tx.now)
-            request = CheckRequest(self._database_url, platform_domain_id, self._find_primary(primary), now)
-            found = await self._run(request)
-            await self._note_found(lease, platform_domain_id, zone, primary, found)
+            primary = self._find_primary(watched.primary)
+            found = await self._run(
+                CheckRequest(self._database_url, watched.platform_domain_id, primary, now)
+            )
+            await self._note_found(lease, watched, found)
             outcome = "done"
         except Conflict as conflict:
-            log.info("zone_check_over", zone=zone, reason=str(conflict))
+            log.info("zone_check_over", zone=watched.zone, reason=str(conflict))
         finally:
             self.checks[outcome] += 1
             watched.check_failed = outcome == "failed"
@@ -204,11 +209,9 @@ class DriftRepair:
             raise PrimaryFault(found.cause, found.detail)
         return found
 
-    async def _note_found(
-        self, lease: Lease, platform_domain_id: int, zone: str, primary: str, found: Outcome
-    ) -> None:
-        repairs = found.repairs
-        reason = await repair(self._db, SYSTEM, platform_domain_id, primary, found, lease=lease)
+    async def _note_found(self, lease: Lease, watched: _Watched, found: Outcome) -> None:
+        platform_domain_id, zone, repairs = watched.platform_domain_id, watched.zone, found.repairs
+        reason = await repair(self._db, SYSTEM, platform_domain_id, watched.primary, found, lease=lease)
         await self._db.write(under_lease, lease, _note_seen, platform_domain_id)
         drift = {
             "missing": repairs.missing,
@@ -222,15 +225,10 @@ class DriftRepair:
         if reason is not None:
             log.error("zone_repair_stopped", zone=zone, reason=reason)
 
-    async def _note_problem(
-        self, lease: Lease, platform_domain_id: int, zone: str, cause: str, detail: str
-    ) -> None:
+    async def _note_problem(self, lease: Lease, watched: _Watched, cause: str, detail: str) -> None:
+        platform_domain_id = watched.platform_domain_id
         if await self._db.write(under_lease, lease, _note_problem, platform_domain_id, cause, detail):
-            log.warning("zone_not_checked", zone=zone, cause=cause, detail=detail)
-
-
-def _state(tx: Tx, platform_domain_id: int) -> tuple[datetime, ZoneState]:
-    return tx.now, zone_state_store.find_zone_state(tx, platform_domain_id)
+            log.warning("zone_not_checked", zone=watched.zone, cause=cause, detail=detail)
 
 
 def _note_seen(tx: Tx, platform_domain_id: int, *, is_well: bool = True) -> None:
