@@ -229,7 +229,8 @@ class Settings:
             host, port = parse_listen("health_resolver", self.health_resolver)
             _check_addresses("health_resolver", host)
             _check_range("health_resolver", port, 1, PORT_MAX)
-        _check_networks("health_allowed_networks", self.health_allowed_networks)
+        networks = self.health_allowed_networks
+        _check_addresses("health_allowed_networks", networks, ip_network, "a network such as 10.0.0.0/8")
         for name in ("dns_addresses", "trusted_proxies", "health_root_hints"):
             _check_addresses(name, getattr(self, name))
         _check_modes("new_user_withheld_modes", self.new_user_withheld_modes)
@@ -269,24 +270,14 @@ def _check_range(name: str, value: int, least: int, most: int) -> None:
         raise SettingsError(f"{name}: {value} is out of range. Give {least} to {most}")
 
 
-def _check_addresses(name: str, text: str) -> None:
+def _check_addresses(
+    name: str, text: str, parse: Callable[[str], object] = ip_address, what: str = "an IP address"
+) -> None:
     for part in split_list(text):
         try:
-            ip_address(part)
+            parse(part)
         except ValueError:
-            raise SettingsError(
-                f"{name}: {part!r} is not an IP address. Separate several with commas"
-            ) from None
-
-
-def _check_networks(name: str, text: str) -> None:
-    for part in split_list(text):
-        try:
-            ip_network(part)
-        except ValueError:
-            raise SettingsError(
-                f"{name}: {part!r} is not a network such as 10.0.0.0/8. Separate several with commas"
-            ) from None
+            raise SettingsError(f"{name}: {part!r} is not {what}. Separate several with commas") from None
 
 
 def _check_mail(settings: Settings) -> None:

@@ -13,13 +13,34 @@ import msgspec
 import pytest
 
 import sublet_client
-from sublet_client import _calls
 from sublet_client._core import Call, Config, Reply, Send, Wait, attempts
 from sublet_client._settings import base_url_of, config_of
+from sublet_client._sync import (
+    AccountMethods,
+    DevicesMethods,
+    SignUpMethods,
+    SubdomainsMethods,
+    TokensMethods,
+)
 from support.http_clients import NO_TLS
 
 CONFIG = Config("https://names.example.net/api/v1", "secret-token", 60.0, 35.0, "test")
 DELETED = b'{"ok":true,"deleted":{"id":1,"fqdn":"a.example.net"}}'
+
+
+class _CallOnly:
+    """A transport that returns the call instead of its result."""
+
+    def run(self, call: Call[Any]) -> Any:
+        return call
+
+
+_CALL_ONLY: Any = _CallOnly()
+ACCOUNT: Any = AccountMethods(_CALL_ONLY)
+DEVICES: Any = DevicesMethods(_CALL_ONLY)
+SIGN_UP: Any = SignUpMethods(_CALL_ONLY)
+SUBDOMAINS: Any = SubdomainsMethods(_CALL_ONLY)
+TOKENS: Any = TokensMethods(_CALL_ONLY)
 
 
 class _Clock:
@@ -69,7 +90,7 @@ def _refusal(status: int, code: str, headers: Mapping[str, str] | None = None, *
 def test_an_answer_to_another_request_of_this_client_does_not_count() -> None:
     stale = Reply(200, {"x-request-id": f"{CONFIG.request_prefix}.1"}, DELETED)
     good = Reply(200, {"x-request-id": "of-a-proxy"}, DELETED)
-    result, sent, _ = _run(_calls.delete(fqdn="a.example.net"), stale, good)
+    result, sent, _ = _run(SUBDOMAINS.delete("a.example.net"), stale, good)
     assert result.fqdn == "a.example.net"
     assert [each.headers.get("connection") for each in sent] == [None, "close"]
     assert len({each.headers["idempotency-key"] for each in sent}) == 1
@@ -77,7 +98,7 @@ def test_an_answer_to_another_request_of_this_client_does_not_count() -> None:
 
 def test_a_change_is_sent_again_with_the_same_key_until_it_is_answered() -> None:
     lost = ConnectionError("reset")
-    done, sent, waited = _run(_calls.delete(fqdn="a.example.net"), lost, lost, Reply(200, {}, DELETED))
+    done, sent, waited = _run(SUBDOMAINS.delete("a.example.net"), lost, lost, Reply(200, {}, DELETED))
     assert done.fqdn == "a.example.net"
     assert len(sent) == 3
     assert len({each.headers["idempotency-key"] for each in sent}) == 1
@@ -86,34 +107,34 @@ def test_a_change_is_sent_again_with_the_same_key_until_it_is_answered() -> None
 
 def test_two_calls_have_two_keys_and_reads_have_none() -> None:
     keys = {
-        _run(_calls.delete(fqdn="a.example.net"), Reply(200, {}, DELETED))[1][0].headers["idempotency-key"]
+        _run(SUBDOMAINS.delete("a.example.net"), Reply(200, {}, DELETED))[1][0].headers["idempotency-key"]
         for _ in range(2)
     }
     assert len(keys) == 2
-    _, sent, _ = _run(_calls.me(), _refusal(401, "token_invalid"))
+    _, sent, _ = _run(ACCOUNT.me(), _refusal(401, "token_invalid"))
     assert "idempotency-key" not in sent[0].headers
 
 
 def test_a_key_that_is_given_is_the_one_that_is_sent() -> None:
-    _, sent, _ = _run(_calls.delete(fqdn="a.example.net", idempotency_key="mine"), Reply(200, {}, DELETED))
+    _, sent, _ = _run(SUBDOMAINS.delete("a.example.net", idempotency_key="mine"), Reply(200, {}, DELETED))
     assert sent[0].headers["idempotency-key"] == "mine"
 
 
 @pytest.mark.parametrize("status", [429, 502, 503, 504])
 def test_retry_after_is_respected(status: int) -> None:
     later = _refusal(status, "unavailable", {"retry-after": "7"})
-    _, _, waited = _run(_calls.delete(fqdn="a.example.net"), later, Reply(200, {}, DELETED))
+    _, _, waited = _run(SUBDOMAINS.delete("a.example.net"), later, Reply(200, {}, DELETED))
     assert waited == [7.0]
 
 
 def test_a_date_in_retry_after_counts_from_the_date_of_the_answer() -> None:
     headers = {"retry-after": "Wed, 25 Nov 2026 10:00:05 GMT", "date": "Wed, 25 Nov 2026 10:00:00 GMT"}
-    _, _, waited = _run(_calls.me(), _refusal(503, "unavailable", headers), _refusal(401, "token_invalid"))
+    _, _, waited = _run(ACCOUNT.me(), _refusal(503, "unavailable", headers), _refusal(401, "token_invalid"))
     assert waited == [5.0]
 
 
 def test_nothing_is_waited_for_beyond_the_deadline() -> None:
-    error, sent, waited = _run(_calls.me(), _refusal(503, "unavailable", {"retry-after": "3600"}))
+    error, sent, waited = _run(ACCOUNT.me(), _refusal(503, "unavailable", {"retry-after": "3600"}))
     assert isinstance(error, sublet_client.Unavailable)
     assert error.retry_after_seconds == 3600
     assert (len(sent), waited) == (1, [])
@@ -121,7 +142,7 @@ def test_nothing_is_waited_for_beyond_the_deadline() -> None:
 
 def test_a_service_that_is_away_is_asked_until_the_deadline(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level("INFO", "sublet_client"):
-        error, sent, waited = _run(_calls.me(), ConnectionError("refused"))
+        error, sent, waited = _run(ACCOUNT.me(), ConnectionError("refused"))
     assert isinstance(error, sublet_client.NotReached)
     assert 50 < sum(waited) < CONFIG.deadline_seconds
     assert max(waited) == 10
@@ -171,15 +192,15 @@ def _cut_one_connection(server: socket.socket) -> None:
 
 def test_jitter_shortens_a_pause_and_lengthens_what_the_service_asks_for() -> None:
     away = ConnectionError("refused")
-    assert _run(_calls.delete(fqdn="a"), away, Reply(200, {}, DELETED), jitter=1.0)[2] == [0.125]
+    assert _run(SUBDOMAINS.delete("a"), away, Reply(200, {}, DELETED), jitter=1.0)[2] == [0.125]
     later = _refusal(429, "rate_limited", {"retry-after": "7"})
-    assert _run(_calls.delete(fqdn="a"), later, Reply(200, {}, DELETED), jitter=1.0)[2] == [8.0]
+    assert _run(SUBDOMAINS.delete("a"), later, Reply(200, {}, DELETED), jitter=1.0)[2] == [8.0]
 
 
 def test_a_refusal_is_raised_at_once_with_the_class_of_its_code() -> None:
     fault = {"field": "fqdn", "code": "fqdn_invalid", "message": "Use letters."}
     error, sent, _ = _run(
-        _calls.register(fqdn="a_b.example.net"), _refusal(422, "validation_failed", errors=[fault])
+        SUBDOMAINS.register(fqdn="a_b.example.net"), _refusal(422, "validation_failed", errors=[fault])
     )
     assert type(error) is sublet_client.ValidationFailed
     assert (error.status, error.code, error.request_id) == (422, "validation_failed", "r-1")
@@ -190,20 +211,20 @@ def test_a_refusal_is_raised_at_once_with_the_class_of_its_code() -> None:
 
 
 def test_a_code_that_is_newer_than_the_client_is_an_api_error() -> None:
-    error, _, _ = _run(_calls.me(), _refusal(403, "something_new"))
+    error, _, _ = _run(ACCOUNT.me(), _refusal(403, "something_new"))
     assert type(error) is sublet_client.ApiError
     assert error.code == "something_new"
 
 
 def test_a_request_that_is_still_running_is_asked_again() -> None:
     running = _refusal(409, "idempotency_in_progress", {"retry-after": "1"})
-    done, sent, _ = _run(_calls.delete(fqdn="a"), running, Reply(200, {}, DELETED))
+    done, sent, _ = _run(SUBDOMAINS.delete("a"), running, Reply(200, {}, DELETED))
     assert done.fqdn == "a.example.net"
     assert len(sent) == 2
 
 
 def test_what_has_no_key_is_not_sent_again_when_it_may_have_been_done() -> None:
-    call = _calls.sign_up(email="ada@example.org", name="Ada")
+    call = SIGN_UP.start("ada@example.org", "Ada")
     error, sent, _ = _run(call, ConnectionError("reset"))
     assert isinstance(error, sublet_client.NotReached)
     assert len(sent) == 1
@@ -214,15 +235,15 @@ def test_what_has_no_key_is_not_sent_again_when_it_may_have_been_done() -> None:
 @pytest.mark.parametrize("content", [b"<html>", b"", b"[]", b'{"error":1}', b"\xff"])
 @pytest.mark.parametrize("status", [200, 404, 500])
 def test_what_isn_t_this_api_is_said_so(status: int, content: bytes) -> None:
-    error, _, _ = _run(_calls.me(), Reply(status, {}, content))
+    error, _, _ = _run(ACCOUNT.me(), Reply(status, {}, content))
     assert isinstance(error, sublet_client.UnexpectedAnswer)
     assert "secret-token" not in str(error)
 
 
 def test_names_are_percent_encoded_in_paths_and_members_are_left_out_or_null() -> None:
-    _, sent, _ = _run(_calls.get_subdomain(fqdn="a/../b?.example.net"), _refusal(404, "not_found"))
+    _, sent, _ = _run(SUBDOMAINS.get("a/../b?.example.net"), _refusal(404, "not_found"))
     assert sent[0].url.endswith("/subdomains/a%2F..%2Fb%3F.example.net")
-    _, sent, _ = _run(_calls.change_token(id=1, names=None, name="x"), _refusal(404, "not_found"))
+    _, sent, _ = _run(TOKENS.change(1, names=None, name="x"), _refusal(404, "not_found"))
     assert msgspec.json.decode(sent[0].content or b"") == {"names": None, "name": "x"}
 
 
@@ -231,9 +252,9 @@ def test_no_secret_is_shown() -> None:
     assert "sublet_abc" not in repr(sublet_client.Secret("sublet_abc"))
     client = sublet_client.Client("https://names.example.net/api/v1", "secret-token")
     assert "secret-token" not in repr(vars(client))
-    _, sent, _ = _run(_calls.poll_device(device_code="secret-code"), Reply(200, {}, b'{"secret":"new"}'))
+    _, sent, _ = _run(DEVICES.poll(device_code="secret-code"), Reply(200, {}, b'{"secret":"new"}'))
     assert "secret-code" not in repr(sent)
-    assert "secret-token" not in repr(_run(_calls.me(), _refusal(401, "token_invalid"))[1])
+    assert "secret-token" not in repr(_run(ACCOUNT.me(), _refusal(401, "token_invalid"))[1])
 
 
 @pytest.mark.parametrize(
@@ -311,7 +332,7 @@ def test_no_header_is_in_an_exception() -> None:
             asyncio.run(ask(url))
         assert "Secret" not in _everything(refused.value)
     with pytest.raises(ValueError, match="idempotency-key") as wrong:
-        _run(_calls.delete(fqdn="a", idempotency_key="Secret\n"), Reply(200, {}, DELETED))
+        _run(SUBDOMAINS.delete("a", idempotency_key="Secret\n"), Reply(200, {}, DELETED))
     assert "Secret" not in _everything(wrong.value)
 
 

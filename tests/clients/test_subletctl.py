@@ -168,7 +168,7 @@ names:
   two.example.test:
     nameservers: [ns1.two.example.test, ns1.provider.example]
     glue:
-      ns1.two.example.test: [8.8.4.4, "2001:4860:4860:0:0:0:0:8844"]
+      ns1.two.example.test: [8.8.4.4, 8.8.8.8, "2001:4860:4860:0:0:0:0:8844"]
   paid.example.test:
     mode: plus
 """,

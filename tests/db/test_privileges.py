@@ -23,7 +23,8 @@ from sublet.db import open_database
 from sublet.db.marks import DELETE_OLD
 from sublet.health.store import find_followed
 from sublet.mail.store import mails
-from sublet.processes.processes import Announce, announce
+from sublet.processes.model import Process
+from sublet.processes.processes import announce
 from sublet.registry.copy_store import list_copied, list_other
 from sublet.registry.privileges import ROLES
 from sublet.schema import APPEND_ONLY, metadata
@@ -214,7 +215,8 @@ def test_each_login_may_settle_a_lost_commit_and_delete_old_marks(found: Logins)
         database = open_database(proxy.url, may_lose_writes=True)
         try:
             lost = proxy.lose(b"COMMIT", "after")
-            await database.write(announce, Announce(f"{role}-1", role, "host-a", 1, "1", needed_revision()))
+            now, revision = database.now(), needed_revision()
+            await database.write(announce, Process(f"{role}-1", role, "host-a", 1, "1", revision, now, now))
             assert lost.reached.is_set()
         finally:
             await database.close()

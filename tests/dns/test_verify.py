@@ -19,6 +19,7 @@ from sublet.dns.verify import matches
 from sublet.primaries.compare_zone import NameDifference, ZoneDifferences, compare_zone
 from support.in_memory_zone import DS_TEXT, RECORDS, many_nameservers, reader_of, serving
 
+ZONE = "zone.example"
 NAMES = [f"n{number}.zone.example" for number in range(250)]
 MANY = many_nameservers(13, "many.zone.example")
 FOO = [record for record in RECORDS if record.owner in {"foo.zone.example", "ns1.foo.zone.example"}]
@@ -35,7 +36,8 @@ def port() -> Iterator[int]:
 
 
 def read(port: int, names: list[str], empty_owners: tuple[str, ...] = ()) -> Mapping[str, tuple[Record, ...]]:
-    return asyncio.run(read_back(("127.0.0.1", port), names, timeout_seconds=10, empty_owners=empty_owners))
+    address = ("127.0.0.1", port)
+    return asyncio.run(read_back(address, ZONE, names, timeout_seconds=10, empty_owners=empty_owners))
 
 
 def test_delegation_with_glue_and_ds(port: int) -> None:
@@ -140,7 +142,7 @@ def ask_misbehaving(
         server = await asyncio.start_server(serve, "127.0.0.1", 0)
         async with server:
             address = server.sockets[0].getsockname()
-            return await read_back(address, names, timeout_seconds=timeout_seconds)
+            return await read_back(address, ZONE, names, timeout_seconds=timeout_seconds)
 
     return asyncio.run(story())
 
@@ -259,7 +261,7 @@ def test_a_server_that_dies_is_told_once(
 
             monkeypatch.setattr(asyncio, "open_connection", connect_and_lose)
             accepting.start()
-            await read_back(address, NAMES, timeout_seconds=10)
+            await read_back(address, ZONE, NAMES, timeout_seconds=10)
 
     with pytest.raises(ReadBackFailed) as raised:
         asyncio.run(ask_dying())

@@ -1,5 +1,6 @@
 """What other hands do to a zone on a primary is found and repaired by the running service; what isn't ours stays."""
 
+import asyncio
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -265,14 +266,15 @@ def test_a_check_that_is_killed_is_told_and_tried_again(
     service, ada = on_knot.service, on_knot.service.add_user()
     service.register(ada, SHOP, nameservers=[NS])
     settle(on_knot)
-    real, kills = drift_repair._run_check, iter([True, True])
+    real, kills = asyncio.create_subprocess_exec, iter([True, True])
 
-    def killed(process: Any, task: Any) -> Any:
+    async def killed(*words: Any, **options: Any) -> Any:
+        process = await real(*words, **options)
         if next(kills, False):
             process.kill()
-        return real(process, task)
+        return process
 
-    monkeypatch.setattr(drift_repair, "_run_check", killed)
+    monkeypatch.setattr(asyncio, "create_subprocess_exec", killed)
     seen = set()
 
     def repaired() -> bool:

@@ -33,6 +33,8 @@ KINDS = tuple(PRIMARIES)
 TRANSFER_TRIES = 5
 READY_SECONDS = 60.0
 """The timeout of a start on a busy machine."""
+HOST_COMMANDS = ("apt-get", "install", "systemctl", "rm")
+"""The printed commands that install packages and files on a host, and start services there."""
 OF_SIGNING = ("RRSIG", "NSEC", "NSEC3", "NSEC3PARAM", "DNSKEY", "CDS", "CDNSKEY", "TYPE65534")
 """The record types that signing adds. The last type is BIND's private record of its progress."""
 
@@ -107,7 +109,7 @@ class NameServerProcess:
             path.write_text(file.text, encoding="utf-8")
             path.chmod(int(file.mode, 8))
         for step in self.config.steps:
-            if not step.host_only:
+            if step.command.split()[0] not in HOST_COMMANDS:
                 self.run(step.command)
 
     def run(self, command: str | Sequence[str], text: str | None = None) -> str:

@@ -20,7 +20,6 @@ from sublet.processes.model import Lease, LeaseLost, Process
 from sublet.processes.processes import (
     FORGOTTEN_AFTER,
     GONE_AFTER,
-    Announce,
     announce,
     leave,
     list_running,
@@ -137,7 +136,7 @@ def _process(tx: Tx) -> Process:
 
 
 def _announce(registry: Registry, name: str, *, alone: bool = False) -> None:
-    registry.write(announce, Announce(name, "worker", "host", 7, "0.1.0", "0004"), alone=alone)
+    registry.write(announce, replace(registry.read(_process), id=name), alone=alone)
 
 
 def _silent(tx: Tx, name: str, since: timedelta) -> None:

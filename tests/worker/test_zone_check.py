@@ -51,7 +51,7 @@ def test_a_zone_that_moved_before_the_transfer_is_a_conflict(tmp_path: Path) -> 
     former = Primary("former", "127.0.0.1", 1, fresh_key("key"))
 
     async def check(db: Database) -> None:
-        keeper = DriftRepair(db, registry.url, lambda _: former)
+        keeper = DriftRepair(db, registry.url, lambda _: former, holder="a")
         await keeper._run(CheckRequest(registry.url, 1, former, utc_now()))
 
     with pytest.raises(Conflict, match="has moved to another server"):

@@ -12,7 +12,7 @@ from sublet.accounts.organizations import find_organization
 from sublet.accounts.roles import ROLES
 from sublet.accounts.store import list_organizations
 from sublet.cli.options import User as UserName
-from sublet.cli.output import Answer, Column, key_value_lines, table_of
+from sublet.cli.output import Answer, Column, as_object, key_value_lines, table_of
 from sublet.cli.session import Session, audited_command, command, new_app
 from sublet.counted import counted
 from sublet.credits.store import find_balance
@@ -32,7 +32,7 @@ def list_(session: Session) -> Answer:
 
     def query(tx: Tx) -> list[dict[str, Any]]:
         found = list_organizations(tx).values()
-        return [{**_describe(each), "members": count_members(tx, each.id)} for each in found]
+        return [{**as_object(each), "members": count_members(tx, each.id)} for each in found]
 
     found = session.read(query)
     columns = ("id", "name", "slug", "members", "created_at")
@@ -53,7 +53,7 @@ def show(session: Session, organization: Name) -> Answer:
 
     found, owners, account, balance, used = session.read(query)
     value = {
-        **_describe(found),
+        **as_object(found),
         "owners": [each.email for each in owners],
         "account": account_email(found.id) if account is not None else None,
         "balance": balance,
@@ -105,11 +105,7 @@ def rename(
 ) -> Answer:
     """Rename an organization. Its slug stays."""
     found = session.write(rename_as_operator, organization, name)
-    return Answer(_describe(found), (f"The organization {found.id} is {found.name}.",))
-
-
-def _describe(organization: Organization) -> dict[str, Any]:
-    return {name: getattr(organization, name) for name in Organization.__slots__}
+    return Answer(found, (f"The organization {found.id} is {found.name}.",))
 
 
 def _describe_member(membership: Membership) -> dict[str, Any]:

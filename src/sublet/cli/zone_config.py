@@ -15,6 +15,7 @@ import typer
 from sublet.cli.options import Domain, invalid_option, parse_secondary, parse_server_address
 from sublet.cli.output import Answer
 from sublet.cli.session import Session
+from sublet.config import split_list
 from sublet.db import Tx
 from sublet.dns.addresses import address_record_type
 from sublet.dns.names import is_below, shown
@@ -73,7 +74,7 @@ def config(
     ] = None,
 ) -> Answer:
     """Print the configuration of a primary for a zone, with new keys and minimal rights."""
-    addresses = [each.strip() for each in session.settings.dns_addresses.split(",") if each.strip()]
+    addresses = split_list(session.settings.dns_addresses)
     if not (listen or addresses):
         sentence = "Give the primary's address with --listen, or set dns_addresses in the settings."
         raise invalid_option("listen", sentence)

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from sublet.dns.serial import compare_serials
+from sublet.dns.serial import went_back
 from sublet.platform_domains.model import PlatformDomain
 from sublet.primaries.primary import Fence, PrimaryFault, read_fence
 from sublet.primaries.primary_zone import FindPrimary
@@ -15,9 +15,6 @@ TIMEOUT_SECONDS = 3.0
 FOLLOW_SECONDS = 5.0
 """The maximum time for a secondary to reach the primary's first serial, because a transfer may be in progress."""
 FOLLOW_PAUSE_SECONDS = 0.25
-
-_STANDINGS = {"equal": "equal", "older": "behind", "newer": "ahead"}
-"""The standing of a secondary, by the result of `compare_serials`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +106,7 @@ def _compare_with_primary(server: ServerProbe, primary_serial: int | None) -> Se
         return server
     if primary_serial is None:
         return replace(server, standing="unjudged")
-    standing = _STANDINGS[compare_serials(server.serial, primary_serial)]
-    detail = None if standing == "equal" else f"the primary has {primary_serial}"
-    return replace(server, standing=standing, detail=detail)
+    if server.serial == primary_serial:
+        return replace(server, standing="equal")
+    standing = "ahead" if went_back(primary_serial, before=server.serial) else "behind"
+    return replace(server, standing=standing, detail=f"the primary has {primary_serial}")

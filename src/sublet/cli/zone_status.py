@@ -11,7 +11,7 @@ import typer
 from sublet.cli.output import Answer, Table, format_cell, key_value_lines
 from sublet.cli.session import Session
 from sublet.cli.zone_advice import ADVICE_BY_CAUSE, ADVICE_BY_SYMPTOM
-from sublet.cli.zone_probe import ServerProbe, ZoneProbe, probe_zones
+from sublet.cli.zone_probe import ZoneProbe, probe_zones
 from sublet.counted import counted
 from sublet.db import Tx
 from sublet.errors import REFUSED
@@ -258,10 +258,10 @@ def _table(reports: list[dict[str, Any]]) -> Table | None:
     rows: list[tuple[Any, ...]] = []
     for report in reports:
         servers = [report["primary"], *report["secondaries"]] if report["primary"] is not None else []
-        for number, fields in enumerate(servers):
-            each = ServerProbe(**fields)
-            where = each.address and f"{each.address}, port {each.port}"
+        for number, each in enumerate(servers):
+            where = each["address"] and f"{each['address']}, port {each['port']}"
             role = "secondary" if number else "primary"
-            rows.append((report["zone"], each.server, role, where, each.standing, each.serial, each.detail))
+            shown = (each["standing"], each["serial"], each["detail"])
+            rows.append((report["zone"], each["server"], role, where, *shown))
     columns = ("zone", "server", "role", "address", "standing", "serial", "detail")
     return Table(columns, tuple(rows)) if rows else None

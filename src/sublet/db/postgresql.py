@@ -7,9 +7,11 @@ takes effect once.
 
 import asyncio
 import random
+import threading
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
 from datetime import datetime
 from typing import Any, Concatenate, ParamSpec, TypeVar, cast
 
@@ -21,7 +23,6 @@ from sqlalchemy.pool import ConnectionPoolEntry
 
 from sublet.db.announcements import Announcements
 from sublet.db.commit_waiters import CommitWaiters
-from sublet.db.commit_watch import bounded_commit
 from sublet.db.connect import WARNINGS, ConnectionSettings, LosesWrites, libpq_address, postgresql_engine
 from sublet.db.error_kinds import READ_ONLY, ErrorKind, classify_error, sqlstate
 from sublet.db.marks import CommittedBefore, ConnectionLost, Mark
@@ -40,6 +41,10 @@ CONTENTIONS_MAX = 8
 LOST_SECONDS = 3.0
 """How long a transaction is retried after its first lost connection."""
 PAUSE_MAX_SECONDS = 0.5
+COMMIT_SECONDS = 5.0
+"""The timeout of a COMMIT."""
+CANCEL_SECONDS = 1.0
+"""The timeout of the request that cancels a COMMIT."""
 BEGIN_SECONDS = 10.0
 """The maximum wait for a free thread. All threads may wait for locks, or for a standby that is down."""
 UNANNOUNCED_POLL_SECONDS = 0.1
@@ -222,13 +227,8 @@ class PostgresqlDatabase:
         """
         warnings = connection.info[WARNINGS]
         warnings.clear()
-        with bounded_commit(_raw(connection)) as commit:
-            try:
-                connection.commit()
-            finally:
-                commit.end()
-                if commit.was_cancelled:
-                    connection.invalidate()
+        with _bounded_commit(connection):
+            connection.commit()
         if warnings:
             raise _StandbyTimeoutError("; ".join(warnings))
 
@@ -265,6 +265,36 @@ class PostgresqlDatabase:
             threads.shutdown(wait=True)
         self._announcements.close()
         self._engine.dispose()
+
+
+@contextmanager
+def _bounded_commit(connection: Connection) -> Iterator[None]:
+    """Cancel the COMMIT in the block after `COMMIT_SECONDS`, but never after the block.
+
+    PostgreSQL has no timeout for a COMMIT that waits for a synchronous standby. It commits with a warning after the cancel request.
+    """
+    lock, driver = threading.Lock(), _raw(connection)
+    has_ended = was_cancelled = False
+
+    def cancel() -> None:
+        nonlocal was_cancelled
+        with lock:
+            if not has_ended:
+                was_cancelled = True
+                with suppress(psycopg.Error):
+                    driver.cancel_safe(timeout=CANCEL_SECONDS)
+
+    timer = threading.Timer(COMMIT_SECONDS, cancel)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+        with lock:  # waits for a cancel request that is being sent
+            has_ended = True
+        if was_cancelled:  # the request may arrive late, so the connection must not be used again
+            connection.invalidate()
 
 
 def _run(connection: Connection, fn: Callable[[], R]) -> R:

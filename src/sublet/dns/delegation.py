@@ -11,7 +11,7 @@ from sublet.counted import counted
 from sublet.dns.addresses import InvalidAddress, not_public_reason, parse_ipv4, parse_ipv6
 from sublet.dns.ds import InvalidDs, ds_warnings, parse_ds
 from sublet.dns.names import InvalidName, ancestors, is_at_or_below, parse_host_name
-from sublet.dns.types import Delegation, DsLike, DsRecord, GlueEntry, GlueInput
+from sublet.dns.types import Delegation, DsLike, DsRecord, GlueEntry, GlueLike
 from sublet.errors import FieldError
 
 DS_RECORDS_MAX: Final = 8
@@ -37,7 +37,7 @@ class _Nameservers:
 def check_delegation(
     owner: str,
     nameservers: Sequence[str],
-    glue: Sequence[GlueInput],
+    glue: Sequence[GlueLike],
     ds_records: Sequence[DsLike],
     *,
     nameservers_min: int,
@@ -113,7 +113,7 @@ def delegation_warnings(delegation: Delegation) -> tuple[str, ...]:
     return (*warnings, *ds_warnings(delegation.ds_records))
 
 
-def prune_glue(glue: Sequence[GlueEntry], nameservers: Sequence[str]) -> tuple[GlueInput, ...]:
+def prune_glue(glue: Sequence[GlueEntry], nameservers: Sequence[str]) -> tuple[GlueEntry, ...]:
     """Return the stored glue of hosts in `nameservers`, for a request that sends nameservers and no glue.
 
     Invalid host names are skipped, because `check_delegation` refuses them.
@@ -124,7 +124,7 @@ def prune_glue(glue: Sequence[GlueEntry], nameservers: Sequence[str]) -> tuple[G
             hosts.add(parse_host_name(nameserver))
         except InvalidName:
             continue
-    return tuple(GlueInput(entry.host, entry.ipv4, entry.ipv6) for entry in glue if entry.host in hosts)
+    return tuple(entry for entry in glue if entry.host in hosts)
 
 
 def without_nameservers(delegation: Delegation, hosts: Collection[str]) -> Delegation:
@@ -218,7 +218,7 @@ def _check_nameservers(nameservers: Sequence[str], errors: list[FieldError]) -> 
 
 
 def _check_glue(
-    owner: str, named: _Nameservers, glue: Sequence[GlueInput], errors: list[FieldError]
+    owner: str, named: _Nameservers, glue: Sequence[GlueLike], errors: list[FieldError]
 ) -> tuple[GlueEntry, ...]:
     # A dict keeps the order and merges duplicates.
     addresses: dict[str, tuple[dict[str, None], dict[str, None]]] = {}

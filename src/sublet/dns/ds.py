@@ -147,7 +147,7 @@ def wire_name(name: str) -> bytes:
     return b"".join(bytes([len(label)]) + label.encode("ascii") for label in name.split(".")) + b"\0"
 
 
-def _from_ds(ds: DsInput) -> DsRecord:
+def _from_ds(ds: DsInput | DsRecord) -> DsRecord:
     if not 0 <= ds.key_tag <= 0xFFFF:
         raise InvalidDs(
             f"The key tag {ds.key_tag} is not between 0 and 65535. Check the DS record.", "key_tag"

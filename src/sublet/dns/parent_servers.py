@@ -42,7 +42,6 @@ async def query_servers(
     name: str,
     *,
     empty_owners: Sequence[str] = (),
-    timeout_seconds: float = QUERY_SECONDS,
 ) -> list[ServerAnswer]:
     """Return each server's answer for the delegation at `name` below `zone`, over TCP, in the order of `servers`.
 
@@ -55,7 +54,7 @@ async def query_servers(
             return ServerAnswer(server, failure="not_set_up")
         try:
             served = await read_delegation(
-                server.address, zone, name, timeout_seconds=timeout_seconds, empty_owners=empty_owners
+                server.address, zone, name, timeout_seconds=QUERY_SECONDS, empty_owners=empty_owners
             )
         except ReadBackFailed as error:
             return ServerAnswer(server, failure=error.cause)

@@ -5,7 +5,7 @@ import secrets
 import struct
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import dns.exception
 import dns.flags
@@ -13,6 +13,7 @@ import dns.rcode
 import dns.rdataclass
 import dns.rdatatype
 
+from sublet.dns.ds import wire_name
 from sublet.dns.names import is_at_or_below
 from sublet.dns.tcp import ConnectionFailed, Streams, connected, read_message
 from sublet.dns.types import DELEGATION_TYPES, Record
@@ -64,24 +65,25 @@ class _Question:
 
 async def read_back(
     address: tuple[str, int],
+    zone: str,
     names: Sequence[str],
     *,
     timeout_seconds: float,
     empty_owners: Sequence[str] = (),
 ) -> Mapping[str, tuple[Record, ...]]:
-    """Return the records that a server serves: the delegation of each of `names`, and all records at `empty_owners`, which should have none.
+    """Return what a server serves of `zone`: the delegation of each of `names`, and all records at `empty_owners`, which should have none.
 
     `address` is the server's IP address and port. All queries share one TCP connection, whose timeout is `timeout_seconds`. Names are
     in lower case without the final dot. The result maps every name of `names` and `empty_owners` to its records:
 
     - for `names`: the NS records, their hosts' A and AAAA records at or below the name (both from the referral), and the DS records. An
       empty tuple if the name is not delegated (NXDOMAIN, NODATA, other types).
-    - for `empty_owners`: the owner's NS, DS, A and AAAA records from all sections of the responses.
+    - for `empty_owners`: the owner's NS, DS, A and AAAA records from all sections of the responses, except records that the zone's wildcard
+      creates (RFC 4592, section 3.3.1).
     - for a name in both: all of these.
 
     Not found: an address record below a name that is still delegated, because only a transfer shows that record (`compare_zone`). Wrongly
-    included: records that the zone's wildcard creates at an owner of `empty_owners`, and NS records of the child zone if the server has
-    that zone, too.
+    included: NS records of the child zone if the server has that zone, too.
 
     Raises:
         ReadBackFailed: no connection; a timeout; a response that is truncated, not a DNS message, or answers another question; an rcode
@@ -94,6 +96,7 @@ async def read_back(
         # Most names need no second query: the referral of a signed zone has the DS records, and NXDOMAIN covers all types.
         incomplete = await _ask_all(*streams, questions, served)
         await _ask_all(*streams, [more for each in incomplete for more in _follow_up(each)], served)
+        await _remove_wildcard(*streams, zone, empty_owners, served)
     return {name: tuple(sorted(records)) for name, records in served.items()}
 
 
@@ -121,8 +124,7 @@ async def read_delegation(
 ) -> Served:
     """Return the served delegation at one name below `zone`, and the zone's serial, over one TCP connection.
 
-    The records are those that `read_back` returns for `name` and `empty_owners`, except records that the zone's wildcard creates at
-    `empty_owners` (RFC 4592, section 3.3.1).
+    The records are those that `read_back` returns for `name` and `empty_owners`.
 
     Raises:
         ReadBackFailed: for the reasons of `read_back`, or because the server has no authority for the zone.
@@ -135,29 +137,28 @@ async def read_delegation(
     served: dict[str, set[Record]] = {each.owner: set() for each in questions}
     async with _connection(address, timeout_seconds) as streams:
         await _ask_all(*streams, questions, served)
-        if any(served[owner] for owner in empty_owners):
-            wildcard = await _read_wildcard(*streams, zone)
-            for owner in empty_owners:
-                served[owner] = {each for each in served[owner] if _without_owner(each) not in wildcard}
+        await _remove_wildcard(*streams, zone, empty_owners, served)
         serials = [int(record.rdata.split()[2]) for record in served.pop(zone) if record.type == "SOA"]
         if len(serials) != 1:
             raise _BadResponse(f"has no SOA record at {zone}")
     return Served(serials[0], tuple(sorted(set().union(*served.values()))))
 
 
-async def _read_wildcard(
-    reader: asyncio.StreamReader, writer: asyncio.StreamWriter, zone: str
-) -> set[tuple[str, int, str]]:
-    """Return the types, TTLs and values of the records of a zone's wildcard."""
-    owner = f"*.{zone}"
-    served: dict[str, set[Record]] = {owner: set()}
-    questions = [_Question(owner, rdtype, at_empty_owner=True) for rdtype in DELEGATION_TYPES]
-    await _ask_all(reader, writer, questions, served)
-    return {_without_owner(each) for each in served[owner]}
-
-
-def _without_owner(record: Record) -> tuple[str, int, str]:
-    return record.type, record.ttl_seconds, record.rdata
+async def _remove_wildcard(
+    reader: asyncio.StreamReader,
+    writer: asyncio.StreamWriter,
+    zone: str,
+    empty_owners: Sequence[str],
+    served: dict[str, set[Record]],
+) -> None:
+    """Remove the records that the zone's wildcard creates at `empty_owners`. With them no name would ever count as removed."""
+    if not any(served[owner] for owner in empty_owners):
+        return
+    wildcard: dict[str, set[Record]] = {f"*.{zone}": set()}
+    questions = [_Question(f"*.{zone}", rdtype, at_empty_owner=True) for rdtype in DELEGATION_TYPES]
+    await _ask_all(reader, writer, questions, wildcard)
+    for owner in empty_owners:
+        served[owner] -= {replace(each, owner=owner) for each in wildcard[f"*.{zone}"]}
 
 
 @asynccontextmanager
@@ -205,11 +206,10 @@ async def _ask_all(
 
 def _query(query_id: int, question: _Question) -> bytes:
     """Return the message of a query without recursion, with EDNS and the DO bit (RFC 6891, RFC 3225)."""
-    name = b"".join(bytes([len(label)]) + label.encode("ascii") for label in question.owner.split("."))
     return (
         struct.pack("!6H", query_id, 0, 1, 0, 0, 1)
-        + name
-        + struct.pack("!BHH", 0, _CODES[question.rdtype], dns.rdataclass.IN)
+        + wire_name(question.owner)
+        + struct.pack("!HH", _CODES[question.rdtype], dns.rdataclass.IN)
         + struct.pack("!BHHIH", 0, dns.rdatatype.OPT, _PAYLOAD_BYTES, _DO, 0)
     )
 

@@ -33,7 +33,11 @@ def is_newer(serial: int, than: int) -> bool:
 
 
 def went_back(serial: int, before: int) -> bool:
-    """True if a secondary with the serial `before` would not transfer a zone with `serial`: they differ, and `serial` isn't newer."""
+    """True if a secondary with the serial `before` would not transfer a zone with `serial`: they differ, and `serial` isn't newer.
+
+    A secondary transfers only a zone with a newer serial (RFC 1995, section 2; RFC 1996, section 4.7). A serial goes back if the zone was
+    rebuilt from an older one.
+    """
     return serial != before and not is_newer(serial, before)
 
 
@@ -54,18 +58,6 @@ def served_serial(serial: Any, seconds: Any) -> Any:
     names in one second. Both arguments may be SQL expressions. The result is never 0.
     """
     return (serial + seconds - 1) % (2**32 - 1) + 1
-
-
-def compare_serials(serial: int, primary_serial: int) -> str:
-    """Return whether a secondary's serial is "equal" to its primary's, "older", or "newer".
-
-    A secondary transfers the zone only if the primary's serial is newer (RFC 1995, section 2; RFC 1996, section 4.7). A secondary's serial
-    is newer after the primary was rebuilt from an older zone. Serials that are exactly 2**31 apart count as "newer": the secondary
-    transfers nothing then.
-    """
-    if serial == primary_serial:
-        return "equal"
-    return "older" if is_newer(primary_serial, serial) else "newer"
 
 
 def lacks_since(history: Sequence[tuple[int, float]], serial: int) -> float | None:

@@ -71,8 +71,10 @@ class DnskeyInput:
     public_key: str
 
 
-DsLike = str | DsInput | DnskeyInput
-"""A DS record in a request. Text is the zone-file form of a DS or a DNSKEY."""
+GlueLike = GlueInput | GlueEntry
+"""A glue entry in a request, or one that is stored and stays."""
+DsLike = str | DsInput | DnskeyInput | DsRecord
+"""A DS record in a request, or one that is stored and stays. Text is the zone-file form of a DS or a DNSKEY."""
 
 
 @dataclass(frozen=True, slots=True, order=True)

@@ -200,7 +200,7 @@ def _find_missing_rows(tx: Tx, object_type: str, ids: Column[int]) -> Iterator[V
     is_gone = (events.object_type == object_type) & events.object_id.not_in(select(ids))
     query = select(events.object_id.label("id")).distinct().where(is_gone)
     yield from yield_violations(
-        tx, "rows_stay", object_type, query, "the audit has events of it, but its row is is_gone"
+        tx, "rows_stay", object_type, query, "the audit has events of it, but its row is gone"
     )
 
 

@@ -11,7 +11,6 @@ from sublet.audit import audit_events
 from sublet.db import Tx
 from sublet.dns.delegation import check_delegation
 from sublet.dns.look_alikes import stored_skeleton
-from sublet.dns.types import DsInput, GlueInput
 from sublet.doctor.model import Violation, yield_violations
 from sublet.doctor.name_history import StreamById
 from sublet.platform_domains.store import platform_domains
@@ -196,11 +195,8 @@ def _check_row(subdomain: Subdomain, hosts: list[str]) -> Iterator[tuple[str, st
     checked, errors = check_delegation(
         subdomain.fqdn,
         delegation.nameservers,
-        [GlueInput(each.host, each.ipv4, each.ipv6) for each in delegation.glue],
-        [
-            DsInput(each.key_tag, each.algorithm, each.digest_type, each.digest)
-            for each in delegation.ds_records
-        ],
+        delegation.glue,
+        delegation.ds_records,
         nameservers_min=0,
         nameservers_max=13,
     )

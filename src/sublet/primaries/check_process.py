@@ -39,8 +39,7 @@ class CheckRequest:
     began_at: datetime
 
 
-@dataclass(frozen=True, slots=True)
-class Outcome:
+class Outcome(msgspec.Struct, frozen=True, tag=True):
     """The result of a check, for the repair.
 
     `serial` is the zone's serial, `rebuilt_at` is `ZoneState.rebuilt_at` at the start of the check. `foreign_new` has the foreign
@@ -54,8 +53,7 @@ class Outcome:
     foreign_gone: tuple[Record, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Failure:
+class Failure(msgspec.Struct, frozen=True, tag=True):
     """Why the check failed: `MOVED` or a cause of `primaries.primary.CAUSES`, and details for the operator."""
 
     cause: str
@@ -138,23 +136,13 @@ async def _run(request: CheckRequest) -> Outcome | Failure:
 
 
 def main() -> None:
-    """Check the zone of the `CheckRequest` on stdin, and write the `Report` to stdout."""
+    """Check the zone of the `CheckRequest` on stdin, and write the `Outcome` or `Failure` to stdout."""
     with suppress(OSError):  # a system call filter may forbid it
         os.nice(10)  # API requests come first
     request = msgspec.json.decode(
         sys.stdin.buffer.read(), type=CheckRequest, dec_hook=restore_secret_from_parent
     )
-    found = asyncio.run(_run(request))
-    kind = "failure" if isinstance(found, Failure) else "outcome"
-    sys.stdout.buffer.write(msgspec.json.encode({kind: found}))
-
-
-@dataclass(frozen=True, slots=True)
-class Report:
-    """The program's output: an outcome or a failure."""
-
-    outcome: Outcome | None = None
-    failure: Failure | None = None
+    sys.stdout.buffer.write(msgspec.json.encode(asyncio.run(_run(request))))
 
 
 if __name__ == "__main__":

@@ -8,12 +8,11 @@ Only one worker checks a zone, the holder of the zone's lease.
 """
 
 import asyncio
-import subprocess
 import sys
-import threading
 import time
-import uuid
+from asyncio.subprocess import PIPE
 from collections import Counter
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
@@ -24,8 +23,7 @@ from sublet.audit import SYSTEM
 from sublet.db import Database, Tx
 from sublet.errors import Conflict, Unavailable
 from sublet.platform_domains import zone_state_store
-from sublet.platform_domains.zone_state_store import ZoneState
-from sublet.primaries.check_process import MOVED, CheckRequest, Failure, Outcome, Report
+from sublet.primaries.check_process import MOVED, CheckRequest, Failure, Outcome
 from sublet.primaries.primary import PrimaryFault, read_fence
 from sublet.primaries.primary_zone import FindPrimary
 from sublet.primaries.publishing import settle_fence
@@ -55,12 +53,15 @@ class CheckFailed(Exception):  # noqa: N818 - named for what the caller sees
 
 @dataclass(slots=True)
 class _Watched:
-    """The state of a zone while this process has the lease.
+    """The zone `zone` of a platform domain on `primary`, while this process has the lease.
 
     `next_check_at` is by the monotonic clock. `rebuilt_at` is the last rebuild that started a check. While `check_failed` is True, an
     answer with serial and fence doesn't clear the stored problem.
     """
 
+    platform_domain_id: int
+    zone: str
+    primary: str
     next_check_at: float = 0.0
     rebuilt_at: datetime | None = None
     check_failed: bool = False
@@ -72,11 +73,9 @@ class DriftRepair:
     `checks` counts whole checks ("done", "failed"). `drift` counts "missing" and "different" names and "orphaned" owners.
     """
 
-    def __init__(
-        self, db: Database, database_url: str, find_primary: FindPrimary, *, holder: str = ""
-    ) -> None:
+    def __init__(self, db: Database, database_url: str, find_primary: FindPrimary, *, holder: str) -> None:
         self._db = db
-        self._holder = holder or str(uuid.uuid4())
+        self._holder = holder
         self._database_url = database_url
         self._find_primary = find_primary
         self._watched: dict[int, _Watched] = {}
@@ -112,7 +111,10 @@ class DriftRepair:
                 self._watched.pop(platform_domain_id, None)
                 return
             async with keep_lease(self._db, lease, WATCH_FOR):
-                await self._watch_under(lease, platform_domain_id, zone, primary)
+                new = _Watched(platform_domain_id, zone, primary)
+                watched = self._watched.setdefault(platform_domain_id, new)
+                watched.primary = primary  # the zone may have moved
+                await self._watch_under(lease, watched)
         except LeaseLost:
             log.warning("zone_taken_over", zone=zone)
         except Unavailable:
@@ -120,30 +122,30 @@ class DriftRepair:
         except Exception:
             log.exception("drift_repair_fault", zone=zone)
 
-    async def _watch_under(self, lease: Lease, platform_domain_id: int, zone: str, primary: str) -> None:
-        watched = self._watched.setdefault(platform_domain_id, _Watched())
+    async def _watch_under(self, lease: Lease, watched: _Watched) -> None:
         try:
-            if await self._poll(lease, watched, platform_domain_id, zone, primary):
+            if await self._poll(lease, watched):
                 async with self._one_at_a_time:
-                    await self._check(lease, watched, platform_domain_id, zone, primary)
+                    await self._check(lease, watched)
         except PrimaryFault as fault:
-            await self._note_problem(lease, platform_domain_id, zone, fault.cause, str(fault))
+            await self._note_problem(lease, watched, fault.cause, str(fault))
         except CheckFailed as failure:
-            await self._note_problem(lease, platform_domain_id, zone, "check", str(failure))
+            await self._note_problem(lease, watched, "check", str(failure))
 
-    async def _poll(
-        self, lease: Lease, watched: _Watched, platform_domain_id: int, zone: str, primary: str
-    ) -> bool:
+    async def _poll(self, lease: Lease, watched: _Watched) -> bool:
         """Query a zone's serial and fence, and store that the server answered. Return True if the zone must be checked."""
+        platform_domain_id, zone = watched.platform_domain_id, watched.zone
         before = await self._db.read(zone_state_store.find_zone_state, platform_domain_id)
-        found = await read_fence(self._find_primary(primary), zone, timeout_seconds=TIMEOUT_SECONDS)
+        found = await read_fence(self._find_primary(watched.primary), zone, timeout_seconds=TIMEOUT_SECONDS)
         if found.value != before.fence:
             meaning = await self._db.write(
                 under_lease, lease, settle_fence, platform_domain_id, before.fence, found.value
             )
             if meaning == "rebuilt":
                 log.warning("zone_found_rebuilt", zone=zone, fence=found.value)
-        now, state = await self._db.read(_state, platform_domain_id)
+        now, state = await self._db.read(
+            lambda tx: (tx.now, zone_state_store.find_zone_state(tx, platform_domain_id))
+        )
         is_solved = state.watch_problem is not None and not watched.check_failed
         if is_solved or state.seen_at is None or state.seen_at < now - SEEN_EVERY:
             await self._db.write(
@@ -157,19 +159,19 @@ class DriftRepair:
         is_old = state.checked_at is None or state.checked_at < now - RECHECK_AFTER
         return found.serial != state.checked_serial or is_old or watched.check_failed
 
-    async def _check(
-        self, lease: Lease, watched: _Watched, platform_domain_id: int, zone: str, primary: str
-    ) -> None:
+    async def _check(self, lease: Lease, watched: _Watched) -> None:
         started = time.monotonic()
         outcome = "failed"
         try:
             now = await self._db.read(lambda tx: tx.now)
-            request = CheckRequest(self._database_url, platform_domain_id, self._find_primary(primary), now)
-            found = await self._run(request)
-            await self._note_found(lease, platform_domain_id, zone, primary, found)
+            primary = self._find_primary(watched.primary)
+            found = await self._run(
+                CheckRequest(self._database_url, watched.platform_domain_id, primary, now)
+            )
+            await self._note_found(lease, watched, found)
             outcome = "done"
         except Conflict as conflict:
-            log.info("zone_check_over", zone=zone, reason=str(conflict))
+            log.info("zone_check_over", zone=watched.zone, reason=str(conflict))
         finally:
             self.checks[outcome] += 1
             watched.check_failed = outcome == "failed"
@@ -184,38 +186,32 @@ class DriftRepair:
             Conflict, PrimaryFault: the process reported one of these (`check_on_primary`).
             CheckFailed: the process died, or took too long.
         """
-        is_cancelled = threading.Event()
-        started: list[subprocess.Popen[bytes]] = []
-
-        def check() -> Outcome | Failure:
-            process = subprocess.Popen(
-                [sys.executable, "-m", "sublet.primaries.check_process"],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-            )
-            # `finally` sets the event, then reads `started`. So append first and test afterwards: one of the two kills the process.
-            started.append(process)
-            if is_cancelled.is_set():
-                process.kill()
-            return _run_check(process, request)
-
+        process = await asyncio.create_subprocess_exec(
+            sys.executable, "-m", "sublet.primaries.check_process", stdin=PIPE, stdout=PIPE
+        )
         try:
-            found = await asyncio.to_thread(check)
+            async with asyncio.timeout(CHECK_SECONDS_MAX):
+                output, _ = await process.communicate(
+                    msgspec.json.encode(request, enc_hook=encode_secret_for_child)
+                )
+        except TimeoutError:
+            raise CheckFailed(f"the check did not end within {CHECK_SECONDS_MAX:g} s") from None
         finally:
-            is_cancelled.set()
-            for process in started:
+            with suppress(ProcessLookupError):
                 process.kill()
+            await process.wait()
+        if process.returncode != 0:
+            raise CheckFailed(f"the check's process ended with the exit code {process.returncode}")
+        found: Outcome | Failure = msgspec.json.decode(output, type=Outcome | Failure)
         if isinstance(found, Failure):
             if found.cause == MOVED:
                 raise Conflict(found.detail)
             raise PrimaryFault(found.cause, found.detail)
         return found
 
-    async def _note_found(
-        self, lease: Lease, platform_domain_id: int, zone: str, primary: str, found: Outcome
-    ) -> None:
-        repairs = found.repairs
-        reason = await repair(self._db, SYSTEM, platform_domain_id, primary, found, lease=lease)
+    async def _note_found(self, lease: Lease, watched: _Watched, found: Outcome) -> None:
+        platform_domain_id, zone, repairs = watched.platform_domain_id, watched.zone, found.repairs
+        reason = await repair(self._db, SYSTEM, platform_domain_id, watched.primary, found, lease=lease)
         await self._db.write(under_lease, lease, _note_seen, platform_domain_id)
         drift = {
             "missing": repairs.missing,
@@ -229,34 +225,10 @@ class DriftRepair:
         if reason is not None:
             log.error("zone_repair_stopped", zone=zone, reason=reason)
 
-    async def _note_problem(
-        self, lease: Lease, platform_domain_id: int, zone: str, cause: str, detail: str
-    ) -> None:
+    async def _note_problem(self, lease: Lease, watched: _Watched, cause: str, detail: str) -> None:
+        platform_domain_id = watched.platform_domain_id
         if await self._db.write(under_lease, lease, _note_problem, platform_domain_id, cause, detail):
-            log.warning("zone_not_checked", zone=zone, cause=cause, detail=detail)
-
-
-def _run_check(process: "subprocess.Popen[bytes]", request: CheckRequest) -> Outcome | Failure:
-    """Send a request to a check process, end the process, and return what it reported."""
-    try:
-        output, _ = process.communicate(
-            msgspec.json.encode(request, enc_hook=encode_secret_for_child), CHECK_SECONDS_MAX
-        )
-    except subprocess.TimeoutExpired:
-        raise CheckFailed(f"the check did not end within {CHECK_SECONDS_MAX:g} s") from None
-    finally:
-        process.kill()
-        process.wait()
-    if process.returncode != 0:
-        raise CheckFailed(f"the check's process ended with the exit code {process.returncode}")
-    report = msgspec.json.decode(output, type=Report)
-    found = report.outcome or report.failure
-    assert found is not None  # noqa: S101 - a report has one of the two
-    return found
-
-
-def _state(tx: Tx, platform_domain_id: int) -> tuple[datetime, ZoneState]:
-    return tx.now, zone_state_store.find_zone_state(tx, platform_domain_id)
+            log.warning("zone_not_checked", zone=watched.zone, cause=cause, detail=detail)
 
 
 def _note_seen(tx: Tx, platform_domain_id: int, *, is_well: bool = True) -> None:

@@ -3,7 +3,7 @@
 import binascii
 import os
 from base64 import b64decode
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from sublet.config import PRIMARY_KEY_VARIABLE, PrimarySettings
@@ -12,9 +12,7 @@ from sublet.primaries.primary import PrimaryFault
 from sublet.secret import Secret
 
 
-def find_primary(
-    settings: Sequence[PrimarySettings], name: str, environ: Mapping[str, str] | None = None
-) -> Primary:
+def find_primary(settings: Sequence[PrimarySettings], name: str) -> Primary:
     """Return the primary of this name with our key. Each call reads the secret again, so that the secret may change without a restart.
 
     Raises:
@@ -23,12 +21,12 @@ def find_primary(
     found = next((each for each in settings if each.name == name), None)
     if found is None:
         raise PrimaryFault("settings", f"the settings have no primary {name!r}", certain=True)
-    secret = _secret(found, os.environ if environ is None else environ)
+    secret = _secret(found)
     key = TsigKey(found.key_name.lower().removesuffix("."), found.key_algorithm, secret)
     return Primary(found.name, found.address, found.port, key)
 
 
-def _secret(primary: PrimarySettings, environ: Mapping[str, str]) -> Secret:
+def _secret(primary: PrimarySettings) -> Secret:
     variable = PRIMARY_KEY_VARIABLE + primary.name.upper().replace("-", "_").replace(".", "_")
     if primary.key_file:
         place = primary.key_file
@@ -39,7 +37,7 @@ def _secret(primary: PrimarySettings, environ: Mapping[str, str]) -> Secret:
                 "settings", f"the key of {primary.name} can't be read: {error}", certain=True
             ) from error
     else:
-        place, text = variable, environ.get(variable, "")
+        place, text = variable, os.environ.get(variable, "")
     try:
         is_secret = len(b64decode(text.strip(), validate=True)) > 0
     except (binascii.Error, ValueError):

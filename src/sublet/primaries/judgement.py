@@ -1,6 +1,6 @@
 """Compare the served records with the sent records, and define the messages about failures for users (rules)."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 from sublet.dns.types import Record
 from sublet.dns.verify import matches
@@ -29,31 +29,6 @@ SENTENCES = {
     "settings": f"{_ZONE}: its name server is not set up. {_OPERATOR}",
 }
 """The message to users for each cause that stops a whole zone. docs/operating/trouble.md explains the causes to operators."""
-
-
-def owners_to_check_empty(zone: str, items: Sequence[Item]) -> list[str]:
-    """Return the owners that should have no records and, if there are any, the zone's wildcard, which may answer for these owners."""
-    empty = {owner for item in items for owner in owners_expected_empty(item)}
-    return sorted({*empty, f"*.{zone}"} if empty else empty)
-
-
-def without_wildcard(
-    zone: str, items: Sequence[Item], served: Mapping[str, tuple[Record, ...]]
-) -> dict[str, tuple[Record, ...]]:
-    """Return the served records without the wildcard's records at owners that should have no records (RFC 4592, section 3.3.1).
-
-    With the wildcard's records no name would ever count as removed.
-    """
-    wildcard = {(each.type, each.ttl_seconds, each.rdata) for each in served.get(f"*.{zone}", ())}
-    empty = {owner for item in items for owner in owners_expected_empty(item)}
-    return {
-        name: tuple(
-            each
-            for each in records
-            if each.owner not in empty or (each.type, each.ttl_seconds, each.rdata) not in wildcard
-        )
-        for name, records in served.items()
-    }
 
 
 def owners_expected_empty(item: Item) -> frozenset[str]:

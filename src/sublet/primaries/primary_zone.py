@@ -12,7 +12,7 @@ from sublet.db import Database
 from sublet.dns.read_back import ReadBackFailed, read_back
 from sublet.dns.types import Primary
 from sublet.platform_domains import zone_state_store
-from sublet.primaries.judgement import judge, owners_to_check_empty, without_wildcard
+from sublet.primaries.judgement import judge, owners_expected_empty
 from sublet.primaries.plan import ImplausiblePlan, plan_changes
 from sublet.primaries.primary import PrimaryFault, accepts_updates, read_fence, send_update
 from sublet.primaries.publishing import Batch, Result, settle_fence
@@ -175,12 +175,12 @@ class PrimaryZone:
         try:
             served = await read_back(
                 (primary.address, primary.port),
+                batch.zone,
                 [item.fqdn for item in batch.items],
                 timeout_seconds=TIMEOUT_SECONDS,
-                empty_owners=owners_to_check_empty(batch.zone, batch.items),
+                empty_owners=sorted({each for item in batch.items for each in owners_expected_empty(item)}),
             )
             after = await read_fence(primary, batch.zone, timeout_seconds=TIMEOUT_SECONDS)
         except ReadBackFailed as error:
             raise PrimaryFault("read_back", str(error)) from error
-        served = without_wildcard(batch.zone, batch.items, served)
         return [judge(item, served, after.serial) for item in batch.items]

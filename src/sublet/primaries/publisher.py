@@ -10,7 +10,6 @@ killed, another worker takes over after the lease has expired.
 
 import asyncio
 import random
-import uuid
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
@@ -21,7 +20,6 @@ from typing import NoReturn
 import structlog
 
 from sublet.db import Database, Tx
-from sublet.dns.types import Primary
 from sublet.errors import Unavailable
 from sublet.primaries import store as publish_store
 from sublet.primaries.judgement import IN_USE, NOT_APPLIED, SENTENCES
@@ -80,10 +78,6 @@ class _ZoneWork:
         return self.task is not None and not self.task.done()
 
 
-def _no_primary(name: str) -> Primary:
-    raise PrimaryFault("settings", f"the settings have no primary {name!r}", certain=True)
-
-
 class Publisher:
     """Publishes zones on the primaries that `find_primary` returns.
 
@@ -95,18 +89,18 @@ class Publisher:
     def __init__(
         self,
         db: Database,
-        find_primary: FindPrimary = _no_primary,
+        find_primary: FindPrimary,
         *,
-        batch_max: Mapping[str, int] = {},
+        batch_max: Mapping[str, int],
         on_published: Callable[[timedelta], None] = lambda _: None,
-        holder: str = "",
-        is_alone: Callable[[], bool] = lambda: True,
+        holder: str,
+        is_alone: Callable[[], bool],
     ) -> None:
         self._db = db
         self._find_primary = find_primary
         self._batch_max = batch_max
         self._on_published = on_published
-        self._holder = holder or str(uuid.uuid4())
+        self._holder = holder
         self._is_alone = is_alone
         self._work: dict[int, _ZoneWork] = {}
         self.outcomes: Counter[str] = Counter()
@@ -257,16 +251,11 @@ class Publisher:
             with suppress(Unavailable):
                 await self._db.write(give_back_lease, lease)
 
-    async def _publish(self, batch: Batch) -> None:
-        """Publish a batch. This method and the methods below raise `_BackOff` if the zone accepts no changes now."""
-        read_back = await self._change(batch)
-        if read_back is not None:
-            await self._read_back_and_record(batch, read_back)
-
     async def _change(self, batch: Batch) -> ReadBack | None:
         """Change the zone by a batch, and return the function that reads the batch back, or None.
 
-        A refused batch is halved until the name that causes the refusal is alone.
+        A refused batch is halved until the name that causes the refusal is alone. This method and the methods below raise `_BackOff` if the
+        zone accepts no changes now.
         """
         try:
             return await self._work_on(batch.platform_domain_id).zone.change(batch)
@@ -327,7 +316,9 @@ class Publisher:
             among = [item.subdomain_id for item in items]
             half = await self._begin(self._work_on(batch.platform_domain_id), among=among)
             if half is not None:
-                await self._publish(half)
+                read_back = await self._change(half)
+                if read_back is not None:
+                    await self._read_back_and_record(half, read_back)
 
     async def _record_refusal(self, batch: Batch, refusal: BatchRefused) -> None:
         (item,) = batch.items

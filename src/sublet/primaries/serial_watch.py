@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 import structlog
 
 from sublet.db import Database, Tx
-from sublet.dns.serial import compare_serials, is_newer, lacks_since, went_back
+from sublet.dns.serial import is_newer, lacks_since, went_back
 from sublet.platform_domains import store as platform_domain_store
 from sublet.platform_domains.model import PlatformDomain
 from sublet.primaries.primary_zone import FindPrimary
@@ -88,21 +88,17 @@ class SerialWatch:
 
     async def run(self) -> None:
         """Query until cancelled."""
+        await repeat(self.poll, "serial_watch_fault")
 
-        async def step() -> float:
-            await self.poll()
-            return POLL_SECONDS
-
-        await repeat(step, "serial_watch_fault")
-
-    async def poll(self) -> None:
-        """Query all servers of all zones on primaries once, concurrently."""
+    async def poll(self) -> float:
+        """Query all servers of all zones on primaries once, concurrently. Return the seconds until the next queries."""
         zones = await self._db.read(_list_zones)
         found = await asyncio.gather(*(self._poll_zone(zone) for zone in zones))
         self.standings = tuple(standing for of_zone in found for standing in of_zone)
         here = {zone.domain for zone in zones}
         self._watched = {zone: watched for zone, watched in self._watched.items() if zone in here}
         self._log_changes(self.standings)
+        return POLL_SECONDS
 
     async def _poll_zone(self, zone: PlatformDomain) -> list[Standing]:
         primary, answers = await self._queries.query_servers(zone, self._find_primary)
@@ -182,7 +178,7 @@ def _judge(
         return Standing(zone, SECONDARY, host, "away", cause=answer.cause, detail=answer.detail)
     if primary_serial is None:
         return Standing(zone, SECONDARY, host, "unjudged", answer.serial)
-    if compare_serials(answer.serial, primary_serial) == "newer":
+    if went_back(primary_serial, before=answer.serial):
         since = watched.ahead_since.setdefault(host, now)
         detail = f"the secondary has the serial {answer.serial}, the primary has {primary_serial}"
         return Standing(zone, SECONDARY, host, "ahead", answer.serial, now - since, detail=detail)

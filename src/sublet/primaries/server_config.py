@@ -94,16 +94,11 @@ class ConfigFile:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """A command, and the reason for it.
-
-    `user` runs the command; empty for root. `host_only` is True for packages, files and services of a host. A server in a container needs
-    other commands instead.
-    """
+    """A command, and the reason for it. `user` runs the command; empty for root."""
 
     command: str
     why: str
     user: str = ""
-    host_only: bool = False
 
     @property
     def line(self) -> str:
@@ -129,7 +124,7 @@ def bind_primary(site: Site) -> ServerConfig:
         "bind9 bind9-utils bind9-dnsutils",
         (*_text_files(site, configuration, "bind.conf", "bind.keys", "bind"), _zone_file(site, "bind")),
         Step(f"named-checkconf -z {configuration}", "Prints that the zone is `loaded`."),
-        Step("systemctl restart named", "BIND creates a key and signs the zone.", host_only=True),
+        Step("systemctl restart named", "BIND creates a key and signs the zone."),
     )
 
 
@@ -147,7 +142,7 @@ def knot_primary(site: Site) -> ServerConfig:
             _zone_file(site, "knot"),
         ),
         Step(f"knotc -c {configuration} conf-check", "Prints `Configuration is valid`."),
-        Step("systemctl restart knot", "Knot loads the zone and signs it.", host_only=True),
+        Step("systemctl restart knot", "Knot loads the zone and signs it."),
     )
 
 
@@ -180,8 +175,8 @@ def powerdns_primary(site: Site) -> ServerConfig:
             Step(f"{tool} {words}", why, "pdns")
             for words, why in _powerdns_zone_commands(site, zone_file.path)
         ),
-        Step(f"rm {keys_path}", "The database has the keys now.", host_only=True),
-        Step("systemctl restart pdns", "PowerDNS serves the zone.", host_only=True),
+        Step(f"rm {keys_path}", "The database has the keys now."),
+        Step("systemctl restart pdns", "PowerDNS serves the zone."),
     )
 
 
@@ -230,7 +225,7 @@ def knot_secondary(site: SecondarySite) -> ServerConfig:
         "knot",
         _text_files(site, configuration, "knot_secondary.conf", "knot.keys", "knot"),
         Step(f"knotc -c {configuration} conf-check", "Prints `Configuration is valid`."),
-        Step("systemctl restart knot", "Knot transfers the zone.", host_only=True),
+        Step("systemctl restart knot", "Knot transfers the zone."),
     )
 
 
@@ -241,7 +236,7 @@ def nsd_secondary(site: SecondarySite) -> ServerConfig:
         "nsd",
         _text_files(site, configuration, "nsd.conf", "nsd.keys", "nsd"),
         Step(f"nsd-checkconf {configuration}", "Prints nothing if the configuration is valid."),
-        Step("systemctl restart nsd", "NSD transfers the zone.", host_only=True),
+        Step("systemctl restart nsd", "NSD transfers the zone."),
     )
 
 
@@ -263,13 +258,11 @@ def sublet_config(site: Site) -> ServerConfig:
             Step(
                 f"install -D -o sublet -g sublet -m 0400 {site.key.name}.key {key_path}",
                 "The key, for the user that runs the service.",
-                host_only=True,
             ),
-            Step("cat primary.toml >> /etc/sublet.toml", "Add the primary to the settings.", host_only=True),
+            Step("cat primary.toml >> /etc/sublet.toml", "Add the primary to the settings."),
             Step(
                 "systemctl restart sublet",
                 "Sublet reads its settings at the start. Separate roles: sublet-worker and sublet-api.",
-                host_only=True,
             ),
             Step(
                 f"sublet domain edit {site.zone} --primary {name}{watched}",
@@ -327,12 +320,12 @@ def _zone_file(site: Site, user: str) -> ConfigFile:
 
 def _with_install_steps(packages: str, files: tuple[ConfigFile, ...], *steps: Step) -> ServerConfig:
     """Return the configuration of a server. Steps that install packages and files come before `steps`."""
-    install = [Step(f"apt-get install --no-install-recommends {packages}", "The server.", host_only=True)]
+    install = [Step(f"apt-get install --no-install-recommends {packages}", "The server.")]
     for file in files:
         user, _, group = file.owner.partition(":")
         command = f"install -D -o {user} -g {group} -m {file.mode} {file.name} {file.path}"
         why = "With the secret." if file.is_secret else "From this folder."
-        install.append(Step(command, why, host_only=True))
+        install.append(Step(command, why))
     return ServerConfig(files, (*install, *steps))
 
 

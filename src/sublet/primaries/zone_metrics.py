@@ -46,17 +46,13 @@ class ZoneMetrics:
 
     async def run(self) -> None:
         """Read until cancelled."""
+        await repeat(self.poll, "zone_metrics_fault")
 
-        async def step() -> float:
-            began = time.monotonic()
-            await self.poll()
-            return max(POLL_SECONDS, (time.monotonic() - began) / SHARE_MAX)
-
-        await repeat(step, "zone_metrics_fault")
-
-    async def poll(self) -> None:
-        """Read the state of all zones."""
+    async def poll(self) -> float:
+        """Read the state of all zones. Return the seconds until the next time."""
+        began = time.monotonic()
         self.zones = await self._db.read(list_zone_snapshots)
+        return max(POLL_SECONDS, (time.monotonic() - began) / SHARE_MAX)
 
 
 def list_zone_snapshots(tx: Tx) -> tuple[ZoneSnapshot, ...]:

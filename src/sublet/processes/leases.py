@@ -65,15 +65,18 @@ def take_lease(tx: Tx, name: str, holder: str, duration: timedelta) -> Lease | N
     return taken
 
 
-def hold_lease(tx: Tx, lease: Lease) -> None:
-    """Lock a lease, so that no other process takes the lease before this transaction ends.
+def hold_lease(tx: Tx, lease: Lease) -> Lease:
+    """Lock a lease, so that no other process takes the lease before this transaction ends. Return the lease as it is stored.
 
     Call this before the transaction locks any other row. An expired lease that no other process took is still held.
 
     Raises:
         LeaseLost: another process has taken the lease.
     """
-    _lock(tx, lease)
+    found = store.lock_lease(tx, lease.name)
+    if found is None or (found.holder, found.epoch) != (lease.holder, lease.epoch):
+        raise LeaseLost(lease.name)
+    return found
 
 
 def renew_lease(tx: Tx, lease: Lease, duration: timedelta) -> Lease:
@@ -82,7 +85,7 @@ def renew_lease(tx: Tx, lease: Lease, duration: timedelta) -> Lease:
     Raises:
         LeaseLost: another process has taken the lease.
     """
-    found, now = _lock(tx, lease), store.find_clock(tx)
+    found, now = hold_lease(tx, lease), store.find_clock(tx)
     if is_fresh(found, now, duration):
         return found
     renewed = replace(found, expires_at=now + duration)
@@ -93,14 +96,7 @@ def renew_lease(tx: Tx, lease: Lease, duration: timedelta) -> Lease:
 def give_back_lease(tx: Tx, lease: Lease) -> None:
     """End a lease now, unless another process has taken it. The row stays, because its epoch counts the holders."""
     with suppress(LeaseLost):
-        store.update_lease(tx, replace(_lock(tx, lease), expires_at=store.find_clock(tx)))
-
-
-def _lock(tx: Tx, lease: Lease) -> Lease:
-    found = store.lock_lease(tx, lease.name)
-    if found is None or (found.holder, found.epoch) != (lease.holder, lease.epoch):
-        raise LeaseLost(lease.name)
-    return found
+        store.update_lease(tx, replace(hold_lease(tx, lease), expires_at=store.find_clock(tx)))
 
 
 def list_held_by_others(tx: Tx, names: Collection[str], holder: str) -> frozenset[str]:

@@ -1,6 +1,6 @@
 """Store which processes share a registry: announce a process, record heartbeats, delete a process."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from sublet.db import Tx
@@ -15,18 +15,6 @@ FORGOTTEN_AFTER = timedelta(hours=1)
 """How long a process that is gone stays in the table."""
 CLOCKS_APART_MAX = timedelta(minutes=1)
 """The maximum difference between a host's clock and the shared clock. A larger difference is logged as an error."""
-
-
-@dataclass(frozen=True, slots=True)
-class Announce:
-    """The fields of `Process` that a process states about itself."""
-
-    id: str
-    role: str
-    host: str
-    pid: int
-    version: str
-    revision: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,8 +34,8 @@ def is_running(process: Process, now: datetime) -> bool:
     return abs(now - process.seen_at) <= GONE_AFTER
 
 
-def announce(tx: Tx, command: Announce, *, alone: bool = False) -> None:
-    """Store that a process runs.
+def announce(tx: Tx, process: Process, *, alone: bool = False) -> None:
+    """Store that a process runs, since now by the shared clock.
 
     Pass `alone=True` if the caller holds a lock that excludes other processes. Then all other rows and leases are from killed processes:
     the rows are deleted, and the leases end.
@@ -58,9 +46,8 @@ def announce(tx: Tx, command: Announce, *, alone: bool = False) -> None:
             store.delete_process(tx, each.id)
         store.end_leases(tx, now)
     # Host and version are only for people, so a long host name must not be an error.
-    host, version = command.host[:255], command.version[:32]
-    process = Process(command.id, command.role, host, command.pid, version, command.revision, now, now)
-    store.insert_process(tx, process)
+    host, version = process.host[:255], process.version[:32]
+    store.insert_process(tx, replace(process, host=host, version=version, started_at=now, seen_at=now))
 
 
 def list_running(tx: Tx) -> list[Process]:

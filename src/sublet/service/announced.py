@@ -18,7 +18,6 @@ from sublet.processes.model import Process
 from sublet.processes.processes import (
     CLOCKS_APART_MAX,
     HEARTBEAT_SECONDS,
-    Announce,
     announce,
     leave,
     record_heartbeat,
@@ -55,50 +54,59 @@ async def announced(db: Database, role: str, *, alone: bool = False) -> AsyncIte
     Raises:
         Unavailable: this code can't work with the schema, the database can't be written, or a running upgrade takes too long.
     """
-    version = metadata.version("sublet")
-    command = Announce(str(uuid.uuid4()), role, socket.gethostname(), os.getpid(), version, needed_revision())
-    presence = Presence(command.id)
-    await db.write(_announce_on_schema, command, alone=alone)
-    await _send_heartbeat(db, presence, command)
+    now = db.now()
+    process = Process(
+        id=str(uuid.uuid4()),
+        role=role,
+        host=socket.gethostname(),
+        pid=os.getpid(),
+        version=metadata.version("sublet"),
+        revision=needed_revision(),
+        started_at=now,
+        seen_at=now,
+    )
+    presence = Presence(process.id)
+    await db.write(_announce_on_schema, process, alone=alone)
+    await _send_heartbeat(db, presence, process)
     try:
-        async with run_in_background(_send_heartbeats(db, presence, command)):
+        async with run_in_background(_send_heartbeats(db, presence, process)):
             yield presence
     finally:
-        await _leave(db, command)
+        await _leave(db, process)
 
 
-def _announce_on_schema(tx: Tx, command: Announce, *, alone: bool) -> None:
+def _announce_on_schema(tx: Tx, process: Process, *, alone: bool) -> None:
     """Announce a process after a running upgrade has ended. Every later upgrade sees the process."""
     hold_schema(tx)
-    announce(tx, command, alone=alone)
+    announce(tx, process, alone=alone)
 
 
-async def _leave(db: Database, command: Announce) -> None:
+async def _leave(db: Database, process: Process) -> None:
     """Delete the process and end its leases. Best effort: leases also expire."""
     try:
         async with asyncio.timeout(LEAVE_SECONDS):
-            await db.write(leave, command.id, may_hold_leases=command.role in WORKER_ROLES)
+            await db.write(leave, process.id, may_hold_leases=process.role in WORKER_ROLES)
     except (Unavailable, TimeoutError):
         pass
     except Exception:
         log.exception("leave_fault")
 
 
-async def _send_heartbeats(db: Database, presence: Presence, command: Announce) -> None:
+async def _send_heartbeats(db: Database, presence: Presence, process: Process) -> None:
     while True:
         await asyncio.sleep(HEARTBEAT_SECONDS)
         try:
-            await _send_heartbeat(db, presence, command)
+            await _send_heartbeat(db, presence, process)
         except Unavailable:
             pass  # already logged; the next heartbeat tries again
         except Exception:
             log.exception("heartbeat_fault")
 
 
-async def _send_heartbeat(db: Database, presence: Presence, command: Announce) -> None:
+async def _send_heartbeat(db: Database, presence: Presence, process: Process) -> None:
     heartbeat = await db.write(record_heartbeat, presence.id)
     if not heartbeat.is_known:
-        await db.write(announce, command)
+        await db.write(announce, process)
     was_apart = abs(presence.clock_ahead) > CLOCKS_APART_MAX
     presence.others, presence.clock_ahead = heartbeat.others, heartbeat.clock_ahead
     if abs(heartbeat.clock_ahead) > CLOCKS_APART_MAX and not was_apart:

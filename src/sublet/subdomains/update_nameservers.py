@@ -11,7 +11,7 @@ from sublet.audit import Actor
 from sublet.credits.model import Outcome
 from sublet.db import Tx
 from sublet.dns.delegation import check_delegation, prune_glue
-from sublet.dns.types import Delegation, DsInput, GlueInput
+from sublet.dns.types import Delegation
 from sublet.errors import FieldError, RateLimited, validation_failed
 from sublet.subdomains import automatic_ds_store, csync_store, delegation_store, store
 from sublet.subdomains.find import find_in_account, refuse_unless_allowed
@@ -112,17 +112,14 @@ def changed_delegation(
     """Return the delegation of a name after a change, and its errors by `check_delegation`."""
     stored = subdomain.delegation
     nameservers = stored.nameservers if command.nameservers is None else command.nameservers
-    kept_glue = tuple(GlueInput(each.host, each.ipv4, each.ipv6) for each in stored.glue)
+    kept_glue = stored.glue
     if command.nameservers is not None:
-        kept_glue = tuple(prune_glue(stored.glue, command.nameservers))
-    kept_ds = tuple(
-        DsInput(each.key_tag, each.algorithm, each.digest_type, each.digest) for each in stored.ds_records
-    )
+        kept_glue = prune_glue(stored.glue, command.nameservers)
     return check_delegation(
         subdomain.fqdn,
         nameservers,
         kept_glue if command.glue is None else command.glue,
-        kept_ds if command.ds_records is None else command.ds_records,
+        stored.ds_records if command.ds_records is None else command.ds_records,
         # An unchanged list may be older than the platform domain's limits.
         nameservers_min=1 if command.nameservers is None else subdomain.nameservers_min,
         nameservers_max=13 if command.nameservers is None else subdomain.nameservers_max,

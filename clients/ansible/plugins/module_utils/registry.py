@@ -69,10 +69,7 @@ def delegation_of(name):
     glue = {}
     for each in name.glue:
         glue.setdefault(each.host, []).extend(one for one in (each.ipv4, each.ipv6) if one)
-    records = [
-        f"{each.key_tag} {each.algorithm} {each.digest_type} {each.digest}" for each in name.ds_records
-    ]
-    return normal_delegation({"nameservers": name.nameservers, "glue": glue, "ds_records": records})
+    return normal_delegation({"nameservers": name.nameservers, "glue": glue, "ds_records": name.ds_records})
 
 
 def normal_delegation(given):

@@ -6,8 +6,8 @@ from typing import Any, Literal
 
 from msgspec import UNSET, UnsetType
 
-from sublet_client import _calls
-from sublet_client._read import Tagged, async_pages, tagged
+from sublet_client._core import Call, given, nullable, path_of
+from sublet_client._read import Tagged, async_pages, member, page, tagged, whole
 from sublet_client._transport import AsyncTransport
 from sublet_client.models import (
     AcceptedAnswer,
@@ -69,7 +69,7 @@ class AsyncAccountMethods:
         Raises:
             AccountSuspended: and what every call raises.
         """
-        return await self._transport.run(_calls.me())
+        return await self._transport.run(Call("me", "GET", "/me", whole(MeAnswer)))
 
     async def delete(self, *, confirm: str | None = None, idempotency_key: str | None = None) -> DeletedUser:
         """Delete the account.
@@ -84,7 +84,16 @@ class AsyncAccountMethods:
         Raises:
             AccountSuspended, SignInRequired, Conflict, ValidationFailed: and what every call raises.
         """
-        return await self._transport.run(_calls.delete_me(confirm=confirm, idempotency_key=idempotency_key))
+        return await self._transport.run(
+            Call(
+                "delete_me",
+                "DELETE",
+                "/me",
+                member(DeletedUser, "deleted"),
+                body=given(confirm=confirm),
+                headers=given(**{"idempotency-key": idempotency_key}),
+            )
+        )
 
     async def set_reminders(self, enabled: bool, *, idempotency_key: str | None = None) -> MeAnswer:
         """Turn reminders on or off.
@@ -99,7 +108,14 @@ class AsyncAccountMethods:
             AccountSuspended, ValidationFailed: and what every call raises.
         """
         return await self._transport.run(
-            _calls.set_reminders(enabled=enabled, idempotency_key=idempotency_key)
+            Call(
+                "set_reminders",
+                "PUT",
+                "/me/reminders",
+                whole(MeAnswer),
+                body=given(enabled=enabled),
+                headers=given(**{"idempotency-key": idempotency_key}),
+            )
         )
 
     async def export(self) -> ExportAnswer:
@@ -112,7 +128,7 @@ class AsyncAccountMethods:
         Raises:
             AccountSuspended: and what every call raises.
         """
-        return await self._transport.run(_calls.export())
+        return await self._transport.run(Call("export", "GET", "/me/export", whole(ExportAnswer)))
 
     def activity(
         self,
@@ -140,8 +156,14 @@ class AsyncAccountMethods:
         """
         return async_pages(
             self._transport,
-            lambda cursor: _calls.activity(
-                limit=limit, action=action, token_id=token_id, since=since, until=until, cursor=cursor
+            lambda cursor: Call(
+                "activity",
+                "GET",
+                "/activity",
+                page(Activity, "activity"),
+                query=given(
+                    limit=limit, action=action, token_id=token_id, since=since, until=until, cursor=cursor
+                ),
             ),
         )
 
@@ -154,7 +176,9 @@ class AsyncAccountMethods:
         Raises:
             AccountSuspended: and what every call raises.
         """
-        return await self._transport.run(_calls.free_subdomains())
+        return await self._transport.run(
+            Call("free_subdomains", "GET", "/usage/free-subdomains", member(Usage, "usage"))
+        )
 
 
 class AsyncCreditsMethods:
@@ -171,7 +195,7 @@ class AsyncCreditsMethods:
         Raises:
             AccountSuspended: and what every call raises.
         """
-        return await self._transport.run(_calls.credits())
+        return await self._transport.run(Call("credits", "GET", "/credits", whole(CreditsAnswer)))
 
     def payments(self, *, limit: int | None = None) -> AsyncIterator[Payment]:
         """List the payments.
@@ -184,7 +208,16 @@ class AsyncCreditsMethods:
         Raises:
             AccountSuspended: and what every call raises.
         """
-        return async_pages(self._transport, lambda cursor: _calls.payments(limit=limit, cursor=cursor))
+        return async_pages(
+            self._transport,
+            lambda cursor: Call(
+                "payments",
+                "GET",
+                "/payments",
+                page(Payment, "payments"),
+                query=given(limit=limit, cursor=cursor),
+            ),
+        )
 
 
 class AsyncPlatformDomainsMethods:
@@ -205,7 +238,14 @@ class AsyncPlatformDomainsMethods:
             AccountSuspended: and what every call raises.
         """
         return async_pages(
-            self._transport, lambda cursor: _calls.platform_domains(limit=limit, cursor=cursor)
+            self._transport,
+            lambda cursor: Call(
+                "platform_domains",
+                "GET",
+                "/platform-domains",
+                page(PlatformDomain, "platform_domains"),
+                query=given(limit=limit, cursor=cursor),
+            ),
         )
 
 
@@ -227,7 +267,16 @@ class AsyncTokensMethods:
         Raises:
             AccountSuspended: and what every call raises.
         """
-        return async_pages(self._transport, lambda cursor: _calls.list_tokens(limit=limit, cursor=cursor))
+        return async_pages(
+            self._transport,
+            lambda cursor: Call(
+                "list_tokens",
+                "GET",
+                "/tokens",
+                page(TokenDetail, "tokens"),
+                query=given(limit=limit, cursor=cursor),
+            ),
+        )
 
     async def create(
         self,
@@ -274,16 +323,22 @@ class AsyncTokensMethods:
             AccountSuspended, SignInRequired, Conflict, ValidationFailed: and what every call raises.
         """
         return await self._transport.run(
-            _calls.create_token(
-                name=name,
-                scopes=scopes,
-                names=names,
-                domains=domains,
-                networks=networks,
-                daily_credits=daily_credits,
-                expires_at=expires_at,
-                organization_id=organization_id,
-                idempotency_key=idempotency_key,
+            Call(
+                "create_token",
+                "POST",
+                "/tokens",
+                whole(SecretAnswer),
+                body=given(
+                    name=name,
+                    scopes=scopes,
+                    names=nullable(names),
+                    domains=nullable(domains),
+                    networks=nullable(networks),
+                    daily_credits=nullable(daily_credits),
+                    expires_at=nullable(expires_at),
+                    organization_id=organization_id,
+                ),
+                headers=given(**{"idempotency-key": idempotency_key}),
             )
         )
 
@@ -298,11 +353,15 @@ class AsyncTokensMethods:
         Raises:
             AccountSuspended, NotFound, TokenNotFound: and what every call raises.
         """
-        return await self._transport.run(_calls.get_token(id=id))
+        return await self._transport.run(
+            Call("get_token", "GET", path_of("/tokens/{id}", id=id), member(TokenDetail, "token"))
+        )
 
     async def get_tagged(self, id: int | str) -> Tagged[TokenDetail]:
         """Get a token, with its entity tag for `if_match` of a change."""
-        return await self._transport.run(tagged(_calls.get_token(id=id)))
+        return await self._transport.run(
+            tagged(Call("get_token", "GET", path_of("/tokens/{id}", id=id), member(TokenDetail, "token")))
+        )
 
     async def change(
         self,
@@ -349,17 +408,21 @@ class AsyncTokensMethods:
                 ValidationFailed: and what every call raises.
         """
         return await self._transport.run(
-            _calls.change_token(
-                id=id,
-                name=name,
-                scopes=scopes,
-                names=names,
-                domains=domains,
-                networks=networks,
-                daily_credits=daily_credits,
-                expires_at=expires_at,
-                idempotency_key=idempotency_key,
-                if_match=if_match,
+            Call(
+                "change_token",
+                "PATCH",
+                path_of("/tokens/{id}", id=id),
+                member(TokenDetail, "token"),
+                body=given(
+                    name=name,
+                    scopes=scopes,
+                    names=nullable(names),
+                    domains=nullable(domains),
+                    networks=nullable(networks),
+                    daily_credits=nullable(daily_credits),
+                    expires_at=nullable(expires_at),
+                ),
+                headers=given(**{"idempotency-key": idempotency_key, "if-match": if_match}),
             )
         )
 
@@ -377,7 +440,14 @@ class AsyncTokensMethods:
             AccountSuspended, NotFound, TokenNotFound, PreconditionFailed: and what every call raises.
         """
         return await self._transport.run(
-            _calls.revoke_token(id=id, idempotency_key=idempotency_key, if_match=if_match)
+            Call(
+                "revoke_token",
+                "DELETE",
+                path_of("/tokens/{id}", id=id),
+                member(TokenDetail, "token"),
+                body=given(),
+                headers=given(**{"idempotency-key": idempotency_key, "if-match": if_match}),
+            )
         )
 
     async def rotate(
@@ -403,8 +473,13 @@ class AsyncTokensMethods:
                 ValidationFailed: and what every call raises.
         """
         return await self._transport.run(
-            _calls.rotate_token(
-                id=id, overlap_seconds=overlap_seconds, idempotency_key=idempotency_key, if_match=if_match
+            Call(
+                "rotate_token",
+                "POST",
+                path_of("/tokens/{id}/rotate", id=id),
+                whole(SecretAnswer),
+                body=given(overlap_seconds=overlap_seconds),
+                headers=given(**{"idempotency-key": idempotency_key, "if-match": if_match}),
             )
         )
 
@@ -428,7 +503,14 @@ class AsyncOrganizationsMethods:
             AccountSuspended, OrganizationNotFound: and what every call raises.
         """
         return async_pages(
-            self._transport, lambda cursor: _calls.list_organizations(limit=limit, cursor=cursor)
+            self._transport,
+            lambda cursor: Call(
+                "list_organizations",
+                "GET",
+                "/organizations",
+                page(OrganizationDetail, "organizations"),
+                query=given(limit=limit, cursor=cursor),
+            ),
         )
 
     async def create(self, name: str, *, idempotency_key: str | None = None) -> OrganizationDetail:
@@ -441,7 +523,14 @@ class AsyncOrganizationsMethods:
             AccountSuspended, OrganizationNotFound, Conflict, ValidationFailed: and what every call raises.
         """
         return await self._transport.run(
-            _calls.create_organization(name=name, idempotency_key=idempotency_key)
+            Call(
+                "create_organization",
+                "POST",
+                "/organizations",
+                member(OrganizationDetail, "organization"),
+                body=given(name=name),
+                headers=given(**{"idempotency-key": idempotency_key}),
+            )
         )
 
     async def get(self, id: int | str) -> OrganizationDetail:
@@ -455,11 +544,27 @@ class AsyncOrganizationsMethods:
         Raises:
             AccountSuspended, NotFound, OrganizationNotFound: and what every call raises.
         """
-        return await self._transport.run(_calls.get_organization(id=id))
+        return await self._transport.run(
+            Call(
+                "get_organization",
+                "GET",
+                path_of("/organizations/{id}", id=id),
+                member(OrganizationDetail, "organization"),
+            )
+        )
 
     async def get_tagged(self, id: int | str) -> Tagged[OrganizationDetail]:
         """Get an organization, with its entity tag for `if_match` of a change."""
-        return await self._transport.run(tagged(_calls.get_organization(id=id)))
+        return await self._transport.run(
+            tagged(
+                Call(
+                    "get_organization",
+                    "GET",
+                    path_of("/organizations/{id}", id=id),
+                    member(OrganizationDetail, "organization"),
+                )
+            )
+        )
 
     async def rename(
         self, id: int | str, name: str, *, idempotency_key: str | None = None
@@ -475,7 +580,14 @@ class AsyncOrganizationsMethods:
             AccountSuspended, NotFound, OrganizationNotFound, ValidationFailed: and what every call raises.
         """
         return await self._transport.run(
-            _calls.change_organization(id=id, name=name, idempotency_key=idempotency_key)
+            Call(
+                "change_organization",
+                "PATCH",
+                path_of("/organizations/{id}", id=id),
+                member(OrganizationDetail, "organization"),
+                body=given(name=name),
+                headers=given(**{"idempotency-key": idempotency_key}),
+            )
         )
 
     def members(self, id: int | str, *, limit: int | None = None) -> AsyncIterator[Member]:
@@ -491,7 +603,14 @@ class AsyncOrganizationsMethods:
             AccountSuspended, NotFound, OrganizationNotFound: and what every call raises.
         """
         return async_pages(
-            self._transport, lambda cursor: _calls.list_members(id=id, limit=limit, cursor=cursor)
+            self._transport,
+            lambda cursor: Call(
+                "list_members",
+                "GET",
+                path_of("/organizations/{id}/members", id=id),
+                page(Member, "members"),
+                query=given(limit=limit, cursor=cursor),
+            ),
         )
 
     async def set_role(
@@ -515,7 +634,14 @@ class AsyncOrganizationsMethods:
                 call raises.
         """
         return await self._transport.run(
-            _calls.change_member(id=id, user_id=user_id, role=role, idempotency_key=idempotency_key)
+            Call(
+                "change_member",
+                "PATCH",
+                path_of("/organizations/{id}/members/{user_id}", id=id, user_id=user_id),
+                member(Member, "member"),
+                body=given(role=role),
+                headers=given(**{"idempotency-key": idempotency_key}),
+            )
         )
 
     async def remove_member(
@@ -534,7 +660,14 @@ class AsyncOrganizationsMethods:
             AccountSuspended, NotFound, OrganizationNotFound, Conflict: and what every call raises.
         """
         return await self._transport.run(
-            _calls.remove_member(id=id, user_id=user_id, idempotency_key=idempotency_key)
+            Call(
+                "remove_member",
+                "DELETE",
+                path_of("/organizations/{id}/members/{user_id}", id=id, user_id=user_id),
+                member(Removed, "removed"),
+                body=given(),
+                headers=given(**{"idempotency-key": idempotency_key}),
+            )
         )
 
     def invitations(self, id: int | str, *, limit: int | None = None) -> AsyncIterator[Invitation]:
@@ -551,7 +684,14 @@ class AsyncOrganizationsMethods:
             AccountSuspended, NotFound, OrganizationNotFound: and what every call raises.
         """
         return async_pages(
-            self._transport, lambda cursor: _calls.list_invitations(id=id, limit=limit, cursor=cursor)
+            self._transport,
+            lambda cursor: Call(
+                "list_invitations",
+                "GET",
+                path_of("/organizations/{id}/invitations", id=id),
+                page(Invitation, "invitations"),
+                query=given(limit=limit, cursor=cursor),
+            ),
         )
 
     async def invite(
@@ -576,7 +716,14 @@ class AsyncOrganizationsMethods:
                 call raises.
         """
         return await self._transport.run(
-            _calls.invite_member(id=id, email=email, role=role, idempotency_key=idempotency_key)
+            Call(
+                "invite_member",
+                "POST",
+                path_of("/organizations/{id}/invitations", id=id),
+                member(Invitation, "invitation"),
+                body=given(email=email, role=role),
+                headers=given(**{"idempotency-key": idempotency_key}),
+            )
         )
 
     async def revoke_invitation(
@@ -594,7 +741,16 @@ class AsyncOrganizationsMethods:
             AccountSuspended, NotFound, OrganizationNotFound, Conflict: and what every call raises.
         """
         return await self._transport.run(
-            _calls.revoke_invitation(id=id, invitation_id=invitation_id, idempotency_key=idempotency_key)
+            Call(
+                "revoke_invitation",
+                "DELETE",
+                path_of(
+                    "/organizations/{id}/invitations/{invitation_id}", id=id, invitation_id=invitation_id
+                ),
+                member(RevokedInvitation, "revoked"),
+                body=given(),
+                headers=given(**{"idempotency-key": idempotency_key}),
+            )
         )
 
 
@@ -636,18 +792,24 @@ class AsyncSubdomainsMethods:
         """
         return async_pages(
             self._transport,
-            lambda cursor: _calls.list_subdomains(
-                limit=limit,
-                status=status,
-                domain=domain,
-                q=q,
-                registration_type=registration_type,
-                expires_before=expires_before,
-                expires_after=expires_after,
-                dnssec_enabled=dnssec_enabled,
-                renewal_available=renewal_available,
-                health=health,
-                cursor=cursor,
+            lambda cursor: Call(
+                "list_subdomains",
+                "GET",
+                "/subdomains",
+                page(Subdomain, "subdomains"),
+                query=given(
+                    limit=limit,
+                    status=status,
+                    domain=domain,
+                    q=q,
+                    registration_type=registration_type,
+                    expires_before=expires_before,
+                    expires_after=expires_after,
+                    dnssec_enabled=dnssec_enabled,
+                    renewal_available=renewal_available,
+                    health=health,
+                    cursor=cursor,
+                ),
             ),
         )
 
@@ -691,19 +853,25 @@ class AsyncSubdomainsMethods:
                 raises.
         """
         return await self._transport.run(
-            _calls.register(
-                platform_domain_id=platform_domain_id,
-                domain=domain,
-                label=label,
-                fqdn=fqdn,
-                nameservers=nameservers,
-                glue=glue,
-                ds_records=ds_records,
-                coupon_code=coupon_code,
-                registration_mode=registration_mode,
-                confirm=confirm,
-                max_credits=max_credits,
-                idempotency_key=idempotency_key,
+            Call(
+                "register",
+                "POST",
+                "/subdomains",
+                whole(RegisterAnswer),
+                body=given(
+                    platform_domain_id=platform_domain_id,
+                    domain=domain,
+                    label=label,
+                    fqdn=fqdn,
+                    nameservers=nameservers,
+                    glue=glue,
+                    ds_records=ds_records,
+                    coupon_code=coupon_code,
+                    registration_mode=registration_mode,
+                    confirm=confirm,
+                    max_credits=max_credits,
+                ),
+                headers=given(**{"idempotency-key": idempotency_key}),
             )
         )
 
@@ -724,7 +892,15 @@ class AsyncSubdomainsMethods:
         Raises:
             AccountSuspended, PlatformDomainNotFound, ValidationFailed: and what every call raises.
         """
-        return await self._transport.run(_calls.availability(fqdn=fqdn, label=label, domain=domain))
+        return await self._transport.run(
+            Call(
+                "availability",
+                "GET",
+                "/availability",
+                member(Availability, "availability"),
+                query=given(fqdn=fqdn, label=label, domain=domain),
+            )
+        )
 
     async def get(self, fqdn: str) -> Subdomain:
         """Get a subdomain.
@@ -739,11 +915,27 @@ class AsyncSubdomainsMethods:
         Raises:
             AccountSuspended, NotFound, SubdomainNotFound: and what every call raises.
         """
-        return await self._transport.run(_calls.get_subdomain(fqdn=fqdn))
+        return await self._transport.run(
+            Call(
+                "get_subdomain",
+                "GET",
+                path_of("/subdomains/{fqdn}", fqdn=fqdn),
+                member(Subdomain, "subdomain"),
+            )
+        )
 
     async def get_tagged(self, fqdn: str) -> Tagged[Subdomain]:
         """Get a subdomain, with its entity tag for `if_match` of a change."""
-        return await self._transport.run(tagged(_calls.get_subdomain(fqdn=fqdn)))
+        return await self._transport.run(
+            tagged(
+                Call(
+                    "get_subdomain",
+                    "GET",
+                    path_of("/subdomains/{fqdn}", fqdn=fqdn),
+                    member(Subdomain, "subdomain"),
+                )
+            )
+        )
 
     async def delete(
         self, fqdn: str, *, idempotency_key: str | None = None, if_match: str | None = None
@@ -762,7 +954,14 @@ class AsyncSubdomainsMethods:
                 every call raises.
         """
         return await self._transport.run(
-            _calls.delete(fqdn=fqdn, idempotency_key=idempotency_key, if_match=if_match)
+            Call(
+                "delete",
+                "DELETE",
+                path_of("/subdomains/{fqdn}", fqdn=fqdn),
+                member(Deleted, "deleted"),
+                body=given(),
+                headers=given(**{"idempotency-key": idempotency_key, "if-match": if_match}),
+            )
         )
 
     async def update_nameservers(
@@ -792,13 +991,13 @@ class AsyncSubdomainsMethods:
                 ValidationFailed, DelegationBroken: and what every call raises.
         """
         return await self._transport.run(
-            _calls.update_nameservers(
-                fqdn=fqdn,
-                nameservers=nameservers,
-                glue=glue,
-                ds_records=ds_records,
-                idempotency_key=idempotency_key,
-                if_match=if_match,
+            Call(
+                "update_nameservers",
+                "PUT",
+                path_of("/subdomains/{fqdn}/nameservers", fqdn=fqdn),
+                whole(ProvisionAnswer),
+                body=given(nameservers=nameservers, glue=glue, ds_records=ds_records),
+                headers=given(**{"idempotency-key": idempotency_key, "if-match": if_match}),
             )
         )
 
@@ -818,7 +1017,14 @@ class AsyncSubdomainsMethods:
                 RetryNotAvailable, PreconditionFailed: and what every call raises.
         """
         return await self._transport.run(
-            _calls.retry(fqdn=fqdn, idempotency_key=idempotency_key, if_match=if_match)
+            Call(
+                "retry",
+                "POST",
+                path_of("/subdomains/{fqdn}/retry", fqdn=fqdn),
+                whole(ProvisionAnswer),
+                body=given(),
+                headers=given(**{"idempotency-key": idempotency_key, "if-match": if_match}),
+            )
         )
 
     async def renew(
@@ -849,13 +1055,13 @@ class AsyncSubdomainsMethods:
                 PreconditionFailed, ValidationFailed, ClockImplausible: and what every call raises.
         """
         return await self._transport.run(
-            _calls.renew(
-                fqdn=fqdn,
-                confirm=confirm,
-                coupon_code=coupon_code,
-                max_credits=max_credits,
-                idempotency_key=idempotency_key,
-                if_match=if_match,
+            Call(
+                "renew",
+                "POST",
+                path_of("/subdomains/{fqdn}/renew", fqdn=fqdn),
+                whole(RenewAnswer),
+                body=given(confirm=confirm, coupon_code=coupon_code, max_credits=max_credits),
+                headers=given(**{"idempotency-key": idempotency_key, "if-match": if_match}),
             )
         )
 
@@ -888,13 +1094,13 @@ class AsyncSubdomainsMethods:
                 and what every call raises.
         """
         return await self._transport.run(
-            _calls.restore(
-                fqdn=fqdn,
-                confirm=confirm,
-                coupon_code=coupon_code,
-                max_credits=max_credits,
-                idempotency_key=idempotency_key,
-                if_match=if_match,
+            Call(
+                "restore",
+                "POST",
+                path_of("/subdomains/{fqdn}/restore", fqdn=fqdn),
+                whole(RegisterAnswer),
+                body=given(confirm=confirm, coupon_code=coupon_code, max_credits=max_credits),
+                headers=given(**{"idempotency-key": idempotency_key, "if-match": if_match}),
             )
         )
 
@@ -913,7 +1119,14 @@ class AsyncSubdomainsMethods:
         Raises:
             AccountSuspended, NotFound, SubdomainNotFound: and what every call raises.
         """
-        return await self._transport.run(_calls.delegation(fqdn=fqdn))
+        return await self._transport.run(
+            Call(
+                "delegation",
+                "GET",
+                path_of("/subdomains/{fqdn}/delegation", fqdn=fqdn),
+                whole(DelegationAnswer),
+            )
+        )
 
     async def get_health(self, fqdn: str) -> Health:
         """Get the health of a subdomain's delegation.
@@ -929,7 +1142,11 @@ class AsyncSubdomainsMethods:
         Raises:
             AccountSuspended, NotFound, SubdomainNotFound: and what every call raises.
         """
-        return await self._transport.run(_calls.get_health(fqdn=fqdn))
+        return await self._transport.run(
+            Call(
+                "get_health", "GET", path_of("/subdomains/{fqdn}/health", fqdn=fqdn), member(Health, "health")
+            )
+        )
 
     async def check_health(self, fqdn: str) -> Health:
         """Check a subdomain's delegation now.
@@ -946,7 +1163,15 @@ class AsyncSubdomainsMethods:
             AccountSuspended, NotFound, SubdomainNotFound, SubdomainSuspended, NameserverRequired, Conflict:
                 and what every call raises.
         """
-        return await self._transport.run(_calls.check_health(fqdn=fqdn))
+        return await self._transport.run(
+            Call(
+                "check_health",
+                "POST",
+                path_of("/subdomains/{fqdn}/health", fqdn=fqdn),
+                member(Health, "health"),
+                body=given(),
+            )
+        )
 
     async def check_delegation(
         self,
@@ -976,14 +1201,20 @@ class AsyncSubdomainsMethods:
                 raises.
         """
         return await self._transport.run(
-            _calls.check_delegation(
-                platform_domain_id=platform_domain_id,
-                domain=domain,
-                label=label,
-                fqdn=fqdn,
-                nameservers=nameservers,
-                glue=glue,
-                ds_records=ds_records,
+            Call(
+                "check_delegation",
+                "POST",
+                "/delegation-checks",
+                member(DelegationCheck, "check"),
+                body=given(
+                    platform_domain_id=platform_domain_id,
+                    domain=domain,
+                    label=label,
+                    fqdn=fqdn,
+                    nameservers=nameservers,
+                    glue=glue,
+                    ds_records=ds_records,
+                ),
             )
         )
 
@@ -1001,7 +1232,9 @@ class AsyncSubdomainsMethods:
         Raises:
             AccountSuspended, NotFound, SubdomainNotFound: and what every call raises.
         """
-        return await self._transport.run(_calls.timeline(fqdn=fqdn))
+        return await self._transport.run(
+            Call("timeline", "GET", path_of("/subdomains/{fqdn}/timeline", fqdn=fqdn), whole(TimelineAnswer))
+        )
 
     async def get_auto_renew(self, fqdn: str) -> AutoRenew:
         """Get the automatic renewal.
@@ -1016,7 +1249,14 @@ class AsyncSubdomainsMethods:
         Raises:
             AccountSuspended, NotFound, SubdomainNotFound: and what every call raises.
         """
-        return await self._transport.run(_calls.get_auto_renew(fqdn=fqdn))
+        return await self._transport.run(
+            Call(
+                "get_auto_renew",
+                "GET",
+                path_of("/subdomains/{fqdn}/auto-renew", fqdn=fqdn),
+                member(AutoRenew, "auto_renew"),
+            )
+        )
 
     async def set_auto_renew(
         self,
@@ -1045,12 +1285,13 @@ class AsyncSubdomainsMethods:
                 PreconditionFailed, ValidationFailed: and what every call raises.
         """
         return await self._transport.run(
-            _calls.set_auto_renew(
-                fqdn=fqdn,
-                enabled=enabled,
-                max_credits=max_credits,
-                idempotency_key=idempotency_key,
-                if_match=if_match,
+            Call(
+                "set_auto_renew",
+                "PUT",
+                path_of("/subdomains/{fqdn}/auto-renew", fqdn=fqdn),
+                whole(SetAutoRenewAnswer),
+                body=given(enabled=enabled, max_credits=max_credits),
+                headers=given(**{"idempotency-key": idempotency_key, "if-match": if_match}),
             )
         )
 
@@ -1067,7 +1308,14 @@ class AsyncSubdomainsMethods:
         Raises:
             AccountSuspended, NotFound, SubdomainNotFound: and what every call raises.
         """
-        return await self._transport.run(_calls.get_automatic_ds(fqdn=fqdn))
+        return await self._transport.run(
+            Call(
+                "get_automatic_ds",
+                "GET",
+                path_of("/subdomains/{fqdn}/automatic-ds", fqdn=fqdn),
+                member(AutomaticDs, "automatic_ds"),
+            )
+        )
 
     async def set_automatic_ds(
         self,
@@ -1094,12 +1342,13 @@ class AsyncSubdomainsMethods:
                 every call raises.
         """
         return await self._transport.run(
-            _calls.set_automatic_ds(
-                fqdn=fqdn,
-                enabled=enabled,
-                bootstrap=bootstrap,
-                idempotency_key=idempotency_key,
-                if_match=if_match,
+            Call(
+                "set_automatic_ds",
+                "PUT",
+                path_of("/subdomains/{fqdn}/automatic-ds", fqdn=fqdn),
+                member(AutomaticDs, "automatic_ds"),
+                body=given(enabled=enabled, bootstrap=bootstrap),
+                headers=given(**{"idempotency-key": idempotency_key, "if-match": if_match}),
             )
         )
 
@@ -1128,7 +1377,14 @@ class AsyncTransfersMethods:
                 TransferPending, PreconditionFailed, ValidationFailed: and what every call raises.
         """
         return await self._transport.run(
-            _calls.push(fqdn=fqdn, to=to, idempotency_key=idempotency_key, if_match=if_match)
+            Call(
+                "push",
+                "POST",
+                path_of("/subdomains/{fqdn}/transfer", fqdn=fqdn),
+                member(Transfer, "transfer"),
+                body=given(to=to),
+                headers=given(**{"idempotency-key": idempotency_key, "if-match": if_match}),
+            )
         )
 
     def list(
@@ -1148,8 +1404,12 @@ class AsyncTransfersMethods:
         """
         return async_pages(
             self._transport,
-            lambda cursor: _calls.list_transfers(
-                limit=limit, state=state, direction=direction, cursor=cursor
+            lambda cursor: Call(
+                "list_transfers",
+                "GET",
+                "/transfers",
+                page(Transfer, "transfers"),
+                query=given(limit=limit, state=state, direction=direction, cursor=cursor),
             ),
         )
 
@@ -1164,11 +1424,17 @@ class AsyncTransfersMethods:
         Raises:
             AccountSuspended, NotFound, TransferNotFound: and what every call raises.
         """
-        return await self._transport.run(_calls.get_transfer(id=id))
+        return await self._transport.run(
+            Call("get_transfer", "GET", path_of("/transfers/{id}", id=id), member(Transfer, "transfer"))
+        )
 
     async def get_tagged(self, id: int | str) -> Tagged[Transfer]:
         """Get a transfer, with its entity tag for `if_match` of a change."""
-        return await self._transport.run(tagged(_calls.get_transfer(id=id)))
+        return await self._transport.run(
+            tagged(
+                Call("get_transfer", "GET", path_of("/transfers/{id}", id=id), member(Transfer, "transfer"))
+            )
+        )
 
     async def withdraw(
         self, id: int | str, *, idempotency_key: str | None = None, if_match: str | None = None
@@ -1185,7 +1451,14 @@ class AsyncTransfersMethods:
                 raises.
         """
         return await self._transport.run(
-            _calls.withdraw(id=id, idempotency_key=idempotency_key, if_match=if_match)
+            Call(
+                "withdraw",
+                "DELETE",
+                path_of("/transfers/{id}", id=id),
+                member(Transfer, "transfer"),
+                body=given(),
+                headers=given(**{"idempotency-key": idempotency_key, "if-match": if_match}),
+            )
         )
 
     async def accept(
@@ -1205,7 +1478,14 @@ class AsyncTransfersMethods:
                 call raises.
         """
         return await self._transport.run(
-            _calls.accept(id=id, idempotency_key=idempotency_key, if_match=if_match)
+            Call(
+                "accept",
+                "POST",
+                path_of("/transfers/{id}/accept", id=id),
+                member(Transfer, "transfer"),
+                body=given(),
+                headers=given(**{"idempotency-key": idempotency_key, "if-match": if_match}),
+            )
         )
 
     async def decline(
@@ -1223,7 +1503,14 @@ class AsyncTransfersMethods:
                 raises.
         """
         return await self._transport.run(
-            _calls.decline(id=id, idempotency_key=idempotency_key, if_match=if_match)
+            Call(
+                "decline",
+                "POST",
+                path_of("/transfers/{id}/decline", id=id),
+                member(Transfer, "transfer"),
+                body=given(),
+                headers=given(**{"idempotency-key": idempotency_key, "if-match": if_match}),
+            )
         )
 
 
@@ -1253,8 +1540,12 @@ class AsyncTicketsMethods:
         """
         return async_pages(
             self._transport,
-            lambda cursor: _calls.list_tickets(
-                limit=limit, status=status, type=type, archived=archived, cursor=cursor
+            lambda cursor: Call(
+                "list_tickets",
+                "GET",
+                "/support/tickets",
+                page(Ticket, "tickets"),
+                query=given(limit=limit, status=status, type=type, archived=archived, cursor=cursor),
             ),
         )
 
@@ -1278,15 +1569,21 @@ class AsyncTicketsMethods:
             AccountSuspended, ValidationFailed: and what every call raises.
         """
         return await self._transport.run(
-            _calls.open_ticket(
-                subject=subject,
-                message=message,
-                type=type,
-                subdomain_id=subdomain_id,
-                subdomain=subdomain,
-                fqdn=fqdn,
-                message_format=message_format,
-                idempotency_key=idempotency_key,
+            Call(
+                "open_ticket",
+                "POST",
+                "/support/tickets",
+                member(TicketDetail, "ticket"),
+                body=given(
+                    subject=subject,
+                    message=message,
+                    type=type,
+                    subdomain_id=subdomain_id,
+                    subdomain=subdomain,
+                    fqdn=fqdn,
+                    message_format=message_format,
+                ),
+                headers=given(**{"idempotency-key": idempotency_key}),
             )
         )
 
@@ -1301,11 +1598,22 @@ class AsyncTicketsMethods:
         Raises:
             AccountSuspended, NotFound, TicketNotFound: and what every call raises.
         """
-        return await self._transport.run(_calls.get_ticket(id=id))
+        return await self._transport.run(
+            Call("get_ticket", "GET", path_of("/support/tickets/{id}", id=id), member(TicketDetail, "ticket"))
+        )
 
     async def get_tagged(self, id: int | str) -> Tagged[TicketDetail]:
         """Get a ticket, with its entity tag for `if_match` of a change."""
-        return await self._transport.run(tagged(_calls.get_ticket(id=id)))
+        return await self._transport.run(
+            tagged(
+                Call(
+                    "get_ticket",
+                    "GET",
+                    path_of("/support/tickets/{id}", id=id),
+                    member(TicketDetail, "ticket"),
+                )
+            )
+        )
 
     async def reply(
         self,
@@ -1328,12 +1636,13 @@ class AsyncTicketsMethods:
                 ValidationFailed: and what every call raises.
         """
         return await self._transport.run(
-            _calls.reply(
-                id=id,
-                message=message,
-                message_format=message_format,
-                idempotency_key=idempotency_key,
-                if_match=if_match,
+            Call(
+                "reply",
+                "POST",
+                path_of("/support/tickets/{id}/reply", id=id),
+                member(TicketDetail, "ticket"),
+                body=given(message=message, message_format=message_format),
+                headers=given(**{"idempotency-key": idempotency_key, "if-match": if_match}),
             )
         )
 
@@ -1350,7 +1659,9 @@ class AsyncSignUpMethods:
         Returns a proof of work for a sign-up (ALTCHA, version 2), which a browser solves in about a second.
         Its solution is valid for one sign-up within 20 minutes.
         """
-        return await self._transport.run(_calls.challenge())
+        return await self._transport.run(
+            Call("challenge", "GET", "/auth/challenge", member(Challenge, "challenge"), is_open=True)
+        )
 
     async def start(self, email: str, name: str, *, challenge: str | None = None) -> CodeSentAnswer:
         """Open an account: get a code by mail.
@@ -1367,7 +1678,16 @@ class AsyncSignUpMethods:
         Raises:
             SignupClosed, ValidationFailed: and what every call raises.
         """
-        return await self._transport.run(_calls.sign_up(email=email, name=name, challenge=challenge))
+        return await self._transport.run(
+            Call(
+                "sign_up",
+                "POST",
+                "/auth/signup",
+                whole(CodeSentAnswer),
+                body=given(email=email, name=name, challenge=challenge),
+                is_open=True,
+            )
+        )
 
     async def confirm(
         self, *, email: str | None = None, code: str | None = None, token: str | None = None
@@ -1386,7 +1706,16 @@ class AsyncSignUpMethods:
         Raises:
             ValidationFailed: and what every call raises.
         """
-        return await self._transport.run(_calls.confirm_sign_up(email=email, code=code, token=token))
+        return await self._transport.run(
+            Call(
+                "confirm_sign_up",
+                "POST",
+                "/auth/signup/confirm",
+                whole(SignedUpAnswer),
+                body=given(email=email, code=code, token=token),
+                is_open=True,
+            )
+        )
 
     async def accept_invitation(self, code: str, *, name: str | None = None) -> AcceptedAnswer:
         """Accept an invitation to an organization.
@@ -1403,7 +1732,16 @@ class AsyncSignUpMethods:
         Raises:
             SignupClosed, NotFound, ValidationFailed: and what every call raises.
         """
-        return await self._transport.run(_calls.accept_invitation(code=code, name=name))
+        return await self._transport.run(
+            Call(
+                "accept_invitation",
+                "POST",
+                path_of("/auth/invitations/{code}/accept", code=code),
+                whole(AcceptedAnswer),
+                body=given(name=name),
+                is_open=True,
+            )
+        )
 
 
 class AsyncDevicesMethods:
@@ -1424,7 +1762,16 @@ class AsyncDevicesMethods:
         Raises:
             ValidationFailed: and what every call raises.
         """
-        return await self._transport.run(_calls.start_device(name=name))
+        return await self._transport.run(
+            Call(
+                "start_device",
+                "POST",
+                "/auth/device",
+                whole(DeviceAnswer),
+                body=given(name=name),
+                is_open=True,
+            )
+        )
 
     async def poll(self, *, device_code: str | None = None) -> SecretAnswer:
         """Get the token of a program's sign-in.
@@ -1436,4 +1783,13 @@ class AsyncDevicesMethods:
         Raises:
             ExpiredToken, AccessDenied, SlowDown, AuthorizationPending: and what every call raises.
         """
-        return await self._transport.run(_calls.poll_device(device_code=device_code))
+        return await self._transport.run(
+            Call(
+                "poll_device",
+                "POST",
+                "/auth/device/token",
+                whole(SecretAnswer),
+                body=given(device_code=device_code),
+                is_open=True,
+            )
+        )

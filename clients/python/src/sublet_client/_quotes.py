@@ -1,5 +1,6 @@
 """Quotes: what a call would cost, and its confirmation. Nothing is paid without `confirm`."""
 
+import secrets
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
@@ -61,6 +62,12 @@ class AsyncQuote(Generic[T]):
         if self.result is not None:
             return self.result
         return await self._confirm(self.price if max_credits is None else max_credits)
+
+
+def confirmation_of(act: Callable[..., T]) -> Callable[[int], T]:
+    """Return the function that does an operation for at most a number of credits. Its calls have one key, so twice is done once."""
+    key = secrets.token_hex(16)
+    return lambda most: act(confirm=True, max_credits=most, idempotency_key=key)
 
 
 def is_free(found: Availability, registration_mode: str | None) -> bool:

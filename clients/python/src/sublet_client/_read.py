@@ -41,21 +41,22 @@ def whole(kind: type[T]) -> Callable[[Reply], T]:
     return lambda reply: decoder.decode(reply.content)
 
 
-def member(kind: type[Any], name: str) -> Callable[[Reply], Any]:
+def member(kind: type[T], name: str) -> Callable[[Reply], T]:
     """Return the reader of an answer with one member, which is the result."""
-    decoder = msgspec.json.Decoder(kind, dec_hook=decode)
-    return lambda reply: getattr(decoder.decode(reply.content), name)
+    read = whole(msgspec.defstruct("Answer", [(name, kind)]))
+    return lambda reply: getattr(read(reply), name)
 
 
-def page(kind: type[Any], name: str) -> Callable[[Reply], Page[Any]]:
-    """Return the reader of a page."""
-    decoder = msgspec.json.Decoder(kind, dec_hook=decode)
+def page(kind: type[T], name: str) -> Callable[[Reply], Page[T]]:
+    """Return the reader of a page, whose items are the member `name`."""
+    items = tuple[kind, ...]  # type: ignore[valid-type] # the kind is known at run time
+    read = whole(msgspec.defstruct("Answer", [(name, items), ("page", PageInfo)]))
 
-    def read(reply: Reply) -> Page[Any]:
-        answer = decoder.decode(reply.content)
+    def read_page(reply: Reply) -> Page[T]:
+        answer: Any = read(reply)
         return Page(getattr(answer, name), answer.page.next_cursor)
 
-    return read
+    return read_page
 
 
 def tagged(call: Call[T]) -> Call[Tagged[T]]:

@@ -6,8 +6,8 @@ from typing import Any, Literal
 
 from msgspec import UNSET, UnsetType
 
-from sublet_client import _calls
-from sublet_client._read import Tagged, pages, tagged
+from sublet_client._core import Call, given, nullable, path_of
+from sublet_client._read import Tagged, member, page, pages, tagged, whole
 from sublet_client._transport import SyncTransport
 from sublet_client.models import (
     AcceptedAnswer,
@@ -69,7 +69,7 @@ class AccountMethods:
         Raises:
             AccountSuspended: and what every call raises.
         """
-        return self._transport.run(_calls.me())
+        return self._transport.run(Call("me", "GET", "/me", whole(MeAnswer)))
 
     def delete(self, *, confirm: str | None = None, idempotency_key: str | None = None) -> DeletedUser:
         """Delete the account.
@@ -84,7 +84,16 @@ class AccountMethods:
         Raises:
             AccountSuspended, SignInRequired, Conflict, ValidationFailed: and what every call raises.
         """
-        return self._transport.run(_calls.delete_me(confirm=confirm, idempotency_key=idempotency_key))
+        return self._transport.run(
+            Call(
+                "delete_me",
+                "DELETE",
+                "/me",
+                member(DeletedUser, "deleted"),
+                body=given(confirm=confirm),
+                headers=given(**{"idempotency-key": idempotency_key}),
+            )
+        )
 
     def set_reminders(self, enabled: bool, *, idempotency_key: str | None = None) -> MeAnswer:
         """Turn reminders on or off.
@@ -98,7 +107,16 @@ class AccountMethods:
         Raises:
             AccountSuspended, ValidationFailed: and what every call raises.
         """
-        return self._transport.run(_calls.set_reminders(enabled=enabled, idempotency_key=idempotency_key))
+        return self._transport.run(
+            Call(
+                "set_reminders",
+                "PUT",
+                "/me/reminders",
+                whole(MeAnswer),
+                body=given(enabled=enabled),
+                headers=given(**{"idempotency-key": idempotency_key}),
+            )
+        )
 
     def export(self) -> ExportAnswer:
         """Export the account.
@@ -110,7 +128,7 @@ class AccountMethods:
         Raises:
             AccountSuspended: and what every call raises.
         """
-        return self._transport.run(_calls.export())
+        return self._transport.run(Call("export", "GET", "/me/export", whole(ExportAnswer)))
 
     def activity(
         self,
@@ -138,8 +156,14 @@ class AccountMethods:
         """
         return pages(
             self._transport,
-            lambda cursor: _calls.activity(
-                limit=limit, action=action, token_id=token_id, since=since, until=until, cursor=cursor
+            lambda cursor: Call(
+                "activity",
+                "GET",
+                "/activity",
+                page(Activity, "activity"),
+                query=given(
+                    limit=limit, action=action, token_id=token_id, since=since, until=until, cursor=cursor
+                ),
             ),
         )
 
@@ -152,7 +176,9 @@ class AccountMethods:
         Raises:
             AccountSuspended: and what every call raises.
         """
-        return self._transport.run(_calls.free_subdomains())
+        return self._transport.run(
+            Call("free_subdomains", "GET", "/usage/free-subdomains", member(Usage, "usage"))
+        )
 
 
 class CreditsMethods:
@@ -169,7 +195,7 @@ class CreditsMethods:
         Raises:
             AccountSuspended: and what every call raises.
         """
-        return self._transport.run(_calls.credits())
+        return self._transport.run(Call("credits", "GET", "/credits", whole(CreditsAnswer)))
 
     def payments(self, *, limit: int | None = None) -> Iterator[Payment]:
         """List the payments.
@@ -182,7 +208,16 @@ class CreditsMethods:
         Raises:
             AccountSuspended: and what every call raises.
         """
-        return pages(self._transport, lambda cursor: _calls.payments(limit=limit, cursor=cursor))
+        return pages(
+            self._transport,
+            lambda cursor: Call(
+                "payments",
+                "GET",
+                "/payments",
+                page(Payment, "payments"),
+                query=given(limit=limit, cursor=cursor),
+            ),
+        )
 
 
 class PlatformDomainsMethods:
@@ -202,7 +237,16 @@ class PlatformDomainsMethods:
         Raises:
             AccountSuspended: and what every call raises.
         """
-        return pages(self._transport, lambda cursor: _calls.platform_domains(limit=limit, cursor=cursor))
+        return pages(
+            self._transport,
+            lambda cursor: Call(
+                "platform_domains",
+                "GET",
+                "/platform-domains",
+                page(PlatformDomain, "platform_domains"),
+                query=given(limit=limit, cursor=cursor),
+            ),
+        )
 
 
 class TokensMethods:
@@ -223,7 +267,16 @@ class TokensMethods:
         Raises:
             AccountSuspended: and what every call raises.
         """
-        return pages(self._transport, lambda cursor: _calls.list_tokens(limit=limit, cursor=cursor))
+        return pages(
+            self._transport,
+            lambda cursor: Call(
+                "list_tokens",
+                "GET",
+                "/tokens",
+                page(TokenDetail, "tokens"),
+                query=given(limit=limit, cursor=cursor),
+            ),
+        )
 
     def create(
         self,
@@ -270,16 +323,22 @@ class TokensMethods:
             AccountSuspended, SignInRequired, Conflict, ValidationFailed: and what every call raises.
         """
         return self._transport.run(
-            _calls.create_token(
-                name=name,
-                scopes=scopes,
-                names=names,
-                domains=domains,
-                networks=networks,
-                daily_credits=daily_credits,
-                expires_at=expires_at,
-                organization_id=organization_id,
-                idempotency_key=idempotency_key,
+            Call(
+                "create_token",
+                "POST",
+                "/tokens",
+                whole(SecretAnswer),
+                body=given(
+                    name=name,
+                    scopes=scopes,
+                    names=nullable(names),
+                    domains=nullable(domains),
+                    networks=nullable(networks),
+                    daily_credits=nullable(daily_credits),
+                    expires_at=nullable(expires_at),
+                    organization_id=organization_id,
+                ),
+                headers=given(**{"idempotency-key": idempotency_key}),
             )
         )
 
@@ -294,11 +353,15 @@ class TokensMethods:
         Raises:
             AccountSuspended, NotFound, TokenNotFound: and what every call raises.
         """
-        return self._transport.run(_calls.get_token(id=id))
+        return self._transport.run(
+            Call("get_token", "GET", path_of("/tokens/{id}", id=id), member(TokenDetail, "token"))
+        )
 
     def get_tagged(self, id: int | str) -> Tagged[TokenDetail]:
         """Get a token, with its entity tag for `if_match` of a change."""
-        return self._transport.run(tagged(_calls.get_token(id=id)))
+        return self._transport.run(
+            tagged(Call("get_token", "GET", path_of("/tokens/{id}", id=id), member(TokenDetail, "token")))
+        )
 
     def change(
         self,
@@ -345,17 +408,21 @@ class TokensMethods:
                 ValidationFailed: and what every call raises.
         """
         return self._transport.run(
-            _calls.change_token(
-                id=id,
-                name=name,
-                scopes=scopes,
-                names=names,
-                domains=domains,
-                networks=networks,
-                daily_credits=daily_credits,
-                expires_at=expires_at,
-                idempotency_key=idempotency_key,
-                if_match=if_match,
+            Call(
+                "change_token",
+                "PATCH",
+                path_of("/tokens/{id}", id=id),
+                member(TokenDetail, "token"),
+                body=given(
+                    name=name,
+                    scopes=scopes,
+                    names=nullable(names),
+                    domains=nullable(domains),
+                    networks=nullable(networks),
+                    daily_credits=nullable(daily_credits),
+                    expires_at=nullable(expires_at),
+                ),
+                headers=given(**{"idempotency-key": idempotency_key, "if-match": if_match}),
             )
         )
 
@@ -373,7 +440,14 @@ class TokensMethods:
             AccountSuspended, NotFound, TokenNotFound, PreconditionFailed: and what every call raises.
         """
         return self._transport.run(
-            _calls.revoke_token(id=id, idempotency_key=idempotency_key, if_match=if_match)
+            Call(
+                "revoke_token",
+                "DELETE",
+                path_of("/tokens/{id}", id=id),
+                member(TokenDetail, "token"),
+                body=given(),
+                headers=given(**{"idempotency-key": idempotency_key, "if-match": if_match}),
+            )
         )
 
     def rotate(
@@ -399,8 +473,13 @@ class TokensMethods:
                 ValidationFailed: and what every call raises.
         """
         return self._transport.run(
-            _calls.rotate_token(
-                id=id, overlap_seconds=overlap_seconds, idempotency_key=idempotency_key, if_match=if_match
+            Call(
+                "rotate_token",
+                "POST",
+                path_of("/tokens/{id}/rotate", id=id),
+                whole(SecretAnswer),
+                body=given(overlap_seconds=overlap_seconds),
+                headers=given(**{"idempotency-key": idempotency_key, "if-match": if_match}),
             )
         )
 
@@ -423,7 +502,16 @@ class OrganizationsMethods:
         Raises:
             AccountSuspended, OrganizationNotFound: and what every call raises.
         """
-        return pages(self._transport, lambda cursor: _calls.list_organizations(limit=limit, cursor=cursor))
+        return pages(
+            self._transport,
+            lambda cursor: Call(
+                "list_organizations",
+                "GET",
+                "/organizations",
+                page(OrganizationDetail, "organizations"),
+                query=given(limit=limit, cursor=cursor),
+            ),
+        )
 
     def create(self, name: str, *, idempotency_key: str | None = None) -> OrganizationDetail:
         """Create an organization.
@@ -434,7 +522,16 @@ class OrganizationsMethods:
         Raises:
             AccountSuspended, OrganizationNotFound, Conflict, ValidationFailed: and what every call raises.
         """
-        return self._transport.run(_calls.create_organization(name=name, idempotency_key=idempotency_key))
+        return self._transport.run(
+            Call(
+                "create_organization",
+                "POST",
+                "/organizations",
+                member(OrganizationDetail, "organization"),
+                body=given(name=name),
+                headers=given(**{"idempotency-key": idempotency_key}),
+            )
+        )
 
     def get(self, id: int | str) -> OrganizationDetail:
         """Get an organization.
@@ -447,11 +544,27 @@ class OrganizationsMethods:
         Raises:
             AccountSuspended, NotFound, OrganizationNotFound: and what every call raises.
         """
-        return self._transport.run(_calls.get_organization(id=id))
+        return self._transport.run(
+            Call(
+                "get_organization",
+                "GET",
+                path_of("/organizations/{id}", id=id),
+                member(OrganizationDetail, "organization"),
+            )
+        )
 
     def get_tagged(self, id: int | str) -> Tagged[OrganizationDetail]:
         """Get an organization, with its entity tag for `if_match` of a change."""
-        return self._transport.run(tagged(_calls.get_organization(id=id)))
+        return self._transport.run(
+            tagged(
+                Call(
+                    "get_organization",
+                    "GET",
+                    path_of("/organizations/{id}", id=id),
+                    member(OrganizationDetail, "organization"),
+                )
+            )
+        )
 
     def rename(self, id: int | str, name: str, *, idempotency_key: str | None = None) -> OrganizationDetail:
         """Rename an organization.
@@ -465,7 +578,14 @@ class OrganizationsMethods:
             AccountSuspended, NotFound, OrganizationNotFound, ValidationFailed: and what every call raises.
         """
         return self._transport.run(
-            _calls.change_organization(id=id, name=name, idempotency_key=idempotency_key)
+            Call(
+                "change_organization",
+                "PATCH",
+                path_of("/organizations/{id}", id=id),
+                member(OrganizationDetail, "organization"),
+                body=given(name=name),
+                headers=given(**{"idempotency-key": idempotency_key}),
+            )
         )
 
     def members(self, id: int | str, *, limit: int | None = None) -> Iterator[Member]:
@@ -480,7 +600,16 @@ class OrganizationsMethods:
         Raises:
             AccountSuspended, NotFound, OrganizationNotFound: and what every call raises.
         """
-        return pages(self._transport, lambda cursor: _calls.list_members(id=id, limit=limit, cursor=cursor))
+        return pages(
+            self._transport,
+            lambda cursor: Call(
+                "list_members",
+                "GET",
+                path_of("/organizations/{id}/members", id=id),
+                page(Member, "members"),
+                query=given(limit=limit, cursor=cursor),
+            ),
+        )
 
     def set_role(
         self,
@@ -503,7 +632,14 @@ class OrganizationsMethods:
                 call raises.
         """
         return self._transport.run(
-            _calls.change_member(id=id, user_id=user_id, role=role, idempotency_key=idempotency_key)
+            Call(
+                "change_member",
+                "PATCH",
+                path_of("/organizations/{id}/members/{user_id}", id=id, user_id=user_id),
+                member(Member, "member"),
+                body=given(role=role),
+                headers=given(**{"idempotency-key": idempotency_key}),
+            )
         )
 
     def remove_member(self, id: int | str, user_id: str, *, idempotency_key: str | None = None) -> Removed:
@@ -520,7 +656,14 @@ class OrganizationsMethods:
             AccountSuspended, NotFound, OrganizationNotFound, Conflict: and what every call raises.
         """
         return self._transport.run(
-            _calls.remove_member(id=id, user_id=user_id, idempotency_key=idempotency_key)
+            Call(
+                "remove_member",
+                "DELETE",
+                path_of("/organizations/{id}/members/{user_id}", id=id, user_id=user_id),
+                member(Removed, "removed"),
+                body=given(),
+                headers=given(**{"idempotency-key": idempotency_key}),
+            )
         )
 
     def invitations(self, id: int | str, *, limit: int | None = None) -> Iterator[Invitation]:
@@ -537,7 +680,14 @@ class OrganizationsMethods:
             AccountSuspended, NotFound, OrganizationNotFound: and what every call raises.
         """
         return pages(
-            self._transport, lambda cursor: _calls.list_invitations(id=id, limit=limit, cursor=cursor)
+            self._transport,
+            lambda cursor: Call(
+                "list_invitations",
+                "GET",
+                path_of("/organizations/{id}/invitations", id=id),
+                page(Invitation, "invitations"),
+                query=given(limit=limit, cursor=cursor),
+            ),
         )
 
     def invite(
@@ -562,7 +712,14 @@ class OrganizationsMethods:
                 call raises.
         """
         return self._transport.run(
-            _calls.invite_member(id=id, email=email, role=role, idempotency_key=idempotency_key)
+            Call(
+                "invite_member",
+                "POST",
+                path_of("/organizations/{id}/invitations", id=id),
+                member(Invitation, "invitation"),
+                body=given(email=email, role=role),
+                headers=given(**{"idempotency-key": idempotency_key}),
+            )
         )
 
     def revoke_invitation(
@@ -580,7 +737,16 @@ class OrganizationsMethods:
             AccountSuspended, NotFound, OrganizationNotFound, Conflict: and what every call raises.
         """
         return self._transport.run(
-            _calls.revoke_invitation(id=id, invitation_id=invitation_id, idempotency_key=idempotency_key)
+            Call(
+                "revoke_invitation",
+                "DELETE",
+                path_of(
+                    "/organizations/{id}/invitations/{invitation_id}", id=id, invitation_id=invitation_id
+                ),
+                member(RevokedInvitation, "revoked"),
+                body=given(),
+                headers=given(**{"idempotency-key": idempotency_key}),
+            )
         )
 
 
@@ -622,18 +788,24 @@ class SubdomainsMethods:
         """
         return pages(
             self._transport,
-            lambda cursor: _calls.list_subdomains(
-                limit=limit,
-                status=status,
-                domain=domain,
-                q=q,
-                registration_type=registration_type,
-                expires_before=expires_before,
-                expires_after=expires_after,
-                dnssec_enabled=dnssec_enabled,
-                renewal_available=renewal_available,
-                health=health,
-                cursor=cursor,
+            lambda cursor: Call(
+                "list_subdomains",
+                "GET",
+                "/subdomains",
+                page(Subdomain, "subdomains"),
+                query=given(
+                    limit=limit,
+                    status=status,
+                    domain=domain,
+                    q=q,
+                    registration_type=registration_type,
+                    expires_before=expires_before,
+                    expires_after=expires_after,
+                    dnssec_enabled=dnssec_enabled,
+                    renewal_available=renewal_available,
+                    health=health,
+                    cursor=cursor,
+                ),
             ),
         )
 
@@ -677,19 +849,25 @@ class SubdomainsMethods:
                 raises.
         """
         return self._transport.run(
-            _calls.register(
-                platform_domain_id=platform_domain_id,
-                domain=domain,
-                label=label,
-                fqdn=fqdn,
-                nameservers=nameservers,
-                glue=glue,
-                ds_records=ds_records,
-                coupon_code=coupon_code,
-                registration_mode=registration_mode,
-                confirm=confirm,
-                max_credits=max_credits,
-                idempotency_key=idempotency_key,
+            Call(
+                "register",
+                "POST",
+                "/subdomains",
+                whole(RegisterAnswer),
+                body=given(
+                    platform_domain_id=platform_domain_id,
+                    domain=domain,
+                    label=label,
+                    fqdn=fqdn,
+                    nameservers=nameservers,
+                    glue=glue,
+                    ds_records=ds_records,
+                    coupon_code=coupon_code,
+                    registration_mode=registration_mode,
+                    confirm=confirm,
+                    max_credits=max_credits,
+                ),
+                headers=given(**{"idempotency-key": idempotency_key}),
             )
         )
 
@@ -710,7 +888,15 @@ class SubdomainsMethods:
         Raises:
             AccountSuspended, PlatformDomainNotFound, ValidationFailed: and what every call raises.
         """
-        return self._transport.run(_calls.availability(fqdn=fqdn, label=label, domain=domain))
+        return self._transport.run(
+            Call(
+                "availability",
+                "GET",
+                "/availability",
+                member(Availability, "availability"),
+                query=given(fqdn=fqdn, label=label, domain=domain),
+            )
+        )
 
     def get(self, fqdn: str) -> Subdomain:
         """Get a subdomain.
@@ -725,11 +911,27 @@ class SubdomainsMethods:
         Raises:
             AccountSuspended, NotFound, SubdomainNotFound: and what every call raises.
         """
-        return self._transport.run(_calls.get_subdomain(fqdn=fqdn))
+        return self._transport.run(
+            Call(
+                "get_subdomain",
+                "GET",
+                path_of("/subdomains/{fqdn}", fqdn=fqdn),
+                member(Subdomain, "subdomain"),
+            )
+        )
 
     def get_tagged(self, fqdn: str) -> Tagged[Subdomain]:
         """Get a subdomain, with its entity tag for `if_match` of a change."""
-        return self._transport.run(tagged(_calls.get_subdomain(fqdn=fqdn)))
+        return self._transport.run(
+            tagged(
+                Call(
+                    "get_subdomain",
+                    "GET",
+                    path_of("/subdomains/{fqdn}", fqdn=fqdn),
+                    member(Subdomain, "subdomain"),
+                )
+            )
+        )
 
     def delete(
         self, fqdn: str, *, idempotency_key: str | None = None, if_match: str | None = None
@@ -748,7 +950,14 @@ class SubdomainsMethods:
                 every call raises.
         """
         return self._transport.run(
-            _calls.delete(fqdn=fqdn, idempotency_key=idempotency_key, if_match=if_match)
+            Call(
+                "delete",
+                "DELETE",
+                path_of("/subdomains/{fqdn}", fqdn=fqdn),
+                member(Deleted, "deleted"),
+                body=given(),
+                headers=given(**{"idempotency-key": idempotency_key, "if-match": if_match}),
+            )
         )
 
     def update_nameservers(
@@ -778,13 +987,13 @@ class SubdomainsMethods:
                 ValidationFailed, DelegationBroken: and what every call raises.
         """
         return self._transport.run(
-            _calls.update_nameservers(
-                fqdn=fqdn,
-                nameservers=nameservers,
-                glue=glue,
-                ds_records=ds_records,
-                idempotency_key=idempotency_key,
-                if_match=if_match,
+            Call(
+                "update_nameservers",
+                "PUT",
+                path_of("/subdomains/{fqdn}/nameservers", fqdn=fqdn),
+                whole(ProvisionAnswer),
+                body=given(nameservers=nameservers, glue=glue, ds_records=ds_records),
+                headers=given(**{"idempotency-key": idempotency_key, "if-match": if_match}),
             )
         )
 
@@ -804,7 +1013,14 @@ class SubdomainsMethods:
                 RetryNotAvailable, PreconditionFailed: and what every call raises.
         """
         return self._transport.run(
-            _calls.retry(fqdn=fqdn, idempotency_key=idempotency_key, if_match=if_match)
+            Call(
+                "retry",
+                "POST",
+                path_of("/subdomains/{fqdn}/retry", fqdn=fqdn),
+                whole(ProvisionAnswer),
+                body=given(),
+                headers=given(**{"idempotency-key": idempotency_key, "if-match": if_match}),
+            )
         )
 
     def renew(
@@ -835,13 +1051,13 @@ class SubdomainsMethods:
                 PreconditionFailed, ValidationFailed, ClockImplausible: and what every call raises.
         """
         return self._transport.run(
-            _calls.renew(
-                fqdn=fqdn,
-                confirm=confirm,
-                coupon_code=coupon_code,
-                max_credits=max_credits,
-                idempotency_key=idempotency_key,
-                if_match=if_match,
+            Call(
+                "renew",
+                "POST",
+                path_of("/subdomains/{fqdn}/renew", fqdn=fqdn),
+                whole(RenewAnswer),
+                body=given(confirm=confirm, coupon_code=coupon_code, max_credits=max_credits),
+                headers=given(**{"idempotency-key": idempotency_key, "if-match": if_match}),
             )
         )
 
@@ -874,13 +1090,13 @@ class SubdomainsMethods:
                 and what every call raises.
         """
         return self._transport.run(
-            _calls.restore(
-                fqdn=fqdn,
-                confirm=confirm,
-                coupon_code=coupon_code,
-                max_credits=max_credits,
-                idempotency_key=idempotency_key,
-                if_match=if_match,
+            Call(
+                "restore",
+                "POST",
+                path_of("/subdomains/{fqdn}/restore", fqdn=fqdn),
+                whole(RegisterAnswer),
+                body=given(confirm=confirm, coupon_code=coupon_code, max_credits=max_credits),
+                headers=given(**{"idempotency-key": idempotency_key, "if-match": if_match}),
             )
         )
 
@@ -899,7 +1115,14 @@ class SubdomainsMethods:
         Raises:
             AccountSuspended, NotFound, SubdomainNotFound: and what every call raises.
         """
-        return self._transport.run(_calls.delegation(fqdn=fqdn))
+        return self._transport.run(
+            Call(
+                "delegation",
+                "GET",
+                path_of("/subdomains/{fqdn}/delegation", fqdn=fqdn),
+                whole(DelegationAnswer),
+            )
+        )
 
     def get_health(self, fqdn: str) -> Health:
         """Get the health of a subdomain's delegation.
@@ -915,7 +1138,11 @@ class SubdomainsMethods:
         Raises:
             AccountSuspended, NotFound, SubdomainNotFound: and what every call raises.
         """
-        return self._transport.run(_calls.get_health(fqdn=fqdn))
+        return self._transport.run(
+            Call(
+                "get_health", "GET", path_of("/subdomains/{fqdn}/health", fqdn=fqdn), member(Health, "health")
+            )
+        )
 
     def check_health(self, fqdn: str) -> Health:
         """Check a subdomain's delegation now.
@@ -932,7 +1159,15 @@ class SubdomainsMethods:
             AccountSuspended, NotFound, SubdomainNotFound, SubdomainSuspended, NameserverRequired, Conflict:
                 and what every call raises.
         """
-        return self._transport.run(_calls.check_health(fqdn=fqdn))
+        return self._transport.run(
+            Call(
+                "check_health",
+                "POST",
+                path_of("/subdomains/{fqdn}/health", fqdn=fqdn),
+                member(Health, "health"),
+                body=given(),
+            )
+        )
 
     def check_delegation(
         self,
@@ -962,14 +1197,20 @@ class SubdomainsMethods:
                 raises.
         """
         return self._transport.run(
-            _calls.check_delegation(
-                platform_domain_id=platform_domain_id,
-                domain=domain,
-                label=label,
-                fqdn=fqdn,
-                nameservers=nameservers,
-                glue=glue,
-                ds_records=ds_records,
+            Call(
+                "check_delegation",
+                "POST",
+                "/delegation-checks",
+                member(DelegationCheck, "check"),
+                body=given(
+                    platform_domain_id=platform_domain_id,
+                    domain=domain,
+                    label=label,
+                    fqdn=fqdn,
+                    nameservers=nameservers,
+                    glue=glue,
+                    ds_records=ds_records,
+                ),
             )
         )
 
@@ -987,7 +1228,9 @@ class SubdomainsMethods:
         Raises:
             AccountSuspended, NotFound, SubdomainNotFound: and what every call raises.
         """
-        return self._transport.run(_calls.timeline(fqdn=fqdn))
+        return self._transport.run(
+            Call("timeline", "GET", path_of("/subdomains/{fqdn}/timeline", fqdn=fqdn), whole(TimelineAnswer))
+        )
 
     def get_auto_renew(self, fqdn: str) -> AutoRenew:
         """Get the automatic renewal.
@@ -1002,7 +1245,14 @@ class SubdomainsMethods:
         Raises:
             AccountSuspended, NotFound, SubdomainNotFound: and what every call raises.
         """
-        return self._transport.run(_calls.get_auto_renew(fqdn=fqdn))
+        return self._transport.run(
+            Call(
+                "get_auto_renew",
+                "GET",
+                path_of("/subdomains/{fqdn}/auto-renew", fqdn=fqdn),
+                member(AutoRenew, "auto_renew"),
+            )
+        )
 
     def set_auto_renew(
         self,
@@ -1031,12 +1281,13 @@ class SubdomainsMethods:
                 PreconditionFailed, ValidationFailed: and what every call raises.
         """
         return self._transport.run(
-            _calls.set_auto_renew(
-                fqdn=fqdn,
-                enabled=enabled,
-                max_credits=max_credits,
-                idempotency_key=idempotency_key,
-                if_match=if_match,
+            Call(
+                "set_auto_renew",
+                "PUT",
+                path_of("/subdomains/{fqdn}/auto-renew", fqdn=fqdn),
+                whole(SetAutoRenewAnswer),
+                body=given(enabled=enabled, max_credits=max_credits),
+                headers=given(**{"idempotency-key": idempotency_key, "if-match": if_match}),
             )
         )
 
@@ -1053,7 +1304,14 @@ class SubdomainsMethods:
         Raises:
             AccountSuspended, NotFound, SubdomainNotFound: and what every call raises.
         """
-        return self._transport.run(_calls.get_automatic_ds(fqdn=fqdn))
+        return self._transport.run(
+            Call(
+                "get_automatic_ds",
+                "GET",
+                path_of("/subdomains/{fqdn}/automatic-ds", fqdn=fqdn),
+                member(AutomaticDs, "automatic_ds"),
+            )
+        )
 
     def set_automatic_ds(
         self,
@@ -1080,12 +1338,13 @@ class SubdomainsMethods:
                 every call raises.
         """
         return self._transport.run(
-            _calls.set_automatic_ds(
-                fqdn=fqdn,
-                enabled=enabled,
-                bootstrap=bootstrap,
-                idempotency_key=idempotency_key,
-                if_match=if_match,
+            Call(
+                "set_automatic_ds",
+                "PUT",
+                path_of("/subdomains/{fqdn}/automatic-ds", fqdn=fqdn),
+                member(AutomaticDs, "automatic_ds"),
+                body=given(enabled=enabled, bootstrap=bootstrap),
+                headers=given(**{"idempotency-key": idempotency_key, "if-match": if_match}),
             )
         )
 
@@ -1114,7 +1373,14 @@ class TransfersMethods:
                 TransferPending, PreconditionFailed, ValidationFailed: and what every call raises.
         """
         return self._transport.run(
-            _calls.push(fqdn=fqdn, to=to, idempotency_key=idempotency_key, if_match=if_match)
+            Call(
+                "push",
+                "POST",
+                path_of("/subdomains/{fqdn}/transfer", fqdn=fqdn),
+                member(Transfer, "transfer"),
+                body=given(to=to),
+                headers=given(**{"idempotency-key": idempotency_key, "if-match": if_match}),
+            )
         )
 
     def list(
@@ -1134,8 +1400,12 @@ class TransfersMethods:
         """
         return pages(
             self._transport,
-            lambda cursor: _calls.list_transfers(
-                limit=limit, state=state, direction=direction, cursor=cursor
+            lambda cursor: Call(
+                "list_transfers",
+                "GET",
+                "/transfers",
+                page(Transfer, "transfers"),
+                query=given(limit=limit, state=state, direction=direction, cursor=cursor),
             ),
         )
 
@@ -1150,11 +1420,17 @@ class TransfersMethods:
         Raises:
             AccountSuspended, NotFound, TransferNotFound: and what every call raises.
         """
-        return self._transport.run(_calls.get_transfer(id=id))
+        return self._transport.run(
+            Call("get_transfer", "GET", path_of("/transfers/{id}", id=id), member(Transfer, "transfer"))
+        )
 
     def get_tagged(self, id: int | str) -> Tagged[Transfer]:
         """Get a transfer, with its entity tag for `if_match` of a change."""
-        return self._transport.run(tagged(_calls.get_transfer(id=id)))
+        return self._transport.run(
+            tagged(
+                Call("get_transfer", "GET", path_of("/transfers/{id}", id=id), member(Transfer, "transfer"))
+            )
+        )
 
     def withdraw(
         self, id: int | str, *, idempotency_key: str | None = None, if_match: str | None = None
@@ -1170,7 +1446,16 @@ class TransfersMethods:
             AccountSuspended, NotFound, TransferNotFound, Conflict, PreconditionFailed: and what every call
                 raises.
         """
-        return self._transport.run(_calls.withdraw(id=id, idempotency_key=idempotency_key, if_match=if_match))
+        return self._transport.run(
+            Call(
+                "withdraw",
+                "DELETE",
+                path_of("/transfers/{id}", id=id),
+                member(Transfer, "transfer"),
+                body=given(),
+                headers=given(**{"idempotency-key": idempotency_key, "if-match": if_match}),
+            )
+        )
 
     def accept(
         self, id: int | str, *, idempotency_key: str | None = None, if_match: str | None = None
@@ -1188,7 +1473,16 @@ class TransfersMethods:
                 PlatformDomainNotFound, Conflict, SubdomainUnavailable, PreconditionFailed: and what every
                 call raises.
         """
-        return self._transport.run(_calls.accept(id=id, idempotency_key=idempotency_key, if_match=if_match))
+        return self._transport.run(
+            Call(
+                "accept",
+                "POST",
+                path_of("/transfers/{id}/accept", id=id),
+                member(Transfer, "transfer"),
+                body=given(),
+                headers=given(**{"idempotency-key": idempotency_key, "if-match": if_match}),
+            )
+        )
 
     def decline(
         self, id: int | str, *, idempotency_key: str | None = None, if_match: str | None = None
@@ -1204,7 +1498,16 @@ class TransfersMethods:
             AccountSuspended, NotFound, TransferNotFound, Conflict, PreconditionFailed: and what every call
                 raises.
         """
-        return self._transport.run(_calls.decline(id=id, idempotency_key=idempotency_key, if_match=if_match))
+        return self._transport.run(
+            Call(
+                "decline",
+                "POST",
+                path_of("/transfers/{id}/decline", id=id),
+                member(Transfer, "transfer"),
+                body=given(),
+                headers=given(**{"idempotency-key": idempotency_key, "if-match": if_match}),
+            )
+        )
 
 
 class TicketsMethods:
@@ -1233,8 +1536,12 @@ class TicketsMethods:
         """
         return pages(
             self._transport,
-            lambda cursor: _calls.list_tickets(
-                limit=limit, status=status, type=type, archived=archived, cursor=cursor
+            lambda cursor: Call(
+                "list_tickets",
+                "GET",
+                "/support/tickets",
+                page(Ticket, "tickets"),
+                query=given(limit=limit, status=status, type=type, archived=archived, cursor=cursor),
             ),
         )
 
@@ -1258,15 +1565,21 @@ class TicketsMethods:
             AccountSuspended, ValidationFailed: and what every call raises.
         """
         return self._transport.run(
-            _calls.open_ticket(
-                subject=subject,
-                message=message,
-                type=type,
-                subdomain_id=subdomain_id,
-                subdomain=subdomain,
-                fqdn=fqdn,
-                message_format=message_format,
-                idempotency_key=idempotency_key,
+            Call(
+                "open_ticket",
+                "POST",
+                "/support/tickets",
+                member(TicketDetail, "ticket"),
+                body=given(
+                    subject=subject,
+                    message=message,
+                    type=type,
+                    subdomain_id=subdomain_id,
+                    subdomain=subdomain,
+                    fqdn=fqdn,
+                    message_format=message_format,
+                ),
+                headers=given(**{"idempotency-key": idempotency_key}),
             )
         )
 
@@ -1281,11 +1594,22 @@ class TicketsMethods:
         Raises:
             AccountSuspended, NotFound, TicketNotFound: and what every call raises.
         """
-        return self._transport.run(_calls.get_ticket(id=id))
+        return self._transport.run(
+            Call("get_ticket", "GET", path_of("/support/tickets/{id}", id=id), member(TicketDetail, "ticket"))
+        )
 
     def get_tagged(self, id: int | str) -> Tagged[TicketDetail]:
         """Get a ticket, with its entity tag for `if_match` of a change."""
-        return self._transport.run(tagged(_calls.get_ticket(id=id)))
+        return self._transport.run(
+            tagged(
+                Call(
+                    "get_ticket",
+                    "GET",
+                    path_of("/support/tickets/{id}", id=id),
+                    member(TicketDetail, "ticket"),
+                )
+            )
+        )
 
     def reply(
         self,
@@ -1308,12 +1632,13 @@ class TicketsMethods:
                 ValidationFailed: and what every call raises.
         """
         return self._transport.run(
-            _calls.reply(
-                id=id,
-                message=message,
-                message_format=message_format,
-                idempotency_key=idempotency_key,
-                if_match=if_match,
+            Call(
+                "reply",
+                "POST",
+                path_of("/support/tickets/{id}/reply", id=id),
+                member(TicketDetail, "ticket"),
+                body=given(message=message, message_format=message_format),
+                headers=given(**{"idempotency-key": idempotency_key, "if-match": if_match}),
             )
         )
 
@@ -1330,7 +1655,9 @@ class SignUpMethods:
         Returns a proof of work for a sign-up (ALTCHA, version 2), which a browser solves in about a second.
         Its solution is valid for one sign-up within 20 minutes.
         """
-        return self._transport.run(_calls.challenge())
+        return self._transport.run(
+            Call("challenge", "GET", "/auth/challenge", member(Challenge, "challenge"), is_open=True)
+        )
 
     def start(self, email: str, name: str, *, challenge: str | None = None) -> CodeSentAnswer:
         """Open an account: get a code by mail.
@@ -1347,7 +1674,16 @@ class SignUpMethods:
         Raises:
             SignupClosed, ValidationFailed: and what every call raises.
         """
-        return self._transport.run(_calls.sign_up(email=email, name=name, challenge=challenge))
+        return self._transport.run(
+            Call(
+                "sign_up",
+                "POST",
+                "/auth/signup",
+                whole(CodeSentAnswer),
+                body=given(email=email, name=name, challenge=challenge),
+                is_open=True,
+            )
+        )
 
     def confirm(
         self, *, email: str | None = None, code: str | None = None, token: str | None = None
@@ -1366,7 +1702,16 @@ class SignUpMethods:
         Raises:
             ValidationFailed: and what every call raises.
         """
-        return self._transport.run(_calls.confirm_sign_up(email=email, code=code, token=token))
+        return self._transport.run(
+            Call(
+                "confirm_sign_up",
+                "POST",
+                "/auth/signup/confirm",
+                whole(SignedUpAnswer),
+                body=given(email=email, code=code, token=token),
+                is_open=True,
+            )
+        )
 
     def accept_invitation(self, code: str, *, name: str | None = None) -> AcceptedAnswer:
         """Accept an invitation to an organization.
@@ -1383,7 +1728,16 @@ class SignUpMethods:
         Raises:
             SignupClosed, NotFound, ValidationFailed: and what every call raises.
         """
-        return self._transport.run(_calls.accept_invitation(code=code, name=name))
+        return self._transport.run(
+            Call(
+                "accept_invitation",
+                "POST",
+                path_of("/auth/invitations/{code}/accept", code=code),
+                whole(AcceptedAnswer),
+                body=given(name=name),
+                is_open=True,
+            )
+        )
 
 
 class DevicesMethods:
@@ -1404,7 +1758,16 @@ class DevicesMethods:
         Raises:
             ValidationFailed: and what every call raises.
         """
-        return self._transport.run(_calls.start_device(name=name))
+        return self._transport.run(
+            Call(
+                "start_device",
+                "POST",
+                "/auth/device",
+                whole(DeviceAnswer),
+                body=given(name=name),
+                is_open=True,
+            )
+        )
 
     def poll(self, *, device_code: str | None = None) -> SecretAnswer:
         """Get the token of a program's sign-in.
@@ -1416,4 +1779,13 @@ class DevicesMethods:
         Raises:
             ExpiredToken, AccessDenied, SlowDown, AuthorizationPending: and what every call raises.
         """
-        return self._transport.run(_calls.poll_device(device_code=device_code))
+        return self._transport.run(
+            Call(
+                "poll_device",
+                "POST",
+                "/auth/device/token",
+                whole(SecretAnswer),
+                body=given(device_code=device_code),
+                is_open=True,
+            )
+        )

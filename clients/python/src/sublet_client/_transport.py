@@ -11,13 +11,40 @@ from sublet_client._core import Call, Config, Reply, Send, attempts, no_answer
 T = TypeVar("T")
 
 
-class SyncTransport:
+class _Transport:
+    """What both transports know: where the service is, and whether a request may have reached it."""
+
+    def __init__(self, config: Config) -> None:
+        self._config = config
+        self._may_have_reached = False
+
+    def _reply(self, answer: httpx2.Response) -> Reply:
+        self._may_have_reached = True
+        headers = {name.lower(): value for name, value in answer.headers.items()}
+        return Reply(answer.status_code, headers, answer.content)
+
+    def _prevented(self, error: httpx2.HTTPError) -> Exception:
+        """Return what prevented an answer, without what was sent: the error of a malformed request quotes its headers.
+
+        Raises:
+            NotReached: there is no connection, and this client had none before: a wrong address, rather than a restart.
+        """
+        if isinstance(error, httpx2.ConnectError):
+            if self._may_have_reached:
+                return error
+            raise no_answer(self._config, error) from error
+        self._may_have_reached = True  # perhaps, and then a change may have been made
+        if isinstance(error, httpx2.LocalProtocolError):
+            return ConnectionError("the request could not be written")
+        return error
+
+
+class SyncTransport(_Transport):
     """Sends calls over connections that it keeps, from one thread or several."""
 
     def __init__(self, config: Config, http: httpx2.Client) -> None:
-        self._config = config
+        super().__init__(config)
         self._http = http
-        self._may_have_reached = False
 
     def run(self, call: Call[T]) -> T:
         """Return the result of a call; raises as `attempts`."""
@@ -39,11 +66,6 @@ class SyncTransport:
         self._http.close()
 
     def _send(self, step: Send) -> Reply | Exception:
-        """Return the answer, or what prevented one.
-
-        Raises:
-            NotReached: there is no connection, and this client had none before: a wrong address, rather than a restart.
-        """
         try:
             answer = self._http.request(
                 step.method,
@@ -53,24 +75,17 @@ class SyncTransport:
                 content=step.content,
                 timeout=step.timeout_seconds,
             )
-        except httpx2.ConnectError as error:
-            if self._may_have_reached:
-                return error
-            raise no_answer(self._config, error) from error
         except httpx2.HTTPError as error:
-            self._may_have_reached = True  # perhaps, and then a change may have been made
-            return _shown(error)
-        self._may_have_reached = True
-        return _reply(answer)
+            return self._prevented(error)
+        return self._reply(answer)
 
 
-class AsyncTransport:
+class AsyncTransport(_Transport):
     """Sends calls over connections that it keeps, on the event loop."""
 
     def __init__(self, config: Config, http: httpx2.AsyncClient) -> None:
-        self._config = config
+        super().__init__(config)
         self._http = http
-        self._may_have_reached = False
 
     async def run(self, call: Call[T]) -> T:
         """Return the result of a call; raises as `attempts`."""
@@ -92,11 +107,6 @@ class AsyncTransport:
         await self._http.aclose()
 
     async def _send(self, step: Send) -> Reply | Exception:
-        """Return the answer, or what prevented one.
-
-        Raises:
-            NotReached: there is no connection, and this client had none before: a wrong address, rather than a restart.
-        """
         try:
             answer = await self._http.request(
                 step.method,
@@ -106,25 +116,6 @@ class AsyncTransport:
                 content=step.content,
                 timeout=step.timeout_seconds,
             )
-        except httpx2.ConnectError as error:
-            if self._may_have_reached:
-                return error
-            raise no_answer(self._config, error) from error
         except httpx2.HTTPError as error:
-            self._may_have_reached = True  # perhaps, and then a change may have been made
-            return _shown(error)
-        self._may_have_reached = True
-        return _reply(answer)
-
-
-def _shown(error: httpx2.HTTPError) -> Exception:
-    """Return an error without what was sent: that of a malformed request quotes its headers."""
-    if isinstance(error, httpx2.LocalProtocolError):
-        return ConnectionError("the request could not be written")
-    return error
-
-
-def _reply(answer: httpx2.Response) -> Reply:
-    return Reply(
-        answer.status_code, {name.lower(): value for name, value in answer.headers.items()}, answer.content
-    )
+            return self._prevented(error)
+        return self._reply(answer)

@@ -2,9 +2,9 @@
 
 import asyncio
 import os
-import secrets
 import time
 from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 from types import TracebackType
 from typing import Literal, Self, TypeVar
 
@@ -12,7 +12,7 @@ import httpx2
 
 from sublet_client import _async
 from sublet_client._errors import PaymentConfirmationRequired
-from sublet_client._quotes import AsyncQuote, is_free
+from sublet_client._quotes import AsyncQuote, confirmation_of, is_free
 from sublet_client._secret import Secret
 from sublet_client._settings import DEADLINE_SECONDS, TIMEOUT_SECONDS, config_of, from_environment
 from sublet_client._transport import AsyncTransport
@@ -99,23 +99,17 @@ class AsyncSubdomains(_async.AsyncSubdomainsMethods):
         Raises:
             ApiError: as `register`.
         """
-        key = secrets.token_hex(16)
-
-        async def register(max_credits: int | None) -> RegisterAnswer:
-            return await self.register(
-                fqdn=fqdn,
-                nameservers=nameservers,
-                glue=glue,
-                ds_records=ds_records,
-                registration_mode=registration_mode,
-                coupon_code=coupon_code,
-                confirm=None if max_credits is None else True,
-                max_credits=max_credits,
-                idempotency_key=None if max_credits is None else key,
-            )
-
+        register = partial(
+            self.register,
+            fqdn=fqdn,
+            nameservers=nameservers,
+            glue=glue,
+            ds_records=ds_records,
+            registration_mode=registration_mode,
+            coupon_code=coupon_code,
+        )
         if is_free(await self.availability(fqdn=fqdn), registration_mode):
-            return AsyncQuote(0, None, None, register)
+            return AsyncQuote(0, None, None, confirmation_of(register))
         return await _quoted(register)
 
     async def quote_renewal(self, fqdn: str, *, coupon_code: str | None = None) -> AsyncQuote[RenewAnswer]:
@@ -124,16 +118,7 @@ class AsyncSubdomains(_async.AsyncSubdomainsMethods):
         Raises:
             ApiError: as `renew`.
         """
-        key = secrets.token_hex(16)
-        return await _quoted(
-            lambda most: self.renew(
-                fqdn,
-                coupon_code=coupon_code,
-                confirm=None if most is None else True,
-                max_credits=most,
-                idempotency_key=None if most is None else key,
-            )
-        )
+        return await _quoted(partial(self.renew, fqdn, coupon_code=coupon_code))
 
     async def quote_restore(self, fqdn: str, *, coupon_code: str | None = None) -> AsyncQuote[RegisterAnswer]:
         """Return what a restore from the trash costs; `confirm` of the quote restores. What costs nothing is done at once, and is in `result`.
@@ -141,16 +126,7 @@ class AsyncSubdomains(_async.AsyncSubdomainsMethods):
         Raises:
             ApiError: as `restore`.
         """
-        key = secrets.token_hex(16)
-        return await _quoted(
-            lambda most: self.restore(
-                fqdn,
-                coupon_code=coupon_code,
-                confirm=None if most is None else True,
-                max_credits=most,
-                idempotency_key=None if most is None else key,
-            )
-        )
+        return await _quoted(partial(self.restore, fqdn, coupon_code=coupon_code))
 
     async def wait(self, fqdn: str, *, deadline_seconds: float = DEADLINE_SECONDS) -> Subdomain:
         """Wait until the DNS has the latest change of a name, and return the name. Its `status` may also be `failed`: look at it.
@@ -172,11 +148,10 @@ class AsyncSubdomains(_async.AsyncSubdomainsMethods):
         )
 
 
-async def _quoted(act: Callable[[int | None], Awaitable[T]]) -> AsyncQuote[T]:
+async def _quoted(act: Callable[..., Awaitable[T]]) -> AsyncQuote[T]:
     """Ask for the price by acting without a confirmation."""
+    confirm = confirmation_of(act)
     try:
-        done = await act(None)
+        return AsyncQuote(0, None, await act(), confirm)
     except PaymentConfirmationRequired as refusal:
-        found = refusal.quote
-        return AsyncQuote(found.price, found, None, act)
-    return AsyncQuote(0, None, done, act)
+        return AsyncQuote(refusal.quote.price, refusal.quote, None, confirm)

@@ -1,9 +1,9 @@
 """`Client`: the API as methods that wait for their answers."""
 
 import os
-import secrets
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from types import TracebackType
 from typing import Literal, Self, TypeVar
 
@@ -11,7 +11,7 @@ import httpx2
 
 from sublet_client import _sync
 from sublet_client._errors import PaymentConfirmationRequired
-from sublet_client._quotes import Quote, is_free
+from sublet_client._quotes import Quote, confirmation_of, is_free
 from sublet_client._secret import Secret
 from sublet_client._settings import DEADLINE_SECONDS, TIMEOUT_SECONDS, config_of, from_environment
 from sublet_client._transport import SyncTransport
@@ -98,23 +98,17 @@ class Subdomains(_sync.SubdomainsMethods):
         Raises:
             ApiError: as `register`.
         """
-        key = secrets.token_hex(16)
-
-        def register(max_credits: int | None) -> RegisterAnswer:
-            return self.register(
-                fqdn=fqdn,
-                nameservers=nameservers,
-                glue=glue,
-                ds_records=ds_records,
-                registration_mode=registration_mode,
-                coupon_code=coupon_code,
-                confirm=None if max_credits is None else True,
-                max_credits=max_credits,
-                idempotency_key=None if max_credits is None else key,
-            )
-
+        register = partial(
+            self.register,
+            fqdn=fqdn,
+            nameservers=nameservers,
+            glue=glue,
+            ds_records=ds_records,
+            registration_mode=registration_mode,
+            coupon_code=coupon_code,
+        )
         if is_free(self.availability(fqdn=fqdn), registration_mode):
-            return Quote(0, None, None, register)
+            return Quote(0, None, None, confirmation_of(register))
         return _quoted(register)
 
     def quote_renewal(self, fqdn: str, *, coupon_code: str | None = None) -> Quote[RenewAnswer]:
@@ -123,16 +117,7 @@ class Subdomains(_sync.SubdomainsMethods):
         Raises:
             ApiError: as `renew`.
         """
-        key = secrets.token_hex(16)
-        return _quoted(
-            lambda most: self.renew(
-                fqdn,
-                coupon_code=coupon_code,
-                confirm=None if most is None else True,
-                max_credits=most,
-                idempotency_key=None if most is None else key,
-            )
-        )
+        return _quoted(partial(self.renew, fqdn, coupon_code=coupon_code))
 
     def quote_restore(self, fqdn: str, *, coupon_code: str | None = None) -> Quote[RegisterAnswer]:
         """Return what a restore from the trash costs; `confirm` of the quote restores. What costs nothing is done at once, and is in `result`.
@@ -140,16 +125,7 @@ class Subdomains(_sync.SubdomainsMethods):
         Raises:
             ApiError: as `restore`.
         """
-        key = secrets.token_hex(16)
-        return _quoted(
-            lambda most: self.restore(
-                fqdn,
-                coupon_code=coupon_code,
-                confirm=None if most is None else True,
-                max_credits=most,
-                idempotency_key=None if most is None else key,
-            )
-        )
+        return _quoted(partial(self.restore, fqdn, coupon_code=coupon_code))
 
     def wait(self, fqdn: str, *, deadline_seconds: float = DEADLINE_SECONDS) -> Subdomain:
         """Wait until the DNS has the latest change of a name, and return the name. Its `status` may also be `failed`: look at it.
@@ -171,11 +147,10 @@ class Subdomains(_sync.SubdomainsMethods):
         )
 
 
-def _quoted(act: Callable[[int | None], T]) -> Quote[T]:
+def _quoted(act: Callable[..., T]) -> Quote[T]:
     """Ask for the price by acting without a confirmation."""
+    confirm = confirmation_of(act)
     try:
-        done = act(None)
+        return Quote(0, None, act(), confirm)
     except PaymentConfirmationRequired as refusal:
-        found = refusal.quote
-        return Quote(found.price, found, None, act)
-    return Quote(0, None, done, act)
+        return Quote(refusal.quote.price, refusal.quote, None, confirm)

@@ -12,7 +12,7 @@ from sublet_client.models import Mode
 from sublet_client.spelling import hostname
 from sublet_terraform.reporting import Reporting
 from sublet_terraform.resource import HasClient, State
-from sublet_terraform.subdomain import ds_of, glue_of
+from sublet_terraform.subdomain import glue_of
 
 FQDN = Attribute("fqdn", String(), "The name.", required=True)
 PRICES = (
@@ -79,7 +79,7 @@ class SubdomainData(SubletDataSource):
             "registration_mode": found.registration_type,
             "nameservers": list(found.nameservers),
             "glue": glue_of(found),
-            "ds_records": ds_of(found),
+            "ds_records": list(map(str, found.ds_records)),
             "expires_at": found.expires_at.isoformat(),
             "renewal_available": found.renewal_available,
         }

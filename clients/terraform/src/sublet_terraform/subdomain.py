@@ -304,18 +304,13 @@ def glue_of(found: Subdomain) -> dict[str, list[str]]:
     return glue
 
 
-def ds_of(found: Subdomain) -> list[str]:
-    """Return the DS records of a name in zone-file text."""
-    return [f"{each.key_tag} {each.algorithm} {each.digest_type} {each.digest}" for each in found.ds_records]
-
-
 def _state(found: Subdomain) -> State:
     """Return what the service knows; nothing is null, as if it were not configured."""
     return {
         "id": str(found.id),
         "nameservers": list(found.nameservers) or None,
         "glue": glue_of(found) or None,
-        "ds_records": ds_of(found) or None,
+        "ds_records": list(map(str, found.ds_records)) or None,
         "registration_mode": found.registration_type,
         "status": found.status,
         "expires_at": found.expires_at.isoformat(),

@@ -2,12 +2,11 @@
 
 from collections.abc import Callable, Iterable
 from datetime import UTC, datetime, timedelta
-from ipaddress import ip_address
 
 import click
 
 from sublet_client.cli.names import waited
-from sublet_client.cli.output import ds_text
+from sublet_client.cli.plan import glue_entry
 from sublet_client.cli.session import Ctl, Function, Stop, command, group, with_yes
 from sublet_client.models import AutomaticDs, Ds, Finding, GlueEntry, Subdomain
 
@@ -20,18 +19,18 @@ CACHED = timedelta(hours=1)
 
 
 def parse_glue(texts: Iterable[str]) -> list[GlueEntry]:
-    """Return glue of HOST=ADDRESS, one entry for each host.
+    """Return glue of HOST=ADDRESS.
 
     Raises:
         ValueError: a text isn't of this form.
     """
-    found: dict[str, dict[str, str]] = {}
+    found: list[GlueEntry] = []
     for text in texts:
         host, equals, address = text.partition("=")
         if not equals:
             raise ValueError(f"{text} is no glue. Give HOST=ADDRESS, such as ns1.blog.example.net=192.0.2.1.")
-        found.setdefault(host, {})[f"ipv{ip_address(address).version}"] = address
-    return [GlueEntry(host=host, **addresses) for host, addresses in found.items()]
+        found.append(glue_entry(host, address))
+    return found
 
 
 def quoted(ctx: click.Context, param: click.Parameter, records: tuple[str, ...]) -> tuple[str, ...]:
@@ -117,7 +116,7 @@ def add(ctl: Ctl, name: str, records: tuple[str, ...], waits: bool) -> tuple[Ds,
     """Add DS records: the first step of a rollover. Wait for an hour before you sign with the new key alone."""
 
     def with_records(seen: Subdomain) -> list[str]:
-        present = list(map(ds_text, seen.ds_records))
+        present = list(map(str, seen.ds_records))
         return [*present, *(each for each in records if each not in present)]
 
     return _change(ctl, name, with_records, waits=waits)
@@ -132,7 +131,7 @@ def remove(ctl: Ctl, name: str, key_tags: tuple[int, ...], waits: bool, yes: boo
     """Remove the DS records with these key tags: the last step of a rollover. It warns less than an hour after a change."""
 
     def without(seen: Subdomain) -> list[str]:
-        kept = [ds_text(each) for each in seen.ds_records if each.key_tag not in key_tags]
+        kept = [str(each) for each in seen.ds_records if each.key_tag not in key_tags]
         if len(kept) == len(seen.ds_records):
             raise Stop(f"{name} has no DS record with such a key tag.", f"subletctl ds list {name}")
         cached_until = seen.updated_at + CACHED

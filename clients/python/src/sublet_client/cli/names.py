@@ -5,6 +5,7 @@ from datetime import datetime
 from typing import Any
 
 import click
+from msgspec.structs import asdict
 
 from sublet_client import Client
 from sublet_client._errors import (
@@ -114,7 +115,7 @@ def availability(ctl: Ctl, names: tuple[str, ...]) -> list[dict[str, Any]]:
 def _as_row(client: Client, found: Availability) -> dict[str, Any]:
     is_open = found.available or found.reason in PRICE_REASONS
     return {
-        **{name: getattr(found, name) for name in Availability.__struct_fields__},
+        **asdict(found),
         "open": is_open,
         "why": None if is_open else why_closed(client, found),
         "purse": _purse(client, found) if is_open else None,

@@ -1,6 +1,5 @@
 """The output of commands: tables for people, JSON, a template, or the keys alone."""
 
-import json
 import os
 import string
 import sys
@@ -55,7 +54,8 @@ def _show_rows(value: Any, columns: Sequence[str], wanted: Format) -> None:
     rows = list(map(_row, values))
     if wanted.json_fields is not None:
         chosen = [_chosen(row, wanted.json_fields) for row in rows]
-        click.echo(json.dumps(_plain(chosen[0] if is_one else chosen), ensure_ascii=False, indent=2))
+        text = msgspec.json.encode(chosen[0] if is_one else chosen)
+        click.echo(msgspec.json.format(text, indent=2))
     elif wanted.template is not None:
         for row in rows:
             click.echo(_filled(wanted.template, row))
@@ -73,24 +73,14 @@ def is_colored() -> bool:
     return sys.stdout.isatty() and not os.environ.get("NO_COLOR")
 
 
-def ds_text(each: Any) -> str:
-    """Return a DS record as a zone file has it."""
-    return f"{each.key_tag} {each.algorithm} {each.digest_type} {each.digest}"
-
-
 def _row(value: Any) -> Row:
-    plain = msgspec.to_builtins(value, builtin_types=(datetime,), enc_hook=_encode)
-    return dict(plain)
+    return dict(msgspec.to_builtins(value, builtin_types=(datetime,), enc_hook=_encode))
 
 
 def _encode(value: Any) -> Any:
     if isinstance(value, Secret):
         return value.reveal()  # the user asked for it, and it is shown once
     raise NotImplementedError(f"{value!r} has no form in JSON")
-
-
-def _plain(value: Any) -> Any:
-    return msgspec.to_builtins(value)
 
 
 def _chosen(row: Row, fields: str) -> Row:

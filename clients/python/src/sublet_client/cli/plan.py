@@ -7,7 +7,6 @@ from typing import Any
 
 import msgspec
 
-from sublet_client.cli.output import ds_text
 from sublet_client.models import GlueEntry, Mode, Subdomain
 from sublet_client.spelling import ds_record, hostname
 
@@ -87,6 +86,15 @@ def _glue(found: Mapping[str, str | list[str]]) -> tuple[tuple[str, str], ...]:
     return tuple(sorted(pairs))
 
 
+def glue_entry(host: str, address: str) -> GlueEntry:
+    """Return an address of a nameserver. A host with several addresses has several entries.
+
+    Raises:
+        ValueError: `address` is no IP address.
+    """
+    return GlueEntry(host=host, **{f"ipv{ip_address(address).version}": address})
+
+
 def stored(name: Subdomain) -> Wanted:
     """Return a name as a file would say it."""
     pairs = [
@@ -99,7 +107,7 @@ def stored(name: Subdomain) -> Wanted:
         name.fqdn,
         tuple(hostname(each) for each in name.nameservers),
         tuple(sorted(pairs)),
-        tuple(ds_record(ds_text(each)) for each in name.ds_records),
+        tuple(ds_record(each) for each in name.ds_records),
     )
 
 
@@ -186,8 +194,5 @@ def _arguments(wanted: Wanted) -> dict[str, Any]:
     """Return what the client's `register` and `update_nameservers` take: what the file leaves as it is isn't sent."""
     found: dict[str, Any] = {"nameservers": wanted.nameservers, "glue": None, "ds_records": wanted.ds_records}
     if wanted.glue is not None:
-        entries: dict[str, dict[str, str]] = {}
-        for host, address in wanted.glue:
-            entries.setdefault(host, {})[f"ipv{ip_address(address).version}"] = address
-        found["glue"] = [GlueEntry(host=host, **each) for host, each in entries.items()]
+        found["glue"] = [glue_entry(host, address) for host, address in wanted.glue]
     return {name: value for name, value in found.items() if value is not None}

@@ -3,6 +3,7 @@
 from typing import Any
 
 import click
+from msgspec.structs import asdict
 
 from sublet_client import Client
 from sublet_client._errors import InsufficientScope
@@ -16,8 +17,7 @@ DONE = ("fqdn", "status", "expires_at", "charged_credits")
 
 
 def _with_price(subdomain: Subdomain, charged_credits: int) -> dict[str, Any]:
-    members = {name: getattr(subdomain, name) for name in Subdomain.__struct_fields__}
-    return {**members, "charged_credits": charged_credits}
+    return {**asdict(subdomain), "charged_credits": charged_credits}
 
 
 @command(

@@ -5,6 +5,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import click
+from msgspec.structs import asdict
 
 from sublet_client import Client
 from sublet_client.cli.profiles import find_profile, is_stored, save_profile
@@ -167,5 +168,4 @@ def _find_id(client: Client, text: str) -> str:
 
 
 def _with_secret(done: SecretAnswer) -> dict[str, Any]:
-    members = {name: getattr(done.token, name) for name in TokenDetail.__struct_fields__}
-    return {"secret": done.secret, **members}
+    return {"secret": done.secret, **asdict(done.token)}
