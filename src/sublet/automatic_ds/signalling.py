@@ -7,13 +7,12 @@ import dns.flags
 import dns.message
 import dns.name
 import dns.rcode
-import dns.rdatatype
 import dns.rrset
 
 from sublet.automatic_ds.model import Proof
 from sublet.dns.names import is_at_or_below
 from sublet.health.dns_client import DnsClient
-from sublet.health.model import Target, name_of
+from sublet.health.model import Target, find_rrset, name_of
 from sublet.health.targets import Budget
 
 QUERIES_MAX = 64
@@ -67,10 +66,7 @@ class Signalling:
                 return Proof(
                     problem=f"{shown} doesn't validate. Sign the zone of {host}, and have its DS records published."
                 )
-            kind = dns.rdatatype.from_text(rdtype)
-            found[rdtype] = next(
-                (each for each in message.answer if each.name == name and each.rdtype == kind), None
-            )
+            found[rdtype] = find_rrset(message, name, rdtype)
         if not any(found.values()):
             return Proof(problem=f"{shown} has no CDS and no CDNSKEY records. Publish them there.")
         return Proof(found["CDS"], found["CDNSKEY"])
