@@ -9,8 +9,9 @@ import dns.rdata
 from dns.rdtypes.ANY.CSYNC import CSYNC
 
 from sublet.automatic_ds.child import usable_message
+from sublet.automatic_ds.model import Keep, Refuse
 from sublet.csync.answers import NotAuthentic, SignedRecords, signed_answers, types_in, zone_keys
-from sublet.csync.model import Change, Decision, Keep, Refuse, ReplayGuard
+from sublet.csync.model import Change, Decision, ReplayGuard
 from sublet.dns.names import is_at_or_below
 from sublet.dns.serial import is_newer
 from sublet.dns.types import Delegation, GlueInput
