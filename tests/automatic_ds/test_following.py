@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from sublet.db import Tx
-from sublet.subdomains.automatic_ds_store import find_automatic_ds, save_automatic_ds
+from sublet.subdomains.child_state_store import find_automatic_ds, save_state
 from sublet.subdomains.store import find_unreleased
 from support.asking_children import (
     INSECURE,
@@ -117,7 +117,7 @@ def _remember_newer(tx: Tx, fqdn: str) -> None:
     subdomain = find_unreleased(tx, fqdn)
     assert subdomain is not None
     known = find_automatic_ds(tx, subdomain.id)
-    save_automatic_ds(tx, known, replace(known, signed_at=tx.now - timedelta(hours=1)))
+    save_state(tx, known, replace(known, signed_at=tx.now - timedelta(hours=1)))
 
 
 def _check_choices(service: RunningService, ada: Registrant, child: AskingChild) -> None:

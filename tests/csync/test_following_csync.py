@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from sublet.db import Tx
-from sublet.subdomains.csync_store import find_csync_state, save_csync_state
+from sublet.subdomains.child_state_store import find_csync_state, save_state
 from sublet.subdomains.store import find_unreleased
 from support.name_servers import resolver
 from support.network_namespace import runs_outside
@@ -134,4 +134,4 @@ def _follow_newer(tx: Tx) -> None:
     assert subdomain is not None
     known = find_csync_state(tx, subdomain.id)
     assert known.serial is not None
-    save_csync_state(tx, known, replace(known, serial=known.serial + 1000))
+    save_state(tx, known, replace(known, serial=known.serial + 1000))

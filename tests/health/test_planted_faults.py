@@ -11,7 +11,7 @@ import pytest
 from sublet.health.dns_client import DnsClient
 from sublet.health.findings import CODES, report
 from sublet.health.model import Report
-from sublet.health.observe import Observer
+from sublet.health.observe import observe
 from sublet.health.resolve import ForwardingResolver, IteratingResolver, Resolver
 from support.dns_world import ROOT_ADDRESS, unbound_running, world_running
 from support.network_namespace import runs_outside
@@ -36,8 +36,8 @@ def test_each_fault_is_found_and_nothing_else(request: pytest.FixtureRequest, tm
         resolver: Resolver = IteratingResolver(client, [ROOT_ADDRESS])
         if resolver_address is not None:
             resolver = ForwardingResolver(client, resolver_address, 53)
-        observer = Observer(client, resolver, _claimed)
-        return report(case.target(), await observer.observe(case.target()), datetime.now(UTC))
+        seen = await observe(case.target(), client, resolver, _claimed)
+        return report(case.target(), seen, datetime.now(UTC))
 
     async def check_all(resolver_address: str | None = None) -> list[Report]:
         return list(await asyncio.gather(*(check(each, resolver_address) for each in cases)))

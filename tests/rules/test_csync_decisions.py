@@ -15,9 +15,10 @@ import dns.rrset
 import dns.zone
 import pytest
 
+from sublet.automatic_ds.model import Keep, Refuse
 from sublet.csync.answers import types_in
 from sublet.csync.decide import decide_for_all_servers, has_csync, questions_about
-from sublet.csync.model import Change, Decision, Keep, Refuse, ReplayGuard
+from sublet.csync.model import Change, Decision, ReplayGuard
 from sublet.dns.types import Delegation, GlueEntry, GlueInput
 from sublet.health.model import Observation, Reply, Server, Target
 from support.child_keys import CHILD, HOUR, ChildKey

@@ -10,6 +10,7 @@ import base64
 import json
 from collections.abc import Callable
 from datetime import UTC, datetime
+from fnmatch import fnmatchcase
 from functools import partial
 from typing import Any
 
@@ -40,7 +41,7 @@ from sublet.http.read_structs import Reading, invalid_request, read_members, rea
 from sublet.http.request_structs import NoBody, RegisterBody, SubdomainsQuery
 from sublet.http.session_cookie import COOKIE, read_cookie
 from sublet.ids import decode_cursor, parse_id, parse_ticket_number
-from sublet.platform_domains.label_patterns import matches, parse_pattern
+from sublet.platform_domains.label_patterns import parse_pattern
 from sublet.platform_domains.zone_file import parse_zone_file
 from sublet.restrictions import Restrictions, check_restrictions
 from sublet.secret import without_secrets
@@ -342,7 +343,7 @@ PARSERS: dict[str, dict[str, tuple[Make, int]]] = {
     "check_message": texts(check_message, BODY),
     "normalise_code": texts(normalise_code, BODY),
     "parse_pattern": texts(parse_pattern, BODY),
-    "matches": texts(lambda text: matches("*a*?a*b", text), BODY),
+    "fnmatchcase": texts(lambda text: fnmatchcase(text, "*a*?a*b"), BODY),
     "parse_listen": texts(lambda text: parse_listen("http_listen", text), SETTING),
     "parse_dns_servers": texts(parse_dns_servers, SETTING),
     "parse_nameserver_presets": texts(parse_nameserver_presets, SETTING, "a: ", ".example"),

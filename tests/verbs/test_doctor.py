@@ -33,8 +33,13 @@ from sublet.platform_domains.store import platform_domains
 from sublet.sign_in.recovery import start_recovery
 from sublet.sign_up.store import mailed_codes
 from sublet.subdomains import store
-from sublet.subdomains.automatic_ds_store import AutomaticDs, automatic_ds, save_automatic_ds
-from sublet.subdomains.csync_store import CsyncState, csync_states, save_csync_state
+from sublet.subdomains.child_state_store import (
+    AutomaticDs,
+    CsyncState,
+    automatic_ds,
+    csync_states,
+    save_state,
+)
 from sublet.subdomains.delete import delete
 from sublet.subdomains.model import UpdateNameservers
 from sublet.subdomains.purge import mark_purged, mark_released, purge
@@ -786,8 +791,8 @@ def test_each_fault_of_health_and_refusals_is_found(registry: Registry) -> None:
         assert health is not None
         update_health(tx, replace(health, mailed_at=tx.now))
         refused: Any = {"refusal": "servers_silent", "message": "Wait.", "refused_since": tx.now}
-        save_automatic_ds(tx, AutomaticDs(shop.id), AutomaticDs(shop.id, **refused))
-        save_csync_state(tx, CsyncState(shop.id), CsyncState(shop.id, **refused))
+        save_state(tx, AutomaticDs(shop.id), AutomaticDs(shop.id, **refused))
+        save_state(tx, CsyncState(shop.id), CsyncState(shop.id, **refused))
 
     registry.write(look)
     assert registry.doctor() == []

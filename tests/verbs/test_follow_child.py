@@ -18,7 +18,7 @@ from sublet.health import store as health_store
 from sublet.health.checks import claim_due
 from sublet.health.model import DueCheck
 from sublet.mail.store import list_mails
-from sublet.subdomains.automatic_ds_store import AutomaticDs, find_automatic_ds
+from sublet.subdomains.child_state_store import AutomaticDs, find_automatic_ds
 from sublet.subdomains.delete import delete
 from sublet.subdomains.ds_sources import FOLLOWED
 from sublet.subdomains.edit_zone_settings import edit_zone_settings

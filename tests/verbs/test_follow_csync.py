@@ -7,11 +7,12 @@ import pytest
 
 from sublet import audit
 from sublet.accounts.set_reminders import set_reminders
+from sublet.automatic_ds.follow_child import RECHECK_AFTER
+from sublet.automatic_ds.model import Keep, Refuse
 from sublet.automatic_ds.schedule_check import schedule_check
 from sublet.automatic_ds.set_automatic_ds import set_automatic_ds
 from sublet.automatic_ds.view_automatic_ds import view_automatic_ds
 from sublet.csync.follow_csync import (
-    RECHECK_AFTER,
     REFUSED,
     find_replay_guard,
     follow_csync,
@@ -19,14 +20,14 @@ from sublet.csync.follow_csync import (
     plan_check,
     refuse_if_worse,
 )
-from sublet.csync.model import Change, Decision, Keep, Refuse, ReplayGuard
+from sublet.csync.model import Change, Decision, ReplayGuard
 from sublet.dns.types import Delegation, GlueEntry, GlueInput
 from sublet.errors import Conflict
 from sublet.health import store as health_store
 from sublet.health.checks import claim_due
 from sublet.health.model import Finding, Level, Report, Target
 from sublet.mail.store import list_mails
-from sublet.subdomains.csync_store import CsyncState, find_csync_state
+from sublet.subdomains.child_state_store import CsyncState, find_csync_state
 from sublet.subdomains.edit_zone_settings import edit_zone_settings
 from sublet.subdomains.model import Subdomain, UpdateNameservers
 from sublet.subdomains.nameserver_notices import CSYNC

@@ -8,13 +8,12 @@ import dns.flags
 import dns.message
 import dns.name
 import dns.rcode
-import dns.rdata
 import dns.rdatatype
 
 from sublet.automatic_ds.decide import decide
 from sublet.automatic_ds.model import Decision, Keep, Proof, PublishedKeys, Refuse, Remove, Replace, Rules
 from sublet.dns.types import DsRecord
-from sublet.health.model import Observation, Question, Reply, Server, Target, name_of, text_of
+from sublet.health.model import Observation, Question, Reply, Server, Target, find_rrset, name_of, text_of
 
 TYPES = ("CDS", "CDNSKEY", "DNSKEY")
 """The record types that each server is asked for, over TCP, in addition to the SOA record."""
@@ -102,14 +101,15 @@ def published_by(name: dns.name.Name, server: Server) -> PublishedKeys | None:
     for rdtype, message in messages.items():
         if message is None:
             return None
-        kind = dns.rdatatype.from_text(rdtype)
-        rrset = next((each for each in message.answer if each.name == name and each.rdtype == kind), None)
+        rrset = find_rrset(message, name, rdtype)
         if rrset is not None and len(rrset) > RECORDS_MAX:
             return None
         signatures = tuple(
             rdata
             for each in message.answer
-            if each.name == name and each.rdtype == dns.rdatatype.RRSIG and each.covers == kind
+            if each.name == name
+            and each.rdtype == dns.rdatatype.RRSIG
+            and each.covers == dns.rdatatype.from_text(rdtype)
             for rdata in list(each)[:RECORDS_MAX]
         )
         found = replace(found, **{rdtype.lower(): rrset}, signatures=(*found.signatures, *signatures))
@@ -131,12 +131,11 @@ def _differs_over_udp(name: dns.name.Name, server: Server) -> bool:
         usable_message(server.cds_udp),
         usable_message(server.extra.get((text_of(name), "CDS"))),
     )
-    return over_udp is not None and over_tcp is not None and _cds(name, over_udp) != _cds(name, over_tcp)
-
-
-def _cds(name: dns.name.Name, message: dns.message.Message) -> frozenset[dns.rdata.Rdata]:
-    sets = [each for each in message.answer if each.name == name and each.rdtype == dns.rdatatype.CDS]
-    return frozenset(rdata for each in sets for rdata in each)
+    if over_udp is None or over_tcp is None:
+        return False
+    return frozenset(find_rrset(over_udp, name, "CDS") or ()) != frozenset(
+        find_rrset(over_tcp, name, "CDS") or ()
+    )
 
 
 def _is_same(one: PublishedKeys, other: PublishedKeys) -> bool:

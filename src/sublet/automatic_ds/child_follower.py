@@ -7,13 +7,14 @@ from collections.abc import Sequence
 from sublet.automatic_ds.child import decide_for_all_servers, questions_about, requests_ds
 from sublet.automatic_ds.follow_child import find_rules, follow_child, plan_check
 from sublet.automatic_ds.model import Decision, Proof
-from sublet.automatic_ds.signalling import Signalling
+from sublet.automatic_ds.signalling import find_proof
 from sublet.config import parse_listen
 from sublet.db import Database
 from sublet.errors import Conflict
 from sublet.health.checker import Checker, CheckResult
 from sublet.health.dns_client import DnsClient
 from sublet.health.model import DueCheck, Question, Target
+from sublet.health.resolve import ForwardingResolver
 
 
 class ChildFollower:
@@ -24,8 +25,8 @@ class ChildFollower:
     def __init__(self, db: Database, health_resolver: str = "") -> None:
         self.decisions: Counter[str] = Counter()
         self._db = db
-        self._signalling = (
-            Signalling(DnsClient(), *parse_listen("health_resolver", health_resolver))
+        self._resolver = (
+            ForwardingResolver(DnsClient(), *parse_listen("health_resolver", health_resolver))
             if health_resolver
             else None
         )
@@ -75,11 +76,11 @@ class ChildFollower:
         return fqdn, decision
 
     async def _find_proof(self, target: Target) -> Proof:
-        if self._signalling is None:
+        if self._resolver is None:
             return Proof(
                 problem="This registry has no validating resolver to query these names. Ask the operator to set health_resolver."
             )
-        return await self._signalling.look_up(target)
+        return await find_proof(target, self._resolver)
 
 
 def _has_answers(result: CheckResult) -> bool:

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from datetime import timedelta
+from typing import TypeVar
 
 from sublet import audit
 from sublet.accounts.find import find_member
@@ -17,7 +18,7 @@ from sublet.health.store import delay
 from sublet.mail.outbox import enqueue
 from sublet.platform_domains.store import find_platform_domain
 from sublet.subdomains import delegation_store, store
-from sublet.subdomains.automatic_ds_store import AutomaticDs, find_automatic_ds, save_automatic_ds
+from sublet.subdomains.child_state_store import AutomaticDs, CsyncState, find_automatic_ds, save_state
 from sublet.subdomains.ds_sources import FOLLOWED
 from sublet.subdomains.find import find_for_operator, lock_for_operator
 from sublet.subdomains.lifecycle import is_delegated
@@ -27,7 +28,8 @@ REFUSED = "automatic_ds.refuse"
 RECHECK_AFTER = timedelta(minutes=5)
 PROPAGATION_TIME = timedelta(hours=1)
 """How long a name is checked every `RECHECK_AFTER` while its nameservers differ. Secondaries usually transfer a change within this time."""
-_PROPAGATION_REFUSALS = frozenset({"servers_silent", "servers_differ", "udp_differs"})
+_PROPAGATION_REFUSALS = frozenset({"servers_silent", "servers_differ", "udp_differs", "serial_too_low"})
+S = TypeVar("S", AutomaticDs, CsyncState)
 
 
 def find_rules(tx: Tx, subdomain_id: int) -> Rules | None:
@@ -80,23 +82,27 @@ def follow_child(
     match decision:
         case Keep():
             after = replace(known, refusal=None, message=None, refused_since=None)
-        case Refuse(code, message):
-            since = known.refused_since if known.refusal == code else tx.now
-            after = replace(known, refusal=code, message=message, refused_since=since)
-            if known.refusal != code:
-                refused = {"refusal": code, "message": message}
-                audit.record(tx, SYSTEM, REFUSED, subdomain_id, object_type="automatic_ds", after=refused)
+        case Refuse():
+            after = record_refusal(tx, known, decision, REFUSED)
         case Replace() | Remove():
             after = AutomaticDs(subdomain_id, known.enabled, known.bootstrap, decision.signed_at)
             _change(tx, subdomain, decision)
-    save_automatic_ds(tx, known, after)
-    if (
-        after.refusal in _PROPAGATION_REFUSALS
-        and after.refused_since
-        and tx.now - after.refused_since < PROPAGATION_TIME
-    ):
-        delay(tx, [subdomain_id], tx.now + RECHECK_AFTER)
+    save_state(tx, known, after)
     return decision
+
+
+def record_refusal(tx: Tx, known: S, refused: Refuse, action: str) -> S:
+    """Return a name's state after a refusal. If its code differs from the last one, audit it as this action.
+
+    If the refusal may end when the secondaries have transferred a change, check the name again soon.
+    """
+    since = known.refused_since if known.refusal == refused.code else tx.now
+    if known.refusal != refused.code:
+        details = {"refusal": refused.code, "message": refused.message}
+        audit.record(tx, SYSTEM, action, known.subdomain_id, after=details)
+    if refused.code in _PROPAGATION_REFUSALS and since and tx.now - since < PROPAGATION_TIME:
+        delay(tx, [known.subdomain_id], tx.now + RECHECK_AFTER)
+    return replace(known, refusal=refused.code, message=refused.message, refused_since=since)
 
 
 def _change(tx: Tx, subdomain: Subdomain, decision: Replace | Remove) -> None:

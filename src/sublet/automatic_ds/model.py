@@ -27,7 +27,7 @@ class PublishedKeys:
 
 @dataclass(frozen=True, slots=True)
 class Keep:
-    """Keep the DS records."""
+    """Keep the delegation as it is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ class Remove:
 
 @dataclass(frozen=True, slots=True)
 class Refuse:
-    """Refuse the child's request. `code` is one of `REFUSALS`; `message` says what to do."""
+    """Refuse the child's request. `code` is one of `REFUSALS`, here or in `csync/model.py`; `message` says what to do."""
 
     code: str
     message: str

@@ -7,7 +7,7 @@ from sublet.accounts.find import lock_holder
 from sublet.audit import Actor
 from sublet.credits.model import Outcome
 from sublet.db import Tx
-from sublet.subdomains.automatic_ds_store import find_automatic_ds, save_automatic_ds
+from sublet.subdomains.child_state_store import find_automatic_ds, save_state
 from sublet.subdomains.find import find_in_account, refuse_unless_allowed
 
 
@@ -35,7 +35,7 @@ def set_automatic_ds(
     if not after.enabled:
         after = replace(after, refusal=None, message=None, refused_since=None)
     if (before.enabled, before.bootstrap) != (after.enabled, after.bootstrap):
-        save_automatic_ds(tx, before, after)
+        save_state(tx, before, after)
         audit.record(
             tx,
             actor,

@@ -5,8 +5,7 @@ from dataclasses import dataclass
 from sublet.audit import Actor, list_events
 from sublet.db import Tx
 from sublet.platform_domains.store import find_platform_domain
-from sublet.subdomains.automatic_ds_store import AutomaticDs, find_automatic_ds
-from sublet.subdomains.csync_store import CsyncState, find_csync_state
+from sublet.subdomains.child_state_store import AutomaticDs, CsyncState, find_automatic_ds, find_csync_state
 from sublet.subdomains.ds_sources import CHANGES_OF_DS, SourcedDs, ds_sources
 from sublet.subdomains.find import find_in_account
 from sublet.subdomains.model import Subdomain

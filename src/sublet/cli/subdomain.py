@@ -214,7 +214,7 @@ def check_csync(session: Session, name: SubdomainName) -> Answer:
     match decision:
         case csync_model.Change():
             outcome, line = "changed", f"{fqdn} has new nameservers or glue."
-        case csync_model.Refuse(code, message):
+        case Refuse(code, message):
             outcome, refusal, line = "refused", code, f"{line} {message}"
     nameservers = session.read(find_for_operator, name).delegation.nameservers
     return Answer(

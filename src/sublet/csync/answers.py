@@ -14,7 +14,7 @@ from dns.rdtypes.ANY.RRSIG import RRSIG
 
 from sublet.dns.types import DsRecord
 from sublet.health.chain import matching_keys, valid_signatures
-from sublet.health.model import Question, name_of, text_of
+from sublet.health.model import Question, find_rrset, name_of, text_of
 
 ITERATIONS_MAX = 50
 """The maximum number of NSEC3 iterations that are computed. RFC 9276 recommends 0."""
@@ -41,7 +41,7 @@ def zone_keys(
 ) -> list[DNSKEY] | None:
     """Return the keys of a zone; None if they don't validate under its DS records."""
     name = name_of(zone)
-    keys = _find(message, name, dns.rdatatype.DNSKEY)
+    keys = find_rrset(message, name, "DNSKEY")
     if keys is None:
         return None
     entries = matching_keys(name, keys, ds_records)
@@ -58,20 +58,14 @@ def signed_answers(
     """
     found = {}
     for question, message in messages.items():
-        owner, rdtype = name_of(question[0]), dns.rdatatype.from_text(question[1])
-        rrset = _find(message, owner, rdtype)
+        owner, rdtype = name_of(question[0]), question[1]
+        rrset = find_rrset(message, owner, rdtype)
         proofs = [rrset] if rrset is not None else list(_denials(message, owner, rdtype))
         times = [at for each in proofs if (at := _signed_at(each, message, zone, keys, now)) is not None]
         if not times:
             raise NotAuthentic(question)
         found[question] = SignedRecords(frozenset(str(each) for each in rrset or ()), max(times))
     return found
-
-
-def _find(
-    message: dns.message.Message, owner: dns.name.Name, rdtype: dns.rdatatype.RdataType
-) -> dns.rrset.RRset | None:
-    return next((each for each in message.answer if each.name == owner and each.rdtype == rdtype), None)
 
 
 def _signatures(message: dns.message.Message, owner: dns.name.Name) -> list[RRSIG]:
@@ -97,16 +91,12 @@ def _signed_at(
     return datetime.fromtimestamp(max(each.inception for each in valid), UTC) if valid else None
 
 
-def _denials(
-    message: dns.message.Message, owner: dns.name.Name, rdtype: dns.rdatatype.RdataType
-) -> Iterator[dns.rrset.RRset]:
+def _denials(message: dns.message.Message, owner: dns.name.Name, rdtype: str) -> Iterator[dns.rrset.RRset]:
     """Yield the NSEC and NSEC3 records that deny records of this type at this name (RFC 4035, section 5.4; RFC 5155, section 8.5)."""
     for each in message.authority:
         if each.rdtype not in (dns.rdatatype.NSEC, dns.rdatatype.NSEC3) or not _denies(each, owner):
             continue
-        if not any(
-            _bitmap_has(record.windows, kind) for record in each for kind in (rdtype, dns.rdatatype.CNAME)
-        ):
+        if all(types_in(record.windows).isdisjoint((rdtype, "CNAME")) for record in each):
             yield each
 
 
@@ -118,11 +108,6 @@ def _denies(denial: dns.rrset.RRset, owner: dns.name.Name) -> bool:
         return False
     hashed = dns.dnssec.nsec3_hash(owner, record.salt, record.iterations, record.algorithm)
     return bool(text_of(denial.name).partition(".")[0] == hashed.lower())
-
-
-def _bitmap_has(windows: Sequence[tuple[int, bytes]], rdtype: int) -> bool:
-    window, octet, bit = rdtype // 256, rdtype % 256 // 8, 0x80 >> rdtype % 8
-    return any(number == window and octet < len(bitmap) and bitmap[octet] & bit for number, bitmap in windows)
 
 
 def types_in(windows: Sequence[tuple[int, bytes]]) -> frozenset[str]:

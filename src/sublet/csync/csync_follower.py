@@ -4,6 +4,7 @@ import asyncio
 from collections import Counter
 from collections.abc import Sequence
 
+from sublet.automatic_ds.model import Keep, Refuse
 from sublet.csync.decide import decide_for_all_servers, has_csync, is_different, questions_about
 from sublet.csync.follow_csync import (
     find_replay_guard,
@@ -12,7 +13,7 @@ from sublet.csync.follow_csync import (
     plan_check,
     refuse_if_worse,
 )
-from sublet.csync.model import Change, Decision, Keep, Refuse, ReplayGuard
+from sublet.csync.model import Change, Decision, ReplayGuard
 from sublet.db import Database
 from sublet.errors import Conflict
 from sublet.health.checker import Checker, CheckResult

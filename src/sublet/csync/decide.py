@@ -6,16 +6,16 @@ from datetime import datetime
 
 import dns.message
 import dns.rdata
-import dns.rdatatype
-import dns.serial
 from dns.rdtypes.ANY.CSYNC import CSYNC
 
 from sublet.automatic_ds.child import usable_message
+from sublet.automatic_ds.model import Keep, Refuse
 from sublet.csync.answers import NotAuthentic, SignedRecords, signed_answers, types_in, zone_keys
-from sublet.csync.model import Change, Decision, Keep, Refuse, ReplayGuard
+from sublet.csync.model import Change, Decision, ReplayGuard
 from sublet.dns.names import is_at_or_below
+from sublet.dns.serial import is_newer
 from sublet.dns.types import Delegation, GlueInput
-from sublet.health.model import Observation, Question, Server, Target, name_of
+from sublet.health.model import Observation, Question, Server, Target, find_rrset, name_of
 from sublet.health.observe import glue_addresses
 
 IMMEDIATE, SOA_MINIMUM = 1, 2
@@ -28,7 +28,7 @@ _DIFFERENCES = frozenset({"ns_set_differs", "glue_differs"})
 def has_csync(target: Target, seen: Observation) -> bool:
     """True if a nameserver publishes a CSYNC record."""
     replies = [usable_message(each.extra.get((target.fqdn, "CSYNC"))) for each in seen.servers]
-    return any(_rdata(each, target.fqdn, "CSYNC") for each in replies if each is not None)
+    return any(find_rrset(each, name_of(target.fqdn), "CSYNC") for each in replies)
 
 
 def is_different(codes: Iterable[str]) -> bool:
@@ -42,8 +42,7 @@ def questions_about(target: Target, seen: Observation) -> list[Question]:
     named = [
         str(each).rstrip(".").lower()
         for server in seen.servers
-        if (message := usable_message(server.nameservers)) is not None
-        for each in _rdata(message, fqdn, "NS")
+        for each in find_rrset(usable_message(server.nameservers), name_of(fqdn), "NS") or ()
     ]
     hosts = [
         each for each in dict.fromkeys(named or target.delegation.nameservers) if is_at_or_below(each, fqdn)
@@ -127,24 +126,14 @@ def _validated_zone(
         )
 
 
-def _rdata(message: dns.message.Message, owner: str, rdtype: str) -> list[dns.rdata.Rdata]:
-    name, kind = name_of(owner), dns.rdatatype.from_text(rdtype)
-    return [rdata for each in message.answer if each.name == name and each.rdtype == kind for rdata in each]
-
-
 def _serial(message: dns.message.Message | None, fqdn: str) -> int | None:
-    found = [] if message is None else _rdata(message, fqdn, "SOA")
-    return int(found[0].serial) if found else None  # type: ignore[attr-defined] # an SOA record
+    found = find_rrset(message, name_of(fqdn), "SOA")
+    return int(found[0].serial) if found else None
 
 
 def _serial_of_zone(version: Mapping[Question, SignedRecords], fqdn: str) -> int:
     (soa,) = version[fqdn, "SOA"].records or ("- - 0",)
     return int(soa.split(" ")[2])
-
-
-def _is_lower(serial: int, other: int) -> bool:
-    """True if `serial` comes before `other` in serial number arithmetic (RFC 1982)."""
-    return bool(dns.serial.Serial(serial) < dns.serial.Serial(other))
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,7 +167,7 @@ class _Zone:
                 "The CSYNC record doesn't have the flag `immediate`, and this registry has no other way to confirm it. "
                 "Publish it with flags 1 or 3, or send PUT …/nameservers.",
             )
-        if csync.flags & SOA_MINIMUM and _is_lower(self.serial, csync.serial):
+        if csync.flags & SOA_MINIMUM and is_newer(csync.serial, than=self.serial):
             return Refuse(
                 "serial_too_low",
                 f"The zone has the serial {self.serial}, and its CSYNC record requires at least {csync.serial}. "
@@ -194,7 +183,7 @@ class _Zone:
 
     def _is_replayed(self, change: Change, guard: ReplayGuard) -> bool:
         is_older = guard.signed_after is not None and change.signed_at < guard.signed_after
-        return is_older or (guard.serial is not None and _is_lower(self.serial, guard.serial))
+        return is_older or (guard.serial is not None and is_newer(guard.serial, than=self.serial))
 
     def _change(self, types: frozenset[str]) -> Keep | Change:
         """Return the change that gives the registry the zone's records of these types; `Keep` if nothing differs."""

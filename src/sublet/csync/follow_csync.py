@@ -1,25 +1,23 @@
 """Apply the decision about a child's CSYNC record, or store its refusal: the worker's verb."""
 
 from dataclasses import replace
-from datetime import timedelta
 
 from msgspec.structs import replace as with_fields
 
-from sublet import audit
 from sublet.accounts.find import find_member
 from sublet.audit import SYSTEM
+from sublet.automatic_ds.follow_child import record_refusal
+from sublet.automatic_ds.model import Keep, Refuse
 from sublet.csync.mails import change_mail
-from sublet.csync.model import Change, Decision, Keep, Refuse, ReplayGuard
+from sublet.csync.model import Change, Decision, ReplayGuard
 from sublet.db import Tx
 from sublet.errors import Conflict, FieldError, ValidationFailed
 from sublet.health.checks import published_check, target_of
 from sublet.health.model import DueCheck, Level, Report, Target
-from sublet.health.store import delay
 from sublet.mail.outbox import enqueue
 from sublet.platform_domains.store import find_platform_domain
 from sublet.subdomains import store
-from sublet.subdomains.automatic_ds_store import find_automatic_ds
-from sublet.subdomains.csync_store import CsyncState, find_csync_state, save_csync_state
+from sublet.subdomains.child_state_store import CsyncState, find_automatic_ds, find_csync_state, save_state
 from sublet.subdomains.find import find_for_operator, lock_for_operator
 from sublet.subdomains.lifecycle import is_delegated
 from sublet.subdomains.model import Subdomain, UpdateNameservers
@@ -32,10 +30,6 @@ from sublet.subdomains.nameservers import (
 from sublet.subdomains.update_nameservers import apply_change, changed_delegation
 
 REFUSED = "csync.refuse"
-RECHECK_AFTER = timedelta(minutes=5)
-PROPAGATION_TIME = timedelta(hours=1)
-"""How long a name is checked every `RECHECK_AFTER` while its nameservers differ. Secondaries usually transfer a change within this time."""
-_PROPAGATION_REFUSALS = frozenset({"servers_silent", "servers_differ", "serial_too_low"})
 
 
 def find_replay_guard(tx: Tx, subdomain_id: int) -> ReplayGuard | None:
@@ -129,19 +123,9 @@ def follow_csync(
             after = replace(known, refusal=None, message=None, refused_since=None)
         case Change():
             after = CsyncState(subdomain_id, decision.serial, decision.signed_at)
-        case Refuse(code, message):
-            since = known.refused_since if known.refusal == code else tx.now
-            after = replace(known, refusal=code, message=message, refused_since=since)
-            if known.refusal != code:
-                refused = {"refusal": code, "message": message}
-                audit.record(tx, SYSTEM, REFUSED, subdomain_id, object_type="csync", after=refused)
-    save_csync_state(tx, known, after)
-    if (
-        after.refusal in _PROPAGATION_REFUSALS
-        and after.refused_since
-        and tx.now - after.refused_since < PROPAGATION_TIME
-    ):
-        delay(tx, [subdomain_id], tx.now + RECHECK_AFTER)
+        case Refuse():
+            after = record_refusal(tx, known, decision, REFUSED)
+    save_state(tx, known, after)
     return decision
 
 

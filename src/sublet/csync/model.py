@@ -3,12 +3,8 @@
 from dataclasses import dataclass
 from datetime import datetime
 
+from sublet.automatic_ds.model import Keep, Refuse
 from sublet.dns.types import GlueInput
-
-
-@dataclass(frozen=True, slots=True)
-class Keep:
-    """Keep the nameservers and glue."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,14 +15,6 @@ class Change:
     glue: tuple[GlueInput, ...]
     serial: int
     signed_at: datetime
-
-
-@dataclass(frozen=True, slots=True)
-class Refuse:
-    """Refuse the child's request. `code` is one of `REFUSALS`; `message` says what to do."""
-
-    code: str
-    message: str
 
 
 Decision = Keep | Change | Refuse
@@ -43,7 +31,7 @@ REFUSALS: dict[str, str] = {
     "not_accepted": "the registry doesn't accept such nameservers or glue",
     "would_break": "the new nameservers have faults that the present nameservers don't have",
 }
-"""Every code of a refusal, with its meaning."""
+"""Every code of a refusal of a CSYNC record, with its meaning."""
 
 
 @dataclass(frozen=True, slots=True)

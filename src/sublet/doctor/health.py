@@ -11,8 +11,7 @@ from sublet.doctor.model import Violation, yield_violations
 from sublet.health.model import BROKEN, STATES, UNKNOWN
 from sublet.health.schedule import WORKING
 from sublet.health.store import delegation_health, health_changes
-from sublet.subdomains.automatic_ds_store import automatic_ds
-from sublet.subdomains.csync_store import csync_states
+from sublet.subdomains.child_state_store import automatic_ds, csync_states
 
 
 def check_health(tx: Tx) -> Iterator[Violation]:

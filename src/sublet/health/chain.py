@@ -15,6 +15,7 @@ from dns.rdtypes.ANY.DNSKEY import DNSKEY
 from dns.rdtypes.ANY.RRSIG import RRSIG
 
 from sublet.dns.types import DsRecord
+from sublet.health.model import find_rrset
 
 KEYS_MAX = 32
 SIGNATURES_MAX = 16
@@ -61,7 +62,7 @@ def judge_chain(
 
     Not checked: proofs that names or types don't exist, and that the zone is signed with every algorithm of its DS records.
     """
-    keys = _rrset(dnskey, name, dns.rdatatype.DNSKEY)
+    keys = find_rrset(dnskey, name, "DNSKEY")
     if keys is None:
         return ChainVerdict("without_key", "it has no DNSKEY record")
     if len(keys) > KEYS_MAX:
@@ -70,24 +71,18 @@ def judge_chain(
     entry_keys = [each for each in keys if _matches(name, each, ds_records)]
     if not entry_keys:
         return ChainVerdict("without_key", "no DS record matches one of its keys", algorithms=algorithms)
+    soa_record = find_rrset(soa, name, "SOA")
     checked = [
         _validate(keys, _signatures(dnskey, keys), entry_keys, now),
-        _validate_soa(name, soa, keys, now),
+        ChainVerdict("broken", "it has no SOA record")
+        if soa_record is None
+        else _validate(soa_record, _signatures(soa, soa_record), list(keys), now),
     ]
     worst = next((each for each in checked if each.problem), None)
     if worst is not None:
         return ChainVerdict(worst.problem, worst.detail, worst.ends_at, worst.validity, algorithms)
     first = min(checked, key=lambda each: each.ends_at or datetime.max.replace(tzinfo=UTC))
     return ChainVerdict(None, "", first.ends_at, first.validity, algorithms)
-
-
-def _validate_soa(
-    name: dns.name.Name, soa: dns.message.Message | None, keys: dns.rrset.RRset, now: datetime
-) -> ChainVerdict:
-    rrset = _rrset(soa, name, dns.rdatatype.SOA)
-    if rrset is None:
-        return ChainVerdict("broken", "it has no SOA record")
-    return _validate(rrset, _signatures(soa, rrset), list(keys), now)
 
 
 def _validate(
@@ -146,20 +141,10 @@ def _matches(name: dns.name.Name, key: DNSKEY, ds_records: Sequence[DsRecord]) -
     return False
 
 
-def _rrset(
-    message: dns.message.Message | None, name: dns.name.Name, rdtype: dns.rdatatype.RdataType
-) -> dns.rrset.RRset | None:
-    if message is None:
-        return None
-    return next((each for each in message.answer if each.name == name and each.rdtype == rdtype), None)
-
-
 def _signatures(message: dns.message.Message | None, covered: dns.rrset.RRset) -> list[RRSIG]:
-    if message is None:
-        return []
     return [
         rdata
-        for rrset in message.answer
+        for rrset in (message.answer if message is not None else ())
         if rrset.name == covered.name
         and rrset.rdtype == dns.rdatatype.RRSIG
         and rrset.covers == covered.rdtype

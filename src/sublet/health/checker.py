@@ -7,14 +7,14 @@ from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
 
-from sublet.config import Settings, parse_listen
+from sublet.config import Settings, parse_listen, split_list
 from sublet.db import Database
 from sublet.errors import Unavailable
 from sublet.health.claims import claim_addresses, release_addresses
 from sublet.health.dns_client import DnsClient
 from sublet.health.findings import report
 from sublet.health.model import Observation, Question, Report, Target
-from sublet.health.observe import Observer
+from sublet.health.observe import observe
 from sublet.health.resolve import (
     ROOT_SERVERS,
     CachingResolver,
@@ -22,7 +22,7 @@ from sublet.health.resolve import (
     IteratingResolver,
     Resolver,
 )
-from sublet.health.targets import CHECK_SECONDS, parse_networks
+from sublet.health.targets import CHECK_SECONDS, Network, parse_networks
 
 CLAIM_PAUSE_SECONDS = 0.2
 
@@ -47,7 +47,7 @@ class Checker:
         self._db = db
         self._client = DnsClient()
         self._allowed = parse_networks(settings.health_allowed_networks)
-        self._resolver = _resolver(settings, self._client)
+        self._resolver = CachingResolver(_resolver(settings, self._client, self._allowed))
 
     async def check(
         self,
@@ -65,8 +65,9 @@ class Checker:
             Unavailable: the database can't be reached.
         """
         claim = partial(self._claimed, wait_seconds=seconds / 2 if waits else None)
-        observer = Observer(self._client, self._resolver, claim, self._allowed)
-        seen = await observer.observe(target, seconds=seconds, extra=extra)
+        seen = await observe(
+            target, self._client, self._resolver, claim, allowed=self._allowed, seconds=seconds, extra=extra
+        )
         # On a thread, because validating signatures would block the event loop for too long.
         found = await asyncio.to_thread(report, target, seen, self._db.now())
         return CheckResult(found, seen)
@@ -95,11 +96,7 @@ class Checker:
             return  # The claim expires soon (`claims.CLAIM_DURATION`).
 
 
-def _resolver(settings: Settings, client: DnsClient) -> Resolver:
-    allowed = parse_networks(settings.health_allowed_networks)
+def _resolver(settings: Settings, client: DnsClient, allowed: Sequence[Network]) -> Resolver:
     if settings.health_resolver:
-        return CachingResolver(
-            ForwardingResolver(client, *parse_listen("health_resolver", settings.health_resolver))
-        )
-    roots = [each.strip() for each in settings.health_root_hints.split(",") if each.strip()]
-    return CachingResolver(IteratingResolver(client, roots or ROOT_SERVERS, allowed))
+        return ForwardingResolver(client, *parse_listen("health_resolver", settings.health_resolver))
+    return IteratingResolver(client, split_list(settings.health_root_hints) or ROOT_SERVERS, allowed)

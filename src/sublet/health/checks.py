@@ -130,7 +130,6 @@ def record_check(tx: Tx, subdomain_id: int, generation: int, report: Report) -> 
             SYSTEM,
             CHANGE,
             subdomain_id,
-            object_type="delegation_health",
             before={"state": health.state},
             after={"state": after.state, "findings": codes},
         )

@@ -10,7 +10,6 @@ from ipaddress import ip_network
 
 import dns.flags
 import dns.rcode
-import dns.rdatatype
 
 from sublet.dns.addresses import not_public_reason
 from sublet.health.chain import ChainVerdict, judge_chain, supported_ds
@@ -19,6 +18,7 @@ from sublet.health.model import (
     BROKEN,
     DEGRADED,
     HEALTHY,
+    NOT_ASKED,
     UNKNOWN,
     Finding,
     HostAddresses,
@@ -28,6 +28,7 @@ from sublet.health.model import (
     Report,
     Server,
     Target,
+    find_rrset,
     name_of,
     text_of,
 )
@@ -143,8 +144,7 @@ def _is_authoritative(reply: Reply, target: Target) -> bool:
         return False
     if message.flags & dns.flags.TC:
         return True
-    name = name_of(target.fqdn)
-    return any(each.name == name and each.rdtype == dns.rdatatype.SOA for each in message.answer)
+    return find_rrset(message, name_of(target.fqdn), "SOA") is not None
 
 
 def _host_findings(target: Target, seen: Observation, level: Level) -> Iterator[Finding]:
@@ -248,13 +248,14 @@ def _zone_content_findings(target: Target, working: Sequence[Server]) -> Iterato
     others: dict[frozenset[str], str] = {}
     serials: dict[int, str] = {}
     for server in working:
-        hosts = _hosts_in(server.nameservers, target)
+        hosts = frozenset(
+            text_of(each.target) for each in find_rrset(server.nameservers.message, name, "NS") or ()
+        )
         if hosts and hosts != ours:
             others.setdefault(hosts, server.host)
-        soa = _usable_reply(server.soa, server.soa_plain).message
-        for rrset in soa.answer if soa else ():
-            if rrset.name == name and rrset.rdtype == dns.rdatatype.SOA:
-                serials.setdefault(rrset[0].serial, server.host)
+        soa = find_rrset(_usable_reply(server.soa, server.soa_plain).message, name, "SOA")
+        if soa is not None:
+            serials.setdefault(soa[0].serial, server.host)
     for hosts, host in others.items():
         yield Finding(
             "ns_set_differs",
@@ -275,30 +276,17 @@ def _zone_content_findings(target: Target, working: Sequence[Server]) -> Iterato
     yield from _glue_findings(target, working)
 
 
-def _hosts_in(reply: Reply, target: Target) -> frozenset[str]:
-    name = name_of(target.fqdn)
-    return frozenset(
-        text_of(rdata.target)
-        for rrset in (reply.message.answer if reply.message else ())
-        if rrset.name == name and rrset.rdtype == dns.rdatatype.NS
-        for rdata in rrset
-    )
-
-
 def _glue_findings(target: Target, working: Sequence[Server]) -> Iterator[Finding]:
     glue = glue_addresses(target.delegation)
     for server in working:
         for host, ours in glue.items():
-            replies = [server.addresses.get((host, family)) for family in ("A", "AAAA")]
-            messages = [each.message for each in replies if each is not None and each.message is not None]
-            if len(messages) < len(replies):
+            messages = {each: server.addresses.get((host, each), NOT_ASKED).message for each in ("A", "AAAA")}
+            if None in messages.values():
                 continue
             theirs = {
                 rdata.address
-                for message in messages
-                for rrset in message.answer
-                if rrset.name == name_of(host) and rrset.rdtype in (dns.rdatatype.A, dns.rdatatype.AAAA)
-                for rdata in rrset
+                for family, message in messages.items()
+                for rdata in find_rrset(message, name_of(host), family) or ()
             }
             if theirs != set(ours):
                 shown = ", ".join(sorted(theirs)) or "none"

@@ -6,7 +6,8 @@ from enum import StrEnum
 
 import dns.message
 import dns.name
-import dns.rdata
+import dns.rdatatype
+import dns.rrset
 
 from sublet.dns.types import Delegation
 
@@ -137,6 +138,15 @@ class Report:
 def name_of(text: str) -> dns.name.Name:
     """Return the dnspython name of a text without the final dot."""
     return dns.name.from_text(text + ".")
+
+
+def find_rrset(
+    message: dns.message.Message | None, name: dns.name.Name, rdtype: str
+) -> dns.rrset.RRset | None:
+    """Return the records of this type at this name in the answer section, or None."""
+    kind = dns.rdatatype.from_text(rdtype)
+    answer = message.answer if message is not None else ()
+    return next((each for each in answer if each.name == name and each.rdtype == kind), None)
 
 
 def text_of(name: dns.name.Name) -> str:

@@ -7,6 +7,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, suppress
 from datetime import datetime
+from functools import partial
 
 import dns.flags
 import dns.name
@@ -30,33 +31,30 @@ Claim = Callable[[Sequence[str]], AbstractAsyncContextManager[datetime | None]]
 """Claims addresses for one check. Yields None, or the time to try again if another check has claimed one of the addresses."""
 
 
-class Observer:
-    """Observes delegations. `claim` claims the addresses, so that only one check of all processes asks an address at a time."""
+async def observe(
+    target: Target,
+    client: DnsClient,
+    resolver: Resolver,
+    claim: Claim,
+    *,
+    allowed: Sequence[Network] = (),
+    seconds: float = CHECK_SECONDS,
+    extra: Sequence[Question] = (),
+) -> Observation:
+    """Return the observations of a check, after at most `seconds`. Nothing that servers do raises an error.
 
-    def __init__(
-        self, client: DnsClient, resolver: Resolver, claim: Claim, allowed: Sequence[Network] = ()
-    ) -> None:
-        self._client = client
-        self._resolver = resolver
-        self._claim = claim
-        self._allowed = allowed
-
-    async def observe(
-        self, target: Target, *, seconds: float = CHECK_SECONDS, extra: Sequence[Question] = ()
-    ) -> Observation:
-        """Return the observations of a check, after at most `seconds`. Nothing that servers do raises an error.
-
-        Each server that answers is also asked the `extra` questions, over TCP, in their order. A question for CDS records is asked over UDP too.
-        """
-        check = _Check(self._client, self._resolver, target)
-        with suppress(TimeoutError):
-            async with asyncio.timeout(seconds):
-                await check.resolve(self._allowed)
-                async with self._claim([each.address for each in check.servers]) as busy_until:
-                    if busy_until is not None:
-                        return check.observation(busy_until=busy_until)
-                    await check.ask_all(extra)
-        return check.observation()
+    `claim` claims the addresses, so that only one check of all processes asks an address at a time. Each server that answers is also asked the
+    `extra` questions, over TCP, in their order. A question for CDS records is asked over UDP too.
+    """
+    check = _Check(client, resolver, target)
+    with suppress(TimeoutError):
+        async with asyncio.timeout(seconds):
+            await check.resolve(allowed)
+            async with claim([each.address for each in check.servers]) as busy_until:
+                if busy_until is not None:
+                    return check.observation(busy_until=busy_until)
+                await check.ask_all(extra)
+    return check.observation()
 
 
 class _Check:
@@ -130,7 +128,7 @@ class _Check:
         if answered:
             await self._ask_addresses(answered[0])
         for question in extra:
-            await self._for_each(answered, self._ask_extra(question))
+            await self._for_each(answered, partial(self._ask_extra, question))
 
     async def _for_each(self, servers: Sequence[Server], ask: Callable[[Server], Awaitable[None]]) -> None:
         await asyncio.gather(*(ask(server) for server in servers))
@@ -178,18 +176,13 @@ class _Check:
                     reply = await self._client.ask(server.address, name_of(host), family, self._budget)
                     server.addresses[host, family] = reply
 
-    def _ask_extra(self, question: Question) -> Callable[[Server], Awaitable[None]]:
-        async def ask(server: Server) -> None:
-            name, rdtype = question
-            server.extra[question] = await self._client.ask(
-                server.address, name_of(name), rdtype, self._extra_budget, tcp=True
-            )
-            if rdtype == "CDS":
-                server.cds_udp = await self._client.ask(
-                    server.address, name_of(name), rdtype, self._extra_budget
-                )
-
-        return ask
+    async def _ask_extra(self, question: Question, server: Server) -> None:
+        name, rdtype = name_of(question[0]), question[1]
+        server.extra[question] = await self._client.ask(
+            server.address, name, rdtype, self._extra_budget, tcp=True
+        )
+        if rdtype == "CDS":
+            server.cds_udp = await self._client.ask(server.address, name, rdtype, self._extra_budget)
 
 
 def glue_addresses(delegation: Delegation) -> dict[str, tuple[str, ...]]:

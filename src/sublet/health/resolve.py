@@ -16,7 +16,7 @@ import dns.rdatatype
 import dns.rrset
 
 from sublet.health.dns_client import DnsClient
-from sublet.health.model import HostAddresses, Reply, name_of, text_of
+from sublet.health.model import NOT_ASKED, HostAddresses, Reply, name_of, text_of
 from sublet.health.targets import ADDRESSES_MAX, Budget, Network, may_ask
 
 ALIASES_MAX = 4
@@ -130,11 +130,11 @@ class ForwardingResolver:
 
     async def is_online(self, budget: Budget) -> bool:
         """True if the resolver answers for the root zone."""
-        reply = await self._ask(dns.name.root, "NS", budget)
+        reply = await self.ask(dns.name.root, "NS", budget)
         return reply.message is not None and reply.message.rcode() == dns.rcode.NOERROR
 
     async def _find(self, name: dns.name.Name, family: str, budget: Budget) -> _Answer:
-        reply = await self._ask(name, family, budget)
+        reply = await self.ask(name, family, budget)
         if reply.message is None:
             return _Answer(failure="unknown")
         if reply.message.rcode() not in (dns.rcode.NOERROR, dns.rcode.NXDOMAIN):
@@ -155,15 +155,16 @@ class ForwardingResolver:
 
     async def _explain_servfail(self, name: dns.name.Name, family: str, budget: Budget) -> _Answer:
         """Query again without validation after a SERVFAIL, and return the failure: `bogus`, `not_found`, or `unknown` if the resolver is offline."""
-        unchecked = await self._ask(name, family, budget, checking_disabled=True)
+        unchecked = await self.ask(name, family, budget, checking_disabled=True)
         if unchecked.message is not None and unchecked.message.rcode() == dns.rcode.NOERROR:
             return _Answer(failure="bogus")
         return _Answer(failure="not_found" if await self.is_online(budget) else "unknown")
 
-    async def _ask(
+    async def ask(
         self, name: dns.name.Name, rdtype: str, budget: Budget, *, checking_disabled: bool = False
     ) -> Reply:
-        reply = Reply(failure="not_asked")
+        """Return the resolver's reply to one question: over UDP, or over TCP if that fails or is truncated."""
+        reply = NOT_ASKED
         for tcp in (False, True):
             reply = await self._client.ask(
                 self._address,

@@ -5,6 +5,7 @@ from collections import OrderedDict, deque
 from collections.abc import Sequence
 from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
 
+from sublet.config import split_list
 from sublet.dns.addresses import not_public_reason
 
 QUERIES_MAX = 40
@@ -29,7 +30,7 @@ def parse_networks(text: str) -> tuple[Network, ...]:
     Raises:
         ValueError: a part isn't a network.
     """
-    return tuple(ip_network(part.strip()) for part in text.split(",") if part.strip())
+    return tuple(ip_network(part) for part in split_list(text))
 
 
 def may_ask(address: str, allowed: Sequence[Network] = ()) -> bool:

@@ -13,8 +13,7 @@ from sublet.health.checks import target_of
 from sublet.health.model import DueCheck, Finding, Health, HealthChange, Level
 from sublet.health.schedule import leaves_at
 from sublet.platform_domains.store import find_platform_domain
-from sublet.subdomains.automatic_ds_store import find_automatic_ds
-from sublet.subdomains.csync_store import find_csync_state
+from sublet.subdomains.child_state_store import find_automatic_ds, find_csync_state
 from sublet.subdomains.find import find_in_account, refuse_unless_allowed
 from sublet.subdomains.lifecycle import has_nameserver, is_published
 from sublet.subdomains.model import Subdomain

@@ -1,11 +1,13 @@
 """Patterns of blocked labels: the rule, and the operator's `sublet label block` and `unblock`.
 
-`*` matches any number of characters, `?` matches one character, and each other character matches itself. Patterns are not regular
-expressions, so that a comparison takes at most as many steps as the product of the two lengths.
+`*` matches any number of characters, `?` matches one character, and each other character matches itself. `fnmatch` compares them without
+backtracking, so that a comparison takes at most as many steps as the product of the two lengths. Its `[` is in no pattern, because it is in
+no label.
 """
 
 import re
 from collections.abc import Collection
+from fnmatch import fnmatchcase
 from functools import lru_cache
 
 from sublet import audit
@@ -103,8 +105,8 @@ def is_blocked(label: str, patterns: Collection[str]) -> bool:
 def _matches_any_form(pattern: str, forms: Collection[str], label_skeleton: str) -> bool:
     longest, pattern_skeleton, longest_in_skeleton = _parts(pattern)
     # The fast test `in` comes first: nearly all labels lack the longest text of the pattern.
-    return (longest_in_skeleton in label_skeleton and matches(pattern_skeleton, label_skeleton)) or any(
-        longest in form and matches(pattern, form) for form in forms
+    return (longest_in_skeleton in label_skeleton and fnmatchcase(label_skeleton, pattern_skeleton)) or any(
+        longest in form and fnmatchcase(form, pattern) for form in forms
     )
 
 
@@ -116,40 +118,3 @@ def _parts(pattern: str) -> tuple[str, str, str]:
         max(re.split(r"[*?]", each), key=len) for each in (pattern, pattern_skeleton)
     )
     return longest, pattern_skeleton, longest_in_skeleton
-
-
-def matches(pattern: str, text: str) -> bool:
-    """True if a stored pattern matches the whole text."""
-    first, *others = pattern.split("*")
-    if not others:
-        return len(first) == len(text) and _matches_at(first, text, 0)
-    *middle, last = others
-    end = len(text) - len(last)
-    if end < len(first) or not _matches_at(first, text, 0) or not _matches_at(last, text, end):
-        return False
-    start = len(first)
-    for piece in middle:
-        # The first match leaves the most text for the next pieces, so no backtracking is needed.
-        place = _find(piece, text, start, end)
-        if place is None:
-            return False
-        start = place + len(piece)
-    return True
-
-
-def _find(piece: str, text: str, start: int, end: int) -> int | None:
-    """Return the first index in `text[start:end]` at which a piece without `*` matches, or None."""
-    if "?" not in piece:
-        found = text.find(piece, start, end)
-        return found if found >= 0 else None
-    places = range(start, end - len(piece) + 1)
-    return next((place for place in places if _matches_at(piece, text, place)), None)
-
-
-def _matches_at(piece: str, text: str, place: int) -> bool:
-    if "?" not in piece:
-        return text.startswith(piece, place)
-    part = text[place : place + len(piece)]
-    return len(part) == len(piece) and all(
-        wanted in ("?", char) for wanted, char in zip(piece, part, strict=True)
-    )

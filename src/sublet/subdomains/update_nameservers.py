@@ -13,7 +13,7 @@ from sublet.db import Tx
 from sublet.dns.delegation import check_delegation, prune_glue
 from sublet.dns.types import Delegation
 from sublet.errors import FieldError, RateLimited, validation_failed
-from sublet.subdomains import automatic_ds_store, csync_store, delegation_store, store
+from sublet.subdomains import child_state_store, delegation_store, store
 from sublet.subdomains.find import find_in_account, refuse_unless_allowed
 from sublet.subdomains.model import Subdomain, UpdateNameservers
 from sublet.subdomains.nameservers import (
@@ -48,10 +48,12 @@ def update_nameservers(
     refuse_unless_allowed(subdomain, "update_nameservers", tx.now)
     delegation = apply_change(tx, actor, user, subdomain, command, changes_per_day=changes_per_day)
     if subdomain.delegation.ds_records and not delegation.ds_records:
-        _stop_bootstrapping(tx, subdomain.id)
+        # Turn off bootstrapping, because the user has removed the DS records.
+        known = child_state_store.find_automatic_ds(tx, subdomain.id)
+        child_state_store.save_state(tx, known, replace(known, bootstrap=False))
     if delegation != subdomain.delegation:
-        state = csync_store.find_csync_state(tx, subdomain.id)
-        csync_store.save_csync_state(tx, state, replace(state, serial=None))
+        state = child_state_store.find_csync_state(tx, subdomain.id)
+        child_state_store.save_state(tx, state, replace(state, serial=None))
     return Outcome(subdomain.id)
 
 
@@ -124,12 +126,6 @@ def changed_delegation(
         nameservers_min=1 if command.nameservers is None else subdomain.nameservers_min,
         nameservers_max=13 if command.nameservers is None else subdomain.nameservers_max,
     )
-
-
-def _stop_bootstrapping(tx: Tx, subdomain_id: int) -> None:
-    """Turn off bootstrapping of a name's DS records, because its user has removed them."""
-    state = automatic_ds_store.find_automatic_ds(tx, subdomain_id)
-    automatic_ds_store.save_automatic_ds(tx, state, replace(state, bootstrap=False))
 
 
 def _refuse_over_changes_per_day(tx: Tx, subdomain_id: int, changes_per_day: int) -> None:

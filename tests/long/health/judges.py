@@ -23,7 +23,7 @@ from long.scenario import SOAK, SQLITE, Outcome, Scenario, Trial
 from sublet.health.dns_client import DnsClient
 from sublet.health.findings import report
 from sublet.health.model import BROKEN, Level, Report, Target
-from sublet.health.observe import Observer
+from sublet.health.observe import observe
 from sublet.health.resolve import CachingResolver, IteratingResolver
 from support.dns_world import ROOT_ADDRESS, bind_resolver_running, unbound_running, world_running
 
@@ -75,11 +75,12 @@ async def _claimed(_addresses: Sequence[str]) -> AsyncIterator[None]:
 async def check_all(targets: Sequence[Target]) -> list[Report]:
     """Return the report of one check of each delegation."""
     client, places = DnsClient(), asyncio.Semaphore(AT_ONCE)
-    observer = Observer(client, CachingResolver(IteratingResolver(client, [ROOT_ADDRESS])), _claimed)
+    resolver = CachingResolver(IteratingResolver(client, [ROOT_ADDRESS]))
 
     async def one(target: Target) -> Report:
         async with places:
-            return report(target, await observer.observe(target, seconds=60), datetime.now(UTC))
+            seen = await observe(target, client, resolver, _claimed, seconds=60)
+            return report(target, seen, datetime.now(UTC))
 
     return list(await asyncio.gather(*(one(each) for each in targets)))
 
