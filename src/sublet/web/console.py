@@ -138,17 +138,21 @@ class Console:
             return None, await self._check_and_handle(call)
         except _NOT_SIGNED_IN as refusal:
             if call.request.method == "POST":
-                return refusal.code, call.render("refused", refusal=refusal)
+                return refusal.code, self._refused(call, refusal)
             asked = call.request.url.path
             query = call.request.url.query
             target = quote(f"{asked}?{query}" if query else asked, safe="")
             return refusal.code, RedirectResponse(f"/signin?next={target}", 303)
         except Refusal as refusal:
-            return refusal.code, call.render("refused", refusal=refusal)
+            return refusal.code, self._refused(call, refusal)
         except Exception:
             log.exception("fault", path=call.page.path)
             fault = internal_error(call.request_id)
-            return fault.code, call.render("refused", refusal=fault)
+            return fault.code, self._refused(call, fault)
+
+    def _refused(self, call: PageCall, refusal: Refusal) -> Response:
+        call.refusal = refusal
+        return call.render("refused")
 
     async def _check_and_handle(self, call: PageCall) -> Response:
         """Check the head, the rate limits, the session, the form and its origin, then return the answer of the handler."""
@@ -173,7 +177,13 @@ class Console:
             return await page.get(call)
         call.form = await read_form(request)
         call.refuse_forged()
-        return await page.post(call)
+        try:
+            return await page.post(call)
+        except Refusal as refusal:
+            if page.get is None:
+                raise
+            call.refusal = refusal
+        return await page.get(call)
 
     def _finish(self, call: PageCall, response: Response) -> None:
         """Set the headers of an answer."""

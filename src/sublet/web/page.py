@@ -26,6 +26,10 @@ MESSAGE_SECONDS = 60
 MESSAGE_CHARACTERS_MAX = 500
 WARNING_MARK = "!"
 """The first character of a message that is a warning."""
+PAGE_LIMIT = 50
+"""The number of items on a page of a list."""
+LISTED_MAX = 500
+"""The maximum number of items of a list without pages."""
 
 
 class Shared(Protocol):
@@ -42,6 +46,9 @@ class Shared(Protocol):
 @dataclass(frozen=True, slots=True)
 class Page:
     """A path with the handlers of its methods. `operations` are the names of the API's endpoints that the handlers call.
+
+    If the API refuses what `post` sends, `get` shows the page with the form and the refusal. A handler of another page for this case catches
+    the refusal itself.
 
     A page that isn't open needs a session. A page that is neither open nor personal is also at `/o/{organization}` before its path.
     """
@@ -70,6 +77,8 @@ class PageCall:
     memberships: Sequence[Membership] = ()
     """The organizations for which the user may act, shown in the head of the page."""
     form: Form = field(default_factory=Form)
+    refusal: Refusal | None = None
+    """The refusal that the page shows, and whose status it has."""
     headers: dict[str, str] = field(default_factory=dict)
     """Headers for the answer: `Set-Cookie`, and the API's rate limits."""
 
@@ -124,6 +133,18 @@ class PageCall:
             registrant, sent.counted_as = ANONYMOUS, f"anonymous-{address_key(self.client.address)}"
         return (await self.shared.calls.answer(endpoint, registrant, sent)).body
 
+    def filters(self, *names: str) -> dict[str, str]:
+        """Return these parameters of the query; a missing one is empty."""
+        return {name: self.request.query_params.get(name, "") for name in names}
+
+    async def find_page(self, name: str, filters: Mapping[str, str]) -> Any:
+        """Return the answer of an endpoint that lists. Return None if it refuses the filters, and show the refusal on the page."""
+        try:
+            return await self.api(name, query={**filters, "limit": PAGE_LIMIT})
+        except Refusal as refusal:
+            self.refusal = refusal
+            return None
+
     def refuse_forged(self) -> None:
         """Raise if a form comes from another site, by the browser's headers and by the form's token.
 
@@ -140,10 +161,9 @@ class PageCall:
         if not is_form_token(self.form.get(TOKEN_FIELD, ""), secret):
             raise origin_refusal(self.client.site)
 
-    def render(
-        self, template: str, *, status: int = 200, refusal: Refusal | None = None, **values: Any
-    ) -> Response:
+    def render(self, template: str, *, status: int = 200, **values: Any) -> Response:
         """Return a page. If there is a refusal, the page shows it and has its status."""
+        refusal = self.refusal
         secret = self.client.session_secret() if self.registrant is not None else None
         page = self.shared.render(
             template,
