@@ -39,7 +39,7 @@ async def show_code(call: PageCall) -> Response:
 
 async def confirm_email(call: PageCall) -> Response:
     """Change the address with the code."""
-    await call.api("confirm_email", {"code": call.form.get("code", "").replace(" ", "")})
+    await call.api("confirm_email", {"code": call.form.get("code", "")})
     return call.redirect("/account", "The address is changed.")
 
 

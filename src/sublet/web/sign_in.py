@@ -38,7 +38,7 @@ async def show_code(call: PageCall) -> Response:
 
 async def enter_code(call: PageCall) -> Response:
     """Sign the browser in with the code."""
-    members = {"email": call.form.text("email"), "code": call.form.get("code", "").replace(" ", "")}
+    members = {"email": call.form.text("email"), "code": call.form.get("code", "")}
     await call.api("confirm_sign_in", members)
     return call.redirect(next_path(call), "You are signed in.")
 

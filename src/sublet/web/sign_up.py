@@ -29,7 +29,7 @@ async def show_link(call: PageCall) -> Response:
 async def confirm(call: PageCall) -> Response:
     """Open the account, or accept the invitation to an organization, and show the first token."""
     if "token" not in call.form:
-        members = {"email": call.form.text("email"), "code": call.form.get("code", "").replace(" ", "")}
+        members = {"email": call.form.text("email"), "code": call.form.get("code", "")}
         try:
             opened = await call.api("confirm_sign_up", members)
         except Refusal as refusal:
