@@ -1,9 +1,11 @@
 """Tokens at the console."""
 
+import re
 from typing import Any
 
 import pytest
 
+from sublet.web.page import PAGE_LIMIT
 from support.console_client import console
 from support.running_service import RunningService
 
@@ -86,3 +88,17 @@ def test_a_token_that_spends_needs_a_recent_sign_in(service: RunningService) -> 
         True,
     )
     assert browser.get("/signin?again=yes&next=/tokens/new").form("/signin").fields["next"] == "/tokens/new"
+
+
+@pytest.mark.operations("list_tokens")
+def test_a_list_longer_than_a_page(service: RunningService) -> None:
+    ada = service.add_user()
+    for number in range(PAGE_LIMIT):
+        body = {"name": f"token {number}.", "scopes": ["account:read"]}
+        assert service.call(ada, "POST", "/tokens", body).status_code == 201
+    browser = console(service, ada.email)
+    newest = browser.get("/tokens")
+    (older,) = re.findall(r'href="(\?cursor=[^"]+)"', newest.response.text)
+    assert ("token 49." in newest.text, "token 0." in newest.text) == (True, True)
+    oldest = browser.get(f"/tokens{older}")
+    assert (oldest.status, "token 0." in oldest.text, "Older" in oldest.text) == (200, False, False)

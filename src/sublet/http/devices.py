@@ -1,14 +1,14 @@
 """Handlers of the sign-in of programs, by the device flow of RFC 8628 (docs/api.md, "Sign in a program")."""
 
+from collections.abc import Callable
 from typing import Any
 
-from sublet.audit import Actor
 from sublet.credits.model import Outcome
 from sublet.db import Tx
 from sublet.errors import DeviceNotFound, Refusal
 from sublet.http import response_structs
 from sublet.http.client_address import address_key
-from sublet.http.endpoints import Answer, Call, OpenCall
+from sublet.http.endpoints import AnswerOf, Call, OpenCall
 from sublet.http.idempotency import write_once
 from sublet.http.rate_limiter import USER_CODE
 from sublet.http.render import token_shape
@@ -22,7 +22,7 @@ from sublet.sign_in.start_device import start_device
 DEFAULT_NAME = "command line"
 
 
-async def start_device_(call: OpenCall[DeviceBody]) -> Answer:
+async def start_device_(call: OpenCall[DeviceBody]) -> AnswerOf[response_structs.DeviceAnswer]:
     """Start the sign-in of a program (RFC 8628).
 
     Returns the codes, valid for ten minutes. Show the user `verification_uri` and `user_code`, then send `device_code` to
@@ -33,7 +33,7 @@ async def start_device_(call: OpenCall[DeviceBody]) -> Answer:
     address = client.address.partition("%")[0]
     started = await call.context.db.write(start_device, name, address, client.network)
     page, code = client.public_url + PAGE_PATH, started.user_code.reveal()
-    return Answer(
+    return AnswerOf(
         response_structs.DeviceAnswer(
             device_code=started.device_code.reveal(),
             user_code=code,
@@ -45,32 +45,31 @@ async def start_device_(call: OpenCall[DeviceBody]) -> Answer:
     )
 
 
-async def poll_device_(call: OpenCall[DeviceTokenBody]) -> Answer:
+async def poll_device_(call: OpenCall[DeviceTokenBody]) -> AnswerOf[response_structs.SecretAnswer]:
     """Get the token of a program's sign-in.
 
     Returns a token with the name of the program, valid for 90 days. The token has all scopes, but `credits:spend` only if the user
     allowed it. The secret is shown only once. Until the user decides, the answer is 400 `authorization_pending`.
     """
-    address = call.client.address.partition("%")[0] or None
-    actor = Actor(kind="system", name="device", request_id=call.request_id, address=address)
+    actor = call.client.system_actor("device", call.request_id)
     done = await call.context.db.write(poll_device, actor, call.body.device_code or "")
     if isinstance(done, Refusal):
         raise done
-    return Answer(
+    return AnswerOf(
         response_structs.SecretAnswer(token=token_shape(done.token, done.user), secret=done.secret.reveal())
     )
 
 
-async def get_device(call: Call[None, None]) -> Answer:
+async def get_device(call: Call[None, None]) -> AnswerOf[response_structs.DeviceRequestAnswer]:
     """Get a pending sign-in of a program (RFC 8628).
 
     Returns the request with this user code until the user decides. An address or a network may send ten codes a minute.
     """
     await _count_code(call)
-    return _answer(await call.context.db.read(find_device, call.path["user_code"]))
+    return AnswerOf(_answer(await call.context.db.read(find_device, call.path["user_code"])))
 
 
-async def allow_device_(call: Call[AllowDeviceBody, None]) -> Answer:
+async def allow_device_(call: Call[AllowDeviceBody, None]) -> AnswerOf[response_structs.DeviceRequestAnswer]:
     """Allow a pending sign-in of a program.
 
     Gives the program a token of the user, with the scopes of the answer, and mails the user. With `may_spend` it requires a sign-in within
@@ -86,7 +85,7 @@ async def allow_device_(call: Call[AllowDeviceBody, None]) -> Answer:
     return await _write_decision(call, verb)
 
 
-async def refuse_device_(call: Call[NoBody, None]) -> Answer:
+async def refuse_device_(call: Call[NoBody, None]) -> AnswerOf[response_structs.DeviceRequestAnswer]:
     """Refuse a pending sign-in of a program.
 
     Suspended users may refuse too.
@@ -99,7 +98,9 @@ async def refuse_device_(call: Call[NoBody, None]) -> Answer:
     return await _write_decision(call, verb)
 
 
-async def _write_decision(call: Call[Any, None], verb: Any) -> Answer:
+async def _write_decision(
+    call: Call[Any, None], verb: Callable[[Tx], Outcome]
+) -> AnswerOf[response_structs.DeviceRequestAnswer]:
     def read(tx: Tx) -> DeviceRequest:
         found = device_store.find_request(tx, done.outcome.id)
         if found is None:
@@ -109,11 +110,10 @@ async def _write_decision(call: Call[Any, None], verb: Any) -> Answer:
         return found
 
     done = await write_once(call, 200, verb)
-    answer = _answer(await call.context.db.read(read))
-    return Answer(answer.body, done.headers, done.status)
+    return done.answer(_answer(await call.context.db.read(read)))
 
 
-def _answer(found: DeviceRequest) -> Answer:
+def _answer(found: DeviceRequest) -> response_structs.DeviceRequestAnswer:
     shape = response_structs.DeviceRequestShape(
         name=found.name,
         address=found.address or None,
@@ -122,7 +122,7 @@ def _answer(found: DeviceRequest) -> Answer:
         created_at=found.created_at,
         expires_at=found.expires_at,
     )
-    return Answer(response_structs.DeviceRequestAnswer(device=shape))
+    return response_structs.DeviceRequestAnswer(device=shape)
 
 
 async def _count_code(call: Call[Any, None]) -> None:

@@ -38,6 +38,7 @@ WRITE_METHODS = ("POST", "PUT", "PATCH", "DELETE")
 
 BodyT = TypeVar("BodyT")
 QueryT = TypeVar("QueryT")
+StructT = TypeVar("StructT", bound=msgspec.Struct)
 
 
 def _refuse_deletion(_tx: Tx, _actor: Actor, _confirm: str | None) -> Outcome:
@@ -132,18 +133,20 @@ class OpenCall(NamedTuple, Generic[BodyT]):
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class AnswerOf(Generic[StructT]):
     """The answer of a handler: a Struct of `response_structs.py`, more headers, and a status if it differs from the endpoint's.
 
     `parts` streams a long answer as octets; `body` is then its beginning.
     """
 
-    body: msgspec.Struct
+    body: StructT
     headers: Mapping[str, str] = field(default_factory=dict)
     status: int | None = None
     parts: AsyncIterator[bytes] | None = None
 
 
+Answer = AnswerOf[Any]
+"""An answer with any Struct."""
 Handler = Callable[[Any], Awaitable[Answer]]
 """A handler takes a `Call`, or an `OpenCall` if its endpoint `is_open`."""
 

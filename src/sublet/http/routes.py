@@ -1,13 +1,11 @@
 """The route table, in the order of part 4 of the spec. The refusals of an endpoint are in the order in which its verb checks.
 
-The annotation of a handler has the Structs of body and query. The handler's docstring is the endpoint's documentation.
+The annotations of a handler have the Structs of body, query and answer. The handler's docstring is the endpoint's documentation.
 """
 
 import inspect
 import types
 import typing
-
-import msgspec
 
 from sublet.errors import (
     AccessDenied,
@@ -61,7 +59,6 @@ from sublet.http import (
     me,
     organizations,
     platform_domains,
-    response_structs,
     sessions,
     sign_in,
     sign_up,
@@ -70,7 +67,7 @@ from sublet.http import (
     tokens,
     transfers,
 )
-from sublet.http.endpoints import Endpoint, Handler
+from sublet.http.endpoints import Endpoint, Handler, OpenCall
 from sublet.http.errors import PreconditionFailed
 from sublet.http.request_structs import PageQuery
 
@@ -110,7 +107,6 @@ def _endpoint(
     path: str,
     scope: str | None,
     handler: Handler,
-    answer: type[msgspec.Struct],
     refusals: tuple[type[Refusal], ...] = (),
     *,
     rate_class: str = "",
@@ -119,9 +115,19 @@ def _endpoint(
     changes: bool = True,
     has_etag: bool = False,
 ) -> Endpoint:
-    """Return an endpoint. Its `rate_class` is by default read for a GET, and write for other methods."""
+    """Return an endpoint. The handler's annotations have the Structs of body, query and answer; an `OpenCall` means that it is open.
+
+    `rate_class` is by default address for an open endpoint, read for a GET, and write for other methods.
+    """
+    hints = typing.get_type_hints(handler)
+    is_open = typing.get_origin(hints["call"]) is OpenCall
+    body, query = [
+        None if each is types.NoneType else each
+        for each in (*typing.get_args(hints["call"]), types.NoneType)[:2]
+    ]
+    (answer,) = typing.get_args(hints["return"])
     summary, description = _documentation(handler)
-    body, query = typing.get_args(typing.get_type_hints(handler)["call"])
+    takes_cursor = query is not None and issubclass(query, PageQuery)
     return Endpoint(
         method=method,
         path=path,
@@ -129,142 +135,87 @@ def _endpoint(
         summary=summary,
         description=description,
         scope=scope,
-        rate_class=rate_class or ("read" if method == "GET" else "write"),
+        rate_class=rate_class or ("address" if is_open else "read" if method == "GET" else "write"),
         answer=answer,
         handler=handler,
-        body=None if body is types.NoneType else body,
-        query=None if query is types.NoneType else query,
+        body=body,
+        query=query,
         status=status,
+        is_open=is_open,
         changes=changes,
         has_etag=has_etag,
-        refusals=(InvalidCursor, *refusals) if issubclass(query, PageQuery) else refusals,
+        refusals=(InvalidCursor, *refusals) if takes_cursor else refusals,
         needs_session=needs_session,
     )
 
 
-def _open_endpoint(
-    method: str,
-    path: str,
-    handler: Handler,
-    answer: type[msgspec.Struct],
-    refusals: tuple[type[Refusal], ...] = (),
-    *,
-    status: int = 200,
-) -> Endpoint:
-    """Return an endpoint at the root that needs no token."""
-    summary, description = _documentation(handler)
-    (body,) = typing.get_args(typing.get_type_hints(handler)["call"])
-    return Endpoint(
-        method=method,
-        path=path,
-        name=handler.__name__.removesuffix("_"),
-        summary=summary,
-        description=description,
-        scope=None,
-        rate_class="address",
-        answer=answer,
-        handler=handler,
-        body=None if body is types.NoneType else body,
-        status=status,
-        refusals=refusals,
-        is_open=True,
-    )
-
-
 OPEN_ENDPOINTS: tuple[Endpoint, ...] = (
-    _open_endpoint("GET", "/auth/challenge", sign_up.challenge, response_structs.ChallengeAnswer),
-    _open_endpoint(
+    _endpoint("GET", "/auth/challenge", None, sign_up.challenge),
+    _endpoint(
         "POST",
         "/auth/signup",
+        None,
         sign_up.sign_up_,
-        response_structs.CodeSentAnswer,
         (SignUpClosed, ValidationFailed, RateLimited),
         status=202,
     ),
-    _open_endpoint(
-        "POST",
-        "/auth/signup/confirm",
-        sign_up.confirm_sign_up_,
-        response_structs.SignedUpAnswer,
-        (ValidationFailed,),
-        status=201,
+    _endpoint(
+        "POST", "/auth/signup/confirm", None, sign_up.confirm_sign_up_, (ValidationFailed,), status=201
     ),
-    _open_endpoint(
+    _endpoint(
         "POST",
         "/auth/invitations/{code}/accept",
+        None,
         organizations.accept_invitation_,
-        response_structs.AcceptedAnswer,
         (SignUpClosed, ValidationFailed),
         status=201,
     ),
-    _open_endpoint(
-        "POST",
-        "/auth/sessions",
-        sign_in.request_sign_in,
-        response_structs.CodeSentAnswer,
-        (ValidationFailed, RateLimited),
-        status=202,
+    _endpoint(
+        "POST", "/auth/sessions", None, sign_in.request_sign_in, (ValidationFailed, RateLimited), status=202
     ),
-    _open_endpoint(
+    _endpoint(
         "POST",
         "/auth/sessions/confirm",
+        None,
         sign_in.confirm_sign_in,
-        response_structs.SignedInAnswer,
         (OriginRefused, ValidationFailed),
         status=201,
     ),
-    _open_endpoint(
-        "POST", "/auth/passkeys/challenge", sign_in.challenge_passkey, response_structs.OptionsAnswer
-    ),
-    _open_endpoint(
+    _endpoint("POST", "/auth/passkeys/challenge", None, sign_in.challenge_passkey),
+    _endpoint(
         "POST",
         "/auth/passkeys/confirm",
+        None,
         sign_in.confirm_passkey,
-        response_structs.SignedInAnswer,
         (OriginRefused, ValidationFailed),
         status=201,
     ),
-    _open_endpoint(
-        "POST",
-        "/auth/device",
-        devices.start_device_,
-        response_structs.DeviceAnswer,
-        (ValidationFailed, RateLimited),
-    ),
-    _open_endpoint(
+    _endpoint("POST", "/auth/device", None, devices.start_device_, (ValidationFailed, RateLimited)),
+    _endpoint(
         "POST",
         "/auth/device/token",
+        None,
         devices.poll_device_,
-        response_structs.SecretAnswer,
         (ExpiredToken, AccessDenied, SlowDown, AuthorizationPending),
     ),
 )
 """The endpoints that need no token, outside of the base path, because the spec (part 1) demands a token there."""
 
 ENDPOINTS: tuple[Endpoint, ...] = (
-    _endpoint("GET", "/me", None, me.me, response_structs.MeAnswer),
+    _endpoint("GET", "/me", None, me.me),
     _endpoint(
         "PUT",
         "/me/reminders",
         "subdomains:write",
         me.set_reminders_,
-        response_structs.MeAnswer,
         (AccountSuspended, TokenRestricted, ValidationFailed),
     ),
-    _endpoint(
-        "GET",
-        "/me/export",
-        "tokens:write",
-        me.export,
-        response_structs.ExportAnswer,
-        (TokenRestricted, InsufficientScope),
-    ),
+    _endpoint("GET", "/me/export", "tokens:write", me.export, (TokenRestricted, InsufficientScope)),
     _endpoint(
         "DELETE",
         "/me",
         "tokens:write",
         me.delete_me,
-        response_structs.DeletedMeAnswer,
         (
             TokenRestricted,
             InsufficientScope,
@@ -275,68 +226,37 @@ ENDPOINTS: tuple[Endpoint, ...] = (
             SignInRequired,
         ),
     ),
-    _endpoint(
-        "GET", "/activity", "tokens:write", me.activity, response_structs.ActivityAnswer, (TokenRestricted,)
-    ),
+    _endpoint("GET", "/activity", "tokens:write", me.activity, (TokenRestricted,)),
     _endpoint(
         "PATCH",
         "/me",
         None,
         me.change_account_,
-        response_structs.MeAnswer,
         (AccountSuspended, ValidationFailed, SessionInvalid, SignInRequired, RateLimited),
         needs_session=True,
     ),
     _endpoint(
-        "POST",
-        "/me/email",
-        None,
-        me.confirm_email_,
-        response_structs.MeAnswer,
-        (AccountSuspended, ValidationFailed),
-        needs_session=True,
+        "POST", "/me/email", None, me.confirm_email_, (AccountSuspended, ValidationFailed), needs_session=True
     ),
-    _endpoint("GET", "/credits", "account:read", account_credits.credits_, response_structs.CreditsAnswer),
-    _endpoint("GET", "/payments", "account:read", account_credits.payments, response_structs.PaymentsAnswer),
-    _endpoint(
-        "GET",
-        "/platform-domains",
-        "account:read",
-        platform_domains.platform_domains,
-        response_structs.PlatformDomainsAnswer,
-    ),
-    _endpoint(
-        "GET",
-        "/usage/free-subdomains",
-        "account:read",
-        account_credits.free_subdomains,
-        response_structs.UsageAnswer,
-    ),
-    _endpoint("GET", "/tokens", "tokens:write", tokens.list_tokens, response_structs.TokensAnswer),
+    _endpoint("GET", "/credits", "account:read", account_credits.credits_),
+    _endpoint("GET", "/payments", "account:read", account_credits.payments),
+    _endpoint("GET", "/platform-domains", "account:read", platform_domains.platform_domains),
+    _endpoint("GET", "/usage/free-subdomains", "account:read", account_credits.free_subdomains),
+    _endpoint("GET", "/tokens", "tokens:write", tokens.list_tokens),
     _endpoint(
         "POST",
         "/tokens",
         "tokens:write",
         tokens.create_token_,
-        response_structs.SecretAnswer,
         (AccountSuspended, ValidationFailed, SignInRequired, Conflict),
         status=201,
     ),
-    _endpoint(
-        "GET",
-        "/tokens/{id}",
-        "tokens:write",
-        tokens.get_token,
-        response_structs.TokenAnswer,
-        (TokenNotFound,),
-        has_etag=True,
-    ),
+    _endpoint("GET", "/tokens/{id}", "tokens:write", tokens.get_token, (TokenNotFound,), has_etag=True),
     _endpoint(
         "PATCH",
         "/tokens/{id}",
         "tokens:write",
         tokens.change_token_,
-        response_structs.TokenAnswer,
         (*_OWN_TOKEN, Conflict, ValidationFailed, SignInRequired),
     ),
     _endpoint(
@@ -344,30 +264,15 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         "/tokens/{id}/rotate",
         "tokens:write",
         tokens.rotate_token_,
-        response_structs.SecretAnswer,
         (*_OWN_TOKEN, Conflict, ValidationFailed, SignInRequired),
     ),
-    _endpoint(
-        "DELETE",
-        "/tokens/{id}",
-        "tokens:write",
-        tokens.revoke_token_,
-        response_structs.TokenAnswer,
-        _OWN_TOKEN,
-    ),
-    _endpoint(
-        "GET",
-        "/organizations",
-        "account:read",
-        organizations.list_organizations,
-        response_structs.OrganizationsAnswer,
-    ),
+    _endpoint("DELETE", "/tokens/{id}", "tokens:write", tokens.revoke_token_, _OWN_TOKEN),
+    _endpoint("GET", "/organizations", "account:read", organizations.list_organizations),
     _endpoint(
         "POST",
         "/organizations",
         "organization:write",
         organizations.create_organization_,
-        response_structs.OrganizationDetailAnswer,
         (AccountSuspended, TokenRestricted, ValidationFailed, Conflict),
         status=201,
     ),
@@ -376,7 +281,6 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         "/organizations/{id}",
         "account:read",
         organizations.get_organization,
-        response_structs.OrganizationDetailAnswer,
         (OrganizationNotFound,),
         has_etag=True,
     ),
@@ -385,7 +289,6 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         "/organizations/{id}",
         "organization:write",
         organizations.change_organization,
-        response_structs.OrganizationDetailAnswer,
         (AccountSuspended, OrganizationNotFound, InsufficientRole, ValidationFailed),
     ),
     _endpoint(
@@ -393,7 +296,6 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         "/organizations/{id}/members",
         "account:read",
         organizations.list_members,
-        response_structs.MembersAnswer,
         (OrganizationNotFound,),
     ),
     _endpoint(
@@ -401,7 +303,6 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         "/organizations/{id}/members/{user_id}",
         "organization:write",
         organizations.change_member,
-        response_structs.MemberAnswer,
         (*_OF_OWNER, ValidationFailed),
     ),
     _endpoint(
@@ -409,7 +310,6 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         "/organizations/{id}/members/{user_id}",
         "organization:write",
         organizations.remove_member_,
-        response_structs.RemovedAnswer,
         _OF_OWNER,
     ),
     _endpoint(
@@ -417,7 +317,6 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         "/organizations/{id}/invitations",
         "organization:write",
         organizations.list_invitations,
-        response_structs.InvitationsAnswer,
         (OrganizationNotFound, InsufficientRole),
     ),
     _endpoint(
@@ -425,7 +324,6 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         "/organizations/{id}/invitations",
         "organization:write",
         organizations.invite_member_,
-        response_structs.InvitationAnswer,
         (*_OF_OWNER, ValidationFailed, RateLimited),
         status=201,
     ),
@@ -434,75 +332,35 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         "/organizations/{id}/invitations/{invitation_id}",
         "organization:write",
         organizations.revoke_invitation_,
-        response_structs.RevokedInvitationAnswer,
         _OF_OWNER,
     ),
+    _endpoint("GET", "/sessions", None, sessions.list_sessions, needs_session=True),
+    _endpoint("DELETE", "/sessions", None, sessions.end_other_sessions_, needs_session=True),
     _endpoint(
-        "GET", "/sessions", None, sessions.list_sessions, response_structs.SessionsAnswer, needs_session=True
+        "DELETE", "/sessions/{id}", None, sessions.end_session_, (SessionNotFound,), needs_session=True
     ),
+    _endpoint("GET", "/passkeys", None, sessions.list_passkeys, needs_session=True),
     _endpoint(
-        "DELETE",
-        "/sessions",
-        None,
-        sessions.end_other_sessions_,
-        response_structs.EndedSessionsAnswer,
-        needs_session=True,
-    ),
-    _endpoint(
-        "DELETE",
-        "/sessions/{id}",
-        None,
-        sessions.end_session_,
-        response_structs.DoneAnswer,
-        (SessionNotFound,),
-        needs_session=True,
-    ),
-    _endpoint(
-        "GET", "/passkeys", None, sessions.list_passkeys, response_structs.PasskeysAnswer, needs_session=True
-    ),
-    _endpoint(
-        "POST",
-        "/passkeys/challenge",
-        None,
-        sessions.offer_passkey_,
-        response_structs.OptionsAnswer,
-        _WITH_RECENT_SIGN_IN,
-        needs_session=True,
+        "POST", "/passkeys/challenge", None, sessions.offer_passkey_, _WITH_RECENT_SIGN_IN, needs_session=True
     ),
     _endpoint(
         "POST",
         "/passkeys",
         None,
         sessions.add_passkey_,
-        response_structs.PasskeyAnswer,
         (*_WITH_RECENT_SIGN_IN, ValidationFailed, PasskeyNotFound),
         status=201,
         needs_session=True,
     ),
     _endpoint(
-        "POST",
-        "/passkeys/recovery",
-        None,
-        sessions.start_recovery_,
-        response_structs.PasskeysAnswer,
-        _WITH_RECENT_SIGN_IN,
-        needs_session=True,
+        "POST", "/passkeys/recovery", None, sessions.start_recovery_, _WITH_RECENT_SIGN_IN, needs_session=True
     ),
-    _endpoint(
-        "DELETE",
-        "/passkeys/recovery",
-        None,
-        sessions.stop_recovery_,
-        response_structs.PasskeysAnswer,
-        (Conflict,),
-        needs_session=True,
-    ),
+    _endpoint("DELETE", "/passkeys/recovery", None, sessions.stop_recovery_, (Conflict,), needs_session=True),
     _endpoint(
         "DELETE",
         "/passkeys/{id}",
         None,
         sessions.remove_passkey_,
-        response_structs.DoneAnswer,
         (AccountSuspended, SessionInvalid, SignInRequired, PasskeyNotFound),
         needs_session=True,
     ),
@@ -511,7 +369,6 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         "/devices/{user_code}",
         None,
         devices.get_device,
-        response_structs.DeviceRequestAnswer,
         (RateLimited, DeviceNotFound),
         needs_session=True,
         has_etag=True,
@@ -521,7 +378,6 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         "/devices/{user_code}/allow",
         None,
         devices.allow_device_,
-        response_structs.DeviceRequestAnswer,
         (RateLimited, AccountSuspended, SessionInvalid, DeviceNotFound, SignInRequired, Conflict),
         needs_session=True,
     ),
@@ -530,19 +386,15 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         "/devices/{user_code}/refuse",
         None,
         devices.refuse_device_,
-        response_structs.DeviceRequestAnswer,
         (RateLimited, DeviceNotFound),
         needs_session=True,
     ),
-    _endpoint(
-        "GET", "/subdomains", "subdomains:read", subdomains.list_subdomains, response_structs.SubdomainsAnswer
-    ),
+    _endpoint("GET", "/subdomains", "subdomains:read", subdomains.list_subdomains),
     _endpoint(
         "POST",
         "/subdomains",
         "subdomains:write",
         subdomains.register_,
-        response_structs.RegisterAnswer,
         (
             AccountSuspended,
             ClockImplausible,
@@ -563,7 +415,6 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         "/availability",
         "subdomains:write",
         subdomains.availability,
-        response_structs.AvailabilityAnswer,
         (PlatformDomainNotFound, TokenRestricted, ValidationFailed),
         rate_class="availability",
     ),
@@ -572,24 +423,15 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         "/subdomains/{fqdn}",
         "subdomains:read",
         subdomains.get_subdomain,
-        response_structs.SubdomainAnswer,
         (SubdomainNotFound,),
         has_etag=True,
     ),
-    _endpoint(
-        "DELETE",
-        "/subdomains/{fqdn}",
-        "subdomains:write",
-        subdomains.delete_,
-        response_structs.DeleteAnswer,
-        _OWN_NAME,
-    ),
+    _endpoint("DELETE", "/subdomains/{fqdn}", "subdomains:write", subdomains.delete_, _OWN_NAME),
     _endpoint(
         "PUT",
         "/subdomains/{fqdn}/nameservers",
         "subdomains:write",
         subdomains.update_nameservers_,
-        response_structs.ProvisionAnswer,
         (*_OWN_NAME, ValidationFailed, RateLimited, DelegationBroken),
     ),
     _endpoint(
@@ -597,7 +439,6 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         "/subdomains/{fqdn}/retry",
         "subdomains:write",
         subdomains.retry_,
-        response_structs.ProvisionAnswer,
         (*_OWN_NAME, NameserverRequired, RetryNotAvailable),
     ),
     _endpoint(
@@ -605,7 +446,6 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         "/subdomains/{fqdn}/renew",
         "subdomains:write",
         subdomains.renew_,
-        response_structs.RenewAnswer,
         (*_OWN_NAME_WITH_DATES, RegistrationClosed, RenewalNotAvailable, ValidationFailed, *_PAYMENT),
     ),
     _endpoint(
@@ -613,7 +453,6 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         "/subdomains/{fqdn}/restore",
         "subdomains:write",
         subdomains.restore_,
-        response_structs.RegisterAnswer,
         (
             *_OWN_NAME_WITH_DATES,
             Conflict,
@@ -629,23 +468,14 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         "/subdomains/{fqdn}/delegation",
         "subdomains:read",
         subdomains.delegation,
-        response_structs.DelegationAnswer,
         (SubdomainNotFound, RateLimited, Unavailable),
     ),
-    _endpoint(
-        "GET",
-        "/subdomains/{fqdn}/health",
-        "subdomains:read",
-        health.get_health,
-        response_structs.HealthAnswer,
-        (SubdomainNotFound,),
-    ),
+    _endpoint("GET", "/subdomains/{fqdn}/health", "subdomains:read", health.get_health, (SubdomainNotFound,)),
     _endpoint(
         "POST",
         "/subdomains/{fqdn}/health",
         "subdomains:write",
         health.check_health,
-        response_structs.HealthAnswer,
         (
             AccountSuspended,
             SubdomainNotFound,
@@ -663,7 +493,6 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         "/delegation-checks",
         "subdomains:write",
         health.check_delegation_,
-        response_structs.DelegationCheckAnswer,
         (
             AccountSuspended,
             PlatformDomainNotFound,
@@ -677,19 +506,13 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         changes=False,
     ),
     _endpoint(
-        "GET",
-        "/subdomains/{fqdn}/timeline",
-        "subdomains:read",
-        subdomains.timeline_,
-        response_structs.TimelineAnswer,
-        (SubdomainNotFound,),
+        "GET", "/subdomains/{fqdn}/timeline", "subdomains:read", subdomains.timeline_, (SubdomainNotFound,)
     ),
     _endpoint(
         "GET",
         "/subdomains/{fqdn}/auto-renew",
         "subdomains:read",
         subdomains.get_auto_renew,
-        response_structs.AutoRenewAnswer,
         (SubdomainNotFound,),
     ),
     _endpoint(
@@ -697,7 +520,6 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         "/subdomains/{fqdn}/auto-renew",
         "subdomains:write",
         subdomains.set_auto_renew_,
-        response_structs.SetAutoRenewAnswer,
         (*_OWN_NAME, RenewalNotAvailable, ValidationFailed, InsufficientScope, TokenRestricted),
     ),
     _endpoint(
@@ -705,7 +527,6 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         "/subdomains/{fqdn}/automatic-ds",
         "subdomains:read",
         automatic_ds.get_automatic_ds,
-        response_structs.AutomaticDsAnswer,
         (SubdomainNotFound,),
     ),
     _endpoint(
@@ -713,7 +534,6 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         "/subdomains/{fqdn}/automatic-ds",
         "subdomains:write",
         automatic_ds.set_automatic_ds_,
-        response_structs.AutomaticDsAnswer,
         _OWN_NAME,
     ),
     _endpoint(
@@ -721,7 +541,6 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         "/subdomains/{fqdn}/transfer",
         "subdomains:write",
         transfers.push_,
-        response_structs.TransferAnswer,
         (
             *_OWN_NAME,
             Conflict,
@@ -733,32 +552,23 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         ),
         status=201,
     ),
-    _endpoint(
-        "GET", "/transfers", "subdomains:write", transfers.list_transfers, response_structs.TransfersAnswer
-    ),
+    _endpoint("GET", "/transfers", "subdomains:write", transfers.list_transfers),
     _endpoint(
         "GET",
         "/transfers/{id}",
         "subdomains:write",
         transfers.get_transfer,
-        response_structs.TransferAnswer,
         (TransferNotFound,),
         has_etag=True,
     ),
     _endpoint(
-        "DELETE",
-        "/transfers/{id}",
-        "subdomains:write",
-        transfers.withdraw_,
-        response_structs.TransferAnswer,
-        (*_OWN_TRANSFER, Conflict),
+        "DELETE", "/transfers/{id}", "subdomains:write", transfers.withdraw_, (*_OWN_TRANSFER, Conflict)
     ),
     _endpoint(
         "POST",
         "/transfers/{id}/accept",
         "subdomains:write",
         transfers.accept_,
-        response_structs.TransferAnswer,
         (
             *_OWN_TRANSFER,
             Conflict,
@@ -770,41 +580,26 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         ),
     ),
     _endpoint(
-        "POST",
-        "/transfers/{id}/decline",
-        "subdomains:write",
-        transfers.decline_,
-        response_structs.TransferAnswer,
-        (*_OWN_TRANSFER, Conflict),
+        "POST", "/transfers/{id}/decline", "subdomains:write", transfers.decline_, (*_OWN_TRANSFER, Conflict)
     ),
-    _endpoint(
-        "GET", "/support/tickets", "tickets:read", tickets.list_tickets, response_structs.TicketsAnswer
-    ),
+    _endpoint("GET", "/support/tickets", "tickets:read", tickets.list_tickets),
     _endpoint(
         "POST",
         "/support/tickets",
         "tickets:write",
         tickets.open_ticket_,
-        response_structs.TicketAnswer,
         (ValidationFailed,),
         rate_class="ticket",
         status=201,
     ),
     _endpoint(
-        "GET",
-        "/support/tickets/{id}",
-        "tickets:read",
-        tickets.get_ticket,
-        response_structs.TicketAnswer,
-        (TicketNotFound,),
-        has_etag=True,
+        "GET", "/support/tickets/{id}", "tickets:read", tickets.get_ticket, (TicketNotFound,), has_etag=True
     ),
     _endpoint(
         "POST",
         "/support/tickets/{id}/reply",
         "tickets:write",
         tickets.reply_,
-        response_structs.TicketAnswer,
         (AccountSuspended, PreconditionFailed, TicketNotFound, TicketClosed, Conflict, ValidationFailed),
         rate_class="ticket",
     ),

@@ -11,7 +11,7 @@ from sublet.credits.model import Outcome
 from sublet.db import Tx
 from sublet.errors import PasskeyNotFound
 from sublet.http import response_structs
-from sublet.http.endpoints import Answer, Call
+from sublet.http.endpoints import AnswerOf, Call
 from sublet.http.idempotency import write_once
 from sublet.http.paging import read_page
 from sublet.http.render import session_shape
@@ -33,7 +33,7 @@ class _Ended(Outcome):
     ended: int | None = None
 
 
-async def list_sessions(call: Call[None, PageQuery]) -> Answer:
+async def list_sessions(call: Call[None, PageQuery]) -> AnswerOf[response_structs.SessionsAnswer]:
     """List sessions.
 
     Returns the browsers in which the user is signed in, newest first.
@@ -52,10 +52,10 @@ async def list_sessions(call: Call[None, PageQuery]) -> Answer:
             yield Position(each.created_at, each.id), session_shape(each, current_id)
 
     items, page, headers = await read_page(call, "sessions", find)
-    return Answer(response_structs.SessionsAnswer(sessions=items, page=page), headers)
+    return AnswerOf(response_structs.SessionsAnswer(sessions=items, page=page), headers)
 
 
-async def end_session_(call: Call[NoBody, None]) -> Answer:
+async def end_session_(call: Call[NoBody, None]) -> AnswerOf[response_structs.DoneAnswer]:
     """Sign out.
 
     Ends the session with this id; `current` is the session of the request. Suspended users may sign out too.
@@ -68,10 +68,10 @@ async def end_session_(call: Call[NoBody, None]) -> Answer:
 
     done = await write_once(call, 200, verb)
     cleared = {"set-cookie": CLEARED_COOKIE} if wanted in (CURRENT, str(current_id)) else {}
-    return Answer(response_structs.DoneAnswer(), done.headers | cleared, done.status)
+    return AnswerOf(response_structs.DoneAnswer(), done.headers | cleared, done.status)
 
 
-async def end_other_sessions_(call: Call[NoBody, None]) -> Answer:
+async def end_other_sessions_(call: Call[NoBody, None]) -> AnswerOf[response_structs.EndedSessionsAnswer]:
     """Sign out everywhere else.
 
     Ends all other sessions of the user; `ended` is their number. Suspended users may sign out too.
@@ -82,18 +82,18 @@ async def end_other_sessions_(call: Call[NoBody, None]) -> Answer:
 
     done = await write_once(call, 200, verb)
     ended = done.outcome.ended if isinstance(done.outcome, _Ended) else None
-    return Answer(response_structs.EndedSessionsAnswer(ended=ended), done.headers, done.status)
+    return done.answer(response_structs.EndedSessionsAnswer(ended=ended))
 
 
-async def list_passkeys(call: Call[None, None]) -> Answer:
+async def list_passkeys(call: Call[None, None]) -> AnswerOf[response_structs.PasskeysAnswer]:
     """List passkeys.
 
     Returns the user's passkeys, oldest first, and the recovery, if there is one.
     """
-    return Answer(await call.context.db.read(_passkeys_answer, call))
+    return AnswerOf(await call.context.db.read(_passkeys_answer, call))
 
 
-async def offer_passkey_(call: Call[NoBody, None]) -> Answer:
+async def offer_passkey_(call: Call[NoBody, None]) -> AnswerOf[response_structs.OptionsAnswer]:
     """Add a passkey: get a challenge.
 
     Returns the options for `navigator.credentials.create`, valid for one passkey within five minutes, in this session only.
@@ -103,10 +103,10 @@ async def offer_passkey_(call: Call[NoBody, None]) -> Answer:
     def verb(tx: Tx) -> response_structs.OptionsAnswer:
         return response_structs.OptionsAnswer(public_key=offer_passkey(tx, call.actor(), call.client.site))
 
-    return Answer(await call.context.db.write(verb))
+    return AnswerOf(await call.context.db.write(verb))
 
 
-async def add_passkey_(call: Call[PasskeyBody, None]) -> Answer:
+async def add_passkey_(call: Call[PasskeyBody, None]) -> AnswerOf[response_structs.PasskeyAnswer]:
     """Add a passkey.
 
     Send a `name` and the result of `navigator.credentials.create`. Mails the user. Requires a sign-in within the last ten minutes.
@@ -128,14 +128,10 @@ async def add_passkey_(call: Call[PasskeyBody, None]) -> Answer:
 
     done = await write_once(call, 201, verb)
     passkey = await call.context.db.read(read)
-    return Answer(
-        response_structs.PasskeyAnswer(passkey=response_structs.PasskeyShape.of(passkey)),
-        done.headers,
-        done.status,
-    )
+    return done.answer(response_structs.PasskeyAnswer(passkey=response_structs.PasskeyShape.of(passkey)))
 
 
-async def remove_passkey_(call: Call[NoBody, None]) -> Answer:
+async def remove_passkey_(call: Call[NoBody, None]) -> AnswerOf[response_structs.DoneAnswer]:
     """Remove a passkey.
 
     Mails the user. Sessions that were signed in with the passkey stay. Requires a sign-in within the last ten minutes.
@@ -146,10 +142,10 @@ async def remove_passkey_(call: Call[NoBody, None]) -> Answer:
         return Outcome(call.registrant.user.id)
 
     done = await write_once(call, 200, verb)
-    return Answer(response_structs.DoneAnswer(), done.headers, done.status)
+    return done.answer(response_structs.DoneAnswer())
 
 
-async def start_recovery_(call: Call[NoBody, None]) -> Answer:
+async def start_recovery_(call: Call[NoBody, None]) -> AnswerOf[response_structs.PasskeysAnswer]:
     """Recover from lost passkeys.
 
     After 24 hours, and then for a week, a sign-in by mail counts as a sign-in with a passkey, so that the user can remove lost passkeys.
@@ -160,10 +156,10 @@ async def start_recovery_(call: Call[NoBody, None]) -> Answer:
         return Outcome(start_recovery(tx, call.actor(), call.client.public_url).user_id)
 
     done = await write_once(call, 200, verb)
-    return Answer(await call.context.db.read(_passkeys_answer, call), done.headers, done.status)
+    return done.answer(await call.context.db.read(_passkeys_answer, call))
 
 
-async def stop_recovery_(call: Call[NoBody, None]) -> Answer:
+async def stop_recovery_(call: Call[NoBody, None]) -> AnswerOf[response_structs.PasskeysAnswer]:
     """Stop a recovery.
 
     The passkeys stay. Any session of the user may stop it. Suspended users may stop it too.
@@ -174,7 +170,7 @@ async def stop_recovery_(call: Call[NoBody, None]) -> Answer:
         return Outcome(call.registrant.user.id)
 
     done = await write_once(call, 200, verb)
-    return Answer(await call.context.db.read(_passkeys_answer, call), done.headers, done.status)
+    return done.answer(await call.context.db.read(_passkeys_answer, call))
 
 
 def _current_id(call: Call[Any, Any]) -> int | None:

@@ -17,7 +17,7 @@ from sublet.errors import Unavailable
 from sublet.health.plan_delegation import plan_change, plan_registration
 from sublet.http import response_structs
 from sublet.http.conditional import only_if_match
-from sublet.http.endpoints import Answer, Call
+from sublet.http.endpoints import AnswerOf, Call
 from sublet.http.health import NOT_CHECKED, PriorCheck, check_first
 from sublet.http.idempotency import WriteResult, write_once
 from sublet.http.paging import fetch_page, read_page
@@ -46,7 +46,6 @@ from sublet.http.request_structs import (
     sent_ceiling,
     sent_nameservers,
 )
-from sublet.http.response_structs import DelegationAnswer
 from sublet.ids import Position
 from sublet.subdomains import store
 from sublet.subdomains.delete import delete
@@ -80,7 +79,7 @@ from sublet.subdomains.view_delegation import stored_warnings, view_delegation
 P = ParamSpec("P")
 
 
-async def list_subdomains(call: Call[None, SubdomainsQuery]) -> Answer:
+async def list_subdomains(call: Call[None, SubdomainsQuery]) -> AnswerOf[response_structs.SubdomainsAnswer]:
     """List the user's subdomains.
 
     Returns the subdomains, newest first. Names in the trash are listed only with `status=trashed`.
@@ -118,20 +117,20 @@ async def list_subdomains(call: Call[None, SubdomainsQuery]) -> Answer:
         )
     else:
         items, page, headers = await read_page(call, "subdomains", find)
-    return Answer(response_structs.SubdomainsAnswer(subdomains=items, page=page), headers)
+    return AnswerOf(response_structs.SubdomainsAnswer(subdomains=items, page=page), headers)
 
 
-async def get_subdomain(call: Call[None, None]) -> Answer:
+async def get_subdomain(call: Call[None, None]) -> AnswerOf[response_structs.SubdomainAnswer]:
     """Get a subdomain.
 
     Returns the subdomain with this id or name. A name may have any case, a final dot, and U-labels or A-labels.
     """
     db = call.context.db
     subdomain = await fetch_in_account(db, call.actor(), call.path["fqdn"])
-    return Answer(response_structs.SubdomainAnswer(subdomain=_shape(call, subdomain, db.now())))
+    return AnswerOf(response_structs.SubdomainAnswer(subdomain=_shape(call, subdomain, db.now())))
 
 
-async def timeline_(call: Call[None, None]) -> Answer:
+async def timeline_(call: Call[None, None]) -> AnswerOf[response_structs.TimelineAnswer]:
     """Get the timeline of a subdomain.
 
     Returns past events, oldest first, then the dates to come if nothing changes. The name may be in the user's trash. `allowed_actions` are
@@ -160,10 +159,10 @@ async def timeline_(call: Call[None, None]) -> Answer:
             warnings=stored_warnings(tx, subdomain),
         )
 
-    return Answer(await call.context.db.read(read))
+    return AnswerOf(await call.context.db.read(read))
 
 
-async def get_auto_renew(call: Call[None, None]) -> Answer:
+async def get_auto_renew(call: Call[None, None]) -> AnswerOf[response_structs.AutoRenewAnswer]:
     """Get the automatic renewal.
 
     Returns whether the name is renewed automatically, its ceiling in credits, and the next and the last attempt.
@@ -173,10 +172,10 @@ async def get_auto_renew(call: Call[None, None]) -> Answer:
         subdomain = find_in_account(tx, call.actor(), call.path["fqdn"])
         return response_structs.AutoRenewAnswer(auto_renew=_auto_renew(tx, subdomain))
 
-    return Answer(await call.context.db.read(read))
+    return AnswerOf(await call.context.db.read(read))
 
 
-async def set_auto_renew_(call: Call[AutoRenewBody, None]) -> Answer:
+async def set_auto_renew_(call: Call[AutoRenewBody, None]) -> AnswerOf[response_structs.SetAutoRenewAnswer]:
     """Set the automatic renewal.
 
     With `enabled`: true the name is renewed automatically once its renewal window is open, if the price is at most `max_credits`. This
@@ -199,10 +198,10 @@ async def set_auto_renew_(call: Call[AutoRenewBody, None]) -> Answer:
             subdomain=_shape(call, subdomain, tx.now), auto_renew=_auto_renew(tx, subdomain)
         )
 
-    return Answer(await call.context.db.read(read), done.headers, done.status)
+    return done.answer(await call.context.db.read(read))
 
 
-async def register_(call: Call[RegisterBody, None]) -> Answer:
+async def register_(call: Call[RegisterBody, None]) -> AnswerOf[response_structs.RegisterAnswer]:
     """Register a subdomain.
 
     Selects the platform domain by `platform_domain_id`, `domain` or the domain part of `fqdn`. If the name costs credits, the first answer
@@ -227,7 +226,7 @@ async def register_(call: Call[RegisterBody, None]) -> Answer:
     return await _register_answer(call, done, checked)
 
 
-async def availability(call: Call[None, AvailabilityQuery]) -> Answer:
+async def availability(call: Call[None, AvailabilityQuery]) -> AnswerOf[response_structs.AvailabilityAnswer]:
     """Check whether a name can be registered.
 
     Returns whether the user can register this name now, and in which modes. Assumes valid nameservers and `confirm`: true. The answer reveals
@@ -243,10 +242,12 @@ async def availability(call: Call[None, AvailabilityQuery]) -> Answer:
         may_spend=_may_spend(call),
         withheld=call.withheld_modes(),
     )
-    return Answer(response_structs.AvailabilityAnswer(availability=availability_shape(found)))
+    return AnswerOf(response_structs.AvailabilityAnswer(availability=availability_shape(found)))
 
 
-async def update_nameservers_(call: Call[NameserversBody, None]) -> Answer:
+async def update_nameservers_(
+    call: Call[NameserversBody, None],
+) -> AnswerOf[response_structs.ProvisionAnswer]:
     """Change nameservers, glue and DS records.
 
     A member that is left out keeps its stored value; an empty list or null clears it.
@@ -271,7 +272,7 @@ async def update_nameservers_(call: Call[NameserversBody, None]) -> Answer:
     return await _provision_answer(call, done, checked)
 
 
-async def retry_(call: Call[NoBody, None]) -> Answer:
+async def retry_(call: Call[NoBody, None]) -> AnswerOf[response_structs.ProvisionAnswer]:
     """Retry provisioning.
 
     Publishes a name after a failure now, instead of at the next automatic attempt.
@@ -280,7 +281,7 @@ async def retry_(call: Call[NoBody, None]) -> Answer:
     return await _provision_answer(call, done)
 
 
-async def renew_(call: Call[RenewBody, None]) -> Answer:
+async def renew_(call: Call[RenewBody, None]) -> AnswerOf[response_structs.RenewAnswer]:
     """Renew a subdomain.
 
     Adds one term to the current expiry. If the renewal costs credits, the first answer is a quote (402) and renews nothing.
@@ -289,10 +290,21 @@ async def renew_(call: Call[RenewBody, None]) -> Answer:
     done = await write_once(
         call, 200, if_subdomain_matches(call, renew), call.actor(), call.path["fqdn"], payable
     )
-    return await _renew_answer(call, done)
+
+    def read(tx: Tx) -> response_structs.RenewAnswer:
+        shape = _shape(call, _find_written(tx, call, done.outcome.id), tx.now)
+        renewal = response_structs.RenewalShape(
+            expires_at=shape.expires_at,
+            renewal_available=shape.renewal_available,
+            charged_credits=done.outcome.charged_credits,
+            coupon=coupon_shape(done.outcome.coupon),
+        )
+        return response_structs.RenewAnswer(subdomain=shape, renewal=renewal)
+
+    return done.answer(await call.context.db.read(read))
 
 
-async def restore_(call: Call[RenewBody, None]) -> Answer:
+async def restore_(call: Call[RenewBody, None]) -> AnswerOf[response_structs.RegisterAnswer]:
     """Restore a subdomain from the trash.
 
     Costs nothing before the name's expiry. After the expiry it also renews the name, which may need a quote and `confirm`.
@@ -309,17 +321,15 @@ async def restore_(call: Call[RenewBody, None]) -> Answer:
     return await _register_answer(call, done)
 
 
-async def delete_(call: Call[NoBody, None]) -> Answer:
+async def delete_(call: Call[NoBody, None]) -> AnswerOf[response_structs.DeleteAnswer]:
     """Delete a subdomain.
 
     Moves the name to the trash and removes it from the DNS. The name can be restored until it is purged.
     """
     done = await write_once(call, 200, if_subdomain_matches(call, delete), call.actor(), call.path["fqdn"])
     subdomain = await call.context.db.read(_find_written, call, done.outcome.id)
-    answer = response_structs.DeleteAnswer(
-        deleted=response_structs.DeletedShape(id=subdomain.id, fqdn=subdomain.fqdn)
-    )
-    return Answer(answer, done.headers, done.status)
+    deleted = response_structs.DeletedShape(id=subdomain.id, fqdn=subdomain.fqdn)
+    return done.answer(response_structs.DeleteAnswer(deleted=deleted))
 
 
 def if_subdomain_matches(
@@ -354,8 +364,7 @@ def _auto_renew(tx: Tx, subdomain: Subdomain) -> response_structs.AutoRenewShape
 
 
 def _shape(call: Call[Any, Any], subdomain: ShownSubdomain, now: datetime) -> response_structs.SubdomainShape:
-    suspended = call.registrant.is_suspended
-    return subdomain_shape(subdomain, now, user_suspended=suspended)
+    return subdomain_shape(subdomain, now, user_suspended=call.registrant.is_suspended)
 
 
 def _find_written(tx: Tx, call: Call[Any, Any], subdomain_id: int) -> Subdomain:
@@ -389,13 +398,9 @@ async def _wait_for_publication(
     if subdomain is None or (wait_seconds > 0 and not is_published(subdomain)):
         await call.context.publication_waiter.wait(done.outcome.id, wait_seconds)
         subdomain = await db.read(_find_written, call, done.outcome.id)
-    delegation = subdomain.delegation
-    if registered:
-        registry = registered.warnings
-    else:
-        registry = await db.read(registry_warnings, subdomain)
+    registry = registered.warnings if registered else await db.read(registry_warnings, subdomain)
     warnings = (
-        *delegation_warnings(delegation),
+        *delegation_warnings(subdomain.delegation),
         *registry,
         *_warnings_of_body(call, subdomain),
         *checked.warnings,
@@ -412,15 +417,14 @@ def _warnings_of_body(call: Call[Any, Any], subdomain: Subdomain) -> tuple[str, 
 
 async def _provision_answer(
     call: Call[Any, Any], done: WriteResult, checked: PriorCheck = NOT_CHECKED
-) -> Answer:
+) -> AnswerOf[response_structs.ProvisionAnswer]:
     subdomain, provisioning = await _wait_for_publication(call, done, checked)
-    answer = response_structs.ProvisionAnswer(subdomain=subdomain, provisioning=provisioning)
-    return Answer(answer, done.headers, done.status)
+    return done.answer(response_structs.ProvisionAnswer(subdomain=subdomain, provisioning=provisioning))
 
 
 async def _register_answer(
     call: Call[Any, Any], done: WriteResult, checked: PriorCheck = NOT_CHECKED
-) -> Answer:
+) -> AnswerOf[response_structs.RegisterAnswer]:
     subdomain, provisioning = await _wait_for_publication(call, done, checked)
     answer = response_structs.RegisterAnswer(
         subdomain=subdomain,
@@ -428,24 +432,10 @@ async def _register_answer(
         charged_credits=done.outcome.charged_credits,
         coupon=coupon_shape(done.outcome.coupon),
     )
-    return Answer(answer, done.headers, done.status)
+    return done.answer(answer)
 
 
-async def _renew_answer(call: Call[Any, Any], done: WriteResult) -> Answer:
-    def read(tx: Tx) -> response_structs.RenewAnswer:
-        shape = _shape(call, _find_written(tx, call, done.outcome.id), tx.now)
-        renewal = response_structs.RenewalShape(
-            expires_at=shape.expires_at,
-            renewal_available=shape.renewal_available,
-            charged_credits=done.outcome.charged_credits,
-            coupon=coupon_shape(done.outcome.coupon),
-        )
-        return response_structs.RenewAnswer(subdomain=shape, renewal=renewal)
-
-    return Answer(await call.context.db.read(read), done.headers, done.status)
-
-
-async def delegation(call: Call[None, None]) -> Answer:
+async def delegation(call: Call[None, None]) -> AnswerOf[response_structs.DelegationAnswer]:
     """Get the answers of the name servers for a subdomain.
 
     Returns a name's delegation as it is stored, as it was last published, and as each name server of the parent zone answers now, with a
@@ -471,5 +461,4 @@ async def delegation(call: Call[None, None]) -> Answer:
         or view.subdomain.generation != before.subdomain.generation
         or view.subdomain.published_generation != before.subdomain.published_generation,
     )
-    answer: DelegationAnswer = delegation_answer(view.subdomain, report, view.warnings)
-    return Answer(answer)
+    return AnswerOf(delegation_answer(view.subdomain, report, view.warnings))

@@ -6,8 +6,8 @@ from typing import Any
 from sublet.db import Tx
 from sublet.http import response_structs
 from sublet.http.conditional import only_if_match
-from sublet.http.endpoints import Answer, Call
-from sublet.http.idempotency import WriteResult, write_once
+from sublet.http.endpoints import AnswerOf, Call
+from sublet.http.idempotency import write_once
 from sublet.http.paging import read_page
 from sublet.http.request_structs import ReplyBody, TicketBody, TicketsQuery
 from sublet.ids import Position
@@ -18,7 +18,7 @@ from sublet.tickets.open_ticket import open_ticket
 from sublet.tickets.reply import reply
 
 
-async def list_tickets(call: Call[None, TicketsQuery]) -> Answer:
+async def list_tickets(call: Call[None, TicketsQuery]) -> AnswerOf[response_structs.TicketsAnswer]:
     """List the user's tickets.
 
     Returns the tickets without their messages, the most recent first.
@@ -34,18 +34,18 @@ async def list_tickets(call: Call[None, TicketsQuery]) -> Answer:
             yield Position(each.last_message_at, each.id), response_structs.TicketShape.of(each)
 
     items, page, headers = await read_page(call, "tickets", find)
-    return Answer(response_structs.TicketsAnswer(tickets=items, page=page), headers)
+    return AnswerOf(response_structs.TicketsAnswer(tickets=items, page=page), headers)
 
 
-async def get_ticket(call: Call[None, None]) -> Answer:
+async def get_ticket(call: Call[None, None]) -> AnswerOf[response_structs.TicketAnswer]:
     """Get a ticket.
 
     Returns the ticket with this id or number, with its messages, oldest first.
     """
-    return await _ticket(call, call.path["id"])
+    return AnswerOf(await call.context.db.read(_answer, call, call.path["id"]))
 
 
-async def open_ticket_(call: Call[TicketBody, None]) -> Answer:
+async def open_ticket_(call: Call[TicketBody, None]) -> AnswerOf[response_structs.TicketAnswer]:
     """Open a ticket.
 
     A ticket may be about one of the user's subdomains. Suspended users may open tickets too.
@@ -61,10 +61,10 @@ async def open_ticket_(call: Call[TicketBody, None]) -> Answer:
         message_format=body.message_format,
     )
     done = await write_once(call, 201, open_ticket, call.actor(), command)
-    return await _ticket(call, str(done.outcome.id), done)
+    return done.answer(await call.context.db.read(_answer, call, str(done.outcome.id)))
 
 
-async def reply_(call: Call[ReplyBody, None]) -> Answer:
+async def reply_(call: Call[ReplyBody, None]) -> AnswerOf[response_structs.TicketAnswer]:
     """Reply to a ticket.
 
     The ticket must be the user's own, not closed, and have fewer than 200 messages.
@@ -79,12 +79,7 @@ async def reply_(call: Call[ReplyBody, None]) -> Answer:
         body.message,
         body.message_format,
     )
-    return await _ticket(call, str(done.outcome.id), done)
-
-
-async def _ticket(call: Call[Any, Any], identifier: str, done: WriteResult | None = None) -> Answer:
-    answer = await call.context.db.read(_answer, call, identifier)
-    return Answer(answer, done.headers, done.status) if done else Answer(answer)
+    return done.answer(await call.context.db.read(_answer, call, str(done.outcome.id)))
 
 
 def _answer(tx: Tx, call: Call[Any, Any], identifier: str) -> response_structs.TicketAnswer:

@@ -5,11 +5,9 @@ from typing import Any
 
 from starlette.responses import Response
 
-from sublet.errors import Refusal
+from sublet.http.response_structs import ActivityShape
 from sublet.web.page import PageCall
 
-PAGE_LIMIT = 50
-FILTERS = ("action", "token_id", "since", "until", "cursor")
 ACTION_WORDS = {
     "subdomain.register": "Name registered",
     "subdomain.update_nameservers": "Nameservers or DNSSEC changed",
@@ -83,21 +81,16 @@ BY_WORDS = {"user": "you", "other_user": "another person", "operator": "the oper
 
 async def show(call: PageCall) -> Response:
     """Show a page of the activity. The filters are days in UTC; the day of `until` is included."""
-    filters = {name: call.request.query_params.get(name, "") for name in FILTERS}
-    query: dict[str, Any] = {**filters, "limit": PAGE_LIMIT}
+    filters = call.filters("action", "token_id", "since", "until", "cursor")
+    query = dict(filters)
     for name, time in (("since", "T00:00:00Z"), ("until", "T23:59:59.999999Z")):
         query[name] = filters[name] and filters[name] + time
-    try:
-        found = await call.api("activity", query=query)
-    except Refusal as refusal:
-        return call.render(
-            "activity", refusal=refusal, filters=filters, events=[], page=None, words=ACTION_WORDS
-        )
-    events = [(each, BY_WORDS[each.by], list(_changes(each))) for each in found.activity]
-    return call.render("activity", filters=filters, events=events, page=found.page, words=ACTION_WORDS)
+    found = await call.find_page("activity", query)
+    events = [(each, BY_WORDS[each.by], list(_changes(each))) for each in found.activity] if found else []
+    return call.render("activity", filters=filters, found=found, events=events, words=ACTION_WORDS)
 
 
-def _changes(event: Any) -> Iterator[tuple[str, str, str]]:
+def _changes(event: ActivityShape) -> Iterator[tuple[str, str, str]]:
     """Yield each member that an event changed, with its old and new value."""
     before, after = event.before or {}, event.after or {}
     for name in dict.fromkeys((*before, *after)):

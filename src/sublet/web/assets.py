@@ -3,7 +3,6 @@
 import gzip
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import PurePosixPath
 
@@ -20,15 +19,23 @@ _TYPES = {
 }
 TYPES = tuple(_TYPES)
 """The file name suffixes that assets and the operator's logo may have."""
-_HEADERS = {"cache-control": "public, max-age=31536000, immutable", "vary": "accept-encoding"}
-_GZIP_LEVEL = 9
+_HEADERS = {"cache-control": "public, max-age=31536000, immutable"}
 
 
-@dataclass(frozen=True, slots=True)
-class _Asset:
-    media_type: str
-    body: bytes
-    compressed: bytes
+class CompressedBody:
+    """The body of an answer, compressed once. Not for a page with data of a session, whose length would reveal them (BREACH)."""
+
+    def __init__(self, media_type: str, body: bytes) -> None:
+        self._media_type = media_type
+        self._body = body
+        self._compressed = gzip.compress(body, mtime=0)
+
+    def answer(self, request: Request, headers: Mapping[str, str]) -> Response:
+        """Return an answer with these headers. It is compressed if the client accepts this, and if it is then shorter."""
+        body, sent = self._body, {**headers, "vary": "accept-encoding"}
+        if "gzip" in request.headers.get("accept-encoding", "") and len(self._compressed) < len(body):
+            body, sent["content-encoding"] = self._compressed, "gzip"
+        return Response(body, headers=sent, media_type=self._media_type)
 
 
 class Assets:
@@ -36,7 +43,7 @@ class Assets:
 
     def __init__(self, configured: Mapping[str, bytes]) -> None:
         own = {each.name: each.read_bytes() for each in files("sublet.web").joinpath("assets").iterdir()}
-        self._found: dict[str, _Asset] = {}
+        self._found: dict[str, CompressedBody] = {}
         self._urls: dict[str, str] = {}
         for name, body in sorted((own | dict(configured)).items()):
             self._add(name, self._with_imports(body) if name.endswith(".js") else body)
@@ -48,19 +55,11 @@ class Assets:
     async def serve(self, request: Request) -> Response:
         """Answer a request for an asset."""
         asset = self._found.get(request.path_params["name"])
-        if asset is None:
-            return Response(status_code=404)
-        headers = dict(_HEADERS)
-        body = asset.body
-        if "gzip" in request.headers.get("accept-encoding", "") and len(asset.compressed) < len(body):
-            headers["content-encoding"], body = "gzip", asset.compressed
-        return Response(body, headers=headers, media_type=asset.media_type)
+        return asset.answer(request, _HEADERS) if asset is not None else Response(status_code=404)
 
     def _add(self, name: str, body: bytes) -> None:
         digest = hashlib.sha256(body).hexdigest()[:16]
-        self._found[f"{digest}-{name}"] = _Asset(
-            _TYPES[PurePosixPath(name).suffix], body, gzip.compress(body, _GZIP_LEVEL, mtime=0)
-        )
+        self._found[f"{digest}-{name}"] = CompressedBody(_TYPES[PurePosixPath(name).suffix], body)
         self._urls[name] = f"{ASSETS_PATH}/{digest}-{name}"
 
     def _with_imports(self, body: bytes) -> bytes:

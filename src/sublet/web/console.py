@@ -26,11 +26,10 @@ from sublet.http.routes import ENDPOINTS, OPEN_ENDPOINTS
 from sublet.http.security_headers import SECURITY_HEADERS
 from sublet.ids import new_request_id
 from sublet.web import filters
-from sublet.web.assets import ASSETS_PATH, Assets
+from sublet.web.assets import ASSETS_PATH, Assets, CompressedBody
 from sublet.web.filters import REASONS
 from sublet.web.form import read_form
 from sublet.web.page import CLEARED_MESSAGE, MESSAGE_COOKIE, Page, PageCall
-from sublet.web.reference import reference_page
 from sublet.web.routes import ACCOUNT_NAVIGATION, NAVIGATION, PAGES
 from sublet.web.site import Site, load_site
 
@@ -76,11 +75,11 @@ class Console:
             "is_for_all": True,
         }
         page = self.render("reference", {**frame, "reference": Markup(reference)})  # noqa: S704 - escaped
-        self._reference = reference_page(page, SECURITY_HEADERS | PAGE_HEADERS)
+        self._reference = CompressedBody("text/html", page.encode())
 
     def routes(self) -> list[Route]:
         """Return the routes of the pages and of their assets."""
-        found = [Route(f"{ASSETS_PATH}/{{name}}", self._assets.serve), Route(DOCS_PATH, self._reference)]
+        found = [Route(f"{ASSETS_PATH}/{{name}}", self._assets.serve), Route(DOCS_PATH, self._show_reference)]
         for page in PAGES:
             paths = [page.path]
             if not page.is_open and not page.is_personal:
@@ -88,6 +87,11 @@ class Console:
             methods = [*(["GET"] if page.get else []), *(["POST"] if page.post else [])]
             found += [Route(path, self._handler(page), methods=methods) for path in paths]
         return found
+
+    async def _show_reference(self, request: Request) -> Response:
+        response = self._reference.answer(request, SECURITY_HEADERS | PAGE_HEADERS)
+        response.headers["x-request-id"] = _request_id(request)
+        return response
 
     async def refuse(self, request: Request, refusal: Refusal) -> Response:
         """Return the page of a refusal for a path without a page, or for a method that the page doesn't have."""
@@ -104,10 +108,10 @@ class Console:
     def _handler(self, page: Page) -> Callable[[Request], Awaitable[Response]]:
         async def answer(request: Request) -> Response:
             started = time.perf_counter()
-            request_id = accepted_request_id(request.headers.get("x-request-id")) or new_request_id()
+            request_id = _request_id(request)
             bind_contextvars(request_id=request_id)
             call = PageCall(
-                shared=self,
+                console=self,
                 page=page,
                 request=request,
                 client=self._clients.find(request.scope, request.headers),
@@ -138,17 +142,21 @@ class Console:
             return None, await self._check_and_handle(call)
         except _NOT_SIGNED_IN as refusal:
             if call.request.method == "POST":
-                return refusal.code, call.render("refused", refusal=refusal)
+                return refusal.code, self._refused(call, refusal)
             asked = call.request.url.path
             query = call.request.url.query
             target = quote(f"{asked}?{query}" if query else asked, safe="")
             return refusal.code, RedirectResponse(f"/signin?next={target}", 303)
         except Refusal as refusal:
-            return refusal.code, call.render("refused", refusal=refusal)
+            return refusal.code, self._refused(call, refusal)
         except Exception:
             log.exception("fault", path=call.page.path)
             fault = internal_error(call.request_id)
-            return fault.code, call.render("refused", refusal=fault)
+            return fault.code, self._refused(call, fault)
+
+    def _refused(self, call: PageCall, refusal: Refusal) -> Response:
+        call.refusal = refusal
+        return call.render("refused")
 
     async def _check_and_handle(self, call: PageCall) -> Response:
         """Check the head, the rate limits, the session, the form and its origin, then return the answer of the handler."""
@@ -173,7 +181,13 @@ class Console:
             return await page.get(call)
         call.form = await read_form(request)
         call.refuse_forged()
-        return await page.post(call)
+        try:
+            return await page.post(call)
+        except Refusal as refusal:
+            if page.get is None:
+                raise
+            call.refusal = refusal
+        return await page.get(call)
 
     def _finish(self, call: PageCall, response: Response) -> None:
         """Set the headers of an answer."""
@@ -184,6 +198,10 @@ class Console:
             response.raw_headers.insert(0, (b"set-cookie", call.headers["set-cookie"].encode("latin-1")))
         if MESSAGE_COOKIE in call.request.cookies and response.status_code != 303:
             response.headers.append("set-cookie", CLEARED_MESSAGE)
+
+
+def _request_id(request: Request) -> str:
+    return accepted_request_id(request.headers.get("x-request-id")) or new_request_id()
 
 
 def _template_environment(site: Site, assets: Assets) -> jinja2.Environment:

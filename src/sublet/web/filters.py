@@ -191,11 +191,6 @@ def event(name: str) -> str:
     return EVENTS.get(name, name.replace("_", " "))
 
 
-def balance(count: int) -> str:
-    """Return a balance: `0 credits`, `1,200 credits`."""
-    return plural(count, "credit")
-
-
 def pairs(words: Iterable[str]) -> list[tuple[str, str]]:
     """Return words as options of a select field."""
     return [(each, each) for each in words]
@@ -206,7 +201,6 @@ FILTERS: dict[str, Callable[..., object]] = {
     "reason": reason,
     "without_code": without_code,
     "event": event,
-    "balance": balance,
     "message": message,
     "sentence": sentence,
     "field_name": field_name,

@@ -23,7 +23,7 @@ NAME_OPERATIONS = ("get_subdomain", "list_subdomains", "timeline")
 """The operations that every page of a name uses."""
 
 
-async def show(call: PageCall, refusal: Refusal | None = None) -> Response:
+async def show(call: PageCall) -> Response:
     """Show the name, live or in the trash."""
     subdomain = await _find(call)
     fqdn = subdomain.fqdn
@@ -43,7 +43,6 @@ async def show(call: PageCall, refusal: Refusal | None = None) -> Response:
     is_being_published = subdomain.status in ("provisioning", "failed") or bool(call.message) or is_published
     return call.render(
         "name",
-        refusal=refusal,
         name=subdomain,
         progress=is_being_published and bool(subdomain.nameservers) and subdomain.status != "trashed",
         is_published=is_published,
@@ -59,13 +58,13 @@ async def show(call: PageCall, refusal: Refusal | None = None) -> Response:
 
 async def show_delegation(call: PageCall) -> Response:
     """Ask the name servers of the parent zone, and show their answers."""
-    fqdn = call.parameters["fqdn"]
+    fqdn, found = call.parameters["fqdn"], None
     try:
         found = await call.api("delegation", fqdn=fqdn)
     except SubdomainNotFound:
         raise
     except Refusal as refusal:  # Too many requests run at once. The page has a link to ask again.
-        return call.render("delegation", refusal=refusal, fqdn=fqdn, found=None)
+        call.refusal = refusal
     return call.render("delegation", fqdn=fqdn, found=found)
 
 
@@ -83,22 +82,17 @@ async def change_nameservers(call: PageCall) -> Response:
         apply_preset(call.form)
         return await _render_nameservers(call, subdomain, etag=etag)
     if call.form.is_on("check"):
+        note = None
         try:
             note = await check_delegation(call, subdomain.fqdn)
         except Refusal as refusal:
-            return await _render_nameservers(call, subdomain, refusal=refusal, etag=etag)
+            call.refusal = refusal
         return await _render_nameservers(call, subdomain, etag=etag, note=note)
     if not call.form.is_on("confirm"):
         return await _show_changes(call, subdomain, etag)
-    try:
-        done = await call.api(
-            "update_nameservers",
-            delegation_members(call.form),
-            fqdn=subdomain.fqdn,
-            if_match=etag,
-        )
-    except Refusal as refusal:
-        return await _render_nameservers(call, subdomain, refusal=refusal, etag=_etag(subdomain))
+    done = await call.api(
+        "update_nameservers", delegation_members(call.form), fqdn=subdomain.fqdn, if_match=etag
+    )
     # The page of the name shows the stored warnings anyway, so the message has only the others.
     stored = (await call.api("timeline", fqdn=subdomain.fqdn)).warnings
     others = [without_code(each) for each in done.provisioning.warnings if each not in stored]
@@ -112,7 +106,8 @@ async def _show_changes(call: PageCall, subdomain: SubdomainShape, etag: str) ->
     try:
         note = await check_delegation(call, subdomain.fqdn)
     except ValidationFailed as refusal:
-        return await _render_nameservers(call, subdomain, refusal=refusal, etag=etag)
+        call.refusal = refusal
+        return await _render_nameservers(call, subdomain, etag=etag)
     except Refusal:  # Too many checks run at once. The API checks the change itself when it is confirmed.
         pass
     changed = changed_fields(subdomain.fqdn, delegation_lines(subdomain), call.form)
@@ -131,38 +126,37 @@ async def _render_nameservers(call: PageCall, subdomain: SubdomainShape, **value
 
 async def show_renew(call: PageCall) -> Response:
     """Show the form that asks for the price of a renewal."""
-    return await _renew_or_restore(call, "renew")
+    return await _show_quote(call, "renew")
 
 
 async def renew(call: PageCall) -> Response:
     """Show the price of a renewal. With the confirmation, renew the name."""
-    return await _renew_or_restore(call, "renew")
+    return await _renew_or_restore(call, "renew", "is renewed")
 
 
 async def show_restore(call: PageCall) -> Response:
     """Show the form that takes the name out of the trash."""
-    subdomain = await _find(call)
-    return call.render("quote", name=subdomain, action="restore", quote=None)
+    return await _show_quote(call, "restore")
 
 
 async def restore(call: PageCall) -> Response:
     """Restore the name. If that renews it, show the price first."""
-    return await _renew_or_restore(call, "restore")
+    return await _renew_or_restore(call, "restore", "is back from the trash")
 
 
-async def _renew_or_restore(call: PageCall, action: str) -> Response:
+async def _show_quote(call: PageCall, action: str) -> Response:
+    quote = call.refusal.quote if call.refusal else None
+    return call.render("quote", name=await _find(call), action=action, quote=quote)
+
+
+async def _renew_or_restore(call: PageCall, action: str, done: str) -> Response:
     """Renew or restore a name. Without a confirmation the API returns a quote, or acts if the price is zero."""
     subdomain = await _find(call)
-    if call.request.method != "POST":
-        return call.render("quote", name=subdomain, action=action, quote=None)
     members = {"coupon_code": call.form.text("coupon_code"), **confirmation(call)}
     try:
         await call.api(action, members, fqdn=str(subdomain.id))
     except PaymentConfirmationRequired as refusal:
         return call.render("quote", name=subdomain, action=action, quote=refusal.quote)
-    except Refusal as refusal:
-        return call.render("quote", refusal=refusal, name=subdomain, action=action, quote=refusal.quote)
-    done = "is renewed" if action == "renew" else "is back from the trash"
     return call.redirect(f"/names/{subdomain.fqdn}", f"{subdomain.fqdn} {done}.")
 
 
@@ -173,11 +167,7 @@ async def show_delete(call: PageCall) -> Response:
 
 async def delete(call: PageCall) -> Response:
     """Move the name to the trash."""
-    fqdn = call.parameters["fqdn"]
-    try:
-        done = await call.api("delete", fqdn=fqdn)
-    except Refusal as refusal:
-        return call.render("delete", refusal=refusal, name=await _find(call))
+    done = await call.api("delete", fqdn=call.parameters["fqdn"])
     return call.redirect(f"/names/{done.deleted.fqdn}", f"{done.deleted.fqdn} is deleted.")
 
 
@@ -213,29 +203,20 @@ async def show_transfer(call: PageCall) -> Response:
 async def transfer(call: PageCall) -> Response:
     """Offer the name to another person."""
     subdomain = await _find(call)
-    try:
-        done = await call.api("push", {"to": call.form.text("to")}, fqdn=subdomain.fqdn)
-    except Refusal as refusal:
-        return call.render("transfer", refusal=refusal, name=subdomain)
+    done = await call.api("push", {"to": call.form.text("to")}, fqdn=subdomain.fqdn)
     sentence = f"{subdomain.fqdn} is offered to {done.transfer.to}, who has seven days to accept."
     return call.redirect(f"/names/{subdomain.fqdn}", sentence)
 
 
 async def withdraw(call: PageCall) -> Response:
     """Withdraw the offer of the name."""
-    try:
-        await call.api("withdraw", id=call.form.get("id", ""))
-    except Refusal as refusal:
-        return await show(call, refusal)
+    await call.api("withdraw", id=call.form.get("id", ""))
     return call.redirect(f"/names/{call.parameters['fqdn']}", "The offer is withdrawn.")
 
 
 async def _run_action(call: PageCall, operation: str, members: dict[str, Any] | None, done: str) -> Response:
     fqdn = call.parameters["fqdn"]
-    try:
-        await call.api(operation, members, fqdn=fqdn)
-    except Refusal as refusal:
-        return await show(call, refusal)
+    await call.api(operation, members, fqdn=fqdn)
     return call.redirect(f"/names/{fqdn}", done)
 
 

@@ -2,11 +2,9 @@
 
 from starlette.responses import Response
 
-from sublet.errors import Refusal
 from sublet.http.response_structs import SubdomainShape
 from sublet.web.page import PageCall
 
-PAGE_LIMIT = 50
 ATTENTION_MAX = 10
 """The maximum number of shown names for each reason."""
 ATTENTION: tuple[tuple[dict[str, object], str], ...] = (
@@ -15,18 +13,14 @@ ATTENTION: tuple[tuple[dict[str, object], str], ...] = (
     ({"health": "broken"}, "its nameservers don't work"),
     ({"renewal_available": True}, "it can be renewed"),
 )
-FILTERS = ("q", "status", "domain", "health", "cursor")
 
 
 async def show_list(call: PageCall) -> Response:
     """Show the names, or those that match the filters."""
-    filters = {name: call.request.query_params.get(name, "") for name in FILTERS}
-    try:
-        found = await call.api("list_subdomains", query={**filters, "limit": PAGE_LIMIT})
-        attention = [] if any(filters.values()) else await _find_attention(call)
-    except Refusal as refusal:
-        return call.render("names", refusal=refusal, filters=filters, names=[], attention=[], page=None)
-    return call.render("names", filters=filters, names=found.subdomains, attention=attention, page=found.page)
+    filters = call.filters("q", "status", "domain", "health", "cursor")
+    found = await call.find_page("list_subdomains", filters)
+    attention = [] if call.refusal or any(filters.values()) else await _find_attention(call)
+    return call.render("names", filters=filters, found=found, attention=attention)
 
 
 async def _find_attention(call: PageCall) -> list[tuple[SubdomainShape, str]]:

@@ -5,29 +5,40 @@ from typing import Any
 from starlette.responses import Response
 
 from sublet.accounts.roles import OWNER, ROLES
-from sublet.errors import Refusal
-from sublet.web.page import PageCall
-
-LISTED_MAX = 500
+from sublet.web.page import LISTED_MAX, PageCall
 
 
 async def show_list(call: PageCall) -> Response:
     """Show the user's organizations, and the form for a new one."""
-    return await _render_list(call)
+    found = await call.api("list_organizations", query={"limit": LISTED_MAX})
+    return call.render("organizations", organizations=found.organizations)
 
 
 async def create(call: PageCall) -> Response:
     """Create an organization, and redirect to its members."""
-    try:
-        created = await call.api("create_organization", {"name": call.form.text("name")})
-    except Refusal as refusal:
-        return await _render_list(call, refusal)
+    created = await call.api("create_organization", {"name": call.form.text("name")})
     return call.redirect(f"/o/{created.organization.id}/members", "The organization is created.")
 
 
 async def show(call: PageCall) -> Response:
     """Show an organization."""
-    return await _render_organization(call)
+    assert call.registrant is not None  # noqa: S101 - the page isn't open
+    organization = (await call.api("get_organization", id=_organization_id(call))).organization
+    members = (await call.api("list_members", id=_organization_id(call), query={"limit": LISTED_MAX})).members
+    # Only the operator changes the members of a user's own organization.
+    is_managed = organization.role == OWNER and organization.id != call.registrant.user.organization_id
+    invitations = []
+    if is_managed:
+        found = await call.api("list_invitations", id=_organization_id(call), query={"limit": LISTED_MAX})
+        invitations = found.invitations
+    return call.render(
+        "members",
+        organization=organization,
+        members=members,
+        invitations=invitations,
+        is_managed=is_managed,
+        roles=[(each, each) for each in ROLES],
+    )
 
 
 async def rename(call: PageCall) -> Response:
@@ -61,10 +72,7 @@ async def remove(call: PageCall) -> Response:
 async def leave(call: PageCall) -> Response:
     """Leave an organization. The request acts for the user, not the organization, because any member may leave."""
     assert call.registrant is not None  # noqa: S101 - the page isn't open
-    try:
-        await call.api("remove_member", id=_organization_id(call), user_id=str(call.registrant.user.id))
-    except Refusal as refusal:
-        return await _render_list(call, refusal)
+    await call.api("remove_member", id=_organization_id(call), user_id=str(call.registrant.user.id))
     return call.redirect("/organizations", "You have left the organization.")
 
 
@@ -74,37 +82,8 @@ async def _run_action(
     more: dict[str, Any] = {
         name: str(value) for name, value in call.parameters.items() if name != "organization"
     }
-    try:
-        await call.api(operation, members, id=_organization_id(call), **more)
-    except Refusal as refusal:
-        return await _render_organization(call, refusal)
+    await call.api(operation, members, id=_organization_id(call), **more)
     return call.redirect("/members", message)
-
-
-async def _render_list(call: PageCall, refusal: Refusal | None = None) -> Response:
-    found = await call.api("list_organizations", query={"limit": LISTED_MAX})
-    return call.render("organizations", refusal=refusal, organizations=found.organizations)
-
-
-async def _render_organization(call: PageCall, refusal: Refusal | None = None) -> Response:
-    assert call.registrant is not None  # noqa: S101 - the page isn't open
-    organization = (await call.api("get_organization", id=_organization_id(call))).organization
-    members = (await call.api("list_members", id=_organization_id(call), query={"limit": LISTED_MAX})).members
-    # Only the operator changes the members of a user's own organization.
-    is_managed = organization.role == OWNER and organization.id != call.registrant.user.organization_id
-    invitations = []
-    if is_managed:
-        found = await call.api("list_invitations", id=_organization_id(call), query={"limit": LISTED_MAX})
-        invitations = found.invitations
-    return call.render(
-        "members",
-        refusal=refusal,
-        organization=organization,
-        members=members,
-        invitations=invitations,
-        is_managed=is_managed,
-        roles=[(each, each) for each in ROLES],
-    )
 
 
 def _organization_id(call: PageCall) -> str:

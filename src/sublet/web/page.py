@@ -3,7 +3,7 @@
 import hashlib
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, urlencode
 
 from starlette.datastructures import Headers
@@ -13,12 +13,15 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 from sublet.accounts.model import Membership, Registrant
 from sublet.errors import NotFound, OriginRefused, Refusal
 from sublet.http.anonymous import ANONYMOUS, ANONYMOUS_ENDPOINTS
-from sublet.http.calls import Calls, FailureLimits, SentRequest
+from sublet.http.calls import FailureLimits, SentRequest
 from sublet.http.client import Client, is_from_site, origin_refusal
 from sublet.http.client_address import address_key
 from sublet.http.endpoints import BASE_PATH, Endpoint
 from sublet.http.errors import refusal_headers, status_of
 from sublet.web.form import KEY_FIELD, TOKEN_FIELD, Form, form_token, is_form_token, new_key
+
+if TYPE_CHECKING:
+    from sublet.web.console import Console
 
 MESSAGE_COOKIE = "__Host-sublet_message"
 COOKIE_ATTRIBUTES = "Path=/; Secure; HttpOnly; SameSite=Lax"
@@ -26,22 +29,18 @@ MESSAGE_SECONDS = 60
 MESSAGE_CHARACTERS_MAX = 500
 WARNING_MARK = "!"
 """The first character of a message that is a warning."""
-
-
-class Shared(Protocol):
-    """What all requests for pages share."""
-
-    calls: Calls
-    endpoints: Mapping[str, Endpoint]
-    nameserver_presets: tuple[tuple[str, tuple[str, ...]], ...]
-
-    def render(self, template: str, values: Mapping[str, Any]) -> str:
-        """Return a page as HTML."""
+PAGE_LIMIT = 50
+"""The number of items on a page of a list."""
+LISTED_MAX = 500
+"""The maximum number of items of a list without pages."""
 
 
 @dataclass(frozen=True, slots=True)
 class Page:
     """A path with the handlers of its methods. `operations` are the names of the API's endpoints that the handlers call.
+
+    If the API refuses what `post` sends, `get` shows the page with the form and the refusal. A handler of another page for this case catches
+    the refusal itself.
 
     A page that isn't open needs a session. A page that is neither open nor personal is also at `/o/{organization}` before its path.
     """
@@ -59,7 +58,7 @@ class Page:
 class PageCall:
     """A request for a page. `registrant` is None if the browser isn't signed in."""
 
-    shared: Shared
+    console: "Console"
     page: Page
     request: Request
     client: Client
@@ -70,6 +69,8 @@ class PageCall:
     memberships: Sequence[Membership] = ()
     """The organizations for which the user may act, shown in the head of the page."""
     form: Form = field(default_factory=Form)
+    refusal: Refusal | None = None
+    """The refusal that the page shows, and whose status it has."""
     headers: dict[str, str] = field(default_factory=dict)
     """Headers for the answer: `Set-Cookie`, and the API's rate limits."""
 
@@ -101,7 +102,7 @@ class PageCall:
             Refusal: any of the endpoint.
         """
         assert name in self.page.operations, f"{self.page.path} doesn't list {name}"  # noqa: S101
-        endpoint = self.shared.endpoints[name]
+        endpoint = self.console.endpoints[name]
         # A header must be ASCII. A form with another text gets a tag that matches nothing.
         fields = {"if-match": if_match if if_match.isascii() else "-"} if if_match else {}
         if form_key := self.form.get(KEY_FIELD):
@@ -117,12 +118,24 @@ class PageCall:
             headers=self.headers,
         )
         if endpoint.is_open:
-            return (await self.shared.calls.answer_open(endpoint, sent, self.failure_limits)).body
+            return (await self.console.calls.answer_open(endpoint, sent, self.failure_limits)).body
         registrant = self.registrant
         if registrant is None:
             assert name in ANONYMOUS_ENDPOINTS, f"the endpoint {name} of an open page needs a token"  # noqa: S101
             registrant, sent.counted_as = ANONYMOUS, f"anonymous-{address_key(self.client.address)}"
-        return (await self.shared.calls.answer(endpoint, registrant, sent)).body
+        return (await self.console.calls.answer(endpoint, registrant, sent)).body
+
+    def filters(self, *names: str) -> dict[str, str]:
+        """Return these parameters of the query; a missing one is empty."""
+        return {name: self.request.query_params.get(name, "") for name in names}
+
+    async def find_page(self, name: str, filters: Mapping[str, str]) -> Any:
+        """Return the answer of an endpoint that lists. Return None if it refuses the filters, and show the refusal on the page."""
+        try:
+            return await self.api(name, query={**filters, "limit": PAGE_LIMIT})
+        except Refusal as refusal:
+            self.refusal = refusal
+            return None
 
     def refuse_forged(self) -> None:
         """Raise if a form comes from another site, by the browser's headers and by the form's token.
@@ -140,12 +153,11 @@ class PageCall:
         if not is_form_token(self.form.get(TOKEN_FIELD, ""), secret):
             raise origin_refusal(self.client.site)
 
-    def render(
-        self, template: str, *, status: int = 200, refusal: Refusal | None = None, **values: Any
-    ) -> Response:
+    def render(self, template: str, *, status: int = 200, **values: Any) -> Response:
         """Return a page. If there is a refusal, the page shows it and has its status."""
+        refusal = self.refusal
         secret = self.client.session_secret() if self.registrant is not None else None
-        page = self.shared.render(
+        page = self.console.render(
             template,
             {
                 "call": self,

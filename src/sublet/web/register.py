@@ -11,9 +11,26 @@ from sublet.web.presets import apply_preset, find_presets
 from sublet.web.start import DOMAINS_MAX, find_availability
 
 
-async def show(call: PageCall) -> Response:
-    """Show the form. If the query has a name, also show whether it can be registered."""
-    return await _render_form(call, _requested_name(call))
+async def show(call: PageCall, note: CheckNote | None = None) -> Response:
+    """Show the form, and the result of a check. If there is a name, also show whether it can be registered."""
+    fqdn = _requested_name(call)
+    domains = (await call.api("platform_domains", query={"limit": DOMAINS_MAX})).platform_domains
+    availability = None
+    if fqdn:
+        try:
+            availability = await find_availability(call, fqdn)
+        except Refusal as refusal:
+            call.refusal = call.refusal or refusal
+    return call.render(
+        "register",
+        domains=domains,
+        fqdn=fqdn,
+        availability=availability,
+        usage=(await call.api("free_subdomains")).usage,
+        credit_balance=(await call.api("credits")).credit_balance,
+        note=note,
+        presets=await find_presets(call),
+    )
 
 
 async def send(call: PageCall) -> Response:
@@ -21,14 +38,9 @@ async def send(call: PageCall) -> Response:
     form = call.form
     if form.is_on("apply"):
         apply_preset(form)
-        return await _render_form(call, _requested_name(call))
+        return await show(call)
     if form.is_on("check"):
-        try:
-            return await _render_form(
-                call, _requested_name(call), note=await check_delegation(call, _requested_name(call))
-            )
-        except Refusal as refusal:
-            return await _render_form(call, _requested_name(call), refusal)
+        return await show(call, await check_delegation(call, _requested_name(call)))
     members: dict[str, Any] = {
         "fqdn": _requested_name(call),
         "registration_mode": form.text("registration_mode"),
@@ -36,10 +48,7 @@ async def send(call: PageCall) -> Response:
         **delegation_members(form),
         **confirmation(call),
     }
-    try:
-        done = await call.api("register", members)
-    except Refusal as refusal:
-        return await _render_form(call, _requested_name(call), refusal)
+    done = await call.api("register", members)
     return call.redirect(f"/names/{done.subdomain.fqdn}", f"{done.subdomain.fqdn} is yours.")
 
 
@@ -48,34 +57,6 @@ def confirmation(call: PageCall) -> dict[str, Any]:
     if not call.form.is_on("confirm"):
         return {}
     return {"confirm": True, "max_credits": call.form.number("max_credits")}
-
-
-async def _render_form(
-    call: PageCall,
-    fqdn: str,
-    refusal: Refusal | None = None,
-    note: CheckNote | None = None,
-) -> Response:
-    domains = (await call.api("platform_domains", query={"limit": DOMAINS_MAX})).platform_domains
-    availability = None
-    if fqdn:
-        try:
-            availability = await find_availability(call, fqdn)
-        except Refusal as refused:
-            refusal = refusal or refused
-    usage = (await call.api("free_subdomains")).usage
-    credit_balance = (await call.api("credits")).credit_balance
-    return call.render(
-        "register",
-        refusal=refusal,
-        domains=domains,
-        fqdn=fqdn,
-        availability=availability,
-        usage=usage,
-        credit_balance=credit_balance,
-        note=note,
-        presets=await find_presets(call),
-    )
 
 
 def _requested_name(call: PageCall) -> str:

@@ -36,16 +36,11 @@ class Row:
     is_owned: bool = False
 
 
-async def show(call: PageCall) -> Response:
-    """Show the form."""
-    return await _render_page(call)
-
-
 async def send(call: PageCall) -> Response:
     """Show the price of each name. With the confirmation, register names for about `PORTION_SECONDS`, and show the results so far."""
     if call.form.is_on("apply"):
         apply_preset(call.form)
-        return await _render_page(call)
+        return await show(call)
     if call.form.is_on("confirm"):
         rest = [_read_order(line) for line in call.form.lines("order")[:NAMES_MAX]]
         done = [_read_result(line) for line in call.form.lines("result")[:NAMES_MAX]]
@@ -55,15 +50,15 @@ async def send(call: PageCall) -> Response:
             rest = rest[CONCURRENCY:]
             if time.monotonic() >= until:
                 break
-        return await _render_page(call, done=done, rest=rest)
+        return await show(call, done=done, rest=rest)
     names = list(dict.fromkeys(line.lower() for line in call.form.lines("names")))
     if len(names) > NAMES_MAX:
-        return await _render_page(call, problem=f"These are {len(names)} names. Enter {NAMES_MAX} at most.")
+        return await show(call, problem=f"These are {len(names)} names. Enter {NAMES_MAX} at most.")
     domain = call.form.get("domain", "")
     found = await _run_for_each(
         call, [[each if "." in each else f"{each}.{domain}"] for each in names], _find_offers
     )
-    return await _render_page(call, found=found)
+    return await show(call, found=found)
 
 
 async def download(call: PageCall) -> Response:
@@ -169,7 +164,7 @@ def _refusal_text(refusal: Refusal) -> str:
     return " ".join(sentence(each.message) for each in refusal.errors) or refusal.message
 
 
-async def _render_page(
+async def show(
     call: PageCall,
     *,
     found: Sequence[AvailabilityShape | Row] = (),
@@ -177,6 +172,7 @@ async def _render_page(
     problem: str = "",
     rest: Sequence[tuple[str, ...]] = (),
 ) -> Response:
+    """Show the form, the found offers or the problem, the results so far, and the names that the form registers next."""
     domains = (await call.api("platform_domains", query={"limit": DOMAINS_MAX})).platform_domains
     usage = (await call.api("free_subdomains")).usage
     balance = (await call.api("credits")).credit_balance

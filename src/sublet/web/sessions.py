@@ -2,23 +2,18 @@
 
 from starlette.responses import Response
 
-from sublet.errors import Refusal
-from sublet.web.page import PageCall
-
-LISTED_MAX = 500
+from sublet.web.page import LISTED_MAX, PageCall
 
 
 async def show_sessions(call: PageCall) -> Response:
     """Show the browsers that are signed in."""
-    return await _render_sessions(call)
+    found = await call.api("list_sessions", query={"limit": LISTED_MAX})
+    return call.render("sessions", sessions=found.sessions)
 
 
 async def end_session(call: PageCall) -> Response:
     """End the session of another browser."""
-    try:
-        await call.api("end_session", id=str(call.parameters["id"]))
-    except Refusal as refusal:
-        return await _render_sessions(call, refusal)
+    await call.api("end_session", id=str(call.parameters["id"]))
     return call.redirect("/sessions", "The other browser is signed out.")
 
 
@@ -30,41 +25,23 @@ async def end_others(call: PageCall) -> Response:
 
 async def show_passkeys(call: PageCall) -> Response:
     """Show the passkeys and the recovery."""
-    return await _render_passkeys(call)
+    found = await call.api("list_passkeys")
+    return call.render("passkeys", passkeys=found.passkeys, recovery=found.recovery)
 
 
 async def remove_passkey(call: PageCall) -> Response:
     """Remove a passkey."""
-    try:
-        await call.api("remove_passkey", id=str(call.parameters["id"]))
-    except Refusal as refusal:
-        return await _render_passkeys(call, refusal)
+    await call.api("remove_passkey", id=str(call.parameters["id"]))
     return call.redirect("/passkeys", "The passkey is removed.")
 
 
 async def start_recovery(call: PageCall) -> Response:
     """Start the recovery from lost passkeys."""
-    try:
-        await call.api("start_recovery")
-    except Refusal as refusal:
-        return await _render_passkeys(call, refusal)
+    await call.api("start_recovery")
     return call.redirect("/passkeys", "The recovery has started.")
 
 
 async def stop_recovery(call: PageCall) -> Response:
     """Stop the recovery."""
-    try:
-        await call.api("stop_recovery")
-    except Refusal as refusal:
-        return await _render_passkeys(call, refusal)
+    await call.api("stop_recovery")
     return call.redirect("/passkeys", "The recovery is stopped.")
-
-
-async def _render_sessions(call: PageCall, refusal: Refusal | None = None) -> Response:
-    found = await call.api("list_sessions", query={"limit": LISTED_MAX})
-    return call.render("sessions", refusal=refusal, sessions=found.sessions)
-
-
-async def _render_passkeys(call: PageCall, refusal: Refusal | None = None) -> Response:
-    found = await call.api("list_passkeys")
-    return call.render("passkeys", refusal=refusal, passkeys=found.passkeys, recovery=found.recovery)

@@ -4,7 +4,6 @@ from urllib.parse import quote, unquote
 
 from starlette.responses import Response
 
-from sublet.errors import Refusal
 from sublet.web.page import COOKIE_ATTRIBUTES, PageCall
 
 START_PATH = "/names"
@@ -16,17 +15,14 @@ NEXT_SECONDS = 900
 
 async def show(call: PageCall) -> Response:
     """Show the form for the address. With `again` a signed-in browser gets it too, because some actions need a recent sign-in."""
-    if call.registrant is not None and not call.request.query_params.get("again"):
+    if call.registrant is not None and call.refusal is None and not call.request.query_params.get("again"):
         return call.redirect(next_path(call))
     return call.render("sign_in", next=next_path(call))
 
 
 async def send_code(call: PageCall) -> Response:
     """Mail a code, and show the form for it."""
-    try:
-        sent = await call.api("request_sign_in", {"email": call.form.text("email")})
-    except Refusal as refusal:
-        return call.render("sign_in", refusal=refusal, next=next_path(call))
+    sent = await call.api("request_sign_in", {"email": call.form.text("email")})
     response = call.render("sign_in_code", sent=sent.message, next=next_path(call))
     kept = f"{NEXT_COOKIE}={quote(next_path(call))}; Max-Age={NEXT_SECONDS}; {COOKIE_ATTRIBUTES}"
     response.headers.append("set-cookie", kept)
@@ -34,17 +30,16 @@ async def send_code(call: PageCall) -> Response:
 
 
 async def show_code(call: PageCall) -> Response:
-    """Redirect to the form for the address, which a reload of the code's form has lost."""
-    return call.redirect("/signin")
+    """Show the form for the code after a refusal. A reload has lost the address, so it is redirected to the form for the address."""
+    if call.refusal is None:
+        return call.redirect("/signin")
+    return call.render("sign_in_code", sent="", next=next_path(call))
 
 
 async def enter_code(call: PageCall) -> Response:
     """Sign the browser in with the code."""
-    members = {"email": call.form.text("email"), "code": call.form.get("code", "").replace(" ", "")}
-    try:
-        await call.api("confirm_sign_in", members)
-    except Refusal as refusal:
-        return call.render("sign_in_code", refusal=refusal, sent="", next=next_path(call))
+    members = {"email": call.form.text("email"), "code": call.form.get("code", "")}
+    await call.api("confirm_sign_in", members)
     return call.redirect(next_path(call), "You are signed in.")
 
 
@@ -55,11 +50,7 @@ async def show_link(call: PageCall) -> Response:
 
 async def use_link(call: PageCall) -> Response:
     """Sign the browser in with the link."""
-    link_token = call.form.get("token", "")
-    try:
-        await call.api("confirm_sign_in", {"token": link_token})
-    except Refusal as refusal:
-        return call.render("sign_in_link", refusal=refusal, link_token=link_token)
+    await call.api("confirm_sign_in", {"token": call.form.get("token", "")})
     kept = unquote(call.request.cookies.get(NEXT_COOKIE, ""))
     return call.redirect(_local_path(kept), "You are signed in.")
 

@@ -17,10 +17,7 @@ async def send_code(call: PageCall) -> Response:
     members = {"email": call.form.text("email"), "name": call.form.text("name")}
     if challenge := call.form.text("challenge"):
         members["challenge"] = challenge
-    try:
-        sent = await call.api("sign_up", members)
-    except Refusal as refusal:
-        return call.render("sign_up", refusal=refusal, next=next_path(call))
+    sent = await call.api("sign_up", members)
     return call.render("sign_up_code", sent=sent.message, next=next_path(call))
 
 
@@ -31,23 +28,17 @@ async def show_link(call: PageCall) -> Response:
 
 async def confirm(call: PageCall) -> Response:
     """Open the account, or accept the invitation to an organization, and show the first token."""
-    link_token = call.form.get("token", "")
     if "token" not in call.form:
-        members = {"email": call.form.text("email"), "code": call.form.get("code", "").replace(" ", "")}
+        members = {"email": call.form.text("email"), "code": call.form.get("code", "")}
         try:
             opened = await call.api("confirm_sign_up", members)
         except Refusal as refusal:
-            return call.render("sign_up_code", refusal=refusal, sent="", next=next_path(call))
+            call.refusal = refusal
+            return call.render("sign_up_code", sent="", next=next_path(call))
         return call.render("sign_up_done", done=opened, organization=None, next=next_path(call))
     try:
-        opened = await call.api("confirm_sign_up", {"token": link_token})
+        opened = await call.api("confirm_sign_up", {"token": call.form["token"]})
         return call.render("sign_up_done", done=opened, organization=None, next=next_path(call))
-    except ValidationFailed:
-        pass  # The token may be of an invitation. The failed sign-up doesn't use it up.
-    except Refusal as refusal:
-        return call.render("sign_up_link", refusal=refusal, link_token=link_token)
-    try:
-        accepted = await call.api("accept_invitation", {}, code=link_token)
-    except Refusal as refusal:
-        return call.render("sign_up_link", refusal=refusal, link_token=link_token)
+    except ValidationFailed:  # The token may be of an invitation. The failed sign-up doesn't use it up.
+        accepted = await call.api("accept_invitation", {}, code=call.form["token"])
     return call.render("sign_up_done", done=accepted, organization=accepted.organization, next="")

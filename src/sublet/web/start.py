@@ -17,14 +17,13 @@ async def show(call: PageCall) -> Response:
     wanted = call.request.query_params.get("q", "").strip().lower()
     domains = (await call.api("platform_domains", query={"limit": DOMAINS_MAX})).platform_domains
     found: list[AvailabilityShape] = []
-    refusal = None
     if wanted:
         names = [wanted] if "." in wanted else [f"{wanted}.{each.domain}" for each in domains]
         try:
             found = await asyncio.gather(*(find_availability(call, fqdn) for fqdn in names))
-        except Refusal as refused:
-            refusal = refused
-    return call.render("start", refusal=refusal, domains=domains, wanted=wanted, found=found)
+        except Refusal as refusal:
+            call.refusal = refusal
+    return call.render("start", domains=domains, wanted=wanted, found=found)
 
 
 async def find_availability(call: PageCall, fqdn: str) -> AvailabilityShape:

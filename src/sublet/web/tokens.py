@@ -6,12 +6,10 @@ from typing import Any
 from starlette.responses import Response
 
 from sublet.accounts.create_token import LIFE_DEFAULT
-from sublet.errors import Refusal
 from sublet.restrictions import SCOPES
 from sublet.web.form import Form
 from sublet.web.page import PageCall
 
-PAGE_LIMIT = 50
 SCOPE_WORDS = {
     "account:read": "See the account, its credits and payments",
     "subdomains:read": "See names",
@@ -29,17 +27,15 @@ OVERLAPS = (("3600", "One hour"), ("86400", "One day"), ("604800", "One week"), 
 
 async def show_list(call: PageCall) -> Response:
     """Show the tokens."""
-    filters = {"cursor": call.request.query_params.get("cursor", "")}
-    try:
-        found = await call.api("list_tokens", query={**filters, "limit": PAGE_LIMIT})
-    except Refusal as refusal:
-        return call.render("tokens", refusal=refusal, filters=filters, tokens=[], page=None, now=_now())
-    return call.render("tokens", filters=filters, tokens=found.tokens, page=found.page, now=_now())
+    filters = call.filters("cursor")
+    found = await call.find_page("list_tokens", filters)
+    return call.render("tokens", filters=filters, found=found, now=_now())
 
 
 async def show_new(call: PageCall) -> Response:
     """Show the form of a new token."""
-    return _render_form(call, list(SCOPES_DEFAULT))
+    ticked = list(SCOPES_DEFAULT) if call.refusal is None else call.form.lists.get("scopes", [])
+    return call.render("token_new", scopes=_scopes(), ticked=ticked, until=_day(_now() + LIFE_DEFAULT))
 
 
 async def create(call: PageCall) -> Response:
@@ -47,63 +43,16 @@ async def create(call: PageCall) -> Response:
 
     The answer isn't a redirect, because the secret isn't stored and the next page couldn't show it.
     """
-    try:
-        created = await call.api("create_token", _members(call.form))
-    except Refusal as refusal:
-        return _render_form(call, call.form.lists.get("scopes", []), refusal)
+    created = await call.api("create_token", _members(call.form))
     return call.render("token_secret", token=created.token, secret=created.secret, is_new=True)
 
 
 async def show_one(call: PageCall) -> Response:
     """Show a token with the forms that change it."""
-    return await _render_token(call)
-
-
-async def change(call: PageCall) -> Response:
-    """Change the members of the token that differ in the form."""
-    try:
-        token = (await call.api("get_token", id=str(call.parameters["id"]))).token
-        sent = _members(call.form)
-        if token.expires_at is not None and call.form.text("expires_at") == _day(token.expires_at):
-            del sent["expires_at"]
-        changed = {name: value for name, value in sent.items() if value != getattr(token, name)}
-        await call.api("change_token", changed, id=str(call.parameters["id"]))
-    except Refusal as refusal:
-        return await _render_token(call, refusal)
-    return call.redirect(f"/tokens/{token.id}", "The token is changed.")
-
-
-async def rotate(call: PageCall) -> Response:
-    """Give a token a new secret, and show it."""
-    members = {"overlap_seconds": call.form.number("overlap_seconds")}
-    try:
-        rotated = await call.api("rotate_token", members, id=str(call.parameters["id"]))
-    except Refusal as refusal:
-        return await _render_token(call, refusal)
-    return call.render("token_secret", token=rotated.token, secret=rotated.secret, is_new=False)
-
-
-async def revoke(call: PageCall) -> Response:
-    """Revoke a token."""
-    try:
-        revoked = await call.api("revoke_token", id=str(call.parameters["id"]))
-    except Refusal as refusal:
-        return await _render_token(call, refusal)
-    return call.redirect("/tokens", f"The token {revoked.token.name} is revoked.")
-
-
-def _render_form(call: PageCall, ticked: list[str], refusal: Refusal | None = None) -> Response:
-    return call.render(
-        "token_new", refusal=refusal, scopes=_scopes(), ticked=ticked, until=_day(_now() + LIFE_DEFAULT)
-    )
-
-
-async def _render_token(call: PageCall, refusal: Refusal | None = None) -> Response:
     token = (await call.api("get_token", id=str(call.parameters["id"]))).token
     is_live = token.revoked_at is None and (token.expires_at is None or token.expires_at > _now())
     return call.render(
         "token",
-        refusal=refusal,
         token=token,
         is_live=is_live,
         scopes=_scopes(),
@@ -111,6 +60,30 @@ async def _render_token(call: PageCall, refusal: Refusal | None = None) -> Respo
         until=_day(token.expires_at),
         overlaps=OVERLAPS,
     )
+
+
+async def change(call: PageCall) -> Response:
+    """Change the members of the token that differ in the form."""
+    token = (await call.api("get_token", id=str(call.parameters["id"]))).token
+    sent = _members(call.form)
+    if token.expires_at is not None and call.form.text("expires_at") == _day(token.expires_at):
+        del sent["expires_at"]
+    changed = {name: value for name, value in sent.items() if value != getattr(token, name)}
+    await call.api("change_token", changed, id=str(call.parameters["id"]))
+    return call.redirect(f"/tokens/{token.id}", "The token is changed.")
+
+
+async def rotate(call: PageCall) -> Response:
+    """Give a token a new secret, and show it."""
+    members = {"overlap_seconds": call.form.number("overlap_seconds")}
+    rotated = await call.api("rotate_token", members, id=str(call.parameters["id"]))
+    return call.render("token_secret", token=rotated.token, secret=rotated.secret, is_new=False)
+
+
+async def revoke(call: PageCall) -> Response:
+    """Revoke a token."""
+    revoked = await call.api("revoke_token", id=str(call.parameters["id"]))
+    return call.redirect("/tokens", f"The token {revoked.token.name} is revoked.")
 
 
 def _scopes() -> list[tuple[str, str]]:
