@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from sublet.dns.types import DsRecord
+from sublet.mail.letter import letter
 
 
 def change_mail(
@@ -26,7 +27,7 @@ def change_mail(
         f"PUT /subdomains/{fqdn}/nameservers sets other DS records; PUT /subdomains/{fqdn}/automatic-ds turns such changes off. "
         "If you didn't expect this change, replace the keys of your zone, and open a ticket with POST /support/tickets."
     )
-    return subject, "\n\n".join([f"Hello {user_name},", what, "\n".join(lines), ends]) + "\n"
+    return subject, letter(user_name, what, "\n".join(lines), ends)
 
 
 def _text(record: DsRecord) -> str:

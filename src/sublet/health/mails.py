@@ -5,9 +5,7 @@ from datetime import datetime
 
 from sublet.health.findings import worst_first
 from sublet.health.model import Health, Level
-from sublet.subdomains.nameserver_notices import moment
-
-_FOOTER = "You get this mail because reminders are on for your account; PUT /me/reminders turns them off."
+from sublet.mail.letter import REMINDERS_FOOTER, letter, moment
 
 
 def breakage_mail(
@@ -21,20 +19,16 @@ def breakage_mail(
     ]
     if leaves_at is not None:
         paragraphs.append(_removal_notice(fqdn, leaves_at))
-    return _mail(f"{fqdn} doesn't work", user_name, paragraphs)
+    return f"{fqdn} doesn't work", letter(user_name, *paragraphs, REMINDERS_FOOTER)
 
 
 def notice_mail(fqdn: str, user_name: str, health: Health, leaves_at: datetime) -> tuple[str, str]:
     """Return subject and text of the mail that a broken name is about to leave the DNS."""
-    return _mail(
-        f"{fqdn} is about to leave the DNS",
-        user_name,
-        [
-            f"Resolvers haven't found your name {fqdn} since {moment(health.since)}.",
-            _error_lines(health),
-            _removal_notice(fqdn, leaves_at),
-        ],
+    happened = f"Resolvers haven't found your name {fqdn} since {moment(health.since)}."
+    text = letter(
+        user_name, happened, _error_lines(health), _removal_notice(fqdn, leaves_at), REMINDERS_FOOTER
     )
+    return f"{fqdn} is about to leave the DNS", text
 
 
 def undelegation_mail(
@@ -45,12 +39,8 @@ def undelegation_mail(
         f"Resolvers haven't found your name {fqdn} since {moment(health.since)}. Therefore its nameservers ({', '.join(nameservers)}), glue "
         "and DS records were removed from the DNS. You still hold the name."
     )
-    paragraphs = [
-        f"Hello {user_name},",
-        happened,
-        f"To publish it again, set nameservers that work with PUT /subdomains/{fqdn}/nameservers.",
-    ]
-    return f"{fqdn} left the DNS", "\n\n".join(paragraphs) + "\n"
+    advice = f"To publish it again, set nameservers that work with PUT /subdomains/{fqdn}/nameservers."
+    return f"{fqdn} left the DNS", letter(user_name, happened, advice)
 
 
 def _error_lines(health: Health) -> str:
@@ -67,10 +57,5 @@ def _removal_notice(fqdn: str, leaves_at: datetime) -> str:
 
 def recovery_mail(fqdn: str, user_name: str, health: Health) -> tuple[str, str]:
     """Return subject and text of the mail that a name works again."""
-    return _mail(
-        f"{fqdn} works again", user_name, [f"Your name {fqdn} works again, since {moment(health.since)}."]
-    )
-
-
-def _mail(subject: str, user_name: str, paragraphs: list[str]) -> tuple[str, str]:
-    return subject, "\n\n".join([f"Hello {user_name},", *paragraphs, _FOOTER]) + "\n"
+    happened = f"Your name {fqdn} works again, since {moment(health.since)}."
+    return f"{fqdn} works again", letter(user_name, happened, REMINDERS_FOOTER)

@@ -3,11 +3,12 @@
 The name in the trash is the `enclosing` name.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import datetime
-from typing import Any, Protocol
 
+from sublet.audit import AuditEvent
 from sublet.counted import counted
+from sublet.mail.letter import REMINDERS_FOOTER, letter, moment
 from sublet.subdomains.lifecycle import effective_start, restorable_until
 from sublet.subdomains.milestones import trash_reminder_at
 from sublet.subdomains.model import Subdomain
@@ -25,19 +26,6 @@ CHANGES = ("subdomain.register", "subdomain.update_nameservers", REMOVAL, CSYNC,
 """The audit actions that change a delegation."""
 
 
-class NoticeEvent(Protocol):
-    """The audit event of a notice to a holder, or of the removal of nameservers."""
-
-    @property
-    def at(self) -> datetime: ...  # noqa: D102 - as in AuditEvent
-    @property
-    def action(self) -> str: ...  # noqa: D102
-    @property
-    def before(self) -> Mapping[str, Any] | None: ...  # noqa: D102
-    @property
-    def after(self) -> Mapping[str, Any] | None: ...  # noqa: D102
-
-
 def warning_stage(enclosing: Subdomain, now: datetime) -> tuple[int, datetime] | None:
     """Return the current stage, and the start of the enclosing name's time in the trash. None if that name isn't in the trash, or is suspended."""
     if enclosing.trashed_at is None or restorable_until(enclosing) is None:
@@ -47,7 +35,7 @@ def warning_stage(enclosing: Subdomain, now: datetime) -> tuple[int, datetime] |
     return stage, effective_start(enclosing, enclosing.trashed_at)
 
 
-def removed_hosts(event: NoticeEvent) -> list[str]:
+def removed_hosts(event: AuditEvent) -> list[str]:
     """Return the nameservers that the removal event records as removed."""
     remaining = (event.after or {}).get("nameservers", [])
     return [host for host in (event.before or {}).get("nameservers", []) if host not in remaining]
@@ -64,23 +52,16 @@ def notice_mail(
         if stage == ENDING
         else f"Nameservers of {fqdn} need a change"
     )
-    verb = "lies" if len(hosts) == 1 else "lie"
-    return _mail(
-        subject,
-        user_name,
-        [
-            (
-                f"Your name {fqdn} uses {_listed(hosts)}, which {verb} at or below {enclosing.fqdn}. "
-                f"{enclosing.fqdn} is in the trash and no longer in the DNS."
-            ),
-            (
-                f"If its holder doesn't restore {enclosing.fqdn}, {_listed(hosts)} will be removed from {fqdn} {when}. "
-                f"Otherwise the next holder of {enclosing.fqdn} could take over {fqdn}."
-            ),
-            _what_to_do(fqdn),
-        ],
-        "You get this mail because reminders are on for your account; PUT /me/reminders turns them off.",
+    listed, verb = ", ".join(hosts), "lies" if len(hosts) == 1 else "lie"
+    what = (
+        f"Your name {fqdn} uses {listed}, which {verb} at or below {enclosing.fqdn}. "
+        f"{enclosing.fqdn} is in the trash and no longer in the DNS."
     )
+    why = (
+        f"If its holder doesn't restore {enclosing.fqdn}, {listed} will be removed from {fqdn} {when}. "
+        f"Otherwise the next holder of {enclosing.fqdn} could take over {fqdn}."
+    )
+    return subject, letter(user_name, what, why, _what_to_do(fqdn), REMINDERS_FOOTER)
 
 
 def removal_mail(
@@ -92,18 +73,13 @@ def removal_mail(
         if remaining_count
         else f"{fqdn} has no nameservers left and leaves the DNS. Its DS records were removed too. You still hold the name."
     )
-    return _mail(
-        f"Nameservers of {fqdn} were removed",
-        user_name,
-        [
-            (
-                f"{_listed(hosts)} {'was' if len(hosts) == 1 else 'were'} removed from your name {fqdn}, because {enclosing} was purged "
-                f"from the trash. Otherwise the next holder of {enclosing} could take over {fqdn}."
-            ),
-            remaining,
-            _what_to_do(fqdn),
-        ],
-        "You get this mail because your name was changed.",
+    what = (
+        f"{', '.join(hosts)} {'was' if len(hosts) == 1 else 'were'} removed from your name {fqdn}, because {enclosing} was purged "
+        f"from the trash. Otherwise the next holder of {enclosing} could take over {fqdn}."
+    )
+    footer = "You get this mail because your name was changed."
+    return f"Nameservers of {fqdn} were removed", letter(
+        user_name, what, remaining, _what_to_do(fqdn), footer
     )
 
 
@@ -116,16 +92,3 @@ def notice_detail(stage: int) -> str:
 
 def _what_to_do(fqdn: str) -> str:
     return f"To change the nameservers: PUT /subdomains/{fqdn}/nameservers."
-
-
-def _listed(hosts: Sequence[str]) -> str:
-    return ", ".join(hosts)
-
-
-def _mail(subject: str, user_name: str, paragraphs: list[str], footer: str) -> tuple[str, str]:
-    return subject, "\n\n".join([f"Hello {user_name},", *paragraphs, footer]) + "\n"
-
-
-def moment(at: datetime) -> str:
-    """Return an instant as text for mails and warnings."""
-    return f"{at.day} {at:%B %Y, %H:%M} UTC"

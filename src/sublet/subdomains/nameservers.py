@@ -17,6 +17,7 @@ from sublet.dns.delegation import find_nameserver_cycle
 from sublet.dns.names import ancestors, is_at_or_below, is_reserved
 from sublet.dns.types import Delegation
 from sublet.errors import FieldError, validation_failed
+from sublet.mail.letter import moment
 from sublet.platform_domains import store as platform_domain_store
 from sublet.platform_domains import zone_store
 from sublet.platform_domains.model import PlatformDomain
@@ -25,7 +26,7 @@ from sublet.subdomains import store
 from sublet.subdomains.availability import has_zone_nameserver
 from sublet.subdomains.lifecycle import is_delegated, restorable_until
 from sublet.subdomains.model import Subdomain
-from sublet.subdomains.nameserver_notices import CHANGES, REMOVAL, moment, removed_hosts
+from sublet.subdomains.nameserver_notices import CHANGES, REMOVAL, removed_hosts
 
 CHAIN_MAX = 1000
 """The maximum number of steps in the search for a cycle. Each step is one query. A longer chain is accepted as no cycle."""

@@ -6,6 +6,7 @@ from sublet.accounts.model import User
 from sublet.audit import Actor
 from sublet.db import Tx
 from sublet.errors import Conflict
+from sublet.mail.letter import day, letter
 from sublet.mail.outbox import enqueue
 from sublet.subdomains import store
 from sublet.subdomains.find import lock_for_operator, refuse_purged, reread
@@ -58,14 +59,15 @@ def move_to_user(tx: Tx, actor: Actor, subdomain: Subdomain, former: User, recei
     store.update_subdomain(
         tx, subdomain.id, user_id=receiver.id, auto_renew_max_credits=None, auto_renew_tried_at=None
     )
-    fqdn, at = subdomain.fqdn, subdomain.expires_at
+    fqdn = subdomain.fqdn
     sentences = {
         former: f"The name {fqdn} was moved from your account to another account.",
-        receiver: f"The name {fqdn} was moved to your account. It expires on {at.day} {at:%B %Y}.",
+        receiver: f"The name {fqdn} was moved to your account. It expires on {day(subdomain.expires_at)}.",
     }
     for user, sentence in sentences.items():
         # Users who turned off reminders get this mail too, because it is about the possession of a name.
-        moment = f"{tx.now:%Y%m%dT%H%M%S.%fZ}"
-        reference = f"transfer:{subdomain.id}:{former.id}:{receiver.id}:{moment}:{user.id}"
-        text = f"Hello {user.name},\n\n{sentence}\n\nIf you did not expect this, open a ticket: POST /support/tickets.\n"
+        reference = f"transfer:{subdomain.id}:{former.id}:{receiver.id}:{tx.now:%Y%m%dT%H%M%S.%fZ}:{user.id}"
+        text = letter(
+            user.name, sentence, "If you did not expect this, open a ticket: POST /support/tickets."
+        )
         enqueue(tx, user, reference=reference, subject=f"{fqdn} was transferred", text=text)

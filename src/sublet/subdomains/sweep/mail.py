@@ -4,43 +4,57 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from sublet.counted import counted
+from sublet.mail.letter import REMINDERS_FOOTER, day, letter, moment
 from sublet.subdomains.lifecycle import grace_ends_at, is_renewed_by_operator, restorable_until
 from sublet.subdomains.model import Subdomain
 
 
 def reminder_mail(kind: str, subdomain: Subdomain, user_name: str) -> tuple[str, str]:
     """Return subject and text of the mail about a milestone of this kind."""
-    fqdn = subdomain.fqdn
+    fqdn, expires_at = subdomain.fqdn, subdomain.expires_at
     if kind == "trashed":
-        return _mail(f"{fqdn} went to the trash", user_name, _trashed(subdomain))
-    if kind == "trash_ends":
-        return _mail(f"{fqdn} is about to be purged from the trash", user_name, _trash_ends(subdomain))
-    if kind == "expired":
-        return _mail(f"{fqdn} has expired", user_name, _expired(subdomain))
-    return _mail(f"{fqdn} expires on {_day(subdomain.expires_at)}", user_name, _expires(subdomain))
+        subject, paragraphs = f"{fqdn} went to the trash", _trashed(subdomain)
+    elif kind == "trash_ends":
+        subject = f"{fqdn} is about to be purged from the trash"
+        paragraphs = [
+            f"Your name {fqdn} is in the trash, and is about to be purged.",
+            _how_to_restore(subdomain),
+        ]
+    elif kind == "expired":
+        subject = f"{fqdn} has expired"
+        paragraphs = [
+            f"Your name {fqdn} expired on {moment(expires_at)}.",
+            _how_to_renew(subdomain),
+            _what_follows(subdomain, "It"),
+        ]
+    else:
+        subject = f"{fqdn} expires on {day(expires_at)}"
+        paragraphs = [
+            f"Your name {fqdn} expires on {moment(expires_at)}.",
+            _how_to_renew(subdomain),
+            _what_follows(subdomain, "If it isn't renewed, it"),
+        ]
+    return subject, letter(user_name, *paragraphs, REMINDERS_FOOTER)
 
 
 def renewed_mail(subdomain: Subdomain, user_name: str, charged_credits: int) -> tuple[str, str]:
     """Return subject and text of the mail about an automatic renewal."""
     cost = f"It cost {counted(charged_credits, 'credit')}." if charged_credits else "It cost nothing."
-    lines = [f"{subdomain.fqdn} was renewed automatically, as you asked.", cost]
-    lines.append(f"It now expires on {_moment(subdomain.expires_at)}.")
-    return _mail(f"{subdomain.fqdn} was renewed", user_name, [" ".join(lines)], _AUTO_RENEW_FOOTER)
+    what = f"{subdomain.fqdn} was renewed automatically, as you asked. {cost} It now expires on {moment(subdomain.expires_at)}."
+    return f"{subdomain.fqdn} was renewed", letter(user_name, what, _AUTO_RENEW_FOOTER)
 
 
 def not_renewed_mail(subdomain: Subdomain, user_name: str, why: str, now: datetime) -> tuple[str, str]:
     """Return subject and text of the mail about a failed automatic renewal. `why` is a sentence."""
     expires = "expired" if subdomain.expires_at <= now else "expires"
-    return _mail(
-        f"{subdomain.fqdn} could not be renewed automatically",
+    text = letter(
         user_name,
-        [
-            f"The automatic renewal of {subdomain.fqdn} failed: {why}",
-            f"It {expires} on {_moment(subdomain.expires_at)}. Sublet tries again every day until the grace period ends.",
-            f"{_how_to_renew(subdomain)} PUT /subdomains/{subdomain.fqdn}/auto-renew changes the ceiling.",
-        ],
+        f"The automatic renewal of {subdomain.fqdn} failed: {why}",
+        f"It {expires} on {moment(subdomain.expires_at)}. Sublet tries again every day until the grace period ends.",
+        f"{_how_to_renew(subdomain)} PUT /subdomains/{subdomain.fqdn}/auto-renew changes the ceiling.",
         _AUTO_RENEW_FOOTER,
     )
+    return f"{subdomain.fqdn} could not be renewed automatically", text
 
 
 NAMES_SHOWN_MAX = 20
@@ -57,29 +71,13 @@ def closing_mail(
     if names_until is None:
         lines = [f"{domain} will not close. {held}"]
         lines.append("Names can be registered and renewed again. Renew names that have expired meanwhile.")
-        return _mail(f"{domain} stays open", user_name, lines, footer)
+        return f"{domain} stays open", letter(user_name, *lines, footer)
     lines = [
-        f"{domain} closes on {_moment(names_until)}. {held}",
+        f"{domain} closes on {moment(names_until)}. {held}",
         "Until then your names stay as they are, even if they expire earlier. They can't be renewed, and no name can be registered there.",
         "On that date all names move to the trash and leave the DNS. Move to other names before that date.",
     ]
-    return _mail(f"{domain} closes on {_day(names_until)}", user_name, lines, footer)
-
-
-def _expires(subdomain: Subdomain) -> list[str]:
-    return [
-        f"Your name {subdomain.fqdn} expires on {_moment(subdomain.expires_at)}.",
-        _how_to_renew(subdomain),
-        _what_follows(subdomain, "If it isn't renewed, it"),
-    ]
-
-
-def _expired(subdomain: Subdomain) -> list[str]:
-    return [
-        f"Your name {subdomain.fqdn} expired on {_moment(subdomain.expires_at)}.",
-        _how_to_renew(subdomain),
-        _what_follows(subdomain, "It"),
-    ]
+    return f"{domain} closes on {day(names_until)}", letter(user_name, *lines, footer)
 
 
 def _trashed(subdomain: Subdomain) -> list[str]:
@@ -89,15 +87,8 @@ def _trashed(subdomain: Subdomain) -> list[str]:
             "It can't be renewed or restored.",
         ]
     return [
-        f"Your name {subdomain.fqdn} expired on {_moment(subdomain.expires_at)} and was not renewed.",
+        f"Your name {subdomain.fqdn} expired on {moment(subdomain.expires_at)} and was not renewed.",
         "It is in the trash now, and no longer in the DNS.",
-        _how_to_restore(subdomain),
-    ]
-
-
-def _trash_ends(subdomain: Subdomain) -> list[str]:
-    return [
-        f"Your name {subdomain.fqdn} is in the trash, and is about to be purged.",
         _how_to_restore(subdomain),
     ]
 
@@ -114,33 +105,16 @@ def _how_to_renew(subdomain: Subdomain) -> str:
 def _how_to_restore(subdomain: Subdomain) -> str:
     until = restorable_until(subdomain)
     assert until is not None  # noqa: S101 - suspended names get no reminders
-    restore = f"You can bring it back until {_moment(until)}: POST /subdomains/{subdomain.fqdn}/restore."
+    restore = f"You can bring it back until {moment(until)}: POST /subdomains/{subdomain.fqdn}/restore."
     if is_renewed_by_operator(subdomain):
-        restore = f"The operator can bring it back until {_moment(until)}. To have it back, {_ASK_OPERATOR}"
+        restore = f"The operator can bring it back until {moment(until)}. To have it back, {_ASK_OPERATOR}"
     return f"{restore} If it isn't restored by then, it is purged, and other users can register it later."
 
 
 def _what_follows(subdomain: Subdomain, start: str) -> str:
     ends_at = grace_ends_at(subdomain)
     assert ends_at is not None  # noqa: S101 - suspended names get no reminders
-    return f"{start} stays in the DNS and can still be renewed until {_moment(ends_at)}; then it goes to the trash."
+    return f"{start} stays in the DNS and can still be renewed until {moment(ends_at)}; then it goes to the trash."
 
 
-_REMINDER_FOOTER = (
-    "You get this mail because reminders are on for your account; PUT /me/reminders turns them off."
-)
 _AUTO_RENEW_FOOTER = "You get this mail because automatic renewal is on for this name; PUT /subdomains/NAME/auto-renew turns it off."
-
-
-def _mail(
-    subject: str, user_name: str, paragraphs: list[str], footer: str = _REMINDER_FOOTER
-) -> tuple[str, str]:
-    return subject, "\n\n".join([f"Hello {user_name},", *paragraphs, footer]) + "\n"
-
-
-def _day(at: datetime) -> str:
-    return f"{at.day} {at:%B %Y}"
-
-
-def _moment(at: datetime) -> str:
-    return f"{_day(at)}, {at:%H:%M} UTC"
