@@ -65,7 +65,7 @@ def prepare(service: RunningService) -> Target:
     return Target(service, user, domain["id"])
 
 
-MOVED_BY_TIME = {"last_used_at", "due_at", "loss_at", "seen_at", "made_at", "losses"}
+MOVED_BY_TIME = {"last_used_at", "last_used_from", "due_at", "loss_at", "seen_at", "made_at", "losses"}
 """Columns that change without a writing request: the last use of a token, and the instants that the sweep stores."""
 
 

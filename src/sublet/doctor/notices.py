@@ -5,11 +5,11 @@ from collections.abc import Iterator
 from sublet.db import Tx
 from sublet.dns.names import ancestors, owner_key
 from sublet.doctor.model import Notice
+from sublet.mail.letter import moment
 from sublet.platform_domains import store as platform_domain_store
 from sublet.platform_domains.model import PlatformDomain
 from sublet.platform_domains.nested import list_missing_cuts
 from sublet.subdomains import delegation_store
-from sublet.subdomains.nameserver_notices import moment
 from sublet.subdomains.nameservers import EnclosedNameserver, find_enclosed_nameserver
 
 

@@ -73,11 +73,7 @@ def test_the_zones_are_shared(shared: tuple[Registry, str], tmp_path: Path) -> N
             primaries[f"knot{number}"] = server.as_primary(f"knot{number}")
         workers = registry.run(run(primaries))
     names = [worker.publisher.outcomes["published"] for worker in workers]
-    assert sum(names) == len(ZONES) * NAMES, "each name was published by one of them, once"
-    if url.startswith(
-        "postgresql:"
-    ):  # of two writers SQLite may let one wait for long; it never has two workers
-        assert min(names) > 0, names
+    assert sum(names) == len(ZONES) * NAMES, "each name was published once, by one of them"
     assert all(worker.publisher.outcomes["failed"] == worker.stale == 0 for worker in workers)
     assert registry.doctor() == []
 
