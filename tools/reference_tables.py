@@ -163,15 +163,19 @@ def operations_tested() -> dict[str, list[str]]:
 
 
 def render_operations(page: str) -> str:
-    """Return docs/console.md with the page of each operation of the API."""
+    """Return docs/console.md with the page and a test of each operation of the API."""
+    tests = operations_tested()
     rows = []
     for endpoint in (*ENDPOINTS, *OPEN_ENDPOINTS):
         pages = [each.path for each in CONSOLE_PAGES if endpoint.name in each.operations]
-        if pages:
-            rows.append(f"| `{endpoint.method} {endpoint.path}` | `{pages[0]}` |")
+        shown = f"`{pages[0]}`" if pages else ""
+        test = tests.get(endpoint.name, [""])[0].partition(".")
+        rows.append(
+            f"| `{endpoint.method} {endpoint.path}` | {shown} | {f'`tests/web/{test[0]}.py`, `{test[2]}`' if test[2] else ''} |"
+        )
     before, heading, rest = page.partition("## Operations\n")
     _, next_heading, after = rest.partition("\n## ")
-    table = "\n".join(["", "| Operation | Page |", "|---|---|", *rows, ""])
+    table = "\n".join(["", "| Operation | Page | Test |", "|---|---|---|", *rows, ""])
     return before + heading + table + next_heading + after
 
 
