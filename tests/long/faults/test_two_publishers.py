@@ -55,7 +55,7 @@ async def _work(registry: Registry, one: Worker, other: Worker) -> None:
     await until_published(registry.db)
 
 
-def test_the_zones_are_shared(shared: tuple[Registry, str], tmp_path: Path) -> None:
+def test_each_name_is_published_once(shared: tuple[Registry, str], tmp_path: Path) -> None:
     registry, url = shared
     for number, zone in enumerate(ZONES):
         registry.add_domain(zone, primary=f"knot{number}")
