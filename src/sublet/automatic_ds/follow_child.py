@@ -29,7 +29,7 @@ RECHECK_AFTER = timedelta(minutes=5)
 PROPAGATION_TIME = timedelta(hours=1)
 """How long a name is checked every `RECHECK_AFTER` while its nameservers differ. Secondaries usually transfer a change within this time."""
 _PROPAGATION_REFUSALS = frozenset({"servers_silent", "servers_differ", "udp_differs", "serial_too_low"})
-S = TypeVar("S", AutomaticDs, CsyncState)
+StateT = TypeVar("StateT", AutomaticDs, CsyncState)
 
 
 def find_rules(tx: Tx, subdomain_id: int) -> Rules | None:
@@ -91,7 +91,7 @@ def follow_child(
     return decision
 
 
-def record_refusal(tx: Tx, known: S, refused: Refuse, action: str) -> S:
+def record_refusal(tx: Tx, known: StateT, refused: Refuse, action: str) -> StateT:
     """Return a name's state after a refusal. If its code differs from the last one, audit it as this action.
 
     If the refusal may end when the secondaries have transferred a change, check the name again soon.

@@ -2,10 +2,10 @@
 
 from collections.abc import Iterator
 
+from sublet.dates import moment
 from sublet.db import Tx
 from sublet.dns.names import ancestors, owner_key
 from sublet.doctor.model import Notice
-from sublet.mail.letter import moment
 from sublet.platform_domains import store as platform_domain_store
 from sublet.platform_domains.model import PlatformDomain
 from sublet.platform_domains.nested import list_missing_cuts

@@ -3,9 +3,10 @@
 from collections.abc import Sequence
 from datetime import datetime
 
+from sublet.dates import moment
 from sublet.health.findings import worst_first
 from sublet.health.model import Health, Level
-from sublet.mail.letter import REMINDERS_FOOTER, letter, moment
+from sublet.mail.letter import REMINDERS_FOOTER, letter
 
 
 def breakage_mail(

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from sublet.credits import store
 from sublet.db import Tx
 from sublet.http import response_structs
-from sublet.http.endpoints import AnswerOf, Call
+from sublet.http.endpoints import Answer, Call
 from sublet.http.paging import read_page
 from sublet.http.request_structs import PageQuery
 from sublet.ids import Position
@@ -13,7 +13,7 @@ from sublet.subdomains import store as subdomain_store
 from sublet.subdomains.quota import Quota, quota_limit
 
 
-async def credits_(call: Call[None, None]) -> AnswerOf[response_structs.CreditsAnswer]:
+async def credits_(call: Call[None, None]) -> Answer[response_structs.CreditsAnswer]:
     """Get the balance and the packages.
 
     Returns the user's balance in credits, and the packages of credits on sale.
@@ -26,10 +26,10 @@ async def credits_(call: Call[None, None]) -> AnswerOf[response_structs.CreditsA
             credit_balance=store.find_balance(tx, holder_id), packages=packages
         )
 
-    return AnswerOf(await call.context.db.read(read))
+    return Answer(await call.context.db.read(read))
 
 
-async def payments(call: Call[None, PageQuery]) -> AnswerOf[response_structs.PaymentsAnswer]:
+async def payments(call: Call[None, PageQuery]) -> Answer[response_structs.PaymentsAnswer]:
     """List the payments.
 
     Returns purchases, charges, refunds, grants and adjustments of credits, newest first.
@@ -43,10 +43,10 @@ async def payments(call: Call[None, PageQuery]) -> AnswerOf[response_structs.Pay
             yield Position(each.created_at, each.id), response_structs.PaymentShape.of(each)
 
     items, page, headers = await read_page(call, "payments", find)
-    return AnswerOf(response_structs.PaymentsAnswer(payments=items, page=page), headers)
+    return Answer(response_structs.PaymentsAnswer(payments=items, page=page), headers)
 
 
-async def free_subdomains(call: Call[None, None]) -> AnswerOf[response_structs.UsageAnswer]:
+async def free_subdomains(call: Call[None, None]) -> Answer[response_structs.UsageAnswer]:
     """Get the free quota.
 
     Returns the number of free names that the user holds, and the maximum number. Names in the trash don't count.
@@ -55,4 +55,4 @@ async def free_subdomains(call: Call[None, None]) -> AnswerOf[response_structs.U
     used = await call.context.db.read(subdomain_store.count_free, holder.id)
     quota = Quota(used, quota_limit(holder.free_quota, call.default_free_quota()))
     usage = response_structs.UsageShape(used=quota.used, limit=quota.limit, remaining=quota.remaining)
-    return AnswerOf(response_structs.UsageAnswer(usage=usage))
+    return Answer(response_structs.UsageAnswer(usage=usage))

@@ -3,25 +3,25 @@
 from sublet.automatic_ds.set_automatic_ds import set_automatic_ds
 from sublet.automatic_ds.view_automatic_ds import AutomaticDsView, view_automatic_ds
 from sublet.http import response_structs
-from sublet.http.endpoints import AnswerOf, Call
+from sublet.http.endpoints import Answer, Call
 from sublet.http.idempotency import write_once
 from sublet.http.request_structs import AutomaticDsBody
 from sublet.http.subdomains import if_subdomain_matches
 
 
-async def get_automatic_ds(call: Call[None, None]) -> AnswerOf[response_structs.AutomaticDsAnswer]:
+async def get_automatic_ds(call: Call[None, None]) -> Answer[response_structs.AutomaticDsAnswer]:
     """Get the automatic DS.
 
     Returns whether the DS records follow the CDS and CDNSKEY records of the name's zone, the source of each DS record, and why the zone's
     current request is refused, if it is.
     """
     view = await call.context.db.read(view_automatic_ds, call.actor(), call.path["fqdn"])
-    return AnswerOf(_answer(view))
+    return Answer(_answer(view))
 
 
 async def set_automatic_ds_(
     call: Call[AutomaticDsBody, None],
-) -> AnswerOf[response_structs.AutomaticDsAnswer]:
+) -> Answer[response_structs.AutomaticDsAnswer]:
     """Turn the automatic DS on or off.
 
     A request that removes all DS records by PUT /subdomains/{fqdn}/nameservers also turns `bootstrap` off.

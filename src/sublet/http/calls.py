@@ -144,7 +144,7 @@ class Calls:
         for policy, key in failure_limits:
             await self.context.rate_limiter.count(policy, key)
 
-    async def answer(self, endpoint: Endpoint, registrant: Registrant, sent: SentRequest) -> Answer:
+    async def answer(self, endpoint: Endpoint, registrant: Registrant, sent: SentRequest) -> Answer[Any]:
         """Return the answer of an endpoint to a registrant.
 
         Raises:
@@ -167,7 +167,7 @@ class Calls:
 
     async def answer_open(
         self, endpoint: Endpoint, sent: SentRequest, failure_limits: FailureLimits
-    ) -> Answer:
+    ) -> Answer[Any]:
         """Return the answer of an endpoint that needs no token. `ValidationFailed` counts as a failed authentication, because it may follow a guess."""
         parts = await _read_parts(sent, endpoint)
         call = OpenCall(self.context, sent.request_id, parts.body, sent.client, sent.parameters)
@@ -179,7 +179,7 @@ class Calls:
         sent.headers |= answer.headers
         return answer
 
-    async def _call_with_timeout(self, endpoint: Endpoint, call: Call[Any, Any]) -> Answer:
+    async def _call_with_timeout(self, endpoint: Endpoint, call: Call[Any, Any]) -> Answer[Any]:
         """Run a handler that writes, with a timeout, because it may wait for locks. Reads have the timeouts of the database.
 
         Raises:

@@ -8,7 +8,7 @@ from sublet.db import Tx
 from sublet.errors import DeviceNotFound, Refusal
 from sublet.http import response_structs
 from sublet.http.client_address import address_key
-from sublet.http.endpoints import AnswerOf, Call, OpenCall
+from sublet.http.endpoints import Answer, Call, OpenCall
 from sublet.http.idempotency import write_once
 from sublet.http.rate_limiter import USER_CODE
 from sublet.http.render import token_shape
@@ -22,7 +22,7 @@ from sublet.sign_in.start_device import start_device
 DEFAULT_NAME = "command line"
 
 
-async def start_device_(call: OpenCall[DeviceBody]) -> AnswerOf[response_structs.DeviceAnswer]:
+async def start_device_(call: OpenCall[DeviceBody]) -> Answer[response_structs.DeviceAnswer]:
     """Start the sign-in of a program (RFC 8628).
 
     Returns the codes, valid for ten minutes. Show the user `verification_uri` and `user_code`, then send `device_code` to
@@ -33,7 +33,7 @@ async def start_device_(call: OpenCall[DeviceBody]) -> AnswerOf[response_structs
     address = client.address.partition("%")[0]
     started = await call.context.db.write(start_device, name, address, client.network)
     page, code = client.public_url + PAGE_PATH, started.user_code.reveal()
-    return AnswerOf(
+    return Answer(
         response_structs.DeviceAnswer(
             device_code=started.device_code.reveal(),
             user_code=code,
@@ -45,7 +45,7 @@ async def start_device_(call: OpenCall[DeviceBody]) -> AnswerOf[response_structs
     )
 
 
-async def poll_device_(call: OpenCall[DeviceTokenBody]) -> AnswerOf[response_structs.SecretAnswer]:
+async def poll_device_(call: OpenCall[DeviceTokenBody]) -> Answer[response_structs.SecretAnswer]:
     """Get the token of a program's sign-in.
 
     Returns a token with the name of the program, valid for 90 days. The token has all scopes, but `credits:spend` only if the user
@@ -55,21 +55,21 @@ async def poll_device_(call: OpenCall[DeviceTokenBody]) -> AnswerOf[response_str
     done = await call.context.db.write(poll_device, actor, call.body.device_code or "")
     if isinstance(done, Refusal):
         raise done
-    return AnswerOf(
+    return Answer(
         response_structs.SecretAnswer(token=token_shape(done.token, done.user), secret=done.secret.reveal())
     )
 
 
-async def get_device(call: Call[None, None]) -> AnswerOf[response_structs.DeviceRequestAnswer]:
+async def get_device(call: Call[None, None]) -> Answer[response_structs.DeviceRequestAnswer]:
     """Get a pending sign-in of a program (RFC 8628).
 
     Returns the request with this user code until the user decides. An address or a network may send ten codes a minute.
     """
     await _count_code(call)
-    return AnswerOf(_answer(await call.context.db.read(find_device, call.path["user_code"])))
+    return Answer(_answer(await call.context.db.read(find_device, call.path["user_code"])))
 
 
-async def allow_device_(call: Call[AllowDeviceBody, None]) -> AnswerOf[response_structs.DeviceRequestAnswer]:
+async def allow_device_(call: Call[AllowDeviceBody, None]) -> Answer[response_structs.DeviceRequestAnswer]:
     """Allow a pending sign-in of a program.
 
     Gives the program a token of the user, with the scopes of the answer, and mails the user. With `may_spend` it requires a sign-in within
@@ -85,7 +85,7 @@ async def allow_device_(call: Call[AllowDeviceBody, None]) -> AnswerOf[response_
     return await _write_decision(call, verb)
 
 
-async def refuse_device_(call: Call[NoBody, None]) -> AnswerOf[response_structs.DeviceRequestAnswer]:
+async def refuse_device_(call: Call[NoBody, None]) -> Answer[response_structs.DeviceRequestAnswer]:
     """Refuse a pending sign-in of a program.
 
     Suspended users may refuse too.
@@ -100,7 +100,7 @@ async def refuse_device_(call: Call[NoBody, None]) -> AnswerOf[response_structs.
 
 async def _write_decision(
     call: Call[Any, None], verb: Callable[[Tx], Outcome]
-) -> AnswerOf[response_structs.DeviceRequestAnswer]:
+) -> Answer[response_structs.DeviceRequestAnswer]:
     def read(tx: Tx) -> DeviceRequest:
         found = device_store.find_request(tx, done.outcome.id)
         if found is None:

@@ -133,7 +133,7 @@ class OpenCall(NamedTuple, Generic[BodyT]):
 
 
 @dataclass(frozen=True, slots=True)
-class AnswerOf(Generic[StructT]):
+class Answer(Generic[StructT]):
     """The answer of a handler: a Struct of `response_structs.py`, more headers, and a status if it differs from the endpoint's.
 
     `parts` streams a long answer as octets; `body` is then its beginning.
@@ -145,9 +145,7 @@ class AnswerOf(Generic[StructT]):
     parts: AsyncIterator[bytes] | None = None
 
 
-Answer = AnswerOf[Any]
-"""An answer with any Struct."""
-Handler = Callable[[Any], Awaitable[Answer]]
+Handler = Callable[[Any], Awaitable[Answer[Any]]]
 """A handler takes a `Call`, or an `OpenCall` if its endpoint `is_open`."""
 
 

@@ -16,7 +16,7 @@ from sublet.health.model import UNKNOWN, Finding, Report
 from sublet.health.plan_delegation import Plan, check_warnings, plan_delegation, refuse_if_broken
 from sublet.health.view_health import HealthView, plan_health_check, view_health
 from sublet.http import response_structs
-from sublet.http.endpoints import AnswerOf, Call
+from sublet.http.endpoints import Answer, Call
 from sublet.http.query_limit import counted_as_querying
 from sublet.http.request_structs import (
     DelegationCheckBody,
@@ -78,7 +78,7 @@ async def check_first(
 
 async def check_delegation_(
     call: Call[DelegationCheckBody, None],
-) -> AnswerOf[response_structs.DelegationCheckAnswer]:
+) -> Answer[response_structs.DelegationCheckAnswer]:
     """Check a planned delegation.
 
     Queries the nameservers as resolvers would if the name had this delegation, and stores nothing. The name may be free or registered.
@@ -99,20 +99,20 @@ async def check_delegation_(
         checked_at=report.checked_at,
         findings=_findings(report.findings),
     )
-    return AnswerOf(response_structs.DelegationCheckAnswer(check=check))
+    return Answer(response_structs.DelegationCheckAnswer(check=check))
 
 
-async def get_health(call: Call[None, None]) -> AnswerOf[response_structs.HealthAnswer]:
+async def get_health(call: Call[None, None]) -> Answer[response_structs.HealthAnswer]:
     """Get the health of a subdomain's delegation.
 
     Returns the result of the last check: whether resolvers find the name at its nameservers, since when, and the findings. The delegation is
     checked minutes after each change, then daily, and more often while the name is broken.
     """
     view = await call.context.db.read(view_health, call.actor(), call.path["fqdn"])
-    return AnswerOf(_answer(view))
+    return Answer(_answer(view))
 
 
-async def check_health(call: Call[NoBody, None]) -> AnswerOf[response_structs.HealthAnswer]:
+async def check_health(call: Call[NoBody, None]) -> Answer[response_structs.HealthAnswer]:
     """Check a subdomain's delegation now.
 
     Queries the nameservers once and stores the result. A new state takes effect once a second check, ten minutes later, confirms it, but at
@@ -126,7 +126,7 @@ async def check_health(call: Call[NoBody, None]) -> AnswerOf[response_structs.He
     if result.busy_until is not None:
         raise Conflict("Checks of other names are querying these nameservers. Try again in a minute.")
     await db.write(record_check, due.subdomain_id, due.generation, result.report)
-    return AnswerOf(_answer(await db.read(view_health, call.actor(), call.path["fqdn"])))
+    return Answer(_answer(await db.read(view_health, call.actor(), call.path["fqdn"])))
 
 
 def _checker(call: Call[Any, Any]) -> Checker:

@@ -16,7 +16,7 @@ from starlette.datastructures import Headers
 
 from sublet.credits.model import Outcome
 from sublet.db import Tx
-from sublet.http.endpoints import AnswerOf, Call, StructT
+from sublet.http.endpoints import Answer, Call, StructT
 from sublet.http.errors import IdempotencyKeyReused
 from sublet.http.idempotency_store import (
     KeyTaken,
@@ -48,9 +48,9 @@ class WriteResult:
         """The headers that mark a repeated answer."""
         return dict(REPLAYED) if self.replayed else {}
 
-    def answer(self, body: StructT) -> AnswerOf[StructT]:
+    def answer(self, body: StructT) -> Answer[StructT]:
         """Return the answer to the request that ran the verb, or to its repetition."""
-        return AnswerOf(body, self.headers, self.status)
+        return Answer(body, self.headers, self.status)
 
 
 def read_key(headers: Headers, reading: Reading) -> str | None:

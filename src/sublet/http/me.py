@@ -15,7 +15,7 @@ from sublet.credits.store import find_balance
 from sublet.db import Tx
 from sublet.errors import InsufficientScope, TokenRestricted
 from sublet.http import response_structs
-from sublet.http.endpoints import AnswerOf, Call
+from sublet.http.endpoints import Answer, Call
 from sublet.http.export_store import ROWS_AT_ONCE, SECTIONS, Section, SortKey, next_part
 from sublet.http.idempotency import write_once
 from sublet.http.paging import read_page
@@ -30,16 +30,16 @@ Part = tuple[bytes, Any]
 """The encoded items of a part of a list, and the key with which the next part continues; None after the last part."""
 
 
-async def me(call: Call[None, None]) -> AnswerOf[response_structs.MeAnswer]:
+async def me(call: Call[None, None]) -> Answer[response_structs.MeAnswer]:
     """Get the user, the organization and the token of the request.
 
     Returns the user and the organization that the token identifies, and the token with its scopes and dates. With a session `token` is null.
     """
     registrant = call.registrant
-    return AnswerOf(me_answer(Member(registrant.user, registrant.organization), registrant.token))
+    return Answer(me_answer(Member(registrant.user, registrant.organization), registrant.token))
 
 
-async def set_reminders_(call: Call[RemindersBody, None]) -> AnswerOf[response_structs.MeAnswer]:
+async def set_reminders_(call: Call[RemindersBody, None]) -> Answer[response_structs.MeAnswer]:
     """Turn reminders on or off.
 
     With `enabled`: true the user gets mail before dates of the names, such as an expiry. Answers to tickets are always mailed.
@@ -51,7 +51,7 @@ async def set_reminders_(call: Call[RemindersBody, None]) -> AnswerOf[response_s
     return await _change_member(call, verb)
 
 
-async def change_account_(call: Call[AccountBody, None]) -> AnswerOf[response_structs.MeAnswer]:
+async def change_account_(call: Call[AccountBody, None]) -> Answer[response_structs.MeAnswer]:
     """Change the account.
 
     `name` and `reminders` change at once. A new `email` requires a sign-in within the last ten minutes. The new address gets a code for
@@ -66,7 +66,7 @@ async def change_account_(call: Call[AccountBody, None]) -> AnswerOf[response_st
     return await _change_member(call, verb)
 
 
-async def confirm_email_(call: Call[EmailCodeBody, None]) -> AnswerOf[response_structs.MeAnswer]:
+async def confirm_email_(call: Call[EmailCodeBody, None]) -> Answer[response_structs.MeAnswer]:
     """Change the address: enter the code.
 
     Takes the `code` from the mail to the new address. The former address gets a notice.
@@ -81,13 +81,13 @@ async def confirm_email_(call: Call[EmailCodeBody, None]) -> AnswerOf[response_s
 
 async def _change_member(
     call: Call[Any, None], verb: Callable[[Tx], Outcome]
-) -> AnswerOf[response_structs.MeAnswer]:
+) -> Answer[response_structs.MeAnswer]:
     done = await write_once(call, 200, verb)
     member = await call.context.db.read(find_member, done.outcome.id)
     return done.answer(me_answer(member, call.registrant.token))
 
 
-async def activity(call: Call[None, ActivityQuery]) -> AnswerOf[response_structs.ActivityAnswer]:
+async def activity(call: Call[None, ActivityQuery]) -> Answer[response_structs.ActivityAnswer]:
     """List the activity of the account.
 
     Returns what the user did, with token and address, and what the operator and the system did to the account, its names, tokens and tickets.
@@ -107,10 +107,10 @@ async def activity(call: Call[None, ActivityQuery]) -> AnswerOf[response_structs
             yield Position(each.at, each.id), response_structs.ActivityShape.of(each)
 
     items, page, headers = await read_page(call, "activity", find)
-    return AnswerOf(response_structs.ActivityAnswer(activity=items, page=page), headers)
+    return Answer(response_structs.ActivityAnswer(activity=items, page=page), headers)
 
 
-async def export(call: Call[None, None]) -> AnswerOf[response_structs.ExportAnswer]:
+async def export(call: Call[None, None]) -> Answer[response_structs.ExportAnswer]:
     """Export the account.
 
     Returns all that the registry stores about the user in one JSON document: account, names (also trashed and purged), payments, coupons,
@@ -130,7 +130,7 @@ async def export(call: Call[None, None]) -> AnswerOf[response_structs.ExportAnsw
     account = await call.context.db.read(read)
     head = response_structs.ExportBeginning(account=account)
     named = {"content-disposition": f'attachment; filename="account-{user_id}.json"'}
-    return AnswerOf(head, named, parts=_parts(call, head))  # type: ignore[arg-type] # `parts` has the lists
+    return Answer(head, named, parts=_parts(call, head))  # type: ignore[arg-type] # `parts` has the lists
 
 
 _OF_USER = ("id", "email", "name", "reminders", "free_quota", "suspended_at", "created_at", "signed_up_at")
@@ -169,7 +169,7 @@ def _read_activity(tx: Tx, before_id: int | None, *, user: User) -> Part:
     return msgspec.json.encode(found)[1:-1], None if is_last else found[-1].id
 
 
-async def delete_me(call: Call[DeleteMeBody, None]) -> AnswerOf[response_structs.DeletedMeAnswer]:
+async def delete_me(call: Call[DeleteMeBody, None]) -> Answer[response_structs.DeletedMeAnswer]:
     """Delete the account.
 
     Requires the user's own address as `confirm`. The names go to the trash, the credits are lost, all tokens are revoked, and address, name

@@ -9,7 +9,7 @@ from sublet.audit import Actor
 from sublet.credits.model import Outcome
 from sublet.db import Tx
 from sublet.http import response_structs
-from sublet.http.endpoints import AnswerOf, Call, OpenCall
+from sublet.http.endpoints import Answer, Call, OpenCall
 from sublet.http.idempotency import write_once
 from sublet.http.paging import read_page
 from sublet.http.render import invitation_shape, member_shape, organization_shape, token_shape
@@ -40,7 +40,7 @@ from sublet.sign_up import store
 from sublet.sign_up.sign_up import code_refusal
 
 
-async def list_organizations(call: Call[None, PageQuery]) -> AnswerOf[response_structs.OrganizationsAnswer]:
+async def list_organizations(call: Call[None, PageQuery]) -> Answer[response_structs.OrganizationsAnswer]:
     """List the user's organizations.
 
     Returns the organizations of which the user is a member, with the user's role, newest first. A token for an organization lists only
@@ -56,12 +56,12 @@ async def list_organizations(call: Call[None, PageQuery]) -> AnswerOf[response_s
             yield Position(at, each.organization.id), organization_shape(each)
 
     items, page, headers = await read_page(call, "organizations", find)
-    return AnswerOf(response_structs.OrganizationsAnswer(organizations=items, page=page), headers)
+    return Answer(response_structs.OrganizationsAnswer(organizations=items, page=page), headers)
 
 
 async def create_organization_(
     call: Call[OrganizationBody, None],
-) -> AnswerOf[response_structs.OrganizationDetailAnswer]:
+) -> Answer[response_structs.OrganizationDetailAnswer]:
     """Create an organization.
 
     The user becomes its owner. An organization has its own names, credits, free quota and tickets. Tokens with its `organization_id` act
@@ -76,17 +76,17 @@ async def create_organization_(
     return done.answer(await _read_organization(call, str(done.outcome.id)))
 
 
-async def get_organization(call: Call[None, None]) -> AnswerOf[response_structs.OrganizationDetailAnswer]:
+async def get_organization(call: Call[None, None]) -> Answer[response_structs.OrganizationDetailAnswer]:
     """Get an organization.
 
     Returns the organization with this id, and the user's role in it.
     """
-    return AnswerOf(await _read_organization(call, call.path["id"]))
+    return Answer(await _read_organization(call, call.path["id"]))
 
 
 async def change_organization(
     call: Call[OrganizationBody, None],
-) -> AnswerOf[response_structs.OrganizationDetailAnswer]:
+) -> Answer[response_structs.OrganizationDetailAnswer]:
     """Rename an organization.
 
     Only owners may rename it. The slug doesn't change.
@@ -97,7 +97,7 @@ async def change_organization(
     return done.answer(await _read_organization(call, call.path["id"]))
 
 
-async def list_members(call: Call[None, PageQuery]) -> AnswerOf[response_structs.MembersAnswer]:
+async def list_members(call: Call[None, PageQuery]) -> Answer[response_structs.MembersAnswer]:
     """List the members of an organization.
 
     Returns the members with their roles, newest first.
@@ -111,10 +111,10 @@ async def list_members(call: Call[None, PageQuery]) -> AnswerOf[response_structs
             yield Position(each.created_at, each.user.id), member_shape(each)
 
     items, page, headers = await read_page(call, "members", find)
-    return AnswerOf(response_structs.MembersAnswer(members=items, page=page), headers)
+    return Answer(response_structs.MembersAnswer(members=items, page=page), headers)
 
 
-async def change_member(call: Call[RoleBody, None]) -> AnswerOf[response_structs.MemberAnswer]:
+async def change_member(call: Call[RoleBody, None]) -> Answer[response_structs.MemberAnswer]:
     """Change the role of a member.
 
     Only owners may change roles. The new role takes effect with the member's next request.
@@ -139,7 +139,7 @@ async def change_member(call: Call[RoleBody, None]) -> AnswerOf[response_structs
     return done.answer(response_structs.MemberAnswer(member=member_shape(member)))
 
 
-async def remove_member_(call: Call[NoBody, None]) -> AnswerOf[response_structs.RemovedAnswer]:
+async def remove_member_(call: Call[NoBody, None]) -> Answer[response_structs.RemovedAnswer]:
     """Remove a member, or leave.
 
     Owners may remove any member, and members may remove themselves. Revokes the member's tokens for the organization. The last owner can't
@@ -153,7 +153,7 @@ async def remove_member_(call: Call[NoBody, None]) -> AnswerOf[response_structs.
     return done.answer(response_structs.RemovedAnswer(removed=removed))
 
 
-async def list_invitations(call: Call[None, PageQuery]) -> AnswerOf[response_structs.InvitationsAnswer]:
+async def list_invitations(call: Call[None, PageQuery]) -> Answer[response_structs.InvitationsAnswer]:
     """List the open invitations.
 
     Only owners may list them. Returns the invitations that were neither accepted nor revoked and haven't expired, newest first.
@@ -168,10 +168,10 @@ async def list_invitations(call: Call[None, PageQuery]) -> AnswerOf[response_str
             yield Position(each.created_at, each.id), invitation_shape(each)
 
     items, page, headers = await read_page(call, "invitations", find)
-    return AnswerOf(response_structs.InvitationsAnswer(invitations=items, page=page), headers)
+    return Answer(response_structs.InvitationsAnswer(invitations=items, page=page), headers)
 
 
-async def invite_member_(call: Call[InvitationBody, None]) -> AnswerOf[response_structs.InvitationAnswer]:
+async def invite_member_(call: Call[InvitationBody, None]) -> Answer[response_structs.InvitationAnswer]:
     """Invite a person.
 
     Only owners may invite. Mails the address a link, valid for a week. The answer doesn't tell whether the address has an account. A new
@@ -193,7 +193,7 @@ async def invite_member_(call: Call[InvitationBody, None]) -> AnswerOf[response_
     return done.answer(response_structs.InvitationAnswer(invitation=await call.context.db.read(read)))
 
 
-async def revoke_invitation_(call: Call[NoBody, None]) -> AnswerOf[response_structs.RevokedInvitationAnswer]:
+async def revoke_invitation_(call: Call[NoBody, None]) -> Answer[response_structs.RevokedInvitationAnswer]:
     """Revoke an invitation.
 
     Only owners may revoke it. Its link becomes invalid.
@@ -213,7 +213,7 @@ async def revoke_invitation_(call: Call[NoBody, None]) -> AnswerOf[response_stru
     return done.answer(response_structs.RevokedInvitationAnswer(revoked=revoked))
 
 
-async def accept_invitation_(call: OpenCall[AcceptBody]) -> AnswerOf[response_structs.AcceptedAnswer]:
+async def accept_invitation_(call: OpenCall[AcceptBody]) -> Answer[response_structs.AcceptedAnswer]:
     """Accept an invitation to an organization.
 
     Takes the code of the link in the mail, which proves the address, so no token is needed. For an address without an account, opens an
@@ -234,7 +234,7 @@ async def accept_invitation_(call: OpenCall[AcceptBody]) -> AnswerOf[response_st
         raise code_refusal()
     done, signed_in = accepted
     issued = done.issued
-    return AnswerOf(
+    return Answer(
         response_structs.AcceptedAnswer(
             user=response_structs.UserShape.of(done.member.user),
             organization=organization_shape(done.membership),

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from sublet.db import Tx
 from sublet.http import response_structs
-from sublet.http.endpoints import AnswerOf, Call
+from sublet.http.endpoints import Answer, Call
 from sublet.http.paging import read_page
 from sublet.http.render import platform_domain_shape
 from sublet.http.request_structs import PageQuery
@@ -12,7 +12,7 @@ from sublet.ids import Position
 from sublet.platform_domains import store
 
 
-async def platform_domains(call: Call[None, PageQuery]) -> AnswerOf[response_structs.PlatformDomainsAnswer]:
+async def platform_domains(call: Call[None, PageQuery]) -> Answer[response_structs.PlatformDomainsAnswer]:
     """List the platform domains.
 
     Returns the domains under which this account may register names, with their modes and prices.
@@ -28,4 +28,4 @@ async def platform_domains(call: Call[None, PageQuery]) -> AnswerOf[response_str
             yield Position(each.created_at, each.id), platform_domain_shape(each, offers.get(each.id, []))
 
     items, page, headers = await read_page(call, "platform_domains", find)
-    return AnswerOf(response_structs.PlatformDomainsAnswer(platform_domains=items, page=page), headers)
+    return Answer(response_structs.PlatformDomainsAnswer(platform_domains=items, page=page), headers)

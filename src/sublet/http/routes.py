@@ -121,10 +121,8 @@ def _endpoint(
     """
     hints = typing.get_type_hints(handler)
     is_open = typing.get_origin(hints["call"]) is OpenCall
-    body, query = [
-        None if each is types.NoneType else each
-        for each in (*typing.get_args(hints["call"]), types.NoneType)[:2]
-    ]
+    structs = [None if each is types.NoneType else each for each in typing.get_args(hints["call"])]
+    body, query = structs[0], None if is_open else structs[1]
     (answer,) = typing.get_args(hints["return"])
     summary, description = _documentation(handler)
     takes_cursor = query is not None and issubclass(query, PageQuery)

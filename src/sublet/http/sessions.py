@@ -11,7 +11,7 @@ from sublet.credits.model import Outcome
 from sublet.db import Tx
 from sublet.errors import PasskeyNotFound
 from sublet.http import response_structs
-from sublet.http.endpoints import AnswerOf, Call
+from sublet.http.endpoints import Answer, Call
 from sublet.http.idempotency import write_once
 from sublet.http.paging import read_page
 from sublet.http.render import session_shape
@@ -33,7 +33,7 @@ class _Ended(Outcome):
     ended: int | None = None
 
 
-async def list_sessions(call: Call[None, PageQuery]) -> AnswerOf[response_structs.SessionsAnswer]:
+async def list_sessions(call: Call[None, PageQuery]) -> Answer[response_structs.SessionsAnswer]:
     """List sessions.
 
     Returns the browsers in which the user is signed in, newest first.
@@ -52,10 +52,10 @@ async def list_sessions(call: Call[None, PageQuery]) -> AnswerOf[response_struct
             yield Position(each.created_at, each.id), session_shape(each, current_id)
 
     items, page, headers = await read_page(call, "sessions", find)
-    return AnswerOf(response_structs.SessionsAnswer(sessions=items, page=page), headers)
+    return Answer(response_structs.SessionsAnswer(sessions=items, page=page), headers)
 
 
-async def end_session_(call: Call[NoBody, None]) -> AnswerOf[response_structs.DoneAnswer]:
+async def end_session_(call: Call[NoBody, None]) -> Answer[response_structs.DoneAnswer]:
     """Sign out.
 
     Ends the session with this id; `current` is the session of the request. Suspended users may sign out too.
@@ -68,10 +68,10 @@ async def end_session_(call: Call[NoBody, None]) -> AnswerOf[response_structs.Do
 
     done = await write_once(call, 200, verb)
     cleared = {"set-cookie": CLEARED_COOKIE} if wanted in (CURRENT, str(current_id)) else {}
-    return AnswerOf(response_structs.DoneAnswer(), done.headers | cleared, done.status)
+    return Answer(response_structs.DoneAnswer(), done.headers | cleared, done.status)
 
 
-async def end_other_sessions_(call: Call[NoBody, None]) -> AnswerOf[response_structs.EndedSessionsAnswer]:
+async def end_other_sessions_(call: Call[NoBody, None]) -> Answer[response_structs.EndedSessionsAnswer]:
     """Sign out everywhere else.
 
     Ends all other sessions of the user; `ended` is their number. Suspended users may sign out too.
@@ -85,15 +85,15 @@ async def end_other_sessions_(call: Call[NoBody, None]) -> AnswerOf[response_str
     return done.answer(response_structs.EndedSessionsAnswer(ended=ended))
 
 
-async def list_passkeys(call: Call[None, None]) -> AnswerOf[response_structs.PasskeysAnswer]:
+async def list_passkeys(call: Call[None, None]) -> Answer[response_structs.PasskeysAnswer]:
     """List passkeys.
 
     Returns the user's passkeys, oldest first, and the recovery, if there is one.
     """
-    return AnswerOf(await call.context.db.read(_passkeys_answer, call))
+    return Answer(await call.context.db.read(_passkeys_answer, call))
 
 
-async def offer_passkey_(call: Call[NoBody, None]) -> AnswerOf[response_structs.OptionsAnswer]:
+async def offer_passkey_(call: Call[NoBody, None]) -> Answer[response_structs.OptionsAnswer]:
     """Add a passkey: get a challenge.
 
     Returns the options for `navigator.credentials.create`, valid for one passkey within five minutes, in this session only.
@@ -103,10 +103,10 @@ async def offer_passkey_(call: Call[NoBody, None]) -> AnswerOf[response_structs.
     def verb(tx: Tx) -> response_structs.OptionsAnswer:
         return response_structs.OptionsAnswer(public_key=offer_passkey(tx, call.actor(), call.client.site))
 
-    return AnswerOf(await call.context.db.write(verb))
+    return Answer(await call.context.db.write(verb))
 
 
-async def add_passkey_(call: Call[PasskeyBody, None]) -> AnswerOf[response_structs.PasskeyAnswer]:
+async def add_passkey_(call: Call[PasskeyBody, None]) -> Answer[response_structs.PasskeyAnswer]:
     """Add a passkey.
 
     Send a `name` and the result of `navigator.credentials.create`. Mails the user. Requires a sign-in within the last ten minutes.
@@ -131,7 +131,7 @@ async def add_passkey_(call: Call[PasskeyBody, None]) -> AnswerOf[response_struc
     return done.answer(response_structs.PasskeyAnswer(passkey=response_structs.PasskeyShape.of(passkey)))
 
 
-async def remove_passkey_(call: Call[NoBody, None]) -> AnswerOf[response_structs.DoneAnswer]:
+async def remove_passkey_(call: Call[NoBody, None]) -> Answer[response_structs.DoneAnswer]:
     """Remove a passkey.
 
     Mails the user. Sessions that were signed in with the passkey stay. Requires a sign-in within the last ten minutes.
@@ -145,7 +145,7 @@ async def remove_passkey_(call: Call[NoBody, None]) -> AnswerOf[response_structs
     return done.answer(response_structs.DoneAnswer())
 
 
-async def start_recovery_(call: Call[NoBody, None]) -> AnswerOf[response_structs.PasskeysAnswer]:
+async def start_recovery_(call: Call[NoBody, None]) -> Answer[response_structs.PasskeysAnswer]:
     """Recover from lost passkeys.
 
     After 24 hours, and then for a week, a sign-in by mail counts as a sign-in with a passkey, so that the user can remove lost passkeys.
@@ -159,7 +159,7 @@ async def start_recovery_(call: Call[NoBody, None]) -> AnswerOf[response_structs
     return done.answer(await call.context.db.read(_passkeys_answer, call))
 
 
-async def stop_recovery_(call: Call[NoBody, None]) -> AnswerOf[response_structs.PasskeysAnswer]:
+async def stop_recovery_(call: Call[NoBody, None]) -> Answer[response_structs.PasskeysAnswer]:
     """Stop a recovery.
 
     The passkeys stay. Any session of the user may stop it. Suspended users may stop it too.

@@ -8,7 +8,7 @@ from sublet.accounts.sessions import MAIL
 from sublet.db import Tx
 from sublet.http import response_structs
 from sublet.http.client import Client, is_from_site, refuse_other_sites
-from sublet.http.endpoints import AnswerOf, Context, OpenCall
+from sublet.http.endpoints import Answer, Context, OpenCall
 from sublet.http.render import me_answer, session_shape
 from sublet.http.request_structs import ConfirmSignUpBody, CredentialBody, NoBody, SignInBody
 from sublet.http.session_cookie import set_cookie
@@ -26,7 +26,7 @@ from sublet.sign_up.codes import SIGN_IN, VALID_FOR
 from sublet.sign_up.store import find_signing_key
 
 
-async def request_sign_in(call: OpenCall[SignInBody]) -> AnswerOf[response_structs.CodeSentAnswer]:
+async def request_sign_in(call: OpenCall[SignInBody]) -> Answer[response_structs.CodeSentAnswer]:
     """Sign in: get a code by mail.
 
     Mails a code of six digits and a link, valid for 15 minutes. The answer doesn't tell whether the address has an account.
@@ -35,10 +35,10 @@ async def request_sign_in(call: OpenCall[SignInBody]) -> AnswerOf[response_struc
     await call.context.db.write(request_code, call.body.email or "", client.network, client.public_url)
     sentence = "If this address can get mail, a code is on its way to it."
     seconds = int(VALID_FOR[SIGN_IN].total_seconds())
-    return AnswerOf(response_structs.CodeSentAnswer(message=sentence, expires_in_seconds=seconds))
+    return Answer(response_structs.CodeSentAnswer(message=sentence, expires_in_seconds=seconds))
 
 
-async def confirm_sign_in(call: OpenCall[ConfirmSignUpBody]) -> AnswerOf[response_structs.SignedInAnswer]:
+async def confirm_sign_in(call: OpenCall[ConfirmSignUpBody]) -> Answer[response_structs.SignedInAnswer]:
     """Sign in: enter the code.
 
     Send `email` and `code`, or the `token` of the link. Sets the cookie of a session. If the browser already has a session of this user, the
@@ -59,17 +59,17 @@ async def confirm_sign_in(call: OpenCall[ConfirmSignUpBody]) -> AnswerOf[respons
     return _answer(call, done)
 
 
-async def challenge_passkey(call: OpenCall[NoBody]) -> AnswerOf[response_structs.OptionsAnswer]:
+async def challenge_passkey(call: OpenCall[NoBody]) -> Answer[response_structs.OptionsAnswer]:
     """Sign in with a passkey: get a challenge.
 
     Returns the options for `navigator.credentials.get`, valid for one sign-in within five minutes. The options name no user and no passkey.
     """
     key = await call.context.db.read(find_signing_key)
     found = new_challenge(key, SIGN_IN_CHALLENGE, call.context.db.now())
-    return AnswerOf(response_structs.OptionsAnswer(public_key=use_options(call.client.site, found)))
+    return Answer(response_structs.OptionsAnswer(public_key=use_options(call.client.site, found)))
 
 
-async def confirm_passkey(call: OpenCall[CredentialBody]) -> AnswerOf[response_structs.SignedInAnswer]:
+async def confirm_passkey(call: OpenCall[CredentialBody]) -> Answer[response_structs.SignedInAnswer]:
     """Sign in with a passkey.
 
     Send the result of `navigator.credentials.get`. Sets the cookie of a session. Stops a recovery.
@@ -97,13 +97,13 @@ def _open(
     return open_session(tx, identified, client.browser(), lifetime, request_id, client.public_url)
 
 
-def _answer(call: OpenCall[Any], done: SignedIn) -> AnswerOf[response_structs.SignedInAnswer]:
+def _answer(call: OpenCall[Any], done: SignedIn) -> Answer[response_structs.SignedInAnswer]:
     session = done.session
     me = me_answer(Member(done.member.user, done.member.organization), None)
     answer = response_structs.SignedInAnswer(
         user=me.user, organization=me.organization, session=session_shape(session, session.id)
     )
-    return AnswerOf(answer, cookie_headers(call, done))
+    return Answer(answer, cookie_headers(call, done))
 
 
 def open_for_page(tx: Tx, call: OpenCall[Any], user: User) -> SignedIn | None:

@@ -3,7 +3,7 @@
 from sublet.db import Tx
 from sublet.errors import FieldError, SignUpClosed, validation_failed
 from sublet.http import response_structs
-from sublet.http.endpoints import AnswerOf, OpenCall
+from sublet.http.endpoints import Answer, OpenCall
 from sublet.http.render import me_answer, token_shape
 from sublet.http.request_structs import ConfirmSignUpBody, SignUpBody
 from sublet.http.sign_in import cookie_headers, open_for_page
@@ -19,7 +19,7 @@ from sublet.sign_up.proof_of_work import (
 from sublet.sign_up.sign_up import SignedUp, SignUp, code_refusal, confirm_sign_up, sign_up
 
 
-async def challenge(call: OpenCall[None]) -> AnswerOf[response_structs.ChallengeAnswer]:
+async def challenge(call: OpenCall[None]) -> Answer[response_structs.ChallengeAnswer]:
     """Get a challenge.
 
     Returns a proof of work for a sign-up (ALTCHA, version 2), which a browser solves in about a second. Its solution is valid for one
@@ -27,10 +27,10 @@ async def challenge(call: OpenCall[None]) -> AnswerOf[response_structs.Challenge
     """
     key = await call.context.db.read(store.find_signing_key)
     found = new_challenge(key, call.context.db.now())
-    return AnswerOf(response_structs.ChallengeAnswer(challenge=response_structs.ChallengeShape(**found)))
+    return Answer(response_structs.ChallengeAnswer(challenge=response_structs.ChallengeShape(**found)))
 
 
-async def sign_up_(call: OpenCall[SignUpBody]) -> AnswerOf[response_structs.CodeSentAnswer]:
+async def sign_up_(call: OpenCall[SignUpBody]) -> Answer[response_structs.CodeSentAnswer]:
     """Open an account: get a code by mail.
 
     Mails a code of six digits and a link, valid for 15 minutes. The answer doesn't tell whether the address has an account. `challenge`
@@ -48,10 +48,10 @@ async def sign_up_(call: OpenCall[SignUpBody]) -> AnswerOf[response_structs.Code
     await db.write(sign_up, request, call.client.public_url)
     sentence = "If this address can get mail, a code is on its way to it."
     seconds = int(VALID_FOR[SIGN_UP].total_seconds())
-    return AnswerOf(response_structs.CodeSentAnswer(message=sentence, expires_in_seconds=seconds))
+    return Answer(response_structs.CodeSentAnswer(message=sentence, expires_in_seconds=seconds))
 
 
-async def confirm_sign_up_(call: OpenCall[ConfirmSignUpBody]) -> AnswerOf[response_structs.SignedUpAnswer]:
+async def confirm_sign_up_(call: OpenCall[ConfirmSignUpBody]) -> Answer[response_structs.SignedUpAnswer]:
     """Open an account: enter the code.
 
     Send `email` and `code`, or the `token` of the link. Creates the user, the user's own organization and a first token. The token has all
@@ -74,7 +74,7 @@ async def confirm_sign_up_(call: OpenCall[ConfirmSignUpBody]) -> AnswerOf[respon
     me = me_answer(done.member, done.issued.token)
     token = token_shape(done.issued.token, done.member.user)
     secret = done.issued.secret.reveal()
-    return AnswerOf(
+    return Answer(
         response_structs.SignedUpAnswer(
             user=me.user, organization=me.organization, token=token, secret=secret
         ),

@@ -17,7 +17,7 @@ from sublet.errors import Unavailable
 from sublet.health.plan_delegation import plan_change, plan_registration
 from sublet.http import response_structs
 from sublet.http.conditional import only_if_match
-from sublet.http.endpoints import AnswerOf, Call
+from sublet.http.endpoints import Answer, Call
 from sublet.http.health import NOT_CHECKED, PriorCheck, check_first
 from sublet.http.idempotency import WriteResult, write_once
 from sublet.http.paging import fetch_page, read_page
@@ -79,7 +79,7 @@ from sublet.subdomains.view_delegation import stored_warnings, view_delegation
 P = ParamSpec("P")
 
 
-async def list_subdomains(call: Call[None, SubdomainsQuery]) -> AnswerOf[response_structs.SubdomainsAnswer]:
+async def list_subdomains(call: Call[None, SubdomainsQuery]) -> Answer[response_structs.SubdomainsAnswer]:
     """List the user's subdomains.
 
     Returns the subdomains, newest first. Names in the trash are listed only with `status=trashed`.
@@ -117,20 +117,20 @@ async def list_subdomains(call: Call[None, SubdomainsQuery]) -> AnswerOf[respons
         )
     else:
         items, page, headers = await read_page(call, "subdomains", find)
-    return AnswerOf(response_structs.SubdomainsAnswer(subdomains=items, page=page), headers)
+    return Answer(response_structs.SubdomainsAnswer(subdomains=items, page=page), headers)
 
 
-async def get_subdomain(call: Call[None, None]) -> AnswerOf[response_structs.SubdomainAnswer]:
+async def get_subdomain(call: Call[None, None]) -> Answer[response_structs.SubdomainAnswer]:
     """Get a subdomain.
 
     Returns the subdomain with this id or name. A name may have any case, a final dot, and U-labels or A-labels.
     """
     db = call.context.db
     subdomain = await fetch_in_account(db, call.actor(), call.path["fqdn"])
-    return AnswerOf(response_structs.SubdomainAnswer(subdomain=_shape(call, subdomain, db.now())))
+    return Answer(response_structs.SubdomainAnswer(subdomain=_shape(call, subdomain, db.now())))
 
 
-async def timeline_(call: Call[None, None]) -> AnswerOf[response_structs.TimelineAnswer]:
+async def timeline_(call: Call[None, None]) -> Answer[response_structs.TimelineAnswer]:
     """Get the timeline of a subdomain.
 
     Returns past events, oldest first, then the dates to come if nothing changes. The name may be in the user's trash. `allowed_actions` are
@@ -159,10 +159,10 @@ async def timeline_(call: Call[None, None]) -> AnswerOf[response_structs.Timelin
             warnings=stored_warnings(tx, subdomain),
         )
 
-    return AnswerOf(await call.context.db.read(read))
+    return Answer(await call.context.db.read(read))
 
 
-async def get_auto_renew(call: Call[None, None]) -> AnswerOf[response_structs.AutoRenewAnswer]:
+async def get_auto_renew(call: Call[None, None]) -> Answer[response_structs.AutoRenewAnswer]:
     """Get the automatic renewal.
 
     Returns whether the name is renewed automatically, its ceiling in credits, and the next and the last attempt.
@@ -172,10 +172,10 @@ async def get_auto_renew(call: Call[None, None]) -> AnswerOf[response_structs.Au
         subdomain = find_in_account(tx, call.actor(), call.path["fqdn"])
         return response_structs.AutoRenewAnswer(auto_renew=_auto_renew(tx, subdomain))
 
-    return AnswerOf(await call.context.db.read(read))
+    return Answer(await call.context.db.read(read))
 
 
-async def set_auto_renew_(call: Call[AutoRenewBody, None]) -> AnswerOf[response_structs.SetAutoRenewAnswer]:
+async def set_auto_renew_(call: Call[AutoRenewBody, None]) -> Answer[response_structs.SetAutoRenewAnswer]:
     """Set the automatic renewal.
 
     With `enabled`: true the name is renewed automatically once its renewal window is open, if the price is at most `max_credits`. This
@@ -201,7 +201,7 @@ async def set_auto_renew_(call: Call[AutoRenewBody, None]) -> AnswerOf[response_
     return done.answer(await call.context.db.read(read))
 
 
-async def register_(call: Call[RegisterBody, None]) -> AnswerOf[response_structs.RegisterAnswer]:
+async def register_(call: Call[RegisterBody, None]) -> Answer[response_structs.RegisterAnswer]:
     """Register a subdomain.
 
     Selects the platform domain by `platform_domain_id`, `domain` or the domain part of `fqdn`. If the name costs credits, the first answer
@@ -226,7 +226,7 @@ async def register_(call: Call[RegisterBody, None]) -> AnswerOf[response_structs
     return await _register_answer(call, done, checked)
 
 
-async def availability(call: Call[None, AvailabilityQuery]) -> AnswerOf[response_structs.AvailabilityAnswer]:
+async def availability(call: Call[None, AvailabilityQuery]) -> Answer[response_structs.AvailabilityAnswer]:
     """Check whether a name can be registered.
 
     Returns whether the user can register this name now, and in which modes. Assumes valid nameservers and `confirm`: true. The answer reveals
@@ -242,12 +242,12 @@ async def availability(call: Call[None, AvailabilityQuery]) -> AnswerOf[response
         may_spend=_may_spend(call),
         withheld=call.withheld_modes(),
     )
-    return AnswerOf(response_structs.AvailabilityAnswer(availability=availability_shape(found)))
+    return Answer(response_structs.AvailabilityAnswer(availability=availability_shape(found)))
 
 
 async def update_nameservers_(
     call: Call[NameserversBody, None],
-) -> AnswerOf[response_structs.ProvisionAnswer]:
+) -> Answer[response_structs.ProvisionAnswer]:
     """Change nameservers, glue and DS records.
 
     A member that is left out keeps its stored value; an empty list or null clears it.
@@ -272,7 +272,7 @@ async def update_nameservers_(
     return await _provision_answer(call, done, checked)
 
 
-async def retry_(call: Call[NoBody, None]) -> AnswerOf[response_structs.ProvisionAnswer]:
+async def retry_(call: Call[NoBody, None]) -> Answer[response_structs.ProvisionAnswer]:
     """Retry provisioning.
 
     Publishes a name after a failure now, instead of at the next automatic attempt.
@@ -281,7 +281,7 @@ async def retry_(call: Call[NoBody, None]) -> AnswerOf[response_structs.Provisio
     return await _provision_answer(call, done)
 
 
-async def renew_(call: Call[RenewBody, None]) -> AnswerOf[response_structs.RenewAnswer]:
+async def renew_(call: Call[RenewBody, None]) -> Answer[response_structs.RenewAnswer]:
     """Renew a subdomain.
 
     Adds one term to the current expiry. If the renewal costs credits, the first answer is a quote (402) and renews nothing.
@@ -304,7 +304,7 @@ async def renew_(call: Call[RenewBody, None]) -> AnswerOf[response_structs.Renew
     return done.answer(await call.context.db.read(read))
 
 
-async def restore_(call: Call[RenewBody, None]) -> AnswerOf[response_structs.RegisterAnswer]:
+async def restore_(call: Call[RenewBody, None]) -> Answer[response_structs.RegisterAnswer]:
     """Restore a subdomain from the trash.
 
     Costs nothing before the name's expiry. After the expiry it also renews the name, which may need a quote and `confirm`.
@@ -321,7 +321,7 @@ async def restore_(call: Call[RenewBody, None]) -> AnswerOf[response_structs.Reg
     return await _register_answer(call, done)
 
 
-async def delete_(call: Call[NoBody, None]) -> AnswerOf[response_structs.DeleteAnswer]:
+async def delete_(call: Call[NoBody, None]) -> Answer[response_structs.DeleteAnswer]:
     """Delete a subdomain.
 
     Moves the name to the trash and removes it from the DNS. The name can be restored until it is purged.
@@ -417,14 +417,14 @@ def _warnings_of_body(call: Call[Any, Any], subdomain: Subdomain) -> tuple[str, 
 
 async def _provision_answer(
     call: Call[Any, Any], done: WriteResult, checked: PriorCheck = NOT_CHECKED
-) -> AnswerOf[response_structs.ProvisionAnswer]:
+) -> Answer[response_structs.ProvisionAnswer]:
     subdomain, provisioning = await _wait_for_publication(call, done, checked)
     return done.answer(response_structs.ProvisionAnswer(subdomain=subdomain, provisioning=provisioning))
 
 
 async def _register_answer(
     call: Call[Any, Any], done: WriteResult, checked: PriorCheck = NOT_CHECKED
-) -> AnswerOf[response_structs.RegisterAnswer]:
+) -> Answer[response_structs.RegisterAnswer]:
     subdomain, provisioning = await _wait_for_publication(call, done, checked)
     answer = response_structs.RegisterAnswer(
         subdomain=subdomain,
@@ -435,7 +435,7 @@ async def _register_answer(
     return done.answer(answer)
 
 
-async def delegation(call: Call[None, None]) -> AnswerOf[response_structs.DelegationAnswer]:
+async def delegation(call: Call[None, None]) -> Answer[response_structs.DelegationAnswer]:
     """Get the answers of the name servers for a subdomain.
 
     Returns a name's delegation as it is stored, as it was last published, and as each name server of the parent zone answers now, with a
@@ -461,4 +461,4 @@ async def delegation(call: Call[None, None]) -> AnswerOf[response_structs.Delega
         or view.subdomain.generation != before.subdomain.generation
         or view.subdomain.published_generation != before.subdomain.published_generation,
     )
-    return AnswerOf(delegation_answer(view.subdomain, report, view.warnings))
+    return Answer(delegation_answer(view.subdomain, report, view.warnings))

@@ -6,7 +6,7 @@ from typing import Any
 from sublet.db import Tx
 from sublet.http import response_structs
 from sublet.http.conditional import only_if_match
-from sublet.http.endpoints import AnswerOf, Call
+from sublet.http.endpoints import Answer, Call
 from sublet.http.idempotency import write_once
 from sublet.http.paging import read_page
 from sublet.http.request_structs import ReplyBody, TicketBody, TicketsQuery
@@ -18,7 +18,7 @@ from sublet.tickets.open_ticket import open_ticket
 from sublet.tickets.reply import reply
 
 
-async def list_tickets(call: Call[None, TicketsQuery]) -> AnswerOf[response_structs.TicketsAnswer]:
+async def list_tickets(call: Call[None, TicketsQuery]) -> Answer[response_structs.TicketsAnswer]:
     """List the user's tickets.
 
     Returns the tickets without their messages, the most recent first.
@@ -34,18 +34,18 @@ async def list_tickets(call: Call[None, TicketsQuery]) -> AnswerOf[response_stru
             yield Position(each.last_message_at, each.id), response_structs.TicketShape.of(each)
 
     items, page, headers = await read_page(call, "tickets", find)
-    return AnswerOf(response_structs.TicketsAnswer(tickets=items, page=page), headers)
+    return Answer(response_structs.TicketsAnswer(tickets=items, page=page), headers)
 
 
-async def get_ticket(call: Call[None, None]) -> AnswerOf[response_structs.TicketAnswer]:
+async def get_ticket(call: Call[None, None]) -> Answer[response_structs.TicketAnswer]:
     """Get a ticket.
 
     Returns the ticket with this id or number, with its messages, oldest first.
     """
-    return AnswerOf(await call.context.db.read(_answer, call, call.path["id"]))
+    return Answer(await call.context.db.read(_answer, call, call.path["id"]))
 
 
-async def open_ticket_(call: Call[TicketBody, None]) -> AnswerOf[response_structs.TicketAnswer]:
+async def open_ticket_(call: Call[TicketBody, None]) -> Answer[response_structs.TicketAnswer]:
     """Open a ticket.
 
     A ticket may be about one of the user's subdomains. Suspended users may open tickets too.
@@ -64,7 +64,7 @@ async def open_ticket_(call: Call[TicketBody, None]) -> AnswerOf[response_struct
     return done.answer(await call.context.db.read(_answer, call, str(done.outcome.id)))
 
 
-async def reply_(call: Call[ReplyBody, None]) -> AnswerOf[response_structs.TicketAnswer]:
+async def reply_(call: Call[ReplyBody, None]) -> Answer[response_structs.TicketAnswer]:
     """Reply to a ticket.
 
     The ticket must be the user's own, not closed, and have fewer than 200 messages.

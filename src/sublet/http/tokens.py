@@ -21,7 +21,7 @@ from sublet.credits.model import Outcome
 from sublet.db import Tx
 from sublet.http import response_structs
 from sublet.http.conditional import only_if_match
-from sublet.http.endpoints import AnswerOf, Call
+from sublet.http.endpoints import Answer, Call
 from sublet.http.idempotency import WriteResult, write_once
 from sublet.http.paging import read_page
 from sublet.http.render import token_shape
@@ -46,7 +46,7 @@ class _WithSecret(Outcome):
     secret: Secret | None = None
 
 
-async def list_tokens(call: Call[None, PageQuery]) -> AnswerOf[response_structs.TokensAnswer]:
+async def list_tokens(call: Call[None, PageQuery]) -> Answer[response_structs.TokensAnswer]:
     """List tokens.
 
     Returns the user's tokens, newest first, also revoked and expired ones, but none that may do more than the token of the request.
@@ -60,10 +60,10 @@ async def list_tokens(call: Call[None, PageQuery]) -> AnswerOf[response_structs.
             yield Position(each.created_at, each.id), token_shape(each, call.registrant.user)
 
     items, page, headers = await read_page(call, "tokens", find)
-    return AnswerOf(response_structs.TokensAnswer(tokens=items, page=page), headers)
+    return Answer(response_structs.TokensAnswer(tokens=items, page=page), headers)
 
 
-async def create_token_(call: Call[TokenBody, None]) -> AnswerOf[response_structs.SecretAnswer]:
+async def create_token_(call: Call[TokenBody, None]) -> Answer[response_structs.SecretAnswer]:
     """Create a token.
 
     The new token may do no more than the token of the request. `name` and `scopes` are required. A restriction that is left out is copied
@@ -83,15 +83,15 @@ async def create_token_(call: Call[TokenBody, None]) -> AnswerOf[response_struct
     return await _secret_answer(call, done)
 
 
-async def get_token(call: Call[None, None]) -> AnswerOf[response_structs.TokenAnswer]:
+async def get_token(call: Call[None, None]) -> Answer[response_structs.TokenAnswer]:
     """Get a token.
 
     Returns the token with this id. A token with more rights than the request's token is not found.
     """
-    return AnswerOf(await call.context.db.read(_answer, call, call.path["id"]))
+    return Answer(await call.context.db.read(_answer, call, call.path["id"]))
 
 
-async def change_token_(call: Call[ChangeTokenBody, None]) -> AnswerOf[response_structs.TokenAnswer]:
+async def change_token_(call: Call[ChangeTokenBody, None]) -> Answer[response_structs.TokenAnswer]:
     """Change a token.
 
     Changes the token's name and restrictions. A member that is left out keeps its value; null lifts the restriction.
@@ -103,7 +103,7 @@ async def change_token_(call: Call[ChangeTokenBody, None]) -> AnswerOf[response_
     return await _token_answer(call, done)
 
 
-async def revoke_token_(call: Call[NoBody, None]) -> AnswerOf[response_structs.TokenAnswer]:
+async def revoke_token_(call: Call[NoBody, None]) -> Answer[response_structs.TokenAnswer]:
     """Revoke a token.
 
     The API refuses a revoked token. A token may revoke itself. The tokens that it created stay valid.
@@ -114,7 +114,7 @@ async def revoke_token_(call: Call[NoBody, None]) -> AnswerOf[response_structs.T
     return await _token_answer(call, done)
 
 
-async def rotate_token_(call: Call[RotateBody, None]) -> AnswerOf[response_structs.SecretAnswer]:
+async def rotate_token_(call: Call[RotateBody, None]) -> Answer[response_structs.SecretAnswer]:
     """Give a token a new secret.
 
     The current secret stays valid for `overlap_seconds`. A secret that was replaced earlier becomes invalid now. A token may rotate itself.
@@ -153,12 +153,12 @@ def _shape(call: Call[Any, Any], token: Token) -> response_structs.TokenDetailSh
     return token_shape(token, call.registrant.user)
 
 
-async def _token_answer(call: Call[Any, Any], done: WriteResult) -> AnswerOf[response_structs.TokenAnswer]:
+async def _token_answer(call: Call[Any, Any], done: WriteResult) -> Answer[response_structs.TokenAnswer]:
     shape = await _read_token(call, done)
     return done.answer(response_structs.TokenAnswer(token=shape))
 
 
-async def _secret_answer(call: Call[Any, Any], done: WriteResult) -> AnswerOf[response_structs.SecretAnswer]:
+async def _secret_answer(call: Call[Any, Any], done: WriteResult) -> Answer[response_structs.SecretAnswer]:
     shape = await _read_token(call, done)
     secret = done.outcome.secret if isinstance(done.outcome, _WithSecret) else None
     answer = response_structs.SecretAnswer(

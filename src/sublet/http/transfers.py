@@ -8,7 +8,7 @@ from sublet.credits.model import Outcome
 from sublet.db import Tx
 from sublet.http import response_structs
 from sublet.http.conditional import only_if_match
-from sublet.http.endpoints import AnswerOf, Call
+from sublet.http.endpoints import Answer, Call
 from sublet.http.idempotency import WriteResult, write_once
 from sublet.http.paging import read_page
 from sublet.http.request_structs import NoBody, TransferBody, TransfersQuery
@@ -30,7 +30,7 @@ from sublet.subdomains.transfers.withdraw import withdraw
 P = ParamSpec("P")
 
 
-async def push_(call: Call[TransferBody, None]) -> AnswerOf[response_structs.TransferAnswer]:
+async def push_(call: Call[TransferBody, None]) -> Answer[response_structs.TransferAnswer]:
     """Offer a subdomain to another person.
 
     Mails the address `to`, whose owner may accept within seven days. The answer doesn't tell whether the address has an account. The name
@@ -43,7 +43,7 @@ async def push_(call: Call[TransferBody, None]) -> AnswerOf[response_structs.Tra
     return await _transfer_answer(call, done)
 
 
-async def list_transfers(call: Call[None, TransfersQuery]) -> AnswerOf[response_structs.TransfersAnswer]:
+async def list_transfers(call: Call[None, TransfersQuery]) -> Answer[response_structs.TransfersAnswer]:
     """List transfers.
 
     Returns the transfers that the user sent or received, newest first. A token for an organization lists the transfers that the organization sent.
@@ -60,18 +60,18 @@ async def list_transfers(call: Call[None, TransfersQuery]) -> AnswerOf[response_
             yield Position(each.created_at, each.id), _shape(requester, each, tx.now)
 
     items, page, headers = await read_page(call, "transfers", find)
-    return AnswerOf(response_structs.TransfersAnswer(transfers=items, page=page), headers)
+    return Answer(response_structs.TransfersAnswer(transfers=items, page=page), headers)
 
 
-async def get_transfer(call: Call[None, None]) -> AnswerOf[response_structs.TransferAnswer]:
+async def get_transfer(call: Call[None, None]) -> Answer[response_structs.TransferAnswer]:
     """Get a transfer.
 
     Returns the transfer with this id, if the user sent or received it.
     """
-    return AnswerOf(await call.context.db.read(_answer, call, call.path["id"]))
+    return Answer(await call.context.db.read(_answer, call, call.path["id"]))
 
 
-async def accept_(call: Call[NoBody, None]) -> AnswerOf[response_structs.TransferAnswer]:
+async def accept_(call: Call[NoBody, None]) -> Answer[response_structs.TransferAnswer]:
     """Accept a transfer.
 
     Moves the name to the user, or to the organization that the token is for. Term, mode and delegation stay. A free name counts against the
@@ -88,7 +88,7 @@ async def accept_(call: Call[NoBody, None]) -> AnswerOf[response_structs.Transfe
     return await _transfer_answer(call, done)
 
 
-async def decline_(call: Call[NoBody, None]) -> AnswerOf[response_structs.TransferAnswer]:
+async def decline_(call: Call[NoBody, None]) -> Answer[response_structs.TransferAnswer]:
     """Decline a transfer.
 
     The name stays with the sender. Mails the sender.
@@ -97,7 +97,7 @@ async def decline_(call: Call[NoBody, None]) -> AnswerOf[response_structs.Transf
     return await _transfer_answer(call, done)
 
 
-async def withdraw_(call: Call[NoBody, None]) -> AnswerOf[response_structs.TransferAnswer]:
+async def withdraw_(call: Call[NoBody, None]) -> Answer[response_structs.TransferAnswer]:
     """Withdraw a transfer.
 
     Ends the offer, so that it can't be accepted.
@@ -131,7 +131,7 @@ def _requester(call: Call[Any, Any]) -> Requester:
 
 async def _transfer_answer(
     call: Call[Any, Any], done: WriteResult
-) -> AnswerOf[response_structs.TransferAnswer]:
+) -> Answer[response_structs.TransferAnswer]:
     return done.answer(await call.context.db.read(_answer, call, str(done.outcome.id)))
 
 

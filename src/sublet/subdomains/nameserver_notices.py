@@ -8,7 +8,8 @@ from datetime import datetime
 
 from sublet.audit import AuditEvent
 from sublet.counted import counted
-from sublet.mail.letter import REMINDERS_FOOTER, letter, moment
+from sublet.dates import moment
+from sublet.mail.letter import REMINDERS_FOOTER, letter
 from sublet.subdomains.lifecycle import effective_start, restorable_until
 from sublet.subdomains.milestones import trash_reminder_at
 from sublet.subdomains.model import Subdomain

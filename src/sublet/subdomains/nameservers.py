@@ -12,12 +12,12 @@ from datetime import datetime
 from sublet import audit
 from sublet.accounts.model import User
 from sublet.audit import Actor
+from sublet.dates import moment
 from sublet.db import Tx
 from sublet.dns.delegation import find_nameserver_cycle
 from sublet.dns.names import ancestors, is_at_or_below, is_reserved
 from sublet.dns.types import Delegation
 from sublet.errors import FieldError, validation_failed
-from sublet.mail.letter import moment
 from sublet.platform_domains import store as platform_domain_store
 from sublet.platform_domains import zone_store
 from sublet.platform_domains.model import PlatformDomain

@@ -4,9 +4,10 @@ from sublet import audit
 from sublet.accounts.find import find_member, find_user, refuse_deleted, refuse_suspended_holder
 from sublet.accounts.model import User
 from sublet.audit import Actor
+from sublet.dates import day
 from sublet.db import Tx
 from sublet.errors import Conflict
-from sublet.mail.letter import day, letter
+from sublet.mail.letter import letter
 from sublet.mail.outbox import enqueue
 from sublet.subdomains import store
 from sublet.subdomains.find import lock_for_operator, refuse_purged, reread

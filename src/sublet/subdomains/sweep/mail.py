@@ -4,7 +4,8 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from sublet.counted import counted
-from sublet.mail.letter import REMINDERS_FOOTER, day, letter, moment
+from sublet.dates import day, moment
+from sublet.mail.letter import REMINDERS_FOOTER, letter
 from sublet.subdomains.lifecycle import grace_ends_at, is_renewed_by_operator, restorable_until
 from sublet.subdomains.model import Subdomain
 
