@@ -79,7 +79,7 @@ def test_all_is_well(site: Site) -> None:
     assert zone["primary"]["server"] == "main"
     assert zone["primary"]["serial"] == site.on.primary.serial()
     (second,) = zone["secondaries"]
-    assert (second["server"], second["standing"], second["serial"]) == (HOST, "equal", site.second.serial())
+    assert (second["server"], second["standing"], second["serial"]) == (HOST, "current", site.second.serial())
     serial = site.on.primary.serial()
     wanted = {
         f'sublet_zone_serial{{role="primary",server="main",zone="{ZONE}"}}': serial,
@@ -155,8 +155,8 @@ def test_another_key(site: Site) -> None:
     site.key_file.write_text(fresh_key("any").secret.reveal())
     zone = site.status(well=False)
     assert [each["what"] for each in zone["wrong"]] == ["key"]
-    assert (zone["primary"]["standing"], zone["fence"]) == ("answers", "unknown")
-    assert zone["secondaries"][0]["standing"] == "equal"
+    assert (zone["primary"]["standing"], zone["fence"]) == ("current", "unknown")
+    assert zone["secondaries"][0]["standing"] == "current"
     site.key_file.write_text(good)
     site.status(well=True)
 

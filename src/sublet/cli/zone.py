@@ -112,6 +112,6 @@ def _lines(found: ZoneCheck) -> tuple[str, ...]:
         *(f"missing: {name}" for name in differences.missing),
         *(f"different: {each.name}" for each in differences.different),
         *(f"orphaned: {each.owner} {each.type} {each.rdata}" for each in differences.orphaned),
-        *(f"not ours: {each.owner} {each.type} {each.rdata}" for each in differences.foreign),
+        *(f"foreign: {each.owner} {each.type} {each.rdata}" for each in differences.foreign),
         *(f"waiting: {name}" for name in found.waiting),
     )

@@ -15,7 +15,7 @@ ADVICE_BY_CAUSE = {
     "not_understood": "Check that a name server listens at that port, and accepts updates. See the server's page in docs/operating.",
     "unsigned": "Find out what answers at that address: another server, or a firewall that changes messages.",
     "fence": "Find out which other program changes the zone, or has rebuilt it. `sublet zone check` lists the differences.",
-    "in_use": "`sublet zone check` lists the records as `not ours`. Remove them, or suspend or purge the name.",
+    "in_use": "`sublet zone check` lists the records as `foreign`. Remove them, or suspend or purge the name.",
     "partial": "Compare the name server's rules for updates, and its limits, with the output of `sublet zone config`.",
     "read_back": "Check that the name server answers queries without a key from this host, over TCP.",
     "too_large": "Check the size of the zone: transfer it with `dig AXFR` and the key. The limit is `BYTES_MAX` in `sublet.primaries.transfer`.",

@@ -21,8 +21,8 @@ FOLLOW_PAUSE_SECONDS = 0.25
 class ServerProbe:
     """A server's answer. After a failure `serial` is None and `cause` is set. `detail` explains a failure or a standing.
 
-    `address` and `port` are "" and 0 if the settings don't have them. `standing` is "answers" or "away"; for a secondary also "equal",
-    "behind", "ahead", or "unjudged" if its primary is away.
+    `address` and `port` are "" and 0 if the settings don't have them. `standing` is as in `serial_watch.Standing`, except that a secondary is
+    "behind" after `FOLLOW_SECONDS` of this module.
     """
 
     server: str
@@ -82,7 +82,7 @@ async def _ask_fence(
 def _probe_of(server: str, answer: SerialAnswer) -> ServerProbe:
     """Return a server's answer, not yet compared with the primary's."""
     address, port = answer.address or ("", 0)
-    standing = "away" if answer.serial is None else "answers"
+    standing = "away" if answer.serial is None else "current"
     return ServerProbe(server, address, port, standing, answer.serial, answer.cause, answer.detail)
 
 
@@ -97,7 +97,7 @@ async def _follow(
         answer = await questions.query((server.address, server.port), zone)
         again = _compare_with_primary(_probe_of(server.server, answer), primary_serial)
         # "ahead" of the first serial means that the zone has changed meanwhile, and the secondary has caught up.
-        compared = replace(again, standing="equal", detail=None) if again.standing == "ahead" else again
+        compared = replace(again, standing="current", detail=None) if again.standing == "ahead" else again
     return compared
 
 
@@ -107,6 +107,6 @@ def _compare_with_primary(server: ServerProbe, primary_serial: int | None) -> Se
     if primary_serial is None:
         return replace(server, standing="unjudged")
     if server.serial == primary_serial:
-        return replace(server, standing="equal")
+        return server
     standing = "ahead" if went_back(primary_serial, before=server.serial) else "behind"
     return replace(server, standing=standing, detail=f"the primary has {primary_serial}")

@@ -237,7 +237,7 @@ def _lines(report: dict[str, Any]) -> list[str]:
         counts = (
             f"{report['missing']} missing, {report['different']} different, {report['orphaned']} orphaned"
         )
-        shown["last_check"] = f"{format_cell(report['checked_at'])}: {counts}, {report['foreign']} not ours"
+        shown["last_check"] = f"{format_cell(report['checked_at'])}: {counts}, {report['foreign']} foreign"
     elif report["primary"] is not None:
         shown["last_check"] = "never"
     return [

@@ -123,7 +123,10 @@ def check_watch(tx: Tx) -> Iterator[Violation]:
             sentence = f"it can't be checked on {primary}: {meaning} ({state.watch_problem_detail})"
             yield Violation("zone_is_watched", "zone", domain, sentence)
         elif state.seen_at is None or state.seen_at < tx.now - UNSEEN_MAX:
-            yield Violation("zone_is_watched", "zone", domain, "no worker checks it. Is a worker running?")
+            sentence = (
+                "no worker checks it. Start `sublet serve` or `sublet worker`; if one runs, wait a minute."
+            )
+            yield Violation("zone_is_watched", "zone", domain, sentence)
         if state.repair_stopped_at is not None:
             sentence = f"since {state.repair_stopped_at:%Y-%m-%d %H:%M} UTC: {state.repair_stopped_reason}"
             yield Violation("zone_is_repaired", "zone", domain, sentence)
