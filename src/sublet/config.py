@@ -469,8 +469,8 @@ def _convert(name: str, value: Any, kind: Any) -> Any:
     if kind is int:
         found = int(value) if isinstance(value, str) and value.isascii() and value.isdigit() else value
         if not isinstance(found, int) or isinstance(found, bool):
-            raise SettingsError(f"{name}: {value!r} is not a whole number")
+            raise SettingsError(f"{name}: {value!r} is not an integer. Give a number such as 60")
         return found
     if not isinstance(value, str):
-        raise SettingsError(f"{name}: {value!r} is not a text")
+        raise SettingsError(f"{name}: {value!r} is not a string. Put it into quotes")
     return value

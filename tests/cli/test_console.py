@@ -255,6 +255,16 @@ def test_control_characters_of_users_are_escaped(tmp_path: Path) -> None:
         assert "<U+001B>[31mred [bold]markup[/bold]" in shown
 
 
+def test_a_domain_shows_its_secondaries_for_people(tmp_path: Path) -> None:
+    url = small_registry(tmp_path).url
+    for secondary, shown in (
+        ("ns2.example.net=8.8.8.8", "ns2.example.net at 8.8.8.8, port 53"),
+        ("ns2.example.net=[2600::7]:5353", "ns2.example.net at 2600::7, port 5353"),
+    ):
+        answer(url, "domain", "edit", "example.test", "--secondary", secondary)
+        assert f"secondaries: {shown}" in " ".join(run(url, "domain", "show", "example.test").stdout.split())
+
+
 def test_every_command_has_help_and_every_question_prints_a_table(tmp_path: Path) -> None:
     url = small_registry(tmp_path).url
     for words in (

@@ -219,7 +219,11 @@ def list_domains(session: Session) -> Answer:
 def show(session: Session, domain: Domain) -> Answer:
     """Show a platform domain with its settings, offers and grants."""
     found = session.read(lambda tx: _describe(tx, find_platform_domain(tx, domain)))
-    shown = {**found, "granted_to": [each.name for each in found["granted_to"]]}
+    shown = {
+        **found,
+        "secondaries": [f"{each.host} at {each.address}, port {each.port}" for each in found["secondaries"]],
+        "granted_to": [each.name for each in found["granted_to"]],
+    }
     lines = key_value_lines(**{name: value for name, value in shown.items() if name != "modes"})
     columns = ("mode", "price_credits", "renewal_price_credits", "period_days", "withdrawn_at")
     return Answer(found, lines, table_of(found["modes"], columns))

@@ -58,7 +58,7 @@ def add(
 ) -> Answer:
     """Add a user. Without --organization, a new organization is named after the e-mail address."""
     member = session.write(add_user, email, name, organization, free_quota=free_quota)
-    line = f"Added the user {member.user.email} (id {member.user.id}) in {member.organization.name}."
+    line = f"Added the user {member.user.email} (id {member.user.id}) in the organization {member.organization.name}."
     return Answer(_describe(member), (line,))
 
 

@@ -25,13 +25,13 @@ LIST_ITEMS_MAX = 1000
 """The maximum number of items in a list. The rules allow about a hundred."""
 GUESSES_MAX = 10
 """The maximum number of unknown members with a suggestion, because `difflib` takes up to a millisecond for each."""
-_WANTED_TYPES = {bool: "true or false", int: "an integer", str: "a text", dict: "an object"}
+_WANTED_TYPES = {bool: "true or false", int: "an integer", str: "a string", dict: "an object"}
 _SENT_TYPES = {
     bool: "a boolean",
     int: "an integer",
     float: "a number with a fraction or an exponent",
-    str: "a text",
-    list: "a list",
+    str: "a string",
+    list: "an array",
     type(None): "null",
 }
 
@@ -152,7 +152,7 @@ def _read(value: Any, kind: Any, name: str, reading: Reading) -> Any:
             return read_members(value, _ds_kind(value), reading, f"{name}.")
         if isinstance(value, str):
             return value
-        return _wrong_type(value, "a text or an object", name, reading)
+        return _wrong_type(value, "a string or an object", name, reading)
     if isinstance(kind, type) and issubclass(kind, msgspec.Struct):
         if isinstance(value, dict):
             return read_members(value, kind, reading, f"{name}.")
@@ -160,7 +160,7 @@ def _read(value: Any, kind: Any, name: str, reading: Reading) -> Any:
     if kind is datetime:
         if isinstance(value, str):
             return _read_instant(value, name, reading, _INSTANT_IN_JSON)
-        return _wrong_type(value, "a text", name, reading)
+        return _wrong_type(value, "a string", name, reading)
     if type(value) is kind:
         return value
     return _wrong_type(value, _WANTED_TYPES[kind], name, reading)
@@ -168,7 +168,7 @@ def _read(value: Any, kind: Any, name: str, reading: Reading) -> Any:
 
 def _read_list(value: Any, kind: Any, name: str, reading: Reading) -> Any:
     if not isinstance(value, list):
-        return _wrong_type(value, "a list", name, reading)
+        return _wrong_type(value, "an array", name, reading)
     if len(value) > LIST_ITEMS_MAX:
         reading.missing.add(name, "too_long", f"has {len(value)} items; send {LIST_ITEMS_MAX} at most")
         return None
