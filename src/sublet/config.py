@@ -4,10 +4,11 @@ Settings come from a TOML file (`--config`, or SUBLET_CONFIG) and from environme
 environment overrides the file. Unknown settings are refused, to detect misspelt names.
 """
 
+import difflib
 import os
 import re
 import tomllib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from email.utils import getaddresses
 from ipaddress import ip_address, ip_network
@@ -16,7 +17,7 @@ from typing import Any
 
 
 class SettingsError(Exception):
-    """A setting is unknown or its value is invalid. The message names the setting and says what to give."""
+    """Settings are unknown or their values invalid. The message has a line for each, with its name and what to give."""
 
 
 REMOVED_SETTINGS = {"one_processor": "The operating system places every process on the processors."}
@@ -50,15 +51,17 @@ class PrimarySettings:
         prefix = f"primaries.{self.name}"
         if re.fullmatch(r"[a-z0-9][a-z0-9._-]{0,62}", self.name) is None or self.name == "built-in":
             raise SettingsError(
-                f"{prefix}: give a name of a-z, 0-9, dot, hyphen and underscore, other than built-in"
+                f"{prefix}: Give a name of a-z, 0-9, dot, hyphen and underscore, other than built-in."
             )
         _check_addresses(f"{prefix}.address", self.address)
         if not self.address or "," in self.address:
-            raise SettingsError(f"{prefix}.address: give one IP address")
+            raise SettingsError(f"{prefix}.address: Give one IP address.")
         _check_range(f"{prefix}.port", self.port, 1, PORT_MAX)
         _check_range(f"{prefix}.batch_max", self.batch_max, 1, 1000)
         if re.fullmatch(r"[A-Za-z0-9_.-]{1,253}", self.key_name) is None:
-            raise SettingsError(f"{prefix}.key_name: {self.key_name!r} is not the name of a key")
+            raise SettingsError(
+                f"{prefix}.key_name: {self.key_name!r} is not the name of a key. Give the name in the configuration of the primary."
+            )
         _check_one_of(f"{prefix}.key_algorithm", self.key_algorithm, KEY_ALGORITHMS)
 
 
@@ -217,7 +220,7 @@ class Settings:
         _check_one_of("smtp_security", self.smtp_security, ("starttls", "tls", "none"))
         if not self.database_url.startswith(("sqlite:///", "postgresql://")):
             raise SettingsError(
-                "database_url: give sqlite:////absolute/path, sqlite:///relative/path or postgresql://user@host:port/name"
+                "database_url: Give sqlite:////absolute/path, sqlite:///relative/path or postgresql://user@host:port/name."
             )
         for name in ("http_listen", "dns_listen"):
             parse_listen(name, getattr(self, name))
@@ -237,9 +240,9 @@ class Settings:
         for each in fields(self):
             value = getattr(self, each.name)
             if isinstance(value, int) and value < 0:
-                raise SettingsError(f"{each.name}: {value} is negative. Give 0 or more")
+                raise SettingsError(f"{each.name}: {value} is negative. Give 0 or more.")
         if self.http_connections_max < 1:
-            raise SettingsError("http_connections_max: 0 would refuse every client. Give 1 or more")
+            raise SettingsError("http_connections_max: 0 would refuse every client. Give 1 or more.")
         _check_range("session_idle_hours", self.session_idle_hours, 2, 8760)
         _check_range("session_max_days", self.session_max_days, 1, 365)
         _check_mail(self)
@@ -257,7 +260,7 @@ def split_list(text: str) -> list[str]:
 
 def _check_one_of(name: str, value: str, allowed: tuple[str, ...]) -> None:
     if value not in allowed:
-        raise SettingsError(f"{name}: {value!r} is not one of {', '.join(allowed)}")
+        raise SettingsError(f"{name}: {value!r} is unknown. Give one of {', '.join(allowed)}.")
 
 
 def _check_modes(name: str, text: str) -> None:
@@ -267,7 +270,7 @@ def _check_modes(name: str, text: str) -> None:
 
 def _check_range(name: str, value: int, least: int, most: int) -> None:
     if not least <= value <= most:
-        raise SettingsError(f"{name}: {value} is out of range. Give {least} to {most}")
+        raise SettingsError(f"{name}: {value} is out of range. Give {least} to {most}.")
 
 
 def _check_addresses(
@@ -277,7 +280,9 @@ def _check_addresses(
         try:
             parse(part)
         except ValueError:
-            raise SettingsError(f"{name}: {part!r} is not {what}. Separate several with commas") from None
+            raise SettingsError(
+                f"{name}: {part!r} is not {what}. Give several with commas between them."
+            ) from None
 
 
 def _check_mail(settings: Settings) -> None:
@@ -287,27 +292,33 @@ def _check_mail(settings: Settings) -> None:
     if settings.mail_transport == "smtp":
         missing = [name for name in ("smtp_host", "mail_from") if not getattr(settings, name)]
         if missing:
-            raise SettingsError(f"{' and '.join(missing)}: required if mail_transport is smtp")
+            raise SettingsError(
+                f"{' and '.join(missing)}: required with mail_transport smtp. Set {'it' if len(missing) == 1 else 'both'}."
+            )
     _check_range("smtp_port", settings.smtp_port, 1, PORT_MAX)
     if bool(settings.smtp_username) != bool(settings.smtp_password_file):
-        raise SettingsError("smtp_username and smtp_password_file: give both, or neither")
+        raise SettingsError("smtp_username and smtp_password_file: Give both, or neither.")
     if settings.smtp_username and settings.smtp_security == "none":
         raise SettingsError(
-            "smtp_security: give starttls or tls with smtp_username; a password is never sent unencrypted"
+            "smtp_security: Give starttls or tls with smtp_username, because a password is never sent unencrypted."
         )
 
 
 def _check_site(settings: Settings) -> None:
     if re.fullmatch(r"#[0-9A-Fa-f]{6}", settings.site_color) is None:
-        raise SettingsError(f"site_color: {settings.site_color!r} is not a colour such as #3451d1")
+        raise SettingsError(f"site_color: {settings.site_color!r} is not a colour. Give one such as #3451d1.")
     if settings.site_logo and Path(settings.site_logo).suffix not in (".svg", ".png", ".webp"):
-        raise SettingsError(f"site_logo: {settings.site_logo!r} is not a file with .svg, .png or .webp")
+        raise SettingsError(
+            f"site_logo: {settings.site_logo!r} has another type. Give a file with .svg, .png or .webp."
+        )
     for name in ("site_contact", "site_imprint_url"):
         text = getattr(settings, name)
         is_url = re.match(r"https?://[^\s/]", text) is not None
         is_address = name == "site_contact" and re.fullmatch(r"[^\s@:/]+@[^\s@:/]+", text) is not None
         if text and not (is_url or is_address):
-            raise SettingsError(f"{name}: {text!r} is not an address such as https://example.net/contact")
+            raise SettingsError(
+                f"{name}: {text!r} is not an address. Give one such as https://example.net/contact."
+            )
     parse_nameserver_presets(settings.nameserver_presets)
 
 
@@ -317,7 +328,7 @@ def _check_smtp_host(text: str) -> None:
     except ValueError:
         if text and (re.fullmatch(r"[^\s/:,@\[\]]+", text) is None or not text.isprintable()):
             raise SettingsError(
-                f"smtp_host: {text!r} is neither a host name nor an IP address; the port is smtp_port"
+                f"smtp_host: {text!r} is neither a host name nor an IP address. Give the host only; the port is smtp_port."
             ) from None
 
 
@@ -334,7 +345,9 @@ def parse_mail_from(text: str) -> tuple[str, str]:
     is_local_part = local.isascii() and local.isprintable() and not any(char in ' "@<>' for char in local)
     is_domain = domain == "localhost" or _HOST.fullmatch(domain) is not None
     if not (text.isprintable() and at and local and is_whole and is_local_part and is_domain):
-        raise SettingsError(f"mail_from: {text!r} is not name@example.net or Name <name@example.net>")
+        raise SettingsError(
+            f"mail_from: {text!r} is not a sender. Give name@example.net or Name <name@example.net>."
+        )
     return name, address
 
 
@@ -346,7 +359,9 @@ def parse_listen(name: str, text: str) -> tuple[str, int]:
     """
     host, colon, port = text.rpartition(":")
     if not colon or not host or not (port.isascii() and port.isdigit()) or int(port) > PORT_MAX:
-        raise SettingsError(f"{name}: {text!r} is not host:port, such as 127.0.0.1:8053")
+        raise SettingsError(
+            f"{name}: {text!r} is not an address with a port. Give host:port, such as 127.0.0.1:8053."
+        )
     return host.removeprefix("[").removesuffix("]"), int(port)
 
 
@@ -362,7 +377,7 @@ def parse_dns_servers(text: str) -> tuple[tuple[str, int], ...]:
         _check_addresses("dns_servers", host)
         if port == 0:
             raise SettingsError(
-                f"dns_servers: {part!r} has port 0. Give the port at which the server answers"
+                f"dns_servers: {part!r} has port 0. Give the port at which the server answers."
             )
         found.append((host, port))
     return tuple(found)
@@ -380,7 +395,7 @@ def parse_nameserver_presets(text: str) -> tuple[tuple[str, tuple[str, ...]], ..
         words = tuple(hosts.split())
         if not name or not words or not all(_HOST.fullmatch(each) for each in words):
             raise SettingsError(
-                f"nameserver_presets: {part!r} is not of the form `Provider: ns1.provider.example ns2.provider.example`"
+                f"nameserver_presets: {part!r} has another form. Give each preset as `Provider: ns1.provider.example ns2.provider.example`."
             )
         found.append((name, words))
     return tuple(found)
@@ -407,7 +422,7 @@ def load_settings(
     Calls `warn` with a message for each removed setting.
 
     Raises:
-        SettingsError: the file can't be read, or a setting is unknown or its value is invalid.
+        SettingsError: the file can't be read; settings are unknown or have a wrong type (one line for each); a value is invalid.
     """
     environment = os.environ if environ is None else environ
     path = config or (Path(environment["SUBLET_CONFIG"]) if environment.get("SUBLET_CONFIG") else None)
@@ -423,26 +438,42 @@ def load_settings(
     for name in values.keys() & REMOVED_SETTINGS.keys():
         del values[name]
         warn(f"{name}: this setting was removed and has no effect. Delete it. {REMOVED_SETTINGS[name]}")
-    for name, value in values.items():
-        if name not in types:
-            raise SettingsError(f"unknown setting {name!r}. `sublet settings` lists all settings")
-        if name == "primaries":
-            values[name] = _primaries(value)
-        else:
-            values[name] = _convert(name, value, types[name])
+    unknown = values.keys() - types.keys()
+    wrong = [f"{name}: There is no such setting. {_advice(name, types)}" for name in sorted(unknown)]
+    for name in sorted(values.keys() - unknown):
+        try:
+            values[name] = (
+                _primaries(values[name]) if name == "primaries" else _convert(name, values[name], types[name])
+            )
+        except SettingsError as error:
+            wrong.append(str(error))
+    if wrong:
+        raise SettingsError("\n".join(wrong))
     return Settings(**values)
+
+
+def _advice(name: str, known: Iterable[str]) -> str:
+    close = difflib.get_close_matches(name, known, n=1)
+    return f"Use {close[0]}, or remove it." if close else "Remove it. `sublet settings` lists all settings."
 
 
 def _read_file(path: Path) -> dict[str, Any]:
     try:
         return tomllib.loads(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise SettingsError(f"can't read the settings file {path}: {error}") from error
+    except OSError as error:
+        sentence = "Check --config or SUBLET_CONFIG, and the file's permissions."
+        raise SettingsError(
+            f"The settings file {path} can't be read: {error.strerror}. {sentence}"
+        ) from error
+    except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise SettingsError(
+            f"The settings file {path} is not TOML: {error}. Write texts in quotes, for example."
+        ) from error
 
 
 def _primaries(value: Any) -> tuple[PrimarySettings, ...]:
     if not isinstance(value, dict) or not all(isinstance(table, dict) for table in value.values()):
-        raise SettingsError("primaries: give tables [primaries.NAME] in the settings file")
+        raise SettingsError("primaries: Give tables [primaries.NAME] in the settings file.")
     return tuple(_primary(name, table) for name, table in value.items())
 
 
@@ -451,11 +482,13 @@ def _primary(name: str, table: Mapping[str, Any]) -> PrimarySettings:
     values: dict[str, Any] = {}
     for key, value in table.items():
         if key not in types:
-            raise SettingsError(f"primaries.{name}: unknown setting {key!r}. Known are {', '.join(types)}")
+            raise SettingsError(f"primaries.{name}.{key}: There is no such setting. Use {', '.join(types)}.")
         values[key] = _convert(f"primaries.{name}.{key}", value, types[key])
     missing = [key for key in ("address", "key_name") if key not in values]
     if missing:
-        raise SettingsError(f"primaries.{name}: {' and '.join(missing)} missing")
+        raise SettingsError(
+            f"primaries.{name}: {' and '.join(missing)} missing. Add {'it' if len(missing) == 1 else 'both'}."
+        )
     return PrimarySettings(name, **values)
 
 
@@ -464,13 +497,13 @@ def _convert(name: str, value: Any, kind: Any) -> Any:
     if kind is bool:
         found = _BOOLEANS.get(value) if isinstance(value, str) else value
         if not isinstance(found, bool):
-            raise SettingsError(f"{name}: {value!r} is not a boolean. Give true or false")
+            raise SettingsError(f"{name}: {value!r} is not a boolean. Give true or false.")
         return found
     if kind is int:
         found = int(value) if isinstance(value, str) and value.isascii() and value.isdigit() else value
         if not isinstance(found, int) or isinstance(found, bool):
-            raise SettingsError(f"{name}: {value!r} is not an integer. Give a number such as 60")
+            raise SettingsError(f"{name}: {value!r} is not an integer. Give a number such as 60.")
         return found
     if not isinstance(value, str):
-        raise SettingsError(f"{name}: {value!r} is not a string. Put it into quotes")
+        raise SettingsError(f"{name}: {value!r} is not a string. Put it into quotes.")
     return value

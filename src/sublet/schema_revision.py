@@ -11,7 +11,7 @@ from sqlalchemy import Column, Connection, Engine, String, Table, inspect, selec
 from sqlalchemy.exc import DatabaseError
 from sqlalchemy.pool import NullPool
 
-from sublet.db import Tx, is_damage, sqlite_engine, utc_now
+from sublet.db import Tx, driver_message, is_damage, sqlite_engine, utc_now
 from sublet.errors import Unavailable
 from sublet.schema import metadata
 from sublet.sqlite_file import sqlite_path
@@ -154,8 +154,10 @@ def reading(url: str) -> Iterator[Connection]:
     except DatabaseError as error:
         if is_damage(error.orig):
             raise Unavailable(
-                f"The file of {url} is damaged or not an SQLite database: {error.orig}. Restore a backup (`sublet restore`)."
+                f"The file of {url} is damaged or not an SQLite database: {driver_message(error)}. Restore a backup (`sublet restore`)."
             ) from error
-        raise Unavailable(f"The database can't be reached: {error.orig}. Check `database_url`.") from error
+        raise Unavailable(
+            f"The database can't be reached: {driver_message(error)}. Check `database_url`."
+        ) from error
     finally:
         engine.dispose()

@@ -108,7 +108,7 @@ def temporary_file(target: Path) -> Iterator[Path]:
                     each.unlink()
     except OSError as error:
         raise Unavailable(
-            f"{error.filename or target}: {error.strerror}. Check the path and its permissions."
+            f"{target} can't be written: {error.strerror}. Check the path and its permissions."
         ) from error
 
 

@@ -1,7 +1,7 @@
 """Every refusal in the source says what to do.
 
-A sentence is an argument of a class of `sublet.errors` or `sublet.http.errors`, of a `FieldError`, or of an exception that `dns/` raises about a
-name, an address or a DS record. If the argument is a variable, the test reads its assignments in the same function.
+A sentence is an argument of a class of `sublet.errors` or `sublet.http.errors`, of a `FieldError` or `SettingsError`, or of an exception that `dns/`
+raises about a name, an address or a DS record. If the argument is a variable, the test reads its assignments in the same function.
 """
 
 import ast
@@ -23,7 +23,7 @@ REFUSALS = {
     for name, found in vars(module).items()
     if isinstance(found, type) and issubclass(found, Refusal)
 }
-RAISED_BY_DNS = {"InvalidName", "InvalidDs", "InvalidAddress"}
+OTHERS = {"SettingsError", "InvalidName", "InvalidDs", "InvalidAddress"}
 VERBS = (
     "Add|Ask|Buy|Change|Check|Choose|Deduct|Delete|Drop|Encode|End|Get|Give|Leave|Lift|Load|Look|Make|Name|No action needed|Omit|Open|Purge|Put|Remove|Repeat|Report|Restore|Run|"
     "Say|See|Select|Send|Set|Shorten|Sign|Stop|Take|Tell|Try|Unblock|Unsuspend|Use|Wait|Write"
@@ -71,7 +71,7 @@ def sentences() -> Iterator[tuple[str, str]]:
                     call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
                 )
                 argument: Any = None
-                if name in REFUSALS | RAISED_BY_DNS and call.args:
+                if name in REFUSALS | OTHERS and call.args:
                     argument = call.args[0]
                 elif name == "FieldError" and len(call.args) == 3:
                     argument = call.args[2]

@@ -60,6 +60,15 @@ def test_unknown_settings_in_the_environment_are_refused_by_name() -> None:
         load_settings(environ={"SUBLET_FREE_QOUTA": "1"})
 
 
+def test_all_unknown_settings_and_wrong_types_are_named_at_once(tmp_path: Path) -> None:
+    path = _file(tmp_path, 'http_listn = "127.0.0.1:80"\nfree_quota = "many"\nrate_limits = 3\n')
+    with pytest.raises(SettingsError) as refused:
+        load_settings(path, {})
+    first, *others = str(refused.value).splitlines()
+    assert first == "http_listn: There is no such setting. Use http_listen, or remove it."
+    assert [each.partition(":")[0] for each in others] == ["free_quota", "rate_limits"]
+
+
 @pytest.mark.parametrize("name", REMOVED_SETTINGS)
 def test_a_removed_setting_is_a_warning_whatever_its_value(name: str, tmp_path: Path) -> None:
     path = _file(tmp_path, f"{name} = 1\n")
@@ -225,8 +234,8 @@ def test_mail_servers(host: str) -> None:
         ({"smtp_host": ""}, "smtp_host: required"),
         ({"mail_from": ""}, "mail_from: required"),
         ({"mail_from": "", "smtp_host": ""}, "^smtp_host and mail_from: required"),
-        ({"smtp_username": "ada"}, "give both, or neither"),
-        ({"smtp_password_file": "/etc/password"}, "give both, or neither"),
+        ({"smtp_username": "ada"}, "Give both, or neither"),
+        ({"smtp_password_file": "/etc/password"}, "Give both, or neither"),
         (
             {"smtp_username": "ada", "smtp_password_file": "/etc/password", "smtp_security": "none"},
             "a password is never sent unencrypted",

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from sublet.db.file_watch import is_damage
 from sublet.db.marks import commit_marks
-from sublet.db.model import Clock, Database, Tx, ends_transaction, utc_now
+from sublet.db.model import Clock, Database, Tx, driver_message, ends_transaction, utc_now
 from sublet.db.pages import Pages
 from sublet.db.replication import Replication, find_replication
 from sublet.db.sqlite import BUSY_TIMEOUT_SECONDS, SqliteDatabase, sqlite_engine
@@ -27,6 +27,7 @@ __all__ = (
     "SqliteDatabase",
     "Tx",
     "commit_marks",
+    "driver_message",
     "ends_transaction",
     "find_replication",
     "is_damage",

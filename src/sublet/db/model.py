@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Concatenate, ParamSpec, Protocol, TypeVar
 import msgspec
 import structlog
 from sqlalchemy import Connection
-from sqlalchemy.exc import OperationalError
+from sqlalchemy.exc import DBAPIError, OperationalError
 
 from sublet.errors import Unavailable
 
@@ -115,3 +115,8 @@ def unavailable_refusal(error: BaseException, *, is_unknown: bool = False) -> Ba
     return Unavailable(
         "The registry can't reach or write its database right now. Try again shortly.", retry_after_seconds=1
     )
+
+
+def driver_message(error: DBAPIError) -> str:
+    """Return the driver's message in one line, without punctuation at its end, for a part of a sentence."""
+    return " ".join(str(error.orig).split()).rstrip("?.")

@@ -26,7 +26,7 @@ from sublet.db.commit_waiters import CommitWaiters
 from sublet.db.connect import WARNINGS, ConnectionSettings, LosesWrites, libpq_address, postgresql_engine
 from sublet.db.error_kinds import READ_ONLY, ErrorKind, classify_error, sqlstate
 from sublet.db.marks import CommittedBefore, ConnectionLost, Mark
-from sublet.db.model import Clock, Problem, Tx, unavailable_refusal, utc_now
+from sublet.db.model import Clock, Problem, Tx, driver_message, unavailable_refusal, utc_now
 from sublet.db.query_connection import QueryConnection
 from sublet.db.statements import Query, for_driver
 from sublet.errors import Unavailable
@@ -97,7 +97,7 @@ class PostgresqlDatabase:
             self._engine.connect().close()
         except OperationalError as error:
             raise Unavailable(
-                f"PostgreSQL can't be reached: {error.orig}. Check that it runs, and `database_url`."
+                f"PostgreSQL can't be reached: {driver_message(error)}. Check that it runs, and `database_url`."
             ) from error
         except LosesWrites as error:
             raise Unavailable(str(error)) from error

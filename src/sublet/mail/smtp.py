@@ -66,7 +66,9 @@ def smtp_server(settings: Settings) -> SmtpServer:
         try:
             _password(server)
         except OSError as error:
-            raise SettingsError(f"smtp_password_file: can't be read: {error.strerror or error}") from error
+            raise SettingsError(
+                f"smtp_password_file: can't be read: {error.strerror or error}. Check the path and its permissions."
+            ) from error
     return server
 
 

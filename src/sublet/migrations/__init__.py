@@ -22,7 +22,7 @@ from alembic.script import ScriptDirectory
 from sqlalchemy import Connection, delete, insert, text
 from sqlalchemy.exc import DatabaseError, DBAPIError
 
-from sublet.db import Tx, is_damage, utc_now
+from sublet.db import Tx, driver_message, is_damage, utc_now
 from sublet.errors import Conflict, Unavailable
 from sublet.processes.model import Process
 from sublet.processes.processes import list_running
@@ -201,17 +201,19 @@ def _unavailable_refusal(error: DBAPIError) -> Exception:
     state = getattr(error.orig, "sqlstate", None)
     if state in _LOCK_FAILURES:
         return Unavailable(
-            f"Other transactions held the locks of the upgrade at each attempt for {TRY_SECONDS:.0f} s ({error.orig}); nothing "
+            f"Other transactions held the locks of the upgrade at each attempt for {TRY_SECONDS:.0f} s ({driver_message(error)}); nothing "
             "was changed. End long transactions (see pg_stat_activity), or try again when the load is lower."
         )
     if state == _NOT_ALLOWED:
         return Unavailable(
-            f"This role of PostgreSQL may not upgrade the registry ({error.orig}). Use the role that owns the tables."
+            f"This role of PostgreSQL may not upgrade the registry ({driver_message(error)}). Use the role that owns the tables."
         )
     if is_damage(error.orig):
-        return Unavailable(f"The database is damaged: {error.orig}. Restore a backup (`sublet restore`).")
+        return Unavailable(
+            f"The database is damaged: {driver_message(error)}. Restore a backup (`sublet restore`)."
+        )
     if isinstance(error, DatabaseError):
         return Unavailable(
-            f"The database can't be upgraded: {error.orig}. Check the database, then run `sublet migrate` again."
+            f"The database can't be upgraded: {driver_message(error)}. Check the database, then run `sublet migrate` again."
         )
     return error

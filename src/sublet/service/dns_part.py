@@ -75,7 +75,7 @@ def built_in_addresses(settings: Settings, own: tuple[str, int] | None = None) -
     host, port = parse_listen("dns_listen", settings.dns_listen)
     if port == 0:
         raise SettingsError(
-            "dns_servers: give the address and port of `sublet dns`; with port 0 in dns_listen they can't be known"
+            "dns_servers: Give the address and port of `sublet dns`, because dns_listen has port 0."
         )
     return (_local_address(host, port),)
 

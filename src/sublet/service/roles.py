@@ -175,8 +175,8 @@ def refuse_sqlite(settings: Settings, role: str) -> None:
     """Raise `SettingsError` if the database is SQLite, which only one process can use."""
     if sqlite_path(settings.database_url) is not None:
         raise SettingsError(
-            f"database_url: `sublet {role}` needs a postgresql:// address, because it shares the database with other "
-            "processes; a registry on SQLite is served by `sublet serve`, which runs everything in one process"
+            f"database_url: `sublet {role}` needs PostgreSQL, because it shares the database with other processes. "
+            "Run `sublet serve`, which is the whole registry, or give a postgresql:// address."
         )
 
 

@@ -96,9 +96,11 @@ def _read_logo(path: Path) -> bytes:
     try:
         body = path.read_bytes()
     except OSError as error:
-        raise SettingsError(f"site_logo: can't read {path}: {error.strerror}") from error
+        raise SettingsError(
+            f"site_logo: {path} can't be read: {error.strerror}. Check the path and its permissions."
+        ) from error
     if len(body) > LOGO_MAX_BYTES:
         raise SettingsError(
-            f"site_logo: {path} has {len(body)} bytes. Give a file of {LOGO_MAX_BYTES} at most"
+            f"site_logo: {path} has {len(body)} bytes. Give a file of at most {LOGO_MAX_BYTES}."
         )
     return body
