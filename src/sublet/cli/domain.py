@@ -177,8 +177,8 @@ def remove(
         bool,
         Option(
             "--force",
-            help="With --names-until: even if paid terms end later. With --withdraw: even if names would be trashed at once. Otherwise: even "
-            "if names elsewhere have nameservers below the domain.",
+            help="With --names-until, set the date even if paid terms end later. With --withdraw, withdraw it even if names would be trashed "
+            "at once. Otherwise, remove the domain even if names elsewhere have nameservers below it.",
         ),
     ] = False,
 ) -> Answer:
@@ -264,7 +264,8 @@ def offer(
         int | None, Option(metavar="N", help="The term in days; default for a new offer: 365.")
     ] = None,
     withdraw: Annotated[
-        bool, Option("--withdraw", help="End registrations in this mode. Names can still be renewed.")
+        bool,
+        Option("--withdraw", help="Accept no more registrations in this mode. Names can still be renewed."),
     ] = False,
 ) -> Answer:
     """Offer a mode at a price, change the offer, or withdraw it. Omitted options keep their values."""
