@@ -179,9 +179,8 @@ def _choose_insert(event: dict[str, Any], *, is_for_organization: bool) -> tuple
         return _INSERT, {**event, "owner_id": object_id}
     if kind in _INSERT_WITH_OWNER:
         return _INSERT_WITH_OWNER[kind], {**event, "owned_id": object_id}
-    if (
-        event["user_id"] is None
-    ):  # No user or owner identifies this event, so the deletion of a user couldn't erase the address.
+    if event["user_id"] is None:
+        # Without a user or an owner, the deletion of a user doesn't find the event, and couldn't erase the address.
         return _INSERT, {**event, "address": None}
     return _INSERT, event
 

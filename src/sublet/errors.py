@@ -295,7 +295,7 @@ class TicketClosed(Refusal, code="ticket_closed", category=Category.CONFLICT):
 
 
 class NameserverRequired(Refusal, code="nameserver_required", category=Category.CONFLICT):
-    """A retry or check needs nameserver 1 (spec, part 3, rule 2)."""
+    """The name has no nameserver, and a retry or check needs one (spec, part 3, rule 2)."""
 
 
 class RetryNotAvailable(Refusal, code="retry_not_available", category=Category.CONFLICT):

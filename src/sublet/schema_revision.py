@@ -34,7 +34,7 @@ def find_revision(tx: Tx) -> str | None:
 
 
 def is_usable(tx: Tx, revision: str | None) -> bool:
-    """True if this code can work with a revision of the schema: its own, or a newer one that lists the own as compatible."""
+    """True if this code can work with a revision of the schema: its own, or a newer one that lists it as compatible."""
     if revision == needed_revision():
         return True
     # A known revision is older, and lacks tables or columns that this code needs.

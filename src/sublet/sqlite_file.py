@@ -187,7 +187,7 @@ def refuse_broken(path: Path, name: Path) -> None:
     except sqlite3.DatabaseError as error:
         faults.append(str(error))
     if faults:
-        raise Conflict(f"{name} is broken: {'; '.join(faults)}. Use another backup.")
+        raise Conflict(f"{name} is broken: {'; '.join(faults)}. Restore a backup that isn't broken.")
 
 
 def sync(path: Path) -> None:

@@ -40,14 +40,14 @@ def wrong_in(value: dict[str, Any], struct: type[msgspec.Struct]) -> tuple[Found
     assert read_members(value, struct, reading) is None
     return (
         {(each.field, each.code) for each in reading.malformed},
-        {(each.field, each.code) for each in reading.missing},
+        {(each.field, each.code) for each in reading.invalid},
     )
 
 
 def read(value: dict[str, Any], struct: type[msgspec.Struct]) -> Any:
     reading = Reading()
     found = read_members(value, struct, reading)
-    assert (reading.malformed, reading.missing) == ([], [])
+    assert (reading.malformed, reading.invalid) == ([], [])
     return found
 
 

@@ -58,7 +58,10 @@ def test_a_list_is_priced_with_the_free_names_and_the_credits_that_are_left(serv
     assert "3 names for 10 credits" in page.text
     assert "2 free, 1 for 10 credits together. You use 1 of 3 free names." in page.text
     assert "Your balance is 15 credits, 5 credits afterwards." in page.text
-    assert "priced3.example.test No It costs 10 credits, but by then you have 5 credits" in page.text
+    assert (
+        "priced3.example.test No It costs 10 credits, and the names before it leave you 5 credits"
+        in page.text
+    )
     only_free = browser.submit(page, "/register/many", registration_mode="free")
     assert "2 names for no credits" in only_free.text
     assert "priced2.example.test No All 3 free names are in use" in only_free.text
@@ -67,7 +70,7 @@ def test_a_list_is_priced_with_the_free_names_and_the_credits_that_are_left(serv
     assert service.call(dora, "GET", "/credits").json()["credit_balance"] == 5
     spent = browser.submit(browser.get("/register/many"), "/register/many", names="more")
     assert (
-        "It costs 10 credits, but by then you have 5 credits" in spent.text,
+        "It costs 10 credits, and the names before it leave you 5 credits" in spent.text,
         "confirm" in spent.response.text,
     ) == (
         True,

@@ -123,7 +123,7 @@ def restore(
         bool,
         Option(
             "--force",
-            help="Replace an existing registry, which is kept under another name. Restore a backup that breaks an invariant too.",
+            help="Replace an existing registry, which is kept under another name. Also restore a backup that breaks an invariant.",
         ),
     ] = False,
 ) -> Answer:

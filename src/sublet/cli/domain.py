@@ -9,7 +9,7 @@ import typer
 from typer import Argument, Option
 
 from sublet.accounts import store as account_store
-from sublet.cli.options import Domain, invalid_option, parse_secondary
+from sublet.cli.options import Domain, OrganizationName, invalid_option, parse_secondary
 from sublet.cli.output import Answer, Column, key_value_lines, select_members, table_of
 from sublet.cli.session import Session, audited_command, command, new_app, parameter
 from sublet.config import Settings
@@ -37,10 +37,6 @@ app = new_app("Platform domains: settings, offers, grants.")
 
 BUILT_IN = "built-in"
 """The value of --primary for the built-in name server."""
-
-GrantedOrganization = Annotated[
-    str, Argument(metavar="ORGANIZATION", help="The organization's name, slug or id.")
-]
 
 
 def _option(name: str, setting: Setting) -> Any:
@@ -177,8 +173,8 @@ def remove(
         bool,
         Option(
             "--force",
-            help="With --names-until: even if paid terms end later. With --withdraw: even if names would be trashed at once. Otherwise: even "
-            "if names elsewhere have nameservers below the domain.",
+            help="With --names-until, set the date even if paid terms end later. With --withdraw, withdraw it even if names would be trashed "
+            "at once. Otherwise, remove the domain even if names elsewhere have nameservers below it.",
         ),
     ] = False,
 ) -> Answer:
@@ -230,7 +226,7 @@ def show(session: Session, domain: Domain) -> Answer:
 
 
 @audited_command(app, "grant")
-def grant(session: Session, domain: Domain, organization: GrantedOrganization) -> Answer:
+def grant(session: Session, domain: Domain, organization: OrganizationName) -> Answer:
     """Let an organization see a restricted platform domain and register under it."""
     granted = session.write(grant_platform_domain, domain, organization)
     line = f"{granted.platform_domain.domain} is granted to {granted.organization.name}."
@@ -238,7 +234,7 @@ def grant(session: Session, domain: Domain, organization: GrantedOrganization) -
 
 
 @audited_command(app, "revoke")
-def revoke(session: Session, domain: Domain, organization: GrantedOrganization) -> Answer:
+def revoke(session: Session, domain: Domain, organization: OrganizationName) -> Answer:
     """Revoke a grant. The names of the organization's users stay."""
     revoked = session.write(revoke_platform_domain, domain, organization)
     line = f"{revoked.platform_domain.domain} is no longer granted to {revoked.organization.name}."
@@ -268,7 +264,8 @@ def offer(
         int | None, Option(metavar="N", help="The term in days; default for a new offer: 365.")
     ] = None,
     withdraw: Annotated[
-        bool, Option("--withdraw", help="End registrations in this mode. Names can still be renewed.")
+        bool,
+        Option("--withdraw", help="Accept no more registrations in this mode. Names can still be renewed."),
     ] = False,
 ) -> Answer:
     """Offer a mode at a price, change the offer, or withdraw it. Omitted options keep their values."""

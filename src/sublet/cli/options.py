@@ -20,6 +20,9 @@ User = Annotated[
 OnlyUser = Annotated[
     str | None, Option("--user", metavar="USER", help="Only this user: e-mail address or id.")
 ]
+OrganizationName = Annotated[
+    str, Argument(metavar="ORGANIZATION", help="The organization's name, slug or id.")
+]
 SubdomainName = Annotated[str, Argument(metavar="NAME", help="The full name, or the subdomain's id.")]
 INSTANT_FORMATS = ["%Y-%m-%d", "%Y-%m-%dT%H:%M:%SZ"]
 Limit = Annotated[int, Option(metavar="N", min=1, max=100_000, help="The maximum number of rows.")]

@@ -11,6 +11,7 @@ from sublet.accounts.model import Membership, Organization, User
 from sublet.accounts.organizations import find_organization
 from sublet.accounts.roles import ROLES
 from sublet.accounts.store import list_organizations
+from sublet.cli.options import OrganizationName
 from sublet.cli.options import User as UserName
 from sublet.cli.output import Answer, Column, as_object, key_value_lines, table_of
 from sublet.cli.session import Session, audited_command, command, new_app
@@ -22,8 +23,6 @@ from sublet.organizations.set_role import set_role_as_operator
 from sublet.subdomains.store import count_free
 
 app = new_app("Show organizations, and change their members' roles.")
-
-Name = Annotated[str, Argument(metavar="ORGANIZATION", help="The organization's name, slug or id.")]
 
 
 @command(app, "list")
@@ -40,7 +39,7 @@ def list_(session: Session) -> Answer:
 
 
 @command(app, "show")
-def show(session: Session, organization: Name) -> Answer:
+def show(session: Session, organization: OrganizationName) -> Answer:
     """Show an organization, with its owners, balance and free names."""
 
     def query(tx: Tx) -> tuple[Organization, list[User], User | None, int, int]:
@@ -73,7 +72,7 @@ def show(session: Session, organization: Name) -> Answer:
 
 
 @command(app, "members")
-def members(session: Session, organization: Name) -> Answer:
+def members(session: Session, organization: OrganizationName) -> Answer:
     """List the members of an organization with their roles, newest first."""
 
     def query(tx: Tx) -> list[Membership]:
@@ -87,7 +86,7 @@ def members(session: Session, organization: Name) -> Answer:
 @audited_command(app, "set-role")
 def set_role(
     session: Session,
-    organization: Name,
+    organization: OrganizationName,
     user: UserName,
     role: Annotated[str, Argument(metavar="ROLE", help=f"One of {', '.join(ROLES)}.")],
 ) -> Answer:
@@ -100,7 +99,7 @@ def set_role(
 @audited_command(app, "rename")
 def rename(
     session: Session,
-    organization: Name,
+    organization: OrganizationName,
     name: Annotated[str, Option(metavar="NAME", help="The new name.")],
 ) -> Answer:
     """Rename an organization. Its slug stays."""

@@ -11,7 +11,7 @@ from typing import Any
 from sublet.errors import FieldError
 
 Column = str | tuple[str, str | Callable[[Any], object]]
-"""The name of a member, from which the heading is made; or a heading with the name of a member or a function of the row's value."""
+"""A member's name, from which the heading is made; or a pair: the heading, and the member's name or a function of the row's value."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -43,7 +43,7 @@ def api(
 
 @command(worker_app, "worker")
 def worker(session: Session) -> Answer:
-    """Run the worker (publishing, sweep, mail, watches) until SIGTERM. Needs PostgreSQL."""
+    """Run the worker (publishing, sweep, mail, checks) until SIGTERM. Needs PostgreSQL."""
     from sublet.service.roles import run_worker  # noqa: PLC0415 - see serve()
 
     return _run(session.settings, run_worker)

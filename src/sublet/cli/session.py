@@ -82,7 +82,7 @@ def operator_name() -> str:
 
 
 def new_app(about: str | None = None) -> typer.Typer:
-    """Return a typer app without commands. `about` is the help of an app with several commands. An app with one command has its docstring.
+    """Return a typer app without commands. `about` is the help of an app with several commands. The help of an app with one command is the command's docstring.
 
     The help is plain text, because the tables of `rich` cut off names and values at 80 columns.
     """

@@ -20,7 +20,7 @@ settings_app = new_app()
 def status(session: Session) -> Answer:
     """Show the processes of the service, their leases, and on PostgreSQL the primary and its standbys."""
     processes, replication = session.read(lambda tx: (_list_processes(tx), find_replication(tx)))
-    columns = ("role", "host", "pid", "version", "schema", "started_at", "there", "leases")
+    columns = ("role", "host", "pid", "version", "schema", "started_at", ("running", "there"), "leases")
     table = table_of(processes, columns, "No process of the service runs.")
     if replication is None:
         return Answer({"processes": processes}, table=table)

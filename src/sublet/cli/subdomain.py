@@ -203,7 +203,7 @@ def check_ds(session: Session, name: SubdomainName) -> Answer:
 
 @audited_command(app, "check-csync")
 def check_csync(session: Session, name: SubdomainName) -> Answer:
-    """Ask a name's nameservers now for a CSYNC record, and change its nameservers and glue if it asks for it."""
+    """Query a name's nameservers now for a CSYNC record, and change its nameservers and glue accordingly."""
     settings = session.settings
 
     async def check(db: Database) -> tuple[str, csync_model.Decision]:

@@ -29,7 +29,7 @@ log = structlog.get_logger()
 
 
 class Announcements:
-    """Announces the commits of this process after `announce_soon`, and calls `on_change` when another process announces a commit.
+    """Announces this process's commits (`announce_soon`), and calls `on_change` when another process announces a commit.
 
     The first call of `announce_soon` or `listen` starts the thread, which also deletes old commit marks.
     """

@@ -28,7 +28,7 @@ IDLE_SECONDS = 15
 """The timeout of an idle transaction, so that a frozen or unreachable process doesn't keep its locks."""
 
 WARNINGS = "sublet_warnings"
-"""The key in the `info` of a pooled connection for a list of PostgreSQL's warnings."""
+"""The key of the list of PostgreSQL's warnings in the `info` of a pooled connection."""
 
 Prepare = Callable[["psycopg.Connection[Any]"], None]
 

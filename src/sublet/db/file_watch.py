@@ -2,8 +2,8 @@
 
 SQLite keeps using an open file that was deleted, moved or replaced: commits succeed, and their data is lost.
 
-Commits go to the log (`-wal`). Only the serving process writes the log back into the file (a checkpoint), each second. So if the file
-changes at another time, another program has overwritten it.
+Commits go to the WAL (`-wal`). Only the serving process checkpoints the WAL, that is, writes it into the file; it does so each second. If the
+file changes at another time, another program has overwritten it.
 """
 
 import sqlite3
@@ -21,7 +21,7 @@ from sublet.errors import Unavailable
 CHECK_SECONDS = 1.0
 """The maximum time between two checks, and the time between two checkpoints."""
 RETRY_AFTER_SECONDS = 10
-LOG, INDEX = "-wal", "-shm"
+WAL, SHM = "-wal", "-shm"
 _CONTENT = "SELECT (SELECT at FROM audit_events ORDER BY id LIMIT 1), coalesce((SELECT max(id) FROM audit_events), 0)"
 _RESTORE = "Stop Sublet and restore a backup (`sublet restore`)."
 _ADVICE = f"Put the right files back. If you can't: {_RESTORE}"
@@ -30,7 +30,7 @@ log = structlog.get_logger()
 Identity = tuple[int, int] | None
 """Device and inode of the file at a path; None if there is no file."""
 Content = tuple[str | None, int]
-"""The id of a registry, which is the time of its first audit event, and the id of its newest event."""
+"""The id of a registry, which is the time of its first audit event, and the id of its newest audit event."""
 
 
 def is_damage(error: BaseException | None) -> bool:
@@ -50,13 +50,13 @@ class FileWatch:
         self._damage: Problem | None = None
         self._path = Path(path).absolute()
         self._lock = threading.Lock()
-        self._held: sqlite3.Connection | None = None
+        self._keeper: sqlite3.Connection | None = None
         self._paths: tuple[Path, ...] = ()
         self._opened: tuple[Identity, ...] = ()
         self._content: Content = (None, 0)
         self._modified: tuple[int, ...] = ()
-        self._saved_at = 0.0
-        self._is_saved = False
+        self._checkpointed_at = 0.0
+        self._is_wal_saved = False
 
     @property
     def problem(self) -> Problem | None:
@@ -66,30 +66,30 @@ class FileWatch:
     def open(self) -> None:
         """Remember the files at the first call, and raise if they have changed later. Call this before and after each connect.
 
-        From then on a connection stays open, because SQLite deletes the log when the last connection closes.
+        From then on a connection stays open, because SQLite deletes the WAL when the last connection closes.
 
         Raises:
             Unavailable: the files have changed.
             sqlite3.DatabaseError: the database can't be opened.
         """
         with self._lock:
-            if self._held is None:
+            if self._keeper is None:
                 # SQLite puts the other files beside the target of a symbolic link.
                 target = self._path.resolve()
-                self._paths = (self._path, *(target.with_name(target.name + each) for each in (LOG, INDEX)))
+                self._paths = (self._path, *(target.with_name(target.name + each) for each in (WAL, SHM)))
                 before = _identity(self._path)
-                held = sqlite3.connect(self._path, timeout=1, check_same_thread=False, isolation_level=None)
+                keeper = sqlite3.connect(self._path, timeout=1, check_same_thread=False, isolation_level=None)
                 try:
-                    held.execute("PRAGMA journal_mode=WAL")
-                    held.execute("SELECT count(*) FROM sqlite_master").fetchone()  # opens the log
+                    keeper.execute("PRAGMA journal_mode=WAL")
+                    keeper.execute("SELECT count(*) FROM sqlite_master").fetchone()  # opens the WAL
                 except BaseException:
-                    held.close()
+                    keeper.close()
                     raise
                 opened = tuple(map(_identity, self._paths))
                 if before not in (None, opened[0]):
-                    held.close()
+                    keeper.close()
                     raise _files_changed_refusal(is_unknown=False)
-                self._held, self._opened = held, opened
+                self._keeper, self._opened = keeper, opened
                 self._modified = _modified(self._path)
             if self._changed():
                 raise _files_changed_refusal(is_unknown=False)
@@ -114,34 +114,34 @@ class FileWatch:
             )
 
     def check(self) -> None:
-        """Compare the files, and update `problem`. In the serving process, checkpoint the WAL after `CHECK_SECONDS`."""
-        if self._held is None:
+        """Compare the files with those that were opened, and update `problem`. In the serving process, checkpoint the WAL each `CHECK_SECONDS`."""
+        if self._keeper is None:
             return
         changed = self._changed()
         if changed:
             if self._change is None:
                 self._change = Problem(f"{' '.join(changed)} {_ADVICE}", must_stop=True)
                 log.critical("database_files_changed", reason=self._change.message)
-            self._save_log()
+            self._save_wal()
             return
         if self._change is not None:
-            self._change, self._is_saved, self._modified = None, False, _modified(self._path)
+            self._change, self._is_wal_saved, self._modified = None, False, _modified(self._path)
             log.warning("database_files_back")
         if not self._is_serving or (self._damage is not None and self._damage.must_stop):
             return
         modified = _modified(self._path)
         if self._modified and modified and modified != self._modified:
             self._record_overwritten("another program wrote into it")
-        elif time.monotonic() >= self._saved_at + CHECK_SECONDS:
-            self._saved_at = time.monotonic()
+        elif time.monotonic() >= self._checkpointed_at + CHECK_SECONDS:
+            self._checkpointed_at = time.monotonic()
             if self._checkpoint("PASSIVE"):
                 self._detect_overwrite()
 
     def close(self) -> None:
-        """Close the connection that kept the log."""
-        if self._held is not None:
-            self._held.close()
-            self._held = None
+        """Close the connection that `open` keeps open."""
+        if self._keeper is not None:
+            self._keeper.close()
+            self._keeper = None
 
     def _changed(self) -> list[str]:
         """Return a sentence for each path that no longer has the opened file."""
@@ -152,29 +152,29 @@ class FileWatch:
             if identity != opened
         ]
 
-    def _save_log(self) -> None:
-        """Write the log into the opened file, even if the file was moved or deleted.
+    def _save_wal(self) -> None:
+        """Checkpoint the WAL into the opened file, even if the file was moved or deleted.
 
-        A moved file is then complete, a deleted log loses nothing, and a new file at the path doesn't get this log.
+        A moved file is then complete without its WAL, a deleted WAL loses nothing, and SQLite can't apply this WAL to a new file at the path.
         """
-        if self._is_saved or list(map(_identity, self._paths[:2])) == list(self._opened[:2]):
-            return  # only the index was replaced, so another process may use the log without seeing our locks
-        self._is_saved = self._checkpoint("TRUNCATE")
+        if self._is_wal_saved or list(map(_identity, self._paths[:2])) == list(self._opened[:2]):
+            return  # only the `-shm` file was replaced, so another process may use the WAL without seeing our locks
+        self._is_wal_saved = self._checkpoint("TRUNCATE")
 
     def _checkpoint(self, mode: str) -> bool:
-        """Write the log back into the opened file. Return False if some of the log is left, because of a reader or a full disk."""
-        assert self._held is not None  # noqa: S101 - the callers have checked
+        """Checkpoint the WAL into the opened file. Return False if a part of the WAL is left, because of a reader or a full disk."""
+        assert self._keeper is not None  # noqa: S101 - the callers have checked
         try:
-            is_busy, of_log, written = self._held.execute(f"PRAGMA wal_checkpoint({mode})").fetchone()
+            is_busy, in_wal, written = self._keeper.execute(f"PRAGMA wal_checkpoint({mode})").fetchone()
         except sqlite3.DatabaseError as error:
             log.error("database_log_not_saved", error=str(error))  # noqa: TRY400 - the trace adds nothing
             return False
         finally:
             self._modified = _modified(self._path)
-        return not is_busy and of_log == written
+        return not is_busy and in_wal == written
 
     def _detect_overwrite(self) -> None:
-        """Compare the audit events in the file, without its log, with those at the last check. Call this after a complete checkpoint.
+        """Compare the audit events in the file, read without the WAL, with those at the last check. Call this after a complete checkpoint.
 
         This detects a file that was overwritten during a checkpoint.
         """

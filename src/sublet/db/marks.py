@@ -17,7 +17,7 @@ from sqlalchemy.exc import IntegrityError
 from sublet.schema import Instant, metadata
 
 KEPT_MINUTES = 10
-"""How long a mark is kept. All times are by the database's clock, because clocks of hosts differ, and tests set their own."""
+"""How long a mark is kept. Marks use the database's clock, because the clocks of hosts differ, and tests set the clock of the registry."""
 RETRY_MINUTES = 5
 """How long after its first attempt a write may be retried. A suspended machine may wake after its mark was deleted."""
 DELETED_MARKS_MAX = 1000
@@ -63,12 +63,12 @@ def _new_id() -> str:
 class Mark:
     """The mark of a write, the same for all its attempts.
 
-    If `is_sent`, the outcome of the last COMMIT is unknown, and `result` is the function's result in that attempt.
+    If `is_unknown`, PostgreSQL may have committed the last attempt, and `result` is the function's result in that attempt.
     """
 
     id: str = field(default_factory=_new_id)
     made_at: datetime | None = None
-    is_sent: bool = False
+    is_unknown: bool = False
     result: Any = None
 
     def add(self, connection: Connection) -> None:
@@ -89,11 +89,11 @@ class Mark:
         if row is None:
             raise ConnectionLost("its mark may have been deleted")
         # All earlier attempts were rolled back, because otherwise the row would exist.
-        self.made_at, self.is_sent, self.result = row[0], False, None
+        self.made_at, self.is_unknown, self.result = row[0], False, None
 
     def touch(self, connection: Connection) -> bool:
         """Update the mark that an earlier attempt committed. Return False if it doesn't exist.
 
-        PostgreSQL replicates its log in order, so once this update is on a synchronous standby, the earlier commit is there too.
+        PostgreSQL replicates its WAL in order, so once this update is on a synchronous standby, the earlier commit is there too.
         """
         return connection.exec_driver_sql(_TOUCH, (self.id,)).one_or_none() is not None

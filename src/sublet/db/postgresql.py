@@ -132,12 +132,12 @@ class PostgresqlDatabase:
                     mark.add(connection)
                     result = _run(connection, lambda: fn(Tx(connection, self._clock()), *args, **kwargs))
                     _refuse_failed(connection)
-                    mark.is_sent, mark.result = True, result
+                    mark.is_unknown, mark.result = True, result
                     try:
                         self._commit(connection)
                     except DBAPIError as error:
                         # Any other error means that PostgreSQL didn't commit. No earlier attempt committed, either.
-                        mark.is_sent = classify_error(error) is ErrorKind.LOST
+                        mark.is_unknown = classify_error(error) is ErrorKind.LOST
                         raise
             except CommittedBefore:
                 return cast("R", self._confirm(mark))
@@ -177,7 +177,7 @@ class PostgresqlDatabase:
                     if isinstance(error, LosesWrites | _NotBegunError)
                     else classify_error(error)
                 )
-                is_unknown = mark is not None and mark.is_sent
+                is_unknown = mark is not None and mark.is_unknown
                 if kind is ErrorKind.BUG and not is_unknown:
                     raise
                 if only_reads and sqlstate(error) == READ_ONLY:
@@ -269,9 +269,10 @@ class PostgresqlDatabase:
 
 @contextmanager
 def _bounded_commit(connection: Connection) -> Iterator[None]:
-    """Cancel the COMMIT in the block after `COMMIT_SECONDS`, but never after the block.
+    """Send a cancel request if the COMMIT in the block takes longer than `COMMIT_SECONDS`.
 
-    PostgreSQL has no timeout for a COMMIT that waits for a synchronous standby. It commits with a warning after the cancel request.
+    PostgreSQL has no timeout for a COMMIT that waits for a synchronous standby. A cancel request ends this wait: PostgreSQL has committed, and
+    sends a warning. After the block no request is sent, because it would cancel another statement.
     """
     lock, driver = threading.Lock(), _raw(connection)
     has_ended = was_cancelled = False

@@ -82,7 +82,7 @@ def sqlite_engine(url: str, **options: Any) -> Engine:
 
 
 def _disable_autocheckpoint(connection: Any, _record: Any) -> None:
-    connection.execute("PRAGMA wal_autocheckpoint=0")  # `FileWatch` writes the log back
+    connection.execute("PRAGMA wal_autocheckpoint=0")  # `FileWatch` checkpoints the WAL
 
 
 class SqliteDatabase:
@@ -194,7 +194,9 @@ class SqliteDatabase:
                 try:
                     self._commit_group(group)
                 except Exception as error:  # noqa: BLE001 - all waiting callers must get the error
-                    refusal = damage_refusal() if self._is_damage(error) else unavailable_refusal(error)
+                    refusal = (
+                        damage_refusal() if self._record_if_damage(error) else unavailable_refusal(error)
+                    )
                     for each in group:
                         each.error = refusal
                 self._answer(group)
@@ -202,7 +204,7 @@ class SqliteDatabase:
             self._writing.close()
 
     def _first_job(self) -> _Job | None:
-        """Wait for a job, and check the files meanwhile."""
+        """Wait for a job, and check the files meanwhile. Return None if the database is closed."""
         while True:
             try:
                 return self._jobs.get(timeout=CHECK_SECONDS)
@@ -212,7 +214,7 @@ class SqliteDatabase:
     def _commit_group(self, group: list[_Job]) -> None:
         """Run a group's jobs, each in a savepoint, and commit them.
 
-        The files are compared after the commit. If they change later, the opened files have these writes.
+        The files are compared after the commit. If they are replaced later, the replaced files have these writes.
         """
         if self._writing is None:
             self._writing = self._engine.connect().execution_options(begin_immediate=True)
@@ -263,7 +265,7 @@ class SqliteDatabase:
 
     def _refusal_or_error(self, error: Exception) -> BaseException:
         """Return `Unavailable` for an error of the database file, and all other errors unchanged."""
-        if self._is_damage(error):
+        if self._record_if_damage(error):
             return damage_refusal()
         cause = getattr(error, "orig", error)
         # These two classes mean that the file can't be read or written. But SQLITE_ERROR, such as "no such table", is a bug of ours.
@@ -271,8 +273,8 @@ class SqliteDatabase:
         is_bug = getattr(cause, "sqlite_errorcode", None) == sqlite3.SQLITE_ERROR
         return unavailable_refusal(error) if is_about_file and not is_bug else error
 
-    def _is_damage(self, error: Exception) -> bool:
-        """Return True if SQLite found the database malformed, and refuse all writes from then on."""
+    def _record_if_damage(self, error: Exception) -> bool:
+        """If SQLite found the database malformed, refuse all writes from now on and return True."""
         cause = getattr(error, "orig", error)
         if not is_damage(cause):
             return False

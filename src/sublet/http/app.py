@@ -96,7 +96,7 @@ def _application(
     routes: Sequence[Route], default: ASGIApp, refusal_page: RefusalPage | None = None
 ) -> Starlette:
     async def refuse_method(request: Request, error: Exception) -> Response:
-        """Answer a request with a method that a page doesn't take."""
+        """Return the refusal of a method that the path doesn't take, as a page or as JSON."""
         allow = sorted((getattr(error, "headers", None) or {}).get("Allow", "GET").split(", "))
         refusal = MethodNotAllowed(
             f"This path doesn't take this method. Use one of {', '.join(allow)}.", details={"allow": allow}

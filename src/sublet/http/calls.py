@@ -245,7 +245,7 @@ class Calls:
 
 
 class _Parts(NamedTuple):
-    """The parts of a request: `members` are those of the body, `body` and `query` are Structs."""
+    """The parts of a request. `members` is the parsed JSON body; `body` is the Struct made from it, `query` that of the query string."""
 
     members: dict[str, Any]
     body: Any
@@ -254,7 +254,7 @@ class _Parts(NamedTuple):
 
 
 async def _read_parts(sent: SentRequest, endpoint: Endpoint) -> _Parts:
-    """Return the parts of a request. A refusal lists all malformed fields, or all missing ones."""
+    """Return the parts of a request. A refusal lists all malformed fields (400), or else all invalid ones (422)."""
     members: dict[str, Any] = {}
     reading = Reading()
     body = None
@@ -265,8 +265,8 @@ async def _read_parts(sent: SentRequest, endpoint: Endpoint) -> _Parts:
     key = read_key(sent.fields, reading) if takes_idempotency_key(endpoint) else None
     if reading.malformed:
         raise invalid_request(reading.malformed)
-    if reading.missing:
-        raise validation_failed(reading.missing, reading.missing.omitted)
+    if reading.invalid:
+        raise validation_failed(reading.invalid, reading.invalid.omitted)
     return _Parts(members, body, query, key)
 
 

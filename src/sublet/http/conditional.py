@@ -35,7 +35,7 @@ def is_match(if_match: str, tag: str) -> bool:
 
 
 def _tags(field: str) -> list[str]:
-    # Splitting at commas is safe. Our tags have none, and each piece of a foreign tag with commas lacks a quote.
+    # Splitting at every comma is safe. Our tags have none, and a piece of another tag lacks a quote, so it never equals one of ours.
     return [each.strip(" \t") for each in field.split(",")]
 
 

@@ -83,7 +83,7 @@ class Resource:
         self._clients = Clients(context.settings, public_url)
         self._methods = methods
         # A path parameter of an open endpoint may be a secret, so the log gets the path with the parameters' names instead of their values.
-        self._path = next((each.path for each in methods.values() if each.is_open), "")
+        self._logged_path = next((each.path for each in methods.values() if each.is_open), "")
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request, and log it. An unexpected exception is logged in full and answered without details."""
@@ -98,7 +98,7 @@ class Resource:
             request_id=request_id,
             path=scope["path"],
             query_string=scope.get("query_string", b""),
-            logged_path=self._path or scope["path"],
+            logged_path=self._logged_path or scope["path"],
         )
         error = None
         # Each request has its own context, so the id needn't be unbound.

@@ -1,4 +1,4 @@
-"""Convert refusals to answers of HTTP: statuses, the envelope, and the refusals that only HTTP has.
+"""Convert refusals to HTTP answers: statuses, the envelope, and the refusals that only HTTP has.
 
 Every failure has the members `ok`, `error`, `message`, `errors`, `details` and `request_id` (docs/spec-choices.md, "Base, envelope,
 errors"), and `quote` if it is about a price. With `Accept: application/problem+json` it has the members of RFC 9457 too.

@@ -115,8 +115,8 @@ async def get_health(call: Call[None, None]) -> Answer[response_structs.HealthAn
 async def check_health(call: Call[NoBody, None]) -> Answer[response_structs.HealthAnswer]:
     """Check a subdomain's delegation now.
 
-    Queries the nameservers once and stores the result. A new state takes effect once a second check, ten minutes later, confirms it, but at
-    once after a change of the delegation. The answer takes up to ten seconds.
+    Queries the nameservers once and stores the result. A new state takes effect when a second check confirms it ten minutes later. After a
+    change of the delegation, it takes effect at once. The answer takes up to ten seconds.
     """
     db = call.context.db
     due = await db.read(plan_health_check, call.actor(), call.registrant.holder, call.path["fqdn"])

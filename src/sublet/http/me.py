@@ -48,7 +48,7 @@ async def set_reminders_(call: Call[RemindersBody, None]) -> Answer[response_str
     def verb(tx: Tx) -> Outcome:
         return Outcome(set_reminders(tx, call.actor(), call.body.enabled).user.id)
 
-    return await _change_member(call, verb)
+    return await _change_user(call, verb)
 
 
 async def change_account_(call: Call[AccountBody, None]) -> Answer[response_structs.MeAnswer]:
@@ -63,7 +63,7 @@ async def change_account_(call: Call[AccountBody, None]) -> Answer[response_stru
         change = AccountChange(body.name, body.email, body.reminders)
         return Outcome(change_account(tx, call.actor(), change, call.client.public_url).user.id)
 
-    return await _change_member(call, verb)
+    return await _change_user(call, verb)
 
 
 async def confirm_email_(call: Call[EmailCodeBody, None]) -> Answer[response_structs.MeAnswer]:
@@ -76,10 +76,10 @@ async def confirm_email_(call: Call[EmailCodeBody, None]) -> Answer[response_str
         return Outcome(confirm_email(tx, call.actor(), call.body.code, call.client.public_url).user.id)
 
     await call.context.db.write(count_attempt, call.actor())
-    return await _change_member(call, verb)
+    return await _change_user(call, verb)
 
 
-async def _change_member(
+async def _change_user(
     call: Call[Any, None], verb: Callable[[Tx], Outcome]
 ) -> Answer[response_structs.MeAnswer]:
     done = await write_once(call, 200, verb)

@@ -597,11 +597,11 @@ def _tag(path: str) -> str:
 
 
 def _parameters(endpoint: Endpoint) -> list[dict[str, Any]]:
-    described = [("id", of) for beginning, of in _IDS.items() if endpoint.path.startswith(beginning)]
+    described = [("id", each) for beginning, each in _IDS.items() if endpoint.path.startswith(beginning)]
     described += _PATH_PARAMETERS.items()
     found = [
-        {"name": name, "in": "path", "required": True, "schema": _SEGMENT, **of}
-        for name, of in described
+        {"name": name, "in": "path", "required": True, "schema": _SEGMENT, **each}
+        for name, each in described
         if f"{{{name}}}" in endpoint.path
     ]
     if endpoint.query is not None:

@@ -218,7 +218,7 @@ async def accept_invitation_(call: OpenCall[AcceptBody]) -> Answer[response_stru
 
     Takes the code of the link in the mail, which proves the address, so no token is needed. For an address without an account, opens an
     account for a user with this `name`, and returns the first token. Only this answer shows the secret. If a page of the service sends the
-    request, the answer then sets the cookie of a session. For an address with an account, `token` and `secret` are null.
+    request, the answer also sets the cookie of a session. For an address with an account, `token` and `secret` are null.
     """
     actor = call.client.system_actor("invitation", call.request_id)
     may_open = opens_accounts(call.context.settings)

@@ -40,15 +40,15 @@ _SENT_TYPES = {
 class Reading:
     """The wrong members found so far.
 
-    `malformed` leads to the status 400. `missing` leads to 422, and has required members of nested objects, and lists with too many items.
+    `malformed` leads to the status 400. `invalid` leads to 422: missing members of nested objects, and lists with too many items.
     """
 
     malformed: FieldErrors = field(default_factory=FieldErrors)
-    missing: FieldErrors = field(default_factory=FieldErrors)
+    invalid: FieldErrors = field(default_factory=FieldErrors)
 
     def count(self) -> int:
         """Return the number of wrong fields, including those that the refusal will omit."""
-        return sum(len(each) + each.omitted for each in (self.malformed, self.missing))
+        return sum(len(each) + each.omitted for each in (self.malformed, self.invalid))
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +138,7 @@ def read_members(
             found[name] = _read(item, member.kind, f"{prefix}{name}", reading)
     for member in members.values():
         if member.required and member.name not in found:
-            reading.missing.add(f"{prefix}{member.name}", "required", "is missing; send it")
+            reading.invalid.add(f"{prefix}{member.name}", "required", "is missing; send it")
     if reading.count() > before:
         return None
     return struct(**found)
@@ -170,7 +170,7 @@ def _read_list(value: Any, kind: Any, name: str, reading: Reading) -> Any:
     if not isinstance(value, list):
         return _wrong_type(value, "an array", name, reading)
     if len(value) > LIST_ITEMS_MAX:
-        reading.missing.add(name, "too_long", f"has {len(value)} items; send {LIST_ITEMS_MAX} at most")
+        reading.invalid.add(name, "too_long", f"has {len(value)} items; send {LIST_ITEMS_MAX} at most")
         return None
     kinds = _alternatives(typing.get_args(kind)[0], [])
     inner = kinds[0] if len(kinds) == 1 else tuple(kinds)

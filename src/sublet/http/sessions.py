@@ -28,7 +28,7 @@ from sublet.sign_in.remove_passkey import remove_passkey
 
 @dataclass(frozen=True, slots=True)
 class _Ended(Outcome):
-    """An outcome with the number of sessions that ended. The number isn't stored for a repeated request."""
+    """An outcome with the number of sessions that ended. The number isn't stored, so a repeated request doesn't get it."""
 
     ended: int | None = None
 

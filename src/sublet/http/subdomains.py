@@ -170,7 +170,7 @@ async def get_auto_renew(call: Call[None, None]) -> Answer[response_structs.Auto
 
     def read(tx: Tx) -> response_structs.AutoRenewAnswer:
         subdomain = find_in_account(tx, call.actor(), call.path["fqdn"])
-        return response_structs.AutoRenewAnswer(auto_renew=_auto_renew(tx, subdomain))
+        return response_structs.AutoRenewAnswer(auto_renew=_read_auto_renew(tx, subdomain))
 
     return Answer(await call.context.db.read(read))
 
@@ -195,7 +195,7 @@ async def set_auto_renew_(call: Call[AutoRenewBody, None]) -> Answer[response_st
     def read(tx: Tx) -> response_structs.SetAutoRenewAnswer:
         subdomain = _find_written(tx, call, done.outcome.id)
         return response_structs.SetAutoRenewAnswer(
-            subdomain=_shape(call, subdomain, tx.now), auto_renew=_auto_renew(tx, subdomain)
+            subdomain=_shape(call, subdomain, tx.now), auto_renew=_read_auto_renew(tx, subdomain)
         )
 
     return done.answer(await call.context.db.read(read))
@@ -357,7 +357,7 @@ def _may_spend(call: Call[Any, Any]) -> bool:
     return "credits:spend" in call.registrant.restrictions.scopes
 
 
-def _auto_renew(tx: Tx, subdomain: Subdomain) -> response_structs.AutoRenewShape:
+def _read_auto_renew(tx: Tx, subdomain: Subdomain) -> response_structs.AutoRenewShape:
     terms = store.list_terms(tx, subdomain.id, PAST_EVENTS_MAX)
     attempt = last_attempt(terms, list_milestones(tx, subdomain.id))
     return auto_renew_shape(subdomain, list_price_of_renewal(tx, subdomain), attempt, tx.now)

@@ -41,7 +41,7 @@ P = ParamSpec("P")
 
 @dataclass(frozen=True, slots=True)
 class _WithSecret(Outcome):
-    """An outcome with a secret. The secret isn't stored for a repeated request."""
+    """An outcome with a secret. The secret isn't stored, so a repeated request doesn't get it."""
 
     secret: Secret | None = None
 

@@ -19,7 +19,7 @@ VALID_FOR = {
     NEW_ADDRESS: timedelta(minutes=15),
 }
 TRIES_MAX = 5
-"""The number of wrong attempts after which a code is void. Five guesses find one code in 200,000. The link stays valid."""
+"""The number of wrong attempts after which a code is void. Five guesses are right with a chance of 1 in 200,000. The link stays valid."""
 CODE_DIGITS = 6
 
 

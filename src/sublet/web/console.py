@@ -137,7 +137,7 @@ class Console:
         return answer
 
     async def _answer(self, call: PageCall) -> tuple[str | None, Response]:
-        """Return the code of the refusal, or None if the handler rendered the page itself, and the answer."""
+        """Return the code of the refusal (None if the handler returned the answer), and the answer."""
         try:
             return None, await self._check_and_handle(call)
         except _NOT_SIGNED_IN as refusal:

@@ -99,7 +99,7 @@ def _ds_line(record: DsShape | DsRecord) -> str:
 
 
 def _stored_ds(fqdn: str, text: str) -> str:
-    """Return the DS record of a DS record or DNSKEY in a form, written as it is stored. Return malformed text unchanged."""
+    """Return a DS record, or the DS record of a DNSKEY, in its stored form. Return malformed text unchanged."""
     try:
         return _ds_line(parse_ds(fqdn, text))
     except InvalidDs:

@@ -144,7 +144,7 @@ REASONS = {
     "insufficient_credits": "You need more credits",
     "token_restricted": "Not allowed",
 }
-"""Why a name can't be registered, by `AvailabilityShape.unavailable_reason`, with `own` before it for the user's names, or by `reason`."""
+"""Why a name can't be registered. The key is `unavailable_reason` of `AvailabilityShape`, after `own ` if the user holds the name, or `reason`."""
 EVENTS = {
     "registered": "Registered",
     "nameservers_updated": "Nameservers changed",

@@ -39,8 +39,8 @@ LISTED_MAX = 500
 class Page:
     """A path with the handlers of its methods. `operations` are the names of the API's endpoints that the handlers call.
 
-    If the API refuses what `post` sends, `get` shows the page with the form and the refusal. A handler of another page for this case catches
-    the refusal itself.
+    If the API refuses what `post` sends, `get` shows the page with the form and the refusal. To show another page instead, `post` catches the
+    refusal itself.
 
     A page that isn't open needs a session. A page that is neither open nor personal is also at `/o/{organization}` before its path.
     """

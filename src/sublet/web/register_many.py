@@ -23,7 +23,7 @@ NAMES_MAX = 50
 CONCURRENCY = 5
 """The number of concurrent registrations. Each may wait for its publication."""
 PORTION_SECONDS = 1.5
-"""The page shows its first results after this time. Its form registers the other names."""
+"""How long a request registers names. Then the page shows the results, and its form registers the other names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +131,7 @@ def price_names(
             offered = ", ".join(mode.mode for mode in each.modes)
             yield Row(each.fqdn, text=f"Not on offer in the mode {wanted}, only in {offered}")
         elif offer.price_credits > balance:
-            text = f"It costs {credits_(offer.price_credits)}, but by then you have {credits_(balance)}"
+            text = f"It costs {credits_(offer.price_credits)}, and the names before it leave you {credits_(balance)}"
             yield Row(each.fqdn, text=text)
         else:
             free_left -= offer.mode == "free"

@@ -81,7 +81,7 @@ class MethodNotAllowed(ApiError):
 
 
 class NameserverRequired(ApiError):
-    """A retry or check needs nameserver 1 (spec, part 3, rule 2)."""
+    """The name has no nameserver, and a retry or check needs one (spec, part 3, rule 2)."""
 
 
 class NotFound(ApiError):

@@ -1147,9 +1147,9 @@ class SubdomainsMethods:
     def check_health(self, fqdn: str) -> Health:
         """Check a subdomain's delegation now.
 
-        Queries the nameservers once and stores the result. A new state takes effect once a second check,
-        ten minutes later, confirms it, but at once after a change of the delegation. The answer takes up to
-        ten seconds.
+        Queries the nameservers once and stores the result. A new state takes effect when a second check
+        confirms it ten minutes later. After a change of the delegation, it takes effect at once. The answer
+        takes up to ten seconds.
 
         Args:
             fqdn: The subdomain's id or its name, in any case, with or without the final dot, as U-labels or
@@ -1719,7 +1719,7 @@ class SignUpMethods:
         Takes the code of the link in the mail, which proves the address, so no token is needed. For an
         address without an account, opens an account for a user with this `name`, and returns the first
         token. Only this answer shows the secret. If a page of the service sends the request, the answer
-        then sets the cookie of a session. For an address with an account, `token` and `secret` are null.
+        also sets the cookie of a session. For an address with an account, `token` and `secret` are null.
 
         Args:
             code: The code of the link in the mail.
