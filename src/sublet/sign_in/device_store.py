@@ -32,11 +32,10 @@ KEPT_FOR = timedelta(hours=1)
 _REQUEST = tuple(device_requests.c[name] for name in DeviceRequest.__slots__)
 
 
-def insert_request(tx: Tx, **values: object) -> DeviceRequest:
+def insert_request(tx: Tx, **values: object) -> None:
     """Add a request that waits for a person's decision."""
     row = {"state": PENDING, "may_spend": False, "created_at": tx.now, **values}
-    added = insert(device_requests).values(**row).returning(*_REQUEST)
-    return DeviceRequest(*tx.connection.execute(added).one())
+    tx.connection.execute(insert(device_requests).values(**row))
 
 
 def has_user_code(tx: Tx, digest: str) -> bool:

@@ -11,7 +11,6 @@ from sublet.secret import Secret
 from sublet.sign_in import device_store
 from sublet.sign_in.devices import (
     VALID_FOR,
-    DeviceRequest,
     new_device_code,
     new_user_code,
     user_code_digest,
@@ -25,9 +24,8 @@ HOUR = timedelta(hours=1)
 
 @dataclass(frozen=True, slots=True)
 class StartedDevice:
-    """A request and its two codes. Only the digests of the codes are stored."""
+    """The two codes of a request. Only their digests are stored."""
 
-    request: DeviceRequest
     device_code: Secret
     user_code: Secret
 
@@ -54,7 +52,7 @@ def start_device(tx: Tx, name: str, address: str, network: str) -> StartedDevice
     device_code, user_code = new_device_code(), new_user_code()
     while device_store.has_user_code(tx, user_code_digest(user_code.reveal())):
         user_code = new_user_code()
-    request = device_store.insert_request(
+    device_store.insert_request(
         tx,
         name=name,
         address=address,
@@ -63,4 +61,4 @@ def start_device(tx: Tx, name: str, address: str, network: str) -> StartedDevice
         user_code_digest=user_code_digest(user_code.reveal()),
         expires_at=tx.now + VALID_FOR,
     )
-    return StartedDevice(request, device_code, user_code)
+    return StartedDevice(device_code, user_code)

@@ -17,7 +17,6 @@ _TYPES = {
     ".png": "image/png",
     ".webp": "image/webp",
 }
-TYPES = tuple(_TYPES)
 """The file name suffixes that assets and the operator's logo may have."""
 _HEADERS = {"cache-control": "public, max-age=31536000, immutable"}
 
