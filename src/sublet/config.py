@@ -281,7 +281,7 @@ def _check_addresses(
             parse(part)
         except ValueError:
             raise SettingsError(
-                f"{name}: {part!r} is not {what}. Give several with commas between them."
+                f"{name}: {part!r} is not {what}. Check it; several are separated by commas."
             ) from None
 
 
@@ -467,7 +467,7 @@ def _read_file(path: Path) -> dict[str, Any]:
         ) from error
     except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise SettingsError(
-            f"The settings file {path} is not TOML: {error}. Write texts in quotes, for example."
+            f"The settings file {path} is not TOML: {error}. Write strings in quotes, for example."
         ) from error
 
 
@@ -486,9 +486,7 @@ def _primary(name: str, table: Mapping[str, Any]) -> PrimarySettings:
         values[key] = _convert(f"primaries.{name}.{key}", value, types[key])
     missing = [key for key in ("address", "key_name") if key not in values]
     if missing:
-        raise SettingsError(
-            f"primaries.{name}: {' and '.join(missing)} missing. Add {'it' if len(missing) == 1 else 'both'}."
-        )
+        raise SettingsError(f"primaries.{name}: Add {' and '.join(missing)}.")
     return PrimarySettings(name, **values)
 
 

@@ -96,20 +96,21 @@ def temporary_file(target: Path) -> Iterator[Path]:
     Raises:
         Unavailable: the folder is missing or can't be written, or the disk is full. This covers writes inside the block.
     """
+    advice = "Check the path and its permissions."
     try:
         handle, name = tempfile.mkstemp(prefix=f".{target.name}.", suffix=".part", dir=target.parent)
         os.close(handle)
-        path = Path(name)
-        try:
-            yield path
-        finally:
-            for each in (path, *(_beside(path, suffix) for suffix in SIDE_SUFFIXES)):
-                with suppress(FileNotFoundError):
-                    each.unlink()
     except OSError as error:
-        raise Unavailable(
-            f"{target} can't be written: {error.strerror}. Check the path and its permissions."
-        ) from error
+        raise Unavailable(f"{target} can't be written: {error.strerror}. {advice}") from error
+    path = Path(name)
+    try:
+        yield path
+    except OSError as error:
+        raise Unavailable(f"{error.filename or target}: {error.strerror}. {advice}") from error
+    finally:
+        for each in (path, *(_beside(path, suffix) for suffix in SIDE_SUFFIXES)):
+            with suppress(FileNotFoundError):
+                each.unlink()
 
 
 def copy_online(source: Path, target: Path) -> None:

@@ -118,5 +118,6 @@ def unavailable_refusal(error: BaseException, *, is_unknown: bool = False) -> Ba
 
 
 def driver_message(error: DBAPIError) -> str:
-    """Return the driver's message in one line, without punctuation at its end, for a part of a sentence."""
-    return " ".join(str(error.orig).split()).rstrip("?.")
+    """Return the driver's message in one line, for a part of a sentence. libpq's hints, which are indented lines, are left out."""
+    lines = [line.strip() for line in str(error.orig).splitlines() if not line.startswith("\t")]
+    return "; ".join(lines).rstrip(".")
