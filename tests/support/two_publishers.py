@@ -12,7 +12,7 @@ from sublet.primaries.publisher import Publisher
 from sublet.primaries.store import count_waiting
 from support.registry import Registry
 
-WAIT_SECONDS = 40.0
+WAIT_SECONDS = 60.0
 
 
 @dataclass
