@@ -359,7 +359,7 @@ def test_clients_that_send_a_byte_at_a_time_do_not_hold_up_others(target: Target
         "POST", "/subdomains", "Content-Type: application/json", "Content-Length: 1000"
     )
     with ExitStack() as stack, nothing_stored(target):
-        slow = [stack.enter_context(socket.create_connection(target.address, timeout=10)) for _ in range(50)]
+        slow = [stack.enter_context(socket.create_connection(target.address, timeout=60)) for _ in range(50)]
         for number, connection in enumerate(slow):
             connection.sendall(head if number % 2 else b"")
         slowest = 0.0

@@ -65,7 +65,7 @@ def ask(port: int, *words: str, tool: str = "dig", host: str = "127.0.0.1") -> R
     command = [tool, f"@{host}", "-p", str(port), "+norecurse", *quick, *words]
     if tool == "dig":
         command.append("+nocookie")
-    done = subprocess.run(command, capture_output=True, text=True, timeout=20, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     return Reply(done.stdout)
 
@@ -235,7 +235,7 @@ def test_case_is_kept_and_does_not_matter(port: int) -> None:
 @pytest.mark.parametrize(("rdtype", "words"), [("AXFR", "AXFR"), ("IXFR", "IXFR=1")])
 def test_transfer_is_refused(port: int, rdtype: str, words: str) -> None:
     command = ["dig", "@127.0.0.1", "-p", str(port), "+tries=1", "+time=3", "+tcp", ZONE, words]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=20, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert "Transfer failed" in done.stdout
     assert "hostmaster" not in done.stdout
     reply = exchange(port, query_wire(rdtype=rdtype))
@@ -337,7 +337,7 @@ def test_slow_reader_is_servfail(monkeypatch: pytest.MonkeyPatch, capsys: pytest
 # Strangers
 
 
-def exchange(port: int, wire: bytes, wait_seconds: float = 0.3) -> bytes | None:
+def exchange(port: int, wire: bytes, wait_seconds: float = 60) -> bytes | None:
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asker:
         asker.settimeout(wait_seconds)
         asker.sendto(wire, ("127.0.0.1", port))
@@ -359,8 +359,8 @@ def test_unreadable_queries_get_formerr_or_nothing(port: int) -> None:
         assert reply[:2] == good[:2]
         assert reply[2] & 0x80
         assert reply[3] & 0xF == dns.rcode.FORMERR
-    assert exchange(port, good[:11]) is None
-    assert exchange(port, b"") is None
+    assert exchange(port, good[:11], wait_seconds=0.3) is None
+    assert exchange(port, b"", wait_seconds=0.3) is None
     assert exchange(port, good + bytes(5000)) is not None
 
 
@@ -408,7 +408,7 @@ def test_garbage_over_the_network_leaves_the_server_well(port: int) -> None:
         for _ in range(500):
             sender.sendto(numbers.randbytes(numbers.randrange(0, 300)), ("127.0.0.1", port))
     for _ in range(50):
-        with socket.create_connection(("127.0.0.1", port), timeout=5) as connection:
+        with socket.create_connection(("127.0.0.1", port), timeout=60) as connection:
             connection.sendall(numbers.randbytes(numbers.randrange(0, 300)))
     # Garbage may still fill the socket's buffer, so that a datagram is lost, as any may be.
     assert ask(port, ZONE, "SOA", "+tries=5").code == "NOERROR"
@@ -426,7 +426,7 @@ def receive(connection: socket.socket) -> dns.message.Message:
 
 def test_pipelined_queries_on_one_connection(port: int) -> None:
     queries = [dns.message.make_query(f"n{number}.zone.example", "A", id=number) for number in range(500)]
-    with socket.create_connection(("127.0.0.1", port), timeout=5) as connection:
+    with socket.create_connection(("127.0.0.1", port), timeout=60) as connection:
         connection.sendall(b"".join(query.to_wire(prepend_length=True) for query in queries))
         stream = connection.makefile("rb")
         for query in queries:
@@ -451,7 +451,7 @@ def test_a_window_is_answered_in_its_order_whatever_stands_in_it(port: int) -> N
     )
     queries = [number.to_bytes(2, "big") + wire[2:] for number, wire in enumerate(queries)]
     octets = b"".join(len(wire).to_bytes(2, "big") + wire for wire in queries)
-    with socket.create_connection(("127.0.0.1", port), timeout=5) as connection:
+    with socket.create_connection(("127.0.0.1", port), timeout=60) as connection:
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         for octet in octets[:80]:
             connection.sendall(bytes([octet]))
@@ -468,7 +468,7 @@ def test_what_came_before_nonsense_is_answered(port: int, last: bytes) -> None:
     """A length that no query has, or a response, ends the connection; not what was asked before, and nothing behind it is read."""
     wire = query_wire()
     asked = len(wire).to_bytes(2, "big") + wire
-    with socket.create_connection(("127.0.0.1", port), timeout=5) as connection:
+    with socket.create_connection(("127.0.0.1", port), timeout=60) as connection:
         connection.sendall(asked * 3 + last + asked)
         with connection.makefile("rb") as stream:
             for _ in range(3):
@@ -482,7 +482,7 @@ def test_long_answers_to_a_window_all_come() -> None:
     wire = dns.message.make_query("long.zone.example", "TXT").to_wire(prepend_length=True)
     with (
         serving(reader_of([Record("long.zone.example", "TXT", 300, long_text)])) as bound,
-        socket.create_connection(("127.0.0.1", bound), timeout=5) as connection,
+        socket.create_connection(("127.0.0.1", bound), timeout=60) as connection,
         connection.makefile("rb") as stream,
     ):
         connection.sendall(wire * 40)
@@ -503,7 +503,7 @@ def test_those_that_came_together_are_read_once() -> None:
     queries = [query_wire(f"n{number}.zone.example") for number in range(20)] + [query_wire("other.example")]
     with (
         serving(read_zones) as bound,
-        socket.create_connection(("127.0.0.1", bound), timeout=5) as connection,
+        socket.create_connection(("127.0.0.1", bound), timeout=60) as connection,
         connection.makefile("rb") as stream,
     ):
         connection.sendall(b"".join(len(wire).to_bytes(2, "big") + wire for wire in queries))
@@ -523,7 +523,7 @@ def test_a_query_that_comes_later_sees_what_was_changed_before_it() -> None:
     wire = query_wire("late.zone.example", "NS")
     with (
         serving(read_zones) as bound,
-        socket.create_connection(("127.0.0.1", bound), timeout=5) as connection,
+        socket.create_connection(("127.0.0.1", bound), timeout=60) as connection,
         connection.makefile("rb") as stream,
     ):
         for expected in (dns.rdatatype.SOA, dns.rdatatype.NS):
@@ -536,7 +536,7 @@ def test_a_query_that_comes_later_sees_what_was_changed_before_it() -> None:
 
 def test_oversized_and_tiny_lengths_close_the_connection(port: int) -> None:
     for start in (b"\xff\xff", b"\x00\x00", b"\x00\x05hello"):
-        with socket.create_connection(("127.0.0.1", port), timeout=5) as connection:
+        with socket.create_connection(("127.0.0.1", port), timeout=60) as connection:
             connection.sendall(start)
             assert closed_by_peer(connection)
 
@@ -551,9 +551,9 @@ def closed_by_peer(connection: socket.socket) -> bool:
 def test_slow_clients_are_let_go(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tcp_server, "IDLE_SECONDS", 0.3)
     with serving(reader_of(RECORDS)) as port:
-        with socket.create_connection(("127.0.0.1", port), timeout=5) as silent:
+        with socket.create_connection(("127.0.0.1", port), timeout=60) as silent:
             assert closed_by_peer(silent)
-        with socket.create_connection(("127.0.0.1", port), timeout=5) as slow:
+        with socket.create_connection(("127.0.0.1", port), timeout=60) as slow:
             started = time.monotonic()
             slow.sendall(b"\x0f\x00")  # 3840 octets are to come, an octet at a time
             assert is_dropped(lambda: slow.sendall(b"x"), every_seconds=0.1)
@@ -566,7 +566,7 @@ def test_a_client_that_never_reads_is_let_go(monkeypatch: pytest.MonkeyPatch) ->
     wire = dns.message.make_query("long.zone.example", "TXT").to_wire(prepend_length=True)
     with (
         serving(reader_of([Record("long.zone.example", "TXT", 300, long_text)])) as port,
-        socket.create_connection(("127.0.0.1", port), timeout=5) as greedy,
+        socket.create_connection(("127.0.0.1", port), timeout=60) as greedy,
     ):
         greedy.sendall(wire * 400)  # asks for 20 MB, more than the kernel's buffers hold
         assert is_dropped(lambda: greedy.sendall(wire), every_seconds=0.1)
@@ -577,7 +577,7 @@ def test_nobody_holds_a_connection_for_ever(monkeypatch: pytest.MonkeyPatch) -> 
     wire = dns.message.make_query(ZONE, "SOA").to_wire(prepend_length=True)
     with (
         serving(reader_of(RECORDS)) as port,
-        socket.create_connection(("127.0.0.1", port), timeout=5) as busy,
+        socket.create_connection(("127.0.0.1", port), timeout=60) as busy,
     ):
         started = time.monotonic()
 
@@ -590,8 +590,8 @@ def test_nobody_holds_a_connection_for_ever(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def is_dropped(send: Callable[[], None], *, every_seconds: float) -> bool:
-    """Whether the server ends the connection while the client goes on sending, within some 10 seconds."""
-    deadline = time.monotonic() + 10
+    """Whether the server ends the connection while the client goes on sending, within a minute."""
+    deadline = time.monotonic() + 60
     while time.monotonic() < deadline:
         try:
             send()
@@ -612,10 +612,10 @@ def ask_over(connection: socket.socket) -> dns.rcode.Rcode:
 def test_the_longest_idle_connection_makes_room_for_a_new_one(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tcp_server, "CONNECTIONS_MAX", 3)
     with serving(reader_of(RECORDS)) as port:
-        held = [socket.create_connection(("127.0.0.1", port), timeout=5) for _ in range(3)]
+        held = [socket.create_connection(("127.0.0.1", port), timeout=60) for _ in range(3)]
         for number in (1, 0, 2):
             assert ask_over(held[number]) == dns.rcode.NOERROR
-        with socket.create_connection(("127.0.0.1", port), timeout=5) as new:
+        with socket.create_connection(("127.0.0.1", port), timeout=60) as new:
             assert ask_over(new) == dns.rcode.NOERROR
             assert closed_by_peer(held[1])
             for number in (0, 2):
@@ -627,9 +627,9 @@ def test_the_longest_idle_connection_makes_room_for_a_new_one(monkeypatch: pytes
 def test_a_client_closes_its_own_connections_first(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tcp_server, "CONNECTIONS_PER_CLIENT", 2)
     with serving(reader_of(RECORDS)) as port:
-        other = socket.create_connection(("127.0.0.1", port), timeout=5, source_address=("127.0.0.2", 0))
+        other = socket.create_connection(("127.0.0.1", port), timeout=60, source_address=("127.0.0.2", 0))
         assert ask_over(other) == dns.rcode.NOERROR
-        held = [socket.create_connection(("127.0.0.1", port), timeout=5) for _ in range(3)]
+        held = [socket.create_connection(("127.0.0.1", port), timeout=60) for _ in range(3)]
         assert ask_over(held[2]) == dns.rcode.NOERROR
         assert closed_by_peer(held[0])
         assert ask_over(other) == dns.rcode.NOERROR
@@ -649,7 +649,7 @@ def test_a_connection_is_refused_while_all_others_are_busy(monkeypatch: pytest.M
 
     wire = query_wire()
     with serving(read_for_long) as port:
-        busy = [socket.create_connection(("127.0.0.1", port), timeout=5) for _ in range(2)]
+        busy = [socket.create_connection(("127.0.0.1", port), timeout=60) for _ in range(2)]
         for connection in busy:
             connection.sendall(len(wire).to_bytes(2, "big") + wire)
             assert reading.acquire(timeout=60)
@@ -667,7 +667,7 @@ def test_start_and_close() -> None:
         assert first != second
         with pytest.raises(OSError):  # noqa: PT011 - the address is in use
             await server.start("127.0.0.1", first)
-        with socket.create_connection(("127.0.0.1", first), timeout=5) as client:
+        with socket.create_connection(("127.0.0.1", first), timeout=60) as client:
             await asyncio.sleep(0.1)
             await server.close()
             assert closed_by_peer(client)
@@ -719,7 +719,7 @@ def resolved(port: int, name: str, rdtype: str) -> Reply:
     """What the resolver says."""
     for _ in range(50):
         command = ["dig", "@127.0.0.1", "-p", str(port), "+time=2", "+tries=1", name, rdtype]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=20, check=False)
+        done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
         # SERVFAIL is what a resolver says that could not ask in time on a busy machine; nothing here is meant to give it.
         if done.returncode == 0 and "status: SERVFAIL" not in done.stdout:
             return Reply(done.stdout)

@@ -201,7 +201,7 @@ def server(
 @pytest.mark.slow
 def test_what_is_read_is_what_another_reader_reads(server: NameServerProcess) -> None:
     found = asyncio.run(
-        transfer_zone(server.as_primary(), ZONE, lambda: datetime.now(UTC), timeout_seconds=30)
+        transfer_zone(server.as_primary(), ZONE, lambda: datetime.now(UTC), timeout_seconds=60)
     )
     assert found.serial == server.serial()
     of_signing = {"SOA", "NSEC3PARAM", "DNSKEY", "CDS", "CDNSKEY", "TYPE65534"}
@@ -214,5 +214,5 @@ def test_what_is_read_is_what_another_reader_reads(server: NameServerProcess) ->
 def test_a_key_that_may_not_transfer_is_refused(server: NameServerProcess) -> None:
     unknown = Primary("main", server.address, server.port, fresh_key("unknown"))
     with pytest.raises(PrimaryFault) as caught:
-        asyncio.run(transfer_zone(unknown, ZONE, lambda: datetime.now(UTC), timeout_seconds=30))
+        asyncio.run(transfer_zone(unknown, ZONE, lambda: datetime.now(UTC), timeout_seconds=60))
     assert caught.value.cause in {"key", "refused", "zone", "unsigned"}  # PowerDNS signs no refusal

@@ -32,7 +32,7 @@ WHOLE = {
     (HOST, "A", "9.9.9.9"),
     (HOST, "AAAA", "2620:fe::9"),
 }
-FOLLOWING_SECONDS = 30.0
+FOLLOWING_SECONDS = 60.0
 
 
 @pytest.fixture(params=KINDS)

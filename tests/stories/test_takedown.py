@@ -61,7 +61,7 @@ class Watched:
     def _is_delegated(self, name: str) -> bool:
         asked = dns.message.make_query(name, "NS", flags=0)
         host, port = self._service.dns
-        answer = dns.query.udp(asked, host, timeout=5, port=port)
+        answer = dns.query.udp(asked, host, timeout=60, port=port)
         served = {
             record.target.to_text(omit_final_dot=True)
             for rrset in answer.authority

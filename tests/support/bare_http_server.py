@@ -42,7 +42,7 @@ class Server:
 
     def connect(self) -> socket.socket:
         """Open a connection."""
-        return socket.create_connection(("127.0.0.1", self.port), timeout=10)
+        return socket.create_connection(("127.0.0.1", self.port), timeout=60)
 
 
 @contextmanager

@@ -100,7 +100,7 @@ def _other_hand(service: RunningService) -> Iterator[Any]:
             yield connection
         return
     with closing(
-        sqlite3.connect(url.removeprefix("sqlite:///"), isolation_level=None, timeout=10)
+        sqlite3.connect(url.removeprefix("sqlite:///"), isolation_level=None, timeout=60)
     ) as connection:
         yield connection
 

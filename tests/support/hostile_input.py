@@ -133,7 +133,7 @@ def exchange(target: Target, octets: bytes, *, ends: bool = False) -> bytes:
 
     With `ends` the client's side is closed after the octets. A reset of the connection also ends the reading.
     """
-    with socket.create_connection(target.address, timeout=15) as connection:
+    with socket.create_connection(target.address, timeout=60) as connection:
         received = b""
         with suppress(ConnectionError):
             connection.sendall(octets)

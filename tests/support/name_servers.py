@@ -146,7 +146,7 @@ class NameServerProcess:
         return bool(reply.flags & dns.flags.AA) and dns.rdatatype.RRSIG in types
 
     def ask(
-        self, name: str, rdtype: str, *, want_dnssec: bool = False, timeout: float = 5
+        self, name: str, rdtype: str, *, want_dnssec: bool = False, timeout: float = 60
     ) -> dns.message.Message:
         """Send a query over TCP, without recursion."""
         query = dns.message.make_query(name, rdtype, want_dnssec=want_dnssec)
@@ -168,7 +168,7 @@ class NameServerProcess:
             with suppress(
                 EOFError
             ):  # Knot closes the connection if the client needs half a second for a part, as on a busy machine
-                dns.query.inbound_xfr(self.address, zone, query, self.port, timeout=10, lifetime=60)
+                dns.query.inbound_xfr(self.address, zone, query, self.port, timeout=60, lifetime=60)
                 return zone
         raise EOFError(f"{self.kind} ends each transfer of {self.zone} too early")
 

@@ -16,7 +16,7 @@ from support.processes import children_of, is_running
 from support.running_service import MovableClock, RunningService
 from support.serve_process import READY_SECONDS, free_address, wait_until
 
-END_SECONDS = 30.0
+END_SECONDS = 60.0
 
 
 @dataclass(slots=True)
@@ -115,7 +115,7 @@ def apart(server_url: str, folder: Path, *, name_servers: int = 1) -> Iterator[A
             MovableClock(),
             f"http://{settings.http_listen}/api/v1",
             dns[0],
-            http_clients.Client(timeout=30),
+            http_clients.Client(timeout=60),
         )
         service.operator("init")
         service.add_domain()

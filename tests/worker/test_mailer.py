@@ -270,7 +270,7 @@ def test_a_server_that_never_greets_is_left_and_asked_once_at_a_time(
         mailer = mailer_to(registry, port)
         for _ in range(2):
             send(registry, mailer)
-        listening.settimeout(10)
+        listening.settimeout(60)
         first, _ = listening.accept()
         listening.setblocking(False)
         with pytest.raises(BlockingIOError):
