@@ -221,6 +221,12 @@ class RunningService:
         """Run a function in a writing transaction, to make changes that no verb makes."""
         return self._run("write", fn)
 
+    def pass_days(self, days: float) -> None:
+        """Let any number of days pass, as if the operator had confirmed the time. The worker then does what is due."""
+        self.operator("sweep", "stop")
+        self.clock.pass_time(days=days)
+        self.operator("sweep", "resume")
+
     def believe_clock(self) -> None:
         """Store that the sweep has just run, without doing any due step."""
         self.write(lambda tx: sweep_store.update_sweep_state(tx, seen_at=tx.now))
@@ -304,7 +310,7 @@ def running_service(database_url: str, **settings: Any) -> Iterator[RunningServi
 
     thread = threading.Thread(target=run, name="service", daemon=True)
     thread.start()
-    assert ready.wait(20), "the service did not start"
+    assert ready.wait(60), "the service did not start"
     if failures:
         raise failures[0]
     try:
@@ -312,7 +318,7 @@ def running_service(database_url: str, **settings: Any) -> Iterator[RunningServi
     finally:
         service.client.close()
         stops[0]()
-        thread.join(20)
+        thread.join(60)
         assert not thread.is_alive(), "the service did not stop"
         if failures:
             raise failures[0]

@@ -1,6 +1,7 @@
 """The page of a name: what can be done now, and each of its forms, without a browser."""
 
 from collections.abc import Iterator
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ from sublet.health.checks import record_check
 from sublet.health.model import BROKEN, Finding, Level, Report
 from support.console_client import ConsoleClient, console
 from support.running_service import Registrant, RunningService, registry_address, running_service
+from support.serve_process import wait_until
 
 FQDN = "own.example.test"
 PATH = f"/names/{FQDN}"
@@ -190,3 +192,35 @@ def test_hidden_fields_that_were_tampered_with_are_refused(browser: ConsoleClien
     assert browser.post(f"{PATH}/nameservers", form | {"etag": "€"}).status == 412
     done = browser.post(f"{PATH}/nameservers", form | {"idempotency_key": "ключ " * 100})
     assert (done.status, done.path) == (200, PATH)
+
+
+def test_the_page_of_a_name_is_shown_throughout_its_life(tmp_path: Path) -> None:
+    """Names that their holder can renew, that only the operator renews, and that go when their platform domain closes."""
+    with running_service(registry_address(tmp_path)) as service:
+        for domain in ("open.test", "closing.test"):
+            service.add_domain(domain)
+        ada = service.add_user("ada@example.org", credit_count=50)
+        service.operator("subdomain", "register", "operators.open.test", "--user", ada.email)
+        for name in ("plain.open.test", "renewed.closing.test", "plain.closing.test"):
+            service.register(ada, name, registration_mode="plus", confirm=True)
+        service.call(ada, "PUT", "/subdomains/renewed.closing.test/auto-renew", {"max_credits": 10})
+        service.operator("domain", "edit", "closing.test", "--closed")
+        until = f"{service.clock() + timedelta(days=380):%Y-%m-%d}"
+        service.operator("domain", "remove", "closing.test", "--names-until", until)
+        names = ("plain.open.test", "operators.open.test", "renewed.closing.test", "plain.closing.test")
+        for days in (0, 345, 25, 35):
+            service.pass_days(days)
+            if days == 35:
+                wait_until(lambda: len(_in_trash(service, ada)) == len(names))
+            for name in names:
+                page = console(service, ada.email).get(f"/names/{name}")
+                assert page.status == 200, (name, days, page.text)
+                renewal = service.call(ada, "POST", f"/subdomains/{name}/renew").status_code
+                offered = f"/names/{name}/renew" in page.response.text
+                assert offered is (renewal == 402), (name, days, renewal)
+                assert offered or "unless you renew it" not in page.text
+
+
+def _in_trash(service: RunningService, who: Registrant) -> list[str]:
+    found = service.list_all(who, "/subdomains?status=trashed", "subdomains")
+    return [each["fqdn"] for each in found]
