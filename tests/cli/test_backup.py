@@ -82,7 +82,7 @@ def registering(service: RunningService, who: Registrant) -> Iterator[list[str]]
         yield acknowledged
     finally:
         stop.set()
-        thread.join(30)
+        thread.join(60)
         assert not thread.is_alive()
 
 

@@ -281,7 +281,7 @@ def silent_server() -> Iterator[tuple[str, int]]:
 
         asyncio.run_coroutine_threadsafe(close(), loop).result(10)
         loop.call_soon_threadsafe(loop.stop)
-        thread.join(10)
+        thread.join(60)
         loop.close()
 
 

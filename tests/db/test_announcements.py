@@ -236,7 +236,7 @@ def _started(folder: Path, url: str) -> Iterator[int]:
     finally:
         if started[-1].poll() is None:
             started[-1].send_signal(signal.SIGINT)
-        started[-1].wait(30)
+        started[-1].wait(60)
 
 
 def test_nothing_acknowledged_is_lost_and_nothing_done_twice_when_the_server_is_killed() -> None:

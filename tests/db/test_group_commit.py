@@ -234,7 +234,7 @@ def test_waiting_for_a_change_can_be_cancelled_in_the_moment_of_the_change() -> 
 
     async def story() -> None:
         changes = CommitWaiters()
-        waiting = asyncio.create_task(changes.wait(10))
+        waiting = asyncio.create_task(changes.wait(60))
         await asyncio.sleep(0)
         changes.wake()
         waiting.cancel()
@@ -264,7 +264,7 @@ def test_a_slow_read_delays_no_other_request(tmp_path: Path) -> None:
     def slow(tx: Tx) -> set[str]:
         names = _names(tx)
         begun.set()
-        assert go_on.wait(30)
+        assert go_on.wait(60)
         assert _names(tx) == names  # one state
         return names
 

@@ -111,7 +111,7 @@ def test_an_attempt_that_never_ends_is_waited_for_and_told_as_unknown(
         assert raised.value.retry_after_seconds == 1
         assert ids(url) == []
         held.released.set()
-        assert held.answered.wait(30)
+        assert held.answered.wait(60)
         assert ids(url) == [1]  # it was right not to say that nothing was done
 
     tell(proxy.url, story)

@@ -40,7 +40,7 @@ class Api:
 
     def end(self) -> None:
         self.process.terminate()
-        self.process.wait(30)
+        self.process.wait(60)
 
 
 @dataclass(slots=True)
@@ -97,7 +97,7 @@ def breaking_upstream() -> Iterator[Breaking]:
         thread.start()
         yield breaking
         listening.shutdown(socket.SHUT_RDWR)
-        thread.join(10)
+        thread.join(60)
 
 
 @pytest.fixture(scope="module")

@@ -111,7 +111,7 @@ def test_the_installed_package_serves(clone: Clone, tmp_path: Path) -> None:
             assert "/subdomains" in json.loads(document.stdout)["paths"]
         finally:
             serving.send_signal(signal.SIGTERM)
-        assert serving.wait(20) == 0
+        assert serving.wait(60) == 0
 
 
 @pytest.fixture
@@ -190,4 +190,4 @@ def test_the_lines_that_the_demo_prints_work_as_printed(
     assert healthy.strip()
 
     process.send_signal(signal.SIGTERM)
-    assert process.wait(20) == 0
+    assert process.wait(60) == 0

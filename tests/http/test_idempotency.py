@@ -190,7 +190,7 @@ def test_what_is_still_running_elsewhere_is_told(postgresql_server: str) -> None
 
     def long(tx: Tx) -> Outcome:
         outcome = verb(tx)
-        assert ended.wait(30)
+        assert ended.wait(60)
         return outcome
 
     async def story(url: str) -> list[WriteResult | Refusal]:

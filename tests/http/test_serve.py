@@ -33,7 +33,7 @@ def ending(server: Server) -> None:
 
 def has_ended(server: Server) -> bool:
     assert server.thread is not None
-    server.thread.join(5)
+    server.thread.join(60)
     return not server.thread.is_alive()
 
 

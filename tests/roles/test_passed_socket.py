@@ -100,7 +100,7 @@ def test_serve_is_restarted_under_load_and_no_request_fails(tmp_path: Path) -> N
                     assert service.process is not None
                     service.process.send_signal(signal.SIGTERM)
                     assert service.hear() == "STOPPING=1"
-                    assert service.process.wait(30) == 0
+                    assert service.process.wait(60) == 0
                     service.start("serve")
                     assert service.hear() == "READY=1"
                 hammer.wait_for_more(50)
@@ -120,7 +120,7 @@ def test_api_serves_on_the_socket_that_was_passed(postgresql_server: str, tmp_pa
         with pytest.raises(httpx.ConnectError):
             http_clients.get(f"http://{roles.service.settings.http_listen}/healthz")
         process.send_signal(signal.SIGTERM)
-        assert process.wait(30) == 0
+        assert process.wait(60) == 0
 
 
 @pytest.mark.parametrize("wrong", ["two", "udp", "unix"])

@@ -62,13 +62,13 @@ def running(**options: Any) -> Iterator[Server]:
 
     server.thread = threading.Thread(target=lambda: asyncio.run(run()), daemon=True)
     server.thread.start()
-    assert ready.wait(5)
+    assert ready.wait(60)
     try:
         yield server
     finally:
         if server.thread.is_alive():
             server.stop()
-        server.thread.join(15)
+        server.thread.join(60)
         assert not server.thread.is_alive()
 
 

@@ -167,10 +167,10 @@ def _running(folder: Path, server: Server) -> Iterator[tuple["subprocess.Popen[b
     finally:
         process.terminate()
         try:
-            process.wait(10)
+            process.wait(60)
         except subprocess.TimeoutExpired:
             process.kill()
-            process.wait(10)
+            process.wait(60)
 
 
 def _file(zone: Zone) -> str:
@@ -362,4 +362,4 @@ def _resolver(folder: Path, words: Sequence[str], address: str) -> Iterator[None
         yield
     finally:
         process.kill()
-        process.wait(20)
+        process.wait(60)

@@ -72,7 +72,7 @@ def serving(read_zones: ReadZones, codes: list[str] | None = None, host: str = "
     finally:
         asyncio.run_coroutine_threadsafe(server.close(), loop).result(10)
         loop.call_soon_threadsafe(loop.stop)
-        thread.join(10)
+        thread.join(60)
         loop.close()
 
 

@@ -228,7 +228,7 @@ class NameServerProcess:
         if self.process is not None and self.process.poll() is None:
             self._send(number)
             self._send(signal.SIGCONT)
-            self.process.wait(30)
+            self.process.wait(60)
 
     def freeze(self) -> None:
         """Freeze the server: connections stay open, and nothing is answered."""
@@ -362,7 +362,7 @@ def resolver(
         yield host, port
     finally:
         process.kill()
-        process.wait(20)
+        process.wait(60)
 
 
 def _resolves(process: "subprocess.Popen[bytes]", host: str, port: int, zone: str) -> bool:

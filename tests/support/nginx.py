@@ -116,7 +116,7 @@ def nginx(folder: Path, *upstreams: str) -> Iterator[Proxy]:
         yield proxy
     finally:
         process.terminate()
-        process.wait(30)
+        process.wait(60)
 
 
 def _copy(name: str, folder: Path, changes: dict[str, str]) -> None:

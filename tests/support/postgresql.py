@@ -127,7 +127,7 @@ class PostgresqlServer:
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
         self.process.kill()
-        self.process.wait(20)
+        self.process.wait(60)
 
 
 @contextmanager
@@ -149,7 +149,7 @@ def run_postgresql(
         yield server.address()
     finally:
         server.process.terminate()
-        server.process.wait(30)
+        server.process.wait(60)
 
 
 @contextmanager

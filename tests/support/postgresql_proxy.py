@@ -81,7 +81,7 @@ def run_proxy(url: str) -> Iterator[Proxy]:
     finally:
         listening.shutdown(socket.SHUT_RDWR)
         listening.close()
-        accepting.join(10)
+        accepting.join(60)
         for each in ends:
             _end(each)
             each.close()

@@ -243,7 +243,7 @@ def child_running(child: Child) -> Iterator[None]:
         yield
     finally:
         process.kill()
-        process.wait(20)
+        process.wait(60)
 
 
 def ask(address: str, name: str, rdtype: str, port: int = 53) -> dns.message.Message:

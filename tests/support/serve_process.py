@@ -92,7 +92,7 @@ class ServeProcess:
     def wait(self) -> int:
         """Wait for the end and return the exit code."""
         assert self.process is not None
-        code = self.process.wait(20)
+        code = self.process.wait(60)
         self._forget_connections()  # the connections have ended too
         return code
 
@@ -144,5 +144,5 @@ def serve_process(
     finally:
         if serving.process is not None and serving.process.poll() is None:
             serving.process.kill()
-            serving.process.wait(20)
+            serving.process.wait(60)
         service.client.close()

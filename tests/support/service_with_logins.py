@@ -125,13 +125,13 @@ def split_service(found: Logins, *primaries: PrimarySettings) -> Iterator[Runnin
     thread = threading.Thread(target=run, name="split-service", daemon=True)
     thread.start()
     try:
-        assert ready.wait(20), "the service did not start"
+        assert ready.wait(60), "the service did not start"
         wait_until(is_ready)
         yield service
     finally:
         service.client.close()
         stops[0]()
-        thread.join(20)
+        thread.join(60)
         if failures:
             raise failures[0]
     with psycopg.connect(found.owner) as connection:

@@ -248,7 +248,7 @@ def silent_server() -> Iterator[tuple[int, list[bytes]]]:
         thread = threading.Thread(target=serve, daemon=True)
         thread.start()
         yield int(listening.getsockname()[1]), heard
-        thread.join(10)
+        thread.join(60)
         assert not thread.is_alive()
 
 

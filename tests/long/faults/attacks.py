@@ -191,7 +191,7 @@ def attacking(attack: Attack, proxy: Proxy, token: str, measured: Measured) -> I
         measured.damage, errors = ours.recv()
         measured.failures += errors
     finally:
-        process.join(10)
+        process.join(60)
         if process.is_alive():
             process.kill()
             process.join()

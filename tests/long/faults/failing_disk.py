@@ -91,4 +91,4 @@ def failing(
     finally:
         if process.poll() is None:
             process.send_signal(signal.SIGINT)  # it detaches
-        process.wait(20)
+        process.wait(60)

@@ -340,7 +340,7 @@ def check_writers_take_turns(service: RunningService) -> None:
         grant(tx, 2)
 
     service.write(first)
-    other.join(30)
+    other.join(60)
     assert done.is_set()
     assert _balance(service, ada) == 13
     assert service.doctor() == []

@@ -96,7 +96,7 @@ class Part:
                 return
             with suppress(ProcessLookupError):
                 os.killpg(self.process.pid, signal.SIGKILL)
-            self.process.wait(20)
+            self.process.wait(60)
             self.process = None
 
 
@@ -142,7 +142,7 @@ class Installation:
         finally:
             self._stopped.set()
             if keeper.ident is not None:
-                keeper.join(20)
+                keeper.join(60)
             for part in self.parts:
                 part.end()
 

@@ -143,7 +143,7 @@ class Node:
             if process is not None:
                 with suppress(ProcessLookupError):
                     os.killpg(process.pid, signal.SIGKILL)
-                process.wait(20)
+                process.wait(60)
         self.patroni = self.etcd = None
         if (pid := self.postmaster()) is not None:
             # A running parent would see the others die, and restart them.
