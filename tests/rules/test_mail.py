@@ -9,7 +9,7 @@ import pytest
 
 from sublet.mail.compose import compose, envelope_address, message_id, one_line
 from sublet.mail.html import html_of
-from sublet.mail.model import GIVEN_UP_AFTER, LEASE, Mail, back_off, is_given_up
+from sublet.mail.model import GIVEN_UP_AFTER, LEASE, Mail, back_off, is_given_up, with_link
 from sublet.tickets.model import NewMessage, Ticket
 from sublet.tickets.staff import mail_subject, mail_text
 
@@ -21,6 +21,7 @@ MAIL = Mail(
     recipient="ada@example.org",
     subject="Grüße",
     text="Erste Zeile\n.\nÜber dem Punkt\n",
+    page="",
     attempts=1,
     next_attempt_at=NOW,
     error=None,
@@ -163,13 +164,32 @@ def test_the_text_of_a_mail_about_a_ticket() -> None:
         "\n"
         "-- \n"
         'Your ticket T-000123, "Wo ist mein Name?", was opened on 2026-11-21.\n'
-        "Answers to this mail are not read. Reply with POST /support/tickets/T-000123/reply instead.\n"
+        "Answers to this mail are not read. Reply on the page of the ticket.\n"
     )
     closed = replace(TICKET, status="closed")
     assert mail_subject(closed) == "Closed: [T-000123] Wo ist mein Name?"
     assert mail_text(closed, NewMessage("system", "System", "Zu.")).endswith(
-        "\nAnswers to this mail are not read. If you need more help, open a new ticket: POST /support/tickets.\n"
+        "\nAnswers to this mail are not read. If you need more help, open a new ticket on the page Help.\n"
     )
     assert mail_text(replace(TICKET, subdomain=None), NewMessage("staff", "Olga", "Dort.")).startswith(
         "Olga wrote in your ticket T-000123:\n"
     )
+
+
+@pytest.mark.parametrize(
+    ("text", "linked"),
+    [
+        ("Hello.\n", "Hello.\n\nhttps://names.example.net/names/a\n"),
+        ("Hello.\n\n-- \nWhy.\n", "Hello.\n\nhttps://names.example.net/names/a\n\n-- \nWhy.\n"),
+        (
+            "Hello.\n\n-- \nOlga\n\n-- \nWhy.\n",
+            "Hello.\n\n-- \nOlga\n\nhttps://names.example.net/names/a\n\n-- \nWhy.\n",
+        ),
+    ],
+)
+def test_the_link_stands_above_the_signature(text: str, linked: str) -> None:
+    mail = replace(MAIL, text=text, page="/names/a")
+    assert with_link(mail, "https://names.example.net").text == linked
+    assert with_link(mail, "") == mail
+    assert with_link(replace(mail, page=""), "https://names.example.net").text == text
+    assert '<a href="https://names.example.net/names/a">' in html_of("S", linked)

@@ -207,11 +207,11 @@ def test_a_reminder_says_what_happens_when_and_what_to_do(kind: str) -> None:
     assert "\n" not in subject
     assert text.startswith("Hello Ada,\n\n")
     action = "restore" if kind.startswith("trash") else "renew"
-    assert f"POST /subdomains/{NAME.fqdn}/{action}" in text
+    assert f"{action} it on its page" in text
     lost = lost_at(name)
     assert lost is not None
     assert f"{lost.day} {lost:%B %Y}" in text
-    assert "PUT /me/reminders" in text
+    assert text.splitlines()[-1].endswith("You can turn them off on the page Account.")
 
 
 def test_automatic_renewal_is_told_with_its_cost_or_its_cause() -> None:

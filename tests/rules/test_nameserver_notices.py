@@ -40,7 +40,7 @@ def test_notice_mail(stage: int) -> None:
         "Hello Ben,",
         "ns1.gone.example.test",
         "21 December 2026, 09:30 UTC",
-        "PUT /subdomains/ada.example.test/nameservers",
+        "You can change the nameservers on the page of the name.",
     ):
         assert part in text
 

@@ -67,6 +67,7 @@ def revoke_leaked(tx: Tx, actor: Actor, text: str, *, enqueue: Callable[..., int
                 token_id=token.id,
                 created=f", and the tokens that were created with it: {names}" if created else "",
             ),
+            page="/tokens" if token.organization_id is None else f"/o/{token.organization_id}/tokens",
         )
     return LeakReport(len(secrets), tuple(revoked))
 

@@ -15,6 +15,7 @@ from sublet.errors import Conflict
 from sublet.health.checks import published_check
 from sublet.health.model import DueCheck
 from sublet.health.store import delay
+from sublet.mail.letter import name_page
 from sublet.mail.outbox import enqueue
 from sublet.platform_domains.store import find_platform_domain
 from sublet.subdomains import delegation_store, store
@@ -122,4 +123,4 @@ def _change(tx: Tx, subdomain: Subdomain, decision: Replace | Remove) -> None:
     subject, text = change_mail(subdomain.fqdn, user.name, stored.ds_records, ds_records)
     # Users without reminders get this mail too, because the change may be an attack on the name.
     reference = f"automatic_ds:{subdomain.id}:{subdomain.generation + 1}"
-    enqueue(tx, user, reference=reference, subject=subject, text=text)
+    enqueue(tx, user, reference=reference, subject=subject, text=text, page=name_page(subdomain.fqdn))

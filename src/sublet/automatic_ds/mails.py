@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from sublet.dns.types import DsRecord
-from sublet.mail.letter import letter
+from sublet.mail.letter import CHANGES_ADVICE, letter
 
 
 def change_mail(
@@ -23,11 +23,7 @@ def change_mail(
         *(f"+ {_text(each)}" for each in after if each not in before),
         *(f"- {_text(each)}" for each in before if each not in after),
     ]
-    ends = (
-        f"PUT /subdomains/{fqdn}/nameservers sets other DS records; PUT /subdomains/{fqdn}/automatic-ds turns such changes off. "
-        "If you didn't expect this change, replace the keys of your zone, and open a ticket with POST /support/tickets."
-    )
-    return subject, letter(user_name, what, "\n".join(lines), ends)
+    return subject, letter(user_name, what, "\n".join(lines), CHANGES_ADVICE)
 
 
 def _text(record: DsRecord) -> str:

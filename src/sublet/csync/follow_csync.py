@@ -14,6 +14,7 @@ from sublet.db import Tx
 from sublet.errors import Conflict, FieldError, ValidationFailed
 from sublet.health.checks import published_check, target_of
 from sublet.health.model import DueCheck, Level, Report, Target
+from sublet.mail.letter import name_page
 from sublet.mail.outbox import enqueue
 from sublet.platform_domains.store import find_platform_domain
 from sublet.subdomains import store
@@ -146,4 +147,4 @@ def _change(tx: Tx, subdomain: Subdomain, change: Change) -> None:
     subject, text = change_mail(subdomain.fqdn, user.name, subdomain.delegation, delegation)
     # Users without reminders get this mail too, because the change may be an attack on the name.
     reference = f"csync:{subdomain.id}:{subdomain.generation + 1}"
-    enqueue(tx, user, reference=reference, subject=subject, text=text)
+    enqueue(tx, user, reference=reference, subject=subject, text=text, page=name_page(subdomain.fqdn))

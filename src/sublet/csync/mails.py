@@ -2,7 +2,7 @@
 
 from sublet.dns.types import Delegation
 from sublet.health.observe import glue_addresses
-from sublet.mail.letter import letter
+from sublet.mail.letter import CHANGES_ADVICE, letter
 
 
 def change_mail(fqdn: str, user_name: str, before: Delegation, after: Delegation) -> tuple[str, str]:
@@ -12,12 +12,10 @@ def change_mail(fqdn: str, user_name: str, before: Delegation, after: Delegation
         *(f"+ {each}" for each in new if each not in old),
         *(f"- {each}" for each in old if each not in new),
     ]
-    ends = (
-        f"PUT /subdomains/{fqdn}/nameservers sets other nameservers; PUT /subdomains/{fqdn}/automatic-ds turns such changes off. "
-        "If you didn't expect this change, replace the keys of your zone, and open a ticket with POST /support/tickets."
-    )
     what = f"The nameservers of {fqdn} have changed. Its zone requested the change with a CSYNC record, signed with its key:"
-    return f"The nameservers of {fqdn} have changed", letter(user_name, what, "\n".join(lines), ends)
+    return f"The nameservers of {fqdn} have changed", letter(
+        user_name, what, "\n".join(lines), CHANGES_ADVICE
+    )
 
 
 def _lines(delegation: Delegation) -> list[str]:

@@ -23,6 +23,7 @@ from sublet.health.schedule import (
     leaves_at,
     new_health,
 )
+from sublet.mail.letter import name_page
 from sublet.mail.outbox import enqueue
 from sublet.platform_domains.store import find_platform_domain, list_platform_domains
 from sublet.platform_domains.zone_state_store import is_zone_signed
@@ -162,5 +163,5 @@ def _mail_if_due(tx: Tx, subdomain: Subdomain, health: Health) -> Health:
     if user is not None and user.reminders:
         subject, text = write(subdomain.fqdn, user.name, health)
         reference = f"health:{subdomain.id}:{kind}:{health.since:%Y%m%dT%H%M%S}"
-        enqueue(tx, user, reference=reference, subject=subject, text=text)
+        enqueue(tx, user, reference=reference, subject=subject, text=text, page=name_page(subdomain.fqdn))
     return health

@@ -16,18 +16,18 @@ def breakage_mail(
     paragraphs = [
         f"Resolvers can't find your name {fqdn}, at least since {moment(health.since)}.",
         _error_lines(health),
-        f"GET /subdomains/{fqdn}/health shows all findings; POST there checks again.",
+        "The page of the name shows all findings. You can check it again there.",
     ]
     if leaves_at is not None:
         paragraphs.append(_removal_notice(fqdn, leaves_at))
-    return f"{fqdn} doesn't work", letter(user_name, *paragraphs, REMINDERS_FOOTER)
+    return f"{fqdn} doesn't work", letter(user_name, *paragraphs, footer=REMINDERS_FOOTER)
 
 
 def notice_mail(fqdn: str, user_name: str, health: Health, leaves_at: datetime) -> tuple[str, str]:
     """Return subject and text of the mail that a broken name is about to leave the DNS."""
     happened = f"Resolvers haven't found your name {fqdn} since {moment(health.since)}."
     text = letter(
-        user_name, happened, _error_lines(health), _removal_notice(fqdn, leaves_at), REMINDERS_FOOTER
+        user_name, happened, _error_lines(health), _removal_notice(fqdn, leaves_at), footer=REMINDERS_FOOTER
     )
     return f"{fqdn} is about to leave the DNS", text
 
@@ -40,7 +40,7 @@ def undelegation_mail(
         f"Resolvers haven't found your name {fqdn} since {moment(health.since)}. Therefore its nameservers ({', '.join(nameservers)}), glue "
         "and DS records were removed from the DNS. You still hold the name."
     )
-    advice = f"To publish it again, set nameservers that work with PUT /subdomains/{fqdn}/nameservers."
+    advice = "To publish it again, set nameservers that work on the page of the name."
     return f"{fqdn} left the DNS", letter(user_name, happened, advice)
 
 
@@ -52,11 +52,11 @@ def _error_lines(health: Health) -> str:
 def _removal_notice(fqdn: str, leaves_at: datetime) -> str:
     return (
         f"Unless {fqdn} works again, it leaves the DNS on {moment(leaves_at)}: its nameservers, glue and DS records are removed. You keep the "
-        f"name. PUT /subdomains/{fqdn}/nameservers sets other nameservers."
+        "name, and can set other nameservers on its page."
     )
 
 
 def recovery_mail(fqdn: str, user_name: str, health: Health) -> tuple[str, str]:
     """Return subject and text of the mail that a name works again."""
     happened = f"Your name {fqdn} works again, since {moment(health.since)}."
-    return f"{fqdn} works again", letter(user_name, happened, REMINDERS_FOOTER)
+    return f"{fqdn} works again", letter(user_name, happened, footer=REMINDERS_FOOTER)

@@ -8,6 +8,7 @@ from sublet.dns.types import Delegation
 from sublet.health import store
 from sublet.health.mails import undelegation_mail
 from sublet.health.schedule import is_undelegation_due
+from sublet.mail.letter import name_page
 from sublet.mail.outbox import enqueue
 from sublet.platform_domains.store import find_platform_domain
 from sublet.subdomains import delegation_store
@@ -46,5 +47,5 @@ def undelegate(tx: Tx, subdomain_id: int, generation: int) -> bool:
     user = find_member(tx, subdomain.user_id).user
     subject, text = undelegation_mail(subdomain.fqdn, user.name, health, subdomain.delegation.nameservers)
     reference = f"undelegated:{subdomain_id}:{subdomain.generation + 1}"
-    enqueue(tx, user, reference=reference, subject=subject, text=text)
+    enqueue(tx, user, reference=reference, subject=subject, text=text, page=name_page(subdomain.fqdn))
     return True

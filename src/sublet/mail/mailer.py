@@ -13,7 +13,7 @@ import structlog
 from sublet.db import Database, Tx
 from sublet.errors import Unavailable
 from sublet.mail import store
-from sublet.mail.model import Failure, Mail, Outbox
+from sublet.mail.model import Failure, Mail, Outbox, with_link
 from sublet.mail.outbox import claim, record_delivery
 from sublet.mail.transport import NotSent, ServerAway, Transport
 from sublet.processes.repeat import FAULT_PAUSE_SECONDS, repeat
@@ -31,14 +31,15 @@ log = structlog.get_logger()
 
 
 class Mailer:
-    """Sends the mails of the outbox.
+    """Sends the mails of the outbox. `public_url` is the URL of the service for links; empty if it is unknown.
 
     For the metrics: `outcomes` is the number of attempts by outcome ("sent", "logged", "failed", "given_up"), `outbox` the last count of
     waiting mails, and `oldest_seconds` the age of the oldest waiting mail at that count.
     """
 
-    def __init__(self, db: Database, transport: Transport) -> None:
+    def __init__(self, db: Database, transport: Transport, public_url: str = "") -> None:
         self._db = db
+        self._public_url = public_url
         self._transport = transport
         self._counted = 0.0
         self._away_until = 0.0
@@ -103,7 +104,7 @@ class Mailer:
 
     async def _send(self, mail: Mail) -> Failure | None:
         try:
-            await self._transport.send(mail)
+            await self._transport.send(with_link(mail, self._public_url))
         except ServerAway as error:
             log.warning("mail_server_away", error=error.failure.sentence)
             self._away_until = time.monotonic() + self._away_pause

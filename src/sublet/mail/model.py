@@ -1,12 +1,12 @@
-"""The types of mail, and the rules for retries (no SQL, no clock)."""
+"""The types of mail, and the rules for links and retries (no SQL, no clock)."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 
 @dataclass(frozen=True, slots=True)
 class Mail:
-    """A mail in plain text. `user_id` is None if the address has no user.
+    """A mail in plain text. `user_id` is None if the address has no user. `page` is the path of a page of the console, or empty.
 
     Exactly one of `next_attempt_at`, `sent_at`, `logged_at` and `given_up_at` is set. `reference` identifies the event that the mail is about.
     It is unique, so that no event is mailed twice. `attempts` counts started attempts. `error` is the reason if the last attempt failed.
@@ -18,6 +18,7 @@ class Mail:
     recipient: str
     subject: str
     text: str
+    page: str
     attempts: int
     next_attempt_at: datetime | None
     error: str | None
@@ -50,6 +51,21 @@ class Outbox:
 
     waiting: int
     oldest_at: datetime | None
+
+
+SIGNATURE = "\n\n-- \n"
+"""The separator between the text of a mail and its signature."""
+
+
+def with_link(mail: Mail, public_url: str) -> Mail:
+    """Return a mail with the link to its page below the text. Without a page or a `public_url` the mail stays as it is."""
+    if not mail.page or not public_url:
+        return mail
+    # A message of staff may contain a signature, so the last one is the mail's.
+    text, separator, signature = mail.text.rpartition(SIGNATURE)
+    if not separator:
+        text, signature = mail.text.rstrip(), "\n"
+    return replace(mail, text=f"{text}\n\n{public_url}{mail.page}{separator}{signature}")
 
 
 DELETION_NOTICE = "user.delete:"

@@ -14,15 +14,24 @@ from sublet.mail.model import DELETION_NOTICE, LEASE, Failure, Mail, back_off, i
 
 
 def enqueue(
-    tx: Tx, user: User, *, reference: str, subject: str, text: str, recipient: str | None = None
+    tx: Tx,
+    user: User,
+    *,
+    reference: str,
+    subject: str,
+    text: str,
+    page: str = "",
+    recipient: str | None = None,
 ) -> int:
     """Add a mail to a user or organization, and return its id.
 
     Without a `recipient` it goes to the user's current address, or to each owner of the organization; then the id is the first mail's. Call this
     in the transaction of the event that the mail is about, so that the mail is sent if and only if the event is committed. `reference` must
-    be unique. Not checked: the user's reminders setting.
+    be unique. `page` is the path of the console's page about the same, for a link. Not checked: the user's reminders setting.
     """
     first_id = None
+    if page and user.is_organization:
+        page = f"/o/{user.organization_id}{page}"
     for number, to in enumerate([recipient] if recipient else list_addresses(tx, user)):
         mail_id = store.insert_mail(
             tx,
@@ -31,6 +40,7 @@ def enqueue(
             reference=f"{reference}:owner:{number}" if number else reference,
             subject=subject,
             text=text,
+            page=page,
         )
         first_id = first_id or mail_id
     assert first_id is not None  # noqa: S101 - an organization that holds something has an owner
@@ -40,7 +50,7 @@ def enqueue(
 def enqueue_to(tx: Tx, recipient: str, *, reference: str, subject: str, text: str) -> int:
     """Add a mail to an address that may have no user, and return its id. `reference` must be unique."""
     return store.insert_mail(
-        tx, user_id=None, recipient=recipient, reference=reference, subject=subject, text=text
+        tx, user_id=None, recipient=recipient, reference=reference, subject=subject, text=text, page=""
     )
 
 

@@ -34,6 +34,7 @@ mails = Table(
     Column("recipient", String(254), nullable=False),
     Column("subject", Text, nullable=False),
     Column("text", Text, nullable=False),
+    Column("page", Text, nullable=False, server_default=""),
     Column("attempts", Integer, nullable=False),
     Column("next_attempt_at", Instant),
     Column("error", Text),
@@ -59,7 +60,7 @@ def _mail_from_row(row: Sequence[Any] | None) -> Mail | None:
 
 
 def insert_mail(
-    tx: Tx, *, user_id: int | None, recipient: str, reference: str, subject: str, text: str
+    tx: Tx, *, user_id: int | None, recipient: str, reference: str, subject: str, text: str, page: str
 ) -> int:
     """Store a mail that is due now, and return its id. A unique constraint refuses a used reference."""
     row = {
@@ -68,6 +69,7 @@ def insert_mail(
         "reference": reference,
         "subject": subject,
         "text": text,
+        "page": page,
     }
     added = insert(mails).values(**row, attempts=0, next_attempt_at=tx.now, created_at=tx.now)
     return int(tx.connection.execute(added.returning(mails.c.id)).scalar_one())

@@ -24,4 +24,11 @@ def notify_owners(
     for each in (account, *others):
         message = render("organization", name=each.name, organization=organization.name, sentence=sentence)
         reference = f"organization:{organization.id}:{people}:{new_request_id()}"
-        enqueue(tx, each, reference=reference, subject=message.subject, text=message.text)
+        enqueue(
+            tx,
+            each,
+            reference=reference,
+            subject=message.subject,
+            text=message.text,
+            page="/members" if each.is_organization else "/organizations",
+        )

@@ -64,7 +64,7 @@ async def worker_running(
         is_alone=presence.is_only_worker,
     )
     sweep_runner = SweepRunner(db, monotonic, holder=presence.id)
-    mailer = Mailer(db, transport)
+    mailer = Mailer(db, transport, settings.public_url.rstrip("/"))
     zone_metrics, serial_watch = ZoneMetrics(db), SerialWatch(db, primary_of, monotonic)
     drift_repair = DriftRepair(db, settings.database_url, primary_of, holder=presence.id)
     checker = Checker(settings, db) if settings.health_checks else None

@@ -25,4 +25,12 @@ def notify(
         public_url=public_url,
     )
     reference = f"account:{event}:{object_id}:{tx.now.isoformat()}"
-    enqueue(tx, user, reference=reference, subject=message.subject, text=message.text, recipient=recipient)
+    enqueue(
+        tx,
+        user,
+        reference=reference,
+        subject=message.subject,
+        text=message.text,
+        page="/account",
+        recipient=recipient,
+    )

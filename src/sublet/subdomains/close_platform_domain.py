@@ -111,7 +111,7 @@ def _mail_holder(
     subject, text = closing_mail(found.domain, names, names_until, user.name)
     date = "kept" if names_until is None else f"{names_until:%Y%m%d}"
     reference = f"closing:{found.id}:{user.id}:{date}:{tx.now:%Y%m%dT%H%M%S.%fZ}"
-    enqueue(tx, user, reference=reference, subject=subject, text=text)
+    enqueue(tx, user, reference=reference, subject=subject, text=text, page="/names")
 
 
 def _as_value(names_until: datetime | None) -> dict[str, str | None]:

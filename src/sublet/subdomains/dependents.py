@@ -20,6 +20,7 @@ from sublet.audit import SYSTEM
 from sublet.db import Tx, ends_transaction
 from sublet.dns.delegation import without_nameservers
 from sublet.dns.names import is_at_or_below
+from sublet.mail.letter import name_page
 from sublet.mail.outbox import enqueue
 from sublet.subdomains import delegation_store, store
 from sublet.subdomains.delegation_store import Dependent
@@ -112,7 +113,9 @@ def _warn(tx: Tx, user: User, subdomain: Subdomain, enclosing: Subdomain, hosts:
     if user.reminders:
         subject, text = notice_mail(number, subdomain.fqdn, hosts, enclosing, user.name)
         reference = f"nameserver_notice:{subdomain.id}:{subdomain.generation}:{enclosing.id}:{number}:{since:%Y%m%dT%H%M%S.%fZ}"
-        mail_id = enqueue(tx, user, reference=reference, subject=subject, text=text)
+        mail_id = enqueue(
+            tx, user, reference=reference, subject=subject, text=text, page=name_page(subdomain.fqdn)
+        )
     after = {"nameservers": hosts, "below": enclosing.fqdn, "stage": number, "mail_id": mail_id}
     audit.record(tx, SYSTEM, NOTICE, subdomain.id, after=after)
 
@@ -132,4 +135,4 @@ def _remove(tx: Tx, user: User, subdomain: Subdomain, enclosing: Subdomain, host
         return
     subject, text = removal_mail(subdomain.fqdn, hosts, len(remaining.nameservers), enclosing.fqdn, user.name)
     reference = f"nameservers_removed:{subdomain.id}:{enclosing.id}"
-    enqueue(tx, user, reference=reference, subject=subject, text=text)
+    enqueue(tx, user, reference=reference, subject=subject, text=text, page=name_page(subdomain.fqdn))

@@ -62,7 +62,7 @@ def notice_mail(
         f"If its holder doesn't restore {enclosing.fqdn}, {listed} will be removed from {fqdn} {when}. "
         f"Otherwise the next holder of {enclosing.fqdn} could take over {fqdn}."
     )
-    return subject, letter(user_name, what, why, _what_to_do(fqdn), REMINDERS_FOOTER)
+    return subject, letter(user_name, what, why, _WHAT_TO_DO, footer=REMINDERS_FOOTER)
 
 
 def removal_mail(
@@ -80,7 +80,7 @@ def removal_mail(
     )
     footer = "You get this mail because your name was changed."
     return f"Nameservers of {fqdn} were removed", letter(
-        user_name, what, remaining, _what_to_do(fqdn), footer
+        user_name, what, remaining, _WHAT_TO_DO, footer=footer
     )
 
 
@@ -91,5 +91,4 @@ def notice_detail(stage: int) -> str:
     return "Mail sent: some of the name's nameservers are at or below a name in the trash."
 
 
-def _what_to_do(fqdn: str) -> str:
-    return f"To change the nameservers: PUT /subdomains/{fqdn}/nameservers."
+_WHAT_TO_DO = "You can change the nameservers on the page of the name."

@@ -191,6 +191,7 @@ def mail_requester(tx: Tx, ticket: Ticket, message_id: int, message: NewMessage)
         reference=mail_reference(ticket.id, message_id),
         subject=mail_subject(ticket),
         text=mail_text(ticket, message),
+        page=f"/tickets/{ticket_number(ticket.id)}",
         recipient=ticket.requester_email,
     )
 
@@ -205,9 +206,9 @@ def mail_text(ticket: Ticket, message: NewMessage) -> str:
     """Return the text of a mail: a message of staff or the system without changes, then how to reply."""
     number = ticket_number(ticket.id)
     if ticket.status == "closed":
-        advice = "If you need more help, open a new ticket: POST /support/tickets."
+        advice = "If you need more help, open a new ticket on the page Help."
     else:
-        advice = f"Reply with POST /support/tickets/{number}/reply instead."
+        advice = "Reply on the page of the ticket."
     about = f", about {ticket.subdomain}" if ticket.subdomain else ""
     return (
         f"{message.author_name} wrote in your ticket {number}{about}:\n"

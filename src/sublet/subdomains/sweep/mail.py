@@ -35,14 +35,14 @@ def reminder_mail(kind: str, subdomain: Subdomain, user_name: str) -> tuple[str,
             _how_to_renew(subdomain),
             _what_follows(subdomain, "If it isn't renewed, it"),
         ]
-    return subject, letter(user_name, *paragraphs, REMINDERS_FOOTER)
+    return subject, letter(user_name, *paragraphs, footer=REMINDERS_FOOTER)
 
 
 def renewed_mail(subdomain: Subdomain, user_name: str, charged_credits: int) -> tuple[str, str]:
     """Return subject and text of the mail about an automatic renewal."""
     cost = f"It cost {counted(charged_credits, 'credit')}." if charged_credits else "It cost nothing."
     what = f"{subdomain.fqdn} was renewed automatically, as you asked. {cost} It now expires on {moment(subdomain.expires_at)}."
-    return f"{subdomain.fqdn} was renewed", letter(user_name, what, _AUTO_RENEW_FOOTER)
+    return f"{subdomain.fqdn} was renewed", letter(user_name, what, footer=_AUTO_RENEW_FOOTER)
 
 
 def not_renewed_mail(subdomain: Subdomain, user_name: str, why: str, now: datetime) -> tuple[str, str]:
@@ -52,8 +52,8 @@ def not_renewed_mail(subdomain: Subdomain, user_name: str, why: str, now: dateti
         user_name,
         f"The automatic renewal of {subdomain.fqdn} failed: {why}",
         f"It {expires} on {moment(subdomain.expires_at)}. Sublet tries again every day until the grace period ends.",
-        f"{_how_to_renew(subdomain)} PUT /subdomains/{subdomain.fqdn}/auto-renew changes the ceiling.",
-        _AUTO_RENEW_FOOTER,
+        f"{_how_to_renew(subdomain)} You can change the ceiling on the page of the name.",
+        footer=_AUTO_RENEW_FOOTER,
     )
     return f"{subdomain.fqdn} could not be renewed automatically", text
 
@@ -72,13 +72,13 @@ def closing_mail(
     if names_until is None:
         lines = [f"{domain} will not close. {held}"]
         lines.append("Names can be registered and renewed again. Renew names that have expired meanwhile.")
-        return f"{domain} stays open", letter(user_name, *lines, footer)
+        return f"{domain} stays open", letter(user_name, *lines, footer=footer)
     lines = [
         f"{domain} closes on {moment(names_until)}. {held}",
         "Until then your names stay as they are, even if they expire earlier. They can't be renewed, and no name can be registered there.",
         "On that date all names move to the trash and leave the DNS. Move to other names before that date.",
     ]
-    return f"{domain} closes on {day(names_until)}", letter(user_name, *lines, footer)
+    return f"{domain} closes on {day(names_until)}", letter(user_name, *lines, footer=footer)
 
 
 def _trashed(subdomain: Subdomain) -> list[str]:
@@ -94,21 +94,21 @@ def _trashed(subdomain: Subdomain) -> list[str]:
     ]
 
 
-_ASK_OPERATOR = "ask the operator: POST /support/tickets opens a ticket."
+_ASK_OPERATOR = "ask the operator: open a ticket on the page Help."
 
 
 def _how_to_renew(subdomain: Subdomain) -> str:
     if is_renewed_by_operator(subdomain):
         return f"The operator renews it. To keep it, {_ASK_OPERATOR}"
-    return f"To keep it, renew it: POST /subdomains/{subdomain.fqdn}/renew. The new term counts from the old expiry."
+    return "To keep it, renew it on its page. The new term counts from the old expiry."
 
 
 def _how_to_restore(subdomain: Subdomain) -> str:
     until = restorable_until(subdomain)
     assert until is not None  # noqa: S101 - suspended names get no reminders
-    restore = f"You can bring it back until {moment(until)}: POST /subdomains/{subdomain.fqdn}/restore."
+    restore = f"You can restore it on its page until {moment(until)}."
     if is_renewed_by_operator(subdomain):
-        restore = f"The operator can bring it back until {moment(until)}. To have it back, {_ASK_OPERATOR}"
+        restore = f"The operator can restore it until {moment(until)}. To have it back, {_ASK_OPERATOR}"
     return f"{restore} If it isn't restored by then, it is purged, and other users can register it later."
 
 
@@ -118,4 +118,4 @@ def _what_follows(subdomain: Subdomain, start: str) -> str:
     return f"{start} stays in the DNS and can still be renewed until {moment(ends_at)}; then it goes to the trash."
 
 
-_AUTO_RENEW_FOOTER = "You get this mail because automatic renewal is on for this name; PUT /subdomains/NAME/auto-renew turns it off."
+_AUTO_RENEW_FOOTER = "You get this mail because automatic renewal is on for this name. You can turn it off on the page of the name."

@@ -13,6 +13,7 @@ from sublet import audit
 from sublet.accounts.model import User
 from sublet.audit import SYSTEM
 from sublet.db import Tx, ends_transaction
+from sublet.mail.letter import name_page
 from sublet.mail.outbox import enqueue
 from sublet.sign_in import store as session_store
 from sublet.sign_up import store as code_store
@@ -233,7 +234,9 @@ def _record_milestone(tx: Tx, user: User, subdomain: Subdomain, milestone: Miles
     if milestone.is_mailed and user.reminders:
         subject, text = reminder_mail(milestone.kind, subdomain, user.name)
         reference = f"{milestone.kind}:{subdomain.id}:{milestone.about:%Y%m%dT%H%M%S.%fZ}"
-        mail_id = enqueue(tx, user, reference=reference, subject=subject, text=text)
+        mail_id = enqueue(
+            tx, user, reference=reference, subject=subject, text=text, page=name_page(subdomain.fqdn)
+        )
     detail = DOMAIN_CLOSED if milestone.kind == "trashed" and subdomain.names_until is not None else None
     store.insert_milestone(tx, subdomain.id, milestone.kind, milestone.about, detail=detail, mail_id=mail_id)
     if milestone.kind != "trashed":  # `move_to_trash` records this event

@@ -7,6 +7,7 @@ from sublet.accounts.model import User
 from sublet.accounts.store import find_user
 from sublet.audit import SYSTEM, Actor
 from sublet.db import Tx
+from sublet.mail.letter import name_page
 from sublet.mail.outbox import enqueue
 from sublet.mail.templates import render
 from sublet.subdomains.transfers import store
@@ -36,7 +37,14 @@ def end(tx: Tx, actor: Actor, transfer: NameTransfer, state: str, receiver: User
         state=state,
     )
     reference = f"name_transfer:{transfer.id}:{state}"
-    enqueue(tx, sender, reference=reference, subject=message.subject, text=message.text)
+    enqueue(
+        tx,
+        sender,
+        reference=reference,
+        subject=message.subject,
+        text=message.text,
+        page=name_page(transfer.subdomain),
+    )
     return True
 
 

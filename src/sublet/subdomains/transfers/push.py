@@ -76,7 +76,14 @@ def push(tx: Tx, actor: Actor, identifier: str, to: str | None, public_url: str)
         "public_url": public_url,
     }
     sent = render("transfer_sent", **values)
-    enqueue(tx, holder, reference=f"name_transfer:{transfer_id}:sent", subject=sent.subject, text=sent.text)
+    enqueue(
+        tx,
+        holder,
+        reference=f"name_transfer:{transfer_id}:sent",
+        subject=sent.subject,
+        text=sent.text,
+        page=f"/transfers/{transfer_id}",
+    )
     if is_mailed:
         offer = render("transfer_offer", **values)
         reference = f"name_transfer:{transfer_id}:offer"
