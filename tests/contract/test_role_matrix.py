@@ -20,7 +20,7 @@ MANAGING = {
 }  # fmt: skip
 NAMES = {
     "set_reminders", "register", "availability", "delete", "update_nameservers", "retry", "renew", "restore",
-    "set_auto_renew", "check_health", "check_delegation", "set_automatic_ds", "push", "list_transfers", "get_transfer", "withdraw", "accept", "decline",
+    "set_auto_renew", "check_health", "check_delegation", "set_automatic_ds", "push", "withdraw", "accept", "decline",
 }  # fmt: skip
 TICKETS = {"open_ticket", "reply"}
 DENIED = {

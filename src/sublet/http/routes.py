@@ -550,11 +550,11 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         ),
         status=201,
     ),
-    _endpoint("GET", "/transfers", "subdomains:write", transfers.list_transfers),
+    _endpoint("GET", "/transfers", "subdomains:read", transfers.list_transfers),
     _endpoint(
         "GET",
         "/transfers/{id}",
-        "subdomains:write",
+        "subdomains:read",
         transfers.get_transfer,
         (TransferNotFound,),
         has_etag=True,
