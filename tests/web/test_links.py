@@ -8,7 +8,7 @@ from urllib.parse import urljoin, urlsplit
 
 import pytest
 
-from sublet.accounts.roles import ROLES
+from sublet.accounts.roles import ROLES, SCOPES_OF
 from support.console_client import ConsoleClient, console
 from support.console_pages import ADA, DOMAIN, fill
 from support.running_service import RunningService, registry_address, running_service
@@ -40,6 +40,9 @@ def test_a_member_can_follow_all_links(service: RunningService, organization: in
     service.operator("organization", "set-role", str(organization), BEN, role)
     visited = visit_all(console(service, BEN), "/", f"/o/{organization}/names")
     assert {f"/o/{organization}/names/choir.{DOMAIN}", f"/o/{organization}/members"} <= visited
+    may_write = "subdomains:write" in SCOPES_OF[role]
+    assert (f"/o/{organization}/names/choir.{DOMAIN}/delete" in visited) is may_write
+    assert (f"/o/{organization}/register" in visited) is may_write
 
 
 def test_a_holder_and_a_visitor_can_follow_all_links(service: RunningService) -> None:

@@ -71,6 +71,7 @@ class Console:
             "call": {"page": {"path": DOCS_PATH}},
             "url": str,
             "me": None,
+            "scopes": (),
             "message": "",
             "is_for_all": True,
         }

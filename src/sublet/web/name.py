@@ -46,7 +46,7 @@ async def show(call: PageCall) -> Response:
         name=subdomain,
         progress=is_being_published and bool(subdomain.nameservers) and subdomain.status != "trashed",
         is_published=is_published,
-        actions=timeline.allowed_actions,
+        actions=timeline.allowed_actions if "subdomains:write" in call.scopes else (),
         warnings=timeline.warnings,
         when={each.event: each.at for each in events if not each.past},
         past=[each for each in events if each.past][::-1],

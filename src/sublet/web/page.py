@@ -153,6 +153,11 @@ class PageCall:
         if not is_form_token(self.form.get(TOKEN_FIELD, ""), secret):
             raise origin_refusal(self.client.site)
 
+    @property
+    def scopes(self) -> frozenset[str]:
+        """The scopes of the user's role in the organization for which the user acts; none without a session."""
+        return frozenset() if self.registrant is None else frozenset(self.registrant.restrictions.scopes)
+
     def render(self, template: str, *, status: int = 200, **values: Any) -> Response:
         """Return a page. If there is a refusal, the page shows it and has its status."""
         refusal = self.refusal
@@ -163,6 +168,7 @@ class PageCall:
                 "call": self,
                 "url": self.url,
                 "me": self.registrant,
+                "scopes": self.scopes,
                 "form": self.form,
                 "refusal": refusal,
                 "form_token": form_token(secret) if secret is not None else "",
