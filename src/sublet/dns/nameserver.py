@@ -210,9 +210,8 @@ class _UdpEndpoint(asyncio.DatagramProtocol):
             self._query_count -= len(queries)
         for response, (_, address) in zip(responses, queries, strict=True):
             if response is not None and self._transport is not None and not self._transport.is_closing():
-                with contextlib.suppress(
-                    OSError, ValueError
-                ):  # the source address may be forged, for example with port 0
+                # The source address may be forged, for example with port 0.
+                with contextlib.suppress(OSError, ValueError):
                     self._transport.sendto(response, address)
 
     async def close(self) -> None:

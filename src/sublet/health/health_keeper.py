@@ -46,7 +46,11 @@ class Follower(Protocol):
 
 
 class HealthKeeper:
-    """Runs the checks that are due. The metrics show `checks` by their result, the number of names in each of `states`, and `overdue_seconds`."""
+    """Runs the checks that are due.
+
+    For the metrics: `checks` counts checks by their result, `states` has the number of names in each state, and `overdue_seconds` is how long
+    the oldest due check has waited.
+    """
 
     def __init__(
         self, db: Database, checker: Checker | None, *, holder: str = "", followers: Sequence[Follower] = ()

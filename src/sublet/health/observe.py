@@ -142,9 +142,8 @@ class _Check:
             has_edns_error = message.rcode() in (dns.rcode.FORMERR, dns.rcode.NOTIMP)
         if has_edns_error:
             await asyncio.gather(self._ask_soa_tcp(server), self._ask_soa_plain(server))
-        elif (
-            message is not None and message.flags & dns.flags.TC
-        ):  # The answer was too long for UDP with its signatures.
+        elif message is not None and message.flags & dns.flags.TC:
+            # The answer was too long for UDP with its signatures.
             await self._ask_soa_tcp(server)
 
     async def _ask_soa_plain(self, server: Server) -> None:

@@ -253,7 +253,7 @@ class IteratingResolver:
     async def _addresses_of(
         self, hosts: Iterable[dns.name.Name], budget: Budget, depth: int
     ) -> tuple[str, ...]:
-        """Return the addresses of the first of `hosts`, the servers of a zone without glue, that has any."""
+        """Return the addresses of the first host that has any. `hosts` are the servers of a zone without glue."""
         if depth >= DEPTH_MAX:
             return ()
         for host in tuple(hosts)[:SERVERS_MAX]:

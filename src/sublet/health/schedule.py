@@ -84,7 +84,7 @@ def is_breakage_due(health: Health, now: datetime) -> bool:
 
 
 def leaves_at(health: Health, broken_days: int) -> datetime | None:
-    """Return when a name leaves the DNS if it stays broken: after `broken_days`, and not before the notice period after the warning has passed.
+    """Return when a name leaves the DNS if it stays broken: after `broken_days`, and at least a notice period after the warning.
 
     Return None if the name isn't broken, or if `broken_days` is 0, which never removes broken names.
     """

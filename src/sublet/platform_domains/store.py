@@ -265,7 +265,7 @@ _NEXT_KEYS = Prepared(select_adjacent_keys(platform_domains.c.owner_key, _PRESEN
 
 
 def next_owner_keys(tx: Tx, fqdn: str) -> list[str]:
-    """Return the owner keys of the two platform domains around the start of the range of names below this one; fewer at an end.
+    """Return the owner keys of platform domains directly before and after the key `owner_key(fqdn) + "."`; fewer at an end.
 
     `zone_store.next_owner_keys` explains their use.
     """

@@ -111,9 +111,8 @@ class _Incoming:
 
     def add_message(self, wire: bytes) -> None:
         """Verify and store the next message. Use `messages` only if `is_whole`, because only then all messages are verified."""
-        self._size_bytes += sys.getsizeof(
-            wire
-        )  # with the overhead of Python, which is large for small messages
+        # With the overhead of Python, which is large for small messages.
+        self._size_bytes += sys.getsizeof(wire)
         if self._size_bytes > BYTES_MAX:
             raise PrimaryFault(
                 "too_large",
