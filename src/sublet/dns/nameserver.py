@@ -139,7 +139,7 @@ class NameServer:
         if self._on_notify is None or not is_notify(wire):
             return None
         now_seconds = asyncio.get_running_loop().time()
-        response, child = answer_notify(wire, is_limited=self._notify_limit.is_exceeded(now_seconds))
+        response, child = answer_notify(wire, is_limited=self._notify_limit.count_message(now_seconds))
         if child is not None and len(self._notified) < NOTIFIES_MAX:
             task = asyncio.create_task(self._on_notify(child))
             self._notified.add(task)
@@ -149,7 +149,7 @@ class NameServer:
     def _is_limited(self, host: str, response: Response) -> bool:
         """Count a UDP response, and return True if it must be truncated. A response without records amplifies nothing, and isn't counted."""
         now_seconds = asyncio.get_running_loop().time()
-        return bool(response.about) and self._limit.is_exceeded(
+        return bool(response.about) and self._limit.count_response(
             host, response.rcode, response.about, now_seconds
         )
 

@@ -66,7 +66,7 @@ AT_OR_BELOW = select(zone_records.c.id).where(_OF_ZONE & at_or_below(zone_record
 _ANY_AT_OR_BELOW = Prepared(AT_OR_BELOW.limit(1))
 
 
-def has_names_at_or_below(tx: Tx, platform_domain_id: int, name: str) -> bool:
+def has_records_at_or_below(tx: Tx, platform_domain_id: int, name: str) -> bool:
     """True if the zone has a record at this name or below it."""
     found = _ANY_AT_OR_BELOW.one_or_none(tx, of=platform_domain_id, **key_range(owner_key(name)))
     return found is not None

@@ -189,7 +189,7 @@ def find_ever_published(tx: Tx, platform_domain_id: int, fqdns: Container[str]) 
     return {fqdn: subdomain_id for fqdn, subdomain_id in newest.items() if fqdn in published}
 
 
-def find_holders(tx: Tx, fqdns: Collection[str]) -> dict[str, int]:
+def find_held_ids(tx: Tx, fqdns: Collection[str]) -> dict[str, int]:
     """Return the names among `fqdns` that a registrant holds, each with the id of its row."""
     found: dict[str, int] = {}
     for some in in_batches(sorted(fqdns)):
