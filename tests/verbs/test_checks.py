@@ -134,7 +134,7 @@ def test_the_history_is_bounded(registry: Registry) -> None:
     for number in range(store.CHANGES_MAX + 5):
         registry.advance(minutes=1)
         registry.write(store.insert_change, held.id, HEALTHY, [str(number)])
-    changes = registry.read(store.list_changes, held.id, 1000)
+    changes = registry.read(store.list_changes, held.id)
     assert len(changes) == store.CHANGES_MAX
     assert changes[0].codes == (str(store.CHANGES_MAX + 4),)
     assert changes[-1].codes == ("5",)

@@ -1,6 +1,7 @@
 """The worker's verbs: schedule checks, claim the checks that are due, and record their results."""
 
 import random
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime, timedelta
 from functools import partial
@@ -150,6 +151,7 @@ def _mail_if_due(tx: Tx, subdomain: Subdomain, health: Health) -> Health:
     broken_days = platform_domain.broken_days if platform_domain is not None else 0
     if health.state != BROKEN:
         health = replace(health, warned_at=None)
+    write: Callable[[str, str, Health], tuple[str, str]]
     if is_breakage_due(health, tx.now):
         kind, write = "broken", partial(breakage_mail, leaves_at=leaves_at(health, broken_days))
         health = replace(health, mailed_at=tx.now)
@@ -158,7 +160,7 @@ def _mail_if_due(tx: Tx, subdomain: Subdomain, health: Health) -> Health:
         at = leaves_at(health, broken_days) or tx.now
         kind, write = "leaves", partial(notice_mail, leaves_at=at)
     elif is_recovery_due(health):
-        kind, write = "works", partial(recovery_mail)
+        kind, write = "works", recovery_mail
         health = replace(health, mailed_at=None)
     else:
         return health

@@ -30,8 +30,8 @@ _NO_ROUTE = frozenset({errno.ENETUNREACH, errno.EAFNOSUPPORT, errno.EADDRNOTAVAI
 class DnsClient:
     """Sends the queries of checks, and limits their rate in this process."""
 
-    def __init__(self, rate_limit: QueryRateLimit | None = None) -> None:
-        self._rate_limit = rate_limit or QueryRateLimit()
+    def __init__(self) -> None:
+        self._rate_limit = QueryRateLimit()
 
     async def ask(
         self,

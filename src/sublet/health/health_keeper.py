@@ -125,10 +125,6 @@ class HealthKeeper:
             task.add_done_callback(self._running.discard)
         return len(due)
 
-    async def settled(self) -> None:
-        """Wait for the running checks."""
-        await asyncio.gather(*self._running)
-
     async def _check(self, due: DueCheck) -> None:
         assert self._checker is not None  # noqa: S101 - `run` starts no checks without a checker
         try:

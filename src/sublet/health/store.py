@@ -269,13 +269,12 @@ def insert_change(tx: Tx, subdomain_id: int, state: str, codes: Sequence[str]) -
     tx.connection.execute(delete(health_changes).where(old))
 
 
-def list_changes(tx: Tx, subdomain_id: int, limit: int = CHANGES_MAX) -> list[HealthChange]:
+def list_changes(tx: Tx, subdomain_id: int) -> list[HealthChange]:
     """Return the changes of a name's state, the newest first."""
     query = (
         select(health_changes.c.at, health_changes.c.state, health_changes.c.codes)
         .where(health_changes.c.subdomain_id == subdomain_id)
         .order_by(health_changes.c.id.desc())
-        .limit(limit)
     )
     return [HealthChange(at, state, tuple(codes)) for at, state, codes in tx.connection.execute(query)]
 

@@ -451,13 +451,12 @@ def replace_label(tx: Tx, label: Label) -> None:
         )
 
 
-def delete_label(tx: Tx, platform_domain_id: int, label: str) -> bool:
-    """Delete a label from the list, with its grants. Return True if it was listed."""
+def delete_label(tx: Tx, platform_domain_id: int, label: str) -> None:
+    """Delete a label from the list, with its grants."""
     for table in (label_grants, labels):
-        removed = tx.connection.execute(
+        tx.connection.execute(
             delete(table).where((table.c.platform_domain_id == platform_domain_id) & (table.c.label == label))
-        ).rowcount
-    return removed > 0
+        )
 
 
 # Built once, because it runs at each registration.
