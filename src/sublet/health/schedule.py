@@ -10,6 +10,7 @@ FIRST_CHECK = timedelta(minutes=2)
 CONFIRM_AFTER = timedelta(minutes=10)
 """The minimum time between the two checks that must find the same new state before the state changes."""
 CONFIRM_SLACK = timedelta(seconds=30)
+"""How much earlier the second check may be."""
 DAILY = timedelta(days=1)
 JITTER = 0.1
 """The fraction by which the pause between checks varies, so that names that were registered together aren't checked together."""
