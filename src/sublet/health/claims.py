@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 
 from sublet.db import Tx
 from sublet.health import store
-from sublet.health.targets import CHECK_SECONDS
+from sublet.health.query_limits import CHECK_SECONDS
 
 CLAIM_DURATION = timedelta(seconds=CHECK_SECONDS + 5)
 """The maximum duration of a claim. It is longer than a check, and ends the claims of processes that died."""

@@ -14,7 +14,7 @@ import dns.rdatatype
 
 from sublet.dns.tcp import ConnectionFailed, connected, read_message
 from sublet.health.model import NOT_ASKED, Reply
-from sublet.health.targets import Budget, QueryRateLimit
+from sublet.health.query_limits import Budget, QueryRateLimit
 
 PORT = 53
 UDP_SECONDS = 1.5

@@ -17,8 +17,7 @@ from sublet.dns.names import is_at_or_below
 from sublet.dns.types import Delegation
 from sublet.health.dns_client import DnsClient
 from sublet.health.model import HostAddresses, Observation, Question, Server, Target, name_of
-from sublet.health.resolve import Resolver
-from sublet.health.targets import (
+from sublet.health.query_limits import (
     ADDRESSES_MAX,
     CHECK_SECONDS,
     EXTRA_QUERIES_MAX,
@@ -26,6 +25,7 @@ from sublet.health.targets import (
     Network,
     may_ask,
 )
+from sublet.health.resolve import Resolver
 
 Claim = Callable[[Sequence[str]], AbstractAsyncContextManager[datetime | None]]
 """Claims addresses for one check. Yields None, or the time to try again if another check has claimed one of the addresses."""

@@ -17,7 +17,7 @@ import dns.rrset
 
 from sublet.health.dns_client import DnsClient
 from sublet.health.model import NOT_ASKED, HostAddresses, Reply, name_of, text_of
-from sublet.health.targets import ADDRESSES_MAX, Budget, Network, may_ask
+from sublet.health.query_limits import ADDRESSES_MAX, Budget, Network, may_ask
 
 ALIASES_MAX = 4
 """The maximum number of CNAME records that are followed from a host."""

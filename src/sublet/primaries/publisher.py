@@ -264,7 +264,7 @@ class Publisher:
         except PrimaryFault as fault:
             await self._back_off(batch, fault)
         except BatchRefused as refusal:
-            await self._narrow(batch, refusal)
+            await self._halve(batch, refusal)
         return None
 
     async def _read_back_and_record(self, batch: Batch, read_back: ReadBack) -> None:
@@ -298,7 +298,7 @@ class Publisher:
             ),
         )
 
-    async def _narrow(self, batch: Batch, refusal: BatchRefused) -> None:
+    async def _halve(self, batch: Batch, refusal: BatchRefused) -> None:
         """Halve a refused batch until each refused name is alone, unless the zone accepts no change at all."""
         if refusal.cause != "in_use" and refusal.was_sent:
             try:
