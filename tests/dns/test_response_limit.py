@@ -22,9 +22,9 @@ SERVER, CLIENT, NEIGHBOUR, STRANGER = "198.51.100.1", "203.0.113.7", "203.0.113.
 def full() -> ResponseLimit:
     """A limit that 203.0.113.7 has just reached with equal responses."""
     limit = ResponseLimit()
-    assert [limit.is_exceeded(CLIENT, 0, "foo.zone.example", 7.1) for _ in range(RESPONSES_PER_SECOND)] == [
-        False
-    ] * RESPONSES_PER_SECOND
+    assert [
+        limit.count_response(CLIENT, 0, "foo.zone.example", 7.1) for _ in range(RESPONSES_PER_SECOND)
+    ] == [False] * RESPONSES_PER_SECOND
     return limit
 
 
@@ -43,7 +43,7 @@ def full() -> ResponseLimit:
 def test_equal_responses_of_one_network_in_one_second_are_counted(
     full: ResponseLimit, host: str, rcode: int, about: str, at_seconds: float, expected: bool
 ) -> None:
-    assert full.is_exceeded(host, rcode, about, at_seconds) == expected
+    assert full.count_response(host, rcode, about, at_seconds) == expected
 
 
 @pytest.mark.parametrize(
@@ -59,21 +59,23 @@ def test_equal_responses_of_one_network_in_one_second_are_counted(
 def test_networks_have_24_or_56_bits(host: str, other: str, together: bool) -> None:
     limit = ResponseLimit()
     for _ in range(RESPONSES_PER_SECOND):
-        limit.is_exceeded(host, 0, "zone.example", 1.0)
-    assert limit.is_exceeded(other, 0, "zone.example", 1.0) == together
+        limit.count_response(host, 0, "zone.example", 1.0)
+    assert limit.count_response(other, 0, "zone.example", 1.0) == together
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "127.1.2.3", "::1"])
 def test_loopback_is_never_limited(host: str) -> None:
     limit = ResponseLimit()
-    assert not any(limit.is_exceeded(host, 0, "zone.example", 1.0) for _ in range(10 * RESPONSES_PER_SECOND))
+    assert not any(
+        limit.count_response(host, 0, "zone.example", 1.0) for _ in range(10 * RESPONSES_PER_SECOND)
+    )
 
 
 def test_memory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(response_limit, "_SLOT_COUNT", 100)
     limit = ResponseLimit()
     for number in range(10_000):
-        limit.is_exceeded(f"10.{number // 256}.{number % 256}.1", 0, "zone.example", 1.0)
+        limit.count_response(f"10.{number // 256}.{number % 256}.1", 0, "zone.example", 1.0)
     assert len(limit._counts) <= 100
 
 

@@ -7,7 +7,13 @@ from sqlalchemy import func, select
 from sublet import audit
 from sublet.dns.types import Delegation
 from sublet.health import store
-from sublet.health.checks import claim_due, list_all_names, list_changed_names, postpone_check, record_check
+from sublet.health.checks import (
+    claim_due,
+    postpone_check,
+    record_check,
+    schedule_changed_names,
+    schedule_first_checks,
+)
 from sublet.health.claims import claim_addresses, delete_idle_addresses, release_addresses
 from sublet.health.model import BROKEN, HEALTHY, DueCheck, Finding, Health, Level, Report
 from sublet.mail.store import list_mails
@@ -40,8 +46,8 @@ def mails(registry: Registry) -> list[str]:
 def test_a_new_name_is_due_within_minutes_and_one_worker_takes_it(registry: Registry) -> None:
     held = registry.register(SHOP, nameservers=HOSTS)
     registry.register("bare.example.test")
-    assert registry.write(list_changed_names) == 1
-    assert registry.write(list_changed_names) == 0
+    assert registry.write(schedule_changed_names) == 1
+    assert registry.write(schedule_changed_names) == 0
     assert due_after(registry, minutes=1) == []
     (due,) = due_after(registry, minutes=3)
     assert (due.subdomain_id, due.generation, due.target.fqdn) == (held.id, 1, SHOP)
@@ -56,8 +62,8 @@ def test_a_new_name_is_due_within_minutes_and_one_worker_takes_it(registry: Regi
 def test_names_that_were_there_before_are_spread_over_a_day(registry: Registry) -> None:
     registry.register(SHOP, nameservers=HOSTS)
     registry.advance(hours=1)
-    assert registry.write(list_changed_names) == 0
-    assert registry.write(list_all_names, 0) is None  # It is due within a day.
+    assert registry.write(schedule_changed_names) == 0
+    assert registry.write(schedule_first_checks, 0) is None  # It is due within a day.
     assert len(due_after(registry, days=1)) == 1
 
 
@@ -66,13 +72,13 @@ def test_changes_while_no_worker_ran_are_found(registry: Registry) -> None:
     registry.advance(hours=1)
     registry.register(SHOP, nameservers=HOSTS)
     registry.advance(hours=1)
-    assert registry.write(list_changed_names) == 0
-    assert registry.write(list_changed_names, searched_at) == 1
+    assert registry.write(schedule_changed_names) == 0
+    assert registry.write(schedule_changed_names, searched_at) == 1
 
 
 def test_a_change_is_checked_soon_and_a_name_that_left_the_dns_is_not_checked(registry: Registry) -> None:
     held = registry.register(SHOP, nameservers=HOSTS)
-    registry.write(list_changed_names)
+    registry.write(schedule_changed_names)
     record(registry, held, HEALTHY)
     registry.advance(hours=1)
     command = UpdateNameservers(nameservers=HOSTS[:1])
@@ -82,7 +88,7 @@ def test_a_change_is_checked_soon_and_a_name_that_left_the_dns_is_not_checked(re
     assert (
         registry.write(record_check, held.id, 2, Report(BROKEN, (), registry.now)) is None
     )  # of the state before
-    assert registry.write(list_changed_names) == 1
+    assert registry.write(schedule_changed_names) == 1
     (due,) = due_after(registry, minutes=4)
     assert due.generation == 3
     registry.write(delete, registry.actor(), SHOP)
@@ -94,7 +100,7 @@ def test_a_change_is_checked_soon_and_a_name_that_left_the_dns_is_not_checked(re
 def test_an_unpublished_change_waits(registry: Registry) -> None:
     registry.move()
     registry.register(SHOP, nameservers=HOSTS)
-    registry.write(list_changed_names)
+    registry.write(schedule_changed_names)
     assert due_after(registry, minutes=4) == []
     registry.publish()
     assert len(due_after(registry, minutes=4)) == 1
@@ -128,7 +134,7 @@ def test_the_history_is_bounded(registry: Registry) -> None:
     for number in range(store.CHANGES_MAX + 5):
         registry.advance(minutes=1)
         registry.write(store.insert_change, held.id, HEALTHY, [str(number)])
-    changes = registry.read(store.list_changes, held.id, 1000)
+    changes = registry.read(store.list_changes, held.id)
     assert len(changes) == store.CHANGES_MAX
     assert changes[0].codes == (str(store.CHANGES_MAX + 4),)
     assert changes[-1].codes == ("5",)

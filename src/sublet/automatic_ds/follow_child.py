@@ -14,7 +14,7 @@ from sublet.dns.types import Delegation
 from sublet.errors import Conflict
 from sublet.health.checks import published_check
 from sublet.health.model import DueCheck
-from sublet.health.store import delay
+from sublet.health.store import reschedule
 from sublet.mail.letter import name_page
 from sublet.mail.outbox import enqueue
 from sublet.platform_domains.store import find_platform_domain
@@ -102,7 +102,7 @@ def record_refusal(tx: Tx, known: StateT, refused: Refuse, action: str) -> State
         details = {"refusal": refused.code, "message": refused.message}
         audit.record(tx, SYSTEM, action, known.subdomain_id, after=details)
     if refused.code in _PROPAGATION_REFUSALS and since and tx.now - since < PROPAGATION_TIME:
-        delay(tx, [known.subdomain_id], tx.now + RECHECK_AFTER)
+        reschedule(tx, [known.subdomain_id], tx.now + RECHECK_AFTER)
     return replace(known, refusal=refused.code, message=refused.message, refused_since=since)
 
 

@@ -23,5 +23,5 @@ def schedule_check(tx: Tx, fqdn: str) -> bool:
     if due_at is None:
         health_store.insert_health(tx, [new_health(subdomain_id, tx.now, at)])
     elif at < due_at:
-        health_store.delay(tx, [subdomain_id], at)
+        health_store.reschedule(tx, [subdomain_id], at)
     return True

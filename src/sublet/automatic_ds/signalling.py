@@ -11,8 +11,8 @@ import dns.rrset
 from sublet.automatic_ds.model import Proof
 from sublet.dns.names import is_at_or_below
 from sublet.health.model import Target, find_rrset, name_of
+from sublet.health.query_limits import Budget
 from sublet.health.resolve import ForwardingResolver
-from sublet.health.targets import Budget
 
 QUERIES_MAX = 64
 """The maximum number of queries to the resolver for a name: two types at 13 nameservers, over UDP and TCP."""

@@ -32,7 +32,7 @@ _RRsets = dict[int, RRset]
 
 
 def refusal_rcode(query: Query) -> dns.rcode.Rcode | None:
-    """Return the rcode if a query is refused before its zone is read, or None.
+    """Return the rcode that refuses a query before its zone is read, or None.
 
     The checks are in this order: NOTAUTH (the query is signed, and we have no keys: RFC 8945, section 5.2.1), FORMERR (not exactly one
     question, RFC 9619), BADVERS (EDNS version above 0, RFC 6891, section 6.1.3), REFUSED (another class than IN; AXFR or IXFR).

@@ -144,7 +144,7 @@ def find_nameserver_cycle(
 
     `registered` maps the other delegated names of the registry to their nameservers. All names are canonical. A name resolves if one of
     its nameservers does. A nameserver resolves if it is at or below the name that it serves (by glue), outside all registered names, or
-    below a registered name that resolves without `owner`. Registered names without nameservers are not delegated, so no cycle goes through
+    at or below a registered name that resolves without `owner`. Registered names without nameservers are not delegated, so no cycle goes through
     them.
 
     The cycle starts with `owner` and ends with the repeated name: `("a.test", "b.test", "a.test")`. Not checked: cycles through names
@@ -180,7 +180,7 @@ def find_nameserver_cycle(
 def _first_cycle(
     owner: str, nameservers: Sequence[str], registered: Mapping[str, Sequence[str]]
 ) -> tuple[str, ...]:
-    """Return the chain from `owner` by each name's first nameserver up to the first repeated name."""
+    """Return a cycle if no nameserver leads back to `owner`: from each name to the registered name at or above its first nameserver."""
     chain = [owner]
     while True:
         hosts = nameservers if chain[-1] == owner else registered[chain[-1]]

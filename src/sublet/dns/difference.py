@@ -4,8 +4,8 @@ from collections.abc import Iterable, Sequence
 from itertools import zip_longest
 
 from sublet.counted import counted
+from sublet.dns.compare_records import value_key
 from sublet.dns.types import Delegation, DsRecord, GlueEntry, Record
-from sublet.dns.verify import value_key
 
 SHOWN_MAX = 8
 """The maximum number of records that a sentence names. It only counts the others."""

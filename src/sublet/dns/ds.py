@@ -73,7 +73,7 @@ def parse_ds(owner: str, form: DsLike) -> DsRecord:
     that the zone is signed with the key, and that the key is a point on its curve.
 
     Raises:
-        InvalidDs: the first of these problems. Text: too long, neither form, another name in front. DNSKEY: protocol, flags,
+        InvalidDs: the first of these problems. Text: too long, another name in front, neither form. DNSKEY: protocol, flags,
             algorithm, key. DS: key tag, algorithm, digest type, digest.
     """
     if isinstance(form, str):
@@ -87,8 +87,8 @@ def ds_warnings(ds_records: Sequence[DsRecord]) -> tuple[str, ...]:
     """Return warnings about valid DS records that may harm the registrant (RFC 9904; RFC 4035, section 2.2).
 
     A validator that supports none of a name's DS records treats the name as unsigned (RFC 4035, section 5.2). Some validators don't support
-    ED448 or SHA-384. So there is a warning if all records use ED448, and another one if all records use SHA-384. Not checked: that one
-    record has both another algorithm and another digest type, and that the zone is signed.
+    ED448 or SHA-384. So there is a warning if all records use ED448, and another one if all records use SHA-384. Not checked:
+    several records that each use one of the two, and that the zone is signed.
     """
     algorithms = sorted({each.algorithm for each in ds_records})
     digest_types = {each.digest_type for each in ds_records}
@@ -118,9 +118,9 @@ def ds_warnings(ds_records: Sequence[DsRecord]) -> tuple[str, ...]:
 
 
 def dnskey_warnings(owner: str, forms: Sequence[DsLike]) -> tuple[str, ...]:
-    """Return a warning for each DNSKEY without the SEP flag. The DS record of a DNSKEY doesn't show the flag.
+    """Return a warning for each DNSKEY without the SEP flag.
 
-    `forms` are DS records and DNSKEYs of the canonical name `owner`. Invalid ones are skipped.
+    `forms` are DS records and DNSKEYs of the canonical name `owner`. DS records, which don't show the flag, and invalid ones are skipped.
     """
     warnings = []
     for each in forms:

@@ -26,18 +26,12 @@ _ASCII_OF_NAMES: Final = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQR
 
 _RFC_2142_MAILBOXES: Final = frozenset(
     {
-        *("info", "marketing", "sales", "support"),  # section 3, business
-        *("abuse", "noc", "security"),  # section 4, network operations
-        *(
-            "postmaster",
-            "hostmaster",
-            "usenet",
-            "news",
-            "webmaster",
-            "www",
-            "uucp",
-            "ftp",
-        ),  # section 5, services
+        # Section 3, business.
+        *("info", "marketing", "sales", "support"),
+        # Section 4, network operations.
+        *("abuse", "noc", "security"),
+        # Section 5, services.
+        *("postmaster", "hostmaster", "usenet", "news", "webmaster", "www", "uucp", "ftp"),
     }
 )
 
@@ -94,7 +88,7 @@ def parse_label(text: str) -> str:
     that the label isn't reserved (`is_reserved`, also for hyphens in places 3 and 4).
 
     Raises:
-        InvalidName: empty, over 1,000 characters, a character that no name has (dots too), empty after mapping, a hyphen at an end,
+        InvalidName: a dot, empty, over 1,000 characters, a character that no name has, only invisible characters, a hyphen at an end,
             over 63 octets, refused by IDNA, an `xn--` label that is not the encoding of a U-label.
     """
     if "." in text[:INPUT_CHARACTERS_MAX]:
@@ -106,7 +100,7 @@ def map_part(text: str) -> str:
     """Return a part of a label after the mapping of UTS 46, as in `parse_label`. Not checked: that IDNA allows the part in a label.
 
     Raises:
-        InvalidName: empty, over 1,000 characters, a character that no label has (dots too), empty after mapping.
+        InvalidName: empty, over 1,000 characters, a character that no name has, only invisible characters, a dot.
     """
     mapped = map_text(text)
     if "." in mapped:
@@ -193,7 +187,7 @@ def ancestors(name: str) -> tuple[str, ...]:
 
 
 def is_idn(label: str) -> bool:
-    """True if a canonical label is an A-label, which has a Unicode form."""
+    """True if a canonical label starts with `xn--`. Not checked: that it is an A-label (see `parse_host_name`)."""
     return label.startswith("xn--")
 
 

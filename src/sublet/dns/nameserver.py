@@ -139,7 +139,7 @@ class NameServer:
         if self._on_notify is None or not is_notify(wire):
             return None
         now_seconds = asyncio.get_running_loop().time()
-        response, child = answer_notify(wire, is_limited=self._notify_limit.is_exceeded(now_seconds))
+        response, child = answer_notify(wire, is_limited=self._notify_limit.count_message(now_seconds))
         if child is not None and len(self._notified) < NOTIFIES_MAX:
             task = asyncio.create_task(self._on_notify(child))
             self._notified.add(task)
@@ -149,7 +149,7 @@ class NameServer:
     def _is_limited(self, host: str, response: Response) -> bool:
         """Count a UDP response, and return True if it must be truncated. A response without records amplifies nothing, and isn't counted."""
         now_seconds = asyncio.get_running_loop().time()
-        return bool(response.about) and self._limit.is_exceeded(
+        return bool(response.about) and self._limit.count_response(
             host, response.rcode, response.about, now_seconds
         )
 
@@ -210,9 +210,8 @@ class _UdpEndpoint(asyncio.DatagramProtocol):
             self._query_count -= len(queries)
         for response, (_, address) in zip(responses, queries, strict=True):
             if response is not None and self._transport is not None and not self._transport.is_closing():
-                with contextlib.suppress(
-                    OSError, ValueError
-                ):  # the source address may be forged, for example with port 0
+                # The source address may be forged, for example with port 0.
+                with contextlib.suppress(OSError, ValueError):
                     self._transport.sendto(response, address)
 
     async def close(self) -> None:

@@ -30,7 +30,7 @@ class NotifyLimit:
         self._second = 0
         self._count = 0
 
-    def is_exceeded(self, at_seconds: float) -> bool:
+    def count_message(self, at_seconds: float) -> bool:
         """Count a message, and return True if it exceeds the maximum of this second."""
         if self._second != int(at_seconds):
             self._second, self._count = int(at_seconds), 0

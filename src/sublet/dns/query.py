@@ -12,7 +12,7 @@ from sublet.dns.rrsets import Labels, labels_of, name_of
 from sublet.dns.wire import HEADER_BYTES
 
 QUERY_BYTES_MAX = 4096
-"""The maximum length of a query. A name has at most 255 octets, and EDNS adds few."""
+"""The maximum length of a query. A name has at most 255 octets, and EDNS adds little."""
 QUERIES_AT_ONCE = 16
 """The maximum number of queries that share one read of the zones. All other tasks wait while these queries are answered."""
 _NAME_BYTES_MAX = 255

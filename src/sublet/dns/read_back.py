@@ -35,7 +35,7 @@ WINDOW_QUERIES = 100
 _ABOUT_DS = frozenset({dns.rdatatype.DS, dns.rdatatype.NSEC, dns.rdatatype.NSEC3})
 _CODES = {each: int(dns.rdatatype.from_text(each)) for each in (*DELEGATION_TYPES, "SOA")}
 _READ_TYPES = frozenset(_CODES.values())
-_OPCODE = 0x7800
+_OPCODE_MASK = 0x7800
 _DO = 0x8000
 _PAYLOAD_BYTES = 1232
 
@@ -242,7 +242,7 @@ async def _read_response(reader: asyncio.StreamReader) -> _Response:
         response = _parse(wire)
     except (dns.exception.DNSException, *MALFORMED) as error:
         raise _BadResponse(f"sent something that is not a DNS message ({error})") from error
-    if not response.flags & dns.flags.QR or response.flags & _OPCODE:
+    if not response.flags & dns.flags.QR or response.flags & _OPCODE_MASK:
         raise _BadResponse("answered another question")
     if response.flags & dns.flags.TC:
         raise _BadResponse("sent a truncated response over TCP")

@@ -16,7 +16,7 @@ class ResponseLimit:
         self._second = 0
         self._counts: dict[int, int] = {}
 
-    def is_exceeded(self, host: str, rcode: int, about: str, at_seconds: float) -> bool:
+    def count_response(self, host: str, rcode: int, about: str, at_seconds: float) -> bool:
         """Count a response to an IP address, and return True if its network has exceeded the limit of this second.
 
         Loopback addresses have no limit, because other hosts can't forge them.

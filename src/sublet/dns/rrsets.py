@@ -18,8 +18,11 @@ import dns.rdatatype
 from sublet.dns.names import NAME_OCTETS_MAX
 
 Labels = tuple[tuple[str, bytes], ...]
-r"""A name as pairs, one for each label: the name from this label on, in the form of `ZoneView` (lower case, no final dot, unusual octets
-as `\ddd`), and the label in wire form (its length and octets, in the original case). The root is empty."""
+r"""A name as one pair for each label, without the root: `a.Test` is `(("a.test", b"\x01a"), ("test", b"\x04Test"))`.
+
+The first part is the name from this label on, in the form of `ZoneView` (lower case, no final dot, unusual octets as `\ddd`). The second part
+is the label in wire form: its length and octets, in the original case.
+"""
 
 _PLAIN_NAME = re.compile(r"[A-Za-z0-9_-]{1,63}(\.[A-Za-z0-9_-]{1,63})*")
 _DIGEST_BYTES = {1: 20, 2: 32, 4: 48}
@@ -44,7 +47,7 @@ class RRset(NamedTuple):
 
 
 def labels_of(labels: Sequence[bytes]) -> Labels:
-    """Return the name that consists of these labels. They end before the root's label."""
+    """Return the name with these labels, which don't include the root."""
     texts = [_escaped(label) for label in labels]
     name = ".".join(texts)
     found = []

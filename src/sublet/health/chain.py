@@ -92,7 +92,8 @@ def _validate(
     kind = dns.rdatatype.to_text(rrset.rdtype)
     if not signatures:
         return ChainVerdict("broken", f"its {kind} record has no signature")
-    worst = ChainVerdict("broken", f"no signature of its {kind} record is by a key that a DS record matches")
+    signer = "a key that a DS record matches" if kind == "DNSKEY" else "one of its keys"
+    worst = ChainVerdict("broken", f"no signature of its {kind} record is by {signer}")
     for signature, key in _matching_pairs(signatures, keys):
         ends_at = datetime.fromtimestamp(signature.expiration, UTC)
         validity = timedelta(seconds=signature.expiration - signature.inception)

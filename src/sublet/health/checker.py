@@ -15,6 +15,7 @@ from sublet.health.dns_client import DnsClient
 from sublet.health.findings import report
 from sublet.health.model import Observation, Question, Report, Target
 from sublet.health.observe import observe
+from sublet.health.query_limits import CHECK_SECONDS, Network, parse_networks
 from sublet.health.resolve import (
     ROOT_SERVERS,
     CachingResolver,
@@ -22,7 +23,6 @@ from sublet.health.resolve import (
     IteratingResolver,
     Resolver,
 )
-from sublet.health.targets import CHECK_SECONDS, Network, parse_networks
 
 CLAIM_PAUSE_SECONDS = 0.2
 

@@ -1,6 +1,7 @@
 """The worker's verbs: schedule checks, claim the checks that are due, and record their results."""
 
 import random
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime, timedelta
 from functools import partial
@@ -34,31 +35,35 @@ from sublet.subdomains.store import find_subdomain, list_subdomains
 
 CLAIM_DURATION = timedelta(seconds=60)
 """The duration of a worker's claim of a check. If the worker dies, another worker claims the check after this time."""
-LISTED_MAX = 1000
+STEP_MAX = 1000
+"""The maximum number of names in one step of `schedule_first_checks`."""
 SEARCH_OVERLAP = timedelta(minutes=15)
 """A search also covers this time before the last search, because a change may be committed late."""
 CHANGE = "delegation_health.change"
 
 
-def list_all_names(tx: Tx, after_id: int) -> int | None:
-    """Schedule first checks, spread over a day, for the next `LISTED_MAX` names without health. Return the last id, or None at the end."""
-    found = store.list_unlisted(tx, after_id, LISTED_MAX)
-    missing = [each for each, is_listed in found if not is_listed]
+def schedule_first_checks(tx: Tx, after_id: int) -> int | None:
+    """Schedule the first checks of the names after an id that were never checked, spread over a day. Return the last id, or None at the end.
+
+    One call looks at `STEP_MAX` names.
+    """
+    found = store.list_delegated(tx, after_id, STEP_MAX)
+    missing = [each for each, has_health in found if not has_health]
     store.insert_health(
         tx,
         [new_health(each, tx.now, tx.now + timedelta(days=random.random())) for each in missing],  # noqa: S311 - jitter
     )
-    return found[-1][0] if len(found) == LISTED_MAX else None
+    return found[-1][0] if len(found) == STEP_MAX else None
 
 
-def list_changed_names(tx: Tx, searched_at: datetime | None = None) -> int:
+def schedule_changed_names(tx: Tx, searched_at: datetime | None = None) -> int:
     """Schedule a check soon for each name whose delegation changed since the last search, and return their number."""
     domains = [each.id for each in list_platform_domains(tx)]
     since = min(searched_at or tx.now, tx.now) - SEARCH_OVERLAP
     changed = store.list_changed(tx, domains, since, tx.now + SEARCH_OVERLAP) if domains else []
     due_at = first_check_at(tx.now, random.random())  # noqa: S311 - jitter
     store.insert_health(tx, [new_health(each, tx.now, due_at) for each in changed])
-    store.delay(tx, changed, due_at)
+    store.reschedule(tx, changed, due_at)
     return len(changed)
 
 
@@ -72,9 +77,9 @@ def claim_due(tx: Tx, limit: int) -> list[DueCheck]:
     gone = [each for each in ids if each not in found or not is_delegated(found[each])]
     store.delete_health(tx, gone)
     unpublished = [each.id for each in found.values() if each.id not in gone and not is_published(each)]
-    store.delay(tx, unpublished, tx.now + FIRST_CHECK)
+    store.reschedule(tx, unpublished, tx.now + FIRST_CHECK)
     taken = [found[each] for each in ids if each in found and each not in gone and each not in unpublished]
-    store.delay(tx, [each.id for each in taken], tx.now + CLAIM_DURATION)
+    store.reschedule(tx, [each.id for each in taken], tx.now + CLAIM_DURATION)
     return [DueCheck(each.id, each.generation, target_of(tx, each)) for each in taken]
 
 
@@ -104,7 +109,7 @@ def published_check(tx: Tx, subdomain: Subdomain) -> DueCheck:
 
 def postpone_check(tx: Tx, subdomain_id: int, until: datetime) -> None:
     """Postpone a check whose nameservers another check is asking."""
-    store.delay(tx, [subdomain_id], until)
+    store.reschedule(tx, [subdomain_id], until)
 
 
 def record_check(tx: Tx, subdomain_id: int, generation: int, report: Report) -> Health | None:
@@ -147,6 +152,7 @@ def _mail_if_due(tx: Tx, subdomain: Subdomain, health: Health) -> Health:
     broken_days = platform_domain.broken_days if platform_domain is not None else 0
     if health.state != BROKEN:
         health = replace(health, warned_at=None)
+    write: Callable[[str, str, Health], tuple[str, str]]
     if is_breakage_due(health, tx.now):
         kind, write = "broken", partial(breakage_mail, leaves_at=leaves_at(health, broken_days))
         health = replace(health, mailed_at=tx.now)
@@ -155,7 +161,7 @@ def _mail_if_due(tx: Tx, subdomain: Subdomain, health: Health) -> Health:
         at = leaves_at(health, broken_days) or tx.now
         kind, write = "leaves", partial(notice_mail, leaves_at=at)
     elif is_recovery_due(health):
-        kind, write = "works", partial(recovery_mail)
+        kind, write = "works", recovery_mail
         health = replace(health, mailed_at=None)
     else:
         return health

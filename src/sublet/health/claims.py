@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 
 from sublet.db import Tx
 from sublet.health import store
-from sublet.health.targets import CHECK_SECONDS
+from sublet.health.query_limits import CHECK_SECONDS
 
 CLAIM_DURATION = timedelta(seconds=CHECK_SECONDS + 5)
 """The maximum duration of a claim. It is longer than a check, and ends the claims of processes that died."""
@@ -30,26 +30,26 @@ def claim_addresses(tx: Tx, addresses: Sequence[str], *, books: bool) -> datetim
     """
     if not addresses:
         return None
-    found = store.lock_targets(tx, addresses)
+    found = store.lock_addresses(tx, addresses)
     claimed = [
         each for each, (held_until, _) in found.items() if tx.now < held_until <= tx.now + CLAIM_DURATION_MAX
     ]
     if not claimed:
-        store.set_targets(tx, addresses, held_until=tx.now + CLAIM_DURATION)
+        store.update_addresses(tx, addresses, held_until=tx.now + CLAIM_DURATION)
         return None
     booked = max(min(found[each][1], tx.now + BOOKED_AHEAD_MAX) for each in claimed)
     at = max(booked, tx.now + BOOKING_DURATION)
     if books:
-        store.set_targets(tx, claimed, booked_until=at + BOOKING_DURATION)
+        store.update_addresses(tx, claimed, booked_until=at + BOOKING_DURATION)
     return at
 
 
 def release_addresses(tx: Tx, addresses: Sequence[str]) -> None:
     """End the claims of a check, after a pause."""
     if addresses:
-        store.set_targets(tx, addresses, held_until=tx.now + PAUSE)
+        store.update_addresses(tx, addresses, held_until=tx.now + PAUSE)
 
 
 def delete_idle_addresses(tx: Tx) -> None:
-    """Delete the addresses that no check has used for an hour."""
-    store.delete_idle_targets(tx, tx.now - IDLE_AFTER, 1000)
+    """Delete addresses that no check has used for an hour, at most 1,000 of them."""
+    store.delete_idle_addresses(tx, tx.now - IDLE_AFTER, 1000)

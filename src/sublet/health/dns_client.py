@@ -14,7 +14,7 @@ import dns.rdatatype
 
 from sublet.dns.tcp import ConnectionFailed, connected, read_message
 from sublet.health.model import NOT_ASKED, Reply
-from sublet.health.targets import Budget, QueryRateLimit
+from sublet.health.query_limits import Budget, QueryRateLimit
 
 PORT = 53
 UDP_SECONDS = 1.5
@@ -30,8 +30,8 @@ _NO_ROUTE = frozenset({errno.ENETUNREACH, errno.EAFNOSUPPORT, errno.EADDRNOTAVAI
 class DnsClient:
     """Sends the queries of checks, and limits their rate in this process."""
 
-    def __init__(self, rate_limit: QueryRateLimit | None = None) -> None:
-        self._rate_limit = rate_limit or QueryRateLimit()
+    def __init__(self) -> None:
+        self._rate_limit = QueryRateLimit()
 
     async def ask(
         self,

@@ -98,8 +98,8 @@ def _is_unfinished(target: Target, seen: Observation) -> bool:
     working = [each for each in seen.servers if _is_working(each, target)]
     if not working:
         return True
-    has_to = target.parent_signed and supported_ds(target.delegation.ds_records)
-    return bool(has_to) and not any(_has_dnskey_reply(each) for each in working)
+    is_validated = target.parent_signed and bool(supported_ds(target.delegation.ds_records))
+    return is_validated and not any(_has_dnskey_reply(each) for each in working)
 
 
 def _has_dnskey_reply(server: Server) -> bool:

@@ -13,7 +13,13 @@ from sublet.db import Database, Tx
 from sublet.errors import Unavailable
 from sublet.health import store
 from sublet.health.checker import Checker, CheckResult
-from sublet.health.checks import claim_due, list_all_names, list_changed_names, postpone_check, record_check
+from sublet.health.checks import (
+    claim_due,
+    postpone_check,
+    record_check,
+    schedule_changed_names,
+    schedule_first_checks,
+)
 from sublet.health.claims import delete_idle_addresses
 from sublet.health.model import BROKEN, DueCheck, Question
 from sublet.health.undelegate import undelegate
@@ -25,9 +31,10 @@ from sublet.processes.repeat import repeat
 CHECKS_MAX = 32
 """The maximum number of a worker's simultaneous checks."""
 POLL_SECONDS = 1.0
-LIST_EVERY = timedelta(minutes=1)
+SEARCH_EVERY = timedelta(minutes=1)
 """The time between two searches for changed names."""
-LIST_ALL_EVERY = timedelta(days=1)
+SEARCH_ALL_EVERY = timedelta(days=1)
+"""The time between two searches for names that were never checked."""
 LEASE = "health"
 log = structlog.get_logger()
 
@@ -46,7 +53,11 @@ class Follower(Protocol):
 
 
 class HealthKeeper:
-    """Runs the checks that are due. The metrics show `checks` by their result, the number of names in each of `states`, and `overdue_seconds`."""
+    """Runs the checks that are due.
+
+    For the metrics: `checks` counts checks by their result, `states` has the number of names in each state, and `overdue_seconds` is how long
+    the oldest due check has waited.
+    """
 
     def __init__(
         self, db: Database, checker: Checker | None, *, holder: str = "", followers: Sequence[Follower] = ()
@@ -56,8 +67,8 @@ class HealthKeeper:
         self._checker = checker
         self._holder = holder or str(uuid.uuid4())
         self._running: set[asyncio.Task[None]] = set()
-        self._listed_at: datetime | None = None
-        self._listed_all_at: datetime | None = None
+        self._searched_at: datetime | None = None
+        self._searched_all_at: datetime | None = None
         self.checks: Counter[str] = Counter()
         self.states: dict[str, int] = {}
         self.overdue_seconds = 0.0
@@ -74,33 +85,33 @@ class HealthKeeper:
             await asyncio.gather(*self._running, return_exceptions=True)
 
     async def _step(self) -> float:
-        await self._list_names()
+        await self._schedule_checks()
         await self.start_checks()
         return POLL_SECONDS if len(self._running) < CHECKS_MAX else POLL_SECONDS / 10
 
-    async def _list_names(self) -> None:
+    async def _schedule_checks(self) -> None:
         """Schedule checks of new and changed names. Only the worker with the lease does this."""
         now = self._db.now()
-        if not _is_over(self._listed_at, LIST_EVERY, now):
+        if not _is_over(self._searched_at, SEARCH_EVERY, now):
             return
         lease = await try_lease(self._db, LEASE, self._holder, WATCH_FOR)
         self.states, self.overdue_seconds = await self._db.read(_count_states)
         if lease is not None:
             try:
-                await self._list_under(lease)
+                await self._schedule_under(lease)
             except LeaseLost:
                 log.warning("health_taken_over")
-        self._listed_at = now
+        self._searched_at = now
 
-    async def _list_under(self, lease: Lease) -> None:
-        await self._db.write(under_lease, lease, list_changed_names, self._listed_at)
+    async def _schedule_under(self, lease: Lease) -> None:
+        await self._db.write(under_lease, lease, schedule_changed_names, self._searched_at)
         now = self._db.now()
-        if _is_over(self._listed_all_at, LIST_ALL_EVERY, now):
+        if _is_over(self._searched_all_at, SEARCH_ALL_EVERY, now):
             after_id: int | None = 0
             while after_id is not None:
-                after_id = await self._db.write(under_lease, lease, list_all_names, after_id)
+                after_id = await self._db.write(under_lease, lease, schedule_first_checks, after_id)
             await self._db.write(under_lease, lease, delete_idle_addresses)
-            self._listed_all_at = now
+            self._searched_all_at = now
 
     async def start_checks(self) -> int:
         """Start the checks that are due, up to `CHECKS_MAX` at once, and return the number of started checks."""
@@ -113,10 +124,6 @@ class HealthKeeper:
             self._running.add(task)
             task.add_done_callback(self._running.discard)
         return len(due)
-
-    async def settled(self) -> None:
-        """Wait for the running checks."""
-        await asyncio.gather(*self._running)
 
     async def _check(self, due: DueCheck) -> None:
         assert self._checker is not None  # noqa: S101 - `run` starts no checks without a checker

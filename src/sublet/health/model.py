@@ -136,7 +136,7 @@ class Report:
 
 
 def name_of(text: str) -> dns.name.Name:
-    """Return the dnspython name of a text without the final dot."""
+    """Return a name in text, without the final dot, as a name of dnspython."""
     return dns.name.from_text(text + ".")
 
 

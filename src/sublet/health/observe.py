@@ -17,8 +17,7 @@ from sublet.dns.names import is_at_or_below
 from sublet.dns.types import Delegation
 from sublet.health.dns_client import DnsClient
 from sublet.health.model import HostAddresses, Observation, Question, Server, Target, name_of
-from sublet.health.resolve import Resolver
-from sublet.health.targets import (
+from sublet.health.query_limits import (
     ADDRESSES_MAX,
     CHECK_SECONDS,
     EXTRA_QUERIES_MAX,
@@ -26,6 +25,7 @@ from sublet.health.targets import (
     Network,
     may_ask,
 )
+from sublet.health.resolve import Resolver
 
 Claim = Callable[[Sequence[str]], AbstractAsyncContextManager[datetime | None]]
 """Claims addresses for one check. Yields None, or the time to try again if another check has claimed one of the addresses."""
@@ -142,9 +142,8 @@ class _Check:
             has_edns_error = message.rcode() in (dns.rcode.FORMERR, dns.rcode.NOTIMP)
         if has_edns_error:
             await asyncio.gather(self._ask_soa_tcp(server), self._ask_soa_plain(server))
-        elif (
-            message is not None and message.flags & dns.flags.TC
-        ):  # The answer was too long for UDP with its signatures.
+        elif message is not None and message.flags & dns.flags.TC:
+            # The answer was too long for UDP with its signatures.
             await self._ask_soa_tcp(server)
 
     async def _ask_soa_plain(self, server: Server) -> None:

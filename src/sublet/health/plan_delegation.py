@@ -102,7 +102,7 @@ def _plan(tx: Tx, owner: str, delegation: Delegation, platform_domain: PlatformD
 def refuse_if_broken(
     verb: Callable[Concatenate[Tx, P], OutcomeT], plan: Plan | None, report: Report | None
 ) -> Callable[Concatenate[Tx, P], OutcomeT]:
-    """Return a verb that always refuses if the platform domain requires a working delegation and the check found it broken; else return `verb`.
+    """Return `verb`; if the platform domain requires a working delegation and the check found it broken, return a verb that always refuses.
 
     The refusing verb raises, in this order:
         Refusal: `verb` raises it.

@@ -17,7 +17,7 @@ import dns.rrset
 
 from sublet.health.dns_client import DnsClient
 from sublet.health.model import NOT_ASKED, HostAddresses, Reply, name_of, text_of
-from sublet.health.targets import ADDRESSES_MAX, Budget, Network, may_ask
+from sublet.health.query_limits import ADDRESSES_MAX, Budget, Network, may_ask
 
 ALIASES_MAX = 4
 """The maximum number of CNAME records that are followed from a host."""
@@ -253,7 +253,7 @@ class IteratingResolver:
     async def _addresses_of(
         self, hosts: Iterable[dns.name.Name], budget: Budget, depth: int
     ) -> tuple[str, ...]:
-        """Return the addresses of the first of `hosts`, the servers of a zone without glue, that has any."""
+        """Return the addresses of the first host that has any. `hosts` are the servers of a zone without glue."""
         if depth >= DEPTH_MAX:
             return ()
         for host in tuple(hosts)[:SERVERS_MAX]:

@@ -10,6 +10,7 @@ FIRST_CHECK = timedelta(minutes=2)
 CONFIRM_AFTER = timedelta(minutes=10)
 """The minimum time between the two checks that must find the same new state before the state changes."""
 CONFIRM_SLACK = timedelta(seconds=30)
+"""How much earlier the second check may be."""
 DAILY = timedelta(days=1)
 JITTER = 0.1
 """The fraction by which the pause between checks varies, so that names that were registered together aren't checked together."""
@@ -84,7 +85,7 @@ def is_breakage_due(health: Health, now: datetime) -> bool:
 
 
 def leaves_at(health: Health, broken_days: int) -> datetime | None:
-    """Return when a name leaves the DNS if it stays broken: after `broken_days`, and not before the notice period after the warning has passed.
+    """Return when a name leaves the DNS if it stays broken: after `broken_days`, and at least a notice period after the warning.
 
     Return None if the name isn't broken, or if `broken_days` is 0, which never removes broken names.
     """

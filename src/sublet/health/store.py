@@ -140,7 +140,7 @@ _DUE = Prepared(
     .limit(bindparam("at_most", type_=Integer))
     .with_for_update(skip_locked=True)
 )
-_DELAY = Prepared(
+_RESCHEDULE = Prepared(
     update(delegation_health)
     .where(_HEALTH.subdomain_id.in_(bindparam("ids", expanding=True)))
     .values(due_at=bindparam("until", type_=Instant))
@@ -162,10 +162,10 @@ def is_due(tx: Tx) -> bool:
     return bool(_IS_DUE.all(tx, now=tx.now))
 
 
-def delay(tx: Tx, subdomain_ids: Sequence[int], until: datetime) -> None:
+def reschedule(tx: Tx, subdomain_ids: Sequence[int], until: datetime) -> None:
     """Set the time of the next check of these names."""
     if subdomain_ids:
-        _DELAY.run(tx, ids=list(subdomain_ids), until=until)
+        _RESCHEDULE.run(tx, ids=list(subdomain_ids), until=until)
 
 
 _FOLLOWED = Prepared(
@@ -193,16 +193,16 @@ def find_followed(tx: Tx, fqdn: str) -> tuple[int, datetime | None, datetime | N
     return None if row is None else (row[0], row[1], row[2])
 
 
-_PUBLISHED = and_(subdomains.c.nameserver_count > 0, subdomains.c.trashed_at.is_(None))
+_DELEGATED = and_(subdomains.c.nameserver_count > 0, subdomains.c.trashed_at.is_(None))
 _JOINED = subdomains.outerjoin(delegation_health, _HEALTH.subdomain_id == subdomains.c.id)
 
 
-def list_unlisted(tx: Tx, after_id: int, limit: int) -> list[tuple[int, bool]]:
-    """Return the ids of the next names that may be in the DNS, each with True if the name has a row in `delegation_health`."""
+def list_delegated(tx: Tx, after_id: int, limit: int) -> list[tuple[int, bool]]:
+    """Return the ids of the next names that may be in the DNS, each with True if the name has health."""
     query = (
         select(subdomains.c.id, _HEALTH.subdomain_id.is_not(None))
         .select_from(_JOINED)
-        .where(_PUBLISHED & (subdomains.c.id > after_id))
+        .where(_DELEGATED & (subdomains.c.id > after_id))
         .order_by(subdomains.c.id)
         .limit(limit)
     )
@@ -217,7 +217,7 @@ def list_changed(tx: Tx, platform_domain_ids: Sequence[int], since: datetime, so
         .where(
             subdomains.c.platform_domain_id.in_(platform_domain_ids)
             & (subdomains.c.generation_at >= since)
-            & _PUBLISHED
+            & _DELEGATED
             & or_(
                 _HEALTH.subdomain_id.is_(None),
                 and_(
@@ -269,18 +269,17 @@ def insert_change(tx: Tx, subdomain_id: int, state: str, codes: Sequence[str]) -
     tx.connection.execute(delete(health_changes).where(old))
 
 
-def list_changes(tx: Tx, subdomain_id: int, limit: int = CHANGES_MAX) -> list[HealthChange]:
+def list_changes(tx: Tx, subdomain_id: int) -> list[HealthChange]:
     """Return the changes of a name's state, the newest first."""
     query = (
         select(health_changes.c.at, health_changes.c.state, health_changes.c.codes)
         .where(health_changes.c.subdomain_id == subdomain_id)
         .order_by(health_changes.c.id.desc())
-        .limit(limit)
     )
     return [HealthChange(at, state, tuple(codes)) for at, state, codes in tx.connection.execute(query)]
 
 
-def lock_targets(tx: Tx, addresses: Sequence[str]) -> dict[str, tuple[datetime, datetime]]:
+def lock_addresses(tx: Tx, addresses: Sequence[str]) -> dict[str, tuple[datetime, datetime]]:
     """Return `held_until` and `booked_until` of these addresses, and lock them, sorted to prevent deadlocks."""
     rows = [{"address": each, "held_until": tx.now, "booked_until": tx.now} for each in sorted(addresses)]
     tx.connection.execute(_insert(tx, health_targets).on_conflict_do_nothing(), rows)
@@ -293,7 +292,7 @@ def lock_targets(tx: Tx, addresses: Sequence[str]) -> dict[str, tuple[datetime, 
     return {row[0]: (row[1], row[2]) for row in tx.connection.execute(query)}
 
 
-def set_targets(
+def update_addresses(
     tx: Tx,
     addresses: Sequence[str],
     *,
@@ -308,7 +307,7 @@ def set_targets(
     )
 
 
-def delete_idle_targets(tx: Tx, before: datetime, limit: int) -> None:
+def delete_idle_addresses(tx: Tx, before: datetime, limit: int) -> None:
     """Delete addresses whose claims and bookings ended before an instant."""
     idle = (
         select(health_targets.c.address)

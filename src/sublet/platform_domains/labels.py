@@ -33,7 +33,7 @@ def classify(
     """Return the class of a label (canonical A-label): standard, premium, special, reserved or blocked.
 
     The first of these decides: the operator's list, the blocked patterns, the labels that are reserved under all platform domains, the
-    length. A special label is reserved for organizations without a grant.
+    length. For organizations without a grant, a special label is in the class reserved.
     """
     if listed is not None:
         if listed.label_class == "special" and organization_id not in listed.organization_ids:

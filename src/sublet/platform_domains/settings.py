@@ -15,7 +15,7 @@ HOSTS_MAX = 13
 
 
 def storable(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return settings in the form that is stored: lists instead of tuples and of secondaries."""
+    """Return settings as JSON stores them, with tuples and secondaries as lists."""
     return {name: _storable(value) for name, value in values.items()}
 
 

@@ -265,7 +265,7 @@ _NEXT_KEYS = Prepared(select_adjacent_keys(platform_domains.c.owner_key, _PRESEN
 
 
 def next_owner_keys(tx: Tx, fqdn: str) -> list[str]:
-    """Return the owner keys of the two platform domains around the start of the range of names below this one; fewer at an end.
+    """Return the owner keys of platform domains directly before and after the key `owner_key(fqdn) + "."`; fewer at an end.
 
     `zone_store.next_owner_keys` explains their use.
     """
@@ -451,13 +451,12 @@ def replace_label(tx: Tx, label: Label) -> None:
         )
 
 
-def delete_label(tx: Tx, platform_domain_id: int, label: str) -> bool:
-    """Delete a label from the list, with its grants. Return True if it was listed."""
+def delete_label(tx: Tx, platform_domain_id: int, label: str) -> None:
+    """Delete a label from the list, with its grants."""
     for table in (label_grants, labels):
-        removed = tx.connection.execute(
+        tx.connection.execute(
             delete(table).where((table.c.platform_domain_id == platform_domain_id) & (table.c.label == label))
-        ).rowcount
-    return removed > 0
+        )
 
 
 # Built once, because it runs at each registration.

@@ -66,7 +66,7 @@ AT_OR_BELOW = select(zone_records.c.id).where(_OF_ZONE & at_or_below(zone_record
 _ANY_AT_OR_BELOW = Prepared(AT_OR_BELOW.limit(1))
 
 
-def has_names_at_or_below(tx: Tx, platform_domain_id: int, name: str) -> bool:
+def has_records_at_or_below(tx: Tx, platform_domain_id: int, name: str) -> bool:
     """True if the zone has a record at this name or below it."""
     found = _ANY_AT_OR_BELOW.one_or_none(tx, of=platform_domain_id, **key_range(owner_key(name)))
     return found is not None
@@ -89,11 +89,9 @@ _NEXT_KEYS = Prepared(select_adjacent_keys(zone_records.c.owner_key, _OF_ZONE))
 
 
 def next_owner_keys(tx: Tx, platform_domain_id: int, name: str) -> list[str]:
-    """Return the two stored owner keys around the start of the range of names below `name`; fewer at an end of the zone.
+    """Return the stored owner keys directly before and after the key `owner_key(name) + "."`; fewer at an end of the zone.
 
-    The caller tests with them if `name`, or a name above it, has records below it. The names below any name are one range of keys
-    (`owner_key`). The ranges of `name` and of each name above it contain the start of the range of `name`. So if there is a record below
-    one of these names, one of the two keys is in the range of that name.
+    They show if `name`, or a name above it, has records below it: then one of the two keys starts with the key of that name and a dot.
     """
     row = _NEXT_KEYS.one_or_none(tx, of=platform_domain_id, **key_range(owner_key(name)))
     return [key for key in row or () if key is not None]

@@ -67,7 +67,7 @@ async def check_on_primary(
     *,
     began_at: datetime | None = None,
 ) -> tuple[ZoneCheck, Outcome]:
-    """Transfer a zone and compare it with the registry.
+    """Transfer a zone, and compare it with the registry. Return the result for the operator, and the part that `repair` needs.
 
     Raises, in this order:
         Conflict: the zone has moved to another server, or its platform domain was removed.

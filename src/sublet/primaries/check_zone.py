@@ -22,7 +22,7 @@ CLOCK_MARGIN = timedelta(seconds=5)
 
 @dataclass(frozen=True, slots=True)
 class OrphanedOwner:
-    """An owner whose records are ours and must be deleted, by publishing the row `subdomain_id` of the name `fqdn`."""
+    """An owner with records of ours that must leave the zone. Publishing the row `subdomain_id` of the name `fqdn` deletes them."""
 
     owner: str
     fqdn: str
@@ -34,7 +34,7 @@ class Repairs:
     """The input of a repair. `names` is the number of our names in the zone.
 
     `wrong_ids` are the rows of the missing and different names. `orphaned` are the owners of orphaned records. `reclaimed` are the
-    owners at or below waiting names of a rebuilt zone. `apex_dnskeys` are the DNSKEY records at the apex; a signed zone has some.
+    owners at or below skipped names of a rebuilt zone that may have records of ours. `apex_dnskeys` are the DNSKEY records at the apex; a signed zone has some.
     `is_settled` is True if nothing was published during the check, so that another check at this serial would find the same.
     """
 

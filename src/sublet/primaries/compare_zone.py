@@ -3,9 +3,9 @@
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
+from sublet.dns.compare_records import matches
 from sublet.dns.names import ancestors
 from sublet.dns.types import DELEGATION_TYPES, Record
-from sublet.dns.verify import matches
 
 _SIGNER_TYPES = frozenset({"RRSIG", "NSEC", "NSEC3"})
 

@@ -21,12 +21,12 @@ def find_primary(settings: Sequence[PrimarySettings], name: str) -> Primary:
     found = next((each for each in settings if each.name == name), None)
     if found is None:
         raise PrimaryFault("settings", f"the settings have no primary {name!r}", certain=True)
-    secret = _secret(found)
+    secret = _read_secret(found)
     key = TsigKey(found.key_name.lower().removesuffix("."), found.key_algorithm, secret)
     return Primary(found.name, found.address, found.port, key)
 
 
-def _secret(primary: PrimarySettings) -> Secret:
+def _read_secret(primary: PrimarySettings) -> Secret:
     variable = PRIMARY_KEY_VARIABLE + primary.name.upper().replace("-", "_").replace(".", "_")
     if primary.key_file:
         place = primary.key_file

@@ -21,23 +21,18 @@ def hand_over(tx: Tx, waiting: Sequence[Subdomain]) -> bool:
     owner names and adds the new records in one message. A released row whose name has no holder is published itself.
     """
     released = [each for each in waiting if each.released_at is not None]
-    holders = publish_store.find_holders(tx, {each.fqdn for each in released}) if released else {}
-    former = [each for each in released if each.fqdn in holders]
+    held_ids = publish_store.find_held_ids(tx, {each.fqdn for each in released}) if released else {}
+    former = [each for each in released if each.fqdn in held_ids]
     moved: dict[int, dict[str, object]] = {}
     for each in former:
-        holder_id = holders[each.fqdn]
-        sent = [
-            owner
-            for owner, was_sent in published_owner_store.list_published_owners_by_subdomain(tx, [each.id])[
-                each.id
-            ].items()
-            if was_sent
-        ]
-        for owner in sorted(sent):
-            published_owner_store.move_published_owner(tx, owner, each.id, holder_id)
+        newer_id = held_ids[each.fqdn]
+        owners = published_owner_store.list_published_owners_by_subdomain(tx, [each.id])[each.id]
+        sent = sorted(owner for owner, was_sent in owners.items() if was_sent)
+        for owner in sent:
+            published_owner_store.move_published_owner(tx, owner, each.id, newer_id)
         published_owner_store.delete_unsent_owners(tx, each.id)
         store.mark_published_without_change(tx, each.id, each.generation)
-        moved[each.id] = {"holder_id": holder_id, "owners": sorted(sent)}
-    store.republish(tx, {holders[each.fqdn] for each in former if moved[each.id]["owners"]})
+        moved[each.id] = {"holder_id": newer_id, "owners": sent}
+    store.republish(tx, {held_ids[each.fqdn] for each in former if moved[each.id]["owners"]})
     audit.record_many(tx, SYSTEM, "subdomain.hand_over", moved)
     return bool(former)

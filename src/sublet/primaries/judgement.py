@@ -2,8 +2,8 @@
 
 from collections.abc import Mapping
 
+from sublet.dns.compare_records import matches
 from sublet.dns.types import Record
-from sublet.dns.verify import matches
 from sublet.primaries.publishing import Item, Result
 
 _RETRIED = "The registry tries again."

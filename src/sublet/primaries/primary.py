@@ -45,6 +45,9 @@ CAUSES = {
 }
 """The causes for which a change can't be published, with their meanings, for the operator, the metrics and docs/operating/trouble.md."""
 
+_TXT = dns.rdtypes.ANY.TXT.TXT
+_SOA = dns.rdtypes.ANY.SOA.SOA
+
 _BY_RCODE = {
     dns.rcode.REFUSED: "refused",
     dns.rcode.NOTAUTH: "zone",
@@ -197,10 +200,6 @@ async def _accepts_key_at_any_time(primary: Primary, zone: str, timeout_seconds:
     except PrimaryFault as fault:
         return fault.cause == "clock"
     return True
-
-
-_TXT = dns.rdtypes.ANY.TXT.TXT
-_SOA = dns.rdtypes.ANY.SOA.SOA
 
 
 @asynccontextmanager

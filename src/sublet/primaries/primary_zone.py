@@ -35,7 +35,7 @@ log = structlog.get_logger()
 class BatchRefused(Exception):  # noqa: N818 - the name server's answer, not an error of ours
     """A batch was refused because of `cause`, and the server applied no part of it.
 
-    Knot refuses without a signature. After such an answer the server may still apply the batch until a later update has changed the fence.
+    Knot doesn't sign a refusal. After an unsigned answer the server may still apply the batch, until a later update has changed the fence.
     `was_sent` is False if the batch was refused before it was sent.
     """
 
@@ -63,7 +63,7 @@ class PrimaryZone:
     def __init__(self, db: Database, find_primary: FindPrimary) -> None:
         self._db = db
         self._find_primary = find_primary
-        self._is_certain = False
+        self._is_fence_certain = False
         self._epoch: int | None = None
 
     async def change(self, batch: Batch) -> ReadBack:
@@ -80,11 +80,11 @@ class PrimaryZone:
         except (PrimaryFault, BatchRefused, BatchStale):
             await self._delete_update(batch)
             raise
-        self._is_certain = False
+        self._is_fence_certain = False
         try:
             await send_update(primary, message, timeout_seconds=TIMEOUT_SECONDS)
         except dns.exception.TooBig as error:
-            self._is_certain = True
+            self._is_fence_certain = True
             await self._delete_update(batch)
             raise BatchRefused("not_understood", "the message would be too long", was_sent=False) from error
         except PrimaryFault as fault:
@@ -95,15 +95,15 @@ class PrimaryZone:
         await self._db.write(
             under_lease, batch.lease, settle_fence, batch.platform_domain_id, batch.fence, batch.next_fence
         )
-        self._is_certain = True
+        self._is_fence_certain = True
         return partial(self._read_back, primary, batch)
 
     async def _prepare(self, batch: Batch) -> tuple[Primary, dns.update.UpdateMessage]:
         """Return the primary and the message to send. First read the fence from the server if it may have changed since our last update."""
         primary = self._find_primary(batch.primary)
         epoch = None if batch.lease is None else batch.lease.epoch
-        if not self._is_certain or epoch != self._epoch:
-            self._is_certain, self._epoch = False, epoch
+        if not self._is_fence_certain or epoch != self._epoch:
+            self._is_fence_certain, self._epoch = False, epoch
             await self._settle(primary, batch)
         try:
             return primary, build_update(
@@ -129,7 +129,7 @@ class PrimaryZone:
         meaning = await self._db.write(
             under_lease, batch.lease, settle_fence, batch.platform_domain_id, batch.fence, found.value
         )
-        self._is_certain = True
+        self._is_fence_certain = True
         if meaning == "rebuilt":
             log.warning("zone_found_rebuilt", zone=batch.zone, fence=found.value)
         if meaning != "same":
@@ -153,7 +153,7 @@ class PrimaryZone:
         await self._db.write(
             under_lease, batch.lease, settle_fence, batch.platform_domain_id, batch.fence, found.value
         )
-        self._is_certain = fault.certain
+        self._is_fence_certain = fault.certain
         if found.value != batch.fence:
             raise BatchStale from fault
         # The key is valid, because the fence was read with it. Knot gives the same answer for a key that may not send this update.

@@ -143,13 +143,13 @@ class Publisher:
         if not is_alone:
             random.shuffle(waiting)  # Otherwise all workers compete for the same zone first.
         for platform_domain_id in waiting:
-            work = self._work_on(platform_domain_id)
+            work = self._zone_work(platform_domain_id)
             if not work.is_running:
                 seconds = 0.0 if is_alone else self._stand_back_seconds(work)
                 work.has_failed = False
                 work.task = asyncio.create_task(self._publish_zone(work, seconds))
 
-    def _work_on(self, platform_domain_id: int) -> _ZoneWork:
+    def _zone_work(self, platform_domain_id: int) -> _ZoneWork:
         work = self._work.get(platform_domain_id)
         if work is None:
             zone = PrimaryZone(self._db, self._find_primary)
@@ -258,13 +258,13 @@ class Publisher:
         zone accepts no changes now.
         """
         try:
-            return await self._work_on(batch.platform_domain_id).zone.change(batch)
+            return await self._zone_work(batch.platform_domain_id).zone.change(batch)
         except BatchStale:
             await self._note_stale(batch)
         except PrimaryFault as fault:
             await self._back_off(batch, fault)
         except BatchRefused as refusal:
-            await self._narrow(batch, refusal)
+            await self._halve(batch, refusal)
         return None
 
     async def _read_back_and_record(self, batch: Batch, read_back: ReadBack) -> None:
@@ -272,7 +272,7 @@ class Publisher:
             results = await read_back()
         except PrimaryFault as fault:
             await self._back_off(batch, fault)
-        self._work_on(batch.platform_domain_id).stale_count = 0
+        self._zone_work(batch.platform_domain_id).stale_count = 0
         by_id = {result.item.subdomain_id: result for result in results}
         for took in await self._db.write(under_lease, batch.lease, record_publication, by_id, batch):
             self._on_published(took)
@@ -283,7 +283,7 @@ class Publisher:
 
     async def _note_stale(self, batch: Batch) -> None:
         """Count a stale batch, and pause before the next attempt. After `STALE_MAX` stale batches in a row back off."""
-        work = self._work_on(batch.platform_domain_id)
+        work = self._zone_work(batch.platform_domain_id)
         work.stale_count += 1
         if work.stale_count < STALE_MAX:
             await asyncio.sleep(STALE_PAUSE_SECONDS)
@@ -298,7 +298,7 @@ class Publisher:
             ),
         )
 
-    async def _narrow(self, batch: Batch, refusal: BatchRefused) -> None:
+    async def _halve(self, batch: Batch, refusal: BatchRefused) -> None:
         """Halve a refused batch until each refused name is alone, unless the zone accepts no change at all."""
         if refusal.cause != "in_use" and refusal.was_sent:
             try:
@@ -314,7 +314,7 @@ class Publisher:
         middle = len(batch.items) // 2
         for items in (batch.items[:middle], batch.items[middle:]):
             among = [item.subdomain_id for item in items]
-            half = await self._begin(self._work_on(batch.platform_domain_id), among=among)
+            half = await self._begin(self._zone_work(batch.platform_domain_id), among=among)
             if half is not None:
                 read_back = await self._change(half)
                 if read_back is not None:
@@ -339,7 +339,7 @@ class Publisher:
         if probe is None:
             raise BatchStale
         probe = replace(probe, lease=batch.lease)
-        await self._work_on(probe.platform_domain_id).zone.change(probe)
+        await self._zone_work(probe.platform_domain_id).zone.change(probe)
         await self._db.write(under_lease, batch.lease, record_publication, {}, probe)
 
     async def _back_off(self, batch: Batch, fault: PrimaryFault) -> NoReturn:

@@ -202,7 +202,7 @@ def record_publication(tx: Tx, results: Mapping[int, Result], batch: Batch) -> l
     settle_fence(tx, batch.platform_domain_id, batch.fence, batch.next_fence)
     state = zone_state_store.find_zone_state(tx, batch.platform_domain_id)
     if state.problem is not None or state.next_attempt_at is not None:
-        zone_state_store.update_zone_state(tx, batch.platform_domain_id, **NO_PROBLEM)
+        zone_state_store.update_zone_state(tx, batch.platform_domain_id, **_NO_PROBLEM)
     store.lock_subdomains(tx, results)
     published = []
     for result in results.values():
@@ -226,7 +226,7 @@ def record_publication(tx: Tx, results: Mapping[int, Result], batch: Batch) -> l
     return [tx.now - (results[each].item.generation_at or tx.now) for each in sorted(newly)]
 
 
-NO_PROBLEM: dict[str, object] = {
+_NO_PROBLEM: dict[str, object] = {
     "problem": None,
     "problem_detail": None,
     "problem_at": None,

@@ -130,10 +130,10 @@ def reclaim(tx: Tx, platform_domain_id: int, orphaned: Collection[OrphanedOwner]
     the same time.
     """
     zone_store.lock_zone(tx, platform_domain_id)
-    holders = publish_store.find_holders(tx, {each.fqdn for each in orphaned})
+    held_ids = publish_store.find_held_ids(tx, {each.fqdn for each in orphaned})
     again = set()
     for each in orphaned:
-        to = holders.get(each.fqdn, each.subdomain_id)
+        to = held_ids.get(each.fqdn, each.subdomain_id)
         published_owner_store.move_published_owner(tx, each.owner, each.subdomain_id, to)
         again.add(to)
     store.republish(tx, again)

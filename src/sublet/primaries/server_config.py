@@ -262,7 +262,7 @@ def sublet_config(site: Site) -> ServerConfig:
             Step("cat primary.toml >> /etc/sublet.toml", "Add the primary to the settings."),
             Step(
                 "systemctl restart sublet",
-                "Sublet reads its settings at the start. Separate roles: sublet-worker and sublet-api.",
+                "Sublet reads its settings at the start. With separate roles restart sublet-worker and sublet-api.",
             ),
             Step(
                 f"sublet domain edit {site.zone} --primary {name}{watched}",

@@ -130,7 +130,12 @@ def record_successes(tx: Tx, published: Iterable[Published]) -> frozenset[int]:
         change.run_many(
             tx,
             [
-                {"of": each.subdomain_id, "now": each.generation, "by": each.serial, "at": tx.now}
+                {
+                    "of": each.subdomain_id,
+                    "generation_now": each.generation,
+                    "serial": each.serial,
+                    "at": tx.now,
+                }
                 for each in known
             ],
         )
@@ -149,9 +154,9 @@ _GENERATIONS = Prepared(
 )
 _OF_ONE = update(subdomains).where(subdomains.c.id == bindparam("of"))
 _PUBLISHED_VALUES: dict[str, BindParameter[Any]] = {
-    "published_generation": bindparam("now"),
+    "published_generation": bindparam("generation_now"),
     "published_at": bindparam("at"),
-    "published_serial": bindparam("by"),
+    "published_serial": bindparam("serial"),
 }
 _NO_ERROR_VALUES = {"provision_error": None, "attempts": 0, "next_attempt_at": None}
 _PUBLISHED = Prepared(_OF_ONE.values(_PUBLISHED_VALUES))
@@ -189,7 +194,7 @@ def find_ever_published(tx: Tx, platform_domain_id: int, fqdns: Container[str]) 
     return {fqdn: subdomain_id for fqdn, subdomain_id in newest.items() if fqdn in published}
 
 
-def find_holders(tx: Tx, fqdns: Collection[str]) -> dict[str, int]:
+def find_held_ids(tx: Tx, fqdns: Collection[str]) -> dict[str, int]:
     """Return the names among `fqdns` that a registrant holds, each with the id of its row."""
     found: dict[str, int] = {}
     for some in in_batches(sorted(fqdns)):

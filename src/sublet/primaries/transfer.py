@@ -99,7 +99,7 @@ class _Incoming:
         self._clock = clock
         (self._key,) = keyring(primary).values()
         self._signature: dns.tsig.HMACTSig | dns.tsig.GSSTSig | None = None
-        self._unsigned = 0
+        self._unsigned_in_a_row = 0
         self._size_bytes = 0
         self.messages: list[bytes] = []
         self.serials: list[int] = []
@@ -111,9 +111,8 @@ class _Incoming:
 
     def add_message(self, wire: bytes) -> None:
         """Verify and store the next message. Use `messages` only if `is_whole`, because only then all messages are verified."""
-        self._size_bytes += sys.getsizeof(
-            wire
-        )  # with the overhead of Python, which is large for small messages
+        # With the overhead of Python, which is large for small messages.
+        self._size_bytes += sys.getsizeof(wire)
         if self._size_bytes > BYTES_MAX:
             raise PrimaryFault(
                 "too_large",
@@ -132,7 +131,7 @@ class _Incoming:
             ) from error
         self._verify(wire, tsig_start)
         self.messages.append(wire)
-        if self.is_whole and self._unsigned:
+        if self.is_whole and self._unsigned_in_a_row:
             raise PrimaryFault("unsigned", f"{self._primary.name} did not sign the end of the transfer")
 
     def _scan(self, wire: bytes) -> int | None:
@@ -158,8 +157,8 @@ class _Incoming:
 
     def _verify(self, wire: bytes, tsig_start: int | None) -> None:
         if tsig_start is None:
-            self._unsigned += 1
-            if self._signature is None or self._unsigned > _UNSIGNED_IN_A_ROW_MAX:
+            self._unsigned_in_a_row += 1
+            if self._signature is None or self._unsigned_in_a_row > _UNSIGNED_IN_A_ROW_MAX:
                 raise PrimaryFault("unsigned", f"{self._primary.name} sends the zone without a signature")
             self._signature.update(wire)  # type: ignore[no-untyped-call] # dnspython has no type for it
             return
@@ -179,7 +178,7 @@ class _Incoming:
                 self._signature,
                 multi=True,
             )
-        self._unsigned = 0
+        self._unsigned_in_a_row = 0
 
 
 def _records(wire: bytes) -> Iterator[Record]:

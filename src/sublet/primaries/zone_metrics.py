@@ -49,7 +49,7 @@ class ZoneMetrics:
         await repeat(self.poll, "zone_metrics_fault")
 
     async def poll(self) -> float:
-        """Read the state of all zones. Return the seconds until the next time."""
+        """Read the state of all zones. Return the seconds until the next poll."""
         began = time.monotonic()
         self.zones = await self._db.read(list_zone_snapshots)
         return max(POLL_SECONDS, (time.monotonic() - began) / SHARE_MAX)

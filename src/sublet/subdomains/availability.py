@@ -122,7 +122,7 @@ def refuse_unavailable(tx: Tx, user: User, requested: RequestedName) -> None:
         _refuse_held(tx, user, requested)
     if _may_have_former_delegation(tx, platform_domain, fqdn):
         raise unavailable("cooling_off", owned=False)
-    if not is_free and zone_store.has_names_at_or_below(tx, platform_domain.id, fqdn):
+    if not is_free and zone_store.has_records_at_or_below(tx, platform_domain.id, fqdn):
         # The zone was adopted, or another program edited the zone, so the zone has records at the name.
         raise unavailable("taken", owned=False)
     if not is_free and delegation_store.has_dependents(tx, fqdn, besides_user_id=user.id):

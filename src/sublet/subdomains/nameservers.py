@@ -158,7 +158,7 @@ def _is_operators(tx: Tx, enclosed: EnclosedNameserver, label: str) -> bool:
     return (
         is_unregistrable
         or has_zone_nameserver(platform_domain, enclosed.name)
-        or zone_store.has_names_at_or_below(tx, platform_domain.id, enclosed.name)
+        or zone_store.has_records_at_or_below(tx, platform_domain.id, enclosed.name)
     )
 
 

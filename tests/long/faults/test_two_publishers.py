@@ -158,7 +158,7 @@ class Shop:
         paused = asyncio.Event()
         publisher = worker.publisher
         zone = PrimaryZone(worker.db, publisher._find_primary)
-        publisher._work_on(self.registry.domains["example.test"]).zone = zone
+        publisher._zone_work(self.registry.domains["example.test"]).zone = zone
         change = zone.change
 
         async def changed(batch: Batch) -> ReadBack:

@@ -18,7 +18,7 @@ from sublet.csync.csync_follower import CsyncFollower
 from sublet.db import Database, Tx, open_database, utc_now
 from sublet.dns.types import GlueInput
 from sublet.health.checker import Checker
-from sublet.health.checks import list_all_names
+from sublet.health.checks import schedule_first_checks
 from sublet.health.health_keeper import HealthKeeper
 from sublet.health.store import count_states, delegation_health
 from sublet.subdomains.edit_zone_settings import edit_zone_settings
@@ -95,7 +95,7 @@ async def _look_at_all(db: Database, count: int) -> dict[str, object]:
     keeper = HealthKeeper(db, checker, followers=(children, csync))
     after_id: int | None = 0
     while after_id is not None:
-        after_id = await db.write(list_all_names, after_id)
+        after_id = await db.write(schedule_first_checks, after_id)
 
     def make_due(tx: Tx) -> None:
         tx.connection.execute(update(delegation_health).values(due_at=tx.now))

@@ -13,9 +13,9 @@ import dns.rcode
 import dns.rrset
 import pytest
 
+from sublet.dns.compare_records import matches
 from sublet.dns.read_back import ReadBackFailed, read_back
 from sublet.dns.types import Record
-from sublet.dns.verify import matches
 from sublet.primaries.compare_zone import NameDifference, ZoneDifferences, compare_zone
 from support.in_memory_zone import DS_TEXT, RECORDS, many_nameservers, reader_of, serving
 

@@ -1,4 +1,4 @@
-"""Compare served records with the desired ones (rules; no network)."""
+"""Compare records by owner, type, TTL and value in wire form (rules; no network)."""
 
 from collections.abc import Iterable
 from functools import lru_cache
