@@ -219,6 +219,8 @@ def test_the_page_of_a_name_is_shown_throughout_its_life(tmp_path: Path) -> None
                 offered = f"/names/{name}/renew" in page.response.text
                 assert offered is (renewal == 402), (name, days, renewal)
                 assert offered or "unless you renew it" not in page.text
+                is_operators = name == "operators.open.test" and "is in the trash" not in page.text
+                assert ("The operator renews it." in page.text) is is_operators
 
 
 def _in_trash(service: RunningService, who: Registrant) -> list[str]:
