@@ -23,7 +23,7 @@ CSYNC = "subdomain.follow_csync"
 """The audit action of a change that the child zone requested by its CSYNC record."""
 UNDELEGATION = "subdomain.undelegate"
 """The audit action of the removal of nameservers that don't work."""
-CHANGES = ("subdomain.register", "subdomain.update_nameservers", REMOVAL, CSYNC, UNDELEGATION)
+DELEGATION_CHANGES = ("subdomain.register", "subdomain.update_nameservers", REMOVAL, CSYNC, UNDELEGATION)
 """The audit actions that change a delegation."""
 
 

@@ -26,7 +26,7 @@ from sublet.subdomains import store
 from sublet.subdomains.availability import has_zone_nameserver
 from sublet.subdomains.lifecycle import is_delegated, restorable_until
 from sublet.subdomains.model import Subdomain
-from sublet.subdomains.nameserver_notices import CHANGES, REMOVAL, removed_hosts
+from sublet.subdomains.nameserver_notices import DELEGATION_CHANGES, REMOVAL, removed_hosts
 
 CHAIN_MAX = 1000
 """The maximum number of steps in the search for a cycle. Each step is one query. A longer chain is accepted as no cycle."""
@@ -108,7 +108,7 @@ class EnclosedNameserver:
         return self.holder is not None and self.holder.purged_at is not None
 
     @property
-    def removed_at(self) -> datetime | None:
+    def removal_at(self) -> datetime | None:
         """The time when the name will be purged and the nameserver removed. None if the name is suspended or not in the trash."""
         return restorable_until(self.holder) if self.holder is not None else None
 
@@ -254,7 +254,7 @@ def nameserver_warnings(
 
 
 def _removal_warnings(tx: Tx, subdomain: Subdomain) -> tuple[str, ...]:
-    last = audit.list_changes(tx, "subdomain", subdomain.id, CHANGES, 1)
+    last = audit.list_changes(tx, "subdomain", subdomain.id, DELEGATION_CHANGES, 1)
     if not last or last[0].action != REMOVAL:
         return ()
     event = audit.list_events(tx, "subdomain", [subdomain.id], [REMOVAL])[-1]
@@ -266,7 +266,7 @@ def _removal_warnings(tx: Tx, subdomain: Subdomain) -> tuple[str, ...]:
 
 def _warning(enclosed: EnclosedNameserver) -> str:
     if enclosed.is_in_trash:
-        at = enclosed.removed_at
+        at = enclosed.removal_at
         when = f"on {moment(at)}" if at is not None else "at the purge"
         return (
             f"The nameserver {enclosed.host} doesn't resolve: {enclosed.name} is in the trash. If {enclosed.name} isn't restored, {enclosed.host} "

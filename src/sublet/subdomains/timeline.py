@@ -51,7 +51,7 @@ EVENTS = (
 )
 """All events, in the order for events at the same instant. The user or operator causes `deleted`, the sweep `trashed`."""
 
-CHANGES = {
+EVENTS_BY_ACTION = {
     "subdomain.register": "registered",
     "subdomain.renew": "renewed",
     "subdomain.transfer": "transferred",
@@ -137,7 +137,7 @@ def _changes(
 ) -> Iterator[TimelineEvent]:
     seen: set[tuple[str, datetime]] = set()
     for change in changes:
-        event = CHANGES[change.action]
+        event = EVENTS_BY_ACTION[change.action]
         # A restore that includes a renewal has two audit events with the same time.
         if (event, change.at) in seen:
             continue
@@ -220,10 +220,10 @@ def _future_removals(
             yield TimelineEvent(
                 "nameservers_removed", now, past=False, detail=f"{enclosed.host}: {enclosed.name} was purged."
             )
-        elif enclosed.removed_at is not None:
+        elif enclosed.removal_at is not None:
             detail = f"{enclosed.host}: {enclosed.name} is in the trash. If it isn't restored, the nameserver is removed."
             yield TimelineEvent(
-                "nameservers_removed", max(enclosed.removed_at, now), past=False, detail=detail
+                "nameservers_removed", max(enclosed.removal_at, now), past=False, detail=detail
             )
 
 
