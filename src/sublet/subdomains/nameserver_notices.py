@@ -37,7 +37,7 @@ def warning_stage(enclosing: Subdomain, now: datetime) -> tuple[int, datetime] |
 
 
 def removed_hosts(event: AuditEvent) -> list[str]:
-    """Return the nameservers that the removal event records as removed."""
+    """Return the nameservers that an audit event `REMOVAL` removed."""
     remaining = (event.after or {}).get("nameservers", [])
     return [host for host in (event.before or {}).get("nameservers", []) if host not in remaining]
 

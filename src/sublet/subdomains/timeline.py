@@ -97,8 +97,8 @@ def timeline(
     """Return the past events of a name, live or in the trash, then its future events, each oldest first.
 
     Future events happen if neither a user nor the operator acts. A due date that the sweep has not processed yet is a future event at `now`.
-    A suspended name has no trash or purge date. `nameserver_events` are past notices about, and removals of, nameservers at or below names in
-    the trash. `enclosed_nameservers` are the name's current nameservers at or below other registrable names.
+    A suspended name has no trash or purge date. `nameserver_events` are the name's audit events `NOTICE` and `REMOVAL`
+    (`nameserver_notices`). `enclosed_nameservers` are the name's current nameservers at or below other registrable names.
     """
     past = [
         *_changes(subdomain, terms, changes),
@@ -277,7 +277,7 @@ def _expiry_detail(subdomain: Subdomain) -> str:
     if subdomain.trashed_at is not None and is_renewed_by_operator(subdomain):
         return "After the expiry only the operator can restore the name, and must renew it."
     if subdomain.trashed_at is not None:
-        return "After the expiry a restore includes a renewal, by quote."
+        return "After the expiry a restore includes a renewal at its current price."
     if subdomain.suspended_at is not None:
-        return "The term continues during the suspension, but the grace starts after it."
+        return "The term continues during the suspension, but the grace period starts after it."
     return "After the expiry the name stays in the DNS and can be renewed until the end of its grace period."
