@@ -27,6 +27,7 @@ from sublet.subdomains.availability import has_zone_nameserver
 from sublet.subdomains.lifecycle import is_delegated, restorable_until
 from sublet.subdomains.model import Subdomain
 from sublet.subdomains.nameserver_notices import DELEGATION_CHANGES, REMOVAL, removed_hosts
+from sublet.subdomains.naming import registrable_name
 
 CHAIN_MAX = 1000
 """The maximum number of steps in the search for a cycle. Each step is one query. A longer chain is accepted as no cycle."""
@@ -137,10 +138,9 @@ def find_enclosed_nameservers(
 
 def find_enclosed_nameserver(tx: Tx, host: str, platform_domain: PlatformDomain) -> EnclosedNameserver | None:
     """Return a nameserver with its enclosing name, or None if it is the operator's. `platform_domain` is the longest one above the nameserver."""
-    label = host.removesuffix("." + platform_domain.domain).rpartition(".")[2]
-    name = f"{label}.{platform_domain.domain}"
+    name = registrable_name(host, platform_domain.domain)
     enclosed = EnclosedNameserver(host, name, platform_domain, store.find_unreleased(tx, name))
-    return None if enclosed.holder is None and _is_operators(tx, enclosed, label) else enclosed
+    return None if enclosed.holder is None and _is_operators(tx, enclosed) else enclosed
 
 
 def find_enclosed_nameservers_of_subdomain(tx: Tx, subdomain: Subdomain) -> list[EnclosedNameserver]:
@@ -150,8 +150,8 @@ def find_enclosed_nameservers_of_subdomain(tx: Tx, subdomain: Subdomain) -> list
     return find_enclosed_nameservers(tx, subdomain.fqdn, nameservers, above)
 
 
-def _is_operators(tx: Tx, enclosed: EnclosedNameserver, label: str) -> bool:
-    platform_domain = enclosed.platform_domain
+def _is_operators(tx: Tx, enclosed: EnclosedNameserver) -> bool:
+    platform_domain, label = enclosed.platform_domain, enclosed.name.partition(".")[0]
     # The result must not reveal the operator's list of labels under a hidden or restricted platform domain.
     listed = platform_domain_store.find_label(tx, platform_domain.id, label) if enclosed.is_public else None
     is_unregistrable = is_reserved(label) if listed is None else listed.label_class in ("reserved", "blocked")
