@@ -220,7 +220,7 @@ def test_a_change_that_is_not_published_yet_may_be_why() -> None:
         ("not_set_up", "The operator has not configured an address for {}."),
         ("unreachable", "{} can't be reached."),
         ("no_answer", "{} did not answer in time."),
-        ("bad_response", "The answers of {} are not those of a name server of this zone."),
+        ("bad_response", "{} gave no usable answer for this zone."),
     ],
 )
 def test_no_answer_is_a_sentence_and_says_nothing_of_the_delegation(failure: str, sentence: str) -> None:

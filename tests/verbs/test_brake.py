@@ -271,7 +271,7 @@ def test_days_that_would_lose_names_at_once_are_refused_first(registry: Registry
     with registry.refuses(Conflict) as caught:
         registry.write(edit_zone_settings, OPERATOR, "example.test", {"grace_days": 1, "trash_days": 0})
     assert caught[0].message.startswith(
-        "This change would move 2 names to the trash at once, and purge 1 in the trash"
+        "This change would move 2 names to the trash at once, and permanently purge 1 of the names in the trash"
     )
     registry.write(edit_zone_settings, OPERATOR, "example.test", {"grace_days": 10})
 

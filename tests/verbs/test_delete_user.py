@@ -57,9 +57,7 @@ def known(registry: Registry) -> Registry:
     paid = registry.register("paid.example.test", "zerlina", registration_mode="plus")
     registry.register(SHOP, "zerlina", nameservers=("ns1.example.org",))
     charge = next(
-        each
-        for each in registry.read(list_entries, registry.users["zerlina"], 50, None)
-        if each.kind == "charge"
+        each for each in registry.read(list_entries, registry.users["zerlina"], 50) if each.kind == "charge"
     )
     registry.write(refund_charge, because, charge.id, 1, "Zerlina complained")
     asked = TicketRequest(subject="Zerlina's name", message="I am Zerlina.", subdomain=SHOP)

@@ -30,7 +30,7 @@ from sublet.subdomains.store import subdomains
 from sublet.subdomains.suspend import suspend, unsuspend
 from sublet.subdomains.sweep import store as sweep_store
 from sublet.subdomains.sweep.sweep import BATCH_MAX, sweep
-from sublet.subdomains.timeline import CHANGES, timeline
+from sublet.subdomains.timeline import EVENTS_BY_ACTION, timeline
 from sublet.subdomains.update_nameservers import update_nameservers
 from support.dangling_delegations import store_unchecked
 from support.registry import FREE_QUOTA, OPERATOR, Registry
@@ -83,7 +83,7 @@ def events(registry: Registry, subdomain: Subdomain) -> list[TimelineEvent]:
             tx.now,
             terms=store.list_terms(tx, subdomain.id, 9),
             milestones=sweep_store.list_milestones(tx, subdomain.id),
-            changes=audit.list_changes(tx, "subdomain", subdomain.id, CHANGES, 99),
+            changes=audit.list_changes(tx, "subdomain", subdomain.id, EVENTS_BY_ACTION, 99),
             nameserver_events=audit.list_events(tx, "subdomain", [subdomain.id], (NOTICE, REMOVAL)),
             enclosed_nameservers=find_enclosed_nameservers_of_subdomain(tx, found),
         )

@@ -40,7 +40,7 @@ def test_each_movement_has_its_reference_and_they_sum_up_to_the_balance(registry
     registry.do(retire_package, package.id)
     registry.do(record_payment, ANNA, ExternalPayment("bank-1", package_id=package.id))
     registry.do(record_payment, BOB, ExternalPayment("bank-2", credits=3, amount="3", currency="EUR"))
-    history = registry.read(list_entries, 1, 100, None)
+    history = registry.read(list_entries, 1, 100)
     assert [(each.credits, each.reference) for each in reversed(history)][2:] == [
         (5, "grant:1:2"),
         (-7, "adjustment:1:1"),

@@ -75,9 +75,9 @@ def test_allowed_actions_agree_with_the_verbs(registry: Registry) -> None:
         assert user is not None
         assert subdomain is not None
         quota = Quota(store.count_free(tx, user_id), quota_limit(user.free_quota, QUOTA))
-        assert quota.left == asker.quota_left
+        assert quota.allows_one_more == asker.quota_left
         listed = allowed_actions(
-            subdomain, tx.now, user_suspended=user.suspended_at is not None, quota_left=quota.left
+            subdomain, tx.now, user_suspended=user.suspended_at is not None, quota_left=quota.allows_one_more
         )
         found = tuple(action for action in ACTIONS if done(tx, actor, str(subdomain_id), action))
         assert listed == found, (asker, state)

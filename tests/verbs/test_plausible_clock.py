@@ -16,8 +16,8 @@ from sublet.subdomains.restore import restore
 from sublet.subdomains.sweep.plausible_clock import (
     AHEAD_MAX,
     BEHIND_MAX,
-    find_implausible_reason,
-    implausible_reason,
+    find_implausible_clock_reason,
+    implausible_clock_reason,
 )
 from sublet.subdomains.sweep.stop import resume_sweep, stop_sweep
 from sublet.subdomains.update_nameservers import update_nameservers
@@ -50,8 +50,8 @@ VERBS: dict[str, Callable[[Registry], object]] = {
 )
 def test_the_bounds(since_newest: timedelta, *, plausible: bool) -> None:
     assert (timedelta(days=400), timedelta(days=1)) == (AHEAD_MAX, BEHIND_MAX)
-    assert (implausible_reason(START, START + since_newest) is None) == plausible
-    assert implausible_reason(None, START + since_newest) is None
+    assert (implausible_clock_reason(START, START + since_newest) is None) == plausible
+    assert implausible_clock_reason(None, START + since_newest) is None
 
 
 @pytest.mark.parametrize("swept", [False, True], ids=["never swept", "swept"])
@@ -85,7 +85,7 @@ def test_dates_are_refused_from_an_implausible_clock(
         VERBS[verb](registry)
     if swept:
         registry.now = right
-        assert registry.read(find_implausible_reason) is None
+        assert registry.read(find_implausible_clock_reason) is None
         registry.register("new.example.test", "ben")
 
 

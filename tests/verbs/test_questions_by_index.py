@@ -27,7 +27,7 @@ from sublet.subdomains import delegation_store, store
 from sublet.subdomains.list_store import list_own
 from sublet.subdomains.model import SubdomainFilter
 from sublet.subdomains.sweep import store as sweep_store
-from sublet.subdomains.sweep.plausible_clock import find_implausible_reason
+from sublet.subdomains.sweep.plausible_clock import find_implausible_clock_reason
 from sublet.subdomains.transfers.store import list_overdue, list_pending
 from support.databases import driver_of
 from support.postgresql import fresh_database
@@ -82,7 +82,7 @@ QUESTIONS: dict[str, Callable[[Tx, int], object]] = {
     ),
     "how many free names has somebody else": lambda tx, _: store.count_free(tx, 2),
     "what is the sweep to look at": lambda tx, _: sweep_store.list_due(tx, 25),
-    "may the clock date a name, before the first sweep": lambda tx, _: find_implausible_reason(tx),
+    "may the clock date a name, before the first sweep": lambda tx, _: find_implausible_clock_reason(tx),
     "what did a user do": lambda tx, _: search_events(tx, EventFilter(user_id=2), 25),
     "what happened in an account": lambda tx, _: list_activity(tx, 3, ActivityFilter(), 25),
     "what happened in an account before that": lambda tx, _: list_activity(

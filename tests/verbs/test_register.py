@@ -109,7 +109,7 @@ def test_a_paid_name_is_charged_once_with_its_coupon(registry: Registry) -> None
     assert outcome.charged_credits == 7
     assert outcome.coupon == AppliedCoupon("SPRING", "percent", 30, 3)
     assert registry.balance() == 93
-    payment = registry.read(list_entries, registry.users["ann"], 1, None)[0]
+    payment = registry.read(list_entries, registry.users["ann"], 1)[0]
     assert (payment.kind, payment.credits, payment.balance_after) == ("charge", -7, 93)
     assert payment.subdomain == "shop.example.test"
     uses = registry.read(

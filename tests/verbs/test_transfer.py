@@ -63,7 +63,7 @@ def test_a_name_moves_with_its_delegation_and_dates(registry: Registry) -> None:
     assert (moved.user_id, moved.auto_renew_max_credits, moved.auto_renew_tried_at) == (ben, None, None)
     assert (registry.balance(), registry.balance("ben")) == (paid, 0)
     assert registry.read(list_terms, held.id, 10) == terms
-    assert [each.subdomain for each in registry.read(list_entries, registry.users["ann"], 9, None)][:2] == [
+    assert [each.subdomain for each in registry.read(list_entries, registry.users["ann"], 9)][:2] == [
         SHOP,
         SHOP,
     ]

@@ -83,7 +83,7 @@ def history(session: Session, user: User, limit: Limit = 100) -> Answer:
 
     def query(tx: Tx) -> tuple[FoundUser, int, list[StoredEntry]]:
         found = find_user(tx, user)
-        return found, store.find_balance(tx, found.id), store.list_entries(tx, found.id, limit, None)
+        return found, store.find_balance(tx, found.id), store.list_entries(tx, found.id, limit)
 
     found, balance, entries = session.read(query)
     columns = (

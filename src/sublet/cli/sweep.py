@@ -8,7 +8,7 @@ from sublet.cli.session import Session, audited_command, command, new_app
 from sublet.counted import counted
 from sublet.db import Tx
 from sublet.subdomains.sweep import store as sweep_store
-from sublet.subdomains.sweep.plausible_clock import find_implausible_reason
+from sublet.subdomains.sweep.plausible_clock import find_implausible_clock_reason
 from sublet.subdomains.sweep.stop import resume_sweep, stop_sweep
 
 app = new_app("Show, stop and resume the sweep, which sends reminders, and trashes and purges names.")
@@ -30,7 +30,7 @@ def _describe(tx: Tx) -> dict[str, Any]:
         "seen_at": state.seen_at,
         "stopped_at": state.stopped_at,
         "stopped_reason": state.stopped_reason,
-        "clock_implausible": find_implausible_reason(tx),
+        "clock_implausible": find_implausible_clock_reason(tx),
         "names": sweep_store.count_names(tx),
         "ahead": ahead,
     }

@@ -84,7 +84,7 @@ _CODE = re.compile(r"[A-Z0-9][A-Z0-9_-]{0,63}")
 
 @dataclass(frozen=True, slots=True)
 class CouponTerms:
-    """The terms of a new coupon. Either `percent` or `fixed_credits` is set; elsewhere None means no limit or restriction.
+    """The terms of a new coupon. Either `percent` or `fixed_credits` is set. In the other fields None means no limit or restriction.
 
     The coupon is valid before the instant `valid_until`, not at it.
     """
@@ -146,7 +146,7 @@ def _check_terms(tx: Tx, code: str, terms: CouponTerms) -> list[FieldError]:
                 FieldError(field, "value_invalid", f"Give 1 to {USES_MAX}, or omit this field for no limit.")
             )
     if terms.valid_until is not None and terms.valid_until <= max(tx.now, terms.valid_from or tx.now):
-        message = "The coupon would end before it begins. Give a later valid_until."
+        message = "The coupon would never be valid: valid_until is past, or not after valid_from. Give a later valid_until."
         errors.append(FieldError("valid_until", "value_invalid", message))
     errors += check_one_of("action", terms.action, COUPON_ACTIONS)
     errors += check_one_of("registration_mode", terms.registration_mode, COUPON_MODES)

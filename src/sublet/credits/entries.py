@@ -101,7 +101,7 @@ def refund_charge(
     user = lock_user(tx, str(charge.user_id))
     if charge.kind != "charge":
         raise Conflict(
-            f"The movement {entry_id} is a {charge.kind}. Only charges can be refunded. Give the id of a charge."
+            f"The kind of movement {entry_id} is {charge.kind}. Only charges can be refunded. Give the id of a charge."
         )
     text, errors = check_reason(reason)
     charged = -charge.credits

@@ -120,7 +120,7 @@ def reference_problem(entry: EntryWithAccounts) -> str | None:
 def price_problem(entry: EntryWithAccounts) -> str | None:
     """Return the fault in the amount and currency of an entry, or None. Only purchases have an amount and a currency."""
     if entry.kind != "purchase":
-        return None if entry.amount is entry.currency is None else f"a {entry.kind} has an amount of money"
+        return None if entry.amount is entry.currency is None else f"the {entry.kind} has an amount of money"
     return money_problem(entry.amount, entry.currency)
 
 

@@ -159,9 +159,9 @@ _OWN = Pages(
 )
 
 
-def list_entries(tx: Tx, user_id: int, limit: int, after: Position | None) -> list[StoredEntry]:
-    """Return the ledger entries of a user, newest first."""
-    return _OWN.read(tx, limit, after, of=user_id)
+def list_entries(tx: Tx, user_id: int, limit: int) -> list[StoredEntry]:
+    """Return up to `limit` of the newest ledger entries of a user, newest first."""
+    return _OWN.read(tx, limit, None, of=user_id)
 
 
 def list_own_entries(tx: Tx, actor: Actor, limit: int, after: Position | None) -> list[StoredEntry]:

@@ -43,7 +43,7 @@ def _find_notices_below(tx: Tx, domain: str, platform_domains: dict[str, Platfor
         if place is None:
             continue
         if place.is_in_trash:
-            at = place.removed_at
+            at = place.removal_at
             until = f"purged on {moment(at)}" if at is not None else "purged"
             sentence = f"{fqdn} uses {host}, which is removed when {name} is {until}"
             yield Notice("nameserver_in_trash", "subdomain", subdomain_id, sentence)

@@ -71,7 +71,7 @@ from sublet.subdomains.retry import retry
 from sublet.subdomains.served import report_served
 from sublet.subdomains.set_auto_renew import set_auto_renew
 from sublet.subdomains.sweep.store import list_milestones
-from sublet.subdomains.timeline import CHANGES, PAST_EVENTS_MAX, last_attempt, timeline
+from sublet.subdomains.timeline import EVENTS_BY_ACTION, PAST_EVENTS_MAX, last_attempt, timeline
 from sublet.subdomains.update_nameservers import update_nameservers
 from sublet.subdomains.view_availability import view_availability
 from sublet.subdomains.view_delegation import stored_warnings, view_delegation
@@ -146,7 +146,7 @@ async def timeline_(call: Call[None, None]) -> Answer[response_structs.TimelineA
             tx.now,
             terms=store.list_terms(tx, subdomain.id, PAST_EVENTS_MAX),
             milestones=list_milestones(tx, subdomain.id),
-            changes=audit.list_changes(tx, "subdomain", subdomain.id, CHANGES, PAST_EVENTS_MAX),
+            changes=audit.list_changes(tx, "subdomain", subdomain.id, EVENTS_BY_ACTION, PAST_EVENTS_MAX),
             nameserver_events=audit.list_events(tx, "subdomain", [subdomain.id], (NOTICE, REMOVAL)),
             enclosed_nameservers=find_enclosed_nameservers_of_subdomain(tx, subdomain),
         )
@@ -155,7 +155,7 @@ async def timeline_(call: Call[None, None]) -> Answer[response_structs.TimelineA
             events,
             tx.now,
             user_suspended=call.registrant.is_suspended,
-            quota_left=Quota(store.count_free(tx, holder.id), limit).left,
+            quota_left=Quota(store.count_free(tx, holder.id), limit).allows_one_more,
             warnings=stored_warnings(tx, subdomain),
         )
 

@@ -162,7 +162,7 @@ def _may_have_former_delegation(tx: Tx, platform_domain: PlatformDomain, fqdn: s
 
 
 def has_zone_nameserver(platform_domain: PlatformDomain, fqdn: str) -> bool:
-    """True if a nameserver of the zone is at or below a name, so that the holder could answer queries for the whole zone."""
+    """True if a nameserver of the zone is at or below a name. The name's holder could answer queries for the whole zone."""
     hosts = (*platform_domain.apex_nameservers, platform_domain.soa_mname)
     return any(is_at_or_below(host, fqdn) for host in hosts)
 

@@ -53,7 +53,7 @@ def close_platform_domain(
             f"{found.domain} has {counted(paid.count, 'name')} paid for beyond {names_until:%Y-%m-%d}, the last until "
             f"{paid.last_expires_at:%Y-%m-%d}. Give a later date, or give --force and refund the remaining terms with `sublet credits refund`."
         )
-    return _store(tx, actor, found, names_until)
+    return _set_date_and_mail_holders(tx, actor, found, names_until)
 
 
 def keep_platform_domain(
@@ -70,7 +70,7 @@ def keep_platform_domain(
     if found.names_until is None:
         raise Conflict(f"{found.domain} has no closing date. No action needed.")
     before = sweep_store.count_losses_by_rule(tx, tx.now, found.id)
-    kept = _store(tx, actor, found, None)
+    kept = _set_date_and_mail_holders(tx, actor, found, None)
     if not force:
         refuse_losses(before, sweep_store.count_losses_by_rule(tx, tx.now, found.id))
     return kept
@@ -86,7 +86,7 @@ def _lock_open(tx: Tx, identifier: str) -> PlatformDomain:
     return found
 
 
-def _store(
+def _set_date_and_mail_holders(
     tx: Tx, actor: Actor, found: PlatformDomain, names_until: datetime | None
 ) -> tuple[PlatformDomain, int]:
     platform_domain_store.update_platform_domain(tx, found.id, names_until=names_until)

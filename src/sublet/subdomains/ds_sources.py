@@ -7,12 +7,12 @@ from typing import Any
 
 from sublet.audit import AuditEvent
 from sublet.dns.types import DsRecord
-from sublet.subdomains.nameserver_notices import CHANGES
+from sublet.subdomains.nameserver_notices import DELEGATION_CHANGES
 
 FOLLOWED = "subdomain.follow_child"
 """The audit action of a change of DS records that the child zone requested."""
 SOURCES = ("registrant", "cds", "operator")
-CHANGES_OF_DS = (*CHANGES, FOLLOWED)
+CHANGES_OF_DS = (*DELEGATION_CHANGES, FOLLOWED)
 """The audit actions that may change DS records."""
 
 

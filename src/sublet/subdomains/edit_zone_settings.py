@@ -62,9 +62,9 @@ def _delegated(tx: Tx, platform_domain: PlatformDomain) -> list[Subdomain]:
 def _change_server(tx: Tx, before: PlatformDomain, edited: PlatformDomain, *, force: bool) -> None:
     """Delete the stored state of the zone on its former server, and have the zone's names published on the new server.
 
-    If the former server was the built-in name server, the adopted records stay stored until the first check of the new server. Until then
-    the names of these records can't be registered. The owner names of the delegations are stored as sent, because the new server may have a
-    copy of the zone.
+    On a move from the built-in name server, the adopted records stay stored until the first check of the new server, so that their names can't
+    be registered before. The owner names of the delegations are stored as if they were sent, because the new server may have a copy of the
+    zone.
     """
     adopted = [] if before.primary else zone_store.list_zone_records(tx, before.id)
     if adopted and not force:
@@ -108,6 +108,6 @@ def refuse_losses(before: tuple[int, int], after: tuple[int, int]) -> None:
     to_trash, to_purge = (max(0, now - then) for then, now in zip(before, after, strict=True))
     if to_trash or to_purge:
         raise Conflict(
-            f"This change would move {counted(to_trash, 'name')} to the trash at once, and purge {to_purge} in the trash permanently. "
+            f"This change would move {counted(to_trash, 'name')} to the trash at once, and permanently purge {to_purge} of the names in the trash. "
             "Give --force to apply it."
         )

@@ -127,7 +127,7 @@ def lock_for_operator(tx: Tx, identifier: str, other_users: Collection[int] = ()
 
 
 def find_for_operator(tx: Tx, identifier: str) -> Subdomain:
-    """Return any user's subdomain without a lock: by id in any state, by name the unreleased row.
+    """Return any user's subdomain without a lock: by id in any state, by name unless it is released.
 
     Raises:
         NotFound: there is no such name.

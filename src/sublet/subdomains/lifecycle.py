@@ -29,13 +29,13 @@ AUTO_RENEW_REST = timedelta(days=1)
 
 ACTIONS = ("update_nameservers", "retry", "renew", "set_auto_renew", "delete", "restore")
 """The registrant's verbs on a name, in the order of the contract."""
-_CHANGES = frozenset(ACTIONS) - {"restore"}
+_ALL_BUT_RESTORE = frozenset(ACTIONS) - {"restore"}
 ALLOWED: dict[str, frozenset[str]] = {
-    "inactive": _CHANGES,
-    "provisioning": _CHANGES,
-    "active": _CHANGES,
-    "failed": _CHANGES,
-    "expired": _CHANGES,
+    "inactive": _ALL_BUT_RESTORE,
+    "provisioning": _ALL_BUT_RESTORE,
+    "active": _ALL_BUT_RESTORE,
+    "failed": _ALL_BUT_RESTORE,
+    "expired": _ALL_BUT_RESTORE,
     "suspended": frozenset(),
     "trashed": frozenset({"restore"}),
 }

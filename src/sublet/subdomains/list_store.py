@@ -104,14 +104,14 @@ def _filtered(tx: Tx, query: Select[Any], wanted: SubdomainFilter, user_id: int 
         text = search_text(wanted.q)
         found = subdomains.c.fqdn.contains(text, autoescape=True)
         query = query.where(found | subdomains.c.fqdn.contains("xn--") if needs_unicode(text) else found)
-    query = query.where(*_own_conditions(wanted))
+    query = query.where(*_conditions_without_clock(wanted))
     if wanted.renewal_available is not None:
         renewable = false() if wanted.user_suspended else _renewal_condition(tx, user_id)
         query = query.where(renewable if wanted.renewal_available else not_(renewable))
     return query
 
 
-def _own_conditions(wanted: SubdomainFilter) -> Iterator[ColumnElement[bool]]:
+def _conditions_without_clock(wanted: SubdomainFilter) -> Iterator[ColumnElement[bool]]:
     """Yield the conditions of the filters that don't depend on the clock."""
     if wanted.registration_type is not None:
         yield subdomains.c.registration_type == wanted.registration_type

@@ -41,8 +41,9 @@ def choose_mode(
 ) -> Offer | Refusal:
     """Return the offer for a registration, or the refusal, which the verb raises later.
 
-    Without a requested mode: free while the quota lasts, then plus; for premium and special labels, the mode of that name. `offers` are the
-    current offers by mode. `withheld` are the modes that the user can't use yet, with the instant at which each becomes usable.
+    Without a requested mode: free while the quota lasts, then plus; for premium and special labels, the mode with the name of the class.
+    `offers` are the current offers by mode. `withheld` are the modes that the user can't use yet, with the instant at which each becomes
+    usable.
 
     Refusals, in this order:
         RegistrationModeNotAllowed: the mode is admin, doesn't fit the label's class, is not offered, or is withheld.

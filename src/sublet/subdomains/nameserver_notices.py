@@ -23,7 +23,7 @@ CSYNC = "subdomain.follow_csync"
 """The audit action of a change that the child zone requested by its CSYNC record."""
 UNDELEGATION = "subdomain.undelegate"
 """The audit action of the removal of nameservers that don't work."""
-CHANGES = ("subdomain.register", "subdomain.update_nameservers", REMOVAL, CSYNC, UNDELEGATION)
+DELEGATION_CHANGES = ("subdomain.register", "subdomain.update_nameservers", REMOVAL, CSYNC, UNDELEGATION)
 """The audit actions that change a delegation."""
 
 
@@ -37,7 +37,7 @@ def warning_stage(enclosing: Subdomain, now: datetime) -> tuple[int, datetime] |
 
 
 def removed_hosts(event: AuditEvent) -> list[str]:
-    """Return the nameservers that the removal event records as removed."""
+    """Return the nameservers that an audit event `REMOVAL` removed."""
     remaining = (event.after or {}).get("nameservers", [])
     return [host for host in (event.before or {}).get("nameservers", []) if host not in remaining]
 

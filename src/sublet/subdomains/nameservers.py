@@ -26,7 +26,8 @@ from sublet.subdomains import store
 from sublet.subdomains.availability import has_zone_nameserver
 from sublet.subdomains.lifecycle import is_delegated, restorable_until
 from sublet.subdomains.model import Subdomain
-from sublet.subdomains.nameserver_notices import CHANGES, REMOVAL, removed_hosts
+from sublet.subdomains.nameserver_notices import DELEGATION_CHANGES, REMOVAL, removed_hosts
+from sublet.subdomains.naming import registrable_name
 
 CHAIN_MAX = 1000
 """The maximum number of steps in the search for a cycle. Each step is one query. A longer chain is accepted as no cycle."""
@@ -108,7 +109,7 @@ class EnclosedNameserver:
         return self.holder is not None and self.holder.purged_at is not None
 
     @property
-    def removed_at(self) -> datetime | None:
+    def removal_at(self) -> datetime | None:
         """The time when the name will be purged and the nameserver removed. None if the name is suspended or not in the trash."""
         return restorable_until(self.holder) if self.holder is not None else None
 
@@ -137,10 +138,9 @@ def find_enclosed_nameservers(
 
 def find_enclosed_nameserver(tx: Tx, host: str, platform_domain: PlatformDomain) -> EnclosedNameserver | None:
     """Return a nameserver with its enclosing name, or None if it is the operator's. `platform_domain` is the longest one above the nameserver."""
-    label = host.removesuffix("." + platform_domain.domain).rpartition(".")[2]
-    name = f"{label}.{platform_domain.domain}"
+    name = registrable_name(host, platform_domain.domain)
     enclosed = EnclosedNameserver(host, name, platform_domain, store.find_unreleased(tx, name))
-    return None if enclosed.holder is None and _is_operators(tx, enclosed, label) else enclosed
+    return None if enclosed.holder is None and _is_operators(tx, enclosed) else enclosed
 
 
 def find_enclosed_nameservers_of_subdomain(tx: Tx, subdomain: Subdomain) -> list[EnclosedNameserver]:
@@ -150,8 +150,8 @@ def find_enclosed_nameservers_of_subdomain(tx: Tx, subdomain: Subdomain) -> list
     return find_enclosed_nameservers(tx, subdomain.fqdn, nameservers, above)
 
 
-def _is_operators(tx: Tx, enclosed: EnclosedNameserver, label: str) -> bool:
-    platform_domain = enclosed.platform_domain
+def _is_operators(tx: Tx, enclosed: EnclosedNameserver) -> bool:
+    platform_domain, label = enclosed.platform_domain, enclosed.name.partition(".")[0]
     # The result must not reveal the operator's list of labels under a hidden or restricted platform domain.
     listed = platform_domain_store.find_label(tx, platform_domain.id, label) if enclosed.is_public else None
     is_unregistrable = is_reserved(label) if listed is None else listed.label_class in ("reserved", "blocked")
@@ -254,7 +254,7 @@ def nameserver_warnings(
 
 
 def _removal_warnings(tx: Tx, subdomain: Subdomain) -> tuple[str, ...]:
-    last = audit.list_changes(tx, "subdomain", subdomain.id, CHANGES, 1)
+    last = audit.list_changes(tx, "subdomain", subdomain.id, DELEGATION_CHANGES, 1)
     if not last or last[0].action != REMOVAL:
         return ()
     event = audit.list_events(tx, "subdomain", [subdomain.id], [REMOVAL])[-1]
@@ -266,7 +266,7 @@ def _removal_warnings(tx: Tx, subdomain: Subdomain) -> tuple[str, ...]:
 
 def _warning(enclosed: EnclosedNameserver) -> str:
     if enclosed.is_in_trash:
-        at = enclosed.removed_at
+        at = enclosed.removal_at
         when = f"on {moment(at)}" if at is not None else "at the purge"
         return (
             f"The nameserver {enclosed.host} doesn't resolve: {enclosed.name} is in the trash. If {enclosed.name} isn't restored, {enclosed.host} "

@@ -118,7 +118,7 @@ def _select_platform_domain(
             raise PlatformDomainNotFound(f"{sentence} {_advice(tx, actor, user, command.domain)}")
         found.append(by_name)
     if not found and command.fqdn is not None:
-        # Without an invalid label, which `label_of` reports, the platform domain can still be found.
+        # If the label is invalid, `label_of` reports it. The rest of the name can still be a platform domain.
         by_suffix = _longest_visible_suffix(
             tx, actor, user, fqdn or canonical_domain(command.fqdn.partition(".")[2])
         )
@@ -256,7 +256,7 @@ def _label_from_fqdn(
             FieldError(
                 "fqdn",
                 "fqdn_mismatch",
-                "`fqdn` is not below the selected platform domain. Send `fqdn`, or the platform domain and `label`.",
+                "`fqdn` is not below the selected platform domain. Send only `fqdn`, or the platform domain and `label`.",
             )
         )
     return None

@@ -19,7 +19,7 @@ class Quota:
     limit: int
 
     @property
-    def left(self) -> bool:
+    def allows_one_more(self) -> bool:
         """True if the user may hold one more free name."""
         return self.remaining > 0
 
@@ -30,7 +30,7 @@ class Quota:
 
     def allows(self, mode: str) -> bool:
         """True if the user may hold one more name of this mode."""
-        return quota_allows(mode, quota_left=self.left)
+        return quota_allows(mode, quota_left=self.allows_one_more)
 
     def refusal(self) -> FreeQuotaExceeded:
         """Return the refusal of one more free name, with `limit` and `used` in `details`."""

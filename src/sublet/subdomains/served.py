@@ -17,7 +17,7 @@ FAILURES = {
     "not_set_up": "The operator has not configured an address for this name server. Open a ticket.",
     "unreachable": "The name server can't be reached.",
     "no_answer": "The name server did not answer in time.",
-    "bad_response": "The name server's answers are not those of a name server of this zone.",
+    "bad_response": "The name server gave no usable answer for this zone.",
 }
 """The sentence for each `ServerAnswer.failure`."""
 
@@ -45,7 +45,7 @@ _ANSWERS = {
     "not_set_up": ("The operator has not configured an address for {servers}.",) * 2,
     "unreachable": ("{servers} can't be reached.",) * 2,
     "no_answer": ("{servers} did not answer in time.",) * 2,
-    "bad_response": ("The answers of {servers} are not those of a name server of this zone.",) * 2,
+    "bad_response": ("{servers} gave no usable answer for this zone.",) * 2,
 }
 """The sentences for one server and for several servers with the same verdict, by `_kind`."""
 
@@ -90,8 +90,8 @@ _IF_IT_PERSISTS = "If the problem persists, open a ticket."
 class ServerVerdict:
     """The verdict on a server's answer. If there is no answer, `matches` is None and `error` is the reason.
 
-    `difference` is a text for the user. `cause` is its probable cause: "pending" (the last change is not published yet), "behind" (it is, but
-    the secondary has an older serial), "old_zone" (it is, but the primary has an older serial), or "unknown".
+    `difference` is a text for the user. `cause` is its probable cause: "pending" (the last change is not published yet), "behind" (the
+    secondary has an older serial), "old_zone" (the primary has an older serial), or "unknown".
     """
 
     answer: ServerAnswer

@@ -594,7 +594,7 @@ def mark_published_without_change(tx: Tx, subdomain_id: int, generation: int) ->
 
 
 _ANOTHERS = (subdomains.c.user_id != bindparam("asking")) & subdomains.c.released_at.is_(None)
-# A skeleton that equals its label is not stored, because the index of `fqdn` finds the name. Most skeletons do.
+# The index of `fqdn` finds the names that equal the skeleton. Only the skeletons of the other names are stored, which are few.
 _HELD_LOOK_ALIKES = Prepared(
     union_all(
         select(subdomains.c.id).where((subdomains.c.fqdn == bindparam("name")) & _ANOTHERS),

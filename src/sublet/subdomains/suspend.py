@@ -119,14 +119,14 @@ REASON_FOR_NAMES = "its account was suspended"
 
 
 @dataclass(frozen=True, slots=True)
-class SuspendedTogether:
+class UserWithNames:
     """A user, and the names that were suspended or unsuspended together with the user."""
 
     member: Member
     names: tuple[str, ...]
 
 
-def suspend_with_names(tx: Tx, actor: Actor, identifier: str, reason: str | None = None) -> SuspendedTogether:
+def suspend_with_names(tx: Tx, actor: Actor, identifier: str, reason: str | None = None) -> UserWithNames:
     """Suspend a user and all their names, live and in the trash, in one transaction. The names leave the zone.
 
     `unsuspend_with_names` will not end the suspensions of names that are suspended already. If the user is suspended already, only the names
@@ -157,12 +157,10 @@ def suspend_with_names(tx: Tx, actor: Actor, identifier: str, reason: str | None
         before={each.id: state_before_suspension(each, tx.now) for each in names},
     )
     member = find_member(tx, user.id)
-    return SuspendedTogether(member, tuple(each.fqdn for each in names))
+    return UserWithNames(member, tuple(each.fqdn for each in names))
 
 
-def unsuspend_with_names(
-    tx: Tx, actor: Actor, identifier: str, *, keep_names: bool = False
-) -> SuspendedTogether:
+def unsuspend_with_names(tx: Tx, actor: Actor, identifier: str, *, keep_names: bool = False) -> UserWithNames:
     """End a user's suspension, and the suspensions of the names that were suspended with the user.
 
     The names return to the zone with their stored delegation. Names that were suspended separately stay suspended. With `keep_names` all
@@ -176,7 +174,7 @@ def unsuspend_with_names(
     member = unsuspend_user(tx, actor, str(user.id))
     if keep_names:
         suspension_store.keep_suspended(tx, user.id)
-        return SuspendedTogether(member, ())
+        return UserWithNames(member, ())
     names = list(suspension_store.list_suspended_with_user(tx, user.id))
     suspension_store.unsuspend_all(tx, user.id)
     before = {
@@ -194,4 +192,4 @@ def unsuspend_with_names(
         {each.id: {"with_user": True} for each in names},
         before=before,
     )
-    return SuspendedTogether(member, tuple(each.fqdn for each in names))
+    return UserWithNames(member, tuple(each.fqdn for each in names))

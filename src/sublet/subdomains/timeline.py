@@ -51,7 +51,7 @@ EVENTS = (
 )
 """All events, in the order for events at the same instant. The user or operator causes `deleted`, the sweep `trashed`."""
 
-CHANGES = {
+EVENTS_BY_ACTION = {
     "subdomain.register": "registered",
     "subdomain.renew": "renewed",
     "subdomain.transfer": "transferred",
@@ -97,8 +97,8 @@ def timeline(
     """Return the past events of a name, live or in the trash, then its future events, each oldest first.
 
     Future events happen if neither a user nor the operator acts. A due date that the sweep has not processed yet is a future event at `now`.
-    A suspended name has no trash or purge date. `nameserver_events` are past notices about, and removals of, nameservers at or below names in
-    the trash. `enclosed_nameservers` are the name's current nameservers at or below other registrable names.
+    A suspended name has no trash or purge date. `nameserver_events` are the name's audit events `NOTICE` and `REMOVAL`
+    (`nameserver_notices`). `enclosed_nameservers` are the name's current nameservers at or below other registrable names.
     """
     past = [
         *_changes(subdomain, terms, changes),
@@ -137,7 +137,7 @@ def _changes(
 ) -> Iterator[TimelineEvent]:
     seen: set[tuple[str, datetime]] = set()
     for change in changes:
-        event = CHANGES[change.action]
+        event = EVENTS_BY_ACTION[change.action]
         # A restore that includes a renewal has two audit events with the same time.
         if (event, change.at) in seen:
             continue
@@ -220,10 +220,10 @@ def _future_removals(
             yield TimelineEvent(
                 "nameservers_removed", now, past=False, detail=f"{enclosed.host}: {enclosed.name} was purged."
             )
-        elif enclosed.removed_at is not None:
+        elif enclosed.removal_at is not None:
             detail = f"{enclosed.host}: {enclosed.name} is in the trash. If it isn't restored, the nameserver is removed."
             yield TimelineEvent(
-                "nameservers_removed", max(enclosed.removed_at, now), past=False, detail=detail
+                "nameservers_removed", max(enclosed.removal_at, now), past=False, detail=detail
             )
 
 
@@ -277,7 +277,7 @@ def _expiry_detail(subdomain: Subdomain) -> str:
     if subdomain.trashed_at is not None and is_renewed_by_operator(subdomain):
         return "After the expiry only the operator can restore the name, and must renew it."
     if subdomain.trashed_at is not None:
-        return "After the expiry a restore includes a renewal, by quote."
+        return "After the expiry a restore includes a renewal at its current price."
     if subdomain.suspended_at is not None:
-        return "The term continues during the suspension, but the grace starts after it."
+        return "The term continues during the suspension, but the grace period starts after it."
     return "After the expiry the name stays in the DNS and can be renewed until the end of its grace period."

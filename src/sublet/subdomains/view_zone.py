@@ -1,4 +1,4 @@
-"""Read from the registry the parts of the built-in name server's zones that answers need.
+"""Read the part of a zone that the built-in name server needs to answer queries.
 
 A zone has the delegations of the names for which `lifecycle.is_delegated` is true, and the adopted records. A delegation hides the adopted
 records at and below its name.
@@ -25,7 +25,7 @@ _Path = tuple[str, ...]
 
 
 def view_zones(tx: Tx, names: Collection[str], addresses: Sequence[str] = ()) -> dict[str, ZoneView]:
-    """Return, for each query name, the part of its zone that answers need. Skip names in no zone of this server.
+    """Return the part of a zone that is needed to answer each query name. Skip names in no zone of this server.
 
     `names` are in lower case, without a final dot. `addresses` are the public addresses of the name server itself. Nameservers of a zone that
     are inside the zone resolve to them. Query names below the same platform domains share one view, to save queries. If a query name is an
@@ -66,7 +66,7 @@ def _view(
     paths: Sequence[_Path],
     addresses: Sequence[str],
 ) -> ZoneView:
-    """Return the part of a zone that answers about these paths need. Each of the `children`, the platform domains on the paths, gets a zone cut."""
+    """Return the part of a zone that is needed to answer for these paths. Each of the `children`, the platform domains on them, gets a zone cut."""
     zone = platform_domain.domain
     owners = {zone, f"*.{zone}"}
     for path in paths:
@@ -97,7 +97,10 @@ def serial_of(tx: Tx, platform_domain: PlatformDomain) -> int:
 
 
 def _crosses_delegation(path: _Path, records: Mapping[str, tuple[Record, ...]]) -> bool:
-    """True if a name on the path is delegated. False if a label contains a dot, because the path is split there too."""
+    """True if a name on the path is delegated.
+
+    False if a label has an escaped dot: `ancestors` splits it there, so a delegated name on the path may be no ancestor.
+    """
     if "\\." in path[0]:
         return False
     return any(record.type == "NS" for each in path for record in records.get(each, ()))

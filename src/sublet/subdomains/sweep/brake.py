@@ -11,7 +11,7 @@ from sublet.audit import SYSTEM
 from sublet.counted import counted
 from sublet.db import Tx
 from sublet.subdomains.sweep import store
-from sublet.subdomains.sweep.plausible_clock import implausible_reason, span_in_words
+from sublet.subdomains.sweep.plausible_clock import implausible_clock_reason, span_in_words
 from sublet.subdomains.sweep.stop import stop_sweep
 from sublet.subdomains.sweep.store import SweepState
 
@@ -120,7 +120,7 @@ def _first_run_reason(tx: Tx) -> str | None:
     In a registry with names, the check of losses detects a wrong clock.
     """
     newest_at = audit.newest_at(tx)
-    reason = implausible_reason(newest_at, tx.now)
+    reason = implausible_clock_reason(newest_at, tx.now)
     if reason is None or store.count_names(tx) > 0:
         return None
     # `stop_sweep` will record an audit event with the implausible time. Store the last plausible time first.

@@ -19,7 +19,7 @@ BEHIND_MAX = timedelta(days=1)
 RETRY_SECONDS = 60
 
 
-def implausible_reason(newest_at: datetime | None, now: datetime) -> str | None:
+def implausible_clock_reason(newest_at: datetime | None, now: datetime) -> str | None:
     """Return why the clock is implausible after the stored instant `newest_at` (None: nothing is stored yet), or None."""
     if newest_at is None:
         return None
@@ -36,15 +36,15 @@ def span_in_words(span: timedelta) -> str:
     return counted(hours // 24, "day") if hours >= 48 else counted(hours, "hour")
 
 
-def find_implausible_reason(tx: Tx) -> str | None:
+def find_implausible_clock_reason(tx: Tx) -> str | None:
     """Return why the clock of this transaction is implausible, or None. Reads one row."""
     seen_at = store.find_sweep_state(tx).seen_at
-    return implausible_reason(seen_at or audit.newest_at(tx), tx.now)
+    return implausible_clock_reason(seen_at or audit.newest_at(tx), tx.now)
 
 
 def refuse_implausible_clock(tx: Tx) -> None:
     """Raise `ClockImplausible` if the clock is more than `AHEAD_MAX` ahead of the last sweep, or more than `BEHIND_MAX` behind it."""
-    reason = find_implausible_reason(tx)
+    reason = find_implausible_clock_reason(tx)
     if reason is not None:
         raise ClockImplausible(
             f"{reason} Names can be registered, renewed and restored once the operator has checked the clock. Try again later.",

@@ -92,8 +92,8 @@ def sweep(tx: Tx, clock_read_at: datetime | None = None, limit: int = BATCH_MAX)
     """Process one batch: due names, or else names whose dates must be recomputed, or else names to trash or purge.
 
     If there are no such names, end overdue transfers, and delete expired codes, sessions, recoveries and addresses. If the clock or the losses
-    are implausible, the brake stops the sweep until the operator resumes it. If the clock has jumped since the
-    runner read it at `clock_read_at`, do nothing, because the runner's next comparison detects the jump.
+    are implausible, the brake stops the sweep until the operator resumes it. If the clock has jumped since the runner read it at
+    `clock_read_at`, do nothing, because the runner's next comparison detects the jump.
     """
     if clock_read_at is not None and abs(tx.now - clock_read_at) > JUMP_MAX:
         return Swept(Counter(), more=True)

@@ -38,7 +38,7 @@ def push(tx: Tx, actor: Actor, identifier: str, to: str | None, public_url: str)
         SubdomainNotFound: the user has no such name, the token is not for the name, or the name is in the trash.
         SubdomainSuspended: the operator suspended the name.
         Conflict: only the operator can move the name (mode `admin`).
-        ValidationFailed: `to` is missing, no e-mail address, or the own address of a user who is in no organization.
+        ValidationFailed: `to` is missing, is not an e-mail address, or is the address of the user, who is in no organization.
         SessionInvalid, SignInRequired: the session of the request was not signed in within the last ten minutes.
         TransferPending: the name has a pending transfer.
         RateLimited: the user started too many transfers within 24 hours.
