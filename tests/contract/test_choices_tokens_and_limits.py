@@ -59,9 +59,9 @@ def test_the_scopes_of_the_routes() -> None:
             continue
         # Who asks whether a registration would succeed must be allowed to attempt it.
         # A list of tokens tells what each of them may do, so reading it is for those that may create some.
-        # Activity and export name tokens; who sees a transfer can answer it.
+        # Activity and export name tokens.
         of_tokens_too = ("/tokens", "/activity", "/me/export")
-        needs_write = endpoint.path.startswith(("/availability", "/transfers", *of_tokens_too))
+        needs_write = endpoint.path.startswith(("/availability", *of_tokens_too))
         right = "read" if endpoint.method == "GET" and not needs_write else "write"
         of_names = ("/subdomains", "/availability", "/me/reminders", "/transfers", "/delegation-checks")
         noun = "subdomains" if endpoint.path.startswith(of_names) else "account"
