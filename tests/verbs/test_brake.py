@@ -93,6 +93,29 @@ def test_as_many_losses_as_forecast_do_not_stop_the_sweep(registry: Registry) ->
     assert done["trashed"] == done["purged"] == done["released"] == 100
 
 
+@pytest.mark.parametrize(
+    ("forecasts", "stops"),
+    [({1: 0}, True), ({2: 50, 1: 1}, True), ({2: 50, 1: 0}, True), ({2: 0, 1: 50}, False), ({0: 50}, False)],
+)
+def test_losses_are_compared_with_the_newest_forecast_of_a_day_ago(
+    registry: Registry, forecasts: dict[int, int], stops: bool
+) -> None:
+    """`forecasts` maps an age in days to the number of names that the forecast of then expected to be lost. 0 is a forecast too."""
+    fill(registry, 60)
+    registry.live(days=380)
+    now = registry.now
+
+    def replace_forecasts(tx: Tx) -> None:
+        sweep_store.delete_forecasts(tx, before=now + timedelta(microseconds=1), since=now)
+        for days, losses in forecasts.items():
+            sweep_store.insert_forecast(Tx(tx.connection, now - timedelta(days=days)), losses)
+
+    registry.write(replace_forecasts)
+    registry.write(lapse, range(1, 51), now - timedelta(days=31))
+    assert (registry.sweep().stopped_reason is not None) == stops
+    assert trashed(registry) == (0 if stops else 50)
+
+
 @pytest.mark.whole_on_postgresql
 def test_a_few_unforecast_losses_do_not_stop_the_sweep(registry: Registry) -> None:
     fill(registry, 20)

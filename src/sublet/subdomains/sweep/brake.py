@@ -131,8 +131,10 @@ def _first_run_reason(tx: Tx) -> str | None:
 def stop_if_losses_implausible(tx: Tx, state: SweepState) -> str | None:
     """Stop the sweep if the losses would exceed the forecast of a day ago by too many, and return why."""
     day_ago = tx.now - FORECAST_AGE
-    # If no forecast is a day old yet, use the oldest.
-    forecast = store.find_forecast(tx, day_ago) or store.find_oldest_forecast(tx)
+    forecast = store.find_forecast(tx, day_ago)
+    if forecast is None:
+        # No forecast is a day old yet.
+        forecast = store.find_oldest_forecast(tx)
     granted_at = state.granted_at
     granted = state.granted_losses if granted_at is not None and day_ago < granted_at <= tx.now else 0
     lost = _count_lost(tx, day_ago)
