@@ -26,6 +26,7 @@ from sublet.health.checks import record_check
 from sublet.health.model import BROKEN, HEALTHY, UNKNOWN, Report
 from sublet.health.store import delegation_health, health_changes, update_health
 from sublet.http.idempotency_store import claim_key, idempotency_keys, store_outcome
+from sublet.mail.letter import Message
 from sublet.mail.outbox import enqueue
 from sublet.mail.store import mails
 from sublet.platform_domains.offers import withdraw_offer
@@ -150,8 +151,8 @@ def _told(tx: Tx, ticket_id: int) -> None:
     assert shop is not None
     user = find_user(tx, shop.user_id)
     assert user is not None
-    enqueue(tx, user, reference=f"ticket:{ticket_id}:1", subject="Reply", text="How?")
-    mail_id = enqueue(tx, user, reference=f"expired:{shop.id}", subject="Expired", text="It did.")
+    enqueue(tx, user, Message("Reply", "How?"), reference=f"ticket:{ticket_id}:1")
+    mail_id = enqueue(tx, user, Message("Expired", "It did."), reference=f"expired:{shop.id}")
     sweep_store.insert_milestone(tx, shop.id, "expired", shop.expires_at, mail_id=mail_id)
     claim_key(tx, user.id, "k-1", "f" * 64, 201)
     store_outcome(tx, user.id, "k-1", Outcome(shop.id))

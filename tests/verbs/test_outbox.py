@@ -14,6 +14,7 @@ from sublet.db import Tx
 from sublet.doctor.running import check_mail
 from sublet.errors import Conflict, NotFound
 from sublet.mail import store
+from sublet.mail.letter import Message
 from sublet.mail.model import BACK_OFF_MAX, LEASE, Failure, Mail
 from sublet.mail.outbox import claim, enqueue, record_delivery, retry
 from support.registry import OPERATOR, START, Registry
@@ -28,7 +29,7 @@ def put(registry: Registry, reference: str = "test:1", name: str = "ann") -> int
     def verb(tx: Tx) -> int:
         user = find_user(tx, registry.users[name])
         assert user is not None
-        return enqueue(tx, user, reference=reference, subject="S", text="T")
+        return enqueue(tx, user, Message("S", "T"), reference=reference)
 
     return registry.write(verb)
 

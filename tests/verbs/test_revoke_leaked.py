@@ -5,12 +5,11 @@ import json
 from sqlalchemy import select
 
 from sublet.accounts.create_token import create_token
-from sublet.accounts.revoke_leaked import LeakReport, revoke_leaked
 from sublet.accounts.rotate_token import rotate_token
 from sublet.accounts.tokens import issue_token, new_token
 from sublet.db import Tx
-from sublet.mail.outbox import enqueue
 from sublet.mail.store import mails
+from sublet.registry.revoke_leaked import LeakReport, revoke_leaked
 from support.acting_tokens import acting, stored
 from support.registry import OPERATOR, Registry
 
@@ -18,7 +17,7 @@ SCOPES = {"scopes": ("account:read", "tokens:write")}
 
 
 def report(registry: Registry, text: str) -> LeakReport:
-    return registry.write(revoke_leaked, OPERATOR, text, enqueue=enqueue)
+    return registry.write(revoke_leaked, OPERATOR, text)
 
 
 def told(registry: Registry) -> list[tuple[str, str, str]]:

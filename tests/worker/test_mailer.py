@@ -16,6 +16,7 @@ from sublet.config import Settings, SettingsError
 from sublet.db import Database, Tx, open_database
 from sublet.mail import mailer as mailer_module
 from sublet.mail import smtp, store
+from sublet.mail.letter import Message
 from sublet.mail.mailer import Mailer
 from sublet.mail.model import LEASE, Mail
 from sublet.mail.outbox import enqueue
@@ -40,7 +41,7 @@ def put(
         user = find_user(tx, registry.users["ann"])
         assert user is not None
         for each in references:
-            enqueue(tx, user, reference=each, subject=subject, text=text, recipient=recipient)
+            enqueue(tx, user, Message(subject, text), reference=each, recipient=recipient)
 
     registry.write(verb)
 
@@ -429,7 +430,7 @@ def test_a_change_wakes_the_mailer(registry: Registry) -> None:
         def verb(tx: Tx) -> None:
             user = find_user(tx, registry.users["ann"])
             assert user is not None
-            enqueue(tx, user, reference="a", subject="S", text="T")
+            enqueue(tx, user, Message("S", "T"), reference="a")
 
         await registry.db.write(verb)
         await asyncio.to_thread(wait_until, lambda: len(mailbox.taken) == 1)

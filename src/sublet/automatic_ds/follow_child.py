@@ -120,7 +120,7 @@ def _change(tx: Tx, subdomain: Subdomain, decision: Replace | Remove) -> None:
         after=store.delegation_columns(delegation),
     )
     user = find_member(tx, subdomain.user_id).user
-    subject, text = change_mail(subdomain.fqdn, user.name, stored.ds_records, ds_records)
+    message = change_mail(subdomain.fqdn, user.name, stored.ds_records, ds_records)
     # Users without reminders get this mail too, because the change may be an attack on the name.
     reference = f"automatic_ds:{subdomain.id}:{subdomain.generation + 1}"
-    enqueue(tx, user, reference=reference, subject=subject, text=text, page=name_page(subdomain.fqdn))
+    enqueue(tx, user, message, reference=reference, page=name_page(subdomain.fqdn))

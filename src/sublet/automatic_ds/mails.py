@@ -3,13 +3,11 @@
 from collections.abc import Sequence
 
 from sublet.dns.types import DsRecord
-from sublet.mail.letter import CHANGES_ADVICE, letter
+from sublet.mail.letter import CHANGES_ADVICE, Message, letter
 
 
-def change_mail(
-    fqdn: str, user_name: str, before: Sequence[DsRecord], after: Sequence[DsRecord]
-) -> tuple[str, str]:
-    """Return subject and text of the mail about a change of DS records."""
+def change_mail(fqdn: str, user_name: str, before: Sequence[DsRecord], after: Sequence[DsRecord]) -> Message:
+    """Return the mail about a change of DS records."""
     if not before:
         what = f"{fqdn} is now secured with DNSSEC. Its nameservers requested these DS records, and all signalling names confirm them:"
         subject = f"{fqdn} got its first DS records"
@@ -23,7 +21,7 @@ def change_mail(
         *(f"+ {_text(each)}" for each in after if each not in before),
         *(f"- {_text(each)}" for each in before if each not in after),
     ]
-    return subject, letter(user_name, what, "\n".join(lines), CHANGES_ADVICE)
+    return Message(subject, letter(user_name, what, "\n".join(lines), CHANGES_ADVICE))
 
 
 def _text(record: DsRecord) -> str:

@@ -9,7 +9,6 @@ from typer import Argument, Option
 from sublet.accounts import store
 from sublet.accounts.find import find_member, find_user
 from sublet.accounts.model import Token
-from sublet.accounts.revoke_leaked import revoke_leaked
 from sublet.accounts.tokens import issue_token, revoke_token, show_token
 from sublet.cli.options import User as UserName
 from sublet.cli.options import invalid_option
@@ -17,7 +16,7 @@ from sublet.cli.output import Answer, as_object, key_value_lines, table_of
 from sublet.cli.session import Session, audited_command, command, new_app
 from sublet.counted import counted
 from sublet.db import Tx
-from sublet.mail.outbox import enqueue
+from sublet.registry.revoke_leaked import revoke_leaked
 from sublet.restrictions import SCOPES
 
 app = new_app("Issue, show and revoke the users' tokens.")
@@ -124,7 +123,7 @@ def leaked(
     file: Annotated[str, Argument(metavar="FILE", help="A report, such as text or JSON; - for stdin.")],
 ) -> Answer:
     """Revoke the tokens in a report of leaked secrets, and all tokens that were created with them. Their users get a mail."""
-    report = session.write(revoke_leaked, _read_report(file), enqueue=enqueue)
+    report = session.write(revoke_leaked, _read_report(file))
     revoked = [
         {"id": each.token.id, "name": each.token.name, "email": each.user.email, "leaked": each.leaked}
         for each in report.revoked

@@ -144,7 +144,7 @@ def _not_accepted(error: FieldError) -> Refuse:
 def _change(tx: Tx, subdomain: Subdomain, change: Change) -> None:
     user = find_member(tx, subdomain.user_id).user
     delegation = apply_change(tx, SYSTEM, user, subdomain, _command(change), action=CSYNC)
-    subject, text = change_mail(subdomain.fqdn, user.name, subdomain.delegation, delegation)
+    message = change_mail(subdomain.fqdn, user.name, subdomain.delegation, delegation)
     # Users without reminders get this mail too, because the change may be an attack on the name.
     reference = f"csync:{subdomain.id}:{subdomain.generation + 1}"
-    enqueue(tx, user, reference=reference, subject=subject, text=text, page=name_page(subdomain.fqdn))
+    enqueue(tx, user, message, reference=reference, page=name_page(subdomain.fqdn))

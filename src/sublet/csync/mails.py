@@ -2,20 +2,19 @@
 
 from sublet.dns.types import Delegation
 from sublet.health.observe import glue_addresses
-from sublet.mail.letter import CHANGES_ADVICE, letter
+from sublet.mail.letter import CHANGES_ADVICE, Message, letter
 
 
-def change_mail(fqdn: str, user_name: str, before: Delegation, after: Delegation) -> tuple[str, str]:
-    """Return subject and text of the mail about a change of nameservers and glue."""
+def change_mail(fqdn: str, user_name: str, before: Delegation, after: Delegation) -> Message:
+    """Return the mail about a change of nameservers and glue."""
     old, new = _lines(before), _lines(after)
     lines = [
         *(f"+ {each}" for each in new if each not in old),
         *(f"- {each}" for each in old if each not in new),
     ]
     what = f"The nameservers of {fqdn} have changed. Its zone requested the change with a CSYNC record, signed with its key:"
-    return f"The nameservers of {fqdn} have changed", letter(
-        user_name, what, "\n".join(lines), CHANGES_ADVICE
-    )
+    text = letter(user_name, what, "\n".join(lines), CHANGES_ADVICE)
+    return Message(f"The nameservers of {fqdn} have changed", text)
 
 
 def _lines(delegation: Delegation) -> list[str]:

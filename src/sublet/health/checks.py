@@ -167,7 +167,7 @@ def _mail_if_due(tx: Tx, subdomain: Subdomain, health: Health) -> Health:
         return health
     user = find_user(tx, subdomain.user_id)
     if user is not None and user.reminders:
-        subject, text = write(subdomain.fqdn, user.name, health)
+        message = write(subdomain.fqdn, user.name, health)
         reference = f"health:{subdomain.id}:{kind}:{health.since:%Y%m%dT%H%M%S}"
-        enqueue(tx, user, reference=reference, subject=subject, text=text, page=name_page(subdomain.fqdn))
+        enqueue(tx, user, message, reference=reference, page=name_page(subdomain.fqdn))
     return health

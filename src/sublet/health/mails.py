@@ -6,13 +6,11 @@ from datetime import datetime
 from sublet.dates import moment
 from sublet.health.findings import worst_first
 from sublet.health.model import Health, Level
-from sublet.mail.letter import REMINDERS_FOOTER, letter
+from sublet.mail.letter import REMINDERS_FOOTER, Message, letter
 
 
-def breakage_mail(
-    fqdn: str, user_name: str, health: Health, leaves_at: datetime | None = None
-) -> tuple[str, str]:
-    """Return subject and text of the mail that a name is broken. `leaves_at` is when it leaves the DNS; None if it stays."""
+def breakage_mail(fqdn: str, user_name: str, health: Health, leaves_at: datetime | None = None) -> Message:
+    """Return the mail that a name is broken. `leaves_at` is when it leaves the DNS; None if it stays."""
     paragraphs = [
         f"Resolvers can't find your name {fqdn}, at least since {moment(health.since)}.",
         _error_lines(health),
@@ -20,28 +18,26 @@ def breakage_mail(
     ]
     if leaves_at is not None:
         paragraphs.append(_removal_notice(fqdn, leaves_at))
-    return f"{fqdn} doesn't work", letter(user_name, *paragraphs, footer=REMINDERS_FOOTER)
+    return Message(f"{fqdn} doesn't work", letter(user_name, *paragraphs, footer=REMINDERS_FOOTER))
 
 
-def notice_mail(fqdn: str, user_name: str, health: Health, leaves_at: datetime) -> tuple[str, str]:
-    """Return subject and text of the mail that a broken name is about to leave the DNS."""
+def notice_mail(fqdn: str, user_name: str, health: Health, leaves_at: datetime) -> Message:
+    """Return the mail that a broken name is about to leave the DNS."""
     happened = f"Resolvers haven't found your name {fqdn} since {moment(health.since)}."
     text = letter(
         user_name, happened, _error_lines(health), _removal_notice(fqdn, leaves_at), footer=REMINDERS_FOOTER
     )
-    return f"{fqdn} is about to leave the DNS", text
+    return Message(f"{fqdn} is about to leave the DNS", text)
 
 
-def undelegation_mail(
-    fqdn: str, user_name: str, health: Health, nameservers: Sequence[str]
-) -> tuple[str, str]:
-    """Return subject and text of the mail that a broken name has left the DNS. Users without reminders get it too."""
+def undelegation_mail(fqdn: str, user_name: str, health: Health, nameservers: Sequence[str]) -> Message:
+    """Return the mail that a broken name has left the DNS. Users without reminders get it too."""
     happened = (
         f"Resolvers haven't found your name {fqdn} since {moment(health.since)}. Therefore its nameservers ({', '.join(nameservers)}), glue "
         "and DS records were removed from the DNS. You still hold the name."
     )
     advice = "To publish it again, set nameservers that work on the page of the name."
-    return f"{fqdn} left the DNS", letter(user_name, happened, advice)
+    return Message(f"{fqdn} left the DNS", letter(user_name, happened, advice))
 
 
 def _error_lines(health: Health) -> str:
@@ -56,7 +52,7 @@ def _removal_notice(fqdn: str, leaves_at: datetime) -> str:
     )
 
 
-def recovery_mail(fqdn: str, user_name: str, health: Health) -> tuple[str, str]:
-    """Return subject and text of the mail that a name works again."""
+def recovery_mail(fqdn: str, user_name: str, health: Health) -> Message:
+    """Return the mail that a name works again."""
     happened = f"Your name {fqdn} works again, since {moment(health.since)}."
-    return f"{fqdn} works again", letter(user_name, happened, footer=REMINDERS_FOOTER)
+    return Message(f"{fqdn} works again", letter(user_name, happened, footer=REMINDERS_FOOTER))

@@ -45,7 +45,7 @@ def undelegate(tx: Tx, subdomain_id: int, generation: int) -> bool:
         after=delegation_columns(nothing),
     )
     user = find_member(tx, subdomain.user_id).user
-    subject, text = undelegation_mail(subdomain.fqdn, user.name, health, subdomain.delegation.nameservers)
+    message = undelegation_mail(subdomain.fqdn, user.name, health, subdomain.delegation.nameservers)
     reference = f"undelegated:{subdomain_id}:{subdomain.generation + 1}"
-    enqueue(tx, user, reference=reference, subject=subject, text=text, page=name_page(subdomain.fqdn))
+    enqueue(tx, user, message, reference=reference, page=name_page(subdomain.fqdn))
     return True

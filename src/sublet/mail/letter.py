@@ -1,5 +1,7 @@
 """The parts that the texts of mails to users share (rules)."""
 
+from typing import NamedTuple
+
 from sublet.mail.model import SIGNATURE
 
 REMINDERS_FOOTER = (
@@ -10,6 +12,13 @@ CHANGES_ADVICE = (
     "zone, and open a ticket on the page Help."
 )
 """For mails about changes that the child zone requested."""
+
+
+class Message(NamedTuple):
+    """The subject and the text of a mail."""
+
+    subject: str
+    text: str
 
 
 def name_page(fqdn: str) -> str:

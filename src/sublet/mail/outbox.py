@@ -10,16 +10,16 @@ from sublet.audit import Actor
 from sublet.db import Tx
 from sublet.errors import Conflict, NotFound
 from sublet.mail import store
+from sublet.mail.letter import Message
 from sublet.mail.model import DELETION_NOTICE, LEASE, Failure, Mail, back_off, is_given_up
 
 
 def enqueue(
     tx: Tx,
     user: User,
+    message: Message,
     *,
     reference: str,
-    subject: str,
-    text: str,
     page: str = "",
     recipient: str | None = None,
 ) -> int:
@@ -38,8 +38,7 @@ def enqueue(
             user_id=user.id,
             recipient=to,
             reference=f"{reference}:owner:{number}" if number else reference,
-            subject=subject,
-            text=text,
+            message=message,
             page=page,
         )
         first_id = first_id or mail_id
@@ -47,10 +46,10 @@ def enqueue(
     return first_id
 
 
-def enqueue_to(tx: Tx, recipient: str, *, reference: str, subject: str, text: str) -> int:
+def enqueue_to(tx: Tx, recipient: str, message: Message, *, reference: str) -> int:
     """Add a mail to an address that may have no user, and return its id. `reference` must be unique."""
     return store.insert_mail(
-        tx, user_id=None, recipient=recipient, reference=reference, subject=subject, text=text, page=""
+        tx, user_id=None, recipient=recipient, reference=reference, message=message, page=""
     )
 
 

@@ -22,6 +22,7 @@ from sqlalchemy import (
 )
 
 from sublet.db import Tx
+from sublet.mail.letter import Message
 from sublet.mail.model import BACK_OFF_MAX, Mail, Outbox
 from sublet.schema import BIG_ID, Instant, metadata
 
@@ -60,15 +61,15 @@ def _mail_from_row(row: Sequence[Any] | None) -> Mail | None:
 
 
 def insert_mail(
-    tx: Tx, *, user_id: int | None, recipient: str, reference: str, subject: str, text: str, page: str
+    tx: Tx, *, user_id: int | None, recipient: str, reference: str, message: Message, page: str
 ) -> int:
     """Store a mail that is due now, and return its id. A unique constraint refuses a used reference."""
     row = {
         "user_id": user_id,
         "recipient": recipient,
         "reference": reference,
-        "subject": subject,
-        "text": text,
+        "subject": message.subject,
+        "text": message.text,
         "page": page,
     }
     added = insert(mails).values(**row, attempts=0, next_attempt_at=tx.now, created_at=tx.now)

@@ -1,10 +1,11 @@
 """Render the mail templates in `templates/`. The first line is the subject, the other lines are the text (docs/operating/mail.md)."""
 
-from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
+
+from sublet.mail.letter import Message
 
 EXAMPLE_VALUES: dict[str, Any] = {
     "name": "Ada",
@@ -22,16 +23,11 @@ EXAMPLE_VALUES: dict[str, Any] = {
     "role": "member",
     "sentence": "bob@example.org has joined as member.",
     "at": "2026-11-21 09:30 UTC",
+    "token_name": "laptop",
+    "token_id": 7,
+    "created": "ci (id 8)",
 }
 """The values that `sublet mail preview` renders a template with."""
-
-
-@dataclass(frozen=True, slots=True)
-class Message:
-    """The subject and the text of a mail."""
-
-    subject: str
-    text: str
 
 
 @cache

@@ -84,7 +84,7 @@ def invite_member(
         link=f"{public_url}{CONFIRM_PATH}?token={secret}",
         public_url=public_url,
     )
-    enqueue_to(tx, email, reference=f"code:{code_id}", subject=message.subject, text=message.text)
+    enqueue_to(tx, email, message, reference=f"code:{code_id}")
     after = {"email": email, "role": role, "organization_id": organization.id}
     audit.record(tx, actor, "organization.invite", code_id, object_type="mailed_code", after=after)
     return find_invitation(tx, organization.id, str(code_id))

@@ -27,8 +27,7 @@ def notify_owners(
         enqueue(
             tx,
             each,
+            message,
             reference=reference,
-            subject=message.subject,
-            text=message.text,
             page="/members" if each.is_organization else "/organizations",
         )

@@ -53,5 +53,5 @@ def delete_own_user(tx: Tx, actor: Actor, confirm: str | None) -> Outcome:
     delete_user(tx, replace(actor, address=None), str(user.id), trash_names=True, confirmed=True)
     notice = render("account_deleted")
     reference = f"{DELETION_NOTICE}{user.id}"
-    enqueue_to(tx, user.email, reference=reference, subject=notice.subject, text=notice.text)
+    enqueue_to(tx, user.email, notice, reference=reference)
     return Outcome(user.id)

@@ -98,9 +98,7 @@ def _mail_address_code(tx: Tx, actor: Actor, user: User, email: str, public_url:
     )
     template = "known_address" if is_taken else "new_address"
     message = render(template, name=user.name, code=new.code.reveal(), public_url=public_url)
-    enqueue(
-        tx, user, reference=f"code:{code_id}", subject=message.subject, text=message.text, recipient=email
-    )
+    enqueue(tx, user, message, reference=f"code:{code_id}", recipient=email)
     audit.record(tx, actor, "user.ask_address", user.id)
     sentence = f"A change of your account's address to {email} was requested. It takes effect with a code that was mailed to that address."
     notify(tx, user, "address_asked", code_id, sentence, public_url)

@@ -25,12 +25,4 @@ def notify(
         public_url=public_url,
     )
     reference = f"account:{event}:{object_id}:{tx.now.isoformat()}"
-    enqueue(
-        tx,
-        user,
-        reference=reference,
-        subject=message.subject,
-        text=message.text,
-        page="/account",
-        recipient=recipient,
-    )
+    enqueue(tx, user, message, reference=reference, page="/account", recipient=recipient)

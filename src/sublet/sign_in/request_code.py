@@ -68,7 +68,7 @@ def request_code(tx: Tx, email: str, network: str, public_url: str) -> None:
         link=f"{public_url}{LINK_PATH}?token={new.link_token.reveal()}",
         public_url=public_url,
     )
-    enqueue_to(tx, email, reference=f"code:{code_id}", subject=message.subject, text=message.text)
+    enqueue_to(tx, email, message, reference=f"code:{code_id}")
 
 
 def _limit_network(tx: Tx, network: str) -> None:

@@ -218,4 +218,4 @@ def _mail(
         link=f"{public_url}{CONFIRM_PATH}?token={new.link_token.reveal()}",
         public_url=public_url,
     )
-    enqueue_to(tx, email, reference=f"code:{code_id}", subject=message.subject, text=message.text)
+    enqueue_to(tx, email, message, reference=f"code:{code_id}")

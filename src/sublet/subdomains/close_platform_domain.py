@@ -108,10 +108,10 @@ def _set_date_and_mail_holders(
 def _mail_holder(
     tx: Tx, user: User, found: PlatformDomain, names: list[str], names_until: datetime | None
 ) -> None:
-    subject, text = closing_mail(found.domain, names, names_until, user.name)
+    message = closing_mail(found.domain, names, names_until, user.name)
     date = "kept" if names_until is None else f"{names_until:%Y%m%d}"
     reference = f"closing:{found.id}:{user.id}:{date}:{tx.now:%Y%m%dT%H%M%S.%fZ}"
-    enqueue(tx, user, reference=reference, subject=subject, text=text, page="/names")
+    enqueue(tx, user, message, reference=reference, page="/names")
 
 
 def _as_value(names_until: datetime | None) -> dict[str, str | None]:

@@ -111,11 +111,9 @@ def _warn(tx: Tx, user: User, subdomain: Subdomain, enclosing: Subdomain, hosts:
     delegation_store.mark_warned(tx, subdomain.id, enclosing.fqdn, number, since)
     mail_id = None
     if user.reminders:
-        subject, text = notice_mail(number, subdomain.fqdn, hosts, enclosing, user.name)
+        message = notice_mail(number, subdomain.fqdn, hosts, enclosing, user.name)
         reference = f"nameserver_notice:{subdomain.id}:{subdomain.generation}:{enclosing.id}:{number}:{since:%Y%m%dT%H%M%S.%fZ}"
-        mail_id = enqueue(
-            tx, user, reference=reference, subject=subject, text=text, page=name_page(subdomain.fqdn)
-        )
+        mail_id = enqueue(tx, user, message, reference=reference, page=name_page(subdomain.fqdn))
     after = {"nameservers": hosts, "below": enclosing.fqdn, "stage": number, "mail_id": mail_id}
     audit.record(tx, SYSTEM, NOTICE, subdomain.id, after=after)
 
@@ -133,6 +131,6 @@ def _remove(tx: Tx, user: User, subdomain: Subdomain, enclosing: Subdomain, host
     )
     if user.deleted_at is not None:
         return
-    subject, text = removal_mail(subdomain.fqdn, hosts, len(remaining.nameservers), enclosing.fqdn, user.name)
+    message = removal_mail(subdomain.fqdn, hosts, len(remaining.nameservers), enclosing.fqdn, user.name)
     reference = f"nameservers_removed:{subdomain.id}:{enclosing.id}"
-    enqueue(tx, user, reference=reference, subject=subject, text=text, page=name_page(subdomain.fqdn))
+    enqueue(tx, user, message, reference=reference, page=name_page(subdomain.fqdn))

@@ -9,7 +9,7 @@ from datetime import datetime
 from sublet.audit import AuditEvent
 from sublet.counted import counted
 from sublet.dates import moment
-from sublet.mail.letter import REMINDERS_FOOTER, letter
+from sublet.mail.letter import REMINDERS_FOOTER, Message, letter
 from sublet.subdomains.lifecycle import effective_start, restorable_until
 from sublet.subdomains.milestones import trash_reminder_at
 from sublet.subdomains.model import Subdomain
@@ -42,10 +42,8 @@ def removed_hosts(event: AuditEvent) -> list[str]:
     return [host for host in (event.before or {}).get("nameservers", []) if host not in remaining]
 
 
-def notice_mail(
-    stage: int, fqdn: str, hosts: Sequence[str], enclosing: Subdomain, user_name: str
-) -> tuple[str, str]:
-    """Return subject and text of the notice that nameservers of `fqdn` will be removed when the enclosing name is purged."""
+def notice_mail(stage: int, fqdn: str, hosts: Sequence[str], enclosing: Subdomain, user_name: str) -> Message:
+    """Return the notice that nameservers of `fqdn` will be removed when the enclosing name is purged."""
     until = restorable_until(enclosing)
     when = f"on {moment(until)}" if until else "when it is purged"
     subject = (
@@ -62,13 +60,13 @@ def notice_mail(
         f"If its holder doesn't restore {enclosing.fqdn}, {listed} will be removed from {fqdn} {when}. "
         f"Otherwise the next holder of {enclosing.fqdn} could take over {fqdn}."
     )
-    return subject, letter(user_name, what, why, _WHAT_TO_DO, footer=REMINDERS_FOOTER)
+    return Message(subject, letter(user_name, what, why, _WHAT_TO_DO, footer=REMINDERS_FOOTER))
 
 
 def removal_mail(
     fqdn: str, hosts: Sequence[str], remaining_count: int, enclosing: str, user_name: str
-) -> tuple[str, str]:
-    """Return subject and text of the mail about removed nameservers. `remaining_count` is the number of the other nameservers."""
+) -> Message:
+    """Return the mail about removed nameservers. `remaining_count` is the number of the other nameservers."""
     remaining = (
         f"{fqdn} has {counted(remaining_count, 'nameserver')} left."
         if remaining_count
@@ -79,9 +77,8 @@ def removal_mail(
         f"from the trash. Otherwise the next holder of {enclosing} could take over {fqdn}."
     )
     footer = "You get this mail because your name was changed."
-    return f"Nameservers of {fqdn} were removed", letter(
-        user_name, what, remaining, _WHAT_TO_DO, footer=footer
-    )
+    text = letter(user_name, what, remaining, _WHAT_TO_DO, footer=footer)
+    return Message(f"Nameservers of {fqdn} were removed", text)
 
 
 def notice_detail(stage: int) -> str:

@@ -7,7 +7,7 @@ from sublet.audit import Actor
 from sublet.dates import day
 from sublet.db import Tx
 from sublet.errors import Conflict
-from sublet.mail.letter import letter, name_page
+from sublet.mail.letter import Message, letter, name_page
 from sublet.mail.outbox import enqueue
 from sublet.subdomains import store
 from sublet.subdomains.find import lock_for_operator, refuse_purged, reread
@@ -70,4 +70,4 @@ def move_to_user(tx: Tx, actor: Actor, subdomain: Subdomain, former: User, recei
         reference = f"transfer:{subdomain.id}:{former.id}:{receiver.id}:{tx.now:%Y%m%dT%H%M%S.%fZ}:{user.id}"
         text = letter(user.name, sentence, "If you did not expect this, open a ticket on the page Help.")
         page = name_page(fqdn) if user is receiver else "/tickets/new"
-        enqueue(tx, user, reference=reference, subject=f"{fqdn} was transferred", text=text, page=page)
+        enqueue(tx, user, Message(f"{fqdn} was transferred", text), reference=reference, page=page)

@@ -10,6 +10,7 @@ from sublet.credits.model import Outcome
 from sublet.db import Tx
 from sublet.errors import check_one_of, validation_failed
 from sublet.ids import ticket_number
+from sublet.mail.letter import Message
 from sublet.mail.outbox import enqueue
 from sublet.subdomains.find import lock_for_operator, refuse_purged
 from sublet.tickets import store
@@ -188,9 +189,8 @@ def mail_requester(tx: Tx, ticket: Ticket, message_id: int, message: NewMessage)
     enqueue(
         tx,
         user,
+        Message(mail_subject(ticket), mail_text(ticket, message)),
         reference=mail_reference(ticket.id, message_id),
-        subject=mail_subject(ticket),
-        text=mail_text(ticket, message),
         page=f"/tickets/{ticket_number(ticket.id)}",
         recipient=ticket.requester_email,
     )

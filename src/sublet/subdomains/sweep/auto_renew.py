@@ -7,7 +7,7 @@ from sublet.counted import counted
 from sublet.credits.model import Payable
 from sublet.db import Tx
 from sublet.errors import PriceChanged, Refusal
-from sublet.mail.letter import name_page
+from sublet.mail.letter import Message, name_page
 from sublet.mail.outbox import enqueue
 from sublet.subdomains.find import reread
 from sublet.subdomains.lifecycle import renewal_opens_at
@@ -45,15 +45,8 @@ def auto_renew(tx: Tx, user: User, subdomain: Subdomain) -> bool:
 
 
 def _record_success(tx: Tx, user: User, subdomain: Subdomain, charged_credits: int) -> None:
-    subject, text = renewed_mail(subdomain, user.name, charged_credits)
-    mail_id = enqueue(
-        tx,
-        user,
-        reference=_reference(tx, subdomain),
-        subject=subject,
-        text=text,
-        page=name_page(subdomain.fqdn),
-    )
+    message = renewed_mail(subdomain, user.name, charged_credits)
+    mail_id = _enqueue(tx, user, subdomain, message)
     detail = f"Renewed for {counted(charged_credits, 'credit')} until {subdomain.expires_at:%Y-%m-%d}."
     store.insert_milestone(tx, subdomain.id, "auto_renewed", tx.now, detail=detail, mail_id=mail_id)
 
@@ -67,18 +60,12 @@ def _record_failure(tx: Tx, user: User, subdomain: Subdomain, why: str) -> None:
     )
     mail_id = None
     if not is_mailed:
-        subject, text = not_renewed_mail(subdomain, user.name, why, tx.now)
-        mail_id = enqueue(
-            tx,
-            user,
-            reference=_reference(tx, subdomain),
-            subject=subject,
-            text=text,
-            page=name_page(subdomain.fqdn),
-        )
+        message = not_renewed_mail(subdomain, user.name, why, tx.now)
+        mail_id = _enqueue(tx, user, subdomain, message)
     store.insert_milestone(tx, subdomain.id, "auto_renew_failed", tx.now, detail=why, mail_id=mail_id)
     audit.record(tx, SYSTEM, "subdomain.auto_renew_failed", subdomain.id, after={"detail": why})
 
 
-def _reference(tx: Tx, subdomain: Subdomain) -> str:
-    return f"auto_renew:{subdomain.id}:{tx.now:%Y%m%dT%H%M%S.%fZ}"
+def _enqueue(tx: Tx, user: User, subdomain: Subdomain, message: Message) -> int:
+    reference = f"auto_renew:{subdomain.id}:{tx.now:%Y%m%dT%H%M%S.%fZ}"
+    return enqueue(tx, user, message, reference=reference, page=name_page(subdomain.fqdn))

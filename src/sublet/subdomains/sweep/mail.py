@@ -5,13 +5,13 @@ from datetime import datetime
 
 from sublet.counted import counted
 from sublet.dates import day, moment
-from sublet.mail.letter import REMINDERS_FOOTER, letter
+from sublet.mail.letter import REMINDERS_FOOTER, Message, letter
 from sublet.subdomains.lifecycle import grace_ends_at, is_renewed_by_operator, restorable_until
 from sublet.subdomains.model import Subdomain
 
 
-def reminder_mail(kind: str, subdomain: Subdomain, user_name: str) -> tuple[str, str]:
-    """Return subject and text of the mail about a milestone of this kind."""
+def reminder_mail(kind: str, subdomain: Subdomain, user_name: str) -> Message:
+    """Return the mail about a milestone of this kind."""
     fqdn, expires_at = subdomain.fqdn, subdomain.expires_at
     if kind == "trashed":
         subject, paragraphs = f"{fqdn} went to the trash", _trashed(subdomain)
@@ -35,18 +35,18 @@ def reminder_mail(kind: str, subdomain: Subdomain, user_name: str) -> tuple[str,
             _how_to_renew(subdomain),
             _what_follows(subdomain, "If it isn't renewed, it"),
         ]
-    return subject, letter(user_name, *paragraphs, footer=REMINDERS_FOOTER)
+    return Message(subject, letter(user_name, *paragraphs, footer=REMINDERS_FOOTER))
 
 
-def renewed_mail(subdomain: Subdomain, user_name: str, charged_credits: int) -> tuple[str, str]:
-    """Return subject and text of the mail about an automatic renewal."""
+def renewed_mail(subdomain: Subdomain, user_name: str, charged_credits: int) -> Message:
+    """Return the mail about an automatic renewal."""
     cost = f"It cost {counted(charged_credits, 'credit')}." if charged_credits else "It cost nothing."
     what = f"{subdomain.fqdn} was renewed automatically, as you asked. {cost} It now expires on {moment(subdomain.expires_at)}."
-    return f"{subdomain.fqdn} was renewed", letter(user_name, what, footer=_AUTO_RENEW_FOOTER)
+    return Message(f"{subdomain.fqdn} was renewed", letter(user_name, what, footer=_AUTO_RENEW_FOOTER))
 
 
-def not_renewed_mail(subdomain: Subdomain, user_name: str, why: str, now: datetime) -> tuple[str, str]:
-    """Return subject and text of the mail about a failed automatic renewal. `why` is a sentence."""
+def not_renewed_mail(subdomain: Subdomain, user_name: str, why: str, now: datetime) -> Message:
+    """Return the mail about a failed automatic renewal. `why` is a sentence."""
     expires = "expired" if subdomain.expires_at <= now else "expires"
     text = letter(
         user_name,
@@ -55,16 +55,14 @@ def not_renewed_mail(subdomain: Subdomain, user_name: str, why: str, now: dateti
         f"{_how_to_renew(subdomain)} You can change the ceiling on the page of the name.",
         footer=_AUTO_RENEW_FOOTER,
     )
-    return f"{subdomain.fqdn} could not be renewed automatically", text
+    return Message(f"{subdomain.fqdn} could not be renewed automatically", text)
 
 
 NAMES_SHOWN_MAX = 20
 
 
-def closing_mail(
-    domain: str, names: Sequence[str], names_until: datetime | None, user_name: str
-) -> tuple[str, str]:
-    """Return subject and text of the mail to a holder of names: the platform domain closes, or won't close (`names_until` is None)."""
+def closing_mail(domain: str, names: Sequence[str], names_until: datetime | None, user_name: str) -> Message:
+    """Return the mail to a holder of names: the platform domain closes, or won't close (`names_until` is None)."""
     listed = ", ".join(names[:NAMES_SHOWN_MAX])
     more = f" and {len(names) - NAMES_SHOWN_MAX} more" if len(names) > NAMES_SHOWN_MAX else ""
     held = f"You hold {counted(len(names), 'name')} there: {listed}{more}."
@@ -72,13 +70,13 @@ def closing_mail(
     if names_until is None:
         lines = [f"{domain} will not close. {held}"]
         lines.append("Names can be registered and renewed again. Renew names that have expired meanwhile.")
-        return f"{domain} stays open", letter(user_name, *lines, footer=footer)
+        return Message(f"{domain} stays open", letter(user_name, *lines, footer=footer))
     lines = [
         f"{domain} closes on {moment(names_until)}. {held}",
         "Until then your names stay as they are, even if they expire earlier. They can't be renewed, and no name can be registered there.",
         "On that date all names move to the trash and leave the DNS. Move to other names before that date.",
     ]
-    return f"{domain} closes on {day(names_until)}", letter(user_name, *lines, footer=footer)
+    return Message(f"{domain} closes on {day(names_until)}", letter(user_name, *lines, footer=footer))
 
 
 def _trashed(subdomain: Subdomain) -> list[str]:

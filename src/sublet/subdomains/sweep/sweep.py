@@ -232,11 +232,9 @@ def _trash_or_purge(tx: Tx, user: User, subdomain: Subdomain) -> list[str]:
 def _record_milestone(tx: Tx, user: User, subdomain: Subdomain, milestone: Milestone) -> None:
     mail_id = None
     if milestone.is_mailed and user.reminders:
-        subject, text = reminder_mail(milestone.kind, subdomain, user.name)
+        message = reminder_mail(milestone.kind, subdomain, user.name)
         reference = f"{milestone.kind}:{subdomain.id}:{milestone.about:%Y%m%dT%H%M%S.%fZ}"
-        mail_id = enqueue(
-            tx, user, reference=reference, subject=subject, text=text, page=name_page(subdomain.fqdn)
-        )
+        mail_id = enqueue(tx, user, message, reference=reference, page=name_page(subdomain.fqdn))
     detail = DOMAIN_CLOSED if milestone.kind == "trashed" and subdomain.names_until is not None else None
     store.insert_milestone(tx, subdomain.id, milestone.kind, milestone.about, detail=detail, mail_id=mail_id)
     if milestone.kind != "trashed":  # `move_to_trash` records this event

@@ -37,14 +37,7 @@ def end(tx: Tx, actor: Actor, transfer: NameTransfer, state: str, receiver: User
         state=state,
     )
     reference = f"name_transfer:{transfer.id}:{state}"
-    enqueue(
-        tx,
-        sender,
-        reference=reference,
-        subject=message.subject,
-        text=message.text,
-        page=name_page(transfer.subdomain),
-    )
+    enqueue(tx, sender, message, reference=reference, page=name_page(transfer.subdomain))
     return True
 
 

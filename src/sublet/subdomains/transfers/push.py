@@ -76,18 +76,11 @@ def push(tx: Tx, actor: Actor, identifier: str, to: str | None, public_url: str)
         "public_url": public_url,
     }
     sent = render("transfer_sent", **values)
-    enqueue(
-        tx,
-        holder,
-        reference=f"name_transfer:{transfer_id}:sent",
-        subject=sent.subject,
-        text=sent.text,
-        page=f"/transfers/{transfer_id}",
-    )
+    enqueue(tx, holder, sent, reference=f"name_transfer:{transfer_id}:sent", page=f"/transfers/{transfer_id}")
     if is_mailed:
         offer = render("transfer_offer", **values)
         reference = f"name_transfer:{transfer_id}:offer"
-        enqueue_to(tx, email, reference=reference, subject=offer.subject, text=offer.text)
+        enqueue_to(tx, email, offer, reference=reference)
     return Outcome(transfer_id)
 
 

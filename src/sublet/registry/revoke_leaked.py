@@ -1,6 +1,5 @@
 """Revoke the tokens whose secrets appear in a leak report (`sublet token revoke-leaked`)."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 from sublet.accounts import store
@@ -8,17 +7,8 @@ from sublet.accounts.model import Token, User
 from sublet.accounts.tokens import digest, find_secrets, revoke
 from sublet.audit import Actor
 from sublet.db import Tx
-
-SUBJECT = "Your token {name} was revoked"
-TEXT = """\
-Hello {user_name},
-
-a secret of your token "{token_name}" (id {token_id}) was found where others can read it. The token was revoked: from now on the API refuses
-it{created}.
-
-Remove the secret from the place where it was published. Check your names, payments and tokens for changes that you did not make. Then
-create a new token.
-"""
+from sublet.mail.outbox import enqueue
+from sublet.mail.templates import render
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,11 +28,11 @@ class LeakReport:
     revoked: tuple[RevokedToken, ...]
 
 
-def revoke_leaked(tx: Tx, actor: Actor, text: str, *, enqueue: Callable[..., int]) -> LeakReport:
+def revoke_leaked(tx: Tx, actor: Actor, text: str) -> LeakReport:
     """Revoke the valid tokens whose secrets are in a text of any form, and all tokens that were created with them.
 
-    `enqueue` adds a mail to the outbox (`mail.outbox.enqueue`): the user gets one mail for each leaked token. Repeating a report changes
-    nothing. Secrets that were never issued or were replaced by a rotation count as found.
+    The user gets one mail for each leaked token. Repeating a report changes nothing. Secrets that were never issued or were replaced by a
+    rotation count as found.
     """
     secrets = find_secrets(text).tokens
     by_secret = [store.find_token_by_digest(tx, digest(each)) for each in sorted(secrets)]
@@ -55,20 +45,15 @@ def revoke_leaked(tx: Tx, actor: Actor, text: str, *, enqueue: Callable[..., int
         revoked += [
             RevokedToken(revoke(tx, actor, each), user, leaked=each is token) for each in (token, *created)
         ]
-        names = ", ".join(f"{each.name} (id {each.id})" for each in created)
-        enqueue(
-            tx,
-            user,
-            reference=f"token_leaked:{token.id}",
-            subject=SUBJECT.format(name=token.name),
-            text=TEXT.format(
-                user_name=user.name,
-                token_name=token.name,
-                token_id=token.id,
-                created=f", and the tokens that were created with it: {names}" if created else "",
-            ),
-            page="/tokens" if token.organization_id is None else f"/o/{token.organization_id}/tokens",
+        message = render(
+            "token_leaked",
+            name=user.name,
+            token_name=token.name,
+            token_id=token.id,
+            created=", ".join(f"{each.name} (id {each.id})" for each in created),
         )
+        page = "/tokens" if token.organization_id is None else f"/o/{token.organization_id}/tokens"
+        enqueue(tx, user, message, reference=f"token_leaked:{token.id}", page=page)
     return LeakReport(len(secrets), tuple(revoked))
 
 
