@@ -162,6 +162,7 @@ def test_an_unknown_platform_domain_and_a_date_too_soon_are_refused(registry: Re
 
 def test_terms_that_are_paid_for_beyond_the_date_need_force(registry: Registry) -> None:
     held = registry.register(SHOP, registration_mode="plus")
+    registry.register_by_operator(f"given.{ZONE}")
     with registry.refuses(Conflict) as caught:
         close(registry, held.expires_at - timedelta(days=1))
     assert f"{ZONE} has 1 name paid for beyond " in caught[0].message

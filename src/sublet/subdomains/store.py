@@ -37,7 +37,7 @@ from sublet.accounts.store import users
 from sublet.db import Prepared, Query, Tx
 from sublet.dns.serial import served_serial, zone_seconds
 from sublet.dns.types import Delegation, DsRecord, GlueEntry
-from sublet.platform_domains.model import PlatformDomain
+from sublet.platform_domains.model import ADMIN, PlatformDomain
 from sublet.platform_domains.store import platform_domains
 from sublet.schema import BIG_ID, STREAMED, Instant, metadata, violates
 from sublet.subdomains.milestones import dates_of
@@ -688,12 +688,12 @@ class PaidNames:
 
 
 def find_paid_names_after(tx: Tx, platform_domain_id: int, until: datetime) -> PaidNames | None:
-    """Return the platform domain's paid names that expire after an instant, or None if there are none."""
+    """Return the platform domain's paid names that expire after an instant, or None. Names that only the operator renews aren't paid for."""
     query = select(func.count(), func.max(subdomains.c.expires_at)).where(
         (subdomains.c.platform_domain_id == platform_domain_id)
         & NOT_PURGED
         & (subdomains.c.expires_at > until)
-        & (subdomains.c.registration_type != "free")
+        & subdomains.c.registration_type.not_in(("free", ADMIN))
     )
     count, last = tx.connection.execute(query).one()
     return PaidNames(int(count), last) if count else None
