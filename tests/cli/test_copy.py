@@ -26,7 +26,7 @@ from sublet.db import Tx, open_database, sqlite_engine
 from sublet.errors import Unavailable
 from sublet.migrations import upgrade
 from sublet.platform_domains.platform_domain import add_platform_domain
-from sublet.primaries.publishing import begin_publication
+from sublet.primaries.publisher_transactions import begin_publication
 from sublet.registry.copy_store import NOT_COPIED, list_copied, open_target
 from sublet.schema import APPEND_ONLY, metadata
 from sublet.schema_revision import needed_revision

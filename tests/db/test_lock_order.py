@@ -14,7 +14,7 @@ from sublet.db.connect import postgresql_engine
 from sublet.errors import Conflict, SubdomainNotFound, ValidationFailed
 from sublet.platform_domains import store as platform_domain_store
 from sublet.platform_domains import zone_state_store
-from sublet.primaries.publishing import (
+from sublet.primaries.publisher_transactions import (
     Result,
     begin_publication,
     record_publication,

@@ -18,7 +18,7 @@ from sublet.platform_domains.find import find_platform_domain
 from sublet.platform_domains.zone_state_store import ZoneState, find_zone_state, zone_updates
 from sublet.primaries import update as update_module
 from sublet.primaries.primary import send_update
-from sublet.primaries.publishing import Result
+from sublet.primaries.publisher_transactions import Result
 from support.dns_proxy import DnsProxy, dns_proxy
 from support.name_servers import KINDS
 from support.repetitions import share

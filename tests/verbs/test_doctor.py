@@ -22,7 +22,7 @@ from sublet.credits.packages import add_package, retire_package
 from sublet.credits.store import coupon_uses, coupons, ledger_accounts, ledger_entries, packages
 from sublet.db import Tx
 from sublet.doctor.credits import check_coupon_uses
-from sublet.health.checks import record_check
+from sublet.health.due_checks import record_check
 from sublet.health.model import BROKEN, HEALTHY, UNKNOWN, Report
 from sublet.health.store import delegation_health, health_changes, update_health
 from sublet.http.idempotency_store import claim_key, idempotency_keys, store_outcome

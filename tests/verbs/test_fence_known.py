@@ -7,7 +7,7 @@ from sublet.errors import Conflict, SubdomainUnavailable
 from sublet.platform_domains import store as platform_domain_store
 from sublet.platform_domains import zone_state_store, zone_store
 from sublet.primaries import store as publish_store
-from sublet.primaries.publishing import (
+from sublet.primaries.publisher_transactions import (
     Batch,
     Result,
     begin_publication,

@@ -15,7 +15,7 @@ from sublet.automatic_ds.view_automatic_ds import view_automatic_ds
 from sublet.dns.types import Delegation, DsRecord
 from sublet.errors import Conflict, SubdomainNotFound, SubdomainSuspended
 from sublet.health import store as health_store
-from sublet.health.checks import claim_due
+from sublet.health.due_checks import claim_due
 from sublet.health.model import DueCheck
 from sublet.mail.store import list_mails
 from sublet.subdomains.child_state_store import AutomaticDs, find_automatic_ds

@@ -24,7 +24,7 @@ from sublet.csync.model import Change, Decision, ReplayGuard
 from sublet.dns.types import Delegation, GlueEntry, GlueInput
 from sublet.errors import Conflict
 from sublet.health import store as health_store
-from sublet.health.checks import claim_due
+from sublet.health.due_checks import claim_due
 from sublet.health.model import Finding, Level, Report, Target
 from sublet.mail.store import list_mails
 from sublet.subdomains.child_state_store import CsyncState, find_csync_state

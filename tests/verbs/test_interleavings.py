@@ -7,7 +7,7 @@ import pytest
 from sublet.credits.model import Payable
 from sublet.dns.types import GlueInput
 from sublet.errors import RenewalNotAvailable
-from sublet.primaries.publishing import Batch, Result, begin_publication, record_publication
+from sublet.primaries.publisher_transactions import Batch, Result, begin_publication, record_publication
 from sublet.subdomains import published_owner_store, store
 from sublet.subdomains.model import UpdateNameservers
 from sublet.subdomains.renew import renew

@@ -9,7 +9,7 @@ from sublet.accounts.set_reminders import set_reminders
 from sublet.db import Tx
 from sublet.dns.types import Delegation
 from sublet.health import store
-from sublet.health.checks import record_check
+from sublet.health.due_checks import record_check
 from sublet.health.model import BROKEN, HEALTHY, UNKNOWN, Finding, Level, Report
 from sublet.health.undelegate import undelegate
 from sublet.health.view_health import view_health

@@ -16,7 +16,7 @@ from sublet.errors import (
     SubdomainSuspended,
     ValidationFailed,
 )
-from sublet.health.checks import record_check
+from sublet.health.due_checks import record_check
 from sublet.health.model import BROKEN, HEALTHY, UNKNOWN, Finding, Level, Report
 from sublet.health.plan_delegation import (
     check_warnings,

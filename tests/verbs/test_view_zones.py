@@ -14,7 +14,7 @@ from sublet.dns.names import ancestors, is_at_or_below
 from sublet.dns.query import read_query
 from sublet.dns.types import GlueInput, Record, Secondary
 from sublet.platform_domains import zone_store
-from sublet.primaries.publishing import begin_publication
+from sublet.primaries.publisher_transactions import begin_publication
 from sublet.subdomains import published_owner_store, store
 from sublet.subdomains.delete import delete
 from sublet.subdomains.edit_zone_settings import edit_zone_settings

@@ -17,7 +17,12 @@ from sublet.platform_domains.model import PlatformDomain
 from sublet.platform_domains.zone_state_store import ZoneState
 from sublet.primaries import store as publish_store
 from sublet.primaries.check_zone import ZoneCheck, check_zone
-from sublet.primaries.publishing import Result, begin_publication, record_publication, record_refusal
+from sublet.primaries.publisher_transactions import (
+    Result,
+    begin_publication,
+    record_publication,
+    record_refusal,
+)
 from sublet.primaries.repair_zone import begin_repair, end_repair, reclaim, republish, store_foreign
 from sublet.subdomains import published_owner_store, store
 from sublet.subdomains.delete import delete

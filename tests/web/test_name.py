@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from sublet.health.checks import record_check
+from sublet.health.due_checks import record_check
 from sublet.health.model import BROKEN, Finding, Level, Report
 from support.console_client import ConsoleClient, console
 from support.running_service import Registrant, RunningService, registry_address, running_service

@@ -12,7 +12,7 @@ from sublet.automatic_ds.model import Decision, Keep, Refuse, Remove, Replace, R
 from sublet.db import Tx
 from sublet.dns.types import Delegation
 from sublet.errors import Conflict
-from sublet.health.checks import published_check
+from sublet.health.due_checks import published_check
 from sublet.health.model import DueCheck
 from sublet.health.store import reschedule
 from sublet.mail.letter import name_page

@@ -12,7 +12,7 @@ from sublet.csync.mails import change_mail
 from sublet.csync.model import Change, Decision, ReplayGuard
 from sublet.db import Tx
 from sublet.errors import Conflict, FieldError, ValidationFailed
-from sublet.health.checks import published_check, target_of
+from sublet.health.due_checks import published_check, target_of
 from sublet.health.model import DueCheck, Level, Report, Target
 from sublet.mail.letter import name_page
 from sublet.mail.outbox import enqueue

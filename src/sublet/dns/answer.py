@@ -13,9 +13,9 @@ import dns.rdatatype
 
 from sublet.dns.names import is_at_or_below
 from sublet.dns.query import Query
-from sublet.dns.response import Content, Response, bare_response, fitted_response
 from sublet.dns.rrsets import Labels, Rdata, RRset, labels_of_text, name_of, name_rdata, read_rdata
 from sublet.dns.types import Apex, Record, ZoneView
+from sublet.dns.write_response import Content, Response, bare_response, fitted_response
 
 _NS, _DS, _SOA, _CNAME, _ANY = (
     int(dns.rdatatype.NS),

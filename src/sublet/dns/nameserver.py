@@ -20,11 +20,11 @@ import structlog
 from sublet.dns.answer import alias_targets, answer, refusal_rcode
 from sublet.dns.notify import NotifyLimit, answer_notify, is_notify
 from sublet.dns.query import QUERIES_AT_ONCE, QUERY_BYTES_MAX, Query, read_query
-from sublet.dns.response import Response, bare_response, header_response, truncated_response
 from sublet.dns.response_limit import ResponseLimit
 from sublet.dns.tcp_server import TcpServer
 from sublet.dns.types import ZoneView
 from sublet.dns.wire import HEADER_BYTES
+from sublet.dns.write_response import Response, bare_response, header_response, truncated_response
 
 ReadZones = Callable[[Collection[str]], Awaitable[Mapping[str, ZoneView]]]
 """Returns the view of each query name that is in a zone of ours, by name.

@@ -7,7 +7,7 @@ import dns.rcode
 import dns.rdataclass
 import dns.rdatatype
 
-from sublet.dns.response import Response, header_response
+from sublet.dns.write_response import Response, header_response
 
 NOTIFIES_PER_SECOND = 20
 """The maximum number of messages that a process handles in a second. Others are refused: the daily check finds their changes."""

@@ -13,14 +13,14 @@ from sublet.db import Database, Tx
 from sublet.errors import Unavailable
 from sublet.health import store
 from sublet.health.checker import Checker, CheckResult
-from sublet.health.checks import (
+from sublet.health.claims import delete_idle_addresses
+from sublet.health.due_checks import (
     claim_due,
     postpone_check,
     record_check,
     schedule_changed_names,
     schedule_first_checks,
 )
-from sublet.health.claims import delete_idle_addresses
 from sublet.health.model import BROKEN, DueCheck, Question
 from sublet.health.undelegate import undelegate
 from sublet.processes.leased import try_lease, under_lease

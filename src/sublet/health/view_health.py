@@ -9,7 +9,7 @@ from sublet.audit import Actor
 from sublet.db import Tx
 from sublet.errors import Conflict, NameserverRequired
 from sublet.health import store
-from sublet.health.checks import target_of
+from sublet.health.due_checks import target_of
 from sublet.health.model import DueCheck, Finding, Health, HealthChange, Level
 from sublet.health.schedule import leaves_at
 from sublet.platform_domains.store import find_platform_domain

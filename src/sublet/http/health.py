@@ -10,7 +10,7 @@ from sublet.db import Tx
 from sublet.dns.delegation import delegation_warnings
 from sublet.errors import Conflict, RateLimited, Unavailable
 from sublet.health.checker import Checker
-from sublet.health.checks import record_check
+from sublet.health.due_checks import record_check
 from sublet.health.findings import worst_first
 from sublet.health.model import UNKNOWN, Finding, Report
 from sublet.health.plan_delegation import Plan, check_warnings, plan_delegation, refuse_if_broken

@@ -26,7 +26,7 @@ from sublet.platform_domains import zone_state_store
 from sublet.primaries.check_process import MOVED, CheckRequest, Failure, Outcome
 from sublet.primaries.primary import PrimaryFault, read_fence
 from sublet.primaries.primary_zone import FindPrimary
-from sublet.primaries.publishing import settle_fence
+from sublet.primaries.publisher_transactions import settle_fence
 from sublet.primaries.repair_zone import repair
 from sublet.processes.leased import keep_lease, try_lease, under_lease
 from sublet.processes.leases import WATCH_FOR, check_lease

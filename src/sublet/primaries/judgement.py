@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from sublet.dns.compare_records import matches
 from sublet.dns.types import Record
-from sublet.primaries.publishing import Item, Result
+from sublet.primaries.publisher_transactions import Item, Result
 
 _RETRIED = "The registry tries again."
 _OPERATOR = "The operator has to correct this."

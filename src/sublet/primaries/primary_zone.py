@@ -15,7 +15,7 @@ from sublet.platform_domains import zone_state_store
 from sublet.primaries.judgement import judge, owners_expected_empty
 from sublet.primaries.plan import ImplausiblePlan, plan_changes
 from sublet.primaries.primary import PrimaryFault, accepts_updates, read_fence, send_update
-from sublet.primaries.publishing import Batch, Result, settle_fence
+from sublet.primaries.publisher_transactions import Batch, Result, settle_fence
 from sublet.primaries.update import build_update
 from sublet.processes.leased import under_lease
 

@@ -25,7 +25,7 @@ from sublet.primaries import store as publish_store
 from sublet.primaries.judgement import IN_USE, NOT_APPLIED, SENTENCES
 from sublet.primaries.primary import PrimaryFault
 from sublet.primaries.primary_zone import BatchRefused, BatchStale, FindPrimary, PrimaryZone, ReadBack
-from sublet.primaries.publishing import (
+from sublet.primaries.publisher_transactions import (
     Batch,
     Result,
     begin_probe,

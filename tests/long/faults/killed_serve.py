@@ -28,7 +28,7 @@ from sublet.mail import mailer, smtp
 from sublet.primaries import primary_zone, publisher
 from sublet.primaries.primary import PrimaryFault, connection, keyring, send_update
 from sublet.primaries.primary_zone import PrimaryZone, ReadBack
-from sublet.primaries.publishing import Batch, Result, record_publication
+from sublet.primaries.publisher_transactions import Batch, Result, record_publication
 from sublet.subdomains import published_owner_store
 from sublet.subdomains.sweep import runner
 from sublet.subdomains.sweep.sweep import sweep

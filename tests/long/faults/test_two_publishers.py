@@ -13,7 +13,7 @@ from sublet.db import Tx
 from sublet.dns.types import Primary
 from sublet.primaries import publisher
 from sublet.primaries.primary_zone import PrimaryZone, ReadBack
-from sublet.primaries.publishing import Batch
+from sublet.primaries.publisher_transactions import Batch
 from sublet.primaries.update import fence_name
 from sublet.processes import leased
 from sublet.processes.leases import publish_lease, take_lease

@@ -18,7 +18,7 @@ from sublet.csync.csync_follower import CsyncFollower
 from sublet.db import Database, Tx, open_database, utc_now
 from sublet.dns.types import GlueInput
 from sublet.health.checker import Checker
-from sublet.health.checks import schedule_first_checks
+from sublet.health.due_checks import schedule_first_checks
 from sublet.health.health_keeper import HealthKeeper
 from sublet.health.store import count_states, delegation_health
 from sublet.subdomains.edit_zone_settings import edit_zone_settings

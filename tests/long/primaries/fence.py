@@ -28,7 +28,7 @@ def impatient_service(
 ) -> Iterator[tuple[ServiceOn, Registrant]]:
     """Run a service with a short timeout of updates, which retries at once."""
     monkeypatch.setattr("sublet.primaries.primary_zone.TIMEOUT_SECONDS", PATIENCE_SECONDS)
-    monkeypatch.setattr("sublet.primaries.publishing.ZONE_BACK_OFF_MAX_SECONDS", 0.1)
+    monkeypatch.setattr("sublet.primaries.publisher_transactions.ZONE_BACK_OFF_MAX_SECONDS", 0.1)
     with service_on(kind, folder, publish_wait_ms=0) as on:
         yield on, on.service.add_user()
 

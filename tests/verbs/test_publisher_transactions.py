@@ -8,7 +8,7 @@ from sqlalchemy import select
 from sublet.audit import audit_events
 from sublet.dns.types import GlueInput
 from sublet.primaries import store as publish_store
-from sublet.primaries.publishing import (
+from sublet.primaries.publisher_transactions import (
     BACK_OFF_MAX_SECONDS,
     Batch,
     Result,

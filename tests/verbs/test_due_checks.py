@@ -7,14 +7,14 @@ from sqlalchemy import func, select
 from sublet import audit
 from sublet.dns.types import Delegation
 from sublet.health import store
-from sublet.health.checks import (
+from sublet.health.claims import claim_addresses, delete_idle_addresses, release_addresses
+from sublet.health.due_checks import (
     claim_due,
     postpone_check,
     record_check,
     schedule_changed_names,
     schedule_first_checks,
 )
-from sublet.health.claims import claim_addresses, delete_idle_addresses, release_addresses
 from sublet.health.model import BROKEN, HEALTHY, DueCheck, Finding, Health, Level, Report
 from sublet.mail.store import list_mails
 from sublet.subdomains.delete import delete
