@@ -51,5 +51,5 @@ def release_addresses(tx: Tx, addresses: Sequence[str]) -> None:
 
 
 def delete_idle_addresses(tx: Tx) -> None:
-    """Delete addresses that no check has used for an hour, at most 1,000 of them."""
+    """Delete addresses that no check has used for an hour, at most 1,000 of them at a time."""
     store.delete_idle_addresses(tx, tx.now - IDLE_AFTER, 1000)

@@ -105,12 +105,12 @@ class HealthKeeper:
 
     async def _schedule_under(self, lease: Lease) -> None:
         await self._db.write(under_lease, lease, schedule_changed_names, self._searched_at)
+        await self._db.write(under_lease, lease, delete_idle_addresses)
         now = self._db.now()
         if _is_over(self._searched_all_at, SEARCH_ALL_EVERY, now):
             after_id: int | None = 0
             while after_id is not None:
                 after_id = await self._db.write(under_lease, lease, schedule_first_checks, after_id)
-            await self._db.write(under_lease, lease, delete_idle_addresses)
             self._searched_all_at = now
 
     async def start_checks(self) -> int:
