@@ -99,9 +99,12 @@ NOT_COVERED = tuple(
         "db/test_privileges",
         "db/test_migrate",
         "cli/test_console",
+        "rules/test_linear_parsers",
+        "rules/test_linear_expressions",
     )
 )
-"""Exceptions: a thousand pairs run the same lines, and the lines of other processes aren't measured."""
+"""Exceptions: a thousand pairs run the same lines, the lines of other processes aren't measured, and coverage slows down what the
+tests of parsers and regular expressions time."""
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:

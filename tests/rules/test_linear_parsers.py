@@ -294,8 +294,10 @@ PARSERS: dict[str, dict[str, tuple[Make, int]]] = {
     "parse_form of fields": texts(
         lambda text: parse_form(text.replace("a", "a=&").encode("ascii", "replace")), BODY // 3
     ),
-    "delegation_members": texts(_glue_lines, BODY),
-    "parse_pasted_nameservers": texts(lambda text: parse_pasted_nameservers(text.replace("a", "a\n")), BODY),
+    "delegation_members": texts(_glue_lines, BODY // 2),
+    "parse_pasted_nameservers": texts(
+        lambda text: parse_pasted_nameservers(text.replace("a", "a\n")), BODY // 2
+    ),
     "parse_pasted_glue": texts(lambda text: parse_pasted_glue(text.replace("a", "a\n(")), BODY // 3),
     "parse_pasted_ds": texts(lambda text: parse_pasted_ds(text.replace("a", "a\n(")), BODY // 3),
     "read_cookie": with_fields("cookie", read_cookie, f"{COOKIE}=a; ", ";="),
