@@ -1,33 +1,18 @@
 """Deleting a name, which moves it to the trash (spec, part 3, rule 1); on both databases."""
 
 from sublet.credits.model import Outcome, Payable
-from sublet.dns.types import GlueInput
 from sublet.errors import Conflict, NotFound
 from sublet.subdomains.delete import delete, operator_delete
 from sublet.subdomains.lifecycle import derive_status
-from sublet.subdomains.model import Subdomain
 from sublet.subdomains.purge import purge
 from sublet.subdomains.restore import restore
 from sublet.subdomains.suspend import suspend
 from support.registry import FREE_QUOTA, OPERATOR, START, Registry
-
-SHOP = "shop.example.test"
-
-
-GLUE = GlueInput("ns1.shop.example.test", "203.0.114.5", None)
-
-
-DS = "2371 13 2 " + "0a" * 32
-
-
-def _delegated(registry: Registry) -> Subdomain:
-    return registry.register(
-        SHOP, nameservers=("ns1.example.org", "ns1.shop.example.test"), glue=(GLUE,), ds_records=(DS,)
-    )
+from support.shop import SHOP, register_shop
 
 
 def test_a_deleted_name_leaves_the_zone_and_is_restored_unchanged(registry: Registry) -> None:
-    held = _delegated(registry)
+    held = register_shop(registry)
     registry.publish()
     assert registry.write(delete, registry.actor(), str(held.id)) == Outcome(held.id)
     trashed = registry.subdomain(held.id)

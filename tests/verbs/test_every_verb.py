@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from datetime import timedelta
-from typing import Any
 
 import pytest
 from sqlalchemy import func, select
@@ -11,7 +10,6 @@ from sublet.accounts.users import suspend_user
 from sublet.audit import audit_events
 from sublet.credits.model import Outcome, Payable
 from sublet.db import Tx
-from sublet.dns.types import GlueInput
 from sublet.errors import (
     AccountSuspended,
     SubdomainNotFound,
@@ -19,25 +17,12 @@ from sublet.errors import (
 )
 from sublet.subdomains import store
 from sublet.subdomains.delete import delete
-from sublet.subdomains.model import Subdomain, UpdateNameservers
 from sublet.subdomains.renew import renew
 from sublet.subdomains.restore import restore
 from sublet.subdomains.retry import retry
 from sublet.subdomains.suspend import suspend
-from sublet.subdomains.update_nameservers import update_nameservers
 from support.registry import FREE_QUOTA, OPERATOR, START, Registry
-
-SHOP = "shop.example.test"
-
-
-GLUE = GlueInput("ns1.shop.example.test", "203.0.114.5", None)
-
-
-DS = "2371 13 2 " + "0a" * 32
-
-
-def change(registry: Registry, identifier: str = SHOP, name: str = "ann", **members: Any) -> Outcome:
-    return registry.write(update_nameservers, registry.actor(name), identifier, UpdateNameservers(**members))
+from support.shop import SHOP, change_nameservers, register_shop
 
 
 def _events(registry: Registry) -> int:
@@ -46,14 +31,8 @@ def _events(registry: Registry) -> int:
     )
 
 
-def _delegated(registry: Registry) -> Subdomain:
-    return registry.register(
-        SHOP, nameservers=("ns1.example.org", "ns1.shop.example.test"), glue=(GLUE,), ds_records=(DS,)
-    )
-
-
 VERBS: dict[str, Callable[[Registry, str, str], Outcome]] = {
-    "update_nameservers": lambda registry, name, identifier: change(
+    "update_nameservers": lambda registry, name, identifier: change_nameservers(
         registry, identifier, name, nameservers=("-",)
     ),
     "retry": lambda registry, name, identifier: registry.write(retry, registry.actor(name), identifier),
@@ -69,7 +48,7 @@ VERBS: dict[str, Callable[[Registry, str, str], Outcome]] = {
 
 @pytest.mark.parametrize("verb", VERBS)
 def test_the_errors_that_every_verb_checks_first(registry: Registry, verb: str) -> None:
-    held = _delegated(registry)
+    held = register_shop(registry)
     call = VERBS[verb]
     for identifier in ("other.example.test", "99", "", "a..b", str(2**70), "\x00"):
         with registry.refuses(SubdomainNotFound) as missing:
@@ -90,7 +69,7 @@ def test_the_errors_that_every_verb_checks_first(registry: Registry, verb: str) 
 
 @pytest.mark.parametrize("verb", [verb for verb in VERBS if verb != "restore"])
 def test_a_name_in_the_trash_is_not_found_and_its_user_gets_a_hint(registry: Registry, verb: str) -> None:
-    _delegated(registry)
+    register_shop(registry)
     registry.write(delete, registry.actor(), SHOP)
     with registry.refuses(SubdomainNotFound) as own:
         VERBS[verb](registry, "ann", SHOP)
@@ -106,13 +85,13 @@ def test_a_name_in_the_trash_is_not_found_and_its_user_gets_a_hint(registry: Reg
 
 @pytest.mark.parametrize("identifier", ["SHOP.Example.test.", "shop.example.test"])
 def test_a_name_is_found_in_any_form(registry: Registry, identifier: str) -> None:
-    held = _delegated(registry)
-    assert change(registry, identifier, nameservers=("ns2.example.org",)).id == held.id
+    held = register_shop(registry)
+    assert change_nameservers(registry, identifier, nameservers=("ns2.example.org",)).id == held.id
 
 
 def test_every_change_is_one_event(registry: Registry) -> None:
     registry.move()
-    held = _delegated(registry)
+    held = register_shop(registry)
     registry.publish(error="refused")
 
     def fail_then_retry(tx: Tx) -> None:
@@ -120,7 +99,7 @@ def test_every_change_is_one_event(registry: Registry) -> None:
         retry(tx, registry.actor(), SHOP)
 
     steps: list[Callable[[], object]] = [
-        lambda: change(registry, nameservers=("ns2.example.org",)),
+        lambda: change_nameservers(registry, nameservers=("ns2.example.org",)),
         lambda: registry.write(delete, registry.actor(), SHOP),
         lambda: registry.write(restore, registry.actor(), SHOP, Payable(), free_quota=FREE_QUOTA),
         lambda: registry.write(fail_then_retry),

@@ -4,7 +4,6 @@ import pytest
 
 from sublet.accounts.users import suspend_user
 from sublet.audit import Actor
-from sublet.dns.types import GlueInput
 from sublet.errors import (
     AccountSuspended,
     Conflict,
@@ -13,42 +12,24 @@ from sublet.errors import (
 )
 from sublet.subdomains.delete import delete
 from sublet.subdomains.lifecycle import derive_status
-from sublet.subdomains.model import Subdomain
 from sublet.subdomains.suspend import suspend, suspend_with_names, unsuspend, unsuspend_with_names
 from sublet.subdomains.suspension_store import list_suspensions
 from sublet.subdomains.view_zone import view_zones
 from support.registry import OPERATOR, Registry
+from support.shop import SHOP, register_shop
 
-GLUE = GlueInput("ns1.shop.example.test", "203.0.114.5", None)
-
-
-DS = "2371 13 2 " + "0a" * 32
-
-
-def _delegated(registry: Registry) -> Subdomain:
-    return registry.register(
-        SHOP, nameservers=("ns1.example.org", "ns1.shop.example.test"), glue=(GLUE,), ds_records=(DS,)
-    )
+ZONE = "example.test"
+BARE, HELD, OLD, BENS = (f"{label}.{ZONE}" for label in ("bare", "held", "old", "bens"))
+ANN = "ann@example.org"
+WHY = Actor(kind="operator", name="olga", reason="phishing, complaint 17")
 
 
 def test_a_name_returns_unchanged_after_its_suspension(registry: Registry) -> None:
-    held = _delegated(registry)
+    held = register_shop(registry)
     registry.write(suspend, OPERATOR, SHOP, None)
     registry.write(unsuspend, OPERATOR, SHOP)
     assert derive_status(registry.subdomain(held.id), registry.now) == "active"
     assert registry.doctor() == []
-
-
-ZONE = "example.test"
-
-
-SHOP, BARE, HELD, OLD, BENS = (f"{label}.{ZONE}" for label in ("shop", "bare", "held", "old", "bens"))
-
-
-ANN = "ann@example.org"
-
-
-WHY = Actor(kind="operator", name="olga", reason="phishing, complaint 17")
 
 
 @pytest.fixture

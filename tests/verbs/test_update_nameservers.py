@@ -1,10 +1,9 @@
 """Changing a name's nameservers, glue and DS records (spec, part 4); on both databases."""
 
 from dataclasses import replace
-from typing import Any
 
 from sublet.credits.model import Outcome, Payable
-from sublet.dns.types import Delegation, DsRecord, GlueEntry, GlueInput
+from sublet.dns.types import Delegation, DsRecord, GlueEntry
 from sublet.errors import (
     NameserverRequired,
     RateLimited,
@@ -13,35 +12,18 @@ from sublet.errors import (
 from sublet.subdomains.delete import delete
 from sublet.subdomains.lifecycle import allowed_actions, derive_status
 from sublet.subdomains.list_store import list_all
-from sublet.subdomains.model import Subdomain, SubdomainFilter, UpdateNameservers
+from sublet.subdomains.model import SubdomainFilter, UpdateNameservers
 from sublet.subdomains.restore import restore
 from sublet.subdomains.retry import retry
 from sublet.subdomains.suspend import state_before_suspension, suspend, unsuspend
 from sublet.subdomains.update_nameservers import update_nameservers
 from support.registry import FREE_QUOTA, OPERATOR, Registry
-
-SHOP = "shop.example.test"
-
-
-GLUE = GlueInput("ns1.shop.example.test", "203.0.114.5", None)
-
-
-DS = "2371 13 2 " + "0a" * 32
-
-
-def change(registry: Registry, identifier: str = SHOP, name: str = "ann", **members: Any) -> Outcome:
-    return registry.write(update_nameservers, registry.actor(name), identifier, UpdateNameservers(**members))
-
-
-def _delegated(registry: Registry) -> Subdomain:
-    return registry.register(
-        SHOP, nameservers=("ns1.example.org", "ns1.shop.example.test"), glue=(GLUE,), ds_records=(DS,)
-    )
+from support.shop import GLUE, SHOP, change_nameservers, register_shop
 
 
 def test_missing_fields_keep_their_value_and_glue_of_removed_hosts_is_dropped(registry: Registry) -> None:
-    held = _delegated(registry)
-    change(registry, nameservers=("ns2.example.org", "ns1.example.org"))
+    held = register_shop(registry)
+    change_nameservers(registry, nameservers=("ns2.example.org", "ns1.example.org"))
     changed = registry.subdomain(held.id)
     assert changed.delegation.nameservers == ("ns2.example.org", "ns1.example.org")
     assert changed.delegation.glue == ()
@@ -50,28 +32,28 @@ def test_missing_fields_keep_their_value_and_glue_of_removed_hosts_is_dropped(re
 
 
 def test_each_field_can_change_alone(registry: Registry) -> None:
-    held = _delegated(registry)
-    change(registry, glue=(replace(GLUE, ipv4=None, ipv6="2a00::1"),))
+    held = register_shop(registry)
+    change_nameservers(registry, glue=(replace(GLUE, ipv4=None, ipv6="2a00::1"),))
     assert registry.subdomain(held.id).delegation.glue == (GlueEntry(GLUE.host, None, "2a00::1"),)
-    change(registry, ds_records=())
+    change_nameservers(registry, ds_records=())
     found = registry.subdomain(held.id)
     assert (found.delegation.ds_records, len(found.delegation.nameservers), found.generation) == ((), 2, 3)
 
 
 def test_clearing_the_nameservers_needs_the_ds_records_cleared_too(registry: Registry) -> None:
-    held = _delegated(registry)
+    held = register_shop(registry)
     with registry.refuses(ValidationFailed) as caught:
-        change(registry, nameservers=())
+        change_nameservers(registry, nameservers=())
     assert [each.code for each in caught[0].errors] == ["ds_without_nameservers"]
-    change(registry, nameservers=(), ds_records=())
+    change_nameservers(registry, nameservers=(), ds_records=())
     assert registry.subdomain(held.id).delegation == Delegation()
 
 
 def test_a_name_is_inactive_once_the_removal_of_its_delegation_is_confirmed(registry: Registry) -> None:
     registry.move()
-    held = _delegated(registry)
+    held = register_shop(registry)
     registry.publish()
-    change(registry, nameservers=(), ds_records=())
+    change_nameservers(registry, nameservers=(), ds_records=())
 
     def found() -> tuple[str, str | None, list[str]]:
         name = registry.subdomain(held.id)
@@ -112,26 +94,28 @@ def test_a_name_is_inactive_once_the_removal_of_its_delegation_is_confirmed(regi
 def test_a_name_that_never_had_nameservers_is_inactive_at_once(registry: Registry) -> None:
     held = registry.register(SHOP)
     assert derive_status(held, registry.now) == "inactive"
-    change(registry, nameservers=())
+    change_nameservers(registry, nameservers=())
     registry.write(delete, registry.actor(), SHOP)
     registry.write(restore, registry.actor(), SHOP, Payable(), free_quota=FREE_QUOTA)
     assert derive_status(registry.subdomain(held.id), registry.now) == "inactive"
 
 
 def test_the_same_delegation_again_changes_nothing(registry: Registry) -> None:
-    held = _delegated(registry)
+    held = register_shop(registry)
     registry.publish()
     before = registry.dump()
-    assert change(registry, nameservers=("NS1.example.org.", "ns1.shop.example.test")) == Outcome(held.id)
-    assert change(registry) == Outcome(held.id)
+    assert change_nameservers(registry, nameservers=("NS1.example.org.", "ns1.shop.example.test")) == Outcome(
+        held.id
+    )
+    assert change_nameservers(registry) == Outcome(held.id)
     assert registry.dump() == before
 
 
 def test_the_same_delegation_after_a_failure_is_published_again(registry: Registry) -> None:
     registry.move()
-    held = _delegated(registry)
+    held = register_shop(registry)
     registry.publish(error="refused")
-    change(registry)
+    change_nameservers(registry)
     found = registry.subdomain(held.id)
     assert (found.generation, found.provision_error, found.attempts, found.next_attempt_at) == (
         2,
@@ -142,22 +126,22 @@ def test_the_same_delegation_after_a_failure_is_published_again(registry: Regist
 
 
 def test_all_invalid_fields_of_a_change_are_reported(registry: Registry) -> None:
-    _delegated(registry)
+    register_shop(registry)
     with registry.refuses(ValidationFailed) as caught:
-        change(registry, nameservers=("-", "ns1.example.org"), ds_records=("x",))
+        change_nameservers(registry, nameservers=("-", "ns1.example.org"), ds_records=("x",))
     assert [each.code for each in caught[0].errors] == ["nameserver_invalid", "ds_invalid"]
 
 
 def test_a_change_that_closes_a_cycle_is_refused(registry: Registry) -> None:
-    _delegated(registry)
+    register_shop(registry)
     registry.register("two.example.test", nameservers=("ns.shop.example.test",))
     with registry.refuses(ValidationFailed) as caught:
-        change(registry, nameservers=("ns.two.example.test",), ds_records=())
+        change_nameservers(registry, nameservers=("ns.two.example.test",), ds_records=())
     assert [each.code for each in caught[0].errors] == ["nameserver_cycle"]
 
 
 def test_the_number_of_changes_in_a_day_is_limited(registry: Registry) -> None:
-    _delegated(registry)
+    register_shop(registry)
     registry.register("other.example.test")
 
     def put(identifier: str, number: int, name: str = "ann") -> Outcome:
@@ -186,6 +170,6 @@ def test_the_number_of_changes_in_a_day_is_limited(registry: Registry) -> None:
 
 
 def test_a_limit_of_zero_is_no_limit(registry: Registry) -> None:
-    _delegated(registry)
+    register_shop(registry)
     for number in range(5):
-        change(registry, nameservers=(f"ns{number}.example.org",), glue=())
+        change_nameservers(registry, nameservers=(f"ns{number}.example.org",), glue=())
