@@ -32,7 +32,7 @@ BENCH_PACKAGES := wrk:wrk initdb:postgresql knotd:knot kdig:knot-dnsutils named:
 
 # What `make test` runs a second time, with its services on PostgreSQL; `make test-postgresql` runs everything so.
 ON_POSTGRESQL_TOO := tests/clients/test_ansible.py::test_check_then_change_then_no_change \
-	tests/clients/test_terraform.py::test_a_name_from_apply_to_destroy tests/clients/test_mcp.py::test_an_agent_looks_after_a_name \
+	tests/clients/test_terraform.py::test_a_name_from_apply_to_destroy tests/clients/test_mcp.py::test_an_agent_registers_and_manages_a_name \
 	tests/clients/test_subletctl.py::test_a_name_from_registration_to_the_trash tests/clients/test_client.py \
 	tests/contract/test_every_error_code.py tests/contract/test_refusals_leave_no_trace.py \
 	tests/contract/test_spec_general.py tests/contract/test_spec_register.py tests/contract/test_spec_changes.py \

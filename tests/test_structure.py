@@ -56,7 +56,7 @@ def _may_have_sql(module: str) -> bool:
     )
 
 
-def test_the_source_is_there() -> None:
+def test_the_source_is_found() -> None:
     assert len(FILES) > 100
     assert set(imports_of("import a.b\ndef f():\n    from c import d\n")) == {"a.b", "c", "c.d"}
 
@@ -204,6 +204,6 @@ def test_no_file_names_the_machine_it_was_written_on() -> None:
     assert found == []
 
 
-def test_the_search_finds_such_names() -> None:
+def test_the_search_for_machine_names_works() -> None:
     for text in ("see /" + "work/main/x", "--index-" + "url https://x", "https://x.example/simple/" + " "):
         assert _PLACES.search(text) or _REGISTRIES.search(text), text

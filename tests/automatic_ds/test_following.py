@@ -40,7 +40,7 @@ SHARE = share(
 """The children that are checked; the one with a dead nameserver takes ten seconds."""
 
 
-def test_children_get_the_ds_records_that_they_may_ask_for(
+def test_children_get_the_ds_records_that_they_may_request(
     request: pytest.FixtureRequest, tmp_path: Path
 ) -> None:
     world, children = asking_world()

@@ -92,7 +92,7 @@ def wait_for_more(names: list[str]) -> None:
 
 
 @pytest.mark.slow
-def test_a_registry_is_backed_up_while_it_is_served_and_restored(tmp_path: Path) -> None:
+def test_a_served_registry_is_backed_up_and_restored(tmp_path: Path) -> None:
     database, file = tmp_path / "registry.db", tmp_path / "backup.db"
     url = f"sqlite:///{database}"
     with serve_process(url, tmp_path, free_quota=100_000) as serving:
@@ -225,7 +225,7 @@ def test_restore_is_refused_while_a_process_has_the_registry_open(tmp_path: Path
     assert left_over(tmp_path) == []
 
 
-def test_a_restored_registry_takes_the_place_owner_and_mode_of_the_old_one(tmp_path: Path) -> None:
+def test_a_restored_registry_has_the_path_owner_and_mode_of_the_old_one(tmp_path: Path) -> None:
     registry = small_registry(tmp_path)
     file = tmp_path / "backup.db"
     run(registry.url, "backup", file)

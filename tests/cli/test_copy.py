@@ -159,7 +159,7 @@ def test_a_copied_registry_is_complete_and_usable(source: str, database_url: str
     assert copy(source, database_url, expect=1)["message"].startswith("The target has another registry")
 
 
-def test_ids_of_deleted_rows_are_not_given_again_after_a_copy(source: str, database_url: str) -> None:
+def test_ids_of_deleted_rows_are_not_reused_after_a_copy(source: str, database_url: str) -> None:
     with closing(sqlite3.connect(source.removeprefix("sqlite:///"))) as connection:
         connection.execute("UPDATE sqlite_sequence SET seq = 5000 WHERE name = 'users'")
         connection.commit()
@@ -175,7 +175,7 @@ def test_ids_of_deleted_rows_are_not_given_again_after_a_copy(source: str, datab
 @pytest.mark.slow
 @pytest.mark.parametrize("initialised", [False, True])
 @pytest.mark.parametrize("kill_after", ["organizations", "terms", "commit"])
-def test_a_copy_that_is_killed_leaves_the_target_as_it_was(
+def test_a_killed_copy_leaves_the_target_unchanged(
     source: str, database_url: str, kill_after: str, initialised: bool
 ) -> None:
     if initialised:
@@ -238,7 +238,7 @@ def test_force_copies_a_registry_that_breaks_an_invariant(source: str, database_
 
 
 @pytest.mark.slow
-def test_a_registry_that_is_served_is_not_copied(source: str, tmp_path: Path, postgresql_server: str) -> None:
+def test_a_served_registry_is_not_copied(source: str, tmp_path: Path, postgresql_server: str) -> None:
     with fresh_database(postgresql_server) as url:
         with serve_process(source, tmp_path) as serving:
             serving.start()
@@ -254,7 +254,7 @@ def test_a_registry_that_is_served_is_not_copied(source: str, tmp_path: Path, po
         assert "api on host-b" in copy(url, f"sqlite:///{tmp_path}/new.db", expect=1)["message"]
 
 
-def test_a_target_that_another_process_creates_stays(tmp_path: Path) -> None:
+def test_a_target_created_by_another_process_is_kept(tmp_path: Path) -> None:
     path = tmp_path / "target.db"
     with serve_lock(path):
         with pytest.raises(Unavailable), open_target(f"sqlite:///{path}", path):

@@ -34,7 +34,7 @@ def test_a_platform_domain_closes_at_a_date_and_is_removed(tmp_path: Path) -> No
     assert [each["domain"] for each in answer(url, "domain", "list")] == ["example.test"]
 
 
-def test_a_user_is_deleted_and_the_answer_says_what_remains(tmp_path: Path) -> None:
+def test_a_deletion_reports_the_rows_that_remain(tmp_path: Path) -> None:
     url = small_registry(tmp_path).url
     assert "Give --yes to do it." in run(url, "user", "delete", ANNA, "--trash-names", code=1)
     said = run(url, "user", "delete", ANNA, "--trash-names", "--yes")

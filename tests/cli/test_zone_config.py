@@ -101,7 +101,7 @@ def test_written_files_are_not_overwritten(database: str, tmp_path: Path) -> Non
     assert (folder / "sublet" / "sublet-zone-example.key").read_text().strip() == secret
 
 
-def test_directory_is_the_state_of_the_primary(database: str) -> None:
+def test_the_directory_option_is_the_state_directory_of_the_primary(database: str) -> None:
     files = made(database, "--server", "knot", *LISTEN, "--directory", "/srv/knot")
     assert files["primary"]["zone.example.zone"]["path"] == "/srv/knot/zone.example.zone"
     assert "storage: /srv/knot" in files["primary"]["knot.conf"]["text"]

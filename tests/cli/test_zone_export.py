@@ -104,7 +104,7 @@ def responses(tx: Tx, names: Iterable[str]) -> dict[tuple[str, str], str]:
     return found
 
 
-def test_the_file_is_accepted_and_answers_alike_when_it_is_adopted(
+def test_an_exported_file_is_accepted_and_gives_equal_answers_when_adopted(
     registry: Registry, tmp_path: Path
 ) -> None:
     fill(registry)
@@ -125,7 +125,7 @@ def test_the_file_is_accepted_and_answers_alike_when_it_is_adopted(
     assert registry.read(responses, names) == other.read(responses, names)
 
 
-def test_the_command_prints_the_file_alone(tmp_path: Path) -> None:
+def test_the_command_prints_only_the_file(tmp_path: Path) -> None:
     other = small_registry(tmp_path)
     environment = {"SUBLET_DATABASE_URL": other.url, "SUBLET_DNS_ADDRESSES": ADDRESS}
     result = CliRunner().invoke(app, ["zone", "export", ZONE], env=environment)

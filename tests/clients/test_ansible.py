@@ -79,7 +79,7 @@ def test_nothing_is_paid_without_max_credits(
 
 
 @pytest.mark.whole
-def test_drift_is_repaired_and_what_is_absent_comes_back(
+def test_drift_is_repaired_and_absent_names_are_restored(
     service: RunningService, who: Registrant, ansible: Ansible
 ) -> None:
     ansible.play(PLAY + NAME)

@@ -87,7 +87,7 @@ def _refusal(status: int, code: str, headers: Mapping[str, str] | None = None, *
     return Reply(status, headers or {}, msgspec.json.encode({**body, **members}))
 
 
-def test_an_answer_to_another_request_of_this_client_does_not_count() -> None:
+def test_an_answer_to_another_request_is_ignored() -> None:
     stale = Reply(200, {"x-request-id": f"{CONFIG.request_prefix}.1"}, DELETED)
     good = Reply(200, {"x-request-id": "of-a-proxy"}, DELETED)
     result, sent, _ = _run(SUBDOMAINS.delete("a.example.net"), stale, good)
@@ -96,7 +96,7 @@ def test_an_answer_to_another_request_of_this_client_does_not_count() -> None:
     assert len({each.headers["idempotency-key"] for each in sent}) == 1
 
 
-def test_a_change_is_sent_again_with_the_same_key_until_it_is_answered() -> None:
+def test_a_change_is_retried_with_the_same_key_until_it_is_answered() -> None:
     lost = ConnectionError("reset")
     done, sent, waited = _run(SUBDOMAINS.delete("a.example.net"), lost, lost, Reply(200, {}, DELETED))
     assert done.fqdn == "a.example.net"
@@ -105,7 +105,7 @@ def test_a_change_is_sent_again_with_the_same_key_until_it_is_answered() -> None
     assert waited == [0.25, 0.5]
 
 
-def test_two_calls_have_two_keys_and_reads_have_none() -> None:
+def test_each_change_has_its_own_key_and_reads_have_none() -> None:
     keys = {
         _run(SUBDOMAINS.delete("a.example.net"), Reply(200, {}, DELETED))[1][0].headers["idempotency-key"]
         for _ in range(2)
@@ -115,7 +115,7 @@ def test_two_calls_have_two_keys_and_reads_have_none() -> None:
     assert "idempotency-key" not in sent[0].headers
 
 
-def test_a_key_that_is_given_is_the_one_that_is_sent() -> None:
+def test_a_given_key_is_sent() -> None:
     _, sent, _ = _run(SUBDOMAINS.delete("a.example.net", idempotency_key="mine"), Reply(200, {}, DELETED))
     assert sent[0].headers["idempotency-key"] == "mine"
 
@@ -133,14 +133,14 @@ def test_a_date_in_retry_after_counts_from_the_date_of_the_answer() -> None:
     assert waited == [5.0]
 
 
-def test_nothing_is_waited_for_beyond_the_deadline() -> None:
+def test_no_wait_exceeds_the_deadline() -> None:
     error, sent, waited = _run(ACCOUNT.me(), _refusal(503, "unavailable", {"retry-after": "3600"}))
     assert isinstance(error, sublet_client.Unavailable)
     assert error.retry_after_seconds == 3600
     assert (len(sent), waited) == (1, [])
 
 
-def test_a_service_that_is_away_is_asked_until_the_deadline(caplog: pytest.LogCaptureFixture) -> None:
+def test_an_unreachable_service_is_retried_until_the_deadline(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level("INFO", "sublet_client"):
         error, sent, waited = _run(ACCOUNT.me(), ConnectionError("refused"))
     assert isinstance(error, sublet_client.NotReached)
@@ -154,7 +154,7 @@ def test_a_service_that_is_away_is_asked_until_the_deadline(caplog: pytest.LogCa
 
 @pytest.mark.parametrize("is_async", [False, True])
 @pytest.mark.parametrize("was_reached", [False, True])
-def test_a_refused_connection_ends_at_once_unless_there_was_one(
+def test_a_refused_first_connection_is_not_retried(
     was_reached: bool, is_async: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def delete(url: str) -> None:
@@ -190,7 +190,7 @@ def _cut_one_connection(server: socket.socket) -> None:
     connection.close()
 
 
-def test_jitter_shortens_a_pause_and_lengthens_what_the_service_asks_for() -> None:
+def test_jitter_shortens_the_back_off_and_lengthens_retry_after() -> None:
     away = ConnectionError("refused")
     assert _run(SUBDOMAINS.delete("a"), away, Reply(200, {}, DELETED), jitter=1.0)[2] == [0.125]
     later = _refusal(429, "rate_limited", {"retry-after": "7"})
@@ -210,20 +210,20 @@ def test_a_refusal_is_raised_at_once_with_the_class_of_its_code() -> None:
     assert len(sent) == 1
 
 
-def test_a_code_that_is_newer_than_the_client_is_an_api_error() -> None:
+def test_an_unknown_error_code_is_an_api_error() -> None:
     error, _, _ = _run(ACCOUNT.me(), _refusal(403, "something_new"))
     assert type(error) is sublet_client.ApiError
     assert error.code == "something_new"
 
 
-def test_a_request_that_is_still_running_is_asked_again() -> None:
+def test_a_request_in_progress_is_retried() -> None:
     running = _refusal(409, "idempotency_in_progress", {"retry-after": "1"})
     done, sent, _ = _run(SUBDOMAINS.delete("a"), running, Reply(200, {}, DELETED))
     assert done.fqdn == "a.example.net"
     assert len(sent) == 2
 
 
-def test_what_has_no_key_is_not_sent_again_when_it_may_have_been_done() -> None:
+def test_a_request_without_a_key_is_not_retried_if_it_may_have_taken_effect() -> None:
     call = SIGN_UP.start("ada@example.org", "Ada")
     error, sent, _ = _run(call, ConnectionError("reset"))
     assert isinstance(error, sublet_client.NotReached)
@@ -234,7 +234,7 @@ def test_what_has_no_key_is_not_sent_again_when_it_may_have_been_done() -> None:
 
 @pytest.mark.parametrize("content", [b"<html>", b"", b"[]", b'{"error":1}', b"\xff"])
 @pytest.mark.parametrize("status", [200, 404, 500])
-def test_what_isn_t_this_api_is_said_so(status: int, content: bytes) -> None:
+def test_an_answer_of_another_service_is_unexpected(status: int, content: bytes) -> None:
     error, _, _ = _run(ACCOUNT.me(), Reply(status, {}, content))
     assert isinstance(error, sublet_client.UnexpectedAnswer)
     assert "secret-token" not in str(error)
@@ -271,7 +271,7 @@ def test_the_address_of_a_registry_is_completed(address: str, url: str) -> None:
 
 
 @pytest.mark.parametrize("token", [" secret-token\r\n", sublet_client.Secret("secret-token\n")])
-def test_space_around_a_token_is_not_sent(token: str | sublet_client.Secret) -> None:
+def test_spaces_around_a_token_are_removed(token: str | sublet_client.Secret) -> None:
     assert config_of(" https://names.example.net\n", token, 1, 1) == replace(
         CONFIG,
         deadline_seconds=1,
@@ -285,7 +285,7 @@ def test_space_around_a_token_is_not_sent(token: str | sublet_client.Secret) -> 
     "token", ["", "\n", "Secret\nToken", "'SecretToken'", "Secret Töken", "SecretToken…"]
 )
 @pytest.mark.parametrize("kind", [sublet_client.Client, sublet_client.AsyncClient])
-def test_what_can_t_be_a_token_is_refused_at_once_and_not_shown(
+def test_a_malformed_token_is_refused_at_once_and_not_shown(
     kind: type[sublet_client.Client | sublet_client.AsyncClient], token: str
 ) -> None:
     with pytest.raises(ValueError, match="Give it as the registry showed it") as refused:
@@ -305,13 +305,13 @@ def test_what_can_t_be_a_token_is_refused_at_once_and_not_shown(
         "https://ada:Secret\uff20names.example.net",
     ],
 )
-def test_what_is_no_address_is_refused_at_once(url: str) -> None:
+def test_a_malformed_address_is_refused_at_once(url: str) -> None:
     with pytest.raises(ValueError, match="SUBLET_URL") as refused:
         sublet_client.Client(url, "secret-token")
     assert "Secret" not in _everything(refused.value)
 
 
-def test_no_header_is_in_an_exception() -> None:
+def test_no_exception_contains_a_header() -> None:
     headers = {"x-other": "Secret\n"}  # of the program's own HTTP client
 
     async def ask(url: str) -> None:

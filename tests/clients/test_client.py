@@ -124,14 +124,14 @@ def test_nothing_is_paid_without_a_confirmation(service: RunningService, who: Re
                 assert poor.value.quote.shortfall == 5
 
 
-def test_pages_are_fetched_as_they_are_needed(service: RunningService, who: Registrant) -> None:
+def test_pages_are_fetched_on_demand(service: RunningService, who: Registrant) -> None:
     with _client(service, who) as client:
         for number in range(5):
             client.subdomains.register(f"n{number}.example.test")
         assert len(list(client.subdomains.list(limit=2))) == 5
 
 
-def test_a_change_of_what_was_changed_meanwhile_is_refused(service: RunningService, who: Registrant) -> None:
+def test_a_change_with_an_old_etag_is_refused(service: RunningService, who: Registrant) -> None:
     with _client(service, who) as client:
         client.subdomains.register("blog.example.test")
         seen = client.subdomains.get_tagged("blog.example.test")

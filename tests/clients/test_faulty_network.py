@@ -42,7 +42,7 @@ def _check_paid_once(service: RunningService, who: Registrant, fqdns: list[str])
     assert service.doctor() == []
 
 
-def test_each_name_is_paid_once_whatever_becomes_of_the_answers(
+def test_each_name_is_paid_once_despite_lost_answers(
     service: RunningService, who: Registrant, proxy: HttpProxy
 ) -> None:
     fqdns = [f"n{number}.example.test" for number in range(NAMES)]
@@ -57,7 +57,9 @@ def test_each_name_is_paid_once_whatever_becomes_of_the_answers(
 
 
 @pytest.mark.whole
-def test_the_same_with_asyncio(service: RunningService, who: Registrant, proxy: HttpProxy) -> None:
+def test_each_name_is_paid_once_with_asyncio(
+    service: RunningService, who: Registrant, proxy: HttpProxy
+) -> None:
     fqdns = [f"n{number}.example.test" for number in range(NAMES // 2)]
 
     async def register() -> None:
@@ -75,7 +77,7 @@ def test_the_same_with_asyncio(service: RunningService, who: Registrant, proxy: 
     _check_paid_once(service, who, fqdns)
 
 
-def test_a_storm_of_refusals_is_waited_for_and_not_fed(
+def test_a_rate_limited_client_waits_before_each_retry(
     service: RunningService, who: Registrant, proxy: HttpProxy
 ) -> None:
     proxy.fates = ("passed",)

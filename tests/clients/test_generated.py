@@ -18,7 +18,7 @@ GENERATED = generate_client.files()
 
 
 @pytest.mark.parametrize("name", sorted(GENERATED))
-def test_the_generated_files_are_those_of_this_api(name: str) -> None:
+def test_the_generated_files_match_this_api(name: str) -> None:
     """Run `make client` after a change of the API."""
     assert (generate_client.TARGET / name).read_text(encoding="utf-8") == GENERATED[name]
 
@@ -45,11 +45,11 @@ def test_every_operation_has_a_method_in_both_clients(operation: str) -> None:
     assert method in ASYNC
 
 
-def test_no_place_is_left_of_an_operation_that_is_gone() -> None:
+def test_no_method_exists_for_a_removed_operation() -> None:
     assert set(generate_client.PLACES) == {each.name for each in generate_client.OPERATIONS}
 
 
-def test_errors_advise_methods_that_there_are() -> None:
+def test_errors_advise_existing_methods() -> None:
     assert set(METHODS.values()) <= SYNC.keys()
     assert METHODS.keys() <= BY_CODE.keys()
 

@@ -9,5 +9,5 @@ from support.repetitions import share
 KILLS = share(5, whole=100)
 
 
-def test_each_name_is_paid_once_however_often_the_service_is_killed(tmp_path: Path) -> None:
+def test_each_name_is_paid_once_while_the_service_is_killed(tmp_path: Path) -> None:
     run(Trial(tmp_path, SQLITE, KILLS, seed=30))

@@ -71,7 +71,7 @@ async def _refusal(client: Client, tool: str, **arguments: Any) -> str:
     return " ".join(each.text for each in result.content if each.type == "text")
 
 
-def test_an_agent_looks_after_a_name(service: RunningService) -> None:
+def test_an_agent_registers_and_manages_a_name(service: RunningService) -> None:
     service.add_domain()
     who = service.add_user(credit_count=25)
 

@@ -20,7 +20,7 @@ def test_every_operation_has_a_command_or_a_reason(operation: str) -> None:
     assert (reason is None) == bool(COVERAGE[operation][client_coverage.SUBLETCTL])
 
 
-def test_reasons_are_for_operations_that_exist() -> None:
+def test_reasons_name_existing_operations() -> None:
     assert client_coverage.NOT_IN_SUBLETCTL.keys() <= COVERAGE.keys()
 
 
@@ -31,7 +31,7 @@ def test_every_client_has_what_all_users_need(operation: str) -> None:
     assert all(COVERAGE[operation].values())
 
 
-def test_the_table_and_the_man_page_are_those_of_the_sources() -> None:
+def test_the_table_and_the_man_page_are_up_to_date() -> None:
     """Run `make client` after a change of a client."""
     text = client_coverage.PAGE.read_text(encoding="utf-8")
     assert client_coverage.page(text) == text

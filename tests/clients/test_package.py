@@ -28,14 +28,14 @@ def test_the_wheel_is_small_typed_and_has_few_dependencies(tmp_path: Path) -> No
     assert len(project["dependencies"] + project["optional-dependencies"]["cli"]) <= DIRECT_MAX
 
 
-def test_its_lock_has_hashes_and_names_no_index() -> None:
+def test_the_lock_has_hashes_and_names_no_index() -> None:
     packages = supply_chain.read_lock(CLIENT / "requirements.lock")
     assert all(each.hashes for each in packages)
     assert {"httpx2", "msgspec"} <= {each.name for each in packages}
     assert "://" not in (CLIENT / "requirements.lock").read_text(encoding="utf-8")
 
 
-def test_it_needs_nothing_of_the_server() -> None:
+def test_the_client_does_not_import_the_server() -> None:
     for path in (CLIENT / "src").rglob("*.py"):
         text = path.read_text(encoding="utf-8")
         assert "import sublet\n" not in text

@@ -156,7 +156,7 @@ def test_nothing_is_paid_without_consent(run: Run) -> None:
     assert "CHARGED (CREDITS)" in run("names", "timeline", "two.example.test").stdout
 
 
-def test_many_names_become_what_a_file_says(run: Run, tmp_path: Path, service: RunningService) -> None:
+def test_apply_makes_many_names_equal_a_file(run: Run, tmp_path: Path, service: RunningService) -> None:
     run("register", "one.example.test", *NS)
     file = tmp_path / "names.yaml"
     file.write_text(
@@ -228,7 +228,9 @@ def test_a_plan_has_the_price_of_all_its_names(
     assert as_json(low) == [{"open": True, "available": False, "purse": "5 credits are missing"}]
 
 
-def test_tokens_tickets_and_the_rest(bob: Registrant, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_tokens_tickets_and_other_commands(
+    bob: Registrant, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
     own_id = as_json(run("whoami", "--json", "token_id"))["token_id"]
     assert as_json(run("tokens", "show", "test", "--json", "id")) == {"id": own_id}
     secret = run(
@@ -349,7 +351,7 @@ def test_an_unreachable_registry_has_an_exit_code(run: Run, monkeypatch: pytest.
         assert f"{address} gave no answer" in run("whoami", "--timeout", "0.2", exit_code=3).stderr
 
 
-def test_agents_need_a_package_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_agents_need_a_separate_package(monkeypatch: pytest.MonkeyPatch) -> None:
     """With it: test_mcp.py."""
     monkeypatch.setitem(sys.modules, "sublet_mcp.server", None)  # as if it weren't installed
     done = CliRunner().invoke(root, ["mcp"])
@@ -391,7 +393,7 @@ def test_every_code_has_a_next_command() -> None:
     assert {each.partition(" ")[0] for each in CASES} <= BY_CODE.keys()
 
 
-def test_every_listed_command_is_there() -> None:
+def test_every_listed_command_exists() -> None:
     context = click.Context(root)
     for name in COMMANDS:
         command = root.get_command(context, name)

@@ -198,7 +198,7 @@ def test_tokens_transfers_imports_and_data_sources(
 
 
 @pytest.mark.whole
-def test_a_token_is_rotated_and_what_is_destroyed_is_revoked_and_withdrawn(
+def test_a_token_is_rotated_and_destroying_revokes_and_withdraws(
     service: RunningService, who: Registrant, terraform: Terraform
 ) -> None:
     service.register(who, "old.example.test", nameservers=["ns1.provider.example"])
@@ -214,7 +214,7 @@ def test_a_token_is_rotated_and_what_is_destroyed_is_revoked_and_withdrawn(
 
 
 @pytest.mark.whole
-def test_wrong_values_are_named_where_they_are(terraform: Terraform) -> None:
+def test_wrong_values_are_reported_with_their_attribute(terraform: Terraform) -> None:
     terraform.write(BLOG.replace('"NS2.provider.example."', '"not a host"'))
     sentences = terraform.refused("apply")
     assert "on main.tf line 12, in resource" in sentences
@@ -222,7 +222,7 @@ def test_wrong_values_are_named_where_they_are(terraform: Terraform) -> None:
     assert "(validation_failed, request " in sentences
 
 
-def test_what_would_fail_fails_in_the_plan(
+def test_wrong_values_and_unavailable_names_fail_in_the_plan(
     service: RunningService, who: Registrant, terraform: Terraform
 ) -> None:
     terraform.write(NONSENSE)
@@ -249,7 +249,7 @@ def test_what_would_fail_fails_in_the_plan(
     assert "Error: 5 of 5 free names are in use. Destroy one, or pay: any.example.test costs 10" in sentences
 
 
-def test_the_provider_says_how_it_reaches_the_registry(terraform: Terraform) -> None:
+def test_the_provider_explains_its_settings(terraform: Terraform) -> None:
     terraform.environment["SUBLET_TOKEN"] = ""
     terraform.write(BLOG)
     assert "Error: Set SUBLET_TOKEN, or token in the block" in terraform.refused()
@@ -259,9 +259,7 @@ def test_the_provider_says_how_it_reaches_the_registry(terraform: Terraform) -> 
 
 
 @pytest.mark.whole
-def test_a_wrong_address_and_a_wrong_token_are_one_error(
-    service: RunningService, terraform: Terraform
-) -> None:
+def test_a_wrong_address_or_token_is_one_error(service: RunningService, terraform: Terraform) -> None:
     wrong = {
         "SUBLET_TOKEN": ("nonsense", "This is not a token of this service"),
         "SUBLET_URL": (f"{service.base_url}/names", "is not the address of Sublet's API. Check SUBLET_URL"),

@@ -37,7 +37,7 @@ def _blocks(client: str, language: str) -> list[str]:
 
 
 @pytest.mark.parametrize("client", THIN)
-def test_locks_have_hashes_and_licences_that_let_everybody_use_them(client: str) -> None:
+def test_locks_have_hashes_and_permissive_licences(client: str) -> None:
     path = ROOT / "clients" / client / "requirements.lock"
     assert "://" not in path.read_text(encoding="utf-8")
     for each in supply_chain.read_lock(path):
@@ -55,7 +55,7 @@ def test_the_readme_of_terraform_names_all_attributes() -> None:
         assert re.findall(r"`(\w+)`", row) == [each.name for each in kind.get_schema().attributes]
 
 
-def test_the_provider_knows_the_values_that_the_registry_takes() -> None:
+def test_the_provider_knows_the_values_that_the_registry_accepts() -> None:
     assert (token.SCOPES, subdomain.MODES) == (SCOPES, MODES)
     assert {int(kind): int(digits / 2) for kind, digits in DIGEST_DIGITS.items()} == DIGEST_OCTETS
 
@@ -102,7 +102,7 @@ def test_the_quick_start_of_ansible_works(service: RunningService, tmp_path: Pat
 
 
 @pytest.mark.whole
-def test_the_documentation_of_the_modules_is_whole(tmp_path: Path) -> None:
+def test_the_documentation_of_the_modules_is_complete(tmp_path: Path) -> None:
     ansible = Ansible(tmp_path, "https://names.example.net/api/v1", "token")
     modules = sorted(each.stem for each in (ROOT / "clients/ansible/plugins/modules").glob("*.py"))
     done = ansible.run("ansible-doc", "--json", *(f"sublet.registry.{each}" for each in modules))

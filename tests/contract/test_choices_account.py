@@ -34,7 +34,7 @@ def activity(shop: RunningService, who: Registrant, query: str = "") -> list[dic
     return list(answer.json()["activity"])
 
 
-def test_own_requests_have_token_and_address(shop: RunningService, ada: Registrant) -> None:
+def test_requests_of_the_user_are_shown_with_token_and_address(shop: RunningService, ada: Registrant) -> None:
     fqdn = unused_name()
     body = {"fqdn": fqdn}
     shop.call(ada, "POST", "/subdomains", body, x_forwarded_for="198.51.100.7")
@@ -44,7 +44,7 @@ def test_own_requests_have_token_and_address(shop: RunningService, ada: Registra
     assert found["after"]["registration_type"] == "free"
 
 
-def test_what_operator_and_system_do_is_shown_without_their_reasons(
+def test_actions_of_operator_and_system_are_shown_without_reasons(
     shop: RunningService, ada: Registrant
 ) -> None:
     fqdn = shop.register(ada, unused_name())["subdomain"]["fqdn"]
@@ -113,7 +113,7 @@ def test_activity_has_pages_and_filters(shop: RunningService, ada: Registrant) -
 
 
 @pytest.mark.parametrize(("method", "path"), [("GET", "/activity"), ("GET", "/me/export"), ("DELETE", "/me")])
-def test_a_token_for_some_names_is_not_for_the_account(
+def test_a_token_restricted_to_names_can_not_read_the_account(
     shop: RunningService, ada: Registrant, method: str, path: str
 ) -> None:
     words = ("token", "issue", ada.email, "--name", "some", "--only-name", "a.example.test")
@@ -163,7 +163,7 @@ def tables_of(source: Any) -> set[str]:
     return {each.name for each in source._from_objects if hasattr(each, "name")}
 
 
-def test_deletion_says_first_what_is_lost(shop: RunningService, ada: Registrant) -> None:
+def test_a_deletion_lists_the_losses_before_its_confirmation(shop: RunningService, ada: Registrant) -> None:
     shop.register(ada, unused_name())
     answer = shop.call(ada, "DELETE", "/me")
     assert (answer.status_code, answer.json()["error"]) == (409, "conflict")

@@ -67,7 +67,7 @@ def test_a_restricted_platform_domain_is_as_if_missing(shop: RunningService) -> 
     assert (answer.status_code, answer.json()["error"]) == (404, "platform_domain_not_found")
 
 
-def test_it_asks_for_the_scope_of_a_registration(shop: RunningService) -> None:
+def test_availability_needs_the_scope_of_a_registration(shop: RunningService) -> None:
     user, name = new_user(shop, credit_count=100), unused_name()
     reading = shop.issue_token(user.email, "subdomains:read")
     assert shop.call(reading, "GET", f"/availability?fqdn={name}").json()["error"] == "insufficient_scope"
@@ -80,7 +80,7 @@ def test_it_asks_for_the_scope_of_a_registration(shop: RunningService) -> None:
     assert shop.call(user, "GET", f"/availability?fqdn={name}").json()["availability"]["available"] is True
 
 
-def test_it_has_a_rate_limit_of_its_own(tmp_path_factory: pytest.TempPathFactory) -> None:
+def test_availability_has_its_own_rate_limit(tmp_path_factory: pytest.TempPathFactory) -> None:
     settings = {"rate_limits": True, "rate_limit_availability_per_minute": 2}
     with opened(tmp_path_factory.mktemp("limit"), **settings) as service:
         user = new_user(service)

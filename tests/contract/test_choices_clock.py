@@ -20,7 +20,7 @@ def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningService]:
 
 
 @pytest.mark.parametrize("days", [401, -2])
-def test_a_wrong_clock_dates_no_name(shop: RunningService, days: int) -> None:
+def test_no_name_gets_dates_from_a_wrong_clock(shop: RunningService, days: int) -> None:
     user = new_user(shop)
     held, gone = (shop.register(user, unused_name(), nameservers=NS)["subdomain"]["fqdn"] for _ in range(2))
     shop.call(user, "DELETE", f"/subdomains/{gone}")

@@ -69,9 +69,7 @@ def test_the_tag_is_that_of_the_whole_answer(shop: RunningService, ada: Registra
     assert "etag" not in shop.call(ada, "GET", "/subdomains").headers
 
 
-def test_what_the_platform_domain_changes_of_a_name_changes_its_tag(
-    shop: RunningService, ada: Registrant
-) -> None:
+def test_a_change_by_the_platform_domain_changes_the_tag(shop: RunningService, ada: Registrant) -> None:
     shop.add_domain("window.test")
     path = f"/subdomains/{shop.register(ada, 'a.window.test')['subdomain']['fqdn']}"
     before = shop.call(ada, "GET", path)
@@ -150,7 +148,7 @@ def test_a_suspended_user_is_refused_first(shop: RunningService) -> None:
     assert code_of(shop.call(user, "DELETE", path, if_match=OTHER)) == (403, "account_suspended")
 
 
-def test_a_replay_is_answered_although_the_tag_has_moved_on(shop: RunningService, ada: Registrant) -> None:
+def test_a_replay_is_answered_even_if_the_tag_has_changed(shop: RunningService, ada: Registrant) -> None:
     path = name_of(shop, ada)
     body = {"nameservers": ["ns1.provider.example"]}
     headers = {"if_match": tag_of(shop, ada, path), "idempotency_key": unused_name()}
@@ -159,7 +157,7 @@ def test_a_replay_is_answered_although_the_tag_has_moved_on(shop: RunningService
     assert answers[1].headers["idempotent-replayed"] == "true"
 
 
-def test_a_failed_precondition_leaves_the_key_free(shop: RunningService, ada: Registrant) -> None:
+def test_a_key_can_be_used_again_after_a_failed_precondition(shop: RunningService, ada: Registrant) -> None:
     path, key = name_of(shop, ada), unused_name()
     for header, status in ((OTHER, 412), ("*", 200)):
         answer = shop.call(ada, "DELETE", path, if_match=header, idempotency_key=key)

@@ -44,7 +44,7 @@ def seen(shop: RunningService, who: Registrant | str, fqdn: str) -> dict[str, An
     return shown
 
 
-def test_stored_published_and_served_are_told(shop: RunningService) -> None:
+def test_the_stored_published_and_served_delegations_are_shown(shop: RunningService) -> None:
     user = new_user(shop)
     fqdn = unused_name()
     host = f"ns1.{fqdn}"
@@ -85,7 +85,7 @@ def test_a_name_that_was_never_in_the_dns(shop: RunningService) -> None:
     assert found["summary"].startswith(f"{fqdn} has no nameservers, so the name server has no delegation")
 
 
-def test_the_warnings_are_told_as_in_the_answer_to_the_change(shop: RunningService) -> None:
+def test_the_warnings_equal_those_of_the_answer_to_the_change(shop: RunningService) -> None:
     user = new_user(shop)
     inactive = shop.register(user, unused_name())["subdomain"]["fqdn"]
     added = shop.register(user, unused_name(), nameservers=[f"ns1.{inactive}"])
@@ -94,7 +94,7 @@ def test_the_warnings_are_told_as_in_the_answer_to_the_change(shop: RunningServi
     assert found["provisioning"]["warnings"] == added["provisioning"]["warnings"]
 
 
-def test_the_trash_shows_whether_the_dns_has_let_go(shop: RunningService) -> None:
+def test_a_name_in_the_trash_shows_whether_the_dns_still_serves_it(shop: RunningService) -> None:
     user = new_user(shop)
     fqdn = unused_name()
     host = f"ns1.{fqdn}"
@@ -136,7 +136,7 @@ def outage(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyP
         yield running
 
 
-def test_a_hand_edit_is_told_exactly(outage: Outage) -> None:
+def test_a_hand_edit_is_reported_exactly(outage: Outage) -> None:
     shop = outage.service
     user = shop.add_user()
     fqdn = shop.register(user, "name.example.test", nameservers=NS)["subdomain"]["fqdn"]
@@ -150,7 +150,7 @@ def test_a_hand_edit_is_told_exactly(outage: Outage) -> None:
     assert seen(shop, user, fqdn)["in_agreement"] is True
 
 
-def test_a_change_that_is_not_published_yet_is_told_as_the_reason(outage: Outage) -> None:
+def test_an_unpublished_change_is_reported_as_the_reason(outage: Outage) -> None:
     shop = outage.service
     user = shop.add_user()
     with outage.held():
@@ -164,7 +164,7 @@ def test_a_change_that_is_not_published_yet_is_told_as_the_reason(outage: Outage
     wait_until(lambda: seen(shop, user, fqdn)["in_agreement"])
 
 
-def test_a_removed_delegation_is_told_until_the_name_servers_have_let_go(outage: Outage) -> None:
+def test_a_removed_delegation_is_reported_until_no_name_server_serves_it(outage: Outage) -> None:
     """Choices, "Subdomain states": a name without nameservers is inactive once the removal is read back."""
     shop = outage.service
     user = shop.add_user()

@@ -33,7 +33,7 @@ def test_reminders_are_on_until_they_are_turned_off(shop: RunningService) -> Non
     assert shop.call(user, "GET", "/me").json()["user"]["reminders"] is False
 
 
-def test_a_repeated_request_answers_the_same_and_acts_once(shop: RunningService) -> None:
+def test_a_repeated_request_takes_effect_once_and_gets_the_same_answer(shop: RunningService) -> None:
     user = new_user(shop)
     first = shop.call(user, "PUT", PATH, {"enabled": False}, idempotency_key="k")
     shop.call(user, "PUT", PATH, {"enabled": True})
@@ -53,7 +53,7 @@ def test_a_repeated_request_answers_the_same_and_acts_once(shop: RunningService)
         ({"enable": True}, 400, "invalid_request", "unknown_field"),
     ],
 )
-def test_what_is_no_answer_to_the_question_is_refused(
+def test_a_body_without_a_boolean_is_refused(
     shop: RunningService, body: dict[str, Any], status: int, error: str, code: str
 ) -> None:
     user = new_user(shop)
@@ -63,7 +63,7 @@ def test_what_is_no_answer_to_the_question_is_refused(
     assert shop.call(user, "GET", "/me").json()["user"]["reminders"] is True
 
 
-def test_a_suspended_user_changes_nothing_but_is_answered(shop: RunningService) -> None:
+def test_a_suspended_user_can_not_change_reminders_but_gets_answers_by_mail(shop: RunningService) -> None:
     user = new_user(shop)
     shop.call(user, "PUT", PATH, {"enabled": False})
     shop.operator("user", "suspend", user.email, "--reason", "test")

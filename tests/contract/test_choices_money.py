@@ -38,7 +38,7 @@ def outcome(answer: httpx.Response) -> tuple[str, Any]:
 NOT_ALLOWED = ("registration_mode_not_allowed", None)
 
 
-def test_classes_and_the_modes_that_take_them(shop: RunningService) -> None:
+def test_the_modes_of_each_class_of_label(shop: RunningService) -> None:
     """free and plus take standard labels, premium premium ones, special special ones; by length, or listed."""
     user = new_user(shop, credit_count=0)
     granted = new_user(shop, credit_count=0)
@@ -104,7 +104,7 @@ def test_a_new_platform_domain_offers_free_only(shop: RunningService) -> None:
     assert outcome(post(shop, user, "b.plain.test"))[0] == "free_quota_exceeded"
 
 
-def test_max_credits_bounds_what_is_charged(shop: RunningService) -> None:
+def test_max_credits_limits_the_charge(shop: RunningService) -> None:
     """Decisions, "Values": `max_credits` refuses with price_changed and a fresh quote instead of charging more."""
     user = new_user(shop, credit_count=100)
     shop.add_domain("moving.test")

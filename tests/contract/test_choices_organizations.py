@@ -66,7 +66,7 @@ def refused(answer: httpx.Response) -> tuple[int, str]:
     return answer.status_code, answer.json()["error"]
 
 
-def test_a_users_own_organization_is_listed_and_stands_for_the_user(service: RunningService) -> None:
+def test_a_token_of_the_users_own_organization_acts_for_the_user(service: RunningService) -> None:
     ada = new_user(service)
     (own,) = service.call(ada, "GET", "/organizations").json()["organizations"]
     assert list(own) == ORGANIZATION
@@ -80,7 +80,7 @@ def test_a_users_own_organization_is_listed_and_stands_for_the_user(service: Run
         assert (answer.status_code, answer.json()["error"]) == (409, "conflict")
 
 
-def test_a_life_of_an_organization(service: RunningService) -> None:
+def test_an_organization_from_creation_to_the_last_member(service: RunningService) -> None:
     ada, bob = new_user(service), new_user(service)
     coop = create(service, ada)
     path = f"/organizations/{coop['id']}"
@@ -139,7 +139,9 @@ def test_a_closed_registry_opens_no_account_by_invitation(service: RunningServic
     assert accept(service, code).status_code == 201
 
 
-def test_a_token_for_an_organization_makes_none_for_another_or_for_its_user(service: RunningService) -> None:
+def test_a_token_of_an_organization_creates_tokens_for_this_organization_only(
+    service: RunningService,
+) -> None:
     ada = new_user(service)
     coop, other = create(service, ada), create(service, ada)
     shared = service.token_for(ada, coop["id"])
@@ -159,7 +161,7 @@ def test_a_token_for_an_organization_makes_none_for_another_or_for_its_user(serv
     }
 
 
-def test_an_idempotency_key_is_not_repeated_to_another_holder(service: RunningService) -> None:
+def test_an_idempotency_key_is_not_replayed_for_another_holder(service: RunningService) -> None:
     ada = new_user(service)
     shared = service.token_for(ada, create(service, ada)["id"])
     body = {"fqdn": unused_name()}
@@ -196,7 +198,7 @@ def test_the_last_credits_are_spent_once(service: RunningService) -> None:
     assert service.call(tokens[0], "GET", "/credits").json()["credit_balance"] == 0
 
 
-def test_two_owners_do_not_remove_each_other(service: RunningService) -> None:
+def test_two_owners_can_not_remove_each_other_concurrently(service: RunningService) -> None:
     ada, bob = new_user(service), new_user(service)
     coop = create(service, ada)
     service.operator("organization", "set-role", str(coop["id"]), bob.email, "owner")
@@ -210,7 +212,7 @@ def test_two_owners_do_not_remove_each_other(service: RunningService) -> None:
     assert statuses == [200, 404]
 
 
-def test_a_session_acts_for_the_organization_that_its_header_names(service: RunningService) -> None:
+def test_a_session_acts_for_the_organization_in_its_header(service: RunningService) -> None:
     ada, bob = new_user(service, credit_count=5), new_user(service)
     coop = create(service, ada)
     chosen, browser = str(coop["id"]), signed_in(service, ada.email)
@@ -239,7 +241,7 @@ def test_a_malformed_header_is_refused(service: RunningService, text: str) -> No
     assert refused(answer) == (400, "invalid_request")
 
 
-def test_a_session_makes_and_sees_tokens_of_the_organization_for_which_it_acts(
+def test_a_session_creates_and_lists_tokens_of_its_organization(
     service: RunningService,
 ) -> None:
     ada = new_user(service)
@@ -276,7 +278,7 @@ def test_a_session_of_a_suspended_user_or_a_former_member_does_nothing_for_the_o
 TRIES = share(50, whole=200)
 
 
-def test_invitations_do_not_tell_whether_an_address_has_an_account(service: RunningService) -> None:
+def test_invitations_do_not_reveal_whether_an_address_has_an_account(service: RunningService) -> None:
     def add_users(tx: Tx) -> None:
         for number in range(0, TRIES, TO_ADDRESS_PER_DAY):
             add_user(tx, OPERATOR, f"known{number}@example.org", "Known")

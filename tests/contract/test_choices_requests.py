@@ -30,7 +30,7 @@ def ada(shop: RunningService) -> Registrant:
 # Requests
 
 
-def test_request_id_is_taken_over_or_made(shop: RunningService, ada: Registrant) -> None:
+def test_a_request_id_is_accepted_or_generated(shop: RunningService, ada: Registrant) -> None:
     answer = shop.call(ada, "GET", "/me", x_request_id="mine-1.2_3")
     assert answer.headers["x-request-id"] == "mine-1.2_3"
     for bad in ("", "a b", "x" * 65, "<script>"):
@@ -56,7 +56,9 @@ def send(shop: RunningService, who: Registrant, content: bytes, path: str = "/su
     ],
     ids=lambda content: repr(content[:24]),
 )  # fmt: skip
-def test_what_is_not_a_json_object_is_400(shop: RunningService, ada: Registrant, content: bytes) -> None:
+def test_a_body_that_is_not_a_json_object_is_400(
+    shop: RunningService, ada: Registrant, content: bytes
+) -> None:
     answer = send(shop, ada, content)
     if content == b"":  # a POST without a body counts as {}
         assert (answer.status_code, answer.json()["error"]) == (422, "validation_failed")
@@ -89,7 +91,7 @@ def test_unknown_duplicate_and_mistyped_members_are_400_by_name(
     assert [(each["field"], each["code"]) for each in answer.json()["errors"]] == [(field, code)]
 
 
-def test_an_unknown_member_comes_with_what_may_be_meant(shop: RunningService, ada: Registrant) -> None:
+def test_an_unknown_member_gets_a_suggestion(shop: RunningService, ada: Registrant) -> None:
     answer = shop.call(ada, "POST", "/subdomains", {"nameserver": ["ns1.provider.example"]})
     assert "unknown field `nameserver`; did you mean `nameservers`?" in answer.json()["message"]
 
@@ -195,7 +197,7 @@ def test_pages_of_every_list_without_gap_or_duplicate(shop: RunningService) -> N
     ]
 
 
-def test_a_page_is_not_disturbed_by_what_comes_or_goes(shop: RunningService) -> None:
+def test_pages_are_stable_while_items_are_added_and_removed(shop: RunningService) -> None:
     user = new_user(shop)
     names = [shop.register(user, unused_name())["subdomain"]["fqdn"] for _ in range(4)]
     first = shop.call(user, "GET", "/subdomains?limit=2").json()
@@ -205,7 +207,7 @@ def test_a_page_is_not_disturbed_by_what_comes_or_goes(shop: RunningService) -> 
     assert [each["fqdn"] for each in rest] == [names[1], names[0]]
 
 
-def test_limit_and_cursor_have_their_bounds(shop: RunningService, ada: Registrant) -> None:
+def test_the_bounds_of_limit_and_cursor(shop: RunningService, ada: Registrant) -> None:
     """Decisions, "Lists": limit 100, at most 500; a cursor of another list is refused."""
     assert shop.call(ada, "GET", "/subdomains").json()["page"]["limit"] == 100
     assert shop.call(ada, "GET", "/subdomains?limit=500").json()["page"]["limit"] == 500
@@ -272,7 +274,7 @@ def test_every_filter_of_the_list_of_subdomains(shop: RunningService) -> None:
 # Idempotency-Key
 
 
-def test_a_replay_answers_the_same_and_acts_once(shop: RunningService) -> None:
+def test_a_replay_gets_the_same_answer_and_has_no_effect(shop: RunningService) -> None:
     """Decisions: the same status, ids, charge and coupon, `Idempotent-Replayed: true`, the object rendered as it is now."""
     user = new_user(shop, credit_count=30)
     shop.operator("coupon", "add", "REPLAY", "--percent", "50")
@@ -351,7 +353,7 @@ def test_a_key_is_for_one_request(shop: RunningService) -> None:
         assert answer.json()["error"] == "invalid_request"
 
 
-def test_equal_requests_at_once_act_once(shop: RunningService) -> None:
+def test_concurrent_equal_requests_take_effect_once(shop: RunningService) -> None:
     """Decisions: one still running is 409; whatever the order, the effect is one."""
     user = new_user(shop, credit_count=100)
     body = {"fqdn": unused_name(), "registration_mode": "plus", "confirm": True}

@@ -103,7 +103,7 @@ def refusal(answer: httpx.Response) -> tuple[int, str]:
     return answer.status_code, answer.json()["error"]
 
 
-def test_a_session_does_what_a_token_with_all_scopes_does(service: RunningService, ada: str) -> None:
+def test_a_session_can_do_all_that_a_token_with_all_scopes_can(service: RunningService, ada: str) -> None:
     browser = sign_in(service, ada, user_agent="Firefox")
     me = browser.call("GET", "/me").json()
     assert (me["user"]["email"], me["token"]) == (ada, None)
@@ -123,7 +123,7 @@ def test_a_session_does_what_a_token_with_all_scopes_does(service: RunningServic
     assert done >= {"session.sign_in", "subdomain.register", "token.issue"}
 
 
-def test_a_change_comes_from_a_page_of_ours(service: RunningService, ada: str) -> None:
+def test_a_change_from_another_origin_is_refused(service: RunningService, ada: str) -> None:
     browser = sign_in(service, ada)
     for forged in (
         {"origin": ""},
@@ -151,7 +151,7 @@ def test_a_sign_in_from_another_site_is_refused(service: RunningService, ada: st
     assert post(service, "/auth/sessions/confirm", body, origin=origin(service)).status_code == 201
 
 
-def test_authorization_comes_before_the_cookie(service: RunningService, ada: str) -> None:
+def test_the_authorization_header_precedes_the_cookie(service: RunningService, ada: str) -> None:
     browser = sign_in(service, ada)
     token = service.issue_token(ada)
     answer = browser.call("POST", "/tokens", None, authorization=f"Bearer {token}", origin="")
@@ -220,7 +220,7 @@ def test_a_hundred_uses_of_a_code_give_one_session(fresh: RunningService) -> Non
     assert fresh.doctor() == []
 
 
-def test_answers_and_times_do_not_tell_whether_an_address_has_an_account(service: RunningService) -> None:
+def test_answers_and_times_do_not_reveal_whether_an_address_has_an_account(service: RunningService) -> None:
     """Also when a code is entered."""
     service.write(_add_users)
     bodies: dict[str, dict[str, str]] = {"/auth/sessions": {}, "/auth/sessions/confirm": {"code": "x"}}
@@ -258,7 +258,7 @@ def test_wrong_codes_passkeys_and_sessions_count_as_failed_attempts(tmp_path: Pa
         assert Browser(service, "x").call("GET", "/me").status_code == 429
 
 
-def test_a_session_has_rate_limits_of_its_own(tmp_path: Path) -> None:
+def test_a_session_has_its_own_rate_limits(tmp_path: Path) -> None:
     with running_service(
         registry_address(tmp_path), rate_limits=True, rate_limit_read_per_minute=2
     ) as service:
@@ -345,7 +345,7 @@ def test_the_operator_prints_a_link(tmp_path: Path) -> None:
         assert [each["actor_kind"] for each in events] == ["operator"]
 
 
-def test_the_setting_public_url_says_which_pages_are_ours(tmp_path: Path) -> None:
+def test_the_setting_public_url_determines_the_accepted_origin(tmp_path: Path) -> None:
     with running_service(registry_address(tmp_path), public_url="https://Names.example.net/") as service:
         service.add_user(ADA)
         browser = sign_in(service, ADA)
@@ -358,7 +358,7 @@ def test_the_setting_public_url_says_which_pages_are_ours(tmp_path: Path) -> Non
         assert options["rpId"] == "names.example.net"
 
 
-def test_the_activity_shows_from_where_a_sign_in_came(tmp_path: Path) -> None:
+def test_the_activity_shows_the_address_of_a_sign_in(tmp_path: Path) -> None:
     with running_service(registry_address(tmp_path), trusted_proxies="127.0.0.1", signup="open") as service:
         service.add_user(ADA)
         browser = sign_in(service, ADA, x_forwarded_for="198.51.100.7")
@@ -375,7 +375,7 @@ def test_the_activity_shows_from_where_a_sign_in_came(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("by_page", [False, True])
-def test_the_activity_shows_from_where_a_sign_up_came(tmp_path: Path, *, by_page: bool) -> None:
+def test_the_activity_shows_the_address_of_a_sign_up(tmp_path: Path, *, by_page: bool) -> None:
     with running_service(registry_address(tmp_path), trusted_proxies="127.0.0.1", signup="open") as service:
         post(service, "/auth/signup", {"email": ADA, "name": "Ada"})
         link = re.findall(r"/signup/confirm\?token=(\S+)", newest_mail(service, ADA))[0]

@@ -55,7 +55,7 @@ def count(service: RunningService, table: Any) -> int:
 
 
 @pytest.mark.parametrize("signup", ["invite", "closed"])
-def test_a_closed_registry_takes_invited_people_only(tmp_path: Path, signup: str) -> None:
+def test_a_closed_registry_accepts_invited_people_only(tmp_path: Path, signup: str) -> None:
     with running_service(registry_address(tmp_path), signup=signup) as service:
         service.environment["SUBLET_PUBLIC_URL"] = "https://names.example.net"
         service.operator("user", "invite", EVE, "--name", "Eve")
@@ -124,7 +124,7 @@ def test_wrong_codes_count_as_failed_attempts(tmp_path: Path) -> None:
         assert statuses == [422, 422, 422, 429, 429]
 
 
-def test_a_bad_request_is_refused_like_anywhere(service: RunningService) -> None:
+def test_a_malformed_request_is_refused_as_everywhere(service: RunningService) -> None:
     auth = service.base_url.removesuffix("/api/v1") + "/auth"
     assert service.client.get(f"{auth}/signup").status_code == 405
     assert (
@@ -140,7 +140,7 @@ def test_a_bad_request_is_refused_like_anywhere(service: RunningService) -> None
     assert [each["field"] for each in wrong["errors"]] == ["challenge"]
 
 
-def test_answers_and_times_do_not_tell_whether_an_address_has_an_account(service: RunningService) -> None:
+def test_answers_and_times_do_not_reveal_whether_an_address_has_an_account(service: RunningService) -> None:
     service.write(_add_users)
     answers = compare_times(lambda kind, number: sign_up(service, f"{kind}{number}@example.org"), TRIES)
     seen = {

@@ -54,7 +54,7 @@ def words(body: dict[str, Any], *, past: bool) -> list[tuple[str, str | None]]:
     return [(each["event"], each["by"]) for each in body["timeline"] if each["past"] is past]
 
 
-def test_a_life_is_told_with_its_dates_and_costs_and_without_who_and_the_audit_s_reasons(
+def test_the_timeline_has_dates_and_costs_but_no_actors_and_reasons(
     shop: RunningService,
 ) -> None:
     user = new_user(shop, credit_count=100)
@@ -92,7 +92,7 @@ def test_a_life_is_told_with_its_dates_and_costs_and_without_who_and_the_audit_s
     assert "secret" not in str(held) + str(whole)
 
 
-def test_why_a_user_was_suspended_is_not_told_of_its_names(shop: RunningService) -> None:
+def test_the_reason_of_a_suspended_user_is_not_shown_for_its_names(shop: RunningService) -> None:
     user = new_user(shop)
     fqdn = shop.register(user, unused_name())["subdomain"]["fqdn"]
     shop.operator("user", "suspend", user.email, "--with-names", "--reason", "a secret complaint")
@@ -101,7 +101,7 @@ def test_why_a_user_was_suspended_is_not_told_of_its_names(shop: RunningService)
     assert "secret" not in str(held)
 
 
-def test_what_is_ahead_is_what_the_service_then_does(shop: RunningService) -> None:
+def test_the_future_events_are_what_the_service_then_does(shop: RunningService) -> None:
     """The dates are those of the verbs: a moment before its window renewal is refused, at the date it is not."""
     user = new_user(shop, credit_count=100)
     fqdn = plus(shop, user)
@@ -127,7 +127,7 @@ def test_what_is_ahead_is_what_the_service_then_does(shop: RunningService) -> No
     ]
 
 
-def test_what_is_not_the_own_is_the_404_of_get(shop: RunningService) -> None:
+def test_a_name_of_another_user_is_404_as_for_get(shop: RunningService) -> None:
     """Another's, another's deleted, a purged and a missing name: byte for byte as GET /subdomains/{fqdn}."""
     user, other = new_user(shop), new_user(shop)
     foreign, deleted, purged = (
@@ -160,7 +160,7 @@ def set_(shop: RunningService, who: Registrant | str, fqdn: str, body: Any, **he
     return shop.call(who, "PUT", f"/subdomains/{fqdn}/auto-renew", body, **headers)
 
 
-def test_it_is_set_and_shown(shop: RunningService) -> None:
+def test_automatic_renewal_is_set_and_shown(shop: RunningService) -> None:
     user = new_user(shop, credit_count=50)
     fqdn = plus(shop, user)
     path = f"/subdomains/{fqdn}/auto-renew"
@@ -186,7 +186,7 @@ def test_it_is_set_and_shown(shop: RunningService) -> None:
     assert shop.call(user, "GET", "/credits").json()["credit_balance"] == 40
 
 
-def test_what_a_renewal_would_cost_is_told_before_its_window_opens(shop: RunningService) -> None:
+def test_the_cost_of_a_renewal_is_shown_before_its_window_opens(shop: RunningService) -> None:
     """The price of now: the label's own where it has one, the offer's else; whoever may only read the name sees it too."""
     user = new_user(shop, credit_count=50)
     fqdn = plus(shop, user)
@@ -220,7 +220,9 @@ def test_what_a_renewal_would_cost_is_told_before_its_window_opens(shop: Running
         ({"enabled": True, "max_credit": 5}, 400, "max_credit", "unknown_field"),
     ],
 )
-def test_what_it_does_not_take(shop: RunningService, body: Any, status: int, field: str, code: str) -> None:
+def test_invalid_bodies_are_refused(
+    shop: RunningService, body: Any, status: int, field: str, code: str
+) -> None:
     user = new_user(shop)
     fqdn = shop.register(user, unused_name())["subdomain"]["fqdn"]
     answer = set_(shop, user, fqdn, body)
@@ -243,7 +245,7 @@ def test_a_ceiling_needs_the_right_to_spend(shop: RunningService) -> None:
     assert set_(shop, token, fqdn, {"enabled": True, "max_credits": 0}).status_code == 200
 
 
-def test_the_same_key_acts_once(shop: RunningService) -> None:
+def test_a_repeated_key_takes_effect_once(shop: RunningService) -> None:
     user = new_user(shop)
     fqdn = shop.register(user, unused_name())["subdomain"]["fqdn"]
     body = {"enabled": True, "max_credits": 3}
@@ -253,7 +255,7 @@ def test_the_same_key_acts_once(shop: RunningService) -> None:
     assert again.headers["idempotent-replayed"] == "true"
 
 
-def test_states_that_take_it_not(shop: RunningService) -> None:
+def test_states_without_automatic_renewal_refuse_it(shop: RunningService) -> None:
     user = new_user(shop)
     fqdn = shop.register(user, unused_name())["subdomain"]["fqdn"]
     good = {"enabled": True, "max_credits": 0}
@@ -271,7 +273,7 @@ def test_states_that_take_it_not(shop: RunningService) -> None:
         assert (answer.status_code, answer.json()["details"]["in_trash"]) == (404, True)
 
 
-def test_the_last_attempt_and_the_mail_about_it_are_told(shop: RunningService) -> None:
+def test_the_last_attempt_and_its_mail_are_shown(shop: RunningService) -> None:
     """What the sweep noted of a name, told to its user."""
     user = new_user(shop, credit_count=10)
     added = shop.register(user, unused_name(), registration_mode="plus", confirm=True)["subdomain"]

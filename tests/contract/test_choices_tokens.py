@@ -73,7 +73,9 @@ def test_lists_have_pages_newest_first(shop: RunningService, ada: Registrant) ->
     assert len(found) == 6  # the operator issued one
 
 
-def test_null_lifts_a_restriction_and_what_is_left_out_stays(shop: RunningService, ada: Registrant) -> None:
+def test_null_removes_a_restriction_and_omitted_members_keep_theirs(
+    shop: RunningService, ada: Registrant
+) -> None:
     token = create(shop, ada, names=["a.example.test"], daily_credits=3)["token"]
     path = f"/tokens/{token['id']}"
     changed = shop.call(ada, "PATCH", path, {"names": None, "name": "cd", "expires_at": None}).json()["token"]
@@ -87,7 +89,7 @@ def test_null_lifts_a_restriction_and_what_is_left_out_stays(shop: RunningServic
     assert {each["field"] for each in answer.json()["errors"]} == set(malformed)
 
 
-def test_a_repeated_request_acts_once_and_does_not_show_the_secret(
+def test_a_repeated_request_takes_effect_once_and_hides_the_secret(
     shop: RunningService, ada: Registrant
 ) -> None:
     body = {"name": "once", "scopes": ["account:read"]}
@@ -128,7 +130,7 @@ def test_a_token_revokes_itself(shop: RunningService, ada: Registrant) -> None:
     assert shop.call(ada, "PATCH", path, {"name": "x"}).json()["error"] == "conflict"
 
 
-def test_a_token_shows_its_last_use_and_where_from(shop: RunningService, ada: Registrant) -> None:
+def test_a_token_shows_the_time_and_address_of_its_last_use(shop: RunningService, ada: Registrant) -> None:
     token = create(shop, ada)["token"]
     used_at = shop.clock()
     shop.write(lambda tx: touch_tokens(tx, {token["id"]: Use(used_at, "2001:db8::7")}))

@@ -33,7 +33,7 @@ WHOLE_ACCOUNT = ("export", "delete_me")
 
 
 @pytest.mark.parametrize("scope", SCOPES)
-def test_a_scope_lets_its_endpoints_through_and_no_other(shop: RunningService, scope: str) -> None:
+def test_a_scope_allows_its_endpoints_only(shop: RunningService, scope: str) -> None:
     user = new_user(shop)
     token = shop.issue_token(user.email, scope)
     for endpoint in ENDPOINTS:
@@ -77,7 +77,7 @@ def test_the_scopes_of_the_routes() -> None:
 
 
 @pytest.mark.parametrize("scope", SCOPES)
-def test_me_needs_nothing_but_a_token_and_shows_it(shop: RunningService, scope: str) -> None:
+def test_me_needs_no_scope_and_shows_the_token(shop: RunningService, scope: str) -> None:
     """Spec, part 5, rule 2: "GET /me needs nothing else" than the token; decisions, "Tokens": what it shows of it."""
     user = new_user(shop)
     issued = shop.operator(
@@ -101,7 +101,7 @@ def test_me_shows_when_the_token_was_last_used(shop: RunningService) -> None:
     assert (instant(shown["last_used_at"]), shown["expires_at"]) == (used_at, None)
 
 
-def test_credits_spend_is_needed_to_pay_and_not_to_ask(shop: RunningService) -> None:
+def test_credits_spend_is_needed_for_payments_but_not_for_quotes(shop: RunningService) -> None:
     user = new_user(shop, credit_count=10)
     token = shop.issue_token(user.email, "subdomains:write")
     body = {"fqdn": unused_name(), "registration_mode": "plus"}
@@ -116,7 +116,7 @@ def test_credits_spend_is_needed_to_pay_and_not_to_ask(shop: RunningService) -> 
     assert shop.call(both, "POST", "/subdomains", {**body, "confirm": True}).status_code == 201
 
 
-def test_what_is_no_token_is_invalid(shop: RunningService) -> None:
+def test_other_texts_are_invalid_tokens(shop: RunningService) -> None:
     """A typing error, another scheme, two tokens: 401 with `WWW-Authenticate: Bearer`."""
     token = new_user(shop).token
     headers = [
@@ -183,7 +183,9 @@ def test_rate_limits_by_token_and_class(tmp_path_factory: pytest.TempPathFactory
             )
 
 
-def test_the_ticket_limit_counts_what_was_created(tmp_path_factory: pytest.TempPathFactory) -> None:
+def test_the_ticket_limit_counts_created_tickets_and_replies(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> None:
     """Decisions, part 8: a refused ticket or reply counts as a write, and as a ticket once the token has no write left."""
     settings = {"rate_limit_ticket_per_minute": 3, "rate_limit_write_per_minute": 8}
     with opened(tmp_path_factory.mktemp("tickets"), rate_limits=True, **settings) as service:

@@ -98,7 +98,7 @@ def test_pages_and_states(shop: RunningService, ada: Registrant) -> None:
 TRIES = share(20, whole=200)
 
 
-def test_known_and_unknown_addresses_answer_alike(shop: RunningService) -> None:
+def test_known_and_unknown_addresses_get_equal_answers(shop: RunningService) -> None:
     """Byte for byte but for the ids, the instants and the address, which have the same lengths; and as fast."""
     known = [new_user(shop).email for _ in range(5)]
     addresses = {"known": known, "new": [each.replace("user", "nobd") for each in known]}
@@ -150,14 +150,12 @@ def test_names_move_between_people_and_organizations(
     assert shop.call(of_coop, "GET", path).json()["transfer"]["state"] == "accepted"
 
 
-def test_who_is_in_no_organization_can_t_offer_a_name_to_the_own_address(
-    shop: RunningService, ada: Registrant
-) -> None:
+def test_a_name_can_not_be_offered_to_the_own_address(shop: RunningService, ada: Registrant) -> None:
     answer = push(shop, ada, ada.email)
     assert answer.json()["errors"][0]["field"] == "to"
 
 
-def test_the_activity_of_an_organization_has_what_any_member_did(
+def test_the_activity_of_an_organization_has_the_actions_of_all_members(
     shop: RunningService, ada: Registrant
 ) -> None:
     coop = shop.call(ada, "POST", "/organizations", {"name": "Coop"}).json()["organization"]

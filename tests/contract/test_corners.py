@@ -8,7 +8,7 @@ def _code(service: RunningService, who: str, method: str, path: str, body: objec
     return answer.status_code, str(answer.json().get("error", ""))
 
 
-def test_nobody_gets_the_name_of_the_zones_own_nameserver(service: RunningService) -> None:
+def test_the_name_of_the_zones_own_nameserver_can_not_be_registered(service: RunningService) -> None:
     service.add_domain(
         "example.test", "--apex-nameserver", "dns.example.test", "--apex-nameserver", "a.hosts.example.test"
     )
@@ -29,7 +29,7 @@ def test_a_name_above_a_nested_zone_exists(service: RunningService) -> None:
     assert "status: NXDOMAIN" in service.dig("other.example.test", "A")
 
 
-def test_no_cycle_comes_back_from_the_trash(service: RunningService) -> None:
+def test_a_restore_that_closes_a_cycle_is_refused(service: RunningService) -> None:
     service.add_domain("example.test")
     ada = service.add_user().token
     service.register(ada, "one.example.test", nameservers=["ns1.provider.example"])
@@ -53,7 +53,7 @@ def test_a_long_ring_is_a_cycle(service: RunningService) -> None:
     assert refused.json()["errors"][0]["code"] == "nameserver_cycle"
 
 
-def test_the_numbered_form_is_the_whole_list_of_a_put(service: RunningService) -> None:
+def test_ns1_to_ns4_replace_the_whole_list_in_a_put(service: RunningService) -> None:
     service.add_domain("example.test")
     ada = service.add_user().token
     service.register(ada, "shop.example.test", ns1="ns1.provider.example", ns2="ns2.provider.example")
@@ -68,7 +68,7 @@ def test_the_numbered_form_is_the_whole_list_of_a_put(service: RunningService) -
     )
 
 
-def test_a_wrong_coupon_or_bound_is_told_before_the_name_and_the_mode(service: RunningService) -> None:
+def test_a_wrong_coupon_or_bound_is_reported_before_the_name_and_the_mode(service: RunningService) -> None:
     service.add_domain("example.test")
     ada = service.add_user().token
     for fqdn, mode in (
@@ -81,7 +81,7 @@ def test_a_wrong_coupon_or_bound_is_told_before_the_name_and_the_mode(service: R
         assert [error["code"] for error in refused["errors"]] == ["value_invalid", "coupon_invalid"]
 
 
-def test_new_bounds_of_a_platform_domain_leave_kept_lists_alone(service: RunningService) -> None:
+def test_new_bounds_of_a_platform_domain_do_not_affect_stored_lists(service: RunningService) -> None:
     service.add_domain("example.test")
     ada = service.add_user().token
     service.register(ada, "shop.example.test", nameservers=["ns1.provider.example"])
@@ -92,7 +92,7 @@ def test_new_bounds_of_a_platform_domain_leave_kept_lists_alone(service: Running
     assert refused.json()["errors"][0]["code"] == "too_few_nameservers"
 
 
-def test_the_trash_promises_no_restore_of_a_suspended_name(service: RunningService) -> None:
+def test_a_suspended_name_in_the_trash_does_not_offer_a_restore(service: RunningService) -> None:
     service.add_domain("example.test")
     ada = service.add_user().token
     service.register(ada, "shop.example.test")

@@ -89,7 +89,7 @@ def test_every_code_is_in_the_tables() -> None:
 
 
 @pytest.mark.parametrize("code", sorted(STATUS_IN_THE_SPEC))
-def test_refusal(furnished: RunningService, code: str) -> None:
+def test_a_refusal_over_http(furnished: RunningService, code: str) -> None:
     with prepared(furnished, code) as send:
         answer = send()
     body = check_envelope(answer)
@@ -136,7 +136,7 @@ def exactly(found: Any, expected: Any) -> None:
 
 
 @pytest.mark.parametrize("code", sorted({*errors.FIELD_CODES, *errors.MALFORMED_FIELD_CODES}))
-def test_field_code(furnished: RunningService, code: str) -> None:
+def test_a_field_code_over_http(furnished: RunningService, code: str) -> None:
     with prepared(furnished, code) as send:
         answer = send()
     body = check_envelope(answer)
@@ -147,7 +147,7 @@ def test_field_code(furnished: RunningService, code: str) -> None:
     assert (answer.status_code, body["error"]) == expected
 
 
-def test_internal_error_is_shown_blank(furnished: RunningService) -> None:
+def test_an_internal_error_shows_no_details(furnished: RunningService) -> None:
     """Decisions, "errors": never a trace; what went wrong stays in the log, under the request id."""
     with prepared(furnished, "internal_error") as send:
         answer = send()
@@ -158,7 +158,7 @@ def test_internal_error_is_shown_blank(furnished: RunningService) -> None:
     )
 
 
-def test_all_wrong_fields_are_told_at_once(furnished: RunningService) -> None:
+def test_all_wrong_fields_are_reported_together(furnished: RunningService) -> None:
     """Decisions, "errors": `errors` holds all wrong fields, each with field, code and message."""
     with prepared(furnished, "validation_failed") as send:
         wrong = send().json()["errors"]
@@ -169,7 +169,7 @@ def test_all_wrong_fields_are_told_at_once(furnished: RunningService) -> None:
 
 
 @pytest.mark.parametrize("code", sorted(STATUS_IN_THE_SPEC))
-def test_refusal_as_problem(furnished: RunningService, code: str) -> None:
+def test_a_refusal_as_a_problem_of_rfc_9457(furnished: RunningService, code: str) -> None:
     """Decisions, "errors": with `Accept: application/problem+json` the same members come as RFC 9457."""
     furnished.client.headers["accept"] = "application/problem+json"
     try:

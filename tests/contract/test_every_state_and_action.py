@@ -194,7 +194,7 @@ def check(house: House, cases: list[tuple[Asker, State]]) -> list[str]:
     return different
 
 
-def test_an_action_is_listed_exactly_where_it_is_done(house: House) -> None:
+def test_an_action_is_listed_exactly_if_it_succeeds(house: House) -> None:
     assert len(set(CASES)) == len(CASES) > 1000
     assert set(ACTION_REQUESTS) == set(ACTIONS)
     assert check(house, ASKED) == []
@@ -217,7 +217,7 @@ def without_a_quota(subdomain: Subdomain, now: datetime, **facts: bool) -> tuple
         ("allowed_actions", without_a_quota, "left", "restore is listed, and was refused"),
     ],
 )
-def test_the_comparison_finds_a_rule_that_is_not_the_verbs(
+def test_a_rule_that_contradicts_the_verbs_fails_the_test(
     house: House, monkeypatch: pytest.MonkeyPatch, name: str, broken: Any, trash: str, told: str
 ) -> None:
     """The test above can fail: what is shown goes by a broken rule, what is done by the true one."""

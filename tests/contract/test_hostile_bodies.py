@@ -61,7 +61,7 @@ NOT_JSON = {
 
 
 @pytest.mark.parametrize("name", NOT_JSON)
-def test_what_is_not_json_is_refused(target: Target, name: str) -> None:
+def test_invalid_json_is_refused(target: Target, name: str) -> None:
     with nothing_stored(target):
         answer = target.send(NOT_JSON[name])
     assert refusal(answer, 400)["error"] == "invalid_json"
@@ -87,7 +87,7 @@ DUPLICATES = {
 
 
 @pytest.mark.parametrize("field", DUPLICATES)
-def test_a_member_that_comes_twice_is_refused_by_name(target: Target, field: str) -> None:
+def test_a_duplicate_member_is_refused_by_name(target: Target, field: str) -> None:
     with nothing_stored(target):
         answer = target.send(DUPLICATES[field])
     assert (field, "duplicate_field") in codes(refusal(answer, 400))
@@ -101,7 +101,7 @@ def test_a_key_written_with_escapes_is_the_same_key(target: Target) -> None:
 
 @pytest.mark.parametrize("value", ['"true"', '"yes"', "1", "0", "1.0", "[]", "[true]", "{}", '""'])
 @pytest.mark.parametrize("path", ["/subdomains", "/subdomains/blog.example.test/renew"])
-def test_confirm_is_a_boolean_and_nothing_else(target: Target, path: str, value: str) -> None:
+def test_confirm_must_be_a_boolean(target: Target, path: str, value: str) -> None:
     wanted = '"fqdn":"new.example.test","registration_mode":"plus",' if path == "/subdomains" else ""
     with nothing_stored(target):
         answer = target.send(f'{{{wanted}"confirm":{value}}}'.encode(), path)
@@ -156,7 +156,7 @@ def test_wrong_types_inside_lists_are_refused_all_at_once(target: Target) -> Non
     }
 
 
-def test_an_unknown_member_is_named_with_the_one_that_was_meant(target: Target) -> None:
+def test_an_unknown_member_gets_a_suggestion(target: Target) -> None:
     with nothing_stored(target):
         answer = target.call("POST", "/subdomains", {"fqdn": "new.example.test", "nameserver": []})
     members = refusal(answer, 400)
@@ -183,7 +183,7 @@ def test_10_megabytes_in_chunks_are_refused(target: Target) -> None:
     assert refusal(answer, 413)["error"] == "payload_too_large"
 
 
-def test_the_largest_body_is_read(target: Target) -> None:
+def test_the_largest_body_is_accepted(target: Target) -> None:
     room = 65536 - len(b'{"fqdn":"new.example.test","note":""}')
     body = b'{"fqdn":"new.example.test","note":"' + b"a" * room + b'"}'
     with nothing_stored(target):
@@ -201,7 +201,7 @@ def test_an_encoded_body_is_refused(target: Target, encoding: str) -> None:
     assert refusal(answer, 415)["error"] == "unsupported_media_type"
 
 
-def test_gzip_that_does_not_say_so_is_no_json(target: Target) -> None:
+def test_an_undeclared_gzip_body_is_invalid_json(target: Target) -> None:
     with nothing_stored(target):
         answer = target.send(gzip.compress(GOOD))
     assert refusal(answer, 400)["error"] == "invalid_json"
@@ -228,7 +228,7 @@ def test_another_media_type_is_refused(target: Target, media_type: str) -> None:
     assert refusal(answer, 415)["error"] == "unsupported_media_type"
 
 
-def test_texts_of_tickets_are_bound_to_the_same_rules(target: Target) -> None:
+def test_texts_of_tickets_follow_the_same_rules(target: Target) -> None:
     bodies = [
         b'{"subject":"a\\u0000","message":"b"}',
         b'{"subject":"a","message":"\\ud83d"}',

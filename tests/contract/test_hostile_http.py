@@ -57,7 +57,7 @@ PATHS = {
 
 
 @pytest.mark.parametrize("name", PATHS)
-def test_a_hostile_path_finds_nothing(target: Target, name: str) -> None:
+def test_a_hostile_path_is_not_found(target: Target, name: str) -> None:
     with nothing_stored(target):
         for method in ("GET", "DELETE", "POST"):
             head = target.request_head(method, PATHS[name], "Content-Length: 0", "Connection: close")
@@ -118,7 +118,7 @@ def test_a_hostile_query_is_refused(target: Target, name: str) -> None:
 
 
 @pytest.mark.parametrize("text", ["%25", "_", "%27%20OR%201=1--", "%5C", "*", "%F0%9F%98%80"])
-def test_a_text_to_search_for_is_no_pattern(target: Target, text: str) -> None:
+def test_a_search_text_is_not_a_pattern(target: Target, text: str) -> None:
     answer = target.call("GET", f"/subdomains?q={text}")
     assert answer.status_code == 200, answer.text
     assert answer.json()["subdomains"] == []
@@ -145,7 +145,7 @@ AUTHORIZATIONS = {
 
 
 @pytest.mark.parametrize("name", AUTHORIZATIONS)
-def test_a_hostile_authorization_is_no_authorization(target: Target, name: str) -> None:
+def test_a_hostile_authorization_header_is_refused(target: Target, name: str) -> None:
     lines = [line.replace("{token}", target.user.token) for line in AUTHORIZATIONS[name]]
     query = f"?token={target.user.token}" if name == "in the query" else ""
     raw = [
@@ -214,7 +214,7 @@ def proxied(proxy: Proxy, octets: bytes) -> bytes:
 
 
 @pytest.mark.parametrize("name", MALFORMED)
-def test_what_is_not_http_is_refused_in_the_one_envelope(target: Target, proxy: Proxy, name: str) -> None:
+def test_malformed_http_is_refused_in_the_envelope(target: Target, proxy: Proxy, name: str) -> None:
     with nothing_stored(target):
         status, headers, body = parse_answer(proxied(proxy, MALFORMED[name]))
     assert status in (400, 401, 414, 431), body[:300]
@@ -223,7 +223,7 @@ def test_what_is_not_http_is_refused_in_the_one_envelope(target: Target, proxy: 
 
 
 @pytest.mark.parametrize("name", [each for each in MALFORMED if "endless" not in each])
-def test_what_is_not_http_is_refused_without_a_proxy_too(target: Target, name: str) -> None:
+def test_malformed_http_is_refused_without_a_proxy(target: Target, name: str) -> None:
     with nothing_stored(target):
         status, headers, _ = parse_answer(exchange(target, MALFORMED[name]))
     assert (status, headers["connection"]) == (400, "close")
@@ -250,12 +250,12 @@ def send_64_mebibytes(proxy: Proxy, start: bytes) -> bytes:
     return b""
 
 
-def test_a_head_of_megabytes_is_refused_and_not_held(target: Target, proxy: Proxy) -> None:
+def test_a_head_of_megabytes_is_refused_and_not_buffered(target: Target, proxy: Proxy) -> None:
     answer = send_64_mebibytes(proxy, target.request_head("GET", "/me", "X-Long: ")[:-4])
     assert answer[:12] in (b"", b"HTTP/1.1 431")
 
 
-def test_a_trailer_that_never_ends_is_not_held(target: Target, proxy: Proxy) -> None:
+def test_an_endless_trailer_is_not_buffered(target: Target, proxy: Proxy) -> None:
     head = target.request_head(
         "POST", "/subdomains", "Content-Type: application/json", "Transfer-Encoding: chunked"
     )
@@ -273,7 +273,7 @@ CHUNKS = {
 
 
 @pytest.mark.parametrize("name", CHUNKS)
-def test_broken_chunks_are_refused(target: Target, proxy: Proxy, name: str) -> None:
+def test_malformed_chunks_are_refused(target: Target, proxy: Proxy, name: str) -> None:
     head = target.request_head(
         "POST", "/subdomains", "Content-Type: application/json", "Transfer-Encoding: chunked"
     )
@@ -285,13 +285,13 @@ def test_broken_chunks_are_refused(target: Target, proxy: Proxy, name: str) -> N
         assert envelope(status, headers, body)
 
 
-def test_a_body_that_is_cut_off_stores_nothing(target: Target) -> None:
+def test_an_incomplete_body_stores_nothing(target: Target) -> None:
     head = target.request_head("POST", "/subdomains", "Content-Type: application/json", "Content-Length: 100")
     with nothing_stored(target):
         exchange(target, head + b'{"fqdn":"new.example.test"}', ends=True)
 
 
-def test_a_good_request_before_garbage_gets_its_own_answer(target: Target, proxy: Proxy) -> None:
+def test_a_valid_request_before_garbage_gets_its_own_answer(target: Target, proxy: Proxy) -> None:
     """What follows on the connection must not be taken for the answer to the request before it."""
     received = proxied(proxy, target.request_head("GET", "/me") + b"\x00garbage\r\n\r\n")
     status, _, body = parse_answer(received)
@@ -338,7 +338,7 @@ def test_a_hostile_header_changes_no_answer(target: Target, name: str) -> None:
 
 
 @pytest.mark.parametrize("method", ["TRACE", "CONNECT", "OPTIONS", "PATCH", "PROPFIND"])
-def test_a_method_that_no_path_takes_is_refused(target: Target, method: str) -> None:
+def test_an_unsupported_method_is_refused(target: Target, method: str) -> None:
     with nothing_stored(target):
         received = exchange(target, target.request_head(method, "/subdomains", "Connection: close"))
     status, headers, body = parse_answer(received)
@@ -346,14 +346,14 @@ def test_a_method_that_no_path_takes_is_refused(target: Target, method: str) -> 
     assert envelope(status, headers, body)
 
 
-def test_a_head_that_does_not_come_ends_the_connection(target: Target, proxy: Proxy) -> None:
+def test_a_connection_without_a_head_times_out(target: Target, proxy: Proxy) -> None:
     for octets in (b"", target.request_head()[:-4]):
         started = time.monotonic()
         assert proxied(proxy, octets) == b""
         assert 9 < time.monotonic() - started < 60
 
 
-def test_clients_that_send_a_byte_at_a_time_do_not_hold_up_others(target: Target) -> None:
+def test_clients_that_send_a_byte_at_a_time_do_not_delay_others(target: Target) -> None:
     """Without a proxy: slow heads cost a connection each, slow bodies end after 10 s."""
     head = target.request_head(
         "POST", "/subdomains", "Content-Type: application/json", "Content-Length: 1000"

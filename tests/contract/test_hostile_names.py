@@ -76,7 +76,7 @@ HOSTS = {
 
 
 @pytest.mark.parametrize("name", HOSTS)
-def test_a_host_name_that_is_none_is_refused(target: Target, name: str) -> None:
+def test_an_invalid_host_name_is_refused(target: Target, name: str) -> None:
     host = HOSTS[name]
     hosts = {"nameservers": ["ns1.provider.example", host]}
     glue = {"nameservers": ["ns1.new.example.test"], "glue": [{"host": host, "ipv4": "8.8.8.8"}]}
@@ -152,7 +152,7 @@ REFUSED_LABELS = {
 
 
 @pytest.mark.parametrize("name", REFUSED_LABELS)
-def test_a_label_that_is_none_is_refused(target: Target, name: str) -> None:
+def test_an_invalid_label_is_refused(target: Target, name: str) -> None:
     label = REFUSED_LABELS[name]
     with nothing_stored(target):
         by_label = target.call("POST", "/subdomains", {"label": label, "domain": "example.test"})
@@ -305,7 +305,7 @@ ADDRESSES = {
 
 
 @pytest.mark.parametrize("name", ADDRESSES)
-def test_an_address_that_is_none_for_everybody_is_refused(target: Target, name: str) -> None:
+def test_an_address_that_parsers_read_differently_is_refused(target: Target, name: str) -> None:
     member, address = ADDRESSES[name]
     host = "ns1.new.example.test"
     body = {"fqdn": "new.example.test", "nameservers": [host], "glue": [{"host": host, member: address}]}
@@ -356,7 +356,7 @@ DS_RECORDS: dict[str, Any] = {
 
 
 @pytest.mark.parametrize("name", DS_RECORDS)
-def test_a_ds_record_that_is_none_is_refused(target: Target, name: str) -> None:
+def test_an_invalid_ds_record_is_refused(target: Target, name: str) -> None:
     body = {"nameservers": ["ns1.provider.example"], "ds_records": [DS_RECORDS[name]]}
     with nothing_stored(target):
         answer = target.call("PUT", "/subdomains/blog.example.test/nameservers", body)
@@ -366,7 +366,7 @@ def test_a_ds_record_that_is_none_is_refused(target: Target, name: str) -> None:
     assert found
 
 
-def test_too_many_of_everything_is_refused(target: Target) -> None:
+def test_lists_that_are_too_long_are_refused(target: Target) -> None:
     hosts = [f"ns{number}.provider.example" for number in range(14)]
     own = [f"ns{number}.blog.example.test" for number in range(13)]
     bodies: list[dict[str, Any]] = [

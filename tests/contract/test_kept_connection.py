@@ -6,7 +6,7 @@ import socket
 from sublet.http.serve import listen
 
 
-def test_accepted_connections_do_not_wait_for_acknowledgements() -> None:
+def test_accepted_connections_have_tcp_nodelay() -> None:
     """asyncio turns Nagle's algorithm off on what our listening socket accepts; else each answer takes 40 ms more."""
 
     async def accept() -> int:

@@ -79,7 +79,7 @@ def send(
 
 
 @pytest.mark.parametrize("endpoint", ENDPOINTS, ids=lambda endpoint: endpoint.name)
-def test_each_role_may_what_it_may(world: World, endpoint: Endpoint) -> None:
+def test_each_role_can_use_exactly_its_endpoints_with_a_token(world: World, endpoint: Endpoint) -> None:
     for role, token in world.tokens.items():
         code = send(world, endpoint, token, world.organization_id)
         assert (code == "insufficient_role") is (endpoint.name in DENIED[role]), (role, code)
@@ -87,7 +87,7 @@ def test_each_role_may_what_it_may(world: World, endpoint: Endpoint) -> None:
 
 
 @pytest.mark.parametrize("endpoint", ENDPOINTS, ids=lambda endpoint: endpoint.name)
-def test_each_role_may_the_same_in_a_session(world: World, endpoint: Endpoint) -> None:
+def test_each_role_can_use_exactly_its_endpoints_in_a_session(world: World, endpoint: Endpoint) -> None:
     chosen = str(world.organization_id)
     for role, browser in world.browsers.items():
         code = send(world, endpoint, browser, world.organization_id, sublet_organization=chosen)

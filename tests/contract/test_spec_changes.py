@@ -82,7 +82,7 @@ def test_put_answers_subdomain_and_provisioning(shop: RunningService, ada: Regis
     assert shop.delegation(fqdn) == {NS2, f"ns1.{fqdn}"}
 
 
-def test_put_an_omitted_member_keeps_what_is_stored(shop: RunningService, ada: Registrant) -> None:
+def test_put_an_omitted_member_keeps_its_value(shop: RunningService, ada: Registrant) -> None:
     """Decisions, "Subdomain states": an omitted member keeps, but glue of hosts that are no nameservers any more goes."""
     found = delegated(shop, ada)
     kept = put(shop, ada, found["fqdn"], {}).json()["subdomain"]
@@ -304,7 +304,7 @@ def test_renewal_takes_a_coupon_code(shop: RunningService) -> None:
     }
 
 
-def test_renewal_goes_on_where_the_mode_is_withdrawn(shop: RunningService) -> None:
+def test_renewal_stays_possible_after_the_mode_is_withdrawn(shop: RunningService) -> None:
     """Part 1, rule 5 and decisions, "Modes and prices": what is held stays renewable, for the price of its mode."""
     user = new_user(shop, credit_count=25)
     shop.add_domain("withdrawn.test")

@@ -86,7 +86,7 @@ def test_platform_domain_by_domain(shop: RunningService, ada: Registrant) -> Non
     ],
     ids=lambda each: str(each)[:30],
 )
-def test_an_unknown_platform_domain_is_named_with_what_may_be_meant(
+def test_an_unknown_platform_domain_gets_a_suggestion(
     shop: RunningService, ada: Registrant, body: dict[str, Any], message: str
 ) -> None:
     """Decisions, part 4: what was sent, the closest visible one, and spaces that are in the way."""
@@ -142,7 +142,7 @@ def test_success_is_201_with_exactly_these_members(shop: RunningService, ada: Re
     assert body["coupon"] is None
 
 
-def test_provisioning_tells_what_the_name_server_answers(shop: RunningService, ada: Registrant) -> None:
+def test_provisioning_shows_the_answer_of_the_name_server(shop: RunningService, ada: Registrant) -> None:
     """Decisions, "Values": provisioning; `active` means that the parent zone's name server answers with it now."""
     body = post(shop, ada, fqdn=unused_name(), nameservers=["ns1.provider.example"]).json()
     provisioning = body["provisioning"]
@@ -323,7 +323,7 @@ def test_quote_then_confirm(shop: RunningService) -> None:
     assert shop.call(user, "GET", "/credits").json()["credit_balance"] == 15
 
 
-def test_the_quote_of_a_short_balance_says_so(shop: RunningService) -> None:
+def test_the_quote_shows_an_insufficient_balance(shop: RunningService) -> None:
     """Decisions, "Order of checks": without confirm a quote even where the balance is short; with it insufficient_credits."""
     user = new_user(shop, credit_count=3)
     request = {"fqdn": unused_name(), "registration_mode": "plus"}
@@ -338,7 +338,7 @@ def test_the_quote_of_a_short_balance_says_so(shop: RunningService) -> None:
     assert (short["sufficient"], short["shortfall"]) == (False, 7)
 
 
-def test_who_always_confirms_is_kept_from_paying_by_max_credits(shop: RunningService) -> None:
+def test_max_credits_limits_a_client_that_always_confirms(shop: RunningService) -> None:
     """Decisions, "Modes and prices": without a mode the service chooses one that costs credits once the free quota is used up."""
     user = new_user(shop, credit_count=20, free_quota="0")
     bounded = post(shop, user, fqdn=unused_name(), confirm=True, max_credits=0)
@@ -347,14 +347,14 @@ def test_who_always_confirms_is_kept_from_paying_by_max_credits(shop: RunningSer
     assert shop.call(user, "GET", "/credits").json()["credit_balance"] == 10
 
 
-def test_confirm_on_what_is_free_changes_nothing(shop: RunningService) -> None:
+def test_confirm_on_a_free_registration_has_no_effect(shop: RunningService) -> None:
     """Part 4: confirm finalizes a paid request after a quote; what costs nothing completes at once, with or without."""
     user = new_user(shop)
     answer = post(shop, user, fqdn=unused_name(), confirm=True)
     assert (answer.status_code, answer.json()["charged_credits"]) == (201, 0)
 
 
-def test_the_quotes_expiry_is_what_the_name_then_has(shop: RunningService) -> None:
+def test_the_expiry_in_the_quote_equals_that_of_the_name(shop: RunningService) -> None:
     """Decisions, "Values": the quote says what the name's expiry will then be."""
     user = new_user(shop, credit_count=10)
     request = {"fqdn": unused_name(), "registration_mode": "plus"}

@@ -81,7 +81,7 @@ def test_type_is_one_of_three_and_defaults_to_support(shop: RunningService, ada:
 
 
 @pytest.mark.parametrize("field", ["subdomain_id", "subdomain", "fqdn"])
-def test_it_may_relate_to_one_of_the_users_own_subdomains(shop: RunningService, field: str) -> None:
+def test_a_ticket_can_relate_to_a_subdomain_of_the_user(shop: RunningService, field: str) -> None:
     """Part 4: subdomain_id, or subdomain, or fqdn; part 7, rule 5: not one of the user's own is rejected."""
     user = new_user(shop)
     own = shop.register(user, unused_name())["subdomain"]

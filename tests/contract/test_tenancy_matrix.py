@@ -230,7 +230,7 @@ def check_row(world: World, endpoint: Endpoint, parameter: str, paths: dict[str,
         assert not different, (body, different)
 
 
-def test_the_matrix_is_about_things_that_exist(world: World) -> None:
+def test_the_objects_of_the_matrix_exist(world: World) -> None:
     """The rows above can fail: their owner gets other answers on the same paths."""
     for kind in ("live", "expired", "suspended", "hidden", "revoked"):
         for form in ("fqdn", "FQDN.", "id"):
@@ -256,7 +256,7 @@ def test_a_purged_name_is_gone_for_its_former_owner_too(world: World) -> None:
 
 
 @pytest.mark.parametrize("field", ["subdomain_id", "subdomain", "fqdn"])
-def test_a_ticket_about_anothers_name_answers_as_about_none(world: World, field: str) -> None:
+def test_a_ticket_about_a_name_of_another_user_is_refused_as_if_missing(world: World, field: str) -> None:
     """Spec, part 4, POST /support/tickets: one of the user's own; part 7, rule 5."""
     answers = set()
     for kind, identifier in world.subdomains.items():
@@ -304,7 +304,7 @@ def test_hidden_restricted_and_missing_platform_domains_answer_the_same(world: W
 
 
 @pytest.mark.parametrize("form", ["{}", "a.{}"])
-def test_a_suggestion_is_only_ever_a_domain_that_the_user_sees(world: World, form: str) -> None:
+def test_suggestions_are_domains_that_the_user_sees(world: World, form: str) -> None:
     """A typing error in a hidden or restricted domain leads nowhere; one in a visible domain leads to it."""
     key = "fqdn" if form.startswith("a.") else "domain"
 
@@ -322,7 +322,7 @@ def test_a_suggestion_is_only_ever_a_domain_that_the_user_sees(world: World, for
         assert "Did you mean" not in told(sent)
 
 
-def test_lists_have_only_what_is_the_users_own(world: World) -> None:
+def test_lists_have_only_objects_of_the_user(world: World) -> None:
     """Spec, part 1, rule 5, on every list; filters find nothing of others either."""
     own = world.service.register(world.ada, "ada.example.test")["subdomain"]["fqdn"]
     for query in (
@@ -357,7 +357,7 @@ def test_me_shows_the_token_that_was_sent_and_no_other(world: World) -> None:
         assert not any(other in answer.text for other in sent if other != whose)
 
 
-def test_keys_and_cursors_of_others_tell_nothing(world: World) -> None:
+def test_keys_and_cursors_of_others_reveal_nothing(world: World) -> None:
     """Decisions, "Values": `Idempotency-Key` is per user; a cursor carries no right to anybody's rows."""
     key = "bobs-and-adas"
     for user, name in ((world.bob, "bobs-key"), (world.ada, "adas-key")):

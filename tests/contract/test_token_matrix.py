@@ -275,7 +275,7 @@ def test_suspended(world: World, endpoint: Endpoint) -> None:
             refused(answer, 403, "account_suspended")
 
 
-def test_no_token_does_what_needs_a_session(world: World) -> None:
+def test_endpoints_that_need_a_session_refuse_tokens(world: World) -> None:
     for endpoint in ENDPOINTS:
         if endpoint.needs_session:
             for token in (world.ada.token, world.tokens["account:read"], world.tokens["suspended"]):

@@ -70,7 +70,7 @@ def _no_polling(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(postgresql, "UNANNOUNCED_POLL_SECONDS", HOUR)
 
 
-def test_a_commit_of_another_process_wakes_who_waits(url: str) -> None:
+def test_a_commit_of_another_process_wakes_a_waiter(url: str) -> None:
     async def story() -> None:
         one, two = _open(url), _open(url)
         try:
@@ -87,7 +87,7 @@ def test_a_commit_of_another_process_wakes_who_waits(url: str) -> None:
     asyncio.run(story())
 
 
-def test_a_command_announces_what_it_did_before_it_ends(url: str) -> None:
+def test_a_command_announces_its_commit_before_it_ends(url: str) -> None:
     async def story() -> None:
         listening = _open(url)
         try:
@@ -104,7 +104,7 @@ def test_a_command_announces_what_it_did_before_it_ends(url: str) -> None:
     asyncio.run(story())
 
 
-def test_own_commits_wake_once_and_those_of_many_moments_are_told_together(url: str) -> None:
+def test_commits_are_announced_in_groups_and_not_to_their_own_process(url: str) -> None:
     async def story() -> None:
         one, two = _open(url), _open(url)
         woken: list[bool] = []
@@ -122,7 +122,7 @@ def test_own_commits_wake_once_and_those_of_many_moments_are_told_together(url: 
     asyncio.run(story())
 
 
-def test_a_listener_whose_connection_is_ended_comes_back(url: str) -> None:
+def test_a_listener_reconnects_after_its_connection_is_terminated(url: str) -> None:
     async def story() -> None:
         one, two = _open(url), _open(url)
         try:
@@ -146,7 +146,7 @@ def test_a_listener_whose_connection_is_ended_comes_back(url: str) -> None:
     asyncio.run(story())
 
 
-def test_without_notifications_one_looks_again_soon(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_notifications_a_waiter_polls(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(postgresql, "UNANNOUNCED_POLL_SECONDS", 0.01)
 
     async def story() -> None:
@@ -163,7 +163,7 @@ def test_without_notifications_one_looks_again_soon(url: str, monkeypatch: pytes
     asyncio.run(story())
 
 
-def test_old_marks_are_deleted_and_young_ones_stay(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_old_marks_are_deleted(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(announcements, "DELETE_MARKS_SECONDS", 0.1)
     _ask(
         url,
@@ -239,7 +239,7 @@ def _started(folder: Path, url: str) -> Iterator[int]:
         started[-1].wait(60)
 
 
-def test_nothing_acknowledged_is_lost_and_nothing_done_twice_when_the_server_is_killed() -> None:
+def test_a_killed_server_loses_no_acknowledged_write_and_repeats_none() -> None:
     # Not in pytest's own folder: any other run of pytest closes that to all but its owner, and PostgreSQL is another user.
     with tempfile.TemporaryDirectory(prefix="sublet-killed-") as name, run_postgresql(Path(name)) as url:
         folder = Path(name)

@@ -37,7 +37,7 @@ def _engine(url: str) -> Engine:
     return postgresql_engine(url, poolclass=NullPool)
 
 
-def test_the_migrations_make_the_schema_that_the_code_has(database_url: str) -> None:
+def test_the_migrations_create_the_schema_of_the_code(database_url: str) -> None:
     upgrade(database_url)
     engine = _engine(database_url)
     with engine.connect() as connection:
@@ -61,7 +61,7 @@ def test_init_twice_changes_nothing(database_url: str) -> None:
 
 @pytest.mark.parametrize("change", ["UPDATE {} SET id = id + 1", "DELETE FROM {}"])
 @pytest.mark.parametrize("table", ["transfers", "audit_events"])
-def test_what_is_append_only_can_not_be_changed(database_url: str, table: str, change: str) -> None:
+def test_append_only_tables_can_not_be_changed(database_url: str, table: str, change: str) -> None:
     upgrade(database_url)
     rows = {
         "audit_events": "INSERT INTO audit_events (at, actor_kind, action, object_type, object_id) "

@@ -75,7 +75,7 @@ def test_a_query_sees_what_was_committed_before_it(registry: Registry) -> None:
         assert found.fqdn == registered.fqdn
 
 
-def test_queries_at_once_get_their_own_results(url: str) -> None:
+def test_concurrent_queries_get_their_own_results(url: str) -> None:
     async def story(database: PostgresqlDatabase) -> None:
         asked = [1 + number % (NAMES + 1) for number in range(600)]
         found = await asyncio.gather(*(database.fetch(NAME_OF, number=number) for number in asked))
@@ -84,7 +84,7 @@ def test_queries_at_once_get_their_own_results(url: str) -> None:
     tell(url, story)
 
 
-def test_a_lost_connection_costs_no_result(url: str) -> None:
+def test_a_query_is_repeated_after_a_lost_connection(url: str) -> None:
     async def story(database: PostgresqlDatabase) -> None:
         assert await database.fetch(NAME_OF, number=1) == "name 1"
         queries = [asyncio.create_task(database.fetch(NAME_OF, number=1 + n % NAMES)) for n in range(300)]
@@ -104,7 +104,7 @@ def test_a_column_that_a_migration_changed_is_read(url: str) -> None:
     tell(url, story)
 
 
-def test_a_cancelled_query_disturbs_no_other(url: str) -> None:
+def test_a_cancelled_query_does_not_affect_others(url: str) -> None:
     async def story(database: PostgresqlDatabase) -> None:
         for _ in range(20):
             gone, stays = (asyncio.create_task(database.fetch(NAME_OF, number=n)) for n in (1, 2))
@@ -118,7 +118,7 @@ def test_a_cancelled_query_disturbs_no_other(url: str) -> None:
     tell(url, story)
 
 
-def test_when_any_connection_is_lost_the_next_query_opens_another(url: str) -> None:
+def test_after_a_lost_connection_the_next_query_opens_another(url: str) -> None:
     """Another connection shows that a standby took over; the event loop's own may still lead to the old server."""
 
     async def story(database: PostgresqlDatabase) -> None:
@@ -132,7 +132,7 @@ def test_when_any_connection_is_lost_the_next_query_opens_another(url: str) -> N
     tell(url, story)
 
 
-def test_a_database_that_is_away_is_a_refusal(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unreachable_database_is_a_refusal(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sublet.db.postgresql.LOST_SECONDS", 0.2)
 
     async def story(database: PostgresqlDatabase) -> None:

@@ -96,7 +96,7 @@ async def _refused_in_the_end(database: SqliteDatabase) -> str:
 
 
 @pytest.mark.parametrize("suffix", ["", "-wal", "-shm"])
-def test_nothing_is_acknowledged_after_a_file_was_deleted(suffix: str, tmp_path: Path) -> None:
+def test_no_write_is_acknowledged_after_a_file_was_deleted(suffix: str, tmp_path: Path) -> None:
     async def story(database: SqliteDatabase, path: Path) -> None:
         _beside(path, suffix).unlink()
         assert "was deleted or moved" in await _refused(database)
@@ -104,7 +104,7 @@ def test_nothing_is_acknowledged_after_a_file_was_deleted(suffix: str, tmp_path:
     _tell(tmp_path, story)
 
 
-def test_nothing_is_acknowledged_after_the_file_was_replaced(tmp_path: Path) -> None:
+def test_no_write_is_acknowledged_after_the_file_was_replaced(tmp_path: Path) -> None:
     other = tmp_path / "other.db"
 
     async def story(database: SqliteDatabase, path: Path) -> None:
@@ -119,7 +119,7 @@ def test_nothing_is_acknowledged_after_the_file_was_replaced(tmp_path: Path) -> 
     assert _stored(tmp_path / "registry.db") == 1
 
 
-def test_the_log_that_was_deleted_loses_nothing(tmp_path: Path) -> None:
+def test_a_deleted_wal_loses_no_acknowledged_write(tmp_path: Path) -> None:
     async def story(database: SqliteDatabase, path: Path) -> None:
         for number in range(20):
             await database.write(_add, f"{number}")
@@ -130,7 +130,7 @@ def test_the_log_that_was_deleted_loses_nothing(tmp_path: Path) -> None:
     assert _stored(tmp_path / "registry.db") == 21
 
 
-def test_a_file_that_is_back_is_written_again(tmp_path: Path) -> None:
+def test_writes_resume_once_a_moved_file_is_restored(tmp_path: Path) -> None:
     away = tmp_path / "away"
     away.mkdir()
 
@@ -149,7 +149,7 @@ def test_a_file_that_is_back_is_written_again(tmp_path: Path) -> None:
     assert _stored(tmp_path / "registry.db") == 4
 
 
-def test_a_file_that_was_moved_is_whole(tmp_path: Path) -> None:
+def test_a_moved_file_has_all_acknowledged_writes(tmp_path: Path) -> None:
     async def story(database: SqliteDatabase, path: Path) -> None:
         for number in range(20):
             await database.write(_add, f"{number}")
@@ -160,7 +160,7 @@ def test_a_file_that_was_moved_is_whole(tmp_path: Path) -> None:
     assert _stored(tmp_path / "moved.db") == 21
 
 
-def test_a_symbolic_link_that_points_elsewhere_is_seen(tmp_path: Path) -> None:
+def test_a_symbolic_link_to_another_file_is_detected(tmp_path: Path) -> None:
     (tmp_path / "real").mkdir()
     (tmp_path / "registry.db").symlink_to(tmp_path / "real" / "registry.db")
 
@@ -185,7 +185,7 @@ def _older(path: Path, old: Path) -> None:
 
 
 @pytest.mark.parametrize("overwrite", [_garbage, _nothing, _older])
-def test_a_file_that_was_overwritten_is_seen(overwrite: Callable[[Path, Path], None], tmp_path: Path) -> None:
+def test_an_overwritten_file_is_detected(overwrite: Callable[[Path, Path], None], tmp_path: Path) -> None:
     async def story(database: SqliteDatabase, path: Path) -> None:
         old = tmp_path / "old.db"
         with closing(sqlite3.connect(path)) as source, closing(sqlite3.connect(old)) as target:
@@ -198,7 +198,7 @@ def test_a_file_that_was_overwritten_is_seen(overwrite: Callable[[Path, Path], N
     _tell(tmp_path, story)
 
 
-def test_a_change_is_seen_without_a_write(tmp_path: Path) -> None:
+def test_a_deleted_file_is_detected_without_a_write(tmp_path: Path) -> None:
     async def story(database: SqliteDatabase, path: Path) -> None:
         assert database.problem() is None
         path.unlink()
@@ -207,7 +207,7 @@ def test_a_change_is_seen_without_a_write(tmp_path: Path) -> None:
     _tell(tmp_path, story)
 
 
-def test_commits_of_other_processes_are_no_change(tmp_path: Path) -> None:
+def test_commits_of_other_processes_are_allowed(tmp_path: Path) -> None:
     async def story(database: SqliteDatabase, path: Path) -> None:
         for number in range(30):
             await database.write(_add, f"{number}")
@@ -231,7 +231,7 @@ def _in_file(path: Path) -> int:
             return 0  # it is being written
 
 
-def test_a_checkpoint_by_another_program_is_taken_for_an_overwritten_file(tmp_path: Path) -> None:
+def test_a_checkpoint_by_another_program_counts_as_an_overwritten_file(tmp_path: Path) -> None:
     async def story(database: SqliteDatabase, path: Path) -> None:
         with closing(sqlite3.connect(path)) as another:
             another.execute("PRAGMA wal_checkpoint(PASSIVE)")
@@ -241,7 +241,7 @@ def test_a_checkpoint_by_another_program_is_taken_for_an_overwritten_file(tmp_pa
     assert _stored(tmp_path / "registry.db") == 1
 
 
-def test_what_is_overwritten_during_a_checkpoint_is_seen(
+def test_a_file_overwritten_during_a_checkpoint_is_detected(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """The time of modification tells nothing then; the events do."""
@@ -267,7 +267,7 @@ def test_what_is_overwritten_during_a_checkpoint_is_seen(
     _tell(tmp_path, story)
 
 
-def test_quick_check_names_a_damage_and_writes_are_refused(tmp_path: Path) -> None:
+def test_writes_are_refused_once_quick_check_finds_damage(tmp_path: Path) -> None:
     async def story(database: SqliteDatabase, path: Path) -> None:
         for number in range(200):
             await database.write(_add, f"{number}")
@@ -282,7 +282,7 @@ def test_quick_check_names_a_damage_and_writes_are_refused(tmp_path: Path) -> No
     _tell(tmp_path, story, is_serving=False)  # another program writes into the file
 
 
-def test_what_is_malformed_is_to_be_restored(tmp_path: Path) -> None:
+def test_a_malformed_file_is_reported_with_the_advice_to_restore_a_backup(tmp_path: Path) -> None:
     def ask(tx: Tx) -> object:
         return tx.connection.execute(
             text("SELECT other FROM audit_events INDEXED BY others ORDER BY other")

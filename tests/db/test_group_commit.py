@@ -73,7 +73,7 @@ def _refused(tx: Tx, name: str) -> str:
     raise Conflict("refused after it wrote")
 
 
-def test_a_group_is_one_commit_and_a_refusal_in_it_undoes_itself_only(tmp_path: Path) -> None:
+def test_a_group_is_one_commit_and_a_refusal_rolls_back_only_its_own_write(tmp_path: Path) -> None:
     statements: list[str] = []
 
     async def story(database: SqliteDatabase) -> None:
@@ -93,7 +93,7 @@ def test_a_group_is_one_commit_and_a_refusal_in_it_undoes_itself_only(tmp_path: 
     assert 0 < statements.count("COMMIT") < 30, "the writes were not grouped"
 
 
-def test_a_fault_in_a_group_undoes_itself_only(tmp_path: Path) -> None:
+def test_an_exception_in_a_group_rolls_back_only_its_own_write(tmp_path: Path) -> None:
     def faulty(tx: Tx) -> None:
         _add(tx, "faulty")
         raise ZeroDivisionError
@@ -115,7 +115,7 @@ def test_a_fault_in_a_group_undoes_itself_only(tmp_path: Path) -> None:
     _tell(tmp_path, story)
 
 
-def test_nothing_is_answered_before_it_is_committed(tmp_path: Path) -> None:
+def test_no_write_is_answered_before_its_commit(tmp_path: Path) -> None:
     async def story(database: SqliteDatabase) -> None:
         for number in range(50):
             name = await database.write(_add, f"n{number}")
@@ -124,7 +124,7 @@ def test_nothing_is_answered_before_it_is_committed(tmp_path: Path) -> None:
     _tell(tmp_path, story)
 
 
-def test_a_failed_commit_stores_nothing_and_everybody_hears_of_it(tmp_path: Path) -> None:
+def test_a_failed_commit_stores_nothing_and_fails_every_write_of_its_group(tmp_path: Path) -> None:
     def break_a_promise(tx: Tx) -> None:
         """Leave behind what SQLite refuses only at the commit."""
         tx.connection.execute(text("PRAGMA defer_foreign_keys = ON"))
@@ -166,7 +166,7 @@ def test_a_full_disk_refuses_writes_answers_reads_and_recovers(tmp_path: Path) -
     _tell(tmp_path, story)
 
 
-def test_a_lock_that_another_process_keeps_is_waited_for_then_told(
+def test_a_write_waits_for_the_lock_of_another_process_then_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sqlite, "BUSY_TIMEOUT_SECONDS", 1)
@@ -193,7 +193,7 @@ def test_a_lock_that_another_process_keeps_is_waited_for_then_told(
     _tell(tmp_path, story)
 
 
-def test_closing_finishes_what_waits(tmp_path: Path) -> None:
+def test_closing_finishes_waiting_writes(tmp_path: Path) -> None:
     async def run() -> None:
         async with _opened(tmp_path) as database:
             waiting = [asyncio.create_task(database.write(_add, f"n{number}")) for number in range(300)]
@@ -204,7 +204,7 @@ def test_closing_finishes_what_waits(tmp_path: Path) -> None:
     assert len(_stored(tmp_path)) == 300
 
 
-def test_a_caller_that_goes_away_does_not_disturb_the_others(tmp_path: Path) -> None:
+def test_a_cancelled_caller_does_not_affect_others(tmp_path: Path) -> None:
     async def story(database: SqliteDatabase) -> None:
         gone = asyncio.create_task(database.write(_add, "gone"))
         stays = asyncio.create_task(database.write(_add, "stays"))
@@ -229,7 +229,7 @@ def test_the_settings_keep_acknowledged_writes(tmp_path: Path) -> None:
     _tell(tmp_path, story)
 
 
-def test_waiting_for_a_change_can_be_cancelled_in_the_moment_of_the_change() -> None:
+def test_a_wait_for_a_change_can_be_cancelled_during_the_change() -> None:
     """Else the service would not stop: its parts are cancelled, and may be told of a commit just then."""
 
     async def story() -> None:
@@ -244,7 +244,7 @@ def test_waiting_for_a_change_can_be_cancelled_in_the_moment_of_the_change() -> 
     asyncio.run(story())
 
 
-def test_a_write_that_changes_nothing_wakes_nobody(tmp_path: Path) -> None:
+def test_a_write_without_changes_wakes_no_waiter(tmp_path: Path) -> None:
     async def story(database: SqliteDatabase) -> None:
         waiting = asyncio.create_task(database.changed(5.0))
         await asyncio.sleep(0)

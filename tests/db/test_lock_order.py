@@ -83,7 +83,7 @@ def _count_blocked(tx: Tx) -> int:
     return int(tx.connection.execute(text(blocked)).scalar_one())
 
 
-def test_a_retry_and_a_fault_of_the_zone_do_not_wait_for_each_other(pair: tuple[Registry, Engine]) -> None:
+def test_a_retry_and_a_zone_fault_do_not_deadlock(pair: tuple[Registry, Engine]) -> None:
     registry, engine = pair
     domain_id = registry.domains[ZONE]
     held = registry.register(SHOP, nameservers=("ns1.example.org",))
@@ -101,7 +101,7 @@ def test_a_retry_and_a_fault_of_the_zone_do_not_wait_for_each_other(pair: tuple[
     assert registry.read(zone_state_store.find_zone_state, domain_id).next_attempt_at is None
 
 
-def test_two_may_store_what_is_first_known_of_a_zone(pair: tuple[Registry, Engine]) -> None:
+def test_two_transactions_can_store_the_first_state_of_a_zone(pair: tuple[Registry, Engine]) -> None:
     registry, engine = pair
     domain_id = registry.domains[ZONE]
     _interleave(
@@ -115,7 +115,7 @@ def test_two_may_store_what_is_first_known_of_a_zone(pair: tuple[Registry, Engin
     assert (state.seen_at, state.watch_problem) == (registry.now, "refused")
 
 
-def test_a_refusal_waits_for_whoever_learns_from_the_fence(pair: tuple[Registry, Engine]) -> None:
+def test_recording_a_refusal_waits_for_the_settlement_of_the_fence(pair: tuple[Registry, Engine]) -> None:
     """Both go over names and their owners, in another order."""
     registry, engine = pair
     domain_id = registry.domains[ZONE]
@@ -158,7 +158,7 @@ def test_a_publication_is_recorded_while_its_user_is_locked(pair: tuple[Registry
     assert registry.subdomain(item.subdomain_id).published_generation == 1
 
 
-def test_the_sweep_and_a_publication_do_not_wait_for_each_other(pair: tuple[Registry, Engine]) -> None:
+def test_the_sweep_and_a_publication_do_not_deadlock(pair: tuple[Registry, Engine]) -> None:
     """The sweep works on what waits longest first, the publisher goes by the ids; both lock the names before that."""
     registry, engine = pair
     domain_id = registry.domains[ZONE]
@@ -198,9 +198,7 @@ def test_dates_are_recomputed_while_a_user_is_locked(pair: tuple[Registry, Engin
 
 
 @pytest.mark.parametrize("verb", ["change", "registration"])
-def test_no_nameserver_gets_below_a_name_that_is_purged_beside(
-    pair: tuple[Registry, Engine], verb: str
-) -> None:
+def test_a_nameserver_below_a_name_being_purged_is_refused(pair: tuple[Registry, Engine], verb: str) -> None:
     """The purge comes to wait for the one who adds the nameserver, and then knows of the nameserver; or the other way round."""
     registry, engine = pair
     registry.register(SHOP, "ben", nameservers=("ns1.example.org",))
@@ -227,7 +225,7 @@ def test_no_nameserver_gets_below_a_name_that_is_purged_beside(
     registry.write(delete, registry.actor(), ada)
 
 
-def test_a_name_purged_beside_is_seen_before_the_nameserver_is_stored(pair: tuple[Registry, Engine]) -> None:
+def test_a_concurrent_purge_is_seen_before_the_nameserver_is_stored(pair: tuple[Registry, Engine]) -> None:
     registry, engine = pair
     registry.register(SHOP, "ben", nameservers=("ns1.example.org",))
     registry.register(f"ada.{ZONE}")
@@ -242,7 +240,7 @@ def test_a_name_purged_beside_is_seen_before_the_nameserver_is_stored(pair: tupl
     _interleave(registry, engine, lambda tx: purge(tx, OPERATOR, SHOP), add, lambda _: None)
 
 
-def test_two_transfers_of_a_name_come_one_after_the_other(pair: tuple[Registry, Engine]) -> None:
+def test_two_transfers_of_a_name_are_serialized(pair: tuple[Registry, Engine]) -> None:
     registry, engine = pair
     registry.add_user("carl")
     held = registry.register(SHOP)

@@ -53,7 +53,7 @@ def proxy(url: str) -> Iterator[Proxy]:
 
 @pytest.mark.parametrize("lost_at", [b"BEGIN", b"INSERT INTO commit_marks", INSERT, COMMIT])
 @pytest.mark.parametrize("point", ["before", "after"])
-def test_a_write_has_one_effect_wherever_its_connection_is_lost(
+def test_a_write_has_one_effect_at_each_point_of_a_lost_connection(
     url: str, proxy: Proxy, lost_at: bytes, point: str
 ) -> None:
     async def story(database: PostgresqlDatabase) -> None:
@@ -67,7 +67,7 @@ def test_a_write_has_one_effect_wherever_its_connection_is_lost(
     assert len(ids(url)) == 2
 
 
-def test_without_the_mark_the_effect_is_there_twice(
+def test_without_the_commit_mark_a_write_takes_effect_twice(
     url: str, proxy: Proxy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The broken twin: what the test above is there to find."""
@@ -81,7 +81,7 @@ def test_without_the_mark_the_effect_is_there_twice(
     assert len(ids(url)) == 2
 
 
-def test_a_commit_that_arrives_after_the_next_attempt_began_is_the_one(url: str, proxy: Proxy) -> None:
+def test_a_late_commit_takes_effect_instead_of_the_next_attempt(url: str, proxy: Proxy) -> None:
     async def story(database: PostgresqlDatabase) -> None:
         held = proxy.lose(COMMIT, "hold")
 
@@ -99,7 +99,7 @@ def test_a_commit_that_arrives_after_the_next_attempt_began_is_the_one(url: str,
     tell(proxy.url, story)
 
 
-def test_an_attempt_that_never_ends_is_waited_for_and_told_as_unknown(
+def test_an_attempt_that_never_ends_is_reported_as_unknown(
     url: str, proxy: Proxy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(connect, "LOCK_SECONDS", 1)
@@ -118,7 +118,7 @@ def test_an_attempt_that_never_ends_is_waited_for_and_told_as_unknown(
 
 
 @pytest.mark.parametrize("times", [2, 5])
-def test_a_connection_that_is_lost_again_and_again(
+def test_a_write_succeeds_after_several_lost_connections(
     url: str, proxy: Proxy, times: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(postgresql, "LOST_SECONDS", 60)  # on a busy machine each attempt takes a second
@@ -136,7 +136,7 @@ def test_a_connection_that_is_lost_again_and_again(
 
 
 @pytest.mark.parametrize("state", ["53100", "40001", "23514", "P0001"])
-def test_what_refuses_to_confirm_a_commit_undoes_nothing(url: str, proxy: Proxy, state: str) -> None:
+def test_a_refused_confirmation_does_not_undo_the_commit(url: str, proxy: Proxy, state: str) -> None:
     """Whatever the second COMMIT comes to, a full disk or a fault of ours, the first one stands."""
     with psycopg.connect(url, autocommit=True) as connection:
         connection.execute(
@@ -174,7 +174,7 @@ def test_a_server_that_may_lose_writes_doesnt_settle_a_commit(
     tell(proxy.url, story)
 
 
-def test_what_is_to_be_tried_again_while_the_database_is_closed_is_told(url: str, proxy: Proxy) -> None:
+def test_a_retry_while_the_database_closes_is_refused(url: str, proxy: Proxy) -> None:
     async def story(database: PostgresqlDatabase) -> None:
         loop = asyncio.get_running_loop()
         closing = []
@@ -211,7 +211,7 @@ def test_a_read_is_repeated(url: str, proxy: Proxy) -> None:
     tell(proxy.url, story)
 
 
-def test_a_database_that_stays_away_is_told(url: str, proxy: Proxy) -> None:
+def test_an_unreachable_database_is_reported(url: str, proxy: Proxy) -> None:
     async def story(database: PostgresqlDatabase) -> None:
         for _ in range(1000):
             proxy.lose(b"user", "before")  # no new connection
@@ -227,9 +227,7 @@ def test_a_database_that_stays_away_is_told(url: str, proxy: Proxy) -> None:
     tell(proxy.url, story)
 
 
-def test_connections_that_died_in_the_pool_are_replaced_without_a_word(
-    url: str, postgresql_server: str
-) -> None:
+def test_dead_connections_of_the_pool_are_replaced_silently(url: str, postgresql_server: str) -> None:
     async def story(database: PostgresqlDatabase) -> None:
         await asyncio.gather(*(database.write(add) for _ in range(20)))
         name = url.rpartition("/")[2]
@@ -243,7 +241,7 @@ def test_connections_that_died_in_the_pool_are_replaced_without_a_word(
     tell(url, story)
 
 
-def test_what_is_a_correct_answer_or_a_fault_is_not_tried_again(url: str) -> None:
+def test_refusals_and_other_errors_are_not_retried(url: str) -> None:
     calls: list[str] = []
 
     def refuse(tx: Tx) -> None:
@@ -280,7 +278,7 @@ def test_what_is_a_correct_answer_or_a_fault_is_not_tried_again(url: str) -> Non
     tell(url, story)
 
 
-def test_a_lock_that_is_kept_and_a_statement_without_end_are_told(
+def test_a_lock_timeout_and_a_statement_timeout_are_reported(
     url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(connect, "LOCK_SECONDS", 1)
@@ -315,9 +313,7 @@ def _set_read_only(server_url: str, url: str, value: str) -> None:
         connection.execute(f"ALTER DATABASE {name} SET default_transaction_read_only = {value}")
 
 
-def test_a_server_that_can_only_be_read_is_left_for_one_that_can_be_written(
-    url: str, postgresql_server: str
-) -> None:
+def test_a_read_only_server_is_left_for_a_writable_one(url: str, postgresql_server: str) -> None:
     async def story(database: PostgresqlDatabase) -> None:
         with pytest.raises(Unavailable) as raised:
             await database.write(add)
@@ -332,9 +328,7 @@ def test_a_server_that_can_only_be_read_is_left_for_one_that_can_be_written(
 
 
 @pytest.mark.parametrize("comes_back", [False, True])
-def test_a_commit_whose_wait_for_the_standby_was_given_up_is_not_believed(
-    url: str, *, comes_back: bool
-) -> None:
+def test_a_commit_without_its_standby_is_not_acknowledged(url: str, *, comes_back: bool) -> None:
     async def story(database: PostgresqlDatabase) -> None:
         await database.write(lambda _: None)
         has_standby(url, "nobody")

@@ -97,7 +97,7 @@ def test_a_running_service_works_while_a_migration_adds_to_the_schema(
         assert serving.stop() == 0
 
 
-def test_a_schema_that_running_code_can_not_work_with_is_refused(database_url: str, tmp_path: Path) -> None:
+def test_a_migration_incompatible_with_running_code_is_refused(database_url: str, tmp_path: Path) -> None:
     newer = newer_version(tmp_path, goes_on=False)
     upgrade(database_url)
     own = needed_revision()

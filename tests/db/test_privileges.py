@@ -210,7 +210,7 @@ def test_serve_works_with_its_own_login(found: Logins) -> None:
         assert service.doctor() == []
 
 
-def test_each_login_may_settle_a_lost_commit_and_delete_old_marks(found: Logins) -> None:
+def test_each_login_can_settle_a_lost_commit_and_delete_old_marks(found: Logins) -> None:
     async def announce_through(proxy: Proxy, role: str) -> None:
         database = open_database(proxy.url, may_lose_writes=True)
         try:

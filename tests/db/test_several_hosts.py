@@ -29,7 +29,7 @@ def silent_port() -> Iterator[int]:
         yield int(server.getsockname()[1])
 
 
-def test_the_password_survives_the_address() -> None:
+def test_the_password_is_kept_in_an_address_with_several_hosts() -> None:
     address = libpq_address(f"postgresql://ada:{quote(PASSWORD, safe='')}@db1:5432,db2:5433/registry")
     given = conninfo_to_dict(address)
     assert (given["password"], given["host"], given["port"]) == (PASSWORD, "db1,db2", "5432,5433")

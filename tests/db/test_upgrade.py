@@ -74,7 +74,7 @@ def test_tokens_of_the_ninth_schema_work_as_before(
         assert registry.doctor() == []
 
 
-def test_users_become_members_and_nothing_else_changes(
+def test_users_become_members_of_their_organizations_and_nothing_else_changes(
     database_url: str, sqlite_registry: Prepared, tmp_path: Path
 ) -> None:
     """The oldest user of an organization that isn't suspended becomes its owner. A deleted one is no member."""

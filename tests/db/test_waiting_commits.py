@@ -44,7 +44,7 @@ async def begin_write(database: PostgresqlDatabase, url: str) -> "asyncio.Task[i
     return writing
 
 
-def test_a_commit_is_given_up_when_who_asked_for_it_was_cancelled(url: str) -> None:
+def test_closing_ends_the_waiting_commit_of_a_cancelled_caller(url: str) -> None:
     async def story(database: PostgresqlDatabase) -> None:
         writing = await begin_write(database, url)
         writing.cancel()
@@ -62,7 +62,7 @@ def test_a_commit_is_given_up_when_who_asked_for_it_was_cancelled(url: str) -> N
         has_standby(url, "")  # else a thread that waits for ever keeps the tests from ending
 
 
-def test_a_cancel_that_comes_late_meets_no_other_transaction(
+def test_a_late_cancel_does_not_affect_the_next_transaction(
     url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     order: list[str] = []
@@ -91,7 +91,7 @@ def test_a_cancel_that_comes_late_meets_no_other_transaction(
     tell(url, story)
 
 
-def test_writes_for_which_no_thread_gets_free_are_refused_and_not_run(
+def test_writes_without_a_free_thread_are_refused_and_not_run(
     url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(postgresql, "COMMIT_SECONDS", END_SECONDS)
@@ -126,9 +126,7 @@ def test_writes_for_which_no_thread_gets_free_are_refused_and_not_run(
         has_standby(url, "")
 
 
-def test_a_write_that_is_cancelled_before_it_is_run_is_never_run(
-    url: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_write_cancelled_before_its_start_is_never_run(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(postgresql, "COMMIT_SECONDS", END_SECONDS)
 
     async def story(database: PostgresqlDatabase) -> None:

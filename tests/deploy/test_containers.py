@@ -34,7 +34,7 @@ def settings_of(service: dict[str, Any]) -> Settings:
     return load_settings(CONTAINER / "sublet.toml", service["environment"])
 
 
-def test_each_of_our_services_has_a_command_and_settings_that_there_are() -> None:
+def test_each_service_has_an_existing_command_and_valid_settings() -> None:
     found = ours()
     assert set(found) == {"migrate", "api-1", "api-2", "worker-1", "worker-2"}
     for service in found.values():
@@ -47,7 +47,7 @@ def test_each_of_our_services_has_a_command_and_settings_that_there_are() -> Non
         assert given["POSTGRES_PASSWORD"] == PASSWORD
 
 
-def test_our_services_may_do_little() -> None:
+def test_our_services_have_few_rights() -> None:
     for service in ours().values():
         assert service["read_only"] is True
         assert service["cap_drop"] == ["ALL"]
@@ -56,7 +56,7 @@ def test_our_services_may_do_little() -> None:
         assert "ports" not in service
 
 
-def test_what_services_name_is_there() -> None:
+def test_networks_secrets_and_files_of_services_exist() -> None:
     whole = composed()
     for name, service in whole["services"].items():
         for other in service.get("depends_on", {}):
@@ -69,7 +69,7 @@ def test_what_services_name_is_there() -> None:
             assert not source.startswith("../") or (CONTAINER / source).is_file(), volume
 
 
-def test_health_is_asked_where_it_is_told() -> None:
+def test_health_checks_use_the_configured_ports() -> None:
     for name, service in ours().items():
         if name == "migrate":
             continue
@@ -80,7 +80,7 @@ def test_health_is_asked_where_it_is_told() -> None:
         compile(service["healthcheck"]["test"][-1], name, "exec")
 
 
-def test_addresses_in_the_settings_are_those_of_the_services() -> None:
+def test_addresses_in_the_settings_match_the_services() -> None:
     services = composed()["services"]
     settings = settings_of(services["api-1"])
     assert settings.trusted_proxies == services["proxy"]["networks"]["front"]["ipv4_address"]
@@ -96,7 +96,7 @@ def test_addresses_in_the_settings_are_those_of_the_services() -> None:
         assert f"server {name}:{parse_listen('', settings.http_listen)[1]} " in upstream
 
 
-def test_the_image_is_made_of_what_there_is() -> None:
+def test_the_files_that_the_image_copies_exist() -> None:
     text = (CONTAINER / "Containerfile").read_text(encoding="utf-8").replace("\\\n", " ")
     kept = [line[1:] for line in _lines("Containerfile.dockerignore") if line.startswith("!")]
     lines = [shlex.split(line) for line in text.splitlines() if line and not line.startswith("#")]
@@ -118,7 +118,7 @@ def _lines(name: str) -> list[str]:
     return (CONTAINER / name).read_text(encoding="utf-8").splitlines()
 
 
-def test_no_image_comes_from_a_named_host() -> None:
+def test_no_image_names_a_registry_host() -> None:
     images = {service["image"] for service in composed()["services"].values()}
     images |= set(re.findall(r"^ARG PYTHON=(\S+)$", "\n".join(_lines("Containerfile")), re.MULTILINE))
     assert len(images) == 5

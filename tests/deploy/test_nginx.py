@@ -137,7 +137,7 @@ def assert_secured(answer: httpx.Response) -> None:
         assert answer.headers.get_list(name) == [SECURITY_HEADERS[name]], name
 
 
-def test_api_and_its_documentation_are_passed_and_by_tls_alone(
+def test_the_api_and_its_documentation_are_served_over_tls_only(
     apis: tuple[Api, Api], bearer: dict[str, str], tmp_path: Path
 ) -> None:
     with nginx(tmp_path, apis[0].address, apis[1].address) as proxy, proxy.client() as client:
@@ -160,7 +160,7 @@ def test_api_and_its_documentation_are_passed_and_by_tls_alone(
         )
 
 
-def test_the_clients_address_is_seen_through(apis: tuple[Api, Api], tmp_path: Path) -> None:
+def test_the_api_sees_the_address_of_the_client(apis: tuple[Api, Api], tmp_path: Path) -> None:
     with nginx(tmp_path, apis[0].address, apis[1].address) as proxy:
         statuses = []
         with proxy.client("127.0.0.2") as client:
@@ -173,7 +173,7 @@ def test_the_clients_address_is_seen_through(apis: tuple[Api, Api], tmp_path: Pa
             assert answer.status_code == 401
 
 
-def test_what_was_sent_by_post_is_never_sent_again(
+def test_a_post_request_is_never_sent_twice(
     apis: tuple[Api, Api], bearer: dict[str, str], tmp_path: Path
 ) -> None:
     for method, status in (("POST", 503), ("GET", 200)):
@@ -195,7 +195,7 @@ def test_what_was_sent_by_post_is_never_sent_again(
                 assert answer.json()["request_id"] == answer.headers["x-request-id"]
 
 
-def test_too_much_is_refused_as_sublet_does_it(
+def test_the_proxy_refuses_too_large_requests_like_the_api(
     apis: tuple[Api, Api], bearer: dict[str, str], tmp_path: Path
 ) -> None:
     with nginx(tmp_path, apis[0].address, apis[1].address) as proxy, proxy.client() as client:
@@ -209,7 +209,9 @@ def test_too_much_is_refused_as_sublet_does_it(
         assert own.json()["message"] == answer.json()["message"]
 
 
-def test_one_api_is_enough(apis: tuple[Api, Api], bearer: dict[str, str], tmp_path: Path) -> None:
+def test_the_service_works_with_one_of_two_apis(
+    apis: tuple[Api, Api], bearer: dict[str, str], tmp_path: Path
+) -> None:
     """The last one: it ends the APIs."""
     with nginx(tmp_path, apis[0].address, apis[1].address) as proxy, proxy.client() as client:
         apis[0].end()

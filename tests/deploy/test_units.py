@@ -52,7 +52,7 @@ def analyze(*words: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
 
 
-def test_systemd_takes_every_unit(units: Path) -> None:
+def test_systemd_accepts_every_unit(units: Path) -> None:
     paths = [str(path) for path in sorted(units.iterdir())]
     assert len(paths) >= 9
     done = analyze("verify", "--man=no", *paths)
@@ -62,14 +62,14 @@ def test_systemd_takes_every_unit(units: Path) -> None:
 
 
 @pytest.mark.parametrize("name", [path.name for path in SERVICES])
-def test_a_service_is_hardly_exposed(units: Path, name: str) -> None:
+def test_the_exposure_of_a_service_is_low(units: Path, name: str) -> None:
     done = analyze(
         "security", "--offline=yes", "--no-pager", f"--threshold={EXPOSURE_MAX}", str(units / name)
     )
     assert done.returncode == 0, done.stdout[-300:] + done.stderr
 
 
-def test_the_drop_in_for_port_53_leaves_it_hardly_exposed(units: Path) -> None:
+def test_the_exposure_stays_low_with_the_drop_in_for_port_53(units: Path) -> None:
     folder = units / "sublet.service.d"
     folder.mkdir()
     shutil.copy(SYSTEMD / "port-53.conf", folder)
@@ -80,7 +80,7 @@ def test_the_drop_in_for_port_53_leaves_it_hardly_exposed(units: Path) -> None:
 
 
 @pytest.mark.parametrize("path", SERVICES, ids=lambda path: path.name)
-def test_a_service_starts_a_command_that_there_is(path: Path) -> None:
+def test_a_service_starts_an_existing_command(path: Path) -> None:
     started = [value for name, value in directives(path) if name == "ExecStart"]
     assert len(started) == 1
     words = shlex.split(started[0])
@@ -90,14 +90,14 @@ def test_a_service_starts_a_command_that_there_is(path: Path) -> None:
     parse_command(words[1:])
 
 
-def test_a_command_that_is_not_there_is_found() -> None:
+def test_a_missing_command_fails_the_test() -> None:
     with pytest.raises(AssertionError, match="no command"):
         parse_command(["serves"])
     with pytest.raises(Exception, match="--worker"):
         parse_command(["serve", "--worker", "2"])
 
 
-def test_no_deployment_file_names_a_setting_that_is_not_there() -> None:
+def test_deployment_files_name_existing_settings_only() -> None:
     files = [path for path in DEPLOY.rglob("*") if path.is_file()]
     assert len(files) > 10
     for path in files:
@@ -108,7 +108,7 @@ def test_no_deployment_file_names_a_setting_that_is_not_there() -> None:
             load_settings(path, {})
 
 
-def test_users_and_folders_are_those_of_the_units() -> None:
+def test_users_and_folders_match_the_units() -> None:
     sysusers = (SYSTEMD / "sublet.sysusers.conf").read_text(encoding="utf-8")
     known = set(re.findall(r"^u (\S+) ", sysusers, re.MULTILINE))
     assert {value for path in SERVICES for name, value in directives(path) if name == "User"} == known
@@ -126,7 +126,7 @@ def test_users_and_folders_are_those_of_the_units() -> None:
     assert writable <= {row[1] for row in rows}
 
 
-def test_systemd_makes_users_and_folders(tmp_path: Path) -> None:
+def test_systemd_creates_users_and_folders(tmp_path: Path) -> None:
     sysusers, tmpfiles = find_program("systemd-sysusers"), find_program("systemd-tmpfiles")
     (tmp_path / "etc").mkdir()
     for words in (

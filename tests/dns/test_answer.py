@@ -141,7 +141,7 @@ NAMES = sorted({record.owner for record in WHOLE if "\\" not in record.owner} | 
 
 @pytest.mark.parametrize("over_tcp", [False, True])
 @pytest.mark.parametrize("seed", range(4))
-def test_packets_of_all_kinds(seed: int, over_tcp: bool) -> None:
+def test_answers_to_random_packets(seed: int, over_tcp: bool) -> None:
     packets = Packets(seed, NAMES)
     wires = [packets.draw()[1] for _ in range(250)]
     for wire, reply in zip(wires, replies(wires, over_tcp=over_tcp), strict=True):
@@ -164,7 +164,7 @@ OWNERS = [
 
 @pytest.mark.parametrize("over_tcp", [False, True])
 @pytest.mark.parametrize("owner", OWNERS)
-def test_every_name_and_type(owner: str, over_tcp: bool) -> None:
+def test_answers_for_every_name_and_type(owner: str, over_tcp: bool) -> None:
     name = dns.name.from_text(f"{owner}.").to_wire() or b""
     for case in (name, name.swapcase()):
         wires = [
@@ -196,7 +196,7 @@ def test_every_name_and_type(owner: str, over_tcp: bool) -> None:
 
 @pytest.mark.parametrize("name", ["many5", "sibling5", "many16", "sibling16", "long5", "long16"])
 @pytest.mark.parametrize("rdtype", ["NS", "TXT"])
-def test_every_size_over_udp(name: str, rdtype: str) -> None:
+def test_answers_of_every_size_over_udp(name: str, rdtype: str) -> None:
     asked = dns.name.from_text(f"{name}.zone.example.").to_wire()
     assert asked is not None
     payloads = [*range(0, 520, 40), *range(508, 1240), 4096, 65535]
@@ -215,7 +215,7 @@ def test_every_size_over_udp(name: str, rdtype: str) -> None:
 
 @pytest.mark.parametrize("count", [200, 700, 1100])
 @pytest.mark.parametrize("octets", range(3))
-def test_the_largest_over_tcp(count: int, octets: int) -> None:
+def test_the_largest_answers_over_tcp(count: int, octets: int) -> None:
     """Names behind the place that a pointer can tell; and what is too long for any message."""
     records = many_nameservers(count, "huge.zone.example")
     text = " ".join(['"' + "x" * 255 + '"'] * 255 + ['"' + "x" * (195 + octets) + '"'])
@@ -252,7 +252,7 @@ ZONES = st.lists(
 
 @settings(max_examples=300, deadline=None)
 @given(records=ZONES, names=st.lists(UNDER, min_size=1, max_size=5), data=st.data())
-def test_any_zone(records: list[Record], names: list[str], data: st.DataObject) -> None:
+def test_answers_from_random_zones(records: list[Record], names: list[str], data: st.DataObject) -> None:
     over_tcp = data.draw(st.booleans())
     wires = []
     for name in names:

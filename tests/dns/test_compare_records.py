@@ -108,7 +108,7 @@ def test_name_below_another_delegation_fails(port: int) -> None:
         read(port, ["deep.foo.zone.example"])
 
 
-def test_nobody_listens() -> None:
+def test_a_closed_port_fails() -> None:
     with serving(reader_of([])) as port:
         pass
     with pytest.raises(ReadBackFailed, match="can't be reached"):
@@ -235,7 +235,7 @@ def test_silent_server() -> None:
         ask_misbehaving(silent, timeout_seconds=0.3)
 
 
-def test_a_server_that_dies_is_told_once(
+def test_a_lost_connection_is_reported_once(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Not by asyncio too, for each question that goes to a connection that is lost."""
@@ -383,10 +383,10 @@ def test_name_with_no_records_is_not_desired() -> None:
     assert found == ZoneDifferences(orphaned=(GONE_NS,))
 
 
-def test_fence_is_foreign_unless_ignored() -> None:
+def test_the_fence_is_foreign_unless_ignored() -> None:
     assert compare_zone([SOA, FENCE], {}, OURS) == ZoneDifferences(foreign=(FENCE,))
 
 
-def test_half_a_zone_says_nothing() -> None:
+def test_an_incomplete_zone_is_refused() -> None:
     with pytest.raises(ValueError, match="no SOA"):
         compare_zone([A_NS], DESIRED, OURS)

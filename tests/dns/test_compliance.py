@@ -140,12 +140,12 @@ def test_edns(port: int, version: int, options: bytes, flags: int, over_tcp: boo
         assert reply.edns == (1, 0, flags & DO)  # BADVERS is 16: the upper octet is 1
 
 
-def test_a_query_without_edns_gets_none(port: int, over_tcp: bool) -> None:
+def test_a_query_without_edns_gets_an_answer_without_edns(port: int, over_tcp: bool) -> None:
     reply = exchange(port, message(), over_tcp=over_tcp)
     assert (reply.id, reply.flags, reply.counts) == (ID, QR | AA, (1, 1, 0, 0))
 
 
-def test_an_uncounted_opt_record_is_no_edns(port: int) -> None:
+def test_an_uncounted_opt_record_is_formerr(port: int) -> None:
     assert exchange(port, with_counts(message(opt()), 1, 0, 0, 0)).flags == QR | FORMERR
 
 
@@ -181,7 +181,7 @@ def test_malformed_edns_is_formerr(port: int, wire: bytes, over_tcp: bool) -> No
 @pytest.mark.parametrize(
     ("name", "expected"), [(APEX, QR | AA), (MISSING, QR | AA | 3), (DELEGATED, QR), (b"\0", QR | REFUSED)]
 )
-def test_of_the_header_flags_only_rd_comes_back(
+def test_only_the_header_flag_rd_is_copied_to_the_answer(
     port: int, flags: int, name: bytes, expected: int, over_tcp: bool
 ) -> None:
     for records in ((), (opt(),)):
@@ -269,7 +269,7 @@ def test_transfers_are_refused(port: int, rdtype: int, over_tcp: bool) -> None:
 @pytest.mark.parametrize(
     "rdtype", [0, 10, 41, 46, 47, 48, 50, 99, 128, 249, TSIG, 253, 254, 666, 65280, 65535]
 )
-def test_types_that_the_apex_has_no_records_of(port: int, rdtype: int, over_tcp: bool) -> None:
+def test_a_type_without_records_at_the_apex_is_nodata(port: int, rdtype: int, over_tcp: bool) -> None:
     """NODATA: no error, the SOA record in the authority section (RFC 2308, section 2.2)."""
     reply = exchange(port, message(rdtype=rdtype), over_tcp=over_tcp)
     assert (reply.flags, reply.counts) == (QR | AA, (1, 0, 1, 0))

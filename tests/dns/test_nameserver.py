@@ -146,7 +146,7 @@ def test_apex_nameservers_bring_their_addresses(port: int) -> None:
     assert ask(port, ZONE, "NS").sections["ADDITIONAL"] == [("ns1.zone.example.", 3600, "A", "192.0.2.1")]
 
 
-def test_ds_of_the_apex_is_not_ours_to_have(port: int) -> None:
+def test_ds_of_the_apex_is_answered_without_records(port: int) -> None:
     reply = ask(port, ZONE, "DS")
     assert (reply.code, "ANSWER" in reply.sections) == ("NOERROR", False)
     assert reply.values("AUTHORITY", "SOA") == [SOA]
@@ -190,7 +190,9 @@ def test_aliases_in_a_circle_end() -> None:
     ("name", "rdtype"),
     [("x.wild.zone.example", "A"), ("there.wild.zone.example", "TXT"), ("wild.zone.example", "TXT")],
 )
-def test_wildcard_makes_no_other_type_and_nothing_of_what_exists(port: int, name: str, rdtype: str) -> None:
+def test_a_wildcard_adds_no_other_types_and_no_records_to_existing_names(
+    port: int, name: str, rdtype: str
+) -> None:
     reply = ask(port, name, rdtype)
     assert reply.code == "NOERROR"
     assert "ANSWER" not in reply.sections
@@ -216,7 +218,7 @@ def test_highest_delegation_wins(port: int, name: str, rdtype: str) -> None:
     assert {owner for owner, _, _, _ in reply.sections["AUTHORITY"]} == {"foo.zone.example."}
 
 
-def test_glue_of_a_sibling_comes_along(port: int) -> None:
+def test_a_referral_has_the_glue_of_siblings(port: int) -> None:
     assert ask(port, "bar.zone.example", "A").values("ADDITIONAL", "A") == ["192.0.2.11"]
 
 
@@ -224,7 +226,7 @@ def test_any_gives_one_rrset(port: int) -> None:
     assert len(ask(port, ZONE, "ANY").sections["ANSWER"]) == 1
 
 
-def test_case_is_kept_and_does_not_matter(port: int) -> None:
+def test_queries_match_in_any_case_and_answers_keep_the_case(port: int) -> None:
     reply = ask(port, "tExT.ZONE.exaMPLE", "TXT")
     assert ";tExT.ZONE.exaMPLE." in reply.text
     assert reply.values("ANSWER", "TXT") == ['"hello"']
@@ -268,7 +270,7 @@ def test_required_glue_that_does_not_fit_truncates(port: int) -> None:
     assert "tc" not in whole.flags
 
 
-def test_other_glue_is_left_out_until_the_rest_fits(port: int) -> None:
+def test_optional_glue_is_left_out_until_the_answer_fits(port: int) -> None:
     reply = ask(port, "sibling.zone.example", "A", "+notcp", "+ignore", "+bufsize=1232")
     assert "tc" not in reply.flags
     assert len(reply.values("AUTHORITY", "NS")) == 16
@@ -283,16 +285,16 @@ def test_other_glue_is_left_out_until_the_rest_fits(port: int) -> None:
     [r"a\.b.zone.example", r"\000\255.zone.example", r"\"\(\;\@\$.zone.example", r"x\032y.zone.example"],
 )
 @pytest.mark.parametrize("transport", ["+tcp", "+notcp"])
-def test_odd_octets_in_a_name(port: int, name: str, transport: str) -> None:
+def test_unusual_octets_in_a_name(port: int, name: str, transport: str) -> None:
     assert ask(port, name, "A", transport).code == "NXDOMAIN"
 
 
-def test_a_dot_inside_a_label_is_no_zone_cut(port: int) -> None:
+def test_a_dot_inside_a_label_is_not_a_zone_cut(port: int) -> None:
     assert ask(port, r"x\.zone.example", "A").code == "REFUSED"
     assert ask(port, r"x\.foo.zone.example", "A").code == "NXDOMAIN"
 
 
-def test_ipv6_and_counting() -> None:
+def test_queries_over_ipv6_are_answered_and_counted() -> None:
     codes: list[str] = []
     with serving(reader_of(RECORDS), codes, host="::1") as port:
         assert ask(port, ZONE, "SOA", host="::1").code == "NOERROR"
@@ -315,7 +317,7 @@ def test_failing_reader_is_servfail(capsys: pytest.CaptureFixture[str]) -> None:
     assert "no database for a.zone.example" in logged
 
 
-def test_a_record_that_nobody_can_read_is_servfail(capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_unreadable_record_is_servfail(capsys: pytest.CaptureFixture[str]) -> None:
     with serving(reader_of([Record("bad.zone.example", "A", 300, "no address")])) as port:
         assert ask(port, "bad.zone.example", "A").code == "SERVFAIL"
         assert ask(port, ZONE, "SOA").code == "NOERROR"
@@ -402,7 +404,7 @@ def check_reply(wire: bytes, reply: bytes | None) -> None:
     assert message.rcode() != dns.rcode.SERVFAIL
 
 
-def test_garbage_over_the_network_leaves_the_server_well(port: int) -> None:
+def test_the_server_survives_random_bytes_over_the_network(port: int) -> None:
     numbers = random.Random(4711)  # noqa: S311 - the same garbage each time
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sender:
         for _ in range(500):
@@ -435,7 +437,7 @@ def test_pipelined_queries_on_one_connection(port: int) -> None:
         stream.close()
 
 
-def test_a_window_is_answered_in_its_order_whatever_stands_in_it(port: int) -> None:
+def test_pipelined_queries_are_answered_in_order(port: int) -> None:
     """What nobody can read, another opcode, a zone of somebody else's, more than a window holds, and one query octet by octet."""
     queries = [query_wire(f"n{number}.zone.example") for number in range(40)]
     queries[3] = b"\0\x01" + bytes(10)  # no question
@@ -464,7 +466,7 @@ def test_a_window_is_answered_in_its_order_whatever_stands_in_it(port: int) -> N
 
 
 @pytest.mark.parametrize("last", [b"\xff\xff", b"\x00\x05hello", b"\x00\x0c\0\0\x80" + bytes(9)])
-def test_what_came_before_nonsense_is_answered(port: int, last: bytes) -> None:
+def test_queries_before_a_malformed_message_are_answered(port: int, last: bytes) -> None:
     """A length that no query has, or a response, ends the connection; not what was asked before, and nothing behind it is read."""
     wire = query_wire()
     asked = len(wire).to_bytes(2, "big") + wire
@@ -477,7 +479,7 @@ def test_what_came_before_nonsense_is_answered(port: int, last: bytes) -> None:
             assert closed_by_peer(connection)
 
 
-def test_long_answers_to_a_window_all_come() -> None:
+def test_all_long_answers_to_pipelined_queries_arrive() -> None:
     long_text = " ".join(['"' + "x" * 250 + '"'] * 200)
     wire = dns.message.make_query("long.zone.example", "TXT").to_wire(prepend_length=True)
     with (
@@ -492,7 +494,7 @@ def test_long_answers_to_a_window_all_come() -> None:
             assert reply[:2] == wire[2:4]
 
 
-def test_those_that_came_together_are_read_once() -> None:
+def test_queries_that_arrive_together_are_answered_by_one_read() -> None:
     asked: list[set[str]] = []
     read = reader_of(RECORDS)
 
@@ -514,7 +516,7 @@ def test_those_that_came_together_are_read_once() -> None:
     assert set().union(*asked) == {*(f"n{number}.zone.example" for number in range(20)), "other.example"}
 
 
-def test_a_query_that_comes_later_sees_what_was_changed_before_it() -> None:
+def test_a_later_query_sees_earlier_changes() -> None:
     records: list[Record] = []
 
     async def read_zones(names: Collection[str]) -> Mapping[str, ZoneView]:
@@ -548,7 +550,7 @@ def closed_by_peer(connection: socket.socket) -> bool:
         return True
 
 
-def test_slow_clients_are_let_go(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_connections_of_slow_clients_are_closed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tcp_server, "IDLE_SECONDS", 0.3)
     with serving(reader_of(RECORDS)) as port:
         with socket.create_connection(("127.0.0.1", port), timeout=60) as silent:
@@ -560,7 +562,7 @@ def test_slow_clients_are_let_go(monkeypatch: pytest.MonkeyPatch) -> None:
             assert time.monotonic() - started < 60
 
 
-def test_a_client_that_never_reads_is_let_go(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_connection_of_a_client_that_never_reads_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tcp_server, "IDLE_SECONDS", 0.5)
     long_text = " ".join(['"' + "x" * 250 + '"'] * 200)
     wire = dns.message.make_query("long.zone.example", "TXT").to_wire(prepend_length=True)
@@ -572,7 +574,7 @@ def test_a_client_that_never_reads_is_let_go(monkeypatch: pytest.MonkeyPatch) ->
         assert is_dropped(lambda: greedy.sendall(wire), every_seconds=0.1)
 
 
-def test_nobody_holds_a_connection_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_connection_has_a_maximum_duration(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tcp_server, "CONNECTION_SECONDS", 0.5)
     wire = dns.message.make_query(ZONE, "SOA").to_wire(prepend_length=True)
     with (
@@ -624,7 +626,7 @@ def test_the_longest_idle_connection_makes_room_for_a_new_one(monkeypatch: pytes
             connection.close()
 
 
-def test_a_client_closes_its_own_connections_first(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_client_over_its_share_loses_its_own_oldest_connection(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tcp_server, "CONNECTIONS_PER_CLIENT", 2)
     with serving(reader_of(RECORDS)) as port:
         other = socket.create_connection(("127.0.0.1", port), timeout=60, source_address=("127.0.0.2", 0))
@@ -678,7 +680,7 @@ def test_start_and_close() -> None:
     asyncio.run(story())
 
 
-def test_a_port_taken_for_udp_is_not_kept_for_tcp() -> None:
+def test_a_port_in_use_for_udp_is_released_for_tcp() -> None:
     async def is_released() -> bool:
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as taken:
             taken.bind(("127.0.0.1", 0))
@@ -699,7 +701,7 @@ def test_a_port_taken_for_udp_is_not_kept_for_tcp() -> None:
 # A resolver
 
 
-def test_unbound_takes_our_answers(port: int, tmp_path: Path) -> None:
+def test_unbound_accepts_the_answers(port: int, tmp_path: Path) -> None:
     """With 0x20 (it drops answers whose question has another case), and down to smaller questions first (RFC 9156).
 
     No referral is followed here: NS records name no port, and a server on port 53 is not a test's to start.

@@ -41,7 +41,7 @@ def send(*wires: bytes, takes: bool = True) -> tuple[list[str], list[str]]:
     return codes, acted
 
 
-def test_a_message_about_cds_is_acted_on() -> None:
+def test_a_notify_message_about_cds_schedules_a_check() -> None:
     assert send(notify("Blog.Example.test.")) == (["NOERROR"], ["blog.example.test"])
     asked = dns.message.from_wire(notify("blog.example.test."))
     assert dns.message.make_response(asked).question == asked.question
@@ -63,7 +63,7 @@ def test_messages_beyond_the_limit_are_refused() -> None:
     assert set(codes) == {"NOERROR", "REFUSED"}
 
 
-def test_a_zone_says_where_to_send_messages_if_it_follows_its_children(service: RunningService) -> None:
+def test_a_zone_that_follows_its_children_has_dsync_records(service: RunningService) -> None:
     service.add_domain("example.test")
     assert service.dig("blog._dsync.example.test", "TYPE66", "+short") == ""
     service.operator("domain", "edit", "example.test", "--automatic-ds", "rollover")

@@ -79,7 +79,7 @@ def cause_of(wire: bytes, query: dns.message.Message) -> tuple[str, str]:
     return raised.value.cause, str(raised.value)
 
 
-def test_a_signed_answer_is_believed() -> None:
+def test_a_signed_answer_is_accepted() -> None:
     query = asked()
     assert read_signed(primary(), answer(query, TEXT), query).answer[0][0].strings == (FENCE.encode(),)
 
@@ -96,20 +96,22 @@ def test_a_signed_answer_is_believed() -> None:
         ({"key": dns.tsig.Key("ours", KEY.secret.reveal(), "hmac-sha512")}, "unsigned", ""),
     ],
 )
-def test_one_that_our_key_has_not_signed(options: dict[str, object], cause: str, word: str) -> None:
+def test_an_answer_not_signed_with_our_key_is_a_fault(
+    options: dict[str, object], cause: str, word: str
+) -> None:
     query = asked()
     found = cause_of(answer(query, TEXT, **options), query)  # type: ignore[arg-type]
     assert found[0] == cause
     assert word in found[1]
 
 
-def test_an_answer_to_another_question_of_ours() -> None:
+def test_an_answer_to_another_query_is_a_fault() -> None:
     query, other = asked(), asked()
     assert cause_of(answer(other, TEXT), query)[0] == "unsigned"
 
 
 @pytest.mark.parametrize(("ahead", "says"), [(400, "400 s ahead of"), (-86400, "86400 s behind")])
-def test_a_clock_is_told_with_its_difference(ahead: int, says: str) -> None:
+def test_a_wrong_clock_is_reported_with_its_difference(ahead: int, says: str) -> None:
     query = asked()
     assert query.tsig is not None
     theirs = (query.tsig[0].time_signed + ahead).to_bytes(6, "big")
@@ -117,7 +119,7 @@ def test_a_clock_is_told_with_its_difference(ahead: int, says: str) -> None:
     assert cause_of(wire, query) == ("clock", f"the clock of main is {says} this host's")
 
 
-def test_nothing_that_can_be_sent_is_more_than_a_fault() -> None:
+def test_any_damaged_answer_is_at_most_a_fault() -> None:
     chance = random.Random(4)  # noqa: S311 - the same each time
     query = asked()
     good = answer(query, TEXT)
@@ -188,12 +190,12 @@ def test_the_fence_and_the_serial_are_read() -> None:
     assert (found.value, found.serial) == (FENCE, 7)  # type: ignore[attr-defined]
 
 
-def test_no_fence_is_none() -> None:
+def test_a_zone_without_a_fence() -> None:
     found = served(as_asked, fence)
     assert found.value is None  # type: ignore[attr-defined]
 
 
-def test_a_fence_that_is_not_ours() -> None:
+def test_a_fence_written_by_hand_is_a_fault() -> None:
     assert fence_cause(_by_hand) == "fence"
 
 
@@ -203,7 +205,7 @@ def _by_hand(query: dns.message.Message) -> bytes:
     return as_asked(query, *([f'{fence_name(ZONE)}. 0 IN TXT "by hand"'] if at_fence else []))
 
 
-def test_what_the_zones_wildcard_makes_is_no_fence() -> None:
+def test_a_record_from_a_wildcard_is_not_a_fence() -> None:
     found = served(lambda query: as_asked(query, f'{query.question[0].name} 0 IN TXT "any"'), fence)
     assert found.value is None  # type: ignore[attr-defined]
 
@@ -220,15 +222,17 @@ def test_what_the_zones_wildcard_makes_is_no_fence() -> None:
         (dns.rcode.NXDOMAIN, True, "zone"),
     ],
 )
-def test_what_a_refusal_to_read_the_fence_means(rcode: dns.rcode.Rcode, is_signed: bool, cause: str) -> None:
+def test_the_causes_of_refusals_to_read_the_fence(
+    rcode: dns.rcode.Rcode, is_signed: bool, cause: str
+) -> None:
     assert fence_cause(lambda query: answer(query, rcode=rcode, is_signed=is_signed)) == cause
 
 
-def test_a_server_without_authority() -> None:
+def test_a_server_without_authority_is_a_fault_of_the_zone() -> None:
     assert fence_cause(lambda query: as_asked(query, TEXT, flags=dns.flags.QR)) == "zone"
 
 
-def test_a_clock_that_the_server_says_nothing_of() -> None:
+def test_a_wrong_clock_is_detected_from_an_unsigned_refusal() -> None:
     """As PowerDNS: unsigned, unless it is asked to look over the difference."""
 
     def script(query: dns.message.Message) -> bytes:
@@ -240,11 +244,11 @@ def test_a_clock_that_the_server_says_nothing_of() -> None:
     assert fence_cause(script) == "clock"
 
 
-def test_a_server_that_hangs_up() -> None:
+def test_a_server_that_closes_the_connection_gives_no_answer() -> None:
     assert fence_cause(lambda _: None) == "no_answer"
 
 
-def test_nobody_there() -> None:
+def test_a_closed_port_is_unreachable() -> None:
     with pytest.raises(PrimaryFault) as raised:
         asyncio.run(read_fence(primary(free_address()[1]), ZONE, timeout_seconds=2))
     assert raised.value.cause == "unreachable"
@@ -266,7 +270,7 @@ def test_nobody_there() -> None:
     ],
 )
 @pytest.mark.parametrize("is_signed", [True, False])
-def test_what_a_refused_update_means(rcode: dns.rcode.Rcode, cause: str, is_signed: bool) -> None:
+def test_the_causes_of_refused_updates(rcode: dns.rcode.Rcode, cause: str, is_signed: bool) -> None:
     def send(of: Primary) -> object:
         return send_update(of, dns.update.UpdateMessage(dns.name.from_text(ZONE)), timeout_seconds=2)
 
@@ -284,7 +288,7 @@ def test_what_a_refused_update_means(rcode: dns.rcode.Rcode, cause: str, is_sign
         (dns.rcode.SERVFAIL, True, True),
     ],
 )
-def test_only_a_signed_refusal_of_an_empty_update_says_that_none_is_taken(
+def test_only_a_signed_refusal_shows_that_updates_are_not_accepted(
     rcode: dns.rcode.Rcode, is_signed: bool, takes: bool
 ) -> None:
     found = served(

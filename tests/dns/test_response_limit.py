@@ -105,7 +105,7 @@ COUNT = 10 * RESPONSES_PER_SECOND
     ],
     ids=["delegation", "below a delegation", "missing names", "wildcard", "apex", "alias"],
 )
-def test_what_is_above_the_limit_is_truncated(names: list[str]) -> None:
+def test_responses_above_the_limit_are_truncated(names: list[str]) -> None:
     """Truncated responses say no more than their queries. A new second may begin in between, and allow as many full ones again."""
     found, counted = replies(names, hosts=[CLIENT] * COUNT)
     truncated = [each for each in found if each[2] & TC]
@@ -123,13 +123,13 @@ def test_no_response_over_tcp_is_limited() -> None:
     assert not counted
 
 
-def test_a_refusal_is_no_longer_than_its_query_and_not_limited() -> None:
+def test_refusals_are_not_limited() -> None:
     found, counted = replies(["other.example"] * COUNT, hosts=[CLIENT] * COUNT)
     assert not any(each[2] & TC for each in found)
     assert not counted
 
 
-def test_over_the_network(request: pytest.FixtureRequest) -> None:
+def test_the_limit_over_the_network(request: pytest.FixtureRequest) -> None:
     """A client at another address gets truncated responses after the limit; loopback and TCP get all responses in full."""
     if runs_outside(request, [SERVER, CLIENT]):
         return

@@ -103,7 +103,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("name", FORBIDDEN)
-def test_the_key_may_do_no_more(server: NameServerProcess, name: str) -> None:
+def test_the_key_can_not_make_other_updates(server: NameServerProcess, name: str) -> None:
     before = server.records()
     assert send(server, FORBIDDEN[name], key=server.key) == REFUSED[server.kind]
     assert server.records() == before
@@ -184,7 +184,7 @@ def test_recursion_is_refused(server: NameServerProcess) -> None:
     assert not answer.flags & dns.flags.RA
 
 
-def test_names_can_not_be_walked(server: NameServerProcess) -> None:
+def test_denials_use_nsec3_so_that_names_can_not_be_enumerated(server: NameServerProcess) -> None:
     parameters = server.ask(ZONE, "NSEC3PARAM").answer[0][0]
     assert (parameters.algorithm, parameters.iterations, parameters.salt) == (1, 0, b"")
     denial = server.ask("nothing.zone.example", "A", want_dnssec=True)

@@ -25,7 +25,7 @@ def own(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[NameServerPr
 
 
 @pytest.mark.slow
-def test_what_was_answered_survives_a_kill(own: NameServerProcess) -> None:
+def test_acknowledged_updates_survive_a_kill(own: NameServerProcess) -> None:
     for number in range(3):
         accepted(own, delegate(f"foo{number}"))
         own.kill()
@@ -42,7 +42,7 @@ def test_what_was_answered_survives_a_kill(own: NameServerProcess) -> None:
 
 
 @pytest.mark.slow
-def test_changed_by_hand_and_rebuilt(own: NameServerProcess) -> None:
+def test_hand_edits_and_a_rebuild_change_the_zone(own: NameServerProcess) -> None:
     accepted(own, delegate("foo"))
     serial, old = own.serial(), own.zone_text()
     own.nsupdate(
@@ -72,7 +72,7 @@ def test_changed_by_hand_and_rebuilt(own: NameServerProcess) -> None:
 
 
 @pytest.mark.slow
-def test_a_frozen_server_answers_later(own: NameServerProcess) -> None:
+def test_a_frozen_server_answers_once_thawed(own: NameServerProcess) -> None:
     own.freeze()
     with pytest.raises(dns.exception.Timeout):
         own.ask(ZONE, "SOA", timeout=0.5)
@@ -81,7 +81,7 @@ def test_a_frozen_server_answers_later(own: NameServerProcess) -> None:
 
 
 @pytest.mark.slow
-def test_a_resolver_finds_the_chain_whole(own: NameServerProcess, tmp_path: Path) -> None:
+def test_a_resolver_validates_the_chain_of_trust(own: NameServerProcess, tmp_path: Path) -> None:
     accepted(own, delegate("foo"))
     accepted(own, delegate("bar"))
     accepted(own, remove("bar"))

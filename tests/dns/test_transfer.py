@@ -101,7 +101,7 @@ def test_a_transfer_in_several_messages() -> None:
     assert list(taken.take_records()) == []
 
 
-def test_messages_in_between_may_be_unsigned() -> None:
+def test_intermediate_messages_may_be_unsigned() -> None:
     assert set(_take(lambda query: _wires(query, PARTS, unsigned=(1,))).take_records()) == WANTED
 
 
@@ -125,7 +125,7 @@ def _changed(wires: Iterator[bytes], number: int) -> Iterator[bytes]:
         (lambda query: [_refused(query)], "refused"),
     ],
 )  # fmt: skip
-def test_what_is_not_a_whole_signed_zone_is_not_believed(
+def test_an_incomplete_or_unsigned_transfer_is_a_fault(
     wires: Callable[[dns.message.Message], Iterator[bytes]], cause: str
 ) -> None:
     with pytest.raises(PrimaryFault) as caught:
@@ -141,7 +141,7 @@ def _refused(query: dns.message.Message) -> bytes:
     return response.to_wire()
 
 
-def test_another_secret_and_another_clock_are_told() -> None:
+def test_a_wrong_secret_and_a_wrong_clock_are_reported() -> None:
     other = Primary("main", "192.0.2.1", 53, fresh_key("key"))
     with pytest.raises(PrimaryFault) as caught:
         _take(lambda query: _wires(query, PARTS, key=other))
@@ -151,7 +151,7 @@ def test_another_secret_and_another_clock_are_told() -> None:
     assert caught.value.cause == "clock"
 
 
-def test_a_zone_without_end_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_endless_transfer_is_aborted(monkeypatch: pytest.MonkeyPatch) -> None:
     """A server that goes on and on, over a real connection, each message signed as it should be."""
     monkeypatch.setattr("sublet.primaries.transfer.BYTES_MAX", 200_000)
     sent: list[int] = []
@@ -183,7 +183,7 @@ def test_a_zone_without_end_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None
     assert sum(sent) < 50_000_000, "what was under way"
 
 
-def test_a_bound_that_is_not_reached_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_transfer_below_the_size_limit_is_complete(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sublet.primaries.transfer.BYTES_MAX", 5_000)
     assert set(_take(lambda query: _wires(query, PARTS)).take_records()) == WANTED
 
@@ -199,7 +199,7 @@ def server(
 
 
 @pytest.mark.slow
-def test_what_is_read_is_what_another_reader_reads(server: NameServerProcess) -> None:
+def test_a_transfer_has_the_records_that_dnspython_reads(server: NameServerProcess) -> None:
     found = asyncio.run(
         transfer_zone(server.as_primary(), ZONE, lambda: datetime.now(UTC), timeout_seconds=60)
     )

@@ -53,11 +53,11 @@ def test_the_zone_section_names_the_zone() -> None:
     assert message.additional == []
 
 
-def test_the_fence_must_be_as_it_was() -> None:
+def test_the_fence_must_have_its_former_value() -> None:
     assert lines(built(A).prerequisite) == [(fence_name(ZONE), "IN", "TXT", 0, [f'"{A}"'])]  # 2.4.2
 
 
-def test_there_must_be_no_fence_where_none_was() -> None:
+def test_a_first_update_requires_a_zone_without_a_fence() -> None:
     assert lines(built(None).prerequisite) == [(fence_name(ZONE), "NONE", "TXT", 0, [])]  # 2.4.3
 
 
@@ -78,12 +78,12 @@ def test_deletions_by_type_then_additions_then_the_fence() -> None:
     ]
 
 
-def test_a_probe_has_the_fence_alone() -> None:
+def test_a_probe_updates_the_fence_only() -> None:
     message = build_update(plan_changes(ZONE, [], []), fence=A, next_fence=B)
     assert {each[0] for each in lines(message.update)} == {fence_name(ZONE)}
 
 
-def test_a_name_as_large_as_can_be_fits_and_a_batch_of_them_does_not() -> None:
+def test_one_largest_delegation_fits_into_a_message_and_a_batch_of_them_does_not() -> None:
     """With 13 nameservers, both addresses of each, and 8 DS records."""
     label = "x" * 63
     records, owners = [], []
@@ -104,11 +104,11 @@ def test_a_name_as_large_as_can_be_fits_and_a_batch_of_them_does_not() -> None:
 
 
 @pytest.mark.parametrize("text", ["", "hand", "A" * 32, "a" * 31, "a" * 33, "a" * 32 + "\n", "\u0661" * 32])
-def test_what_is_no_fence_of_ours(text: str) -> None:
+def test_other_texts_are_not_fences(text: str) -> None:
     assert not is_fence(text)
 
 
-def test_a_fence_is_new_each_time() -> None:
+def test_each_new_fence_is_unique() -> None:
     found = {new_fence() for _ in range(100)}
     assert len(found) == 100
     assert all(map(is_fence, found))

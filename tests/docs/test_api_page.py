@@ -154,7 +154,7 @@ def send(service: RunningService, token: str, command: str) -> Any:
     return service.client.request(method, url, headers=headers, content=sent)
 
 
-def test_the_examples_get_the_answers_that_are_printed(tmp_path: Path) -> None:
+def test_the_examples_get_the_printed_answers(tmp_path: Path) -> None:
     with primary_and_settings(tmp_path) as (server, section):
         # It waits up to 20 s for each publication, because the page shows published names.
         url = registry_address(tmp_path)

@@ -24,7 +24,7 @@ def test_markers_name_operations() -> None:
     assert set(operations_tested()) <= set(NAMES)
 
 
-def test_the_pictures_are_small_and_all_there() -> None:
+def test_all_pictures_exist_and_are_small() -> None:
     shown = set(re.findall(r"\(console/([^)]+)\)", (DOCS / "console.md").read_text(encoding="utf-8")))
     pictures = list((DOCS / "console").glob("*.png"))
     assert shown <= {each.name for each in pictures}

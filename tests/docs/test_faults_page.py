@@ -21,7 +21,7 @@ def rows_of(part: str) -> list[list[str]]:
 
 
 @pytest.mark.parametrize("name", NAMED)
-def test_a_test_that_the_page_names_exists(name: str) -> None:
+def test_the_tests_named_on_the_page_exist(name: str) -> None:
     check_is_there(name)
 
 
@@ -36,6 +36,6 @@ def test_every_fault_has_its_result_and_a_test(part: str) -> None:
         assert A_TEST.search(tests), fault
 
 
-def test_the_trials_are_those_of_make_faults() -> None:
+def test_the_page_lists_the_trials_of_make_faults() -> None:
     named = [name for part in PARTS for row in rows_of(part) for name in re.findall(r"`([^`]+)`", row[3])]
     assert sorted(named) == sorted(trial_name(*trial) for trial in trials_of(FAULTS))

@@ -73,7 +73,7 @@ def test_every_error_code_is_explained_with_its_status() -> None:
     assert told == codes | field_codes
 
 
-def test_the_order_of_checks_is_the_route_tables() -> None:
+def test_the_order_of_checks_equals_that_of_the_route_table() -> None:
     told = {
         row[0]: re.findall(r"`(\w+)`", row[1])
         for row in rows(page("errors.md"))
@@ -126,7 +126,7 @@ def anchors(text: str) -> set[str]:
 
 
 @pytest.mark.parametrize("path", PAGES, ids=lambda path: str(path.relative_to(ROOT)))
-def test_links_lead_somewhere(path: Path) -> None:
+def test_links_have_existing_targets(path: Path) -> None:
     text = prose(path.read_text(encoding="utf-8"))
     for target in re.findall(r"\[[^\]]*\]\(([^)\s]+)\)", text):
         if target.startswith(("http://", "https://", "mailto:")):
@@ -170,7 +170,7 @@ def test_decision_records_are_short_and_numbered() -> None:
         assert len(lines) <= 40, record.name
 
 
-def test_pages_stand_alone() -> None:
+def test_pages_do_not_refer_to_other_repositories() -> None:
     for path in PAGES:
         text = path.read_text(encoding="utf-8")
         assert not re.search(r"/work/|\.\./shared|\bshared/", text), path.name

@@ -82,7 +82,7 @@ def sentences() -> Iterator[tuple[str, str]]:
 FOUND = sorted({(where, text) for where, text in sentences() if re.search(r"[a-z] [a-z]", text)})
 
 
-def test_there_are_many() -> None:
+def test_the_refusals_of_the_source_are_found() -> None:
     assert len(FOUND) > 200
 
 

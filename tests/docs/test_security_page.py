@@ -12,7 +12,7 @@ ROWS = [line for line in PAGE.splitlines() if re.match(r"\| (API\d|\d)", line)]
 
 
 @pytest.mark.parametrize("name", NAMED)
-def test_a_test_that_the_page_names_exists(name: str) -> None:
+def test_the_tests_named_on_the_page_exist(name: str) -> None:
     check_is_there(name)
 
 
@@ -21,7 +21,7 @@ def test_every_row_names_a_test(row: str) -> None:
     assert A_TEST.search(row.split("|")[-2]), row
 
 
-def test_all_ten_risks_are_there() -> None:
+def test_all_ten_risks_are_listed() -> None:
     numbers = [int(found[1]) for row in ROWS if (found := re.match(r"\| API(\d+) ", row))]
     assert numbers == list(range(1, 11))
     assert len(ROWS) > 40

@@ -41,5 +41,5 @@ def test_every_cause_can_be_recognised() -> None:
     assert all(recognised for _meaning, recognised, _what_to_do in _table("Cause").values())
 
 
-def test_every_cause_that_is_a_zones_has_its_sentence() -> None:
+def test_every_cause_of_a_zone_has_its_sentence() -> None:
     assert set(CAUSES) - set(SENTENCES) == {"in_use", "partial"}

@@ -70,7 +70,7 @@ def clone(tmp_path_factory: pytest.TempPathFactory) -> Clone:
     return Clone(folder, programs)
 
 
-def test_the_installed_package_is_whole(clone: Clone, tmp_path: Path) -> None:
+def test_the_installed_package_is_complete(clone: Clone, tmp_path: Path) -> None:
     """Installed, not linked: code and migrations come from site-packages, from any folder."""
     code = "import sublet, sublet.migrations.versions.v0001_first_schema as m; print(sublet.__file__); print(m.__file__)"
     where = clone.run("python", "-c", code, cwd=tmp_path).stdout.split()

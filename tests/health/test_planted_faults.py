@@ -25,7 +25,7 @@ async def _claimed(_addresses: Sequence[str]) -> AsyncIterator[None]:
     yield
 
 
-def test_each_fault_is_found_and_nothing_else(request: pytest.FixtureRequest, tmp_path: Path) -> None:
+def test_each_planted_fault_is_found_and_no_other(request: pytest.FixtureRequest, tmp_path: Path) -> None:
     world, cases, root_key = planted_world()
     if runs_outside(request, world.addresses, 300):
         return

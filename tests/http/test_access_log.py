@@ -56,13 +56,13 @@ def test_text(capsys: pytest.CaptureFixture[str]) -> None:
 
 @pytest.mark.usefixtures("logs_as_before")
 @pytest.mark.parametrize("level", ["debug", "info", "warning", "error"])
-def test_it_has_the_level_info(level: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_request_is_logged_at_level_info(level: str, capsys: pytest.CaptureFixture[str]) -> None:
     log(Settings(log_level=level))
     assert bool(capsys.readouterr().err) == (level in ("debug", "info"))
 
 
 @given(path=st.text(st.characters(exclude_categories=())))
-def test_it_is_one_line_whatever_the_path(path: str) -> None:
+def test_a_request_is_one_line_for_any_path(path: str) -> None:
     for render in (render_text, structlog.processors.JSONRenderer()):
         line = remove_secrets(None, "info", render(None, "info", {"event": "request", "path": path + TOKEN}))
         assert "\n" not in line

@@ -22,11 +22,11 @@ PROXIES = parse_trusted_proxies("10.0.0.1, 2001:DB8::1")
         ("2001:db8::1", ["198.51.100.1"], "198.51.100.1"),
     ],
 )
-def test_only_trusted_proxies_are_believed(peer: str, forwarded: list[str], address: str) -> None:
+def test_only_headers_of_trusted_proxies_count(peer: str, forwarded: list[str], address: str) -> None:
     assert find_client_address(peer, forwarded, PROXIES) == address
 
 
-def test_a_customer_of_ipv6_is_one_key() -> None:
+def test_an_ipv6_network_of_64_bits_is_one_key() -> None:
     assert address_key("2001:db8:1:2::5") == address_key("2001:db8:1:2:ffff::9%eth0")
     assert address_key("2001:db8:1:2::5") != address_key("2001:db8:1:3::5")
     assert address_key("::ffff:192.0.2.1") == address_key("192.0.2.1") != address_key("192.0.2.2")

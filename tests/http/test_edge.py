@@ -79,7 +79,7 @@ def refused(answer: httpx.Response, status: int, code: str) -> dict[str, Any]:
         "/<script>",
     ],
 )
-def test_paths_that_arent_there_need_no_token(service: RunningService, path: str) -> None:
+def test_unknown_paths_need_no_token(service: RunningService, path: str) -> None:
     refused(send(service, "GET", path), 404, "not_found")
 
 
@@ -95,7 +95,7 @@ def test_paths_outside_the_base_answer_in_the_envelope_too(service: RunningServi
 
 
 @pytest.mark.parametrize("path", ["/docs", "/openapi.json"])
-def test_the_documentation_stands_outside_the_base(
+def test_the_documentation_is_outside_the_base_path(
     service: RunningService, ada: Registrant, path: str
 ) -> None:
     root = service.base_url.removesuffix("/api/v1")
@@ -132,7 +132,7 @@ def test_everything_under_the_base_needs_a_token_and_is_json(service: RunningSer
         ("HEAD", "/subdomains/x/renew", "POST"),
     ],
 )
-def test_another_method_needs_no_token(
+def test_an_unsupported_method_needs_no_token(
     service: RunningService, method: str, path: str, allow: str | None
 ) -> None:
     answer = send(service, method, path)
@@ -197,7 +197,7 @@ def test_the_checks_come_in_order(service: RunningService, ada: Registrant, read
 JSON_HEADERS = {"content_type": "application/json"}
 
 
-def test_a_body_in_chunks_that_is_too_large(service: RunningService, ada: Registrant) -> None:
+def test_a_chunked_body_that_is_too_large_is_refused(service: RunningService, ada: Registrant) -> None:
     def chunks() -> Iterator[bytes]:
         for _ in range(40):
             yield b" " * 4096
@@ -250,7 +250,7 @@ def test_a_list_of_too_many_items_is_not_read(service: RunningService, ada: Regi
         assert [(each["field"], each["code"]) for each in found["errors"]] == [(field, "too_long")]
 
 
-def test_a_body_needs_its_type_and_none_needs_none(service: RunningService, ada: Registrant) -> None:
+def test_only_a_request_with_a_body_needs_a_media_type(service: RunningService, ada: Registrant) -> None:
     rights = {"authorization": f"Bearer {ada.token}"}
     refused(send(service, "POST", "/subdomains", b"{}", **rights), 415, "unsupported_media_type")
     refused(send(service, "POST", "/subdomains", None, **rights), 422, "validation_failed")
@@ -268,7 +268,7 @@ def test_a_body_needs_its_type_and_none_needs_none(service: RunningService, ada:
     ],
 )
 @pytest.mark.parametrize("in_chunks", [False, True])
-def test_an_empty_body_is_no_body_whatever_its_type(
+def test_an_empty_body_of_any_media_type_counts_as_no_body(
     service: RunningService, ada: Registrant, headers: dict[str, str], *, in_chunks: bool
 ) -> None:
     headers["authorization"] = f"Bearer {ada.token}"
@@ -278,7 +278,7 @@ def test_an_empty_body_is_no_body_whatever_its_type(
     refused(send(service, "POST", "/subdomains", named, **headers), 415, "unsupported_media_type")
 
 
-def test_a_large_body_in_chunks_of_another_type_is_of_another_type_first(
+def test_the_media_type_of_a_chunked_body_is_checked_before_its_size(
     service: RunningService, ada: Registrant
 ) -> None:
     chunks = iter([b" " * 4096] * 40)
@@ -325,7 +325,7 @@ def test_problems_by_rfc_9457(service: RunningService) -> None:
     assert answer.json()["error"] == "token_missing"
 
 
-def test_health_and_metrics_stand_outside_the_base(service: RunningService, ada: Registrant) -> None:
+def test_health_and_metrics_are_outside_the_base_path(service: RunningService, ada: Registrant) -> None:
     assert service.call(ada, "GET", "/me").status_code == 200
     root = service.base_url.removesuffix("/api/v1")
     assert service.client.get(f"{root}/healthz").json() == {"ok": True}
@@ -343,7 +343,9 @@ def key_of(name: str) -> dict[str, str]:
     return {"idempotency_key": name}
 
 
-def test_a_repeated_request_answers_the_same_and_acts_once(service: RunningService, ada: Registrant) -> None:
+def test_a_repeated_request_takes_effect_once_and_gets_the_same_answer(
+    service: RunningService, ada: Registrant
+) -> None:
     body = {"fqdn": "once.example.test"}
     first, second = (service.call(ada, "POST", "/subdomains", body, **key_of("once")) for _ in range(2))
     assert (first.status_code, second.status_code) == (201, 201)
@@ -354,7 +356,9 @@ def test_a_repeated_request_answers_the_same_and_acts_once(service: RunningServi
     assert refused(without, 409, "subdomain_unavailable")["details"]["owned"] is True
 
 
-def test_spacing_and_order_of_a_body_make_no_other_request(service: RunningService, ada: Registrant) -> None:
+def test_spacing_and_order_of_a_body_do_not_change_the_request(
+    service: RunningService, ada: Registrant
+) -> None:
     headers = {
         "authorization": f"Bearer {ada.token}",
         "content_type": "application/json",
@@ -375,7 +379,7 @@ def test_spacing_and_order_of_a_body_make_no_other_request(service: RunningServi
         ("DELETE", "/subdomains/reused.example.test", None),
     ],
 )
-def test_a_key_belongs_to_one_request(
+def test_a_key_reused_for_another_request_is_refused(
     service: RunningService, ada: Registrant, method: str, path: str, body: Any
 ) -> None:
     taken = service.call(ada, "POST", "/subdomains", {"fqdn": "reused.example.test"}, **key_of("reused"))
@@ -384,7 +388,7 @@ def test_a_key_belongs_to_one_request(
     refused(answer, 422, "idempotency_key_reused")
 
 
-def test_keys_are_a_users_own(service: RunningService, ada: Registrant) -> None:
+def test_two_users_can_use_the_same_key(service: RunningService, ada: Registrant) -> None:
     bob = service.add_user("bob@example.org")
     for who in (ada, bob):
         answer = service.call(
@@ -394,7 +398,7 @@ def test_keys_are_a_users_own(service: RunningService, ada: Registrant) -> None:
         assert "idempotent-replayed" not in answer.headers
 
 
-def test_a_refusal_leaves_the_key_free(service: RunningService, ada: Registrant) -> None:
+def test_a_key_can_be_used_again_after_a_refusal(service: RunningService, ada: Registrant) -> None:
     refused(
         service.call(ada, "POST", "/support/tickets", {"subject": "a"}, **key_of("free")),
         422,
@@ -404,7 +408,7 @@ def test_a_refusal_leaves_the_key_free(service: RunningService, ada: Registrant)
     assert answer.status_code == 201
 
 
-def test_after_a_day_a_key_is_new(service: RunningService, ada: Registrant) -> None:
+def test_a_key_can_be_used_again_after_a_day(service: RunningService, ada: Registrant) -> None:
     def ask() -> httpx.Response:
         return service.call(
             ada, "POST", "/support/tickets", {"subject": "a", "message": "b"}, **key_of("day")
@@ -421,12 +425,12 @@ def test_after_a_day_a_key_is_new(service: RunningService, ada: Registrant) -> N
 
 
 @pytest.mark.parametrize("key", ["", "a b", "x" * 256])
-def test_keys_of_no_good_form(service: RunningService, ada: Registrant, key: str) -> None:
+def test_malformed_keys_are_refused(service: RunningService, ada: Registrant, key: str) -> None:
     answer = service.call(ada, "POST", "/support/tickets", {"subject": "a", "message": "b"}, **key_of(key))
     assert refused(answer, 400, "invalid_request")["errors"][0]["field"] == "Idempotency-Key"
 
 
-def test_the_same_request_at_once_acts_once(service: RunningService, ada: Registrant) -> None:
+def test_concurrent_equal_requests_take_effect_once(service: RunningService, ada: Registrant) -> None:
     def ask(_: int) -> httpx.Response:
         return service.call(
             ada, "POST", "/support/tickets", {"subject": "at once", "message": "b"}, **key_of("at-once")
@@ -481,7 +485,7 @@ def test_rate_limits(tmp_path: Path) -> None:
         refused(service.call(None, "GET", "/me", **wrong), 401, "token_invalid")
 
 
-def test_one_name_takes_only_so_many_changes_of_its_nameservers(tmp_path: Path) -> None:
+def test_the_changes_of_a_names_nameservers_in_a_day_are_limited(tmp_path: Path) -> None:
     with running_service(
         registry_address(tmp_path), rate_limits=True, nameserver_changes_per_day=2
     ) as service:
@@ -498,7 +502,7 @@ def test_one_name_takes_only_so_many_changes_of_its_nameservers(tmp_path: Path) 
         assert 86_000 < int(limited.headers["retry-after"]) <= 86_400
 
 
-def test_nobody_is_believed_about_addresses_unless_trusted(tmp_path: Path) -> None:
+def test_the_forwarded_address_of_an_untrusted_client_is_ignored(tmp_path: Path) -> None:
     limits = {"rate_limits": True, "rate_limit_failed_auth_per_minute": 1}
     with running_service(registry_address(tmp_path), **limits) as service:
         wrong = {"authorization": "Bearer nonsense"}
@@ -513,7 +517,7 @@ def rename(service: RunningService, old: str, new: str) -> None:
     service.write(lambda tx: tx.connection.execute(change))
 
 
-def test_an_error_of_the_service_is_shown_blank(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_an_internal_error_shows_no_details(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     with running_service(registry_address(tmp_path)) as service:
         ada = service.add_user()
         rename(service, "price", "canary_of_the_schema")

@@ -138,9 +138,9 @@ def test_accept(accept: str, wanted: bool) -> None:
     [("a", True), ("A.b_c-9", True), ("x" * 64, True)]
     + [(each, False) for each in ("", "x" * 65, "a b", "a\n", "é", "a;b", "<b>")],
 )
-def test_request_ids_of_clients(text: str, taken: bool) -> None:
+def test_valid_request_ids_of_clients_are_used(text: str, taken: bool) -> None:
     assert accepted_request_id(text) == (text if taken else None)
 
 
-def test_a_client_is_told_how_long_to_wait() -> None:
+def test_a_refusal_to_retry_later_has_retry_after() -> None:
     assert render_refusal(errors.RateLimited("Wait.", retry_after_seconds=17), "x")[1]["retry-after"] == "17"

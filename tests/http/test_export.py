@@ -72,7 +72,7 @@ async def read_export(call: Call[None, None]) -> tuple[list[bytes], float]:
     return parts, longest
 
 
-def test_an_export_of_many_names_comes_in_parts(registry: Registry) -> None:
+def test_an_export_of_many_names_is_sent_in_parts(registry: Registry) -> None:
     registry.register("first.example.test", nameservers=("ns1.example.org",))
     registry.write(add_names)
     token = registry.write(issue_token, OPERATOR, "ann@example.org", "laptop").token

@@ -93,14 +93,14 @@ NOT_HTTP = {
 
 
 @pytest.mark.parametrize("octets", MALFORMED.values(), ids=MALFORMED)
-def test_the_api_refuses_in_its_envelope(target: Target, octets: bytes) -> None:
+def test_the_api_refuses_a_head_in_its_envelope(target: Target, octets: bytes) -> None:
     status, body = ask(target, octets)
     envelope = json.loads(body)
     assert (status, envelope["ok"], envelope["error"]) == (400, False, "invalid_request")
 
 
 @pytest.mark.parametrize("octets", NOT_HTTP.values(), ids=NOT_HTTP)
-def test_the_parser_refuses_and_closes(target: Target, octets: bytes) -> None:
+def test_the_parser_refuses_a_head_and_closes_the_connection(target: Target, octets: bytes) -> None:
     status, headers, _ = parse_answer(exchange(target, octets))
     assert (status, headers["connection"]) == (400, "close")
 
@@ -115,7 +115,7 @@ def test_the_parser_refuses_and_closes(target: Target, octets: bytes) -> None:
         *(b"GET /api/v1/me HTTP/1.1\r\nHost: %s\r\n\r\n" % host for host in HOSTS_TAKEN),
     ],
 )
-def test_good_heads_are_accepted(target: Target, octets: bytes) -> None:
+def test_valid_heads_are_accepted(target: Target, octets: bytes) -> None:
     assert ask(target, octets)[0] == 200
 
 
@@ -137,14 +137,14 @@ CHUNKS = {
 
 
 @pytest.mark.parametrize("chunks", CHUNKS.values(), ids=CHUNKS)
-def test_a_body_of_broken_chunks_is_refused(target: Target, chunks: bytes) -> None:
+def test_a_body_with_malformed_chunks_is_refused(target: Target, chunks: bytes) -> None:
     head = target.request_head(
         "POST", "/support/tickets", "Content-Type: application/json", "Transfer-Encoding: chunked"
     )
     assert exchange(target, head + chunks).startswith(b"HTTP/1.1 400 ")
 
 
-def test_requests_sent_ahead_are_answered_in_turn(target: Target) -> None:
+def test_pipelined_requests_are_answered_in_order(target: Target) -> None:
     ahead = target.request_head("GET", "/me") * 3
     received = exchange(target, ahead + target.request_head("GET", "/nowhere", "Connection: close"))
     assert received.count(b"HTTP/1.1 200 ") == 3
@@ -161,7 +161,7 @@ def test_a_request_after_an_unread_body_is_answered(target: Target) -> None:
     assert b"HTTP/1.1 200 " in received
 
 
-def test_a_refusal_before_100_continue_closes(target: Target) -> None:
+def test_a_refusal_before_100_continue_closes_the_connection(target: Target) -> None:
     """The client may send the body or not, so nothing after the refusal can be read as a request."""
     head = target.request_head("POST", "/nowhere", "Content-Length: 40", "Expect: 100-continue")
     status, headers, _ = parse_answer(exchange(target, head))

@@ -82,7 +82,7 @@ async def outcome_of(some: Call[None, None], verb: Callable[[Tx], Outcome]) -> W
         return refusal
 
 
-def test_the_outcome_is_kept_whole(database_url: str) -> None:
+def test_the_outcome_is_stored_completely(database_url: str) -> None:
     upgrade(database_url)
     verb = Verb()
 
@@ -102,7 +102,7 @@ def test_the_outcome_is_kept_whole(database_url: str) -> None:
     assert verb.runs == 1
 
 
-def test_without_a_key_each_request_acts(database_url: str) -> None:
+def test_requests_without_a_key_each_take_effect(database_url: str) -> None:
     upgrade(database_url)
     verb = Verb()
 
@@ -118,7 +118,7 @@ def test_without_a_key_each_request_acts(database_url: str) -> None:
     assert verb.runs == 2
 
 
-def test_one_process_knows_what_it_is_doing(database_url: str) -> None:
+def test_a_process_refuses_a_key_that_is_in_progress(database_url: str) -> None:
     upgrade(database_url)
     verb = Verb(seconds=0.5)
 
@@ -136,7 +136,7 @@ def test_one_process_knows_what_it_is_doing(database_url: str) -> None:
     assert verb.runs == 1
 
 
-def test_two_processes_act_once(database_url: str) -> None:
+def test_a_key_at_two_processes_takes_effect_once(database_url: str) -> None:
     upgrade(database_url)
     verb = Verb(seconds=0.5)
 
@@ -158,7 +158,7 @@ def test_two_processes_act_once(database_url: str) -> None:
     assert verb.runs == 1
 
 
-def test_another_process_takes_over_from_one_that_was_refused(database_url: str) -> None:
+def test_a_waiting_process_runs_the_request_after_a_refusal_elsewhere(database_url: str) -> None:
     """What waits for a key gets it when the first one rolls back."""
     upgrade(database_url)
     verb, started = Verb(), threading.Event()
@@ -183,7 +183,7 @@ def test_another_process_takes_over_from_one_that_was_refused(database_url: str)
     assert second == WriteResult(OUTCOME, 201, replayed=False)
 
 
-def test_what_is_still_running_elsewhere_is_told(postgresql_server: str) -> None:
+def test_a_request_in_progress_at_another_process_is_reported(postgresql_server: str) -> None:
     """Only a request that outlasts the wait for a lock is told of as running."""
     ended = threading.Event()
     verb = Verb()
@@ -215,7 +215,7 @@ def test_what_is_still_running_elsewhere_is_told(postgresql_server: str) -> None
     assert verb.runs == 1
 
 
-def test_a_fault_forgets_the_key(database_url: str) -> None:
+def test_an_internal_error_frees_the_key(database_url: str) -> None:
     upgrade(database_url)
 
     def broken(_tx: Tx) -> Outcome:

@@ -50,7 +50,7 @@ def body_accepts(name: str, body: Any) -> bool:
     return bool(validator({"$ref": f"#/components/schemas/{name}"}).is_valid(body))
 
 
-def test_document_is_openapi_3_1_and_all_references_lead_somewhere() -> None:
+def test_document_is_openapi_3_1_and_all_references_exist() -> None:
     OPENAPI_31_VALIDATOR.validate(DOCUMENT)
     for reference in references(DOCUMENT):
         assert resolved({"$ref": reference})
@@ -176,18 +176,20 @@ def test_parameters_headers_and_security(endpoint: Endpoint) -> None:
         ("NoBody", {}, True),
     ],
 )
-def test_body_schemas_take_what_the_service_takes(name: str, body: dict[str, Any], good: bool) -> None:
+def test_body_schemas_accept_the_bodies_that_the_service_accepts(
+    name: str, body: dict[str, Any], good: bool
+) -> None:
     assert body_accepts(name, body) is good
 
 
 @pytest.mark.parametrize("text", ["17", "blog.example.net.", "MÜNCHEN.example.net", "T-000123", "xn--a"])
-def test_path_pattern_takes_every_form_of_a_name(text: str) -> None:
+def test_path_pattern_accepts_every_form_of_a_name(text: str) -> None:
     schema = DOCUMENT["paths"]["/subdomains/{fqdn}"]["get"]["parameters"][0]["schema"]
     assert validator(schema).is_valid(text)
 
 
 @pytest.mark.parametrize("text", ["", ".", "..", "a/b", "a b", "a%2fb", "x" * 255])
-def test_path_pattern_refuses_what_is_no_segment(text: str) -> None:
+def test_path_pattern_refuses_other_texts(text: str) -> None:
     schema = DOCUMENT["paths"]["/subdomains/{fqdn}"]["get"]["parameters"][0]["schema"]
     assert not validator(schema).is_valid(text)
 
@@ -204,7 +206,7 @@ def test_page_has_every_endpoint_and_an_anchor_for_every_code() -> None:
         assert target in anchors
 
 
-def test_page_loads_and_runs_nothing() -> None:
+def test_page_loads_no_resources_and_runs_no_scripts() -> None:
     assert set(re.findall(r'(?:href|src)="(?!#|/try#\w+")([^"]*)"', PAGE)) == {"openapi.json"}
     assert not re.search(r"<script|<img|<iframe|<style|@import|url\(|\son\w+=|\sstyle=", PAGE)
 

@@ -43,7 +43,7 @@ def taken(some: RateLimiter, key: str = "token 1", policy: str = "read") -> bool
     return allowance.allowed
 
 
-def test_as_many_as_the_limit_and_then_none_until_the_window_ends() -> None:
+def test_requests_over_the_limit_are_refused_until_the_window_ends() -> None:
     some, clock = make(rate_limit_read_per_minute=3)
     assert [taken(some) for _ in range(5)] == [True, True, True, False, False]
     clock.now += 59.9
@@ -52,7 +52,7 @@ def test_as_many_as_the_limit_and_then_none_until_the_window_ends() -> None:
     assert taken(some)
 
 
-def test_keys_and_classes_are_counted_apart() -> None:
+def test_keys_and_classes_are_counted_separately() -> None:
     some, _ = make(rate_limit_read_per_minute=1, rate_limit_write_per_minute=1)
     assert taken(some)
     assert taken(some, "token 2")
@@ -60,7 +60,7 @@ def test_keys_and_classes_are_counted_apart() -> None:
     assert not taken(some)
 
 
-def test_a_released_request_may_be_taken_again_in_its_window() -> None:
+def test_a_released_request_is_available_again_in_its_window() -> None:
     some, clock = make(rate_limit_ticket_per_minute=2)
     first = at_once(some.take(rate_limiter.TICKET, "a"))
     assert first is not None
@@ -87,7 +87,7 @@ def test_the_headers_count_down() -> None:
     }
 
 
-def test_off_is_off() -> None:
+def test_no_request_is_limited_if_rate_limits_are_off() -> None:
     some = RateLimiter(Settings(rate_limits=False, rate_limit_read_per_minute=1))
     assert [at_once(some.take("read", "a")), at_once(some.take("read", "a"))] == [None] * 2
 

@@ -57,18 +57,18 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("raw", REFUSED.values(), ids=REFUSED.keys())
-def test_what_is_no_json_object_is_refused(raw: bytes) -> None:
+def test_a_body_that_is_not_a_json_object_is_refused(raw: bytes) -> None:
     with pytest.raises(InvalidJson) as refused:
         parse_object(raw)
     assert len(refused.value.message) < 200
 
 
-def test_what_is_one_is_taken() -> None:
+def test_a_json_object_is_accepted() -> None:
     raw = b' {"a": {"b": [true, null, -9223372036854775808, 1.5, "\xc3\xa9\\ud83d\\ude00"]}} \n'
     assert parse_object(raw) == ({"a": {"b": [True, None, -(2**63), 1.5, "é😀"]}}, [])
 
 
-def test_32_levels_are_taken() -> None:
+def test_32_levels_are_accepted() -> None:
     assert parse_object(b'{"a":' + b"[" * 31 + b"]" * 31 + b"}")[1] == []
 
 
@@ -80,13 +80,13 @@ def test_duplicates_are_named_at_any_depth() -> None:
     }
 
 
-def test_a_key_is_a_duplicate_however_it_is_escaped() -> None:
+def test_an_escaped_key_counts_as_a_duplicate() -> None:
     assert [each.field for each in parse_object(rb'{"confirm": true, "confir\u006d": false}')[1]] == [
         "confirm"
     ]
 
 
-def test_thousands_of_keys_with_a_duplicate_take_no_quadratic_time() -> None:
+def test_thousands_of_keys_with_a_duplicate_take_linear_time() -> None:
     def body(keys: int) -> bytes:
         return ("{" + ",".join(f'"{number}":0' for number in [*range(keys), 0]) + "}").encode()
 
@@ -110,12 +110,12 @@ def test_thousands_of_keys_with_a_duplicate_take_no_quadratic_time() -> None:
         max_size=4,
     )
 )
-def test_every_object_comes_back_as_it_was(value: dict[str, object]) -> None:
+def test_every_object_is_parsed_unchanged(value: dict[str, object]) -> None:
     assert parse_object(json.dumps(value).encode()) == (value, [])
 
 
 @given(st.binary(max_size=60))
-def test_no_octets_are_a_fault(raw: bytes) -> None:
+def test_random_octets_cause_no_other_exception(raw: bytes) -> None:
     with contextlib.suppress(InvalidJson):
         parse_object(raw)
 
@@ -136,7 +136,7 @@ def headers(**fields: str) -> Headers:
         "application/json" + " " * 31_000,
     ],
 )
-def test_media_types_taken(text: str) -> None:
+def test_accepted_media_types(text: str) -> None:
     check_media_type(headers(content_type=text))
 
 
@@ -161,18 +161,18 @@ def test_media_types_taken(text: str) -> None:
         "application/json" + " " * 31_000 + "x",
     ],
 )
-def test_media_types_refused(text: str) -> None:
+def test_refused_media_types(text: str) -> None:
     with pytest.raises(UnsupportedMediaType):
         check_media_type(headers(content_type=text))
 
 
 @pytest.mark.parametrize("encoding", ["gzip", "deflate", "br", "identity, gzip", "GZIP"])
-def test_encodings_refused(encoding: str) -> None:
+def test_refused_encodings(encoding: str) -> None:
     with pytest.raises(UnsupportedMediaType):
         check_media_type(headers(content_type="application/json", content_encoding=encoding))
 
 
-def test_two_media_types_are_refused_though_one_is_good() -> None:
+def test_two_media_types_are_refused_even_if_one_is_valid() -> None:
     two = Headers(raw=[(b"content-type", b"application/json"), (b"content-type", b"text/plain")])
     with pytest.raises(UnsupportedMediaType):
         check_media_type(two)
@@ -192,15 +192,15 @@ def read(chunks: list[bytes], length: str | None = None, *, ends: bool = True) -
     return asyncio.run(read_body(sent, receive, timeout_seconds=0.2))
 
 
-def test_a_body_in_chunks_is_put_together() -> None:
+def test_a_chunked_body_is_joined() -> None:
     assert read([b"{", b"", b"}"]) == b"{}"
 
 
-def test_the_limit_itself_is_taken() -> None:
+def test_a_body_of_exactly_the_limit_is_accepted() -> None:
     assert len(read([b"x" * (BODY_MAX_BYTES - 1), b"x"])) == BODY_MAX_BYTES
 
 
-def test_too_much_is_refused_as_it_arrives() -> None:
+def test_a_chunked_body_over_the_limit_is_refused_during_its_arrival() -> None:
     chunks = [b"x" * BODY_MAX_BYTES, b"x", b"never asked for"]
     with pytest.raises(PayloadTooLarge):
         read(chunks)
@@ -208,7 +208,7 @@ def test_too_much_is_refused_as_it_arrives() -> None:
 
 
 @pytest.mark.parametrize("length", [str(BODY_MAX_BYTES + 1), "9" * 4000])
-def test_too_much_by_its_declared_length_is_refused_before_it_is_read(length: str) -> None:
+def test_a_declared_length_over_the_limit_is_refused_before_the_body_is_read(length: str) -> None:
     chunks = [b"{}"]
     with pytest.raises(PayloadTooLarge) as refused:
         read(chunks, length)
@@ -216,7 +216,7 @@ def test_too_much_by_its_declared_length_is_refused_before_it_is_read(length: st
     assert chunks == [b"{}"]
 
 
-def test_a_client_that_goes_silent_is_cut_off() -> None:
+def test_a_client_that_stops_sending_times_out() -> None:
     started = time.perf_counter()
     with pytest.raises(BodyTooSlow):
         read([b"{"], ends=False)

@@ -52,12 +52,12 @@ def read(value: dict[str, Any], struct: type[msgspec.Struct]) -> Any:
 
 
 @pytest.mark.parametrize("value", ["true", "false", 1, 0, 1.0, [], {}, ""])
-def test_what_is_no_boolean(value: Any) -> None:
+def test_other_values_are_not_booleans(value: Any) -> None:
     assert wrong_in({"confirm": value}, RenewBody) == ({("confirm", "wrong_type")}, set())
 
 
 @pytest.mark.parametrize("value", ["1", True, False, 1.0, 1.5, [], {}])
-def test_what_is_no_integer(value: Any) -> None:
+def test_other_values_are_not_integers(value: Any) -> None:
     assert wrong_in({"platform_domain_id": value}, RegisterBody) == (
         {("platform_domain_id", "wrong_type")},
         set(),
@@ -65,11 +65,11 @@ def test_what_is_no_integer(value: Any) -> None:
 
 
 @pytest.mark.parametrize("value", [1, True, 1.5, [], {}, ["a"]])
-def test_what_is_no_text(value: Any) -> None:
+def test_other_values_are_not_strings(value: Any) -> None:
     assert wrong_in({"label": value}, RegisterBody) == ({("label", "wrong_type")}, set())
 
 
-def test_everything_wrong_is_named_at_once() -> None:
+def test_all_wrong_members_are_named_together() -> None:
     body = {
         "label": 7,
         "confirm": "true",
@@ -104,14 +104,14 @@ def test_everything_wrong_is_named_at_once() -> None:
     )
 
 
-def test_a_misspelt_member_is_told_what_was_meant() -> None:
+def test_a_misspelled_member_gets_a_suggestion() -> None:
     reading = Reading()
     read_members({"nameserver": []}, RegisterBody, reading)
     assert reading.malformed[0].message == "unknown field `nameserver`; did you mean `nameservers`?"
     assert "nameservers" in invalid_request(reading.malformed).message
 
 
-def test_of_a_small_body_all_members_are_told_where_none_is_alike() -> None:
+def test_an_unknown_member_without_a_similar_name_gets_the_list_of_members() -> None:
     reading = Reading()
     read_members({"reminders": False, "enable": True}, RemindersBody, reading)
     read_members({"zzz": 1}, AutoRenewBody, reading)
@@ -126,28 +126,28 @@ def test_of_a_small_body_all_members_are_told_where_none_is_alike() -> None:
     ]
 
 
-def test_a_long_unknown_member_is_not_echoed_whole() -> None:
+def test_a_long_unknown_member_is_truncated_in_the_message() -> None:
     reading = Reading()
     read_members({"x" * 60_000: 1}, RegisterBody, reading)
     assert len(reading.malformed[0].field) <= 200
     assert len(reading.malformed[0].message) < 200
 
 
-def test_null_stands_for_not_sent() -> None:
+def test_null_equals_an_omitted_member() -> None:
     assert read({"label": None, "nameservers": None, "confirm": None}, RegisterBody) == RegisterBody()
 
 
-def test_for_a_change_null_is_not_the_same_as_not_sent() -> None:
+def test_null_differs_from_an_omitted_member_in_a_change() -> None:
     left_out, cleared = read({}, NameserversBody), read({"nameservers": None, "glue": None}, NameserversBody)
     assert (left_out.nameservers, left_out.glue) == (msgspec.UNSET, msgspec.UNSET)
     assert (cleared.nameservers, cleared.glue, cleared.ds_records) == (None, None, msgspec.UNSET)
 
 
-def test_nothing_is_taken_where_there_is_no_body() -> None:
+def test_an_endpoint_without_a_body_refuses_members() -> None:
     assert wrong_in({"confirm": True}, NoBody) == ({("confirm", "unknown_field")}, set())
 
 
-def test_ds_records_come_as_text_ds_and_dnskey() -> None:
+def test_ds_records_are_text_ds_or_dnskey_objects() -> None:
     ds = {"key_tag": 1, "algorithm": 13, "digest_type": 2, "digest": "ab"}
     key = {"flags": 257, "protocol": 3, "algorithm": 13, "public_key": "AA=="}
     body = read({"ds_records": ["1 13 2 ab", ds, key]}, RegisterBody)
@@ -262,7 +262,7 @@ def test_wrong_parameters_are_named(text: str, wrong: Found) -> None:
 
 
 @pytest.mark.parametrize("text", [b"q=%FF", b"q=\xff", b"q=%00", b"%00=1", b"&".join([b"q=1"] * 65)])
-def test_queries_that_cant_be_read(text: bytes) -> None:
+def test_malformed_queries_are_refused(text: bytes) -> None:
     with pytest.raises(InvalidRequest):
         read_query(text, SubdomainsQuery, Reading())
 

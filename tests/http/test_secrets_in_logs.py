@@ -16,7 +16,7 @@ CODE = "Zt0cQm3mJ0cLr1h6o8XyqWnTf5bVd2aKp9sGe4uYiRk"
 
 
 @pytest.mark.parametrize("log_format", ["text", "json"])
-def test_no_token_of_a_request_is_written_anywhere(tmp_path: Path, log_format: str) -> None:
+def test_no_token_of_a_request_is_logged_or_stored(tmp_path: Path, log_format: str) -> None:
     with serve_process(registry_address(tmp_path), tmp_path) as serving:
         serving.environment |= {"SUBLET_LOG_FORMAT": log_format, "SUBLET_LOG_LEVEL": "debug"}
         serving.start()

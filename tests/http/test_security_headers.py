@@ -40,7 +40,7 @@ def assert_secured(headers: httpx.Headers, *, but: tuple[str, ...] = ()) -> None
     assert "server" not in headers
 
 
-def test_they_say_what_is_promised() -> None:
+def test_the_headers_have_the_documented_values() -> None:
     assert SECURITY_HEADERS["cache-control"] == "no-store"
     assert SECURITY_HEADERS["x-content-type-options"] == "nosniff"
     assert "default-src 'none'" in SECURITY_HEADERS["content-security-policy"]
@@ -48,7 +48,7 @@ def test_they_say_what_is_promised() -> None:
 
 
 @pytest.mark.parametrize("endpoint", ENDPOINTS, ids=lambda endpoint: endpoint.name)
-def test_every_endpoint_has_them(service: RunningService, ada: Registrant, endpoint: object) -> None:
+def test_every_endpoint_sends_the_headers(service: RunningService, ada: Registrant, endpoint: object) -> None:
     """With a token and without, as an answer or a refusal; and to a page of another origin, which is told nothing of CORS."""
     method, path = endpoint.method, endpoint.path  # type: ignore[attr-defined]
     path = path.replace("{fqdn}", "nothing.example.test").replace("{id}", "777777")
@@ -62,7 +62,7 @@ def test_every_endpoint_has_them(service: RunningService, ada: Registrant, endpo
 
 @pytest.mark.parametrize("path", PAGES)
 @pytest.mark.parametrize("method", ["GET", "HEAD", "POST"])
-def test_every_page_has_them(service: RunningService, path: str, method: str) -> None:
+def test_every_page_sends_the_headers(service: RunningService, path: str, method: str) -> None:
     answer = service.client.request(method, service.base_url.removesuffix("/api/v1") + path)
     assert answer.status_code == (405 if method == "POST" else 200)
     of_its_own = method != "POST" and path.endswith("/docs")
@@ -71,7 +71,7 @@ def test_every_page_has_them(service: RunningService, path: str, method: str) ->
     assert answer.headers["content-security-policy"].startswith("default-src 'none';")
 
 
-def test_refusals_before_an_endpoint_have_them(service: RunningService, ada: Registrant) -> None:
+def test_refusals_before_an_endpoint_have_the_headers(service: RunningService, ada: Registrant) -> None:
     for method, path in (("GET", "/nothing"), ("PATCH", "/me"), ("GET", "//me")):
         assert_secured(service.call(ada, method, path).headers)
     large = service.call(ada, "POST", "/subdomains", {"fqdn": "a" * 70_000})
@@ -79,7 +79,7 @@ def test_refusals_before_an_endpoint_have_them(service: RunningService, ada: Reg
     assert_secured(large.headers)
 
 
-def test_faults_have_them(tmp_path_factory: pytest.TempPathFactory) -> None:
+def test_internal_errors_have_the_headers(tmp_path_factory: pytest.TempPathFactory) -> None:
     with running_service(registry_address(tmp_path_factory.mktemp("faults"))) as service:
         ada = service.add_user()
 
@@ -92,7 +92,7 @@ def test_faults_have_them(tmp_path_factory: pytest.TempPathFactory) -> None:
         assert_secured(answer.headers)
 
 
-def test_the_pages_of_a_process_without_the_api_have_them(service: RunningService) -> None:
+def test_the_status_pages_of_other_processes_have_the_headers(service: RunningService) -> None:
     async def ask(db: Database) -> list[httpx.Response]:
         app = build_status_app(StatusSources(db, Metrics(), asyncio.Event(), {}))
         async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://a") as client:

@@ -37,7 +37,7 @@ def has_ended(server: Server) -> bool:
     return not server.thread.is_alive()
 
 
-def test_at_the_end_requests_under_way_finish_and_idle_connections_close(
+def test_shutdown_finishes_running_requests_and_closes_idle_connections(
     server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(serve, "DRAIN_SECONDS", 0.3)
@@ -57,7 +57,7 @@ def test_at_the_end_requests_under_way_finish_and_idle_connections_close(
 
 
 @pytest.mark.parametrize("sent_before", [b"", GET[:5]], ids=["idle", "in a head"])
-def test_at_the_end_a_kept_connection_has_one_more_request(
+def test_a_kept_connection_gets_one_more_answer_during_shutdown(
     server: Server, monkeypatch: pytest.MonkeyPatch, sent_before: bytes
 ) -> None:
     """A client can't know that the server ends, and what it has sent by then must not be lost."""
@@ -74,7 +74,7 @@ def test_at_the_end_a_kept_connection_has_one_more_request(
     assert has_ended(server)  # long before the time is over: no connection was left
 
 
-def test_at_the_end_a_connection_without_a_request_has_its_first(
+def test_a_new_connection_gets_its_first_answer_during_shutdown(
     server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(serve, "DRAIN_SECONDS", 60.0)
@@ -85,7 +85,7 @@ def test_at_the_end_a_connection_without_a_request_has_its_first(
     assert has_ended(server)
 
 
-def test_a_taken_address_is_an_error() -> None:
+def test_an_address_in_use_is_an_error() -> None:
     with listen("127.0.0.1", 0) as first, pytest.raises(OSError, match="in use"):
         listen("127.0.0.1", first.getsockname()[1])
 
@@ -95,7 +95,7 @@ def test_ipv6() -> None:
         assert listening.getsockname()[0] == "::1"
 
 
-def test_beyond_the_most_connections_requests_are_refused_and_others_answered() -> None:
+def test_requests_on_connections_over_the_maximum_are_refused() -> None:
     with running(connections_max=2) as server, server.connect() as first, server.connect() as second:
         for each in (first, second):
             each.sendall(GET)
@@ -111,7 +111,7 @@ def test_beyond_the_most_connections_requests_are_refused_and_others_answered() 
         wait_until(answered_again)
 
 
-def test_the_header_of_a_proxy_is_not_believed() -> None:
+def test_the_server_ignores_the_forwarded_headers() -> None:
     """`find_client_address` reads the header, if the proxy is trusted."""
     with running() as server, server.connect() as connection:
         connection.sendall(GET[:-2] + b"X-Forwarded-For: 203.0.113.1\r\nX-Forwarded-Proto: https\r\n\r\n")
@@ -124,7 +124,7 @@ async def _nothing(_scope: Scope, _receive: Receive, _send: Send) -> None:
     """Answer nobody."""
 
 
-def test_it_is_told_that_it_listens_once_it_does() -> None:
+def test_the_server_reports_that_it_listens_only_when_it_does() -> None:
     connected = []
 
     async def story() -> None:
@@ -144,7 +144,7 @@ def test_it_is_told_that_it_listens_once_it_does() -> None:
     assert connected
 
 
-def test_an_address_that_somebody_else_listens_on_by_then_is_an_error() -> None:
+def test_an_address_taken_after_the_bind_is_an_error() -> None:
     async def story() -> None:
         late = bind("127.0.0.1", 0)
         with bind(*late.getsockname()) as first, late:

@@ -91,7 +91,7 @@ def robin(count: int, processes: int = 4) -> list[int]:
 
 
 @pytest.mark.parametrize(("limit", "processes"), [(1, 2), (3, 4), (20, 2), (120, 4), (600, 4)])
-def test_the_sum_in_turn_is_the_limit(url: str, limit: int, processes: int) -> None:
+def test_requests_in_turn_at_several_processes_reach_the_limit(url: str, limit: int, processes: int) -> None:
     """In a round robin over up to four processes the whole limit is allowed before the first refusal."""
 
     async def story() -> tuple[int, int]:
@@ -101,7 +101,7 @@ def test_the_sum_in_turn_is_the_limit(url: str, limit: int, processes: int) -> N
     assert asyncio.run(story()) == (limit, 0)
 
 
-def test_what_is_stranded_is_at_most_a_share(url: str) -> None:
+def test_a_process_strands_at_most_its_reservation(url: str) -> None:
     """After a change to another process, the first process keeps only what it has reserved and not counted."""
 
     async def story() -> tuple[int, int]:
@@ -122,7 +122,7 @@ def test_what_is_stranded_is_at_most_a_share(url: str) -> None:
     bursts=st.lists(st.lists(st.integers(0, 3), min_size=1, max_size=30), min_size=1, max_size=6),
     policy=st.sampled_from(["write", FAILED_AUTHENTICATION]),
 )
-def test_at_once_it_is_never_above_the_limit(
+def test_concurrent_requests_never_exceed_the_limit(
     url: str, limit: int, bursts: list[list[int]], policy: str
 ) -> None:
     """Concurrent requests at any processes never exceed the limit. After enough requests they reach it."""
@@ -142,7 +142,7 @@ def test_at_once_it_is_never_above_the_limit(
     asyncio.run(story())
 
 
-def test_every_failed_authentication_counts_at_once(url: str) -> None:
+def test_every_failed_authentication_counts_immediately(url: str) -> None:
     """Each failed authentication counts at once, at any process, because processes reserve them singly."""
 
     async def story() -> None:
@@ -172,7 +172,7 @@ def test_a_window_ends_and_the_next_one_begins(url: str) -> None:
     asyncio.run(story())
 
 
-def test_one_process_tells_what_is_left_exactly(url: str) -> None:
+def test_a_single_process_reports_the_exact_remainder(url: str) -> None:
     async def story() -> list[tuple[int, int]]:
         async with opened(url, 1, rate_limit_write_per_minute=50) as some:
             taken = [await some.take(0) for _ in range(51)]
@@ -183,7 +183,7 @@ def test_one_process_tells_what_is_left_exactly(url: str) -> None:
     assert {seconds for _, seconds in told} <= {59, 60}
 
 
-def test_keys_and_policies_are_counted_apart(url: str) -> None:
+def test_keys_and_policies_are_counted_separately(url: str) -> None:
     async def story() -> None:
         async with opened(url, 2, rate_limit_write_per_minute=1, rate_limit_read_per_minute=1) as some:
             for policy in ("write", "read"):
@@ -205,7 +205,7 @@ def test_a_lowered_limit_reserves_nothing_more(url: str) -> None:
     asyncio.run(story())
 
 
-def test_windows_that_are_over_are_deleted(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_expired_windows_are_deleted(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rate_limiter, "RESERVATIONS_BETWEEN_DELETIONS", 5)
     monkeypatch.setattr(rate_limiter, "DELETED_MAX", 10)
 
@@ -226,9 +226,7 @@ def test_windows_that_are_over_are_deleted(url: str, monkeypatch: pytest.MonkeyP
     asyncio.run(story())
 
 
-def test_without_its_database_nothing_is_counted_and_the_next_request_asks_again(
-    url: str, postgresql_server: str
-) -> None:
+def test_a_request_without_the_database_is_refused_and_not_counted(url: str, postgresql_server: str) -> None:
     """Without the database a request is refused. The unreserved part of the window is available afterwards."""
     name = url.rpartition("/")[2]
 
@@ -253,7 +251,7 @@ def test_without_its_database_nothing_is_counted_and_the_next_request_asks_again
     asyncio.run(story())
 
 
-def test_what_it_costs(url: str) -> None:
+def test_the_number_of_database_queries(url: str) -> None:
     """Few requests of a token's minute query the database, and fewer if one process serves them all."""
 
     async def reservations(processes: int, requests: int, policy: str) -> int:

@@ -23,7 +23,7 @@ def outage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Outage]:
 
 
 @pytest.mark.sqlite_only
-def test_what_was_lost_before_its_answer_is_to_be_sent_again(outage: Outage) -> None:
+def test_a_change_lost_before_its_answer_is_not_acknowledged(outage: Outage) -> None:
     """As when a standby takes over that the primary didn't wait for: what the one had committed the other never had."""
     service = outage.service
     ada = service.add_user()

@@ -33,7 +33,7 @@ def statuses(service: RunningService, who: Registrant | str | None, *addresses: 
     return [ask(service, who, address).status_code for address in addresses]
 
 
-def test_an_address_has_its_share_whatever_its_tokens(tmp_path_factory: pytest.TempPathFactory) -> None:
+def test_an_address_has_one_limit_for_all_its_tokens(tmp_path_factory: pytest.TempPathFactory) -> None:
     with limited(tmp_path_factory.mktemp("address"), address=3) as (service, ada):
         other = service.add_user("bob@example.org")
         assert statuses(service, ada, ADA) + statuses(service, other, ADA) + statuses(service, None, ADA) == [
@@ -49,7 +49,7 @@ def test_an_address_has_its_share_whatever_its_tokens(tmp_path_factory: pytest.T
         assert statuses(service, ada, HER_NEIGHBOUR, ELSEWHERE) == [200, 200]
 
 
-def test_an_ipv6_customer_is_one_address(tmp_path_factory: pytest.TempPathFactory) -> None:
+def test_an_ipv6_network_of_64_bits_counts_as_one_address(tmp_path_factory: pytest.TempPathFactory) -> None:
     with limited(tmp_path_factory.mktemp("ipv6"), address=2) as (service, ada):
         same = ("2001:db8:1:2::1", "2001:db8:1:2:ffff::1", "2001:db8:1:2::3")
         assert statuses(service, ada, *same, "2001:db8:1:3::1") == [200, 200, 429, 200]
@@ -62,7 +62,7 @@ def test_an_ipv6_customer_is_one_address(tmp_path_factory: pytest.TempPathFactor
         ([f"2001:db8:1:{number:x}::1" for number in (0, 1, 256, 65535)], "2001:db8:2::1"),
     ],
 )
-def test_a_network_has_its_share_over_all_its_addresses(
+def test_a_network_has_one_limit_for_all_its_addresses(
     tmp_path_factory: pytest.TempPathFactory, within: list[str], outside: str
 ) -> None:
     with limited(tmp_path_factory.mktemp("network"), network=3) as (service, ada):
@@ -71,7 +71,7 @@ def test_a_network_has_its_share_over_all_its_addresses(
         assert refused.headers["ratelimit-policy"] == '"network";q=3;w=60'
 
 
-def test_failed_authentication_of_several_networks(tmp_path_factory: pytest.TempPathFactory) -> None:
+def test_failed_authentications_are_limited_per_network(tmp_path_factory: pytest.TempPathFactory) -> None:
     """Each network by itself: guessing from many addresses of one ends there, and leaves the others their tries."""
     with limited(tmp_path_factory.mktemp("failed"), failed_auth=2, failed_auth_network=4) as (service, ada):
         guess = ada.token[:-1] + ("a" if ada.token[-1] != "a" else "b")
@@ -122,6 +122,6 @@ def test_unknown_paths_and_methods_count_for_the_address(tmp_path_factory: pytes
         assert service.call(None, "GET", "/nowhere", x_forwarded_for=HER_NEIGHBOUR).status_code == 404
 
 
-def test_this_host_itself_is_counted_by_its_tokens_alone(tmp_path_factory: pytest.TempPathFactory) -> None:
+def test_requests_from_loopback_are_limited_by_token_only(tmp_path_factory: pytest.TempPathFactory) -> None:
     with limited(tmp_path_factory.mktemp("loopback"), address=1, network=1, read=5) as (service, ada):
         assert [service.call(ada, "GET", "/me").status_code for _ in range(6)] == [200] * 5 + [429]

@@ -67,7 +67,7 @@ def test_publishing_and_copy_save_their_reports(tmp_path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.sqlite_only
 @pytest.mark.parametrize("database", [SQLITE, POSTGRESQL])
-def test_a_registry_to_measure_is_whole(database: str, tmp_path: Path) -> None:
+def test_a_registry_to_measure_is_consistent(database: str, tmp_path: Path) -> None:
     with registry_on(database, 2 * NAMES, tmp_path, grown=NAMES) as registry:
         command = [sys.executable, "-m", "sublet.cli.main", "doctor", "--json"]
         environment = os.environ | {"SUBLET_DATABASE_URL": registry.url}
@@ -112,7 +112,7 @@ def test_growth_is_the_cost_in_bare_hellos_from_the_smallest_to_the_largest_regi
     assert cells(text, "GET a list of 100, per second")[3] == "**2.00**"
 
 
-def test_a_page_without_its_marks_is_refused(tmp_path: Path) -> None:
+def test_a_page_without_its_markers_is_refused(tmp_path: Path) -> None:
     page = tmp_path / "performance.md"
     for broken in ("# Performance", f"{ENDS}{BEGINS}", f"{BEGINS}{ENDS}{BEGINS}{ENDS}"):
         page.write_text(broken, encoding="utf-8")

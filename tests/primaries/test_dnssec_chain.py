@@ -102,7 +102,7 @@ def chain(
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_the_ds_decides(kind: str, tmp_path: Path) -> None:
+def test_the_ds_record_decides_whether_the_child_is_secure(kind: str, tmp_path: Path) -> None:
     child_kind = KINDS[KINDS.index(kind) - 1]
     with chain(kind, child_kind, tmp_path) as whole:
         assert whole.seen(whole.child.zone, "DS") == DENIED
@@ -127,7 +127,9 @@ def test_the_ds_decides(kind: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_glue_alone_leads_to_the_child(kind: str, request: pytest.FixtureRequest, tmp_path: Path) -> None:
+def test_a_resolver_finds_the_child_by_its_glue(
+    kind: str, request: pytest.FixtureRequest, tmp_path: Path
+) -> None:
     """The resolver is told nothing of the child: it goes where the parent's glue says, on port 53."""
     if runs_outside(request, [f"{IPV4}/32", f"{IPV6}/128"]):
         return

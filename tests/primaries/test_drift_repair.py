@@ -80,7 +80,7 @@ def status_of(on: ServiceOn, who: Registrant, name: str) -> Callable[[], bool]:
     )
 
 
-def test_a_check_finds_that_the_zone_is_signed(on: ServiceOn) -> None:
+def test_a_check_detects_a_signed_zone(on: ServiceOn) -> None:
     """Of DS records in a signed zone nothing is said, although the operator never said that it is signed."""
     service = on.service
     ada = service.add_user()
@@ -94,7 +94,7 @@ def test_a_check_finds_that_the_zone_is_signed(on: ServiceOn) -> None:
     assert [each for each in changed.json()["provisioning"]["warnings"] if "not signed" in each] == []
 
 
-def test_hand_edits_are_found_and_repaired_and_foreign_names_stay(on: ServiceOn) -> None:
+def test_hand_edits_are_repaired_and_foreign_names_stay(on: ServiceOn) -> None:
     service = on.service
     ada = service.add_user()
     service.register(ada, SHOP, nameservers=[GLUE_HOST, NS], glue=[{"host": GLUE_HOST, "ipv4": "9.9.9.9"}])
@@ -145,7 +145,7 @@ def test_a_platform_domain_below_the_zone_is_added_once_it_is_delegated(on_knot:
 
 
 @pytest.mark.parametrize("on", share(("bind",), whole=KINDS), indirect=True)
-def test_a_zone_rebuilt_from_an_old_file_or_an_empty_one_is_found_and_made_right(on: ServiceOn) -> None:
+def test_a_zone_rebuilt_from_an_old_or_empty_file_is_repaired(on: ServiceOn) -> None:
     service = on.service
     ada, ben = service.add_user(), service.add_user("ben@example.org")
     service.register(ada, OLD, nameservers=[GLUE_HOST.replace("shop", "old")], glue=[
@@ -183,7 +183,7 @@ def release(service: RunningService, name: str) -> None:
     service.operator("subdomain", "purge", name, "--release")
 
 
-def test_the_brake_stops_and_asks_and_refills_all_the_same(on_knot: ServiceOn) -> None:
+def test_the_brake_stops_removals_but_missing_records_are_added(on_knot: ServiceOn) -> None:
     service, ada = on_knot.service, on_knot.service.add_user()
     names = [f"n{number}.{ZONE}" for number in range(25)]
     for name in names:
@@ -227,7 +227,7 @@ def test_a_zone_with_delegations_is_adopted(tmp_path: Path, monkeypatch: pytest.
 
 @pytest.mark.whole_on_postgresql
 @pytest.mark.parametrize("engine", ["sqlite", "postgresql"])
-def test_checks_beside_publishing_find_nothing(
+def test_checks_during_publishing_find_no_difference(
     engine: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
 ) -> None:
     url = None
@@ -260,9 +260,7 @@ def _publish_beside_checks(on: ServiceOn, monkeypatch: pytest.MonkeyPatch) -> No
     assert events == []
 
 
-def test_a_check_that_is_killed_is_told_and_tried_again(
-    on_knot: ServiceOn, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_killed_check_is_reported_and_retried(on_knot: ServiceOn, monkeypatch: pytest.MonkeyPatch) -> None:
     service, ada = on_knot.service, on_knot.service.add_user()
     service.register(ada, SHOP, nameservers=[NS])
     settle(on_knot)
@@ -288,7 +286,7 @@ def test_a_check_that_is_killed_is_told_and_tried_again(
     wait_until(lambda: zone_state(service).watch_problem is None)
 
 
-def test_a_refused_transfer_is_told_with_its_cause(on_knot: ServiceOn, tmp_path: Path) -> None:
+def test_a_refused_transfer_is_reported_with_its_cause(on_knot: ServiceOn, tmp_path: Path) -> None:
     service = on_knot.service
     section = primary_settings(tmp_path, on_knot.primary)
     Path(section.key_file).write_text("d3JvbmcgPHdyb25nIHdyb25nIHdyb25nIHdyb25nIQ==\n", encoding="ascii")

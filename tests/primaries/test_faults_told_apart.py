@@ -23,7 +23,7 @@ from support.service_on_primary import ZONE, ServiceOn
 pytestmark = pytest.mark.slow
 
 
-def test_sentences_say_nothing_of_the_inside(on: ServiceOn) -> None:
+def test_sentences_for_users_have_no_internal_terms(on: ServiceOn) -> None:
     for sentence in (*SENTENCES.values(), NOT_APPLIED, PARTIAL):
         assert sentence.count(". ") <= 1
         assert sentence.endswith(".")
@@ -39,19 +39,19 @@ def key_file(on: ServiceOn, text: str) -> Iterator[None]:
     path.write_text(good, encoding="ascii")
 
 
-def test_another_secret(on: ServiceOn, ada: Registrant) -> None:
+def test_a_wrong_secret(on: ServiceOn, ada: Registrant) -> None:
     with key_file(on, fresh_key("x").secret.reveal()):
         fqdn = fails_for(on, ada, "key")
     healed(on, ada, fqdn)
 
 
-def test_a_secret_that_is_none(on: ServiceOn, ada: Registrant) -> None:
+def test_a_malformed_secret(on: ServiceOn, ada: Registrant) -> None:
     with key_file(on, "not base64"):
         fqdn = fails_for(on, ada, "settings")
     healed(on, ada, fqdn)
 
 
-def test_a_key_that_the_server_does_not_know(on: ServiceOn, ada: Registrant) -> None:
+def test_an_unknown_key(on: ServiceOn, ada: Registrant) -> None:
     name = on.primary.key.name
     if on.primary.kind == "powerdns":
         rename = "UPDATE tsigkeys SET name = '{}' WHERE name = '{}'"
@@ -63,7 +63,7 @@ def test_a_key_that_the_server_does_not_know(on: ServiceOn, ada: Registrant) -> 
     healed(on, ada, fqdn)
 
 
-def test_a_key_of_another_algorithm(on: ServiceOn, ada: Registrant) -> None:
+def test_a_key_with_another_algorithm(on: ServiceOn, ada: Registrant) -> None:
     if on.primary.kind == "powerdns":
         switch = "UPDATE tsigkeys SET algorithm = '{}'"
         fault = in_database(on.primary, switch.format("hmac-sha512"), switch.format("hmac-sha256"))
@@ -75,7 +75,7 @@ def test_a_key_of_another_algorithm(on: ServiceOn, ada: Registrant) -> None:
 
 
 @pytest.mark.parametrize("ahead_seconds", [-3600, 400])
-def test_a_clock_that_is_wrong(
+def test_a_wrong_clock(
     on: ServiceOn, ada: Registrant, ahead_seconds: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Ours, as it goes into the signatures: to the server it is the same as its own."""
@@ -91,13 +91,13 @@ def test_a_clock_that_is_wrong(
     healed(on, ada, fqdn)
 
 
-def test_no_right_to_update(on: ServiceOn, ada: Registrant) -> None:
+def test_a_key_without_the_right_to_update(on: ServiceOn, ada: Registrant) -> None:
     with changed(on.primary, no_rights(on.primary)):
         fqdn = fails_for(on, ada, "no_updates" if on.primary.kind == "powerdns" else "refused")
     healed(on, ada, fqdn)
 
 
-def test_a_zone_that_is_frozen_by_hand(on: ServiceOn, ada: Registrant) -> None:
+def test_a_zone_frozen_by_the_operator(on: ServiceOn, ada: Registrant) -> None:
     server = on.primary
     if server.kind == "powerdns":
         pytest.skip("it has no such thing")
@@ -119,7 +119,7 @@ def test_a_zone_that_is_frozen_by_hand(on: ServiceOn, ada: Registrant) -> None:
         healed(on, ada, fqdn)
 
 
-def test_a_zone_that_is_not_there(on: ServiceOn, ada: Registrant) -> None:
+def test_a_missing_zone(on: ServiceOn, ada: Registrant) -> None:
     server = on.primary
     if server.kind == "powerdns":
         rename = "UPDATE domains SET name = '{}'"
@@ -134,7 +134,9 @@ def test_a_zone_that_is_not_there(on: ServiceOn, ada: Registrant) -> None:
     healed(on, ada, fqdn)
 
 
-def test_a_server_that_hangs(on: ServiceOn, ada: Registrant, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_server_that_does_not_answer(
+    on: ServiceOn, ada: Registrant, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(primary_zone, "TIMEOUT_SECONDS", 1.0)
     on.primary.freeze()
     fqdn = fails_for(on, ada, "no_answer")
@@ -142,14 +144,14 @@ def test_a_server_that_hangs(on: ServiceOn, ada: Registrant, monkeypatch: pytest
     healed(on, ada, fqdn)
 
 
-def test_a_server_that_is_gone(on: ServiceOn, ada: Registrant) -> None:
+def test_a_stopped_server(on: ServiceOn, ada: Registrant) -> None:
     on.primary.kill()
     fqdn = fails_for(on, ada, "unreachable")
     on.primary.start()
     healed(on, ada, fqdn)
 
 
-def test_a_server_that_is_a_secondary(on: ServiceOn, ada: Registrant) -> None:
+def test_a_secondary_configured_as_primary(on: ServiceOn, ada: Registrant) -> None:
     server = on.primary
     if server.kind != "bind":
         pytest.skip(
@@ -167,7 +169,7 @@ def test_a_server_that_is_a_secondary(on: ServiceOn, ada: Registrant) -> None:
     healed(on, ada, fqdn)
 
 
-def test_a_fence_that_is_another_at_each_look(
+def test_a_fence_that_differs_at_each_read(
     on: ServiceOn, ada: Registrant, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As where two servers that know nothing of each other stand at one address."""
@@ -188,7 +190,7 @@ def test_a_fence_that_is_another_at_each_look(
     healed(on, ada, fqdn)
 
 
-def test_a_fence_that_somebody_else_wrote_to(on: ServiceOn, ada: Registrant) -> None:
+def test_a_fence_changed_by_hand(on: ServiceOn, ada: Registrant) -> None:
     healed(on, ada, register(on, ada))
     on.primary.nsupdate([f'add {fence_name(ZONE)}. 60 TXT "by hand"'])
     fqdn = fails_for(on, ada, "fence")

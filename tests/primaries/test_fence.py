@@ -33,7 +33,7 @@ NAME = "n0.example.test"
 
 
 @pytest.mark.parametrize("kind", share(KINDS[:1], whole=KINDS))
-def test_a_frozen_server_ends_as_the_registry_says(
+def test_a_zone_equals_the_registry_after_its_server_was_frozen(
     kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with impatient_service(kind, tmp_path, monkeypatch) as (on, ada):
@@ -83,9 +83,7 @@ def _is_active(on: ServiceOn, ada: Registrant) -> bool:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_an_update_that_comes_late_is_refused(
-    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_late_update_is_refused(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with (
         impatient_service(kind, tmp_path, monkeypatch) as (on, ada),
         _through_proxy(on, monkeypatch) as proxy,
@@ -97,7 +95,7 @@ def test_an_update_that_comes_late_is_refused(
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_without_the_fence_the_old_delegation_comes_back(
+def test_without_the_fence_a_late_update_restores_the_old_delegation(
     kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The broken twin: the same messages without the fence as a prerequisite."""
@@ -117,11 +115,11 @@ def test_without_the_fence_the_old_delegation_comes_back(
         _late_update(on, ada, proxy)
 
 
-def test_only_what_is_read_back_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_partly_applied_update_is_not_active(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert _is_shown_active_in_part(tmp_path, monkeypatch) is False
 
 
-def test_without_the_read_back_a_part_passes_for_the_whole(
+def test_without_the_read_back_a_partly_applied_update_is_active(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The broken twin believes NOERROR."""
@@ -160,7 +158,9 @@ def _shown(on: ServiceOn, ada: Registrant) -> dict[str, object]:
     return dict(on.service.call(ada, "GET", f"/subdomains/{NAME}").json()["subdomain"])
 
 
-def test_what_could_not_be_sent_is_not_remembered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_updates_that_could_not_be_sent_are_not_stored(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Else a server that is away for days would leave a row for each try."""
     with impatient_service("knot", tmp_path, monkeypatch) as (on, ada):
         register_names(on, ada)

@@ -15,7 +15,7 @@ CHANGED = {(NAME, "NS", "ns9.elsewhere.example.")}
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_server_killed_under_load(kind: str, tmp_path: Path) -> None:
+def test_a_primary_killed_under_load_loses_no_acknowledged_write(kind: str, tmp_path: Path) -> None:
     assert "killed 3 times" in server_killed(kind, tmp_path, kills=3)
 
 
@@ -23,7 +23,9 @@ def test_a_server_killed_under_load(kind: str, tmp_path: Path) -> None:
     ("kind", "points"),
     share([("knot", ("written_ahead", "applied"))], whole=[(kind, points_of(kind)) for kind in KINDS]),
 )
-def test_the_service_killed_at_each_point(kind: str, points: tuple[str, ...], tmp_path: Path) -> None:
+def test_the_service_killed_at_each_point_loses_no_acknowledged_write(
+    kind: str, points: tuple[str, ...], tmp_path: Path
+) -> None:
     assert len(list(worker_killed(kind, tmp_path, points=points, kills=1))) == len(points)
 
 
@@ -32,13 +34,13 @@ def test_the_service_killed_at_each_point(kind: str, points: tuple[str, ...], tm
     [(delete_it, set()), (change_it, CHANGED), (suspend_it, set())],
     ids=["delete", "change", "suspend"],
 )
-def test_killed_before_the_record_leaves_nothing_old(
+def test_a_kill_before_the_outcome_is_recorded_leaves_no_old_record(
     change: Change, expected: set[tuple[str, str, str]], tmp_path: Path
 ) -> None:
     crash_leaves_nothing_old("knot", tmp_path, change, expected)
 
 
-def test_no_write_ahead_is_caught(tmp_path: Path) -> None:
+def test_a_publisher_without_write_ahead_fails_the_test(tmp_path: Path) -> None:
     """The broken twin: a record is stored as published only after it was seen in the zone."""
     with pytest.raises(AssertionError, match=r"blog\.example\.test"):
         crash_leaves_nothing_old("knot", tmp_path, delete_it, set(), broken="no_write_ahead", seconds=5)

@@ -57,7 +57,7 @@ def only_good_names(server: NameServerProcess) -> tuple[str, str]:
     }[server.kind]
 
 
-def test_one_name_that_is_refused(on: ServiceOn, ada: Registrant, updates: Counted) -> None:
+def test_a_refused_name_does_not_delay_the_others(on: ServiceOn, ada: Registrant, updates: Counted) -> None:
     server = on.primary
     lua = ("if name == zone", f"if name == newDN('bad.{ZONE}.') or name == zone")
     change = lua if server.kind == "powerdns" else only_good_names(server)
@@ -84,7 +84,9 @@ def test_one_name_that_is_refused(on: ServiceOn, ada: Registrant, updates: Count
 
 
 @pytest.mark.parametrize("on", share(("bind",), whole=KINDS), indirect=True)
-def test_a_zone_that_takes_nothing_is_not_stormed(on: ServiceOn, ada: Registrant, updates: Counted) -> None:
+def test_a_zone_that_refuses_everything_gets_few_updates(
+    on: ServiceOn, ada: Registrant, updates: Counted
+) -> None:
     server = on.primary
     changes, cause = [no_rights(server)], "refused"
     if server.kind == "powerdns":
@@ -106,7 +108,7 @@ def test_a_zone_that_takes_nothing_is_not_stormed(on: ServiceOn, ada: Registrant
     healed(on, ada, *waiting)
 
 
-def test_a_server_that_keeps_a_part(on: ServiceOn, ada: Registrant) -> None:
+def test_a_server_that_applies_only_a_part(on: ServiceOn, ada: Registrant) -> None:
     server = on.primary
     if server.kind != "bind":
         pytest.skip("a right to so many records of a type is BIND's")
@@ -122,7 +124,7 @@ def test_a_server_that_keeps_a_part(on: ServiceOn, ada: Registrant) -> None:
     assert len([record for record in on.records() if record[0] == cut]) == 4
 
 
-def test_what_was_never_sent_is_not_taken_out(on: ServiceOn, ada: Registrant) -> None:
+def test_a_name_that_was_never_sent_is_not_removed(on: ServiceOn, ada: Registrant) -> None:
     """Registered while the server was away, deleted before its return: what somebody else has at the name stays."""
     on.primary.nsupdate([f"add taken.{ZONE}. 300 A 8.8.8.8"])
     on.primary.kill()

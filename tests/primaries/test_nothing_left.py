@@ -131,7 +131,7 @@ def walk(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
         assert on.service.doctor() == []
 
 
-def test_nothing_is_left(walk: Walk) -> None:
+def test_no_old_record_is_left(walk: Walk) -> None:
     for number in range(STEPS):
         walk.step()
         if number % 3 != 1:  # now and then the next change comes before this one is in the zone

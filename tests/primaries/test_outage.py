@@ -12,5 +12,5 @@ pytestmark = pytest.mark.slow
 
 
 @pytest.mark.parametrize("kind", share(KINDS[:1], whole=KINDS))
-def test_all_is_published_when_the_primary_is_back(kind: str, tmp_path: Path) -> None:
+def test_all_names_are_published_once_the_primary_is_reachable(kind: str, tmp_path: Path) -> None:
     primary_away(kind, tmp_path, names=share(100, whole=200), away_seconds=6)

@@ -82,7 +82,7 @@ def _register_at_once(on: ServiceOn, who: Registrant, names: list[str]) -> None:
     assert {each.status_code for each in answers} == {201}, [each.text for each in answers]
 
 
-def test_a_registration_stands_in_the_zone_when_it_is_answered(
+def test_a_registration_is_in_the_zone_when_it_is_answered(
     on: ServiceOn, ada: Registrant, blog: Named
 ) -> None:
     answer = on.service.register(
@@ -105,7 +105,7 @@ def test_a_registration_stands_in_the_zone_when_it_is_answered(
 
 
 @pytest.mark.slow
-def test_a_change_leaves_nothing_of_before(on: ServiceOn, ada: Registrant, blog: Named) -> None:
+def test_a_change_leaves_no_old_record(on: ServiceOn, ada: Registrant, blog: Named) -> None:
     glue = [
         {"host": blog.host, "ipv4": "9.9.9.9", "ipv6": "2620:fe::9"},
         {"host": blog.other, "ipv4": "9.9.9.10"},
@@ -125,7 +125,7 @@ def test_a_change_leaves_nothing_of_before(on: ServiceOn, ada: Registrant, blog:
 
 
 @pytest.mark.slow
-def test_delete_takes_everything_at_and_below_the_name_out(
+def test_a_deletion_removes_all_records_at_and_below_the_name(
     on: ServiceOn, ada: Registrant, blog: Named
 ) -> None:
     on.service.register(
@@ -143,7 +143,9 @@ def test_delete_takes_everything_at_and_below_the_name_out(
 
 
 @pytest.mark.slow
-def test_a_suspension_takes_it_out_and_gives_it_back(on: ServiceOn, ada: Registrant, blog: Named) -> None:
+def test_a_suspension_removes_the_delegation_and_its_end_restores_it(
+    on: ServiceOn, ada: Registrant, blog: Named
+) -> None:
     on.service.register(ada, blog.name, nameservers=["ns.provider.example"])
     on.service.operator("subdomain", "suspend", blog.name, "--reason", "abuse")
     wait_until(lambda: on.records() == set())
@@ -152,7 +154,7 @@ def test_a_suspension_takes_it_out_and_gives_it_back(on: ServiceOn, ada: Registr
 
 
 @pytest.mark.slow
-def test_many_at_once_go_in_few_messages(on: ServiceOn, ada: Registrant, blog: Named) -> None:
+def test_many_registrations_are_published(on: ServiceOn, ada: Registrant, blog: Named) -> None:
     names = [f"many{number}.example.test" for number in range(120)]
     for name in names:
         on.service.register(ada, name, nameservers=["ns1.provider.example", "ns2.provider.example"])
@@ -176,9 +178,7 @@ def test_a_new_ttl_is_published(on: ServiceOn, ada: Registrant, blog: Named) -> 
 
 
 @pytest.mark.slow
-def test_what_somebody_else_has_in_the_zone_is_never_overwritten(
-    on: ServiceOn, ada: Registrant, blog: Named
-) -> None:
+def test_foreign_records_are_never_overwritten(on: ServiceOn, ada: Registrant, blog: Named) -> None:
     if on.server is None:
         pytest.skip("the built-in name server has only adopted records, whose names are taken")
     foreign = {("taken.example.test", "A", "8.8.8.8"), ("taken.example.test", "TXT", '"by hand"')}
@@ -205,7 +205,7 @@ def test_what_somebody_else_has_in_the_zone_is_never_overwritten(
 
 
 @pytest.mark.slow
-def test_one_name_in_use_keeps_no_other_of_its_batch_back(
+def test_a_name_in_use_does_not_delay_the_rest_of_its_batch(
     on: ServiceOn, ada: Registrant, blog: Named
 ) -> None:
     if on.server is None:

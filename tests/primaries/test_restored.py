@@ -14,5 +14,7 @@ ON = [("knot", SQLITE), ("bind", POSTGRESQL), ("powerdns", SQLITE)]
 
 
 @pytest.mark.parametrize(("kind", "database"), share(ON[:1], whole=ON))
-def test_a_zone_that_is_newer_than_the_registry(kind: str, database: str, tmp_path: Path) -> None:
+def test_a_zone_newer_than_the_restored_registry_keeps_its_names(
+    kind: str, database: str, tmp_path: Path
+) -> None:
     OLD_BACKUP.run(Trial(tmp_path, database, 1, 1, kind))

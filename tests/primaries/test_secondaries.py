@@ -76,7 +76,7 @@ def says(server: NameServerProcess, name: str, expected: set[tuple[str, str, str
         return False
 
 
-def test_all_name_servers_follow(
+def test_all_secondaries_follow_the_primary(
     all_servers: tuple[ServiceOn, list[NameServerProcess]], tmp_path: Path
 ) -> None:
     on, servers = all_servers
@@ -116,7 +116,7 @@ def test_all_name_servers_follow(
     all_say({(NAME, "NS", f"{HOST}."), (HOST, "AAAA", "2620:fe::10")})
 
 
-def test_a_secondary_that_was_away_catches_up(
+def test_a_stopped_secondary_catches_up(
     all_servers: tuple[ServiceOn, list[NameServerProcess]],
 ) -> None:
     on, (first, *followers) = all_servers

@@ -76,7 +76,7 @@ def followed(tmp_path: Path, sqlite_registry: Prepared) -> Iterator[Followed]:
         yield Followed(registry, first, second)
 
 
-def test_behind_and_well_again(followed: Followed) -> None:
+def test_a_secondary_falls_behind_and_catches_up(followed: Followed) -> None:
     first, second = followed.look()
     assert (first.standing, second.standing, second.lag_seconds) == ("current", "current", 0.0)
     assert first.serial == second.serial == followed.first.serial()
@@ -105,7 +105,7 @@ def test_behind_and_well_again(followed: Followed) -> None:
     assert [(each["log_level"], each["standing"]) for each in logs] == [("info", "current")]
 
 
-def test_a_secondary_that_hangs_is_away_and_what_it_missed_counts(followed: Followed) -> None:
+def test_a_frozen_secondary_is_away_and_its_lag_counts_afterwards(followed: Followed) -> None:
     followed.look()
     followed.hold_transfers(True)
     followed.second.freeze()
@@ -127,7 +127,7 @@ def test_a_secondary_that_hangs_is_away_and_what_it_missed_counts(followed: Foll
     assert followed.look()[1].standing == "current"
 
 
-def test_a_primary_that_is_gone(followed: Followed) -> None:
+def test_a_stopped_primary_is_away(followed: Followed) -> None:
     followed.first.kill()
     with structlog.testing.capture_logs() as logs:
         first, second = followed.look()
@@ -139,14 +139,14 @@ def test_a_primary_that_is_gone(followed: Followed) -> None:
     wait_until(lambda: [each.standing for each in followed.look()] == ["current", "current"])
 
 
-def test_a_primary_that_the_settings_lack(followed: Followed) -> None:
+def test_a_primary_missing_in_the_settings_is_away(followed: Followed) -> None:
     followed.settings_fault = PrimaryFault("settings", "the settings have no primary 'main'", certain=True)
     first, second = followed.look()
     assert (first.standing, first.cause) == ("away", "settings")
     assert second.standing == "unjudged"
 
 
-def test_a_secondary_ahead_of_a_rebuilt_primary(followed: Followed) -> None:
+def test_a_secondary_is_ahead_of_a_rebuilt_primary(followed: Followed) -> None:
     for label in ("a", "b", "c", "d", "e"):
         followed.change(label)
     followed.wait_until_followed()
@@ -164,7 +164,7 @@ def test_a_secondary_ahead_of_a_rebuilt_primary(followed: Followed) -> None:
     assert followed.look()[1].standing == "current"
 
 
-def test_why_a_serial_is_unknown(followed: Followed) -> None:
+def test_the_causes_of_an_unknown_serial(followed: Followed) -> None:
     def cause(address: tuple[str, int], zone: str) -> str:
         with pytest.raises(SerialUnknown) as caught:
             asyncio.run(query_serial(address, zone, timeout_seconds=1))

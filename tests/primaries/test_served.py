@@ -79,7 +79,7 @@ def paired(kind: str, folder: Path) -> Iterator[Pair]:
         yield found
 
 
-def test_what_each_server_answers_now(pair: Pair) -> None:
+def test_each_server_is_reported_with_its_answer(pair: Pair) -> None:
     found = pair.seen()
     assert (found["in_agreement"], found["summary"]) == (
         True,
@@ -107,7 +107,7 @@ def test_what_each_server_answers_now(pair: Pair) -> None:
     assert pair.differences() == [left_over, left_over]
 
 
-def test_a_server_that_hangs_and_one_that_is_behind(pair: Pair) -> None:
+def test_a_frozen_primary_and_a_secondary_behind_it(pair: Pair) -> None:
     pair.primary.freeze()
     found = pair.wait_for(None, True)
     assert [each["error"] for each in found["servers"]] == [IN_TIME, None]

@@ -94,7 +94,7 @@ def on(between: DnsProxy, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
         (hung_up, "no_answer"),
     ],
 )
-def test_an_answer_that_was_spoiled(
+def test_a_changed_answer_is_not_accepted(
     on: ServiceOn,
     ada: Registrant,
     between: DnsProxy,

@@ -19,7 +19,7 @@ WILDCARD = Record(f"*.{ZONE}", "A", 300, "192.0.2.80")
 
 
 @pytest.mark.parametrize("kind", [BUILT_IN, *KINDS])
-def test_a_name_under_a_wildcard_is_taken_out(kind: str, tmp_path: Path) -> None:
+def test_a_name_under_a_wildcard_is_removed(kind: str, tmp_path: Path) -> None:
     with service_on(kind, tmp_path) as on:
         if on.server is None:
             on.service.write(

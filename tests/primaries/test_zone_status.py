@@ -72,7 +72,7 @@ def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Site]:
         yield site
 
 
-def test_all_is_well(site: Site) -> None:
+def test_a_zone_without_problems(site: Site) -> None:
     zone = site.status(well=True)
     assert zone["wrong"] == []
     assert (zone["fence"], zone["waiting"]) == ("as_left", 0)
@@ -100,7 +100,7 @@ def test_all_is_well(site: Site) -> None:
     assert not [name for name in found if name.startswith("sublet_zone_problem")]
 
 
-def test_people_are_told_the_same(site: Site) -> None:
+def test_the_text_output_reports_the_same_problems(site: Site) -> None:
     site.second.kill()
     environment = {
         "SUBLET_DATABASE_URL": site.on.service.settings.database_url,
@@ -117,7 +117,7 @@ def test_people_are_told_the_same(site: Site) -> None:
     assert f" {site.on.primary.serial()} " in row
 
 
-def test_the_primary_hangs(site: Site) -> None:
+def test_a_frozen_primary(site: Site) -> None:
     site.on.primary.freeze()
     service = site.on.service
     service.register(service.issue_token("ada@example.org"), f"late.{ZONE}", nameservers=NAMESERVERS)
@@ -150,7 +150,7 @@ def test_the_primary_hangs(site: Site) -> None:
     assert site.status(well=True)["fence"] == "as_left"
 
 
-def test_another_key(site: Site) -> None:
+def test_a_wrong_key(site: Site) -> None:
     good = site.key_file.read_text()
     site.key_file.write_text(fresh_key("any").secret.reveal())
     zone = site.status(well=False)
@@ -161,20 +161,20 @@ def test_another_key(site: Site) -> None:
     site.status(well=True)
 
 
-def test_no_key(site: Site) -> None:
+def test_a_missing_key_file(site: Site) -> None:
     site.key_file.unlink()
     zone = site.status(well=False)
     assert [each["what"] for each in zone["wrong"]] == ["settings"]
     assert (zone["primary"]["standing"], zone["secondaries"][0]["standing"]) == ("away", "unjudged")
 
 
-def test_the_primary_is_gone(site: Site) -> None:
+def test_a_stopped_primary(site: Site) -> None:
     site.on.primary.kill()
     zone = site.status(well=False)
     assert [each["what"] for each in zone["wrong"]] == ["unreachable"]
 
 
-def test_the_secondary_is_away(site: Site) -> None:
+def test_a_frozen_secondary(site: Site) -> None:
     site.second.freeze()
     zone = site.status(well=False)
     assert [each["what"] for each in zone["wrong"]] == ["secondary_away"]
@@ -185,7 +185,7 @@ def test_the_secondary_is_away(site: Site) -> None:
     site.status(well=True)
 
 
-def test_the_secondary_does_not_follow(site: Site) -> None:
+def test_a_secondary_that_does_not_follow(site: Site) -> None:
     control = ["knotc", "-b", "-s", f"{site.second.folder}/r/knot.sock"]
     site.second.run([*control, "zone-freeze", ZONE])
     site.publish("second")
@@ -208,7 +208,7 @@ def test_a_rebuilt_primary(site: Site) -> None:
     site.wait_for_metric(f'sublet_secondary_ahead{{server="{HOST}",zone="{ZONE}"}}', 1)
 
 
-def test_after_a_first_set_up_the_lines_on_the_fence_agree(tmp_path: Path) -> None:
+def test_after_the_first_set_up_the_lines_about_the_fence_agree(tmp_path: Path) -> None:
     """The zone came to the primary, and no check has compared it yet: that is no other hand."""
     with serve_process_on("knot", tmp_path) as (on, serving):
         service = on.service
@@ -238,7 +238,7 @@ def test_after_a_first_set_up_the_lines_on_the_fence_agree(tmp_path: Path) -> No
         assert status() == (["fence"], "moved")
 
 
-def test_what_the_last_check_found(site: Site) -> None:
+def test_the_findings_of_the_last_check(site: Site) -> None:
     def found(tx: Any) -> None:
         zone_state_store.update_zone_state(
             tx,
@@ -268,7 +268,7 @@ def test_what_the_last_check_found(site: Site) -> None:
     assert f'sublet_zone_checked_seconds{{zone="{ZONE}"}}' in site.on.service.metrics()
 
 
-def test_names_that_wait(site: Site) -> None:
+def test_waiting_names_are_counted(site: Site) -> None:
     site.on.primary.nsupdate([f"add taken.{ZONE} 300 A 192.0.2.1"])
     service = site.on.service
     service.register(service.issue_token("ada@example.org"), f"taken.{ZONE}", nameservers=NAMESERVERS)
@@ -278,7 +278,7 @@ def test_names_that_wait(site: Site) -> None:
 
 
 @pytest.mark.parametrize("moments", [("before",), ("after",), ("before", "after")], ids="_and_".join)
-def test_our_own_publishing_is_nobody_elses(
+def test_a_publication_during_the_status_is_not_reported_as_foreign(
     site: Site, moments: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A name is published between the looks into the database and at the fence: its fence isn't somebody else's hand."""

@@ -93,7 +93,7 @@ def test_a_stopped_api_leaves_no_process_behind(
         assert "stopped" in api.text
 
 
-def test_a_replacement_that_does_not_start_leaves_the_old_ones(
+def test_a_replacement_that_does_not_start_leaves_the_old_processes(
     postgresql_server: str, tmp_path: Path
 ) -> None:
     with apart(postgresql_server, tmp_path) as roles:
@@ -120,7 +120,7 @@ def test_an_address_in_use_is_reported(postgresql_server: str, tmp_path: Path) -
         assert f"Can't listen on {roles.service.settings.http_listen} for HTTP" in second.text
 
 
-def test_unknown_addresses_of_the_built_in_name_servers_are_told(
+def test_unknown_addresses_of_the_built_in_name_servers_are_reported(
     postgresql_server: str, tmp_path: Path
 ) -> None:
     with apart(postgresql_server, tmp_path) as roles:
@@ -130,7 +130,7 @@ def test_unknown_addresses_of_the_built_in_name_servers_are_told(
 
 
 @pytest.mark.parametrize("role", ["api", "worker", "dns"])
-def test_on_sqlite_a_role_is_refused(tmp_path: Path, role: str) -> None:
+def test_a_role_on_sqlite_is_refused(tmp_path: Path, role: str) -> None:
     environment = {**os.environ, "SUBLET_DATABASE_URL": f"sqlite:///{tmp_path}/registry.db"}
     command = [sys.executable, "-m", "sublet.cli.main", role]
     ended = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=60)
@@ -140,7 +140,7 @@ def test_on_sqlite_a_role_is_refused(tmp_path: Path, role: str) -> None:
     assert "postgresql://" in ended.stderr
 
 
-def test_without_a_schema_a_role_is_refused(postgresql_server: str) -> None:
+def test_a_role_without_a_schema_is_refused(postgresql_server: str) -> None:
     environment = {
         **os.environ,
         "SUBLET_DATABASE_URL": postgresql_server,

@@ -14,7 +14,9 @@ from support.service_on_primary import ZONE
 pytestmark = [pytest.mark.slow, pytest.mark.sqlite_only]
 
 
-def test_a_damage_is_found_in_the_background_and_a_backup_is_asked_for(tmp_path: Path) -> None:
+def test_damage_is_found_in_the_background_and_the_operator_is_asked_to_restore_a_backup(
+    tmp_path: Path,
+) -> None:
     path = tmp_path / "registry.db"
     with serve_process(f"sqlite:///{path}", tmp_path) as serving:
         service = serving.service

@@ -40,6 +40,6 @@ def test_the_limit_is_raised_as_far_as_allowed(
     assert allowed(soft, hard, wanted) == outcome
 
 
-def test_a_forbidden_change_of_the_limit_leaves_fewer_connections() -> None:
+def test_without_the_right_to_raise_the_limit_fewer_connections_are_allowed() -> None:
     """A filter of system calls has the same effect."""
     assert allowed(512, 4096, 1000, FORBIDDEN) == (256, 512)

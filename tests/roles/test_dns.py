@@ -12,7 +12,7 @@ from support.serve_process import free_address
 pytestmark = pytest.mark.slow
 
 
-def test_it_answers_and_serves_its_status(postgresql_server: str, tmp_path: Path) -> None:
+def test_the_role_answers_queries_and_serves_its_status(postgresql_server: str, tmp_path: Path) -> None:
     status = "{}:{}".format(*free_address())
     with apart(postgresql_server, tmp_path) as roles:
         name_server = roles.start("dns", dns_status_listen=status)

@@ -46,7 +46,7 @@ def test_a_server_without_a_standby(postgresql_server: str) -> None:
         assert shown(service) == {"primary": host_and_port, "commits_wait": False, "standbys": []}
 
 
-def test_a_synchronous_standby_is_there_and_away(short_folder: Path) -> None:
+def test_a_synchronous_standby_that_is_connected_then_away(short_folder: Path) -> None:
     with postgresql_pair(short_folder) as pair, running_service(pair.address) as service:
         primary = f"127.0.0.1:{pair.primary.port}"
         assert shown(service) == {"primary": primary, "commits_wait": True, "standbys": ["standby"]}

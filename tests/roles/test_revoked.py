@@ -19,7 +19,7 @@ def outcome(
     return answer.status_code, str(answer.json().get("error", ""))
 
 
-def test_a_token_and_a_user_are_stopped_at_every_process_at_once(
+def test_a_revocation_and_a_suspension_apply_at_every_process_at_once(
     postgresql_server: str, tmp_path: Path
 ) -> None:
     with fresh_database(postgresql_server) as url, processes(url, tmp_path, 2) as serving:

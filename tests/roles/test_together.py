@@ -11,7 +11,7 @@ pytestmark = pytest.mark.slow
 NAMESERVERS = ["ns1.provider.example", "ns2.provider.example"]
 
 
-def test_a_name_goes_from_the_api_to_every_name_server(postgresql_server: str, tmp_path: Path) -> None:
+def test_a_registration_is_served_by_every_name_server(postgresql_server: str, tmp_path: Path) -> None:
     with apart(postgresql_server, tmp_path, name_servers=2) as roles:
         roles.start_all(workers=2)
         service = roles.service
@@ -27,7 +27,7 @@ def test_a_name_goes_from_the_api_to_every_name_server(postgresql_server: str, t
         assert service.doctor() == []
 
 
-def test_one_name_server_that_is_away_keeps_nothing_back(postgresql_server: str, tmp_path: Path) -> None:
+def test_a_stopped_name_server_delays_no_registration(postgresql_server: str, tmp_path: Path) -> None:
     with apart(postgresql_server, tmp_path, name_servers=2) as roles:
         roles.start_all(workers=1)
         service = roles.service

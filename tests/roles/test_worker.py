@@ -16,7 +16,9 @@ pytestmark = pytest.mark.slow
 NAMESERVERS = ["ns1.provider.example", "ns2.provider.example"]
 
 
-def test_it_publishes_waiting_names_and_serves_its_status(postgresql_server: str, tmp_path: Path) -> None:
+def test_the_role_publishes_waiting_names_and_serves_its_status(
+    postgresql_server: str, tmp_path: Path
+) -> None:
     status = "{}:{}".format(*free_address())
     with (
         apart(postgresql_server, tmp_path) as roles,

@@ -52,7 +52,7 @@ def test_public(address: str) -> None:
 
 
 @given(st.sampled_from([block for block in SPECIAL_BLOCKS if not block.public]), st.data())
-def test_no_address_of_a_special_block_is_public_but_in_a_public_part_of_it(
+def test_addresses_of_special_blocks_are_not_public_except_in_their_public_parts(
     block: object, data: st.DataObject
 ) -> None:
     network = block.network  # type: ignore[attr-defined]
@@ -66,7 +66,7 @@ def test_no_address_of_a_special_block_is_public_but_in_a_public_part_of_it(
 
 
 @given(st.ip_addresses())
-def test_what_the_standard_library_calls_private_is_never_public(
+def test_a_private_address_by_the_standard_library_is_never_public(
     address: ipaddress.IPv4Address | ipaddress.IPv6Address,
 ) -> None:
     if not_public_reason(str(address)) is None:
@@ -174,7 +174,7 @@ def test_ipv6(text: str, address: str) -> None:
 
 
 @pytest.mark.parametrize("text", NO_IPV4, ids=lambda text: ascii(text)[:30])
-def test_no_ipv4(text: str) -> None:
+def test_invalid_ipv4(text: str) -> None:
     with pytest.raises(InvalidAddress) as refused:
         parse_ipv4(text)
     assert str(refused.value).isprintable()
@@ -182,7 +182,7 @@ def test_no_ipv4(text: str) -> None:
 
 
 @pytest.mark.parametrize("text", NO_IPV6, ids=lambda text: ascii(text)[:30])
-def test_no_ipv6(text: str) -> None:
+def test_invalid_ipv6(text: str) -> None:
     with pytest.raises(InvalidAddress) as refused:
         parse_ipv6(text)
     assert str(refused.value).isprintable()
@@ -190,7 +190,7 @@ def test_no_ipv6(text: str) -> None:
 
 
 @given(st.ip_addresses(v=6))
-def test_public_addresses_are_written_as_dnspython_writes_them(address: ipaddress.IPv6Address) -> None:
+def test_the_text_of_a_public_address_equals_that_of_dnspython(address: ipaddress.IPv6Address) -> None:
     text = str(address)
     assert parse_ipv6(address.exploded) == text
     if not_public_reason(text) is None:

@@ -96,7 +96,7 @@ def test_decisions_about_present_ds_records(case: str) -> None:
     assert decide(CHILD, [OLD.ds()], published, None, replace(rules, rollover=False), NOW) == Keep()
 
 
-def test_new_ds_records_are_those_of_cds_or_sha_256() -> None:
+def test_new_ds_records_equal_the_cds_records_or_use_sha_256() -> None:
     def made(*sets: dns.rrset.RRset) -> set[DsRecord]:
         decision = decide(CHILD, [OLD.ds()], child(*sets), None, Rules(), NOW)
         assert isinstance(decision, Replace)

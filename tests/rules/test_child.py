@@ -62,7 +62,7 @@ def test_all_nameservers_ask_for_the_same() -> None:
     assert not requests_ds(TARGET, Observation(servers=(server(1),)))
 
 
-def test_records_over_udp_alone_change_nothing() -> None:
+def test_records_seen_only_over_udp_change_nothing() -> None:
     forged = server(1)
     forged.cds_udp = server(1, NEW).extra[TARGET.fqdn, "CDS"]
     assert code(decided(forged, server(2))) == "udp_differs"
@@ -73,7 +73,7 @@ def test_records_over_udp_alone_change_nothing() -> None:
     assert isinstance(decided(asked, server(2, NEW)), Replace)
 
 
-def test_nameservers_that_differ_change_nothing() -> None:
+def test_different_answers_of_nameservers_change_nothing() -> None:
     assert code(decided(server(1, NEW), server(2))) == "servers_differ"
     assert code(decided(server(1, NEW), server(2, OLD))) == "servers_differ"
     assert code(decided(server(1, NEW), server(2, NEW, begins=HOUR))) == "servers_differ"
@@ -102,7 +102,7 @@ def test_nameservers_that_were_not_asked_change_nothing() -> None:
     assert code(decided(both[0], unrouted)) == "servers_silent"
 
 
-def test_first_ds_records_need_the_proof() -> None:
+def test_the_first_ds_records_need_the_signalling_records() -> None:
     target = replace(TARGET, delegation=Delegation(HOSTS))
     seen = Observation(servers=(server(1, NEW), server(2, NEW)))
 

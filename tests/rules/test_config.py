@@ -34,13 +34,13 @@ def test_the_service_listens_on_loopback_by_default() -> None:
     assert parse_listen("dns_listen", settings.dns_listen)[0] == "127.0.0.1"
 
 
-def test_the_environment_wins_over_the_file_and_the_file_over_the_default(tmp_path: Path) -> None:
+def test_the_environment_precedes_the_file_and_the_file_the_default(tmp_path: Path) -> None:
     path = _file(tmp_path, 'free_quota = 7\nlog_level = "debug"\n')
     settings = load_settings(path, {"SUBLET_FREE_QUOTA": "9", "PATH": "/bin", "NOT_SUBLET_X": "1"})
     assert (settings.free_quota, settings.log_level, settings.log_format) == (9, "debug", "text")
 
 
-def test_the_argument_or_the_environment_names_the_file(tmp_path: Path) -> None:
+def test_the_file_is_named_by_the_argument_or_the_environment(tmp_path: Path) -> None:
     path = _file(tmp_path, "free_quota = 7\n")
     other = tmp_path / "other.toml"
     other.write_text("free_quota = 8\n", encoding="utf-8")
@@ -70,7 +70,7 @@ def test_all_unknown_settings_and_wrong_types_are_named_at_once(tmp_path: Path) 
 
 
 @pytest.mark.parametrize("name", REMOVED_SETTINGS)
-def test_a_removed_setting_is_a_warning_whatever_its_value(name: str, tmp_path: Path) -> None:
+def test_a_removed_setting_is_a_warning_for_any_value(name: str, tmp_path: Path) -> None:
     path = _file(tmp_path, f"{name} = 1\n")
     for environment in ({}, {f"SUBLET_{name.upper()}": "no"}):
         warnings: list[str] = []
@@ -134,7 +134,7 @@ def test_a_removed_setting_is_a_warning_whatever_its_value(name: str, tmp_path: 
         ("NAMESERVER_PRESETS", "Provider: ns1"),
     ],
 )
-def test_bad_values_are_refused_by_name(name: str, value: str) -> None:
+def test_invalid_values_are_refused_by_name(name: str, value: str) -> None:
     with pytest.raises(SettingsError, match=f"^{name.lower()}: "):
         load_settings(environ={f"SUBLET_{name}": value})
 
@@ -242,7 +242,7 @@ def test_mail_servers(host: str) -> None:
         ),
     ],
 )
-def test_settings_of_mail_that_are_missing(changed: dict[str, Any], sentence: str) -> None:
+def test_missing_mail_settings_are_refused(changed: dict[str, Any], sentence: str) -> None:
     Settings(**{**SMTP, "smtp_port": 25})  # type: ignore[arg-type] # texts, and a number
     with pytest.raises(SettingsError, match=sentence):
         Settings(**{**SMTP, **changed})

@@ -52,7 +52,7 @@ def test_percent_are_exact_and_never_more_than_the_price(percent: int, list_pric
 
 
 @pytest.mark.parametrize(("list_price", "discount"), [(0, 0), (10, 10), (25, 25), (26, 25), (1000, 25)])
-def test_fixed_coupons_take_off_no_more_than_the_price(list_price: int, discount: int) -> None:
+def test_a_fixed_coupon_reduces_the_price_to_0_at_most(list_price: int, discount: int) -> None:
     assert apply_coupon(FIXED, list_price).discount_credits == discount
 
 
@@ -79,7 +79,7 @@ def test_codes_ignore_case_and_surrounding_spaces(text: str) -> None:
         {"registration_mode": "plus"},
     ],
 )
-def test_a_coupon_that_fits_has_no_problem(changes: dict[str, Any]) -> None:
+def test_a_valid_coupon_has_no_problem(changes: dict[str, Any]) -> None:
     assert coupon_problem(replace(PERCENT, **changes), **USE) is None
 
 

@@ -127,7 +127,7 @@ READDRESSED = (*SAME[:2], "ns1 A 9.9.9.2", "ns1 AAAA 2620:fe::9", ALL)
         ),
     ],
 )
-def test_the_zone_is_copied_as_its_record_says(records: Sequence[str], expected: Decision) -> None:
+def test_the_types_in_the_csync_record_are_copied(records: Sequence[str], expected: Decision) -> None:
     assert decided(server(zone_of(records))) == expected
 
 
@@ -206,7 +206,7 @@ def test_nameservers_that_differ_or_are_silent_change_nothing() -> None:
     assert code(decided(newest, target=target)) == "servers_silent"
 
 
-def test_the_record_is_noticed() -> None:
+def test_a_csync_record_that_changes_something_is_detected() -> None:
     assert has_csync(TARGET, Observation(servers=(server(zone_of(MOVED)),)))
     assert not has_csync(TARGET, Observation(servers=(server(zone_of(SAME)),)))
     csync = dns.rdata.from_text(dns.rdataclass.IN, dns.rdatatype.CSYNC, "1 3 NS AAAA TYPE300")

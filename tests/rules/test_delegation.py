@@ -92,7 +92,7 @@ GOOD: list[tuple[Sequence[str], Sequence[GlueInput], Sequence[DsLike], Delegatio
 
 
 @pytest.mark.parametrize(("nameservers", "glue", "ds_records", "delegation"), GOOD)
-def test_good(
+def test_valid_delegations(
     nameservers: Sequence[str],
     glue: Sequence[GlueInput],
     ds_records: Sequence[DsLike],
@@ -102,7 +102,7 @@ def test_good(
 
 
 @pytest.mark.parametrize(("nameservers", "glue", "ds_records", "delegation"), GOOD)
-def test_what_was_checked_is_good_again_and_the_same(
+def test_checking_a_checked_delegation_changes_nothing(
     nameservers: Sequence[str],
     glue: Sequence[GlueInput],
     ds_records: Sequence[DsLike],
@@ -253,7 +253,7 @@ BAD: list[tuple[str, Sequence[str], Sequence[GlueInput], Sequence[DsLike], list[
 @pytest.mark.parametrize(
     ("nameservers", "glue", "ds_records", "errors"), [row[1:] for row in BAD], ids=[row[0] for row in BAD]
 )
-def test_bad(
+def test_invalid_delegations(
     nameservers: Sequence[str],
     glue: Sequence[GlueInput],
     ds_records: Sequence[DsLike],
@@ -262,7 +262,7 @@ def test_bad(
     assert check(nameservers, glue, ds_records)[1] == errors
 
 
-def test_of_long_lists_the_first_ones_are_checked_and_all_are_counted() -> None:
+def test_only_the_first_items_of_a_long_list_are_checked_but_all_are_counted() -> None:
     ds_records = [f"{tag} 13 2 {'ab' * 32}" for tag in range(500)]
     glue = [GlueInput("ns.elsewhere.example", "8.8.8.8")] * 500
     _, errors = check_delegation(OWNER, ["-"] * 500, glue, ds_records, nameservers_min=1, nameservers_max=13)
@@ -292,7 +292,7 @@ TEXTS = st.sampled_from(
     st.lists(st.builds(GlueInput, TEXTS, st.none() | TEXTS, st.none() | TEXTS), max_size=4),
     st.lists(TEXTS | st.builds(DsInput, st.integers(), st.integers(), st.integers(), TEXTS), max_size=3),
 )
-def test_anything_is_checked_without_a_fault(
+def test_any_input_is_checked_without_an_exception(
     nameservers: list[str], glue: list[GlueInput], ds_records: list[DsLike]
 ) -> None:
     delegation, errors = check(nameservers, glue, ds_records)
@@ -386,7 +386,7 @@ SOME = st.lists(st.sampled_from([A, B, C, D, "e.test", "ns.elsewhere.example"]),
 
 
 @given(SOME, st.dictionaries(st.sampled_from([B, C, D]), SOME))
-def test_a_cycle_is_found_where_no_round_of_looking_up_gets_on(
+def test_a_cycle_is_found_if_no_resolver_could_find_the_name(
     nameservers: list[str], registered: dict[str, list[str]]
 ) -> None:
     delegations = registered | {A: nameservers}

@@ -67,7 +67,7 @@ def test_the_key_tag_of_rfc_4034() -> None:
 
 
 @given(st.binary(min_size=5, max_size=300))
-def test_key_tags_are_those_of_dnspython(rdata: bytes) -> None:
+def test_key_tags_equal_those_of_dnspython(rdata: bytes) -> None:
     rdata = rdata[:3] + bytes([13]) + rdata[4:]
     assert key_tag(rdata) == dns.dnssec.key_id(DNSKEY.from_wire_parser(1, 48, dns.wire.Parser(rdata)))
 
@@ -96,7 +96,7 @@ def test_wire_name() -> None:
         (f"256 8 2 {SHA256}", DsRecord(256, 8, 2, SHA256.lower())),
     ],
 )
-def test_a_ds_in_its_forms(form: DsLike, record: DsRecord) -> None:
+def test_a_ds_record_in_each_form_is_accepted(form: DsLike, record: DsRecord) -> None:
     assert parse_ds(OWNER, form) == record
 
 
@@ -156,7 +156,7 @@ BAD = [
 
 
 @pytest.mark.parametrize(("form", "member"), BAD, ids=lambda value: ascii(value)[:60])
-def test_an_object_that_is_no_good_ds_is_refused_by_member(form: DsLike, member: str) -> None:
+def test_an_invalid_ds_object_is_refused_by_member(form: DsLike, member: str) -> None:
     with pytest.raises(InvalidDs) as refused:
         parse_ds(OWNER, form)
     assert refused.value.member == member
@@ -204,7 +204,7 @@ def test_an_object_that_is_no_good_ds_is_refused_by_member(form: DsLike, member:
     ],
     ids=lambda text: ascii(text)[:40],
 )
-def test_text_that_is_no_good_ds_is_refused(text: str) -> None:
+def test_invalid_ds_text_is_refused(text: str) -> None:
     with pytest.raises(InvalidDs) as refused:
         parse_ds(OWNER, text)
     assert refused.value.member is None
@@ -218,7 +218,7 @@ def test_text_that_is_no_good_ds_is_refused(text: str) -> None:
         st.sampled_from(["257", "3", "13", "DS", "IN", "@", ECDSA_KEY, SHA256, "2", ";", "(", "\n"])
     ).map(" ".join)
 )
-def test_any_text_is_a_ds_that_dnspython_reads_or_is_refused(text: str) -> None:
+def test_any_text_is_refused_or_a_ds_record_that_dnspython_reads(text: str) -> None:
     try:
         record = parse_ds(OWNER, text)
     except InvalidDs as refused:
@@ -240,7 +240,7 @@ def test_the_sizes_of_rsa_keys() -> None:
     assert parse_ds(OWNER, DnskeyInput(257, 3, 8, long_exponent)).algorithm == 8
 
 
-def test_flags_without_sep_are_a_zone_key_too() -> None:
+def test_a_zone_key_without_the_sep_flag_has_its_own_ds_record() -> None:
     # RFC 4034, section 2.1.1: validators don't look at the SEP flag.
     key = ECDSA_KEY
     assert parse_ds(OWNER, f"256 3 13 {key}") != parse_ds(OWNER, f"257 3 13 {key}")

@@ -21,7 +21,7 @@ def event(number: int, kind: str, action: str, *records: DsRecord) -> AuditEvent
     )
 
 
-def test_each_ds_record_has_the_source_that_brought_it_last() -> None:
+def test_each_ds_record_has_its_latest_source() -> None:
     events = [
         event(1, "operator", "subdomain.register", ONE),
         event(2, "user", "subdomain.update_nameservers", ONE, TWO),
@@ -42,7 +42,7 @@ def test_each_ds_record_has_the_source_that_brought_it_last() -> None:
     assert [(each.source, each.since) for each in ds_sources([ONE], [])] == [(None, None)]
 
 
-def test_the_mail_names_the_ds_records_that_came_and_went() -> None:
+def test_the_mail_names_added_and_removed_ds_records() -> None:
     for before, after, subject in (
         ((), (ONE,), "a.example got its first DS records"),
         ((ONE,), (TWO,), "The DS records of a.example have changed"),

@@ -43,7 +43,7 @@ def checked(health: Health, state: str, at: datetime, generation: int = 1) -> He
     return after_check(health, Report(state, (), at), generation, at, 0.5)
 
 
-def test_the_first_look_at_a_generation_decides() -> None:
+def test_the_first_check_of_a_generation_sets_the_state() -> None:
     first = checked(new_health(1, NOW, NOW), BROKEN, NOW)
     assert (first.state, first.since, first.due_at - NOW) == (BROKEN, NOW, HOUR * 1.05)
     changed = checked(first, HEALTHY, NOW + MINUTE, generation=2)
@@ -51,7 +51,7 @@ def test_the_first_look_at_a_generation_decides() -> None:
     assert changed.due_at - NOW - MINUTE == timedelta(days=1)
 
 
-def test_later_a_state_changes_after_two_looks_that_agree_ten_minutes_apart() -> None:
+def test_a_later_change_of_state_needs_two_equal_checks_ten_minutes_apart() -> None:
     healthy = checked(new_health(1, NOW, NOW), HEALTHY, NOW)
     once = checked(healthy, BROKEN, NOW + HOUR)
     assert (once.state, once.next_state, once.due_at) == (HEALTHY, BROKEN, NOW + HOUR + 10 * MINUTE)
@@ -77,12 +77,14 @@ def test_later_a_state_changes_after_two_looks_that_agree_ten_minutes_apart() ->
         (UNKNOWN, 2, 20 * MINUTE),
     ],
 )
-def test_pauses_double_while_a_name_does_not_work(state: str, failures: int, wait: timedelta) -> None:
+def test_pauses_between_checks_double_while_a_name_is_broken(
+    state: str, failures: int, wait: timedelta
+) -> None:
     waits = [next_pause(state, failures, chance / 10) for chance in range(11)]
     assert wait * 0.9 <= min(waits) <= wait <= max(waits) <= wait * 1.1
 
 
-def test_mail_is_due_once_a_breakage_lasts_and_when_it_ends() -> None:
+def test_a_lasting_breakage_and_its_end_are_mailed() -> None:
     broken = checked(new_health(1, NOW, NOW), BROKEN, NOW)
     assert not is_breakage_due(broken, NOW + 2 * HOUR)
     assert is_breakage_due(broken, NOW + 3 * HOUR)
@@ -93,7 +95,7 @@ def test_mail_is_due_once_a_breakage_lasts_and_when_it_ends() -> None:
     assert is_recovery_due(replace(mailed, state=DEGRADED))
 
 
-def test_only_public_and_allowed_addresses_are_asked() -> None:
+def test_only_public_and_allowed_addresses_are_queried() -> None:
     allowed = parse_networks("10.1.0.0/16, fd00:1::/32")
     asked = ("9.9.9.9", "2620:fe::9", "10.1.2.3", "fd00:1::53")
     refused = (
@@ -110,12 +112,12 @@ def test_only_public_and_allowed_addresses_are_asked() -> None:
     assert not may_ask("10.1.2.3")
 
 
-def test_a_budget_ends() -> None:
+def test_a_budget_allows_only_its_number_of_queries() -> None:
     budget = Budget(2)
     assert [budget.spend() for _ in range(4)] == [True, True, False, False]
 
 
-def test_an_address_gets_no_more_than_its_queries_in_any_second() -> None:
+def test_an_address_gets_at_most_its_number_of_queries_in_any_second() -> None:
     async def ask() -> list[float]:
         rate_limit, clock = QueryRateLimit(), asyncio.get_running_loop().time
 
@@ -129,7 +131,7 @@ def test_an_address_gets_no_more_than_its_queries_in_any_second() -> None:
     assert all(b - a > 0.95 for a, b in zip(times, times[QUERIES_PER_SECOND:], strict=False))
 
 
-def test_a_look_that_was_ended_early_blames_no_nameserver() -> None:
+def test_an_interrupted_check_reports_no_nameserver_as_broken() -> None:
     ds = DsRecord(1, 13, 2, "00" * 32)
     delegation = Delegation(("ns1.example.org",), (), (ds,))
     target = Target("shop.example.test", "example.test", delegation, parent_signed=True)
@@ -153,7 +155,7 @@ def test_a_look_that_was_ended_early_blames_no_nameserver() -> None:
         assert report(target, Observation(hosts, (silent,), is_online=is_online), NOW).state == state
 
 
-def test_the_page_lists_every_finding() -> None:
+def test_the_page_on_health_lists_every_finding() -> None:
     page = (Path(__file__).parents[2] / "docs" / "operating" / "health.md").read_text(encoding="utf-8")
     listed = re.findall(r"^\| `(\w+)` \| (?:error|warning|notice|as )", page, re.MULTILINE)
     assert listed == [*CODES, *REFUSED_CODES]

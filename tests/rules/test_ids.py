@@ -25,21 +25,21 @@ positions = st.builds(Position, st.datetimes(timezones=st.just(UTC)), st.integer
 
 
 @given(st.sampled_from(LISTS), positions)
-def test_a_cursor_comes_back_as_it_went(list_name: str, position: Position) -> None:
+def test_a_decoded_cursor_equals_the_encoded_position(list_name: str, position: Position) -> None:
     cursor = encode_cursor(list_name, position)
     assert re.fullmatch(r"[A-Za-z0-9_-]+", cursor)
     assert decode_cursor(list_name, cursor) == position
 
 
 @given(st.sampled_from(LISTS), st.sampled_from(LISTS), positions)
-def test_another_list_s_cursor_is_refused(made_for: str, given_to: str, position: Position) -> None:
+def test_a_cursor_of_another_list_is_refused(made_for: str, given_to: str, position: Position) -> None:
     assume(made_for != given_to)
     with pytest.raises(InvalidCursor):
         decode_cursor(given_to, encode_cursor(made_for, position))
 
 
 @given(positions, st.data())
-def test_a_cursor_with_another_character_is_refused_or_means_the_same(
+def test_a_cursor_with_a_changed_character_is_refused_or_equal(
     position: Position, data: st.DataObject
 ) -> None:
     cursor = encode_cursor("subdomains", position)
@@ -53,7 +53,7 @@ def test_a_cursor_with_another_character_is_refused_or_means_the_same(
 
 
 @given(st.text(max_size=120))
-def test_whatever_is_sent_as_a_cursor_is_refused(text: str) -> None:
+def test_any_other_text_is_refused_as_a_cursor(text: str) -> None:
     with pytest.raises(InvalidCursor):
         decode_cursor("subdomains", text)
 
@@ -81,13 +81,13 @@ def _forged(body: str) -> str:
         f"tickets:{NOW.isoformat()}:1",
     ],
 )
-def test_a_cursor_made_by_hand_is_refused(body: str) -> None:
+def test_a_forged_cursor_is_refused(body: str) -> None:
     with pytest.raises(InvalidCursor):
         decode_cursor("subdomains", _forged(body))
 
 
 @pytest.mark.parametrize("text", ["", "=", "====", "a", "é", "\x00", "a b", "a+b/", "A" * 10_000])
-def test_texts_that_are_no_cursor_are_refused(text: str) -> None:
+def test_malformed_cursors_are_refused(text: str) -> None:
     with pytest.raises(InvalidCursor):
         decode_cursor("subdomains", text)
 
@@ -102,7 +102,7 @@ def test_ticket_numbers(ticket_id: int, number: str) -> None:
 
 
 @given(st.integers(1, 10**18 - 1))
-def test_a_ticket_s_number_leads_back_to_it(ticket_id: int) -> None:
+def test_a_parsed_ticket_number_equals_the_ticket_id(ticket_id: int) -> None:
     assert parse_ticket_number(ticket_number(ticket_id)) == ticket_id
 
 
@@ -121,7 +121,7 @@ def test_a_ticket_s_number_leads_back_to_it(ticket_id: int) -> None:
         "T-٠٠٠١٢٣",
     ],
 )
-def test_other_texts_are_no_ticket_numbers(text: str) -> None:
+def test_other_texts_are_not_ticket_numbers(text: str) -> None:
     assert parse_ticket_number(text) is None
 
 
@@ -151,7 +151,7 @@ def test_ids_are_digits_in_range(text: str, meant: int | None) -> None:
     assert parse_id(text) == meant
 
 
-def test_request_ids_are_unlike() -> None:
+def test_request_ids_are_unique() -> None:
     made = {new_request_id() for _ in range(1000)}
     assert len(made) == 1000
     assert all(re.fullmatch(r"[0-9a-f]{32}", each) for each in made)

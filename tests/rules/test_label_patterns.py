@@ -30,11 +30,11 @@ MEANT = [
 
 
 @pytest.mark.parametrize(("pattern", "text", "expected"), MEANT)
-def test_which_texts_a_pattern_matches(pattern: str, text: str, expected: bool) -> None:
+def test_a_pattern_matches_these_labels_only(pattern: str, text: str, expected: bool) -> None:
     assert is_blocked(text, [pattern]) is expected
 
 
-def test_patterns_are_mapped_as_labels_are() -> None:
+def test_patterns_are_mapped_like_labels() -> None:
     assert parse_pattern("*PayPal**") == ("*paypal*", [])
     assert parse_pattern("*\uff42ank*") == ("*bank*", [])  # full-width b
     assert parse_pattern("B\u00dcCHER*") == ("b\u00fccher*", [])

@@ -27,7 +27,9 @@ DOMAIN = PlatformDomain(
         (True, True, True, False),
     ],
 )
-def test_who_sees_a_platform_domain(*, hidden: bool, restricted: bool, granted: bool, visible: bool) -> None:
+def test_the_users_that_see_a_platform_domain(
+    *, hidden: bool, restricted: bool, granted: bool, visible: bool
+) -> None:
     platform_domain = structs.replace(DOMAIN, hidden=hidden, restricted=restricted)
     assert is_visible(platform_domain, {7} if granted else {8}) is visible
 
@@ -80,6 +82,6 @@ def test_a_special_label_is_reserved_for_organizations_without_a_grant() -> None
     assert classify("shop", DOMAIN, replace(listed, organization_ids=()), 1) == "reserved"
 
 
-def test_every_class_has_its_modes() -> None:
+def test_every_class_of_label_has_its_modes() -> None:
     assert set(MODES_BY_CLASS) == set(LABEL_CLASSES)
     assert [mode for modes in MODES_BY_CLASS.values() for mode in modes] == list(MODES)

@@ -37,7 +37,7 @@ def _lease(left: timedelta) -> Lease:
         (timedelta(days=400), True),
     ],
 )
-def test_a_lease_is_over_when_it_has_run_out_or_no_right_clock_made_it(left: timedelta, over: bool) -> None:
+def test_a_lease_is_over_if_expired_or_set_by_a_wrong_clock(left: timedelta, over: bool) -> None:
     assert is_over(_lease(left), NOW) is over
 
 
@@ -51,17 +51,17 @@ def test_a_lease_is_over_when_it_has_run_out_or_no_right_clock_made_it(left: tim
         (DURATION_MAX + STEP, False),
     ],
 )
-def test_a_lease_is_renewed_when_half_of_it_is_over(left: timedelta, fresh: bool) -> None:
+def test_a_lease_is_renewed_after_half_of_its_duration(left: timedelta, fresh: bool) -> None:
     assert is_fresh(_lease(left), NOW, PUBLISH_FOR) is fresh
 
 
-def test_no_lease_is_longer_than_a_right_clock_can_make_it() -> None:
+def test_leases_are_at_most_as_long_as_the_maximum_duration() -> None:
     assert max(PUBLISH_FOR, SWEEP_FOR, WATCH_FOR) <= DURATION_MAX
     assert publish_lease(2**63 - 1) != check_lease(2**63 - 1)
     assert len(publish_lease(2**63 - 1)) <= 64
 
 
-def test_a_process_is_gone_when_it_was_silent_for_three_heartbeats() -> None:
+def test_a_process_is_gone_after_three_missed_heartbeats() -> None:
     assert timedelta(seconds=3 * HEARTBEAT_SECONDS) < GONE_AFTER
     process = Process("a", "worker", "host", 1, "0.1.0", "0004", NOW, NOW)
     for silent, there in ((timedelta(), True), (GONE_AFTER, True), (GONE_AFTER + STEP, False)):

@@ -17,7 +17,7 @@ def _entry(kind: str, credit_count: int) -> NewEntry:
         ("refund", "revenue"),
     ],
 )
-def test_every_kind_has_its_account_on_the_other_side(kind: str, house: str) -> None:
+def test_every_kind_of_transfer_has_its_contra_account(kind: str, house: str) -> None:
     assert registry_account(kind) == house
     assert house in REGISTRY_ACCOUNTS
 

@@ -70,7 +70,7 @@ def test_the_state_is_derived_from_facts(subdomain: Subdomain, status: str, prov
 
 
 @given(names)
-def test_the_first_fact_that_holds_gives_the_state(subdomain: Subdomain) -> None:
+def test_the_first_true_fact_determines_the_state(subdomain: Subdomain) -> None:
     behind = subdomain.generation != subdomain.published_generation
     facts = [
         ("trashed", subdomain.trashed_at is not None),
@@ -208,7 +208,7 @@ def test_automatic_renewal_starts_when_renewal_opens_and_is_retried_daily(
 
 
 @given(st.integers(1, 3650), st.integers(1, 3650), st.integers(0, 400))
-def test_right_after_an_attempt_none_is_due(window_days: int, period_days: int, late_days: int) -> None:
+def test_no_attempt_is_due_right_after_an_attempt(window_days: int, period_days: int, late_days: int) -> None:
     name = replace(STANDING, renewal_window_days=window_days, period_days=period_days)
     due_at = auto_renew_at(name)
     assert due_at is not None
@@ -264,7 +264,7 @@ def test_a_term_is_whole_days_of_24_hours(start: str, days: int, end: str) -> No
     assert term_end(datetime.fromisoformat(start), days) == datetime.fromisoformat(end)
 
 
-def test_a_closing_platform_domain_keeps_names_to_its_date_and_renews_none() -> None:
+def test_names_of_a_closing_platform_domain_stay_until_its_date_without_renewal() -> None:
     for until in (NAME.expires_at - 30 * DAY, NAME.expires_at + 90 * DAY):
         closing = replace(NAME, names_until=until, auto_renew_max_credits=5)
         assert grace_ends_at(closing) == until

@@ -382,7 +382,7 @@ OF_THEIR_OWN = {
 """Functions with a parser's name that get nothing of a stranger's text."""
 
 
-def test_all_parsers_are_here() -> None:
+def test_every_parser_of_client_input_is_tested() -> None:
     known = {name for each in PARSERS for name in each.replace(" and ", " ").split()} | OF_THEIR_OWN.keys()
     for path in ROOT.rglob("*.py"):
         for node in ast.parse(path.read_text(encoding="utf-8")).body:
@@ -403,7 +403,7 @@ def test_a_parser_takes_time_in_proportion_to_its_input(parser: str) -> None:
 
 
 @pytest.mark.parametrize("parser", PARSERS)
-def test_a_parser_holds_the_event_loop_up_for_50_ms_at_most(parser: str, reference: float) -> None:
+def test_a_parser_blocks_the_event_loop_for_50_ms_at_most(parser: str, reference: float) -> None:
     for name, (make, octets) in PARSERS[parser].items():
         run = make(octets)
         took = seconds(run)
@@ -413,7 +413,7 @@ def test_a_parser_holds_the_event_loop_up_for_50_ms_at_most(parser: str, referen
         assert took < reference, f"{name}: {took:.4f} s, while the reference takes {reference:.4f} s"
 
 
-def test_a_parser_that_is_worse_is_found() -> None:
+def test_a_quadratic_parser_fails_the_test() -> None:
     def quadratic(text: str) -> int:
         return sum(text[at:].count("b") for at in range(0, len(text), 16))
 

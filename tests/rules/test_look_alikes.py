@@ -45,13 +45,13 @@ def test_joiners_are_ignored() -> None:
     assert skeleton(label) == skeleton(parse_label("\u0915\u094d\u0937"))
 
 
-def test_most_labels_are_their_own_skeleton_and_not_stored_twice() -> None:
+def test_a_label_equal_to_its_skeleton_is_not_stored_twice() -> None:
     assert stored_skeleton("shop-24") is None
     assert stored_skeleton("modern") == "rnodern"
     assert stored_skeleton(parse_label("p\u0430ypal")) == "paypal"
 
 
-def test_a_skeleton_is_its_own_skeleton_where_it_is_a_label() -> None:
+def test_the_skeleton_of_a_skeleton_is_itself() -> None:
     for label in ("modern", "10", parse_label("\u0455\u0441\u043e\u0440\u0435")):
         assert skeleton(skeleton(label)) == skeleton(label)
 

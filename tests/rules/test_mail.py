@@ -53,7 +53,7 @@ def test_the_lease_is_shorter_than_the_longest_back_off() -> None:
         (timedelta(days=365), False, False),
     ],
 )
-def test_only_a_permanent_refusal_is_given_up(age: timedelta, permanent: bool, given_up: bool) -> None:
+def test_only_a_permanent_refusal_ends_the_attempts(age: timedelta, permanent: bool, given_up: bool) -> None:
     assert is_given_up(NOW, NOW + age, permanent=permanent) is given_up
 
 
@@ -77,7 +77,7 @@ def test_a_message_is_text_and_html_and_marked_as_automatic() -> None:
     assert "Über dem Punkt" in html.get_content()
 
 
-def test_html_shows_what_the_text_says_and_runs_nothing() -> None:
+def test_the_html_part_shows_the_text_and_escapes_markup() -> None:
     long = "a line that is so long that only the width of the text can have divided it"
     link = "https://names.example.net/signup/confirm?token=a&b"
     evil = '<img src=x onerror="alert(1)"> & javascript:alert(1)'
@@ -124,13 +124,13 @@ def test_a_user_s_text_can_t_add_a_header(evil: str) -> None:
         compose(replace(MAIL, recipient=evil + "@example.org"), "", "names@example.net")
 
 
-def test_a_long_subject_is_folded_and_cut() -> None:
+def test_a_long_subject_is_folded_and_truncated() -> None:
     message = compose(replace(MAIL, subject="ä" * 5000), "", "names@example.net")
     assert message_from_bytes(message.as_bytes(), policy=default)["Subject"] == "ä" * 500
     assert max(len(line) for line in message.as_bytes().splitlines()) < 200
 
 
-def test_domains_of_recipients_are_a_labels() -> None:
+def test_domains_of_recipients_are_sent_as_a_labels() -> None:
     assert envelope_address("ada@bücher.example") == "ada@xn--bcher-kva.example"
     assert envelope_address("ädä@example.org") == "ädä@example.org"
     for bad in ("ada", "@example.org", "ada@", "ada@localhost"):
@@ -187,7 +187,7 @@ def test_the_text_of_a_mail_about_a_ticket() -> None:
         ),
     ],
 )
-def test_the_link_stands_above_the_signature(text: str, linked: str) -> None:
+def test_the_link_is_above_the_signature(text: str, linked: str) -> None:
     mail = replace(MAIL, text=text, page="/names/a")
     assert with_link(mail, "https://names.example.net").text == linked
     assert with_link(mail, "") == mail

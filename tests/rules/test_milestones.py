@@ -45,7 +45,7 @@ def test_the_milestones_of_a_year() -> None:
     ]
 
 
-def test_a_reminder_from_before_the_term_is_none() -> None:
+def test_reminders_dated_before_the_term_are_left_out() -> None:
     month = replace(NAME, period_days=30, expires_at=NOW + 30 * DAY)
     assert days(month) == [
         ("renewal_opens", 0),
@@ -73,13 +73,15 @@ def test_a_reminder_from_before_the_term_is_none() -> None:
         ({"trashed_at": NOW - DAY, "purged_at": NOW, "released_at": NOW}, None, None),
     ],
 )
-def test_dates_of(facts: dict[str, object], due_days: int | None, loss_days: int | None) -> None:
+def test_the_dates_of_the_sweep(
+    facts: dict[str, object], due_days: int | None, loss_days: int | None
+) -> None:
     expected = (None if each is None else NOW + each * DAY for each in (due_days, loss_days))
     assert dates_of(replace(NAME, **facts), NOW) == SweepDates(*expected)
 
 
 @given(names)
-def test_no_name_is_due_after_its_next_step(name: Subdomain) -> None:
+def test_a_name_is_due_no_later_than_its_next_step(name: Subdomain) -> None:
     ahead = (next_milestone_at(name, NOW), lost_at(name))
     due_at = dates_of(name, NOW).due_at
     if ahead[0] is not None:
@@ -89,18 +91,18 @@ def test_no_name_is_due_after_its_next_step(name: Subdomain) -> None:
 
 
 @pytest.mark.parametrize(("trash_days", "at"), [(30, 23), (14, 7), (7, 3), (2, 1), (1, None), (0, None)])
-def test_the_trash_has_its_reminder_in_its_second_half(trash_days: int, at: int | None) -> None:
+def test_the_reminder_of_the_trash_is_in_its_second_half(trash_days: int, at: int | None) -> None:
     wanted = [] if at is None else [("trash_ends", at)]
     assert days(replace(TRASHED, trash_days=trash_days)) == wanted
 
 
-def test_what_is_held_or_gone_has_none() -> None:
+def test_suspended_and_purged_names_have_no_milestones() -> None:
     assert days(replace(NAME, suspended_at=NOW)) == []
     assert days(replace(TRASHED, suspended_at=NOW)) == []
     assert days(replace(TRASHED, purged_at=NOW)) == []
 
 
-def test_of_several_the_last_alone_is_told() -> None:
+def test_only_the_last_of_several_reached_milestones_is_mailed() -> None:
     found = reached(NAME, set(), NOW + 366 * DAY)
     assert [(each.kind, each.is_mailed) for each in found] == [
         ("renewal_opens", False),
@@ -113,13 +115,13 @@ def test_of_several_the_last_alone_is_told() -> None:
     assert reached(NAME, done, NOW + 366 * DAY) == ()
 
 
-def test_none_is_told_of_what_time_takes_now() -> None:
+def test_milestones_reached_with_a_loss_are_not_mailed() -> None:
     assert not any(each.is_mailed for each in reached(NAME, set(), NOW + 395 * DAY))
     assert not any(each.is_mailed for each in reached(TRASHED, set(), NOW + 30 * DAY))
 
 
 @given(names, st.integers(0, 500))
-def test_each_is_reached_once_in_its_order(name: Subdomain, later_days: int) -> None:
+def test_each_milestone_is_reached_once_in_order(name: Subdomain, later_days: int) -> None:
     now = NOW + later_days * DAY
     found = reached(name, set(), now)
     assert [each.at for each in found] == sorted(each.at for each in found)
@@ -147,11 +149,13 @@ def test_each_is_reached_once_in_its_order(name: Subdomain, later_days: int) -> 
         (400 * DAY, timedelta(seconds=1), True),
     ],
 )
-def test_a_jump_of_more_than_an_hour_stops(wall: timedelta, monotonic: timedelta, stops: bool) -> None:
+def test_a_clock_jump_of_more_than_an_hour_stops_the_sweep(
+    wall: timedelta, monotonic: timedelta, stops: bool
+) -> None:
     assert (jump_reason(wall, monotonic) is not None) is stops
 
 
-def test_which_way_it_jumped_is_told() -> None:
+def test_the_reason_names_the_direction_of_the_jump() -> None:
     assert jump_reason(3 * DAY, timedelta()) == "The clock jumped forward by 3 days while the service ran."
     assert jump_reason(-2 * HOUR, timedelta()) == "The clock jumped back by 2 hours while the service ran."
 
@@ -159,13 +163,13 @@ def test_which_way_it_jumped_is_told() -> None:
 @pytest.mark.parametrize(
     ("seen_at", "stops"), [(None, False), (NOW, False), (NOW - 7 * DAY, False), (NOW + 9 * DAY, False)]
 )
-def test_more_than_a_week_away_stops(seen_at: datetime | None, stops: bool) -> None:
+def test_an_absence_of_more_than_a_week_stops_the_sweep(seen_at: datetime | None, stops: bool) -> None:
     assert (away_reason(seen_at, NOW) is not None) is stops
     assert away_reason(NOW - 7 * DAY, NOW + timedelta(seconds=1)) is not None
 
 
 @pytest.mark.parametrize("ahead", [timedelta(), HOUR])
-def test_a_clock_before_its_own_last_look_stops(ahead: timedelta) -> None:
+def test_a_clock_before_the_last_sweep_stops_the_sweep(ahead: timedelta) -> None:
     assert behind_reason(NOW + ahead, NOW) is None
     assert behind_reason(None, NOW) is None
     assert "before the sweep last ran" in str(behind_reason(NOW + HOUR + timedelta(seconds=1), NOW))
@@ -185,7 +189,7 @@ def test_a_clock_before_its_own_last_look_stops(ahead: timedelta) -> None:
         (0, 501, 500, 0, 981, 2000, False),
     ],
 )
-def test_losses_beyond_the_forecast_stop(
+def test_losses_beyond_the_forecast_stop_the_sweep(
     lost: int, to_trash: int, to_purge: int, forecast: int | None, granted: int, names: int, stops: bool
 ) -> None:
     reason = losses_reason(
@@ -200,7 +204,7 @@ def test_losses_beyond_the_forecast_stop(
 @pytest.mark.parametrize(
     "kind", ["expires_in_30_days", "expires_in_1_day", "expired", "trashed", "trash_ends"]
 )
-def test_a_reminder_says_what_happens_when_and_what_to_do(kind: str) -> None:
+def test_a_reminder_has_the_event_its_date_and_the_action(kind: str) -> None:
     name = TRASHED if kind.startswith("trash") else NAME
     subject, text = reminder_mail(kind, name, "Ada")
     assert NAME.fqdn in subject
@@ -214,7 +218,7 @@ def test_a_reminder_says_what_happens_when_and_what_to_do(kind: str) -> None:
     assert text.splitlines()[-1].endswith("You can turn them off on the page Account.")
 
 
-def test_automatic_renewal_is_told_with_its_cost_or_its_cause() -> None:
+def test_a_reminder_has_the_cost_of_automatic_renewal_or_the_reason_against_it() -> None:
     assert "It cost 10 credits." in renewed_mail(NAME, "Ada", 10)[1]
     assert "It cost nothing." in renewed_mail(NAME, "Ada", 0)[1]
     subject, text = not_renewed_mail(NAME, "Ada", "The balance is 3.", NOW)

@@ -127,7 +127,7 @@ def test_a_label_has_one_form_on_the_wire(text: str, label: str) -> None:
 
 
 @pytest.mark.parametrize("text", NO_LABELS, ids=lambda text: ascii(text)[:30])
-def test_what_is_no_label_is_refused_with_a_sentence(text: str) -> None:
+def test_an_invalid_label_is_refused_with_a_sentence(text: str) -> None:
     with pytest.raises(InvalidName) as refused:
         parse_label(text)
     message = str(refused.value)
@@ -137,7 +137,7 @@ def test_what_is_no_label_is_refused_with_a_sentence(text: str) -> None:
     message.encode()  # a lone surrogate would make the answer a fault
 
 
-def test_a_label_that_decodes_and_is_not_the_encoding_is_refused() -> None:
+def test_an_a_label_that_is_not_canonical_is_refused() -> None:
     # Punycode of "ÄB": decodes, but the one A-label is that of "äb".
     for fake in ("xn--" + "Äb".encode("punycode").decode(), "xn--" + "e\u0301".encode("punycode").decode()):
         with pytest.raises(InvalidName):
@@ -215,7 +215,7 @@ def test_a_name_has_one_form_on_the_wire(text: str, name: str, parse: Parser) ->
 
 @pytest.mark.parametrize("parse", [parse_host_name, parse_domain_name])
 @pytest.mark.parametrize("text", NO_NAMES, ids=lambda text: ascii(text)[:30])
-def test_what_is_no_name_is_refused_with_a_sentence(text: str, parse: Parser) -> None:
+def test_an_invalid_name_is_refused_with_a_sentence(text: str, parse: Parser) -> None:
     with pytest.raises(InvalidName) as refused:
         parse(text)
     message = str(refused.value)
@@ -224,7 +224,7 @@ def test_what_is_no_name_is_refused_with_a_sentence(text: str, parse: Parser) ->
     message.encode()
 
 
-def test_a_nameserver_may_bear_an_old_name_of_others_but_nothing_of_ours_may() -> None:
+def test_a_label_of_idna_2003_is_accepted_in_nameservers_only() -> None:
     assert parse_host_name("ns1.XN--LS8H.la") == "ns1.xn--ls8h.la"
     with pytest.raises(InvalidName):
         parse_domain_name("ns1.xn--ls8h.la")
@@ -271,7 +271,7 @@ WIRE_NAME = st.lists(WIRE_LABEL, min_size=1, max_size=4).map(".".join)
 
 
 @given(WIRE_NAME, WIRE_NAME, WIRE_NAME)
-def test_everything_below_a_name_is_one_range_of_keys(name: str, ancestor: str, other: str) -> None:
+def test_all_names_below_a_name_are_one_range_of_keys(name: str, ancestor: str, other: str) -> None:
     key = names.owner_key(ancestor)
     for candidate in (
         name,
@@ -289,7 +289,7 @@ def test_owner_key() -> None:
 
 
 @given(st.text(max_size=30) | st.from_regex(r"(?i)xn--[a-z0-9-]{0,20}", fullmatch=True))
-def test_whatever_is_typed_is_one_canonical_label_or_refused(text: str) -> None:
+def test_any_text_is_one_canonical_label_or_refused(text: str) -> None:
     try:
         label = parse_label(text)
     except InvalidName:
@@ -306,7 +306,7 @@ def test_whatever_is_typed_is_one_canonical_label_or_refused(text: str) -> None:
 
 
 @given(st.text(max_size=60) | st.text("aZ1-.\\\n@$*_ é。\ud800", max_size=20))
-def test_whatever_is_typed_is_one_canonical_name_or_refused(text: str) -> None:
+def test_any_text_is_one_canonical_name_or_refused(text: str) -> None:
     for parse in (parse_host_name, parse_domain_name):
         try:
             name = parse(text)

@@ -68,7 +68,7 @@ def test_errors_of_a_requested_name(
 
 
 @pytest.mark.parametrize(("label", "fqdn", "field"), [("é", None, "label"), (None, "é.example.test", "fqdn")])
-def test_an_idn_needs_a_platform_domain_that_takes_idns(
+def test_an_idn_needs_a_platform_domain_that_accepts_idns(
     label: str | None, fqdn: str | None, field: str
 ) -> None:
     assert asked_for(label=label, fqdn=fqdn)[1] == []

@@ -68,7 +68,7 @@ def test_standard_labels_are_free_while_quota_lasts_then_plus(
         (None, ["free", "plus"], None),
     ],
 )
-def test_a_new_user_is_refused_what_is_withheld(
+def test_a_new_user_is_refused_withheld_modes(
     requested: str | None, withheld: list[str], mode: str | None
 ) -> None:
     until = datetime(2026, 11, 30, tzinfo=UTC)
@@ -82,7 +82,7 @@ def test_a_new_user_is_refused_what_is_withheld(
     assert found.details == {"available_at": until}
 
 
-def test_what_is_withheld_may_be_used_once_the_account_is_old_enough() -> None:
+def test_withheld_modes_can_be_used_once_the_account_is_old_enough() -> None:
     settings = Settings(new_user_withheld_modes="plus, special", new_user_days=7)
     signed_up_at = datetime(2026, 11, 1, tzinfo=UTC)
     user = User(1, "", "", 1, None, None, None, signed_up_at, signed_up_at=signed_up_at)
@@ -103,7 +103,7 @@ def test_admin_is_always_refused() -> None:
         assert "admin" in refusal.message
 
 
-def test_the_refusal_has_the_quota() -> None:
+def test_the_refusal_contains_the_quota() -> None:
     refusal = choose_mode("free", "standard", OFFERS, quota=Quota(7, 5))
     assert isinstance(refusal, FreeQuotaExceeded)
     assert refusal.details == {"limit": 5, "used": 7}
@@ -111,7 +111,7 @@ def test_the_refusal_has_the_quota() -> None:
 
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize(("own", "own_renewal"), [(None, None), (99, None), (None, 77), (99, 77), (0, 0)])
-def test_a_label_s_own_prices_replace_the_offer_s_unless_free(
+def test_prices_of_a_label_replace_those_of_the_offer_unless_free(
     mode: str, own: int | None, own_renewal: int | None
 ) -> None:
     offer = OFFERS[mode]

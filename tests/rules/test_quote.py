@@ -43,7 +43,7 @@ def _quote(list_price: int, balance: int, discount: int = 0) -> Quote:
         (10, 0, 100, 10, 90, True, 0),
     ],
 )
-def test_a_quote_adds_up(
+def test_the_parts_of_a_quote_add_up(
     *,
     list_price: int,
     discount: int,
@@ -61,7 +61,7 @@ def test_a_quote_adds_up(
 
 
 @given(st.integers(0, 10**12), st.integers(0, 10**12), st.data())
-def test_shortfall_and_sufficiency_agree(list_price: int, balance: int, data: st.DataObject) -> None:
+def test_a_shortfall_agrees_with_the_balance(list_price: int, balance: int, data: st.DataObject) -> None:
     quote = _quote(list_price, balance, data.draw(st.integers(0, list_price)))
     assert quote.price >= 0
     assert quote.sufficient == (quote.balance_after >= 0) == (quote.shortfall == 0)
@@ -101,7 +101,7 @@ def test_a_free_operation_needs_no_confirmation(payable: Payable) -> None:
 
 
 @pytest.mark.parametrize("max_credits", [None, 10, 11])
-def test_confirmed_within_its_bound_and_covered_passes(max_credits: int | None) -> None:
+def test_a_confirmed_and_covered_payment_within_its_bound_is_accepted(max_credits: int | None) -> None:
     check_payment(_quote(10, 10), Payable(confirm=True, max_credits=max_credits))
 
 

@@ -54,7 +54,7 @@ def test_without_nameservers_nothing_is_published() -> None:
     assert owners_of(OWNER, Delegation()) == frozenset()
 
 
-def test_a_plan_deletes_what_may_be_there_and_adds_what_is_desired() -> None:
+def test_a_plan_deletes_possible_records_and_adds_desired_ones() -> None:
     records = delegation_records(OWNER, delegation(), 300)
     changes = plan_changes(
         ZONE, ["old.foo.example.test", OWNER, "old.foo.example.test"], [*reversed(records), records[0]]
@@ -90,7 +90,7 @@ NO_OWNERS = [
 
 
 @pytest.mark.parametrize("owner", NO_OWNERS)
-def test_a_plan_with_an_owner_that_cannot_be_ours_is_refused(owner: str) -> None:
+def test_a_plan_with_an_implausible_owner_is_refused(owner: str) -> None:
     with pytest.raises(ImplausiblePlan):
         plan_changes(ZONE, [OWNER, owner], [])
     with pytest.raises(ImplausiblePlan):
@@ -114,7 +114,7 @@ NS = Record(OWNER, "NS", 300, "ns.dns.example.")
         [NS, Record("ns1.bar.example.test", "AAAA", 300, "2a00:1::1")],
     ],
 )
-def test_a_plan_with_what_no_delegation_has_is_refused(desired: list[Record]) -> None:
+def test_a_plan_with_records_that_no_delegation_has_is_refused(desired: list[Record]) -> None:
     with pytest.raises(ImplausiblePlan):
         plan_changes(ZONE, [OWNER], desired)
 
@@ -124,7 +124,7 @@ def test_a_plan_with_what_no_delegation_has_is_refused(desired: list[Record]) ->
         st.sampled_from([OWNER, NS1, "bar.example.test", "test", ZONE, "x.elsewhere", "xexample.test", ""])
     )
 )
-def test_a_plan_never_leaves_the_zone(may_be_published: list[str]) -> None:
+def test_a_plan_has_no_owner_outside_the_zone(may_be_published: list[str]) -> None:
     try:
         changes = plan_changes(ZONE, may_be_published, [NS])
     except ImplausiblePlan:

@@ -141,7 +141,7 @@ def test_no_user_moves_a_suspended_name() -> None:
     assert _faults([*suspended, freed]) == []
 
 
-def test_every_verb_of_the_contract_is_a_step_somewhere() -> None:
+def test_every_verb_of_the_contract_is_a_step_of_some_state() -> None:
     steps = {step for state in TRANSITIONS.values() for step in state}
     assert set(ACTIONS) <= steps
     assert {state for steps_of in TRANSITIONS.values() for state in steps_of.values()} <= set(TRANSITIONS)

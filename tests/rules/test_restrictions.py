@@ -105,7 +105,7 @@ WITHIN: dict[str, tuple[object, tuple[object, ...], tuple[object, ...]]] = {
 
 
 @pytest.mark.parametrize("field", WITHIN)
-def test_another_token_within_and_beyond(field: str) -> None:
+def test_tokens_that_may_do_no_more_and_tokens_that_may(field: str) -> None:
     outer, within, beyond = WITHIN[field]
     restrictions = _one(field, outer)
     for value in within:
@@ -115,7 +115,7 @@ def test_another_token_within_and_beyond(field: str) -> None:
         assert restrictions.exceeded_by(_one(field, value)) == [field], value
 
 
-def test_what_a_token_within_may_do_the_other_may_too() -> None:
+def test_a_token_may_do_all_that_its_narrower_tokens_may() -> None:
     """Compared by names: no pattern that counts as within allows a name that the outer ones don't."""
     patterns = ("a.x.test", "*.x.test", "*.b.x.test", "*.test", "b.x.test")
     every = ("a.x.test", "b.x.test", "a.b.x.test", "c.a.b.x.test", "x.test", "a.y.test")

@@ -34,7 +34,7 @@ SECRET = Secret(CANARY)
         repr(TsigKey("ours", "hmac-sha256", SECRET)),
     ],
 )
-def test_a_secret_shows_nothing(shown: str) -> None:
+def test_no_text_form_shows_a_secret(shown: str) -> None:
     assert CANARY not in shown
     assert HIDDEN in shown
 
@@ -42,13 +42,13 @@ def test_a_secret_shows_nothing(shown: str) -> None:
 @pytest.mark.parametrize(
     "take", [json.dumps, msgspec.json.encode, msgspec.to_builtins, pickle.dumps, copy.deepcopy]
 )
-def test_a_secret_goes_into_no_other_form(take: Callable[[Secret], object]) -> None:
+def test_a_secret_can_not_be_serialized(take: Callable[[Secret], object]) -> None:
     with pytest.raises(TypeError) as failed:
         take(SECRET)
     assert CANARY not in str(failed.value)
 
 
-def test_a_secret_goes_to_a_process_of_our_own_where_somebody_says_so() -> None:
+def test_a_secret_is_serialized_for_a_child_process_only_on_request() -> None:
     key = TsigKey("ours", "hmac-sha256", SECRET)
     sent = msgspec.json.encode(key, enc_hook=encode_secret_for_child)
     assert CANARY.encode() in sent
@@ -61,7 +61,7 @@ def test_a_secret_goes_to_a_process_of_our_own_where_somebody_says_so() -> None:
         )
 
 
-def test_a_secret_is_itself() -> None:
+def test_secrets_are_equal_if_their_texts_are() -> None:
     assert SECRET.reveal() == CANARY
     assert Secret(CANARY) == SECRET != Secret("another")
     assert len({Secret(CANARY), SECRET, Secret("ä")}) == 2
@@ -93,11 +93,11 @@ TOKEN = "sublet_ABCDEFGHIJKLMNOPQRSTUVWXYZ0123454UPjcZ"
         ("Bearer of bad news", "Bearer of bad news"),
     ],
 )
-def test_what_looks_like_a_secret_is_taken_out_of_a_text(text: str, left: str) -> None:
+def test_texts_that_look_like_secrets_are_hidden(text: str, left: str) -> None:
     assert without_secrets(text) == left
 
 
-def test_tokens_are_born_as_secrets() -> None:
+def test_a_new_token_is_a_secret() -> None:
     token = new_token()
     assert isinstance(token, Secret)
     assert is_well_formed(token.reveal())

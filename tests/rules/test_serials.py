@@ -25,13 +25,13 @@ def test_the_examples_of_the_rfc(newer: int, older: int) -> None:
 
 
 @given(SERIALS, st.integers(1, 2**31 - 1))
-def test_what_was_counted_up_is_newer(serial: int, steps: int) -> None:
+def test_an_incremented_serial_is_newer(serial: int, steps: int) -> None:
     assert is_newer((serial + steps) % 2**32, serial)
     assert not is_newer(serial, (serial + steps) % 2**32)
 
 
 @given(SERIALS)
-def test_none_is_newer_than_itself_or_than_the_one_opposite(serial: int) -> None:
+def test_a_serial_is_not_newer_than_itself_or_its_opposite(serial: int) -> None:
     opposite = (serial + 2**31) % 2**32
     assert not is_newer(serial, serial)
     assert not is_newer(serial, opposite)
@@ -50,7 +50,7 @@ def test_none_is_newer_than_itself_or_than_the_one_opposite(serial: int) -> None
         (2**31, 0, True),
     ],
 )
-def test_what_went_back(before: int, serial: int, back: bool) -> None:
+def test_a_serial_that_went_back(before: int, serial: int, back: bool) -> None:
     assert went_back(serial, before) == back
 
 
@@ -62,13 +62,13 @@ def test_the_next_serial_is_newer_and_never_0() -> None:
 @pytest.mark.parametrize(
     ("serial", "since"), [(5, 10.0), (6, 12.0), (4294967290, 10.0), (7, 15.0), (8, None), (9, None)]
 )
-def test_a_server_lacks_what_came_first_after_its_own(serial: int, since: float | None) -> None:
+def test_the_lag_counts_from_the_first_newer_serial(serial: int, since: float | None) -> None:
     assert lacks_since([(5, 1.0), (6, 10.0), (7, 12.0), (8, 15.0)][1:], serial) == since
 
 
-def test_a_server_lacks_nothing_of_what_was_never_seen() -> None:
+def test_without_seen_serials_there_is_no_lag() -> None:
     assert lacks_since([], 1) is None
 
 
-def test_the_causes_are_those_of_a_primary() -> None:
+def test_the_causes_equal_those_of_a_primary() -> None:
     assert set(UNKNOWN_CAUSES) < set(CAUSES)

@@ -60,13 +60,13 @@ def without(*types: str) -> tuple[Record, ...]:
         ),
     ],
 )
-def test_a_difference_names_what_is_missing_extra_and_otherwise(
+def test_a_difference_names_missing_extra_and_changed_records(
     served: Sequence[Record], difference: str | None
 ) -> None:
     assert describe_difference(NAME, DESIRED, served) == difference
 
 
-def test_what_is_there_and_should_not_be_at_all() -> None:
+def test_a_delegation_that_should_not_exist() -> None:
     assert describe_difference(NAME, (), ()) is None
     left = Record(HOST, "A", 3600, "8.8.4.4")
     assert (
@@ -115,7 +115,7 @@ def report(*answers: ServerAnswer, desired: Sequence[Record] = DESIRED, **change
     return report_served(name(**changes), desired, answers, changed_meanwhile=meanwhile)
 
 
-def test_all_agree() -> None:
+def test_all_servers_agree() -> None:
     found = report(primary(), secondary())
     assert found.in_agreement
     assert [(each.matches, each.difference, each.error) for each in found.servers] == [(True, None, None)] * 2
@@ -133,12 +133,14 @@ def test_all_agree() -> None:
         ({"delegation": Delegation()}, f"{NAME} has no nameservers, so all 2 name servers have no delegation of it. Send PUT /subdomains/{NAME}/nameservers to set nameservers."),
     ],
 )  # fmt: skip
-def test_nothing_is_to_be_there_and_nothing_is(changes: dict[str, Any], summary: str) -> None:
+def test_servers_without_a_delegation_agree_with_an_undelegated_name(
+    changes: dict[str, Any], summary: str
+) -> None:
     found = report(primary(records=()), secondary(records=()), desired=(), **changes)
     assert (found.in_agreement, found.summary) == (True, summary)
 
 
-def test_a_secondary_that_is_behind_is_told_from_one_that_is_wrong() -> None:
+def test_a_secondary_behind_its_primary_is_not_reported_as_wrong() -> None:
     behind = report(primary(), secondary(41, without("DS")))
     assert behind.servers[1].difference == (
         f"Missing: DS 2371 13 2 {DIGEST}. The server's zone has the serial 41, but the last change has 42, "
@@ -154,7 +156,7 @@ def test_a_secondary_that_is_behind_is_told_from_one_that_is_wrong() -> None:
     assert f"ns2.example.test {DIFFERS}" in wrong.summary
 
 
-def test_a_secondary_may_be_behind_a_later_change_of_the_primary() -> None:
+def test_a_secondary_can_be_behind_a_later_change_of_the_primary() -> None:
     """By hand, say: the name was published at 42, somebody broke it at 43 and mended it at 44."""
     found = report(primary(44), secondary(43, ()))
     assert found.servers[1].difference == (
@@ -163,7 +165,7 @@ def test_a_secondary_may_be_behind_a_later_change_of_the_primary() -> None:
     )
 
 
-def test_other_names_changes_explain_nothing() -> None:
+def test_a_lag_of_other_names_does_not_explain_a_difference() -> None:
     """A busy zone's secondaries are always a little behind: no reason where the primary has the same difference, or the change."""
     both = report(primary(44, without("A")), secondary(43, without("A")))
     assert [each.cause for each in both.servers] == ["unknown", "unknown"]
@@ -181,7 +183,7 @@ def test_a_hand_edit_on_the_primary() -> None:
     )
 
 
-def test_an_older_zone_that_was_put_back() -> None:
+def test_an_old_copy_of_the_zone_that_was_restored() -> None:
     found = report(primary(7, ()))
     assert found.servers[0].difference == (
         f"There is no delegation of {NAME}. The server's zone has the serial 7, but the last change has 42, "
@@ -192,7 +194,7 @@ def test_an_older_zone_that_was_put_back() -> None:
     )
 
 
-def test_a_change_that_is_not_published_yet_may_be_why() -> None:
+def test_an_unpublished_change_explains_a_difference() -> None:
     found = report(primary(42, without("DS")), secondary(42, without("DS")), published_generation=2)
     assert {each.difference for each in found.servers} == {
         f"Missing: DS 2371 13 2 {DIGEST}. The last change of the name is not published yet. This may explain the difference."
@@ -223,7 +225,7 @@ def test_a_change_that_is_not_published_yet_may_be_why() -> None:
         ("bad_response", "{} gave no usable answer for this zone."),
     ],
 )
-def test_no_answer_is_a_sentence_and_says_nothing_of_the_delegation(failure: str, sentence: str) -> None:
+def test_a_missing_answer_has_a_sentence_and_no_verdict(failure: str, sentence: str) -> None:
     found = report(ServerAnswer(PRIMARY, failure=failure), secondary())
     assert (found.servers[0].matches, found.servers[0].difference) == (None, None)
     assert str(found.servers[0].error).endswith(".")
@@ -237,12 +239,12 @@ def test_no_answer_is_a_sentence_and_says_nothing_of_the_delegation(failure: str
     assert sentence.format(SECONDARY.server) in away.summary
 
 
-def test_without_the_primary_a_secondary_is_behind_the_publication() -> None:
+def test_without_an_answer_of_the_primary_a_secondary_is_behind_the_publication() -> None:
     found = report(ServerAnswer(PRIMARY, failure="no_answer"), secondary(41, ()))
     assert found.servers[1].cause == "behind"
 
 
-def test_nobody_to_ask() -> None:
+def test_a_zone_without_name_servers() -> None:
     assert report().in_agreement is False
     assert "operator" in report().summary
 
@@ -259,7 +261,7 @@ REMOVED = {"delegation": Delegation()}
 @pytest.mark.parametrize(
     "second", [secondary(), secondary(41, ()), ServerAnswer(SECONDARY, failure="no_answer")]
 )
-def test_the_summary_says_what_each_server_answers(
+def test_the_summary_has_the_answer_of_each_server(
     state: dict[str, Any], first: ServerAnswer, second: ServerAnswer
 ) -> None:
     """Whatever the registry knows of the publication, the summary has the verdict of each entry of `servers`."""
@@ -277,7 +279,7 @@ def test_the_summary_says_what_each_server_answers(
     assert ("The last change is not published. The zone is away." in found.summary) == (state == AWAY)
 
 
-def test_a_removal_that_is_not_confirmed_contradicts_no_answer() -> None:
+def test_an_unconfirmed_removal_agrees_with_any_answer() -> None:
     """The old delegation is served: the summary doesn't say that the name has none."""
     served = report(primary(), desired=(), **REMOVED, **AWAY)
     assert served.summary == (

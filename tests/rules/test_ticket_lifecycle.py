@@ -22,7 +22,7 @@ from sublet.tickets.model import AUTHOR_TYPES, PRIORITIES, TICKET_STATUSES, TICK
         ("answered", "staff", "answered"),
     ],
 )
-def test_a_message_moves_the_status(status: str, author_type: str, after: str) -> None:
+def test_a_message_changes_the_status(status: str, author_type: str, after: str) -> None:
     assert status_after_message(status, author_type) == after
 
 
@@ -42,7 +42,7 @@ def test_only_closed_tickets_are_refused() -> None:
     assert refused == ["closed"]
 
 
-def test_abuse_starts_high_and_the_rest_normal() -> None:
+def test_abuse_tickets_start_with_high_priority_and_others_with_normal() -> None:
     assert {each: default_priority(each) for each in TICKET_TYPES} == {
         "contact": "normal",
         "abuse": "high",
@@ -106,7 +106,7 @@ def test_other_values_are_refused(value: str) -> None:
     assert [(each.field, each.code) for each in errors] == [("type", "value_invalid")]
 
 
-def test_all_listed_values_pass_and_so_does_none() -> None:
+def test_all_listed_values_and_none_are_accepted() -> None:
     assert [check_one_of("type", each, TICKET_TYPES) for each in (None, *TICKET_TYPES)] == [[], [], [], []]
 
 

@@ -230,7 +230,7 @@ def test_the_newest_past_events_are_shown() -> None:
         st.sampled_from([None, 0, 20]),
     )
 )
-def test_past_events_are_past_and_future_ones_are_not(name: Subdomain) -> None:
+def test_past_events_are_before_now_and_future_events_after(name: Subdomain) -> None:
     events = timeline(name, NOW, terms=[], milestones=[], changes=[])
     assert all((each.at <= NOW) if each.past else (each.at >= NOW) for each in events)
     assert [each.past for each in events] == sorted((each.past for each in events), reverse=True)

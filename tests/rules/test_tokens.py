@@ -19,7 +19,7 @@ def _token(*, revoked_at: datetime | None = None, expires_at: datetime | None = 
     return Token(1, 1, "test", ("account:read",), expires_at, revoked_at, None, NOW)
 
 
-def test_a_token_has_a_form_that_a_secret_scanner_knows() -> None:
+def test_a_token_has_a_form_that_secret_scanners_recognize() -> None:
     token = new_token().reveal()
     assert re.fullmatch(r"sublet_[0-9A-Za-z]{38}", token)
     assert is_well_formed(token)
@@ -27,14 +27,14 @@ def test_a_token_has_a_form_that_a_secret_scanner_knows() -> None:
 
 
 @given(st.integers(0, len(PREFIX) + 37), st.characters())
-def test_any_change_of_one_character_is_found(position: int, other: str) -> None:
+def test_a_changed_character_is_detected(position: int, other: str) -> None:
     assume(KNOWN[position] != other)
     assert is_well_formed(KNOWN)
     assert not is_well_formed(KNOWN[:position] + other + KNOWN[position + 1 :])
 
 
 @given(st.integers(len(PREFIX), len(PREFIX) + 36))
-def test_two_neighbours_swapped_are_found(position: int) -> None:
+def test_two_swapped_characters_are_detected(position: int) -> None:
     assume(KNOWN[position] != KNOWN[position + 1])
     swapped = KNOWN[:position] + KNOWN[position + 1] + KNOWN[position] + KNOWN[position + 2 :]
     assert not is_well_formed(swapped)

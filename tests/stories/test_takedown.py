@@ -72,7 +72,7 @@ class Watched:
         return served == set(NAMESERVERS)
 
 
-def test_500_names_leave_the_zone_by_one_command_and_come_back(tmp_path: Path) -> None:
+def test_one_command_removes_500_names_from_the_zone_and_one_restores_them(tmp_path: Path) -> None:
     with serve_process(registry_address(tmp_path), tmp_path) as serving:
         service = serving.service
         service.add_domain(ZONE)

@@ -27,7 +27,7 @@ def _is_swept(service: RunningService, since: datetime) -> bool:
     return service.read(ask)
 
 
-def test_a_lapsed_name_gives_no_stranger_the_names_that_depended_on_it(tmp_path: Path) -> None:
+def test_a_lapsed_name_does_not_give_a_stranger_control_of_dependent_names(tmp_path: Path) -> None:
     with running_service(registry_address(tmp_path)) as service:
         service.add_domain()
         ann, ben, eve = (service.add_user(f"{name}@example.org") for name in ("ann", "ben", "eve"))

@@ -32,7 +32,7 @@ def test_there_are_few_direct_dependencies_and_each_is_locked() -> None:
 
 
 @pytest.mark.parametrize("name", ["requirements.lock", "requirements-dev.lock"])
-def test_every_dependency_is_pinned_with_hashes_and_says_no_index(name: str) -> None:
+def test_every_dependency_is_pinned_with_hashes_and_names_no_index(name: str) -> None:
     packages = read_lock(ROOT / name)
     assert len(packages) > 20
     assert all(each.hashes and each.version for each in packages)
@@ -42,19 +42,19 @@ def test_every_dependency_is_pinned_with_hashes_and_says_no_index(name: str) -> 
 @pytest.mark.parametrize(
     "entry", ["a==1\n", "a>=1 \\\n    --hash=sha256:" + "0" * 64 + "\n", "a==1 \\\n    --hash=md5:00\n"]
 )
-def test_a_lock_that_is_not_pinned_is_found(tmp_path: Path, entry: str) -> None:
+def test_an_unpinned_lock_fails_the_test(tmp_path: Path, entry: str) -> None:
     path = tmp_path / "bad.lock"
     path.write_text(entry, encoding="utf-8")
     with pytest.raises(ValueError, match="not pinned"):
         read_lock(path)
 
 
-def test_the_page_of_licences_is_that_of_the_lock() -> None:
+def test_the_page_of_licences_matches_the_lock() -> None:
     """Every package with its version, its licence as it declares it, and no other; `tools/supply_chain.py licences` writes it."""
     assert PAGE.read_text(encoding="utf-8") == licences_page(read_lock())
 
 
-def test_licences_let_everybody_run_and_link_it() -> None:
+def test_all_licences_are_permissive() -> None:
     other = set()
     for each in read_lock():
         parts = set(re.split(r" (?:OR|AND) ", supply_chain.licence_of(each)))
@@ -64,7 +64,7 @@ def test_licences_let_everybody_run_and_link_it() -> None:
     assert other == {("psycopg", "LGPL-3.0-only"), ("psycopg-binary", "LGPL-3.0-only")}
 
 
-def test_the_bill_of_materials_has_what_cyclonedx_asks_for() -> None:
+def test_the_bill_of_materials_is_valid_cyclonedx() -> None:
     """The required fields of CycloneDX 1.6, references that lead somewhere, and every package of the lock once."""
     made_at = datetime(2026, 11, 22, tzinfo=UTC)
     packages = read_lock()
@@ -91,7 +91,7 @@ def test_the_bill_of_materials_has_what_cyclonedx_asks_for() -> None:
 
 
 @pytest.mark.slow
-def test_the_wheel_and_its_bill_are_built_alike_twice(tmp_path: Path) -> None:
+def test_the_wheel_and_its_bill_are_reproducible(tmp_path: Path) -> None:
     """From two copies with other times and permissions of their files: the same octets."""
     digests = []
     for number, mask in enumerate(("022", "077")):
@@ -137,7 +137,7 @@ FOUND = '{"dependencies": [{"name": "a", "version": "1", "vulns": [{"id": "X-1",
 TO_REPORT = 'while [ "$1" != --output ]; do shift; done; '
 
 
-def test_an_audit_that_could_ask_nobody_does_not_pass(
+def test_an_audit_without_a_reachable_database_fails(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert supply_chain.audit(stand_in(tmp_path, "echo 'connection refused' >&2; exit 1")) == NOT_ASKED
@@ -146,7 +146,7 @@ def test_an_audit_that_could_ask_nobody_does_not_pass(
     assert told.count("connection refused") == 2
 
 
-def test_an_audit_tells_flaws_and_fails(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_audit_reports_flaws_and_fails(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert supply_chain.audit(stand_in(tmp_path, f"{TO_REPORT} echo '{FOUND}' > \"$2\"; exit 1")) == FLAWS
     assert "a 1: X-1, fixed in 2" in capsys.readouterr().out
 

@@ -54,7 +54,7 @@ def test_the_filters_are_combined(lived: Registry) -> None:
     assert search(lived, user_id=ann, action="subdomain.delete", until=START + day) == []
 
 
-def test_a_name_stands_for_all_its_rows(lived: Registry) -> None:
+def test_a_name_selects_all_its_rows(lived: Registry) -> None:
     found = lived.read(_find_objects, SHOP.upper())
     assert sorted(found) == [("subdomain", 1), ("subdomain", 2)]
     actions = [each.action.partition(".")[2] for each in search(lived, objects=found)]
@@ -78,7 +78,7 @@ def test_an_object_is_named_in_several_ways(registry: Registry) -> None:
             registry.read(_find_objects, text)
 
 
-def test_an_event_has_everything(lived: Registry) -> None:
+def test_an_event_has_all_its_fields(lived: Registry) -> None:
     lived.write(transfer, replace(OPERATOR, reason="sold"), SHOP, "ann@example.org")
     (moved,) = search(lived, action="subdomain.transfer")
     assert lived.read(find_event, moved.id) == moved

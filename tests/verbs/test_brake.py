@@ -168,7 +168,7 @@ def test_users_may_empty_their_accounts(registry: Registry) -> None:
     assert registry.live(days=40)["purged"] == 50
 
 
-def test_the_operator_stops_and_resumes_it(registry: Registry) -> None:
+def test_the_operator_stops_and_resumes_the_sweep(registry: Registry) -> None:
     fill(registry, 1)
     registry.live(days=394)
     registry.write(stop_sweep, OPERATOR, "maintenance")

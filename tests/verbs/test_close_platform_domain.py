@@ -141,7 +141,7 @@ def test_a_withdrawal_that_would_lose_names_needs_force(registry: Registry) -> N
     registry.write(keep_platform_domain, OPERATOR, ZONE, force=True)
 
 
-def test_a_date_that_has_passed_stays(registry: Registry) -> None:
+def test_a_date_that_has_passed_can_not_be_changed(registry: Registry) -> None:
     close(registry)
     registry.now = UNTIL
     with registry.refuses(Conflict):

@@ -110,7 +110,7 @@ def test_credits_and_quota_are_the_organizations(registry: Registry) -> None:
     assert registry.doctor() == []
 
 
-def test_a_daily_ceiling_counts_what_its_tokens_spend_for_all(registry: Registry) -> None:
+def test_a_daily_ceiling_counts_the_spending_of_all_its_tokens(registry: Registry) -> None:
     organization_id = share(registry)
     registry.write(grant_credits, OPERATOR, f"organization:{organization_id}", 100, "test")
     parent = issue(registry, daily_credits=15)
@@ -127,7 +127,7 @@ def test_a_daily_ceiling_counts_what_its_tokens_spend_for_all(registry: Registry
         take(registry, acting(parent), "c.example.test", "plus")
 
 
-def test_automatic_renewal_charges_the_organization_and_tells_its_owners(registry: Registry) -> None:
+def test_automatic_renewal_charges_the_organization_and_mails_its_owners(registry: Registry) -> None:
     organization_id = share(registry, ben="owner")
     registry.write(grant_credits, OPERATOR, f"organization:{organization_id}", 50, "test")
     ann = working_for(registry, organization_id)

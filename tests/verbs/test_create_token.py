@@ -23,7 +23,7 @@ def create(registry: Registry, token: Token, **given: Any) -> Token:
     return registry.write(create_token, acting(token), "child", READ | given).token
 
 
-def test_a_token_is_created_with_what_was_given(registry: Registry) -> None:
+def test_a_token_is_created_with_the_given_values(registry: Registry) -> None:
     parent = issue(registry)
     given = {
         "scopes": ("tickets:read", "account:read"),

@@ -121,7 +121,7 @@ def test_nothing_can_be_done_with_or_for_a_deleted_user(known: Registry) -> None
         known.write(open_ticket, known.actor("zerlina"), TicketRequest(subject="x", message="y"))
 
 
-def test_the_sweep_goes_on_without_mail_and_the_address_can_be_used_again(known: Registry) -> None:
+def test_the_sweep_continues_without_mail_and_the_address_can_be_used_again(known: Registry) -> None:
     days = {"trash_days": 1, "cooling_off_days": 1}
     known.write(edit_zone_settings, OPERATOR, "example.test", days, force=True)
     remove(known)

@@ -64,7 +64,7 @@ def test_a_new_name_is_due_within_minutes_and_one_worker_takes_it(registry: Regi
     assert len(due_after(registry, minutes=1)) == 1
 
 
-def test_names_that_were_there_before_are_spread_over_a_day(registry: Registry) -> None:
+def test_first_checks_of_existing_names_are_spread_over_a_day(registry: Registry) -> None:
     registry.register(SHOP, nameservers=HOSTS)
     registry.advance(hours=1)
     assert registry.write(schedule_changed_names) == 0

@@ -51,7 +51,7 @@ def test_a_late_record_of_a_publisher_deletes_nothing_of_another_publisher(regis
     assert registry.doctor() == []
 
 
-def test_a_change_from_an_old_row_is_a_generation_of_its_own(registry: Registry) -> None:
+def test_a_change_from_an_old_row_gets_its_own_generation(registry: Registry) -> None:
     registry.move()
     held = registry.register(SHOP, nameservers=(OUTSIDE,))
     registry.write(update_nameservers, registry.actor(), SHOP, UpdateNameservers((f"b.{OUTSIDE}",)))
@@ -68,7 +68,7 @@ def test_a_change_from_an_old_row_is_a_generation_of_its_own(registry: Registry)
     assert registry.sent["example.test"] == set()
 
 
-def test_an_operators_verb_sees_what_it_changes(registry: Registry) -> None:
+def test_a_verb_of_the_operator_returns_the_changed_row(registry: Registry) -> None:
     registry.move()
     registry.register(SHOP, nameservers=(OUTSIDE,))
     registry.publish()

@@ -75,7 +75,7 @@ def test_an_unknown_address_gets_an_account(registry: Registry) -> None:
     assert registry.read(find_mentions, done_away.identities) == {}
 
 
-def test_the_mail_and_the_answer_do_not_tell_who_has_an_account(registry: Registry) -> None:
+def test_the_answer_does_not_reveal_whether_an_address_has_an_account(registry: Registry) -> None:
     organization_id = share(registry)
     known, unknown = invite(registry, organization_id), invite(registry, organization_id, EVE)
     differing = ("id", "email", "code_digest", "link_digest")

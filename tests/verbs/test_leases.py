@@ -41,7 +41,7 @@ def _taken(registry: Registry, holder: str, name: str = ZONE) -> Lease:
     return lease
 
 
-def test_one_holds_a_lease_at_a_time(registry: Registry) -> None:
+def test_a_lease_has_one_holder_at_a_time(registry: Registry) -> None:
     first = _taken(registry, "a")
     assert (first.name, first.holder, first.epoch) == (ZONE, "a", 1)
     assert _take(registry, "b") is None
@@ -84,7 +84,7 @@ def test_a_released_lease_is_free_at_once(registry: Registry) -> None:
     assert _taken(registry, "b").epoch == 2
 
 
-def test_a_lease_is_renewed_when_half_of_it_is_over(registry: Registry) -> None:
+def test_a_lease_is_renewed_after_half_of_its_duration(registry: Registry) -> None:
     first = _taken(registry, "a")
     assert registry.write(renew_lease, first, PUBLISH_FOR) == first
     for verb in ("renew", "take"):
@@ -180,7 +180,7 @@ def test_the_only_process_ends_the_leases_of_killed_ones(registry: Registry) -> 
     assert _taken(registry, "a").epoch == 2
 
 
-def test_the_shared_clock_is_the_databases(registry: Registry) -> None:
+def test_the_shared_clock_is_that_of_the_database(registry: Registry) -> None:
     _taken(registry, "a")
     registry.advance(days=30)  # of this process' own clock
     is_server = registry.read(lambda tx: tx.connection.dialect.name) == "postgresql"

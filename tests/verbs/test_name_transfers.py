@@ -103,7 +103,7 @@ def test_a_name_moves_when_its_receiver_accepts(registry: Registry) -> None:
     assert registry.doctor() == []
 
 
-def test_what_stays_with_the_name_and_what_with_its_former_user(registry: Registry) -> None:
+def test_the_objects_that_move_with_the_name_and_those_that_stay(registry: Registry) -> None:
     """Term, mode and price stay with the name; automatic renewal, tickets, payments and coupons don't (docs/spec-choices.md)."""
     registry.add_coupon()
     paid = Payable(confirm=True, coupon_code="SPRING")
@@ -216,7 +216,7 @@ def test_decline_withdraw_and_expiry_end_it_and_the_name_can_be_offered_again(re
     assert registry.doctor() == []
 
 
-def test_what_ends_a_pending_transfer(registry: Registry) -> None:
+def test_the_changes_that_end_a_pending_transfer(registry: Registry) -> None:
     """Deletion, suspension, the operator's transfer, the trash or the sender's deletion withdraws a pending transfer."""
     registry.add_user("carl", free_quota=9)
     names = [f"n{index}.example.test" for index in range(6)]
@@ -245,7 +245,7 @@ def test_the_end_of_a_name_ends_its_transfer(registry: Registry) -> None:
     assert registry.doctor() == []
 
 
-def test_the_deletion_of_either_side_ends_it(registry: Registry) -> None:
+def test_the_deletion_of_either_side_ends_the_transfer(registry: Registry) -> None:
     registry.add_user("carl")
     registry.register(SHOP, "carl")
     registry.register("other.example.test")
@@ -322,7 +322,7 @@ def test_a_name_has_one_pending_transfer(registry: Registry) -> None:
 
 
 @pytest.mark.whole_on_postgresql
-def test_the_receiver_needs_what_a_registration_needs(registry: Registry) -> None:
+def test_the_receiver_must_meet_the_conditions_of_a_registration(registry: Registry) -> None:
     """The receiver needs a grant of a restricted platform domain, and a label that isn't reserved."""
     registry.register(SHOP)
     registry.register("late.example.test")

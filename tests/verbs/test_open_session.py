@@ -161,7 +161,7 @@ def test_a_suspended_user_may_sign_in_and_out(registry: Registry) -> None:
 
 
 @pytest.mark.whole_on_postgresql
-def test_a_session_ends_when_idle_and_at_last(registry: Registry) -> None:
+def test_a_session_ends_when_idle_and_after_its_maximum_age(registry: Registry) -> None:
     idle, used = sign_in(registry), sign_in(registry)
     registry.advance(hours=20)
     registry.write(touch_sessions, {used.session.id: Use(registry.now, "192.0.2.1")})
@@ -228,7 +228,7 @@ def test_the_operator_ends_all_sessions_of_a_user(registry: Registry) -> None:
 
 
 @pytest.mark.whole_on_postgresql
-def test_the_operator_makes_a_link(registry: Registry) -> None:
+def test_the_operator_creates_a_link(registry: Registry) -> None:
     made = registry.write(make_sign_in_link, OPERATOR, ANN, URL)
     token = made.link.reveal().partition("?token=")[2]
     assert made.link.reveal().startswith(f"{URL}/signin/confirm?token=")

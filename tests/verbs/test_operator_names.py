@@ -24,7 +24,7 @@ def _trash(registry: Registry, name: str) -> None:
     registry.do(lambda tx, actor: move_to_trash(tx, actor, find_for_operator(tx, name)))
 
 
-def test_a_suspended_name_leaves_the_dns_and_comes_back(registry: Registry) -> None:
+def test_a_suspension_removes_the_delegation_and_its_end_restores_it(registry: Registry) -> None:
     held = registry.do(suspend, "ALPHA.example.test.", "phishing")
     assert derive_status(held, registry.now) == "suspended"
     assert (held.suspended_reason, held.generation) == ("phishing", 2)

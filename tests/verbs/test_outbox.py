@@ -70,7 +70,7 @@ def test_a_claimed_mail_can_t_be_claimed_until_the_claim_expires(registry: Regis
     assert claimed(registry).attempts == 2
 
 
-def test_the_mail_that_is_due_longest_comes_first_and_failures_back_off(registry: Registry) -> None:
+def test_the_longest_due_mail_is_first_and_failures_back_off(registry: Registry) -> None:
     first, second = put(registry, "a"), put(registry, "b")
     assert claimed(registry).id == first
     assert registry.write(record_delivery, replace(mail(registry, first)), REFUSED) == "failed"
@@ -127,7 +127,7 @@ def test_a_permanent_refusal_is_given_up_after_three_days_and_can_be_retried(reg
         registry.write(retry, OPERATOR, mail_id + 1)
 
 
-def test_of_an_old_claim_a_failure_is_ignored_and_a_success_recorded(registry: Registry) -> None:
+def test_a_failure_under_an_old_claim_is_ignored_and_a_success_recorded(registry: Registry) -> None:
     mail_id = put(registry)
     old = claimed(registry)
     registry.now += LEASE

@@ -57,7 +57,7 @@ def test_a_passkey_is_added_and_signs_in(registry: Registry) -> None:
 
 
 @pytest.mark.whole_on_postgresql
-def test_the_options_ask_for_what_is_checked(registry: Registry) -> None:
+def test_the_options_request_the_checked_properties(registry: Registry) -> None:
     done = sign_in(registry)
     authenticator = new_passkey(registry, done)
     asked = registry.write(offer_passkey, session_actor(done), SITE)
@@ -84,7 +84,7 @@ WRONG_ANSWERS: dict[str, Spoil] = {
 
 @pytest.mark.parametrize("case", WRONG_ANSWERS)
 @pytest.mark.whole_on_postgresql
-def test_a_wrong_answer_adds_nothing_and_signs_nobody_in(registry: Registry, case: str) -> None:
+def test_a_wrong_answer_adds_no_passkey_and_opens_no_session(registry: Registry, case: str) -> None:
     done = sign_in(registry)
     actor, stranger = session_actor(done), Authenticator(URL)
     WRONG_ANSWERS[case](stranger)
@@ -97,7 +97,7 @@ def test_a_wrong_answer_adds_nothing_and_signs_nobody_in(registry: Registry, cas
 
 
 @pytest.mark.whole_on_postgresql
-def test_a_copied_or_removed_or_foreign_passkey_signs_nobody_in(registry: Registry) -> None:
+def test_a_copied_removed_or_foreign_passkey_opens_no_session(registry: Registry) -> None:
     done, bens = sign_in(registry), sign_in(registry, "ben")
     own, other = new_passkey(registry, done), new_passkey(registry, bens)
     assert sign_in_with(registry, own) is not None

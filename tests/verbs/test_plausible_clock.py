@@ -48,7 +48,7 @@ VERBS: dict[str, Callable[[Registry], object]] = {
         (-BEHIND_MAX - TICK, False),
     ],
 )
-def test_the_bounds(since_newest: timedelta, *, plausible: bool) -> None:
+def test_the_bounds_of_a_plausible_clock(since_newest: timedelta, *, plausible: bool) -> None:
     assert (timedelta(days=400), timedelta(days=1)) == (AHEAD_MAX, BEHIND_MAX)
     assert (implausible_clock_reason(START, START + since_newest) is None) == plausible
     assert implausible_clock_reason(None, START + since_newest) is None

@@ -82,7 +82,7 @@ def test_refusals(registry: Registry) -> None:
         remove(registry, organization_id, "ben")
 
 
-def test_a_deleted_owner_hands_over(registry: Registry) -> None:
+def test_another_member_becomes_owner_when_the_last_owner_is_deleted(registry: Registry) -> None:
     registry.add_user("cleo")
     organization_id = share(registry, ben="viewer", cleo="member")
     ben = working_for(registry, organization_id, "ben")

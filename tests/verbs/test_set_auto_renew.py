@@ -44,7 +44,7 @@ def changes(registry: Registry) -> list[tuple[object, object]]:
     return registry.read(read)
 
 
-def test_it_is_off_until_it_is_set_and_each_change_is_audited_once(registry: Registry) -> None:
+def test_automatic_renewal_is_off_by_default_and_each_change_is_audited_once(registry: Registry) -> None:
     shop = registry.register(SHOP)
     assert shop.auto_renew_max_credits is None
     assert auto_renew_at(shop) is None

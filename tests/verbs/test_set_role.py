@@ -20,7 +20,7 @@ from support.registry import OPERATOR, Registry
 from support.shared_names import role_of, share, told, working_for
 
 
-def test_a_token_may_do_what_the_role_may(registry: Registry) -> None:
+def test_a_token_can_do_what_the_role_allows(registry: Registry) -> None:
     organization_id = share(registry, ben="viewer")
     token = acting(issue(registry, "ben"))
     issued = registry.write(create_token, token, "shared", {"scopes": SCOPES}, organization_id)

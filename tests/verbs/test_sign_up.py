@@ -78,7 +78,7 @@ def test_the_code_opens_an_account_with_a_token_that_cannot_spend(registry: Regi
     assert registry.doctor() == []
 
 
-def test_the_link_opens_it_too(registry: Registry) -> None:
+def test_the_link_opens_the_account_too(registry: Registry) -> None:
     wish(registry)
     found = re.search(
         r"^https://names.example.net/signup/confirm\?token=(\S+)$", texts(registry)[0], re.MULTILINE
@@ -89,7 +89,7 @@ def test_the_link_opens_it_too(registry: Registry) -> None:
     assert registry.write(confirm_sign_up, STRANGER, link_token=found[1]) is None
 
 
-def test_five_wrong_codes_make_it_void(registry: Registry) -> None:
+def test_five_wrong_codes_void_the_code(registry: Registry) -> None:
     wish(registry)
     code = code_in(texts(registry)[0])
     for _ in range(4):

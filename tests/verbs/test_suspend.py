@@ -57,7 +57,7 @@ def _in_zone(registry: Registry) -> set[str]:
     return {name for name, view in registry.read(view_zones, names).items() if name in view.records}
 
 
-def test_all_names_leave_the_zone_and_exactly_those_return(registry: Registry, names: dict[str, int]) -> None:
+def test_all_names_leave_the_zone_and_exactly_these_return(registry: Registry, names: dict[str, int]) -> None:
     before = {name: registry.subdomain(of) for name, of in names.items()}
     statuses = _statuses(registry, names)
     registry.advance(hours=1)
@@ -80,7 +80,9 @@ def test_all_names_leave_the_zone_and_exactly_those_return(registry: Registry, n
     assert registry.doctor() == []
 
 
-def test_the_audit_keeps_who_why_and_what_was_published(registry: Registry, names: dict[str, int]) -> None:
+def test_the_audit_has_actor_reason_and_published_delegation(
+    registry: Registry, names: dict[str, int]
+) -> None:
     registry.write(suspend_with_names, WHY, ANN, "phishing")
     events = registry.read(list_suspensions, registry.users["ann"])
     assert [each.action for each in events] == ["subdomain.suspend", "user.suspend"] + 3 * [

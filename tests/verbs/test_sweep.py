@@ -76,7 +76,7 @@ def reached(registry: Registry, subdomain_id: int) -> dict[str, datetime]:
 
 
 @pytest.mark.whole_on_postgresql
-def test_a_life_without_its_user(registry: Registry) -> None:
+def test_a_name_without_any_action_of_its_user(registry: Registry) -> None:
     name = registry.register(NAME, nameservers=NS)
     registry.publish()
     began = registry.now
@@ -101,7 +101,7 @@ def test_a_life_without_its_user(registry: Registry) -> None:
 
 
 @pytest.mark.whole_on_postgresql
-def test_no_step_comes_before_its_date(registry: Registry) -> None:
+def test_no_step_is_taken_before_its_date(registry: Registry) -> None:
     name = registry.register(NAME)
     began = registry.now
     for kind, days in LIFE.items():
@@ -151,7 +151,7 @@ def test_after_an_outage_only_the_last_reminder_is_mailed(registry: Registry) ->
     assert set(reached(registry, name.id)) == {kind for kind, days in LIFE.items() if days <= 364}
 
 
-def test_a_user_who_wants_no_reminders_gets_none(registry: Registry) -> None:
+def test_a_user_with_reminders_off_gets_none(registry: Registry) -> None:
     registry.write(lambda tx: update_user(tx, registry.users["ann"], reminders=False))
     name = registry.register(NAME)
     registry.live(days=440)
@@ -330,7 +330,7 @@ def test_a_new_ceiling_at_the_instant_of_a_failure_is_tried_at_the_next_sweep(re
 
 
 @pytest.mark.whole_on_postgresql
-def test_without_credits_it_is_tried_daily_until_the_trash(registry: Registry) -> None:
+def test_automatic_renewal_without_credits_is_tried_daily_until_the_trash(registry: Registry) -> None:
     name = registry.register(NAME, registration_mode="plus")
     auto_renewing(registry, name, 50)
     while registry.balance() >= 11:

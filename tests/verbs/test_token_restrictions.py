@@ -60,7 +60,7 @@ def furnished(registry: Registry) -> Registry:
     ],
     ids=str,
 )
-def test_lists_have_exactly_what_the_token_is_for(furnished: Registry, restrictions: Restrictions) -> None:
+def test_lists_have_exactly_the_names_of_the_token(furnished: Registry, restrictions: Restrictions) -> None:
     """The conditions in SQL agree with `Restrictions.allows_name`."""
     actor = Actor("user", furnished.users["ann"], 1, restrictions=restrictions)
     allowed = [name for name in reversed(NAMES) if restrictions.allows_name(name)]
@@ -109,7 +109,7 @@ def test_a_token_for_other_names_can_not_use_a_nameserver_below_a_hidden_name(re
     registry.write(register, acting(issue(registry)), command, free_quota=FREE_QUOTA)
 
 
-def test_daily_credits_bound_what_a_token_and_its_children_spend_in_a_day(registry: Registry) -> None:
+def test_daily_credits_limit_the_spending_of_a_token_and_its_children(registry: Registry) -> None:
     parent = issue(registry, daily_credits=25)
     child = registry.write(
         create_token, acting(parent), "child", {"scopes": ("subdomains:write", "credits:spend")}

@@ -105,7 +105,7 @@ def test_the_receiver_s_free_quota_does_not_matter(registry: Registry) -> None:
     assert registry.doctor() == []
 
 
-def test_what_is_refused(registry: Registry) -> None:
+def test_refused_transfers(registry: Registry) -> None:
     names = [f"{label}.example.test" for label in ("live", "held", "trash", "cooling", "released")]
     for name in names:
         registry.register_by_operator(name)
@@ -134,7 +134,7 @@ def test_what_is_refused(registry: Registry) -> None:
             move(registry, to, name)
 
 
-def test_suspensions_stay_with_the_user_who_held_the_name(registry: Registry) -> None:
+def test_suspensions_stay_with_the_former_user(registry: Registry) -> None:
     registry.register(SHOP)
     for verb in (suspend, unsuspend):
         registry.write(verb, OPERATOR, SHOP)
@@ -147,7 +147,7 @@ def test_suspensions_stay_with_the_user_who_held_the_name(registry: Registry) ->
     assert of == {"ann": ["subdomain.suspend", "subdomain.unsuspend"], "ben": ["subdomain.suspend"]}
 
 
-def test_a_sweep_that_chose_the_name_before_leaves_it_to_the_next(registry: Registry) -> None:
+def test_a_sweep_that_selected_the_name_before_skips_it(registry: Registry) -> None:
     """The sweep reads the due names and then locks their users, and a transfer may commit between the two."""
     held = registry.register(SHOP)
     registry.live(days=334)

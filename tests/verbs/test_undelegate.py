@@ -85,7 +85,7 @@ def test_names_stay_without_the_setting(registry: Registry) -> None:
     assert [subject for subject, _ in mails(registry)] == [f"{SHOP} doesn't work"]
 
 
-def test_a_user_is_warned_in_time_if_the_setting_comes_later(registry: Registry) -> None:
+def test_a_user_is_warned_in_time_if_the_setting_is_turned_on_later(registry: Registry) -> None:
     shop = shop_of(registry, 0)
     record(registry, shop)
     record(registry, shop, days=100)

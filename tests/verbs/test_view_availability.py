@@ -114,7 +114,7 @@ def draw_state(draw: random.Random) -> State:
     )
 
 
-def test_it_is_available_exactly_if_a_registration_succeeds(registry: Registry) -> None:
+def test_a_name_is_available_exactly_if_a_registration_succeeds(registry: Registry) -> None:
     """Tested for every label in the most permissive state, and for 300 random pairs of label and state."""
     furnish(registry)
     draw = random.Random(26)  # noqa: S311 - the same states in each run
@@ -192,7 +192,7 @@ def test_without_quota_the_free_mode_is_left_out(registry: Registry) -> None:
     assert [each.mode for each in ask(registry, f"new.{ZONE}").modes] == ["plus"]
 
 
-def test_a_refused_name_shows_no_modes_and_a_price_that_is_too_high_does(registry: Registry) -> None:
+def test_a_refused_name_shows_no_modes_but_an_unaffordable_name_does(registry: Registry) -> None:
     furnish(registry)
     assert ask(registry, f"theirs.{ZONE}").modes == ()
     found = ask(registry, f"gold.{ZONE}", may_spend=False)
@@ -200,7 +200,7 @@ def test_a_refused_name_shows_no_modes_and_a_price_that_is_too_high_does(registr
     assert (found.refusal.code, [each.mode for each in found.modes]) == ("insufficient_scope", ["premium"])
 
 
-def test_the_date_is_shown_to_the_holder_alone(registry: Registry) -> None:
+def test_the_date_is_shown_to_the_holder_only(registry: Registry) -> None:
     furnish(registry)
     days = {"mine": 365 + 30 + 30 + 7, "my-trash": 30 + 7, "my-past": 7}
     for label, after in days.items():

@@ -47,7 +47,7 @@ def report(state: str, *findings: Finding) -> Report:
     return Report(state, findings, datetime.now(UTC))
 
 
-def test_the_health_is_the_users_own(registry: Registry) -> None:
+def test_only_the_user_sees_the_health_of_a_name(registry: Registry) -> None:
     held = registry.register(SHOP, nameservers=HOSTS)
     assert registry.read(view_health, registry.actor(), SHOP).health is None
     registry.write(record_check, held.id, 1, report(BROKEN, LAME))

@@ -77,7 +77,7 @@ def zones(registry: Registry) -> Registry:
     return registry
 
 
-def test_which_names_exist(zones: Registry) -> None:
+def test_the_names_that_exist_in_a_zone(zones: Registry) -> None:
     """Names with records, and the names above them, exist. Names at delegations are left out, because no query is for them."""
     draws = random.Random(7)  # noqa: S311 - the same names each time
     names = [

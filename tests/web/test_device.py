@@ -39,7 +39,7 @@ def test_a_person_allows_or_refuses_a_program(service: RunningService) -> None:
 
 
 @pytest.mark.parametrize("by", ["code", "link"])
-def test_the_code_is_kept_through_a_new_sign_in(service: RunningService, by: str) -> None:
+def test_the_code_is_kept_during_a_new_sign_in(service: RunningService, by: str) -> None:
     service.add_user(ADA)
     browser = console(service, ADA)
     service.clock.advance(minutes=11)

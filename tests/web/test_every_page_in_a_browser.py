@@ -50,7 +50,7 @@ def sources(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize("shown", CHECKED, ids=lambda each: str(each.name))
-def test_a_page(
+def test_a_page_is_accessible_and_light(
     browser: Browser, filled: tuple[RunningService, str], shown: ShownPage, sources: Path
 ) -> None:
     service, secret = filled

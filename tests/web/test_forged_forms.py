@@ -56,7 +56,7 @@ def state(service: RunningService, ada: Registrant) -> object:
 
 
 @pytest.mark.parametrize("path", PATHS)
-def test_no_form_of_another_site_is_taken(service: RunningService, ada: Registrant, path: str) -> None:
+def test_a_form_from_another_site_is_refused(service: RunningService, ada: Registrant, path: str) -> None:
     before = state(service, ada)
     browser = console(service, ada.email)
     token = browser.get("/names").form("/signout").fields["form_token"]
@@ -68,7 +68,7 @@ def test_no_form_of_another_site_is_taken(service: RunningService, ada: Registra
 
 
 @pytest.mark.parametrize("path", [path for path, page in zip(PATHS, FORMS, strict=True) if not page.is_open])
-def test_no_form_without_the_token_of_the_session_is_taken(
+def test_a_form_without_the_token_of_the_session_is_refused(
     service: RunningService, ada: Registrant, path: str
 ) -> None:
     ben = service.add_user(f"ben{PATHS.index(path)}@example.org")
@@ -81,7 +81,7 @@ def test_no_form_without_the_token_of_the_session_is_taken(
     assert state(service, ada) == before
 
 
-def test_a_form_that_is_sent_twice_pays_once(service: RunningService, ada: Registrant) -> None:
+def test_a_form_sent_twice_pays_once(service: RunningService, ada: Registrant) -> None:
     browser = console(service, ada.email)
     page = browser.get("/register?fqdn=twice.example.test")
     quoted = browser.submit(page, "/register", registration_mode="plus", nameservers="ns1.provider.example")
@@ -126,7 +126,7 @@ def test_a_price_that_rose_is_not_paid(service: RunningService, ada: Registrant)
         ("application/x-www-form-urlencoded", "&".join(["a=1"] * 300)),
     ],
 )
-def test_what_is_no_form_of_ours_is_refused(service: RunningService, content_type: str, body: str) -> None:
+def test_a_malformed_form_is_refused(service: RunningService, content_type: str, body: str) -> None:
     origin = console(service).origin
     headers = {"content-type": content_type, "origin": origin}
     answer = service.client.post(f"{origin}/signin", content=body, headers=headers)

@@ -44,7 +44,7 @@ def test_pages_run_only_our_scripts_and_are_not_stored(service: RunningService) 
     assert (headers["x-content-type-options"], headers["x-frame-options"]) == ("nosniff", "DENY")
 
 
-def test_assets_are_compressed_and_kept_for_good(service: RunningService) -> None:
+def test_assets_are_compressed_and_cached_permanently(service: RunningService) -> None:
     page = console(service).get("/")
     urls = set(re.findall(r'(?:href|src)="(/assets/[^"]+)"', page.response.text))
     assert {each.rpartition("-")[2] for each in urls} == {"console.css", "icon.svg", "page.js", "logo.svg"}
@@ -77,9 +77,7 @@ def test_a_private_page_leads_strangers_to_the_sign_in(service: RunningService, 
     assert (shown.path, shown.status) == ("/signin", 200)
 
 
-def test_browsers_get_pages_for_what_goes_wrong(
-    service: RunningService, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_browsers_get_pages_for_refusals(service: RunningService, monkeypatch: pytest.MonkeyPatch) -> None:
     origin = console(service).origin
     browser = {"accept": "text/html,application/xhtml+xml,*/*;q=0.8"}
     monkeypatch.setattr(start, "find_availability", None)  # a fault

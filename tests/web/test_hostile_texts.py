@@ -50,7 +50,7 @@ def browser(service: tuple[RunningService, str]) -> Iterator[Browser]:
         yield found
 
 
-def test_nothing_runs_that_someone_typed(browser: Browser, service: tuple[RunningService, str]) -> None:
+def test_no_text_of_a_user_runs_as_a_script(browser: Browser, service: tuple[RunningService, str]) -> None:
     running, secret = service
     with tab(browser, running, secret=secret) as opened:
         for path in ("/", "/names", f"/names/{FQDN}", "/register"):

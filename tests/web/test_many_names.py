@@ -55,7 +55,7 @@ def _register_names(tx: Tx, numbers: range) -> None:
         register(tx, actor, wanted, free_quota=2 * NAMES)
 
 
-def test_no_page_holds_the_event_loop_up(service: RunningService) -> None:
+def test_no_page_blocks_the_event_loop(service: RunningService) -> None:
     assert service.loop is not None
     browser = console(service, ADA)
     browser.get("/names")

@@ -101,7 +101,7 @@ def test_warnings_stay_on_the_page_of_the_name(service: RunningService) -> None:
     assert ("no action" in asked.text, "is not signed" in asked.text) == (False, True)
 
 
-def test_a_name_in_the_trash_says_why_it_has_no_way_back(service: RunningService) -> None:
+def test_a_name_that_can_not_be_restored_shows_the_reason(service: RunningService) -> None:
     eva = service.add_user("eva@example.org", free_quota="1")
     browser = console(service, eva.email)
     service.register(eva, "eva1.example.test")
@@ -120,19 +120,19 @@ def test_a_name_in_the_trash_says_why_it_has_no_way_back(service: RunningService
 
 
 @pytest.mark.operations("get_automatic_ds", "set_automatic_ds")
-def test_ds_records_may_follow_the_zone(browser: ConsoleClient) -> None:
+def test_automatic_ds_is_turned_on(browser: ConsoleClient) -> None:
     page = browser.get(PATH)
     done = browser.submit(page, f"{PATH}/automatic-ds", enabled="yes", bootstrap="yes")
     assert "DS records that follow your zone: on" in done.text
 
 
 @pytest.mark.operations("get_health", "check_health")
-def test_the_nameservers_are_asked_now(browser: ConsoleClient) -> None:
+def test_health_is_checked_on_request(browser: ConsoleClient) -> None:
     done = browser.submit(browser.get(PATH), f"{PATH}/health")
     assert (done.status, "Your nameservers were checked just now." in done.text) == (200, True)
 
 
-def test_a_broken_name_says_when_it_leaves_the_dns(service: RunningService) -> None:
+def test_a_broken_name_shows_when_it_leaves_the_dns(service: RunningService) -> None:
     eve = service.add_user("eve@example.org")
     service.operator("domain", "edit", "example.test", "--broken-days", "30")
     name = service.register(eve, "broken.example.test", nameservers=["ns1.provider.example"])["subdomain"]
@@ -175,7 +175,7 @@ def test_nameservers_are_filled_in_from_presets_and_other_names(browser: Console
     ]
 
 
-def test_a_form_of_an_old_page_undoes_no_later_change(
+def test_the_form_of_an_old_page_is_refused(
     service: RunningService, ada: Registrant, browser: ConsoleClient
 ) -> None:
     page = browser.get(f"{PATH}/nameservers")

@@ -26,7 +26,7 @@ def test_the_list_is_filtered_and_paged(service: RunningService) -> None:
 
 
 @pytest.mark.parametrize("query", ["status=wrong", "cursor=wrong", "q=" + "a" * 300])
-def test_what_the_api_refuses_is_shown(service: RunningService, query: str) -> None:
+def test_refusals_of_the_api_are_shown(service: RunningService, query: str) -> None:
     service.add_user("ada@example.org")
     page = console(service, "ada@example.org").get(f"/names?{query}")
     assert (page.status in (400, 422), "This search can't be done" in page.text) == (True, True)

@@ -19,7 +19,7 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningService
         assert running.doctor() == []
 
 
-def test_many_names_are_quoted_confirmed_and_told(service: RunningService) -> None:
+def test_many_names_are_quoted_confirmed_and_reported(service: RunningService) -> None:
     ada = service.add_user("ada@example.org", credit_count=25)
     service.register(ada, "taken.example.test")
     browser = console(service, ada.email)
@@ -49,7 +49,7 @@ def test_many_names_are_quoted_confirmed_and_told(service: RunningService) -> No
     ]
 
 
-def test_a_list_is_priced_with_the_free_names_and_the_credits_that_are_left(service: RunningService) -> None:
+def test_a_list_is_priced_with_the_remaining_quota_and_credits(service: RunningService) -> None:
     dora = service.add_user("dora@example.org", credit_count=15, free_quota="3")
     service.register(dora, "first.example.test")
     browser = console(service, dora.email)
@@ -78,7 +78,7 @@ def test_a_list_is_priced_with_the_free_names_and_the_credits_that_are_left(serv
     )
 
 
-def test_a_long_list_goes_on_and_loses_nothing(
+def test_a_long_list_is_registered_completely_in_parts(
     service: RunningService, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(register_many, "PORTION_SECONDS", 0)

@@ -29,9 +29,7 @@ def browser(on_primary: ServiceOn) -> Iterator[Browser]:
 
 @pytest.mark.operations("retry")
 @pytest.mark.parametrize("javascript", [True, False])
-def test_a_publication_that_failed_is_tried_again(
-    on_primary: ServiceOn, browser: Browser, javascript: bool
-) -> None:
+def test_a_failed_publication_is_retried(on_primary: ServiceOn, browser: Browser, javascript: bool) -> None:
     service = on_primary.service
     label = f"late-{javascript}".lower()
     ada, secret = outside(_add_user, service, f"{label}@example.org")

@@ -12,7 +12,7 @@ ADA = "ada@example.org"
 
 
 @pytest.mark.operations("request_sign_in", "confirm_sign_in", "end_session")
-def test_a_code_signs_in_and_leads_to_the_page_that_was_asked_for(service: RunningService) -> None:
+def test_a_code_signs_in_and_leads_to_the_requested_page(service: RunningService) -> None:
     service.add_user(ADA)
     browser = console(service)
     asked = browser.get("/names?status=trashed")
@@ -52,7 +52,9 @@ def test_a_link_needs_a_click_and_works_once(service: RunningService) -> None:
         ("/names?q=a", "/names"),
     ],
 )
-def test_nobody_is_led_to_another_site(service: RunningService, asked: str, target: str) -> None:
+def test_the_sign_in_never_redirects_to_another_site(
+    service: RunningService, asked: str, target: str
+) -> None:
     service.add_user(ADA)
     browser = console(service, ADA)
     assert browser.get(f"/signin?next={asked.replace('&', '%26').replace('?', '%3F')}").path == target

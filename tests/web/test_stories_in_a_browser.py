@@ -166,7 +166,7 @@ def test_a_name_that_can_t_be_paid_leads_to_the_credits(browser: Browser, servic
 
 @pytest.mark.operations("delete", "restore", "list_subdomains")
 @pytest.mark.parametrize("way", VARIANTS)
-def test_a_name_goes_to_the_trash_and_comes_back(
+def test_a_name_is_deleted_and_restored(
     browser: Browser, service: RunningService, way: dict[str, Any]
 ) -> None:
     label = f"trash-{way['javascript']}-{way['size'][0]}".lower()
@@ -220,7 +220,7 @@ def test_a_change_shows_its_difference_first(
     assert service.delegation(fqdn) == {"ns1.provider.example", f"ns2.{fqdn}"}
 
 
-def test_many_names_go_on_by_themselves(
+def test_the_registration_of_many_names_continues_without_clicks(
     browser: Browser, service: RunningService, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(register_many, "PORTION_SECONDS", 0)
@@ -257,7 +257,7 @@ def test_a_name_is_given_to_someone(browser: Browser, service: RunningService, w
         assert opened.open(f"/names/{label}.{DOMAIN}").status == 404
 
 
-def test_with_the_keyboard_alone(browser: Browser, service: RunningService) -> None:
+def test_each_control_is_usable_with_the_keyboard_only(browser: Browser, service: RunningService) -> None:
     """Each control is reached by Tab in the order of the page, its focus is seen, and Enter uses it."""
     ada, secret = add_user(service, "keyboard@example.org")
     service.register(ada, f"keyboard.{DOMAIN}")

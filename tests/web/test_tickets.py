@@ -14,7 +14,7 @@ HOSTILE = "<script>alert(1)</script>\n\"'><img src=x onerror=alert(1)> {{ 7*7 }}
 
 
 @pytest.mark.operations("list_tickets", "open_ticket", "get_ticket", "reply")
-def test_a_ticket_from_the_question_to_its_end(service: RunningService) -> None:
+def test_a_ticket_from_opening_to_closing(service: RunningService) -> None:
     service.add_domain()
     ada = service.add_user()
     service.register(ada, "a.example.test")

@@ -13,7 +13,7 @@ from support.running_service import RunningService
 @pytest.mark.operations(
     "list_tokens", "create_token", "get_token", "change_token", "rotate_token", "revoke_token"
 )
-def test_a_token_from_its_creation_to_its_end(service: RunningService) -> None:
+def test_a_token_from_creation_to_revocation(service: RunningService) -> None:
     ada = service.add_user()
     browser = console(service, ada.email)
     form = browser.get("/tokens/new")
@@ -91,7 +91,7 @@ def test_a_token_that_spends_needs_a_recent_sign_in(service: RunningService) -> 
 
 
 @pytest.mark.operations("list_tokens")
-def test_a_list_longer_than_a_page(service: RunningService) -> None:
+def test_a_list_of_several_pages(service: RunningService) -> None:
     ada = service.add_user()
     for number in range(PAGE_LIMIT):
         body = {"name": f"token {number}.", "scopes": ["account:read"]}

@@ -97,7 +97,7 @@ def test_mails_arrive_over_one_connection_and_read_as_written(registry: Registry
     assert mailer.outcomes == {"sent": 3}
 
 
-def test_an_address_that_is_not_ascii_needs_a_server_that_takes_it(registry: Registry) -> None:
+def test_a_non_ascii_address_needs_a_server_with_smtputf8(registry: Registry) -> None:
     mailbox = Mailbox()
     put(registry, "a", recipient="ädä@example.org")
     with smtp_server(mailbox) as port:
@@ -133,7 +133,7 @@ def test_starttls_and_password(registry: Registry, tmp_path: Path, monkeypatch: 
         mailer_to(registry, port, **{**secured, "smtp_password_file": str(tmp_path / "missing")})
 
 
-def test_tls_from_the_first_byte(registry: Registry, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_implicit_tls(registry: Registry, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     certificate = make_certificate(tmp_path)
     monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
     mailbox = Mailbox()
@@ -144,7 +144,7 @@ def test_tls_from_the_first_byte(registry: Registry, tmp_path: Path, monkeypatch
 
 
 @pytest.mark.parametrize("trusted", ["unknown authority", "another host"])
-def test_a_certificate_that_is_not_good_is_refused(
+def test_an_invalid_certificate_is_refused(
     registry: Registry, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, trusted: str
 ) -> None:
     good = make_certificate(tmp_path)
@@ -161,7 +161,7 @@ def test_a_certificate_that_is_not_good_is_refused(
     assert "its certificate is invalid" in found.error
 
 
-def test_without_starttls_nothing_is_sent(registry: Registry) -> None:
+def test_nothing_is_sent_without_starttls(registry: Registry) -> None:
     mailbox = Mailbox()
     put(registry, "a")
     with smtp_server(mailbox) as port:
@@ -170,7 +170,7 @@ def test_without_starttls_nothing_is_sent(registry: Registry) -> None:
     assert states(registry) == {"a": "waiting"}
 
 
-def test_poison_stands_in_nobodys_way(registry: Registry) -> None:
+def test_a_rejected_mail_does_not_delay_other_mails(registry: Registry) -> None:
     """4xx is tried again and then arrives; 5xx is tried for three days; the others arrive at once."""
     mailbox = Mailbox(
         replies_rcpt={
@@ -199,7 +199,7 @@ def test_poison_stands_in_nobodys_way(registry: Registry) -> None:
     assert mailer.outcomes == {"sent": 2, "failed": 5, "given_up": 2}
 
 
-def test_a_mail_that_the_server_hangs_up_on_stands_in_nobodys_way(registry: Registry) -> None:
+def test_a_mail_that_ends_the_connection_does_not_delay_other_mails(registry: Registry) -> None:
     mailbox = Mailbox(replies_data=["421 4.3.0 that is too much for me"])
     put(registry, "a", "b", "c")
     with smtp_server(mailbox) as port:
@@ -212,7 +212,7 @@ def test_a_mail_that_the_server_hangs_up_on_stands_in_nobodys_way(registry: Regi
     assert mailbox.connections == 3
 
 
-def test_while_the_server_is_away_one_mail_is_tried_and_all_arrive_when_it_is_back(
+def test_one_mail_is_tried_while_the_server_is_down_and_all_arrive_afterwards(
     registry: Registry,
 ) -> None:
     mailbox = Mailbox()
@@ -253,7 +253,7 @@ def silent_server() -> Iterator[tuple[int, list[bytes]]]:
         assert not thread.is_alive()
 
 
-def test_a_server_that_falls_silent_is_left(registry: Registry, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_server_that_stops_answering_times_out(registry: Registry, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(smtp, "SENDING_MAX_SECONDS", 0.2)
     put(registry, "a")
     with silent_server() as (port, _):
@@ -261,7 +261,7 @@ def test_a_server_that_falls_silent_is_left(registry: Registry, monkeypatch: pyt
     assert mails(registry)["a"].error == "The mail server took too long."
 
 
-def test_a_server_that_never_greets_is_left_and_asked_once_at_a_time(
+def test_a_server_without_a_greeting_times_out_and_gets_one_connection_at_a_time(
     registry: Registry, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(smtp, "CONNECTING_MAX_SECONDS", 0.2)
@@ -281,7 +281,7 @@ def test_a_server_that_never_greets_is_left_and_asked_once_at_a_time(
     assert {each.error for each in mails(registry).values()} == {told}
 
 
-def test_a_mail_as_a_whole_takes_less_than_its_claim_lasts() -> None:
+def test_the_timeouts_of_a_mail_are_shorter_than_its_claim() -> None:
     longest = smtp.CONNECTING_MAX_SECONDS + smtp.SENDING_MAX_SECONDS + mailer_module.FINISH_SECONDS
     assert longest < LEASE.total_seconds()
 
@@ -321,7 +321,7 @@ def test_two_mailers_on_one_database_send_each_mail_once(
     assert sum(mailer.outcomes["sent"] for mailer in mailers) == 60
 
 
-def test_told_to_end_the_mailer_finishes_the_mail_that_it_is_at(
+def test_a_stopping_mailer_finishes_the_current_mail(
     registry: Registry, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     mailbox = Mailbox()
@@ -350,7 +350,7 @@ def test_told_to_end_the_mailer_finishes_the_mail_that_it_is_at(
     assert mails(registry)["b"].attempts == 0
 
 
-def test_told_to_end_the_mailer_does_not_wait_for_a_silent_server(
+def test_a_stopping_mailer_does_not_wait_for_a_silent_server(
     registry: Registry, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(mailer_module, "FINISH_SECONDS", 0.1)
@@ -369,7 +369,7 @@ def test_told_to_end_the_mailer_does_not_wait_for_a_silent_server(
     assert (found.state, found.attempts) == ("waiting", 1)
 
 
-def test_told_to_end_while_no_thread_is_free_the_mailer_leaves_no_connection(registry: Registry) -> None:
+def test_a_mailer_stopped_without_a_free_thread_leaves_no_connection(registry: Registry) -> None:
     """Leave is taken by a thread: one that is found only after the end, here since the only one waits for the test."""
     mailbox, go_on = Mailbox(), threading.Event()
     put(registry, "a")

@@ -68,7 +68,9 @@ def test_a_second_host_with_another_clock_does_not_stop_the_sweep(shared: tuple[
     registry.run(_beside_a_wrong_clock(registry, url))
 
 
-def test_without_the_lease_it_does(shared: tuple[Registry, str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_the_lease_a_wrong_clock_stops_the_sweep(
+    shared: tuple[Registry, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The broken twin: whoever asks has the lease."""
     registry, url = shared
 
@@ -101,7 +103,7 @@ def test_a_lease_is_renewed_again_after_a_fault(registry: Registry, monkeypatch:
     assert {each["event"] for each in logs} == {"lease_fault"}
 
 
-def test_a_check_that_is_cancelled_while_it_begins_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_check_cancelled_during_its_start_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
     started: list[subprocess.Popen[bytes]] = []
     begin, reached = subprocess.Popen, asyncio.Event()
 
@@ -128,7 +130,7 @@ def test_a_check_that_is_cancelled_while_it_begins_is_ended(monkeypatch: pytest.
     assert started[0].returncode == -signal.SIGKILL
 
 
-def test_a_zone_is_looked_at_by_the_one_that_keeps_it(registry: Registry) -> None:
+def test_only_the_holder_of_the_lease_checks_a_zone(registry: Registry) -> None:
     domain_id = registry.domains["example.test"]
     asked = []
 

@@ -26,7 +26,7 @@ LOWEST = 19
 ZONE = "example.test"
 
 
-def test_it_lowers_its_own_priority() -> None:
+def test_the_check_lowers_its_own_priority() -> None:
     wanted = min(os.nice(0) + 10, LOWEST)
     checking = subprocess.Popen(
         [sys.executable, "-m", "sublet.primaries.check_process"], stdin=subprocess.PIPE

@@ -27,7 +27,7 @@ def attacked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Attacked]:
 
 
 @pytest.mark.whole
-def test_slow_heads_end_and_others_are_answered(attacked: Attacked) -> None:
+def test_slow_heads_are_closed_and_others_answered(attacked: Attacked) -> None:
     measured = measure(SLOW_HEADS, *attacked, 15.0)
     assert violations(measured) == [], report(SLOW_HEADS, measured)
     assert len(measured.beside) > 50
@@ -37,7 +37,7 @@ def test_slow_heads_end_and_others_are_answered(attacked: Attacked) -> None:
 
 
 @pytest.mark.whole
-def test_slow_bodies_of_one_address_are_refused_and_others_answered(attacked: Attacked) -> None:
+def test_slow_bodies_of_one_address_are_refused_and_others_are_answered(attacked: Attacked) -> None:
     measured = measure(SLOW_BODIES, *attacked, 10.0)
     assert violations(measured) == [], report(SLOW_BODIES, measured)
     assert len(measured.beside) > 50

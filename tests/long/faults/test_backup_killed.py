@@ -51,7 +51,7 @@ def _other(tmp_path: Path) -> Path:
     return registry.path
 
 
-def test_a_backup_that_is_killed_leaves_the_older_one(tmp_path: Path) -> None:
+def test_a_killed_backup_leaves_the_older_backup(tmp_path: Path) -> None:
     registry = small_registry(tmp_path)
     users, more = _users(registry.path), _other(tmp_path)
     target = tmp_path / "backup.db"
@@ -82,7 +82,7 @@ def _unclean(folder: Path) -> Registry:
     return Registry(f"sqlite:///{left}/sublet.db")
 
 
-def test_a_restore_that_is_killed_leaves_the_older_registry_whole(tmp_path: Path) -> None:
+def test_a_killed_restore_leaves_the_older_registry_intact(tmp_path: Path) -> None:
     backup = _other(tmp_path)
     Registry(f"sqlite:///{backup}").do(add_user, "emil@example.net", "Emil")
     users = _users(backup)

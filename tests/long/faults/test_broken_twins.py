@@ -223,7 +223,7 @@ def test_no_begin_immediate_is_caught(url: str, monkeypatch: pytest.MonkeyPatch)
 
 
 @pytest.mark.parametrize("check", [check_delete_leaves_nothing, check_former_glue_leaves])
-def test_nothing_is_left_in_the_zone(url: str, check: Any) -> None:
+def test_no_old_record_is_left_in_the_zone(url: str, check: Any) -> None:
     with running_service(url) as service:
         service.add_domain()
         check(service)
@@ -247,7 +247,7 @@ def test_glue_left_behind_is_caught(url: str, check: Any, monkeypatch: pytest.Mo
             check(service)
 
 
-def test_others_names_are_hidden(url: str) -> None:
+def test_names_of_other_users_are_hidden(url: str) -> None:
     with running_service(url) as service:
         service.add_domain()
         check_others_names_are_hidden(service)
@@ -269,13 +269,13 @@ def test_no_owner_filter_is_caught(url: str, monkeypatch: pytest.MonkeyPatch) ->
             check_others_names_are_hidden(service)
 
 
-def test_glue_has_to_be_public(url: str) -> None:
+def test_glue_must_be_public(url: str) -> None:
     with running_service(url) as service:
         service.add_domain()
         check_glue_is_public(service)
 
 
-def test_is_global_is_caught(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_check_by_is_global_is_caught(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     def by_python(address: str) -> str | None:
         return None if ip_address(address).is_global else f"{address} is not global."
 

@@ -19,7 +19,7 @@ def _shown(service: RunningService, who: Registrant, fqdn: str) -> dict[str, obj
     return dict(service.call(who, "GET", f"/subdomains/{fqdn}").json()["subdomain"])
 
 
-def test_an_unreachable_name_server_refuses_nobody_and_is_waited_for(
+def test_an_unreachable_name_server_delays_publication_but_refuses_no_request(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with service_with_outage(registry_address(tmp_path), monkeypatch, publish_wait_ms=0) as outage:
@@ -51,7 +51,7 @@ def test_an_unreachable_name_server_refuses_nobody_and_is_waited_for(
         wait_until(lambda: service.doctor() == [])
 
 
-def test_new_glue_does_not_overwrite_what_stands_below_the_name(
+def test_new_glue_does_not_overwrite_foreign_records_below_the_name(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     by_hand = (HOST, "A", "8.8.8.8")

@@ -30,9 +30,7 @@ RDATA = {"ns1.provider.example.", f"{HOST}.", "8.8.4.4", "2001:4860:4860::8844",
 
 
 @pytest.mark.parametrize("point", ["committed", "written_ahead", "applied", "recorded"])
-def test_committed_but_not_published_is_published_after_the_restart(
-    url: str, tmp_path: Path, point: str
-) -> None:
+def test_a_committed_name_is_published_after_the_restart(url: str, tmp_path: Path, point: str) -> None:
     with serve_process_on("knot", tmp_path, database_url=url) as (on, serving):
         serving.environment["SUBLET_PUBLISH_WAIT_MS"] = "20000"  # killed before the answer
         ada = on.service.add_user(credit_count=10)
@@ -47,7 +45,7 @@ def test_committed_but_not_published_is_published_after_the_restart(
         wait_until(lambda: on.service.doctor() == [])
 
 
-def test_committed_but_not_answered_is_served_after_the_restart(url: str, tmp_path: Path) -> None:
+def test_a_committed_name_without_an_answer_is_served_after_the_restart(url: str, tmp_path: Path) -> None:
     with serve_process(url, tmp_path) as serving:
         service = serving.service
         service.add_domain()
@@ -79,7 +77,7 @@ def _check_charged_once(service: RunningService, who: Registrant) -> None:
     assert service.call(who, "GET", "/credits").json()["credit_balance"] == 0
 
 
-def test_killed_before_the_commit_leaves_no_trace(url: str, tmp_path: Path) -> None:
+def test_a_kill_before_the_commit_leaves_no_trace(url: str, tmp_path: Path) -> None:
     with serve_process(url, tmp_path) as serving:
         service = serving.service
         service.add_domain()

@@ -70,7 +70,7 @@ def test_a_killed_service_sends_the_mail_once_or_twice_with_one_id(
         assert "It is mended." in text_of(mailbox.messages()[0])
 
 
-def test_a_password_that_cannot_be_read_is_told_at_the_start(tmp_path: Path) -> None:
+def test_an_unreadable_password_is_reported_at_the_start(tmp_path: Path) -> None:
     with (
         pytest.raises(SettingsError, match=r"^smtp_password_file: can't be read: No such file"),
         running_service(
@@ -85,7 +85,7 @@ def test_a_password_that_cannot_be_read_is_told_at_the_start(tmp_path: Path) -> 
         pass
 
 
-def test_a_dead_mail_server_stops_nothing_else(tmp_path: Path) -> None:
+def test_a_stopped_mail_server_stops_only_mail(tmp_path: Path) -> None:
     mailbox = Mailbox()
     port = free_address()[1]
     with running_service(

@@ -41,7 +41,7 @@ def racing(database_url: str) -> Iterator[RunningService]:
         yield service
 
 
-def test_credits_for_one_are_spent_once(racing: RunningService) -> None:
+def test_credits_for_one_name_are_spent_once(racing: RunningService) -> None:
     check_credits_are_spent_once([racing])
 
 
@@ -53,7 +53,7 @@ def test_a_coupon_for_one_use_is_used_once(racing: RunningService) -> None:
     check_coupon_is_used_once([racing], rounds=ROUNDS)
 
 
-def test_a_name_is_deleted_renewed_and_changed_at_once(racing: RunningService) -> None:
+def test_a_name_is_deleted_renewed_and_changed_concurrently(racing: RunningService) -> None:
     check_one_life_is_lived(racing, rounds=ROUNDS)
 
 
@@ -74,11 +74,11 @@ def test_a_name_goes_to_one_of_two_users(racing: RunningService) -> None:
     assert racing.doctor() == []
 
 
-def test_one_key_twenty_times_acts_once(racing: RunningService) -> None:
+def test_twenty_requests_with_one_key_take_effect_once(racing: RunningService) -> None:
     check_key_acts_once([racing])
 
 
-def test_two_services_on_one_database_stay_right(postgresql_server: str, tmp_path: Path) -> None:
+def test_two_services_on_one_database_stay_consistent(postgresql_server: str, tmp_path: Path) -> None:
     """Two processes, each with a publisher, on one PostgreSQL: names go to one, zone and registry agree; one is killed."""
     with (
         fresh_database(postgresql_server) as url,
@@ -116,7 +116,9 @@ def test_two_services_on_one_database_stay_right(postgresql_server: str, tmp_pat
         assert other.doctor() == []
 
 
-def test_credits_names_coupons_and_keys_are_given_out_once(postgresql_server: str, tmp_path: Path) -> None:
+def test_several_processes_spend_credits_names_coupons_and_keys_once(
+    postgresql_server: str, tmp_path: Path
+) -> None:
     with fresh_database(postgresql_server) as url, processes(url, tmp_path) as serving:
         check_over_processes([each.service for each in serving], ROUNDS)
 

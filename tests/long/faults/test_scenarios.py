@@ -30,7 +30,7 @@ def test_the_service_is_killed_under_load(database: str, tmp_path: Path) -> None
     run(SIGKILL, tmp_path, database, 2 if database == SQLITE else 1)
 
 
-def test_no_answer_before_its_sync(database: str, tmp_path: Path) -> None:
+def test_no_answer_precedes_its_sync(database: str, tmp_path: Path) -> None:
     run(SYNCED, tmp_path, database, 50)
 
 
@@ -42,7 +42,7 @@ def test_a_failing_disk(tmp_path: Path) -> None:
     run(EIO, tmp_path, SQLITE, 1)
 
 
-def test_files_that_change(tmp_path: Path) -> None:
+def test_changed_database_files_are_detected(tmp_path: Path) -> None:
     run(FILES, tmp_path, SQLITE, len(CHANGES))
 
 

@@ -174,12 +174,14 @@ def check_each_step_is_done_once(serving: ServeProcess, *, seed: int, kills: int
 
 
 @pytest.mark.parametrize("seed", [1])
-def test_killed_again_and_again_each_step_is_done_once(tmp_path: Path, seed: int) -> None:
+def test_a_sweep_killed_many_times_does_each_step_once(tmp_path: Path, seed: int) -> None:
     with serve_process(registry_address(tmp_path), tmp_path) as serving:
         check_each_step_is_done_once(serving, seed=seed)
 
 
 @pytest.mark.whole
-def test_the_same_on_postgresql(postgresql_server: str, tmp_path: Path) -> None:
+def test_a_sweep_killed_many_times_on_postgresql_does_each_step_once(
+    postgresql_server: str, tmp_path: Path
+) -> None:
     with fresh_database(postgresql_server) as url, serve_process(url, tmp_path) as serving:
         check_each_step_is_done_once(serving, seed=3, kills=3)

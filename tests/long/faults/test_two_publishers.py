@@ -86,7 +86,7 @@ def test_each_name_is_published_once(shared: tuple[Registry, str], tmp_path: Pat
 
 
 @pytest.mark.parametrize("kind", ["knot", "bind"])
-def test_a_zone_on_a_primary_is_one_publishers_at_a_time(
+def test_a_zone_on_a_primary_has_one_publisher_at_a_time(
     kind: str, shared: tuple[Registry, str], tmp_path: Path
 ) -> None:
     registry, url = shared
@@ -118,13 +118,13 @@ def test_a_zone_on_a_primary_is_one_publishers_at_a_time(
     assert registry.doctor() == []
 
 
-def test_without_leases_they_get_in_each_others_way(
+def test_two_publishers_without_leases_fail_the_test(
     shared: tuple[Registry, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The broken twin: every request for a lease is granted, and its loss isn't noticed."""
     _without_leases(monkeypatch)
     with pytest.raises(AssertionError):
-        test_a_zone_on_a_primary_is_one_publishers_at_a_time("knot", shared, tmp_path)
+        test_a_zone_on_a_primary_has_one_publisher_at_a_time("knot", shared, tmp_path)
 
 
 def _without_leases(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -181,7 +181,7 @@ def shop(shared: tuple[Registry, str], tmp_path: Path) -> Iterator[Shop]:
         yield Shop(registry, url, server)
 
 
-def test_what_a_killed_one_had_is_taken_over(shop: Shop) -> None:
+def test_the_zones_of_a_killed_publisher_are_taken_over(shop: Shop) -> None:
     registry = shop.registry
 
     async def run() -> None:
@@ -232,11 +232,13 @@ def _published(tx: Tx) -> list[object]:
     return [tuple(row) for query in queries for row in tx.connection.execute(query)]
 
 
-def test_who_has_lost_a_zone_records_nothing(shop: Shop) -> None:
+def test_a_publisher_without_the_lease_records_nothing(shop: Shop) -> None:
     shop.registry.run(_late_failure(shop))
 
 
-def test_without_the_epoch_the_late_one_writes(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_late_publisher_without_the_epoch_check_fails_the_test(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The broken twin: no epoch is compared inside any transaction."""
     _without_leases(monkeypatch)
     with pytest.raises(AssertionError):

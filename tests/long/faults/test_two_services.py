@@ -128,7 +128,7 @@ def _has_got_it(two: Two) -> bool:
 
 
 @pytest.mark.parametrize("point", share(["applied"], whole=["written_ahead", "applied"]))
-def test_one_that_stood_still_does_no_harm(url: str, tmp_path: Path, point: str) -> None:
+def test_a_paused_service_overwrites_nothing_afterwards(url: str, tmp_path: Path, point: str) -> None:
     with two_services(url, tmp_path, point, "SIGSTOP") as two:
         _first_gets_it(two)
         before = two.lease()
@@ -152,7 +152,7 @@ def test_one_that_stood_still_does_no_harm(url: str, tmp_path: Path, point: str)
 
 
 @pytest.mark.whole
-def test_one_that_is_killed_is_followed(url: str, tmp_path: Path) -> None:
+def test_the_zones_of_a_killed_service_are_taken_over(url: str, tmp_path: Path) -> None:
     with two_services(url, tmp_path, "applied", "SIGKILL") as two:
         assert {each["role"] for each in two.processes().values()} == {"serve"}
         assert len(two.processes()) == 2
@@ -166,7 +166,7 @@ def test_one_that_is_killed_is_followed(url: str, tmp_path: Path) -> None:
         assert two.second.stop() == 0
 
 
-def test_one_that_ends_gives_all_back_at_once(url: str, tmp_path: Path) -> None:
+def test_a_stopping_service_releases_its_leases_at_once(url: str, tmp_path: Path) -> None:
     with two_services(url, tmp_path, "", "SIGKILL") as two:
         second = two.second.process
         assert second is not None

@@ -22,7 +22,7 @@ SEED = 20261122
 
 @pytest.mark.slow
 @pytest.mark.sqlite_only
-def test_hostile_requests_and_packets_find_nothing() -> None:
+def test_hostile_requests_and_packets_cause_no_fault() -> None:
     outcome = fuzz(Asked(SEED, requests=2000, packets=10_000, inputs=200, seconds=400))
     assert outcome.findings == []
     assert outcome.short == []
@@ -133,7 +133,7 @@ def test_a_service_that_answers_wrongly_is_found(octets: bytes, token: str, foun
 
 
 @pytest.mark.parametrize(("slow_answers", "found"), [(1, False), (10, True)])
-def test_an_answer_that_is_slow_each_time_is_found(slow_answers: int, *, found: bool) -> None:
+def test_an_answer_that_is_always_slow_is_found(slow_answers: int, *, found: bool) -> None:
     """A single one is the machine's: the request is sent again, three times at most."""
     octets = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\n{}"
     with socket.create_server(("127.0.0.1", 0)) as listening:
@@ -160,7 +160,7 @@ def test_an_answer_that_is_slow_each_time_is_found(slow_answers: int, *, found: 
     assert bool(client.tally.findings) == found
 
 
-def test_several_answers_of_one_connection_are_told_apart() -> None:
+def test_several_answers_of_one_connection_are_separated() -> None:
     one = b"HTTP/1.1 404 Not Found\r\ncontent-length: 3\r\n\r\nabc"
     other = b"HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\nxyz"
     assert split_answers(one + other) == [(404, one), (400, other)]
@@ -169,7 +169,7 @@ def test_several_answers_of_one_connection_are_told_apart() -> None:
     assert split_answers(b"nothing") == []
 
 
-def test_canaries_are_found_where_they_must_not_be() -> None:
+def test_leaked_canaries_are_found() -> None:
     token = Canary("token", "sublet_ABC")
     sent = Canary("token", "sublet_DEF", ("sublet_DEF",), sent_about=True)
     octets = b"\x00 a row with SUBLET_abc and sublet_def"
@@ -191,7 +191,7 @@ def test_packets_are_of_every_kind_and_the_same_for_a_seed() -> None:
     assert 1000 < sum(expects_answer(packet) for _, packet in drawn) < 2000
 
 
-def test_what_an_answer_may_have() -> None:
+def test_the_values_that_an_answer_may_have() -> None:
     name = wire_name("example.test")
     assert allowed_bytes(query(name)) == 512
     assert allowed_bytes(query(name, records=(opt_record(100),))) == 512
@@ -200,7 +200,7 @@ def test_what_an_answer_may_have() -> None:
     assert allowed_bytes(b"nonsense") == 512
 
 
-def test_tallies_add_up() -> None:
+def test_tallies_are_summed() -> None:
     one, other = DnsTally(packets=1, largest_bytes=5), DnsTally(packets=2, largest_bytes=3, findings=["a"])
     one.add(other)
     assert (one.packets, one.largest_bytes, one.findings) == (3, 5, ["a"])

@@ -15,19 +15,19 @@ IN_TURN = ("worker 1", "primary database, the standby promoted")
 
 
 @pytest.mark.whole
-def test_killed_and_restarted_in_turn(short_folder: Path) -> None:
+def test_processes_killed_and_restarted_in_turn_lose_nothing(short_folder: Path) -> None:
     lines = list(killed_in_turn(short_folder, IN_TURN, restarts=1))
     assert "no request failed" in lines[-2]
     assert "doctor clean" in lines[-1]
 
 
-def test_another_key_at_each_repetition_is_caught(short_folder: Path) -> None:
+def test_a_client_with_a_new_key_for_each_retry_is_caught(short_folder: Path) -> None:
     """The broken twin: the client's repetition is a new request."""
     with pytest.raises(AssertionError, match=r"subdomain_unavailable|_not_found|renewal_not_available"):
         answers_lost_after_commit(short_folder, keeps_key=False)
 
 
-def test_a_primary_that_waits_for_no_standby_is_caught(short_folder: Path) -> None:
+def test_a_primary_without_synchronous_commit_is_caught(short_folder: Path) -> None:
     """The broken twin: what the standby doesn't have is acknowledged all the same."""
     what = ["standby database, then the primary, the standby promoted"]
     with pytest.raises(AssertionError, match=r"subdomain_not_found|ticket_not_found|names|is shown as"):

@@ -66,7 +66,7 @@ def test_nothing_is_acknowledged_while_the_standby_is_away(pair: PostgresqlPair)
         assert things(pair.primary) == [1, 2, 3]
 
 
-def test_what_waited_when_the_primary_died_was_never_acknowledged(pair: PostgresqlPair) -> None:
+def test_commits_that_waited_when_the_primary_died_were_never_acknowledged(pair: PostgresqlPair) -> None:
     with commits_that_wait(pair) as futures:
         pair.primary.kill()
         for each in futures:
@@ -77,7 +77,7 @@ def test_what_waited_when_the_primary_died_was_never_acknowledged(pair: Postgres
         assert things(pair.primary) == []
 
 
-def test_a_cancelled_wait_is_acknowledged_and_a_terminated_one_is_seen(pair: PostgresqlPair) -> None:
+def test_a_cancelled_wait_is_acknowledged_and_a_terminated_wait_is_an_error(pair: PostgresqlPair) -> None:
     with commits_that_wait(pair):
         pids = "SELECT pid FROM pg_stat_activity WHERE wait_event = 'SyncRep' ORDER BY pid LIMIT 1"
         pair.primary.ask(f"SELECT pg_cancel_backend(({pids}))")
@@ -102,7 +102,7 @@ def test_an_old_primary_without_fencing_acknowledges_nothing(pair: PostgresqlPai
     assert things(pair.primary) == [1]
 
 
-def test_a_standby_of_the_new_primary_takes_over_in_its_turn(pair: PostgresqlPair) -> None:
+def test_a_standby_of_the_new_primary_can_take_over_next(pair: PostgresqlPair) -> None:
     for number in range(3):
         execute(pair.address, f"INSERT INTO things VALUES ({number})")  # noqa: S608 - our own words
         pair.primary.kill()

@@ -21,7 +21,7 @@ pytestmark = pytest.mark.slow
 OPERATIONS = share(2_000, whole=20_000)
 
 
-def test_the_registry_does_as_the_model_says() -> None:
+def test_the_registry_behaves_like_the_model() -> None:
     # Fixed, so that a failure belongs to the change under test; the long runs draw new seeds.
     first = 20261130
     outcomes: Counter[tuple[str, str]] = Counter()
@@ -70,7 +70,7 @@ TWINS = (_keep_what_dangles, _no_rest, _forget_the_dns, _forget_updates, _charge
 
 
 @pytest.mark.parametrize("break_it", TWINS, ids=lambda each: each.__name__.strip("_"))
-def test_a_broken_twin_is_caught_and_its_seed_fails_again_at_the_same_step(
+def test_a_broken_twin_fails_and_its_seed_fails_again_at_the_same_step(
     break_it: Callable[[pytest.MonkeyPatch], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     break_it(monkeypatch)
