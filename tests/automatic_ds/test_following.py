@@ -1,6 +1,6 @@
-"""Children ask for DS records, on real servers: those with a right to it get them without a human, and attacks change nothing.
+"""Children on real servers request DS records: permitted requests are followed automatically, and attacks change nothing.
 
-A registrant's Knot rolls its key and goes insecure, while unbound validates all the time. Another's zone gets its first DS records.
+A registrant's Knot rolls its key and goes insecure, while unbound validates continuously. Another zone gets its first DS records.
 """
 
 from contextlib import ExitStack
@@ -92,7 +92,7 @@ def _roll_and_go_insecure(service: RunningService, ada: Registrant, child: KnotC
 
 
 def _check_asking(service: RunningService, ada: Registrant, child: AskingChild) -> None:
-    """Check a child, and what its user sees of it."""
+    """Check a child, and the result that its user sees."""
     followed = FollowedChild(service, ada, child.fqdn)
     followed.register(child.nameservers, child.ds)
     if child.refusal == "replayed":
@@ -113,7 +113,7 @@ def _check_asking(service: RunningService, ada: Registrant, child: AskingChild) 
 
 
 def _remember_newer(tx: Tx, fqdn: str) -> None:
-    """Pretend that a request was followed that was signed an hour ago."""
+    """Store that a request with a signature an hour old was followed."""
     subdomain = find_unreleased(tx, fqdn)
     assert subdomain is not None
     known = find_automatic_ds(tx, subdomain.id)

@@ -1,4 +1,4 @@
-"""Rollovers of registrants' real servers, from the first to the last step, while unbound validates all the time."""
+"""Rollovers on registrants' real servers, from the first to the last step, while unbound validates continuously."""
 
 import time
 from collections.abc import Callable, Iterator

@@ -31,7 +31,7 @@ ATTACKS = {
     "replayed": (),
 }
 SHARE = share({"would_break"}, whole=set(ATTACKS))
-"""The attacks that are tried; each takes seconds, because servers are asked slowly."""
+"""The tested attacks. Each takes seconds, because servers are queried slowly."""
 
 
 def test_nameservers_follow_the_child(request: pytest.FixtureRequest, tmp_path: Path) -> None:

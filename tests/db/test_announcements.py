@@ -1,4 +1,4 @@
-"""Commits of one process wake those who wait in another, by notification; old marks go; PostgreSQL is killed and nothing is lost."""
+"""A commit of one process wakes waiters in others by NOTIFY; old marks are deleted; a killed PostgreSQL loses no acknowledged write."""
 
 import asyncio
 import os
@@ -51,7 +51,7 @@ def _open(url: str) -> PostgresqlDatabase:
 
 
 async def _listens(database: PostgresqlDatabase) -> None:
-    """Let a database listen, and its first wake-up (of what it may have missed) pass."""
+    """Wait until a database listens, and until its first wake-up, which covers earlier commits, is over."""
     assert await database.changed(HOUR)
     await asyncio.to_thread(wait_until, lambda: database._announcements.is_listening)
 
@@ -66,7 +66,7 @@ def _listeners(url: str) -> list[int]:
 
 @pytest.fixture(autouse=True)
 def _no_polling(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whoever wakes was woken: nobody looks by himself within the hour."""
+    """Make polling so rare that only a notification wakes a waiter."""
     monkeypatch.setattr(postgresql, "UNANNOUNCED_POLL_SECONDS", HOUR)
 
 
@@ -113,7 +113,7 @@ def test_commits_are_announced_in_groups_and_not_to_their_own_process(url: str) 
             two._announcements._on_change = lambda: woken.append(True)
             await asyncio.gather(*(one.write(_add) for _ in range(300)))
             await asyncio.to_thread(wait_until, lambda: bool(woken))
-            await two.write(_add)  # its own is no news to it
+            await two.write(_add)  # its own commit doesn't wake it
         finally:
             await one.close()
             await two.close()
@@ -132,7 +132,7 @@ def test_a_listener_reconnects_after_its_connection_is_terminated(url: str) -> N
             waiting = asyncio.create_task(two.changed(HOUR))
             await asyncio.sleep(0)
             _ask(url, f"SELECT pg_terminate_backend({first[0]})")
-            assert await waiting  # it may have missed something
+            assert await waiting  # it may have missed a notification
             await asyncio.to_thread(wait_until, lambda: two._announcements.is_listening)
             assert _listeners(url) != first
             waiting = asyncio.create_task(two.changed(HOUR))
@@ -151,7 +151,7 @@ def test_without_notifications_a_waiter_polls(url: str, monkeypatch: pytest.Monk
 
     async def story() -> None:
         one = _open(url)
-        one._announcements.close()  # nothing comes in, and nothing goes out
+        one._announcements.close()  # it neither receives nor sends notifications
         try:
             assert not await one.changed(HOUR)
             waiting = asyncio.create_task(one.changed(HOUR))
@@ -201,7 +201,7 @@ def test_a_server_that_may_lose_writes_is_refused_unless_it_is_allowed(
 
 @contextmanager
 def _started(folder: Path, url: str) -> Iterator[int]:
-    """Start a server again over what is left of it, one that waits for the disk; gives its process id."""
+    """Restart a durable server with its remaining files, and return its process id."""
     user: dict[str, Any] = {}
     if os.getuid() == 0:
         nobody = pwd.getpwnam("postgres")
@@ -221,7 +221,7 @@ def _started(folder: Path, url: str) -> Iterator[int]:
     started: list[subprocess.Popen[bytes]] = []
 
     def is_up() -> bool:
-        # Processes of the one that was killed may still be about to notice: then this one gives up.
+        # Processes of the killed server may still run, and then the new one exits.
         if not started or started[-1].poll() is not None:
             with (folder / "log").open("ab") as log:
                 started.append(subprocess.Popen(words, stdout=log, stderr=log, cwd=folder, **user))
@@ -240,7 +240,7 @@ def _started(folder: Path, url: str) -> Iterator[int]:
 
 
 def test_a_killed_server_loses_no_acknowledged_write_and_repeats_none() -> None:
-    # Not in pytest's own folder: any other run of pytest closes that to all but its owner, and PostgreSQL is another user.
+    # Not in pytest's own folder, which every run of pytest closes to other users, and PostgreSQL runs as another user.
     with tempfile.TemporaryDirectory(prefix="sublet-killed-") as name, run_postgresql(Path(name)) as url:
         folder = Path(name)
         upgrade(url)
@@ -276,7 +276,7 @@ async def _kill_under_load(folder: Path, url: str) -> tuple[set[str], set[str]]:
     try:
         for _ in range(2):
             await goes_on()
-            # A backend that is killed takes all connections down, and the server recovers by itself.
+            # After a killed backend, PostgreSQL ends all connections and recovers.
             found = await database.read(
                 lambda tx: tx.connection.execute(text("SELECT pg_backend_pid()")).scalar_one()
             )
@@ -284,14 +284,14 @@ async def _kill_under_load(folder: Path, url: str) -> tuple[set[str], set[str]]:
         await goes_on()
         server = int((folder / "data" / "postmaster.pid").read_text().split()[0])
         os.kill(server, signal.SIGKILL)
-        await asyncio.to_thread(os.waitpid, server, 0)  # else it counts as running
+        await asyncio.to_thread(os.waitpid, server, 0)  # otherwise it counts as running
         started = _started(folder, url)
         await asyncio.to_thread(started.__enter__)
         try:
             await goes_on()
             await asyncio.to_thread(
                 lambda: asyncio.run(open_database(url).close())
-            )  # this one keeps what it has
+            )  # this server keeps its data
             stopping.set()
             await asyncio.gather(*loads)
             names = await database.read(

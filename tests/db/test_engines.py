@@ -1,4 +1,4 @@
-"""Both engines alike: the migrations make the schema that the code has, guards hold, PostgreSQL's faults are told and outlived."""
+"""On both databases the migrations create the schema of the code, and append-only tables can't be changed."""
 
 import pytest
 from alembic.autogenerate import compare_metadata
@@ -28,7 +28,7 @@ ALL_TABLES = (
     sublet.subdomains.sweep.store,
     sublet.tickets.store,
 )
-"""Importing these declares every table there is."""
+"""Importing these modules declares every table."""
 
 
 def _engine(url: str) -> Engine:

@@ -1,4 +1,4 @@
-"""`Database.fetch`: one query from the event loop has the result that it has in a transaction, whatever happens to its connection."""
+"""`Database.fetch`: a query from the event loop has the same result as in a transaction, also after a lost connection."""
 
 import asyncio
 from collections.abc import Iterator
@@ -48,7 +48,7 @@ def change(url: str, statement: LiteralString) -> None:
 
 
 def test_a_query_has_the_same_result_fetched_and_in_a_transaction(registry: Registry) -> None:
-    """With every type that a column may have: texts, numbers, instants, JSON, booleans."""
+    """The query has a column of every type: text, number, instant, JSON and boolean."""
     registered = registry.register("blog.example.test", nameservers=("ns1.a.example", "ns2.a.example"))
     issued = registry.write(issue_token, OPERATOR, "ann@example.org", "laptop")
     ann, ben = registry.users["ann"], registry.users["ben"]

@@ -1,4 +1,4 @@
-"""The files of an open SQLite database: a change of them is seen before a write is acknowledged; a damage is named."""
+"""The files of an open SQLite database: a change is detected before a write is acknowledged, and damage is reported."""
 
 # ruff: noqa: ASYNC240 - the event loop of these tests has nothing else to do
 
@@ -115,7 +115,7 @@ def test_no_write_is_acknowledged_after_the_file_was_replaced(tmp_path: Path) ->
         assert "was replaced" in await _refused(database)
 
     _tell(tmp_path, story)
-    # The log of the file that was replaced isn't applied to the new one.
+    # The WAL of the replaced file isn't applied to the new one.
     assert _stored(tmp_path / "registry.db") == 1
 
 
@@ -223,7 +223,7 @@ def test_commits_of_other_processes_are_allowed(tmp_path: Path) -> None:
 
 
 def _in_file(path: Path) -> int:
-    """Return how many events the file has without its log."""
+    """Return the number of events in the file without its WAL."""
     with closing(sqlite3.connect(f"file:{path}?immutable=1", uri=True)) as connection:
         try:
             return int(connection.execute("SELECT count(*) FROM audit_events NOT INDEXED").fetchone()[0])
@@ -244,7 +244,7 @@ def test_a_checkpoint_by_another_program_counts_as_an_overwritten_file(tmp_path:
 def test_a_file_overwritten_during_a_checkpoint_is_detected(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """The time of modification tells nothing then; the events do."""
+    """The time of modification can't show this change, but the number of events can."""
     old = tmp_path / "old.db"
 
     async def story(database: SqliteDatabase, path: Path) -> None:

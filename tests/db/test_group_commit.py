@@ -1,4 +1,4 @@
-"""SQLite's writer thread: one commit for a group, each write with a savepoint of its own; a full disk, a lock, a failed commit."""
+"""SQLite's writer thread: a group of writes is one commit, each write has a savepoint; a full disk, a lock, a failed commit."""
 
 import asyncio
 import sqlite3
@@ -60,7 +60,7 @@ def _tell(path: Path, story: Story) -> None:
 
 
 def _stored(path: Path) -> set[str]:
-    """What another process sees: only what is committed."""
+    """Return the rows that another process sees: the committed ones."""
     connection = sqlite3.connect(path / "things.db")
     try:
         return {row[0] for row in connection.execute("SELECT name FROM things")}
@@ -126,7 +126,7 @@ def test_no_write_is_answered_before_its_commit(tmp_path: Path) -> None:
 
 def test_a_failed_commit_stores_nothing_and_fails_every_write_of_its_group(tmp_path: Path) -> None:
     def break_a_promise(tx: Tx) -> None:
-        """Leave behind what SQLite refuses only at the commit."""
+        """Add a row that SQLite refuses only at the commit."""
         tx.connection.execute(text("PRAGMA defer_foreign_keys = ON"))
         tx.connection.execute(text("INSERT INTO parts VALUES ('of nothing')"))
 
@@ -197,7 +197,7 @@ def test_closing_finishes_waiting_writes(tmp_path: Path) -> None:
     async def run() -> None:
         async with _opened(tmp_path) as database:
             waiting = [asyncio.create_task(database.write(_add, f"n{number}")) for number in range(300)]
-            await asyncio.sleep(0)  # they are handed in
+            await asyncio.sleep(0)  # the writes are queued
         assert await asyncio.gather(*waiting) == [f"n{number}" for number in range(300)]
 
     asyncio.run(run())
@@ -211,7 +211,7 @@ def test_a_cancelled_caller_does_not_affect_others(tmp_path: Path) -> None:
         await asyncio.sleep(0)
         gone.cancel()
         assert await stays == "stays"
-        assert _stored(tmp_path) == {"gone", "stays"}  # the effect stands all the same
+        assert _stored(tmp_path) == {"gone", "stays"}  # the cancelled write takes effect too
 
     _tell(tmp_path, story)
 
@@ -230,7 +230,7 @@ def test_the_settings_keep_acknowledged_writes(tmp_path: Path) -> None:
 
 
 def test_a_wait_for_a_change_can_be_cancelled_during_the_change() -> None:
-    """Else the service would not stop: its parts are cancelled, and may be told of a commit just then."""
+    """Otherwise the service would not stop: its parts may be cancelled just when a commit wakes them."""
 
     async def story() -> None:
         changes = CommitWaiters()

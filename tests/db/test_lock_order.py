@@ -1,4 +1,4 @@
-"""PostgreSQL: what is written beside each other waits for its turn, and never for each other."""
+"""PostgreSQL: concurrent transactions wait for each other's locks without a deadlock."""
 
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -43,7 +43,7 @@ FAULT = ("no_answer", "main does not answer", "The name server does not answer."
 
 @pytest.fixture
 def pair(postgresql_server: str, postgresql_registry: Prepared) -> Iterator[tuple[Registry, Engine]]:
-    """A registry whose zone is said to stand on a primary, and an engine for transactions that the test holds open."""
+    """A registry whose zone is marked as on a primary, and an engine for transactions that the test holds open."""
     with (
         fresh_database(postgresql_server, like=postgresql_registry.url) as url,
         open_registry(url, postgresql_registry) as registry,
@@ -61,7 +61,7 @@ def _interleave(
     beside: Callable[[Tx], object],
     then: Callable[[Tx], object],
 ) -> None:
-    """Do `first` and `then` in one transaction; between them `beside` begins in another and comes to wait. Neither is tried again."""
+    """Run `first` and `then` in one transaction. Between them `beside` begins in another one and waits. Neither is retried."""
 
     def run() -> None:
         with engine.begin() as connection:
@@ -116,7 +116,7 @@ def test_two_transactions_can_store_the_first_state_of_a_zone(pair: tuple[Regist
 
 
 def test_recording_a_refusal_waits_for_the_settlement_of_the_fence(pair: tuple[Registry, Engine]) -> None:
-    """Both go over names and their owners, in another order."""
+    """Both lock names and their owners, in different orders."""
     registry, engine = pair
     domain_id = registry.domains[ZONE]
     registry.register(SHOP, nameservers=("ns1.example.org",))
@@ -138,7 +138,7 @@ def test_recording_a_refusal_waits_for_the_settlement_of_the_fence(pair: tuple[R
 
 
 def test_a_publication_is_recorded_while_its_user_is_locked(pair: tuple[Registry, Engine]) -> None:
-    """A row that was changed before in the same transaction: PostgreSQL locks its user to look whether there is one."""
+    """PostgreSQL locks the user of a row that the same transaction has changed before, to check the foreign key."""
     registry, engine = pair
     domain_id = registry.domains[ZONE]
     registry.register(SHOP, nameservers=("ns1.example.org",))
@@ -159,7 +159,7 @@ def test_a_publication_is_recorded_while_its_user_is_locked(pair: tuple[Registry
 
 
 def test_the_sweep_and_a_publication_do_not_deadlock(pair: tuple[Registry, Engine]) -> None:
-    """The sweep works on what waits longest first, the publisher goes by the ids; both lock the names before that."""
+    """The sweep processes the longest due names first, the publisher goes by ids; both lock all names before that."""
     registry, engine = pair
     domain_id = registry.domains[ZONE]
     held = [
@@ -167,9 +167,7 @@ def test_the_sweep_and_a_publication_do_not_deadlock(pair: tuple[Registry, Engin
     ]
     batch = registry.write(begin_publication, domain_id)
     assert batch is not None
-    due = [
-        registry.now - timedelta(seconds=number) for number in (1, 2)
-    ]  # the later name is the first in its turn
+    due = [registry.now - timedelta(seconds=number) for number in (1, 2)]  # the later name is processed first
     for each, due_at in zip(held, due, strict=True):
         registry.write(store.set_dates, each.id, due_at=due_at, loss_at=None)
     _interleave(
@@ -199,7 +197,7 @@ def test_dates_are_recomputed_while_a_user_is_locked(pair: tuple[Registry, Engin
 
 @pytest.mark.parametrize("verb", ["change", "registration"])
 def test_a_nameserver_below_a_name_being_purged_is_refused(pair: tuple[Registry, Engine], verb: str) -> None:
-    """The purge comes to wait for the one who adds the nameserver, and then knows of the nameserver; or the other way round."""
+    """The purge waits for the transaction that adds the nameserver, and then sees the nameserver; or the reverse."""
     registry, engine = pair
     registry.register(SHOP, "ben", nameservers=("ns1.example.org",))
     registry.publish(ZONE)

@@ -1,4 +1,4 @@
-"""PostgreSQL's connection is lost at every point of a write: one effect, and the answer that belongs to it; or nobody is told it failed."""
+"""The connection to PostgreSQL is lost at every point of a write: the write takes effect once with its answer, or its outcome is unknown."""
 
 import asyncio
 from collections.abc import Iterator
@@ -70,7 +70,7 @@ def test_a_write_has_one_effect_at_each_point_of_a_lost_connection(
 def test_without_the_commit_mark_a_write_takes_effect_twice(
     url: str, proxy: Proxy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The broken twin: what the test above is there to find."""
+    """The broken twin: the fault that the test above must find."""
     monkeypatch.setattr(Mark, "add", lambda _mark, _connection: None)
 
     async def story(database: PostgresqlDatabase) -> None:
@@ -112,7 +112,7 @@ def test_an_attempt_that_never_ends_is_reported_as_unknown(
         assert ids(url) == []
         held.released.set()
         assert held.answered.wait(60)
-        assert ids(url) == [1]  # it was right not to say that nothing was done
+        assert ids(url) == [1]  # so the answer "unknown" was right
 
     tell(proxy.url, story)
 
@@ -137,7 +137,7 @@ def test_a_write_succeeds_after_several_lost_connections(
 
 @pytest.mark.parametrize("state", ["53100", "40001", "23514", "P0001"])
 def test_a_refused_confirmation_does_not_undo_the_commit(url: str, proxy: Proxy, state: str) -> None:
-    """Whatever the second COMMIT comes to, a full disk or a fault of ours, the first one stands."""
+    """If the second COMMIT fails, by a full disk or an error of ours, the first one still holds."""
     with psycopg.connect(url, autocommit=True) as connection:
         connection.execute(
             "CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS "
@@ -181,7 +181,7 @@ def test_a_retry_while_the_database_closes_is_refused(url: str, proxy: Proxy) ->
 
         def begin_to_close(tx: Tx) -> int:
             closing.append(asyncio.run_coroutine_threadsafe(database.close(), loop))
-            asyncio.run_coroutine_threadsafe(asyncio.sleep(0), loop).result()  # it has begun
+            asyncio.run_coroutine_threadsafe(asyncio.sleep(0), loop).result()  # the close has begun
             return add(tx)
 
         proxy.lose(COMMIT, "after")
@@ -271,7 +271,7 @@ def test_refusals_and_other_errors_are_not_retried(url: str) -> None:
         with pytest.raises(RuntimeError, match="its error was caught"):
             await database.write(hide)
         with pytest.raises(DBAPIError):
-            await database.read(add)  # a reading function that writes
+            await database.read(add)  # a function for reading that writes
         assert calls == ["refuse", "violate", "fail", "hide", "violate"]
         assert ids(url) == ask(url, "SELECT id FROM commit_marks") == []
 
@@ -301,7 +301,7 @@ def test_a_lock_timeout_and_a_statement_timeout_are_reported(
                 assert UNKNOWN not in raised.value.message
         with pytest.raises(Unavailable):
             await database.read(sleep)
-        assert len(attempts) == 3  # none was tried again
+        assert len(attempts) == 3  # none was retried
         assert await database.write(add)
 
     tell(url, story, statement_seconds=2)
@@ -319,7 +319,7 @@ def test_a_read_only_server_is_left_for_a_writable_one(url: str, postgresql_serv
             await database.write(add)
         assert UNKNOWN not in raised.value.message
         assert await database.read(lambda tx: tx.connection.execute(text("SELECT 1")).scalar_one()) == 1
-        # From here on a new connection leads to the other; those that are there don't.
+        # From here on new connections lead to the other server; existing ones don't.
         _set_read_only(postgresql_server, url, "off")
         assert [await database.write(add)] == ids(url)
 
@@ -337,7 +337,7 @@ def test_a_commit_without_its_standby_is_not_acknowledged(url: str, *, comes_bac
             wait_until(lambda: len(commits_waiting(url)) == 1)
             first = commits_waiting(url)[0]
             ask(url, f"SELECT pg_cancel_backend({first})")
-            if comes_back:  # it is there, and the next attempt finds it: it must be made sure of
+            if comes_back:  # the next attempt finds the mark, and must confirm the commit
                 wait_until(lambda: bool(ask(url, "SELECT id FROM things")) and len(commits_waiting(url)) == 1)
                 has_standby(url, "")
 

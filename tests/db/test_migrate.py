@@ -1,4 +1,4 @@
-"""`sublet migrate` by a made-up next version, over registries that this version serves."""
+"""`sublet migrate` of a fictitious next version, on registries that this version serves."""
 
 import asyncio
 import json
@@ -27,7 +27,7 @@ from support.service_on_primary import ZONE
 from support.write_load import Load
 
 MEANWHILE = 60
-"""Requests that are to be answered after the schema was changed under the service."""
+"""Requests that must succeed after the schema was changed under the running service."""
 
 
 @pytest.fixture
@@ -44,7 +44,7 @@ def run(url: str, *words: str, expect: int = 0) -> Any:
 
 
 def add_process(url: str, *, revision: str, seconds_ago: int = 0) -> None:
-    """Put a running process into the registry."""
+    """Register a running process."""
     now = utc_now()
     engine = (
         sqlite_engine(url)
@@ -194,11 +194,11 @@ def test_a_migration_blocks_requests_only_briefly(postgresql_url: str, tmp_path:
             row = other.execute(waiting).fetchone()
             return row is not None and row[0] > 0
 
-        for _ in range(2):  # it gave up once and waits again
+        for _ in range(2):  # it timed out once and waits again
             wait_until(waits, 60)
             other.execute(
                 "SELECT 1 FROM users"
-            )  # behind it in the queue, and answered before its own timeout
+            )  # queued behind the migration, and answered before its timeout
             wait_until(lambda: not waits(), 60)
         reading.commit()
         answer, errors = migrating.communicate(timeout=120)

@@ -1,4 +1,4 @@
-"""The roles of `sublet grants` on a real PostgreSQL: the service works under them, and what they are not to do is refused."""
+"""The roles of `sublet grants` on a real PostgreSQL: the service works with them, and everything else is refused."""
 
 import asyncio
 import json
@@ -42,7 +42,7 @@ from support.service_with_logins import Logins, logins, split_service
 
 pytestmark = pytest.mark.slow
 OWNERS = ("init", "migrate", "copy", "backup", "restore", "serve", "grants")
-"""What the operator's role is not for."""
+"""Statements that the operator's role must not run."""
 _WITH_A_USER = {"audit_events": ("reason", "before", "after", "address"), "transfers": ("description",)}
 ERASABLE: dict[str, dict[str, tuple[str, ...]]] = {
     "operator": _WITH_A_USER,
@@ -105,7 +105,7 @@ def test_the_service_works_with_a_login_for_each_part(found: Logins, tmp_path: P
         )
         _use_sessions(service, member)
         _notify(service, "own.example.test")
-        # Reminders, renewals by themselves, the trash, the end. Away for a week, the sweep would stop.
+        # Reminders, automatic renewals, trash and purge. After an absence of a week the sweep would stop.
         for _ in range(30):
             service.clock.pass_time(days=6)
             wait_until(lambda: _is_idle(service), 60)
@@ -115,7 +115,7 @@ def test_the_service_works_with_a_login_for_each_part(found: Logins, tmp_path: P
 
 
 def _notify(service: RunningService, name: str) -> None:
-    """Send a NOTIFY message, which makes a look due. The worker adds no names, because checks are off."""
+    """Send a NOTIFY message, which makes a check due. The worker adds no names, because checks are off."""
     service.operator("domain", "edit", "example.test", "--automatic-ds", "all", "--csync")
     notify(service.dns, name, "CSYNC")
 
@@ -167,7 +167,7 @@ def _is_idle(service: RunningService) -> bool:
 
 
 def _clocks_went_apart(tx: Any) -> bool:
-    """The worker reads its two clocks one after the other, and the test may have put both on in between."""
+    """The worker reads its two clocks one after the other, and the test may have advanced both in between."""
     state = sweep_store.find_sweep_state(tx)
     return not state.resumed and str(state.stopped_reason).startswith("The clock jumped")
 
@@ -197,7 +197,7 @@ def test_the_operators_commands_work_with_the_operators_login(
             ran += 1
         assert ran > 50
     refused = CliRunner().invoke(app, ["migrate", "--json"], env={"SUBLET_DATABASE_URL": address})
-    assert json.loads(refused.stdout)["before"]  # up to date: nothing is asked of the role
+    assert json.loads(refused.stdout)["before"]  # the schema is up to date, so the role needs no privilege
 
 
 def test_serve_works_with_its_own_login(found: Logins) -> None:

@@ -1,4 +1,4 @@
-"""An address with several hosts: one refuses connections, one is silent, one has a name. Every kind of connection finds the right one."""
+"""An address with several hosts: one refuses connections, one is silent, one has a name. Every kind of connection finds the writable one."""
 
 import asyncio
 import socket

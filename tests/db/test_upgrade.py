@@ -1,4 +1,4 @@
-"""A registry of the first schema is brought up to date with all that is in it, and lives on by its dates."""
+"""A registry of an older schema is migrated with all its rows, and its names keep their dates."""
 
 import shutil
 from pathlib import Path
@@ -58,7 +58,7 @@ def test_names_of_the_first_schema_get_their_dates(
 def test_tokens_of_the_ninth_schema_work_as_before(
     database_url: str, sqlite_registry: Prepared, tmp_path: Path
 ) -> None:
-    """They have no restrictions besides their scopes, and not the scopes that came later."""
+    """They have no restrictions besides their scopes, and no scopes that were added later."""
     scopes = [scope for scope in SCOPES if scope not in ("tokens:write", "organization:write")]
     shutil.copy(sqlite_registry.url.removeprefix("sqlite:///"), tmp_path / "filled.db")
     with open_registry(f"sqlite:///{tmp_path}/filled.db", sqlite_registry) as filled:
@@ -118,7 +118,7 @@ def _all_rows(tx: Tx) -> Rows:
 
 
 def _old_schema(url: str, rows: Rows, revision: str) -> None:
-    """Make a database of an older schema, with what it knows of these rows."""
+    """Create a database of an older schema with these rows, without newer columns."""
     engine = _engine(url)
     with engine.execution_options(sublet_begin="BEGIN IMMEDIATE").begin() as connection:
         config = Config()

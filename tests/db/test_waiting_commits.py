@@ -1,4 +1,4 @@
-"""COMMITs wait for a synchronous standby that is away: each wait has an end, and its answer says no more than is known."""
+"""COMMITs that wait for a stopped synchronous standby: each wait ends, and its answer claims only what is known."""
 
 import asyncio
 import threading
@@ -16,7 +16,7 @@ from support.postgresql_table import UNKNOWN, add, commits_waiting, has_standby,
 from support.serve_process import wait_until
 
 END_SECONDS = 60
-"""By when what has an end has come to it, on a machine that others load."""
+"""The deadline for each wait, on a busy machine."""
 
 
 @pytest.fixture(scope="module")
@@ -36,7 +36,7 @@ def url(postgresql_server: str, prepared: str, monkeypatch: pytest.MonkeyPatch) 
 
 
 async def begin_write(database: PostgresqlDatabase, url: str) -> "asyncio.Task[int]":
-    """Begin a write, and return once its COMMIT waits for a standby that is away."""
+    """Begin a write, and return once its COMMIT waits for a stopped standby."""
     await database.write(lambda _: None)
     has_standby(url, "nobody")
     writing = asyncio.create_task(database.write(add))
@@ -59,7 +59,7 @@ def test_closing_ends_the_waiting_commit_of_a_cancelled_caller(url: str) -> None
     try:
         tell(url, story)
     finally:
-        has_standby(url, "")  # else a thread that waits for ever keeps the tests from ending
+        has_standby(url, "")  # otherwise a waiting thread would keep the tests from ending
 
 
 def test_a_late_cancel_does_not_affect_the_next_transaction(
@@ -72,7 +72,7 @@ def test_a_late_cancel_does_not_affect_the_next_transaction(
     def cancel_late(raw: "psycopg.Connection[object]", *, timeout: float) -> None:
         has_standby(url, "")
         wait_until(lambda: not commits_waiting(url))
-        answered.wait(1)  # which must not come
+        answered.wait(1)  # must not be set yet
         cancel(raw, timeout=timeout)
         order.append("cancelled")
 
@@ -86,7 +86,7 @@ def test_a_late_cancel_does_not_affect_the_next_transaction(
         order.append("answered")
         answered.set()
         assert order == ["cancelled", "answered"]
-        assert await database.write(pid) != first  # where the cancel may come later still
+        assert await database.write(pid) != first  # where the cancel may arrive even later
 
     tell(url, story)
 
@@ -110,7 +110,9 @@ def test_writes_without_a_free_thread_are_refused_and_not_run(
         ends = await asyncio.gather(
             *(database.write(fill, n) for n in range(100, 116)), return_exceptions=True
         )
-        assert len(commits_waiting(url)) == postgresql.WRITERS  # they were refused although nothing has moved
+        assert (
+            len(commits_waiting(url)) == postgresql.WRITERS
+        )  # they were refused while the others still wait
         for end in ends:
             assert isinstance(end, Unavailable)
             assert UNKNOWN not in end.message

@@ -1,4 +1,4 @@
-"""The name server's answers, written by hand, held against those that dnspython's own messages make of the same zone."""
+"""The name server's answers, compared with those that dnspython builds from the same zone."""
 
 import asyncio
 from dataclasses import replace
@@ -67,7 +67,7 @@ def replies(wires: list[bytes], records: list[Record] = WHOLE, *, over_tcp: bool
 
 
 def check(wire: bytes, reply: bytes | None, records: list[Record] = WHOLE, *, over_tcp: bool) -> None:
-    """The reply says the same as dnspython's; it is as short."""
+    """Check that the reply is equal to dnspython's, and as short."""
     read = by_dnspython.read(wire)
     if read is None:
         assert reply is None
@@ -88,7 +88,7 @@ def check(wire: bytes, reply: bytes | None, records: list[Record] = WHOLE, *, ov
 
 
 def said(message: dns.message.Message) -> Said:
-    """All that a message says; the question with its case, records in any order."""
+    """Return the content of a message: the question with its case, and the records in any order."""
     sections = (message.answer, message.authority, message.additional)
     return (
         message.id,
@@ -111,7 +111,7 @@ def said(message: dns.message.Message) -> Said:
 
 @pytest.mark.parametrize("records", [(), (opt_record(flags=0x8000),)])
 def test_ds_at_an_apex_comes_from_the_zone_above(records: tuple[bytes, ...]) -> None:
-    """And all other types from the zone itself, also for a name below it."""
+    """All other types come from the zone itself, also for names below it."""
     child = "foo.zone.example"
     below = [Record(f"www.{child}", "TXT", 300, '"below"')]
     parent = view_at(apex(), RECORDS, child)
@@ -216,7 +216,7 @@ def test_answers_of_every_size_over_udp(name: str, rdtype: str) -> None:
 @pytest.mark.parametrize("count", [200, 700, 1100])
 @pytest.mark.parametrize("octets", range(3))
 def test_the_largest_answers_over_tcp(count: int, octets: int) -> None:
-    """Names behind the place that a pointer can tell; and what is too long for any message."""
+    """Names beyond the reach of a compression pointer, and records too long for any message."""
     records = many_nameservers(count, "huge.zone.example")
     text = " ".join(['"' + "x" * 255 + '"'] * 255 + ['"' + "x" * (195 + octets) + '"'])
     records.append(Record("text.zone.example", "TXT", 300, text))

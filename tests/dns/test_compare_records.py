@@ -1,4 +1,4 @@
-"""Reading back what a server serves, from our own server and from ones that misbehave; comparing a zone with the registry."""
+"""Reading back records from our own server and from misbehaving ones; comparing a zone with the registry."""
 
 import asyncio
 import socket
@@ -123,7 +123,7 @@ Misbehave = Callable[[dns.message.Message, asyncio.StreamWriter], Awaitable[None
 def ask_misbehaving(
     misbehave: Misbehave, timeout_seconds: float = 5, names: Sequence[str] = ("foo.zone.example",)
 ) -> Mapping[str, tuple[Record, ...]]:
-    """Read back a name from a server that does as told with each query."""
+    """Read back a name from a server that treats each query as the test says."""
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
@@ -238,7 +238,7 @@ def test_silent_server() -> None:
 def test_a_lost_connection_is_reported_once(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Not by asyncio too, for each question that goes to a connection that is lost."""
+    """asyncio must not log each query on the lost connection too."""
     connect = asyncio.open_connection
 
     async def ask_dying() -> None:
@@ -265,7 +265,7 @@ def test_a_lost_connection_is_reported_once(
 
     with pytest.raises(ReadBackFailed) as raised:
         asyncio.run(ask_dying())
-    assert raised.value.cause == "no_answer"  # it was reached
+    assert raised.value.cause == "no_answer"  # the server was reached
     assert caplog.messages == []
 
 

@@ -64,12 +64,12 @@ def tsig(*, original_id: int = ID, mac: bytes = bytes(32), error: int = 0) -> by
 
 
 def with_counts(wire: bytes, *counts: int) -> bytes:
-    """Return a message whose header counts four other numbers of records."""
+    """Return a message with other record counts in its header."""
     return wire[:4] + struct.pack("!4H", *counts) + wire[12:]
 
 
 class Reply(NamedTuple):
-    """What came back: the header, the question, and of an OPT record at the end its version, extended code and flags."""
+    """A reply: the header, the question, and the version, extended code and flags of an OPT record at its end."""
 
     id: int
     flags: int
@@ -130,7 +130,7 @@ FLAGS = {"none": 0, "DO": DO, "unknown": 0x0040, "all": 0xFFFF}
 @pytest.mark.parametrize("options", OPTIONS.values(), ids=OPTIONS)
 @pytest.mark.parametrize("version", [0, 1, 2, 255])
 def test_edns(port: int, version: int, options: bytes, flags: int, over_tcp: bool) -> None:
-    """Options are ignored and never come back, of the flags only DO does, and a later version gets BADVERS without an answer."""
+    """Options are ignored and not copied, of the flags only DO is copied, and a later version gets BADVERS without an answer."""
     reply = exchange(port, message(opt(options, version=version, flags=flags)), over_tcp=over_tcp)
     if version == 0:
         assert (reply.id, reply.flags, reply.counts) == (ID, QR | AA, (1, 1, 0, 1))
@@ -190,7 +190,7 @@ def test_only_the_header_flag_rd_is_copied_to_the_answer(
 
 
 def test_a_response_gets_no_answer(port: int) -> None:
-    """The next answer on the socket is the one to the query behind it."""
+    """The next answer on the socket is that to the next query."""
     with socket.socket(type=socket.SOCK_DGRAM) as asker:
         asker.settimeout(60)
         asker.connect(("127.0.0.1", port))

@@ -1,4 +1,4 @@
-"""The built-in name server, asked by dig, kdig and unbound, and by strangers who send whatever they like."""
+"""The built-in name server, queried by dig, kdig and unbound, and by clients that send malformed messages."""
 
 import asyncio
 import random
@@ -37,7 +37,7 @@ def port() -> Iterator[int]:
 
 
 class Reply:
-    """What dig or kdig printed: code, flags, and the sections' records as (owner, ttl, type, rdata)."""
+    """The output of dig or kdig: code, flags, and the sections' records as (owner, ttl, type, rdata)."""
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -336,7 +336,7 @@ def test_slow_reader_is_servfail(monkeypatch: pytest.MonkeyPatch, capsys: pytest
     assert "TimeoutError" in capsys.readouterr().out
 
 
-# Strangers
+# Malformed and hostile input
 
 
 def exchange(port: int, wire: bytes, wait_seconds: float = 60) -> bytes | None:
@@ -438,7 +438,7 @@ def test_pipelined_queries_on_one_connection(port: int) -> None:
 
 
 def test_pipelined_queries_are_answered_in_order(port: int) -> None:
-    """What nobody can read, another opcode, a zone of somebody else's, more than a window holds, and one query octet by octet."""
+    """Unreadable messages, another opcode, a foreign zone, more queries than are read at once, and a query octet by octet."""
     queries = [query_wire(f"n{number}.zone.example") for number in range(40)]
     queries[3] = b"\0\x01" + bytes(10)  # no question
     queries[5] = queries[5][:-1]
@@ -467,7 +467,7 @@ def test_pipelined_queries_are_answered_in_order(port: int) -> None:
 
 @pytest.mark.parametrize("last", [b"\xff\xff", b"\x00\x05hello", b"\x00\x0c\0\0\x80" + bytes(9)])
 def test_queries_before_a_malformed_message_are_answered(port: int, last: bytes) -> None:
-    """A length that no query has, or a response, ends the connection; not what was asked before, and nothing behind it is read."""
+    """An impossible length or a response ends the connection. Earlier queries are answered, and nothing behind it is read."""
     wire = query_wire()
     asked = len(wire).to_bytes(2, "big") + wire
     with socket.create_connection(("127.0.0.1", port), timeout=60) as connection:
@@ -592,7 +592,7 @@ def test_every_connection_has_a_maximum_duration(monkeypatch: pytest.MonkeyPatch
 
 
 def is_dropped(send: Callable[[], None], *, every_seconds: float) -> bool:
-    """Whether the server ends the connection while the client goes on sending, within a minute."""
+    """True if the server ends the connection within a minute while the client continues to send."""
     deadline = time.monotonic() + 60
     while time.monotonic() < deadline:
         try:
@@ -690,7 +690,7 @@ def test_a_port_in_use_for_udp_is_released_for_tcp() -> None:
             with socket.socket() as free:
                 try:
                     free.bind(("127.0.0.1", port))
-                except OSError:  # still kept, or another process took it in between
+                except OSError:  # still in use, or taken by another process meanwhile
                     return False
                 return True
 
@@ -702,7 +702,7 @@ def test_a_port_in_use_for_udp_is_released_for_tcp() -> None:
 
 
 def test_unbound_accepts_the_answers(port: int, tmp_path: Path) -> None:
-    """With 0x20 (it drops answers whose question has another case), and down to smaller questions first (RFC 9156).
+    """With 0x20 (unbound drops answers whose question has another case) and query name minimisation (RFC 9156).
 
     No referral is followed here: NS records name no port, and a server on port 53 is not a test's to start.
     """
@@ -718,11 +718,11 @@ def test_unbound_accepts_the_answers(port: int, tmp_path: Path) -> None:
 
 
 def resolved(port: int, name: str, rdtype: str) -> Reply:
-    """What the resolver says."""
+    """Return the resolver's answer."""
     for _ in range(50):
         command = ["dig", "@127.0.0.1", "-p", str(port), "+time=2", "+tries=1", name, rdtype]
         done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
-        # SERVFAIL is what a resolver says that could not ask in time on a busy machine; nothing here is meant to give it.
+        # A resolver answers SERVFAIL if it got no answer in time on a busy machine. No query here should get it.
         if done.returncode == 0 and "status: SERVFAIL" not in done.stdout:
             return Reply(done.stdout)
         time.sleep(0.1)

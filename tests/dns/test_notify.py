@@ -20,7 +20,7 @@ def notify(name: str, rdtype: str = "CDS") -> bytes:
 
 
 def send(*wires: bytes, takes: bool = True) -> tuple[list[str], list[str]]:
-    """Send messages to a name server; returns the codes of its responses, and the children that it acted on."""
+    """Send messages to a name server. Return the codes of its responses, and the children whose check it scheduled."""
     acted: list[str] = []
 
     async def on_notify(child: str) -> None:
@@ -59,7 +59,7 @@ def test_other_messages_have_no_effect() -> None:
 def test_messages_beyond_the_limit_are_refused() -> None:
     names = [f"n{number}.example.test" for number in range(3 * NOTIFIES_PER_SECOND)]
     codes, acted = send(*(notify(each + ".") for each in names))
-    assert codes.count("NOERROR") == len(acted) <= 2 * NOTIFIES_PER_SECOND  # the second may turn meanwhile
+    assert codes.count("NOERROR") == len(acted) <= 2 * NOTIFIES_PER_SECOND  # a new second may begin meanwhile
     assert set(codes) == {"NOERROR", "REFUSED"}
 
 

@@ -1,4 +1,4 @@
-"""What is made of a primary's answer: nothing is believed that our key has not signed, and every fault has its cause."""
+"""Reading a primary's answers: only answers signed with our key are accepted, and every fault has its cause."""
 
 import asyncio
 import random
@@ -35,7 +35,7 @@ HOST = "127.0.0.1"
 
 
 def asked() -> dns.message.Message:
-    """A query of ours, as it was sent."""
+    """Return a signed query of the fence."""
     query = dns.message.make_query(fence_name(ZONE), "TXT", flags=0)
     query.use_tsig(RING, algorithm=KEY.algorithm)
     query.to_wire()
@@ -52,7 +52,7 @@ def answer(
     key: dns.tsig.Key | None = None,
     is_signed: bool = True,
 ) -> bytes:
-    """Return what a server would answer; `error` and `other` are those of the TSIG record."""
+    """Return a server's answer; `error` and `other` are those of the TSIG record."""
     response = dns.message.make_response(query)
     response.flags = flags | (response.flags & 0x7800)
     response.set_rcode(rcode)
@@ -137,7 +137,7 @@ def test_any_damaged_answer_is_at_most_a_fault() -> None:
         if fault is not None:
             assert fault.cause in CAUSES
             assert not fault.certain
-        else:  # what no signature covers, as the id, which is compared beside
+        else:  # parts that no signature covers, such as the id, which is compared separately
             assert read is not None
             assert (read.answer, read.rcode(), read.flags) == (meant.answer, meant.rcode(), meant.flags)
 
@@ -146,7 +146,7 @@ Script = Callable[[dns.message.Message], bytes | None]
 
 
 def served(script: Script, then: Callable[[Primary], object]) -> object:
-    """Run `then` against a server that answers by a script: bytes without their length; None hangs up."""
+    """Run `then` against a server that answers by a script: with bytes without their length; None closes the connection."""
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
@@ -200,7 +200,7 @@ def test_a_fence_written_by_hand_is_a_fault() -> None:
 
 
 def _by_hand(query: dns.message.Message) -> bytes:
-    """Answer with a TXT record at the fence that nobody's registry made; there is no wildcard."""
+    """Answer with a TXT record at the fence that no registry wrote; there is no wildcard."""
     at_fence = query.question[0].name == dns.name.from_text(fence_name(ZONE))
     return as_asked(query, *([f'{fence_name(ZONE)}. 0 IN TXT "by hand"'] if at_fence else []))
 
@@ -233,7 +233,7 @@ def test_a_server_without_authority_is_a_fault_of_the_zone() -> None:
 
 
 def test_a_wrong_clock_is_detected_from_an_unsigned_refusal() -> None:
-    """As PowerDNS: unsigned, unless it is asked to look over the difference."""
+    """PowerDNS refuses without a signature, unless the query allows a large time difference."""
 
     def script(query: dns.message.Message) -> bytes:
         assert query.tsig is not None

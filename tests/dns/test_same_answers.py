@@ -112,7 +112,7 @@ def ask(asker: socket.socket, wires: Mapping[bytes, bytes]) -> dict[bytes, tuple
 
 
 def find_differences(servers: Mapping[str, tuple[str, int]], seed: int) -> tuple[list[str], Counter[int]]:
-    """Ask every server the same, and return the queries with different answers, and how often each code was the answer."""
+    """Send the same queries to every server. Return those with different answers, and the number of answers by code."""
     draws = random.Random(seed)  # noqa: S311 - what is asked next, no secret
     codes: Counter[int] = Counter()
     different = []
@@ -139,7 +139,7 @@ def find_differences(servers: Mapping[str, tuple[str, int]], seed: int) -> tuple
 
 @pytest.mark.whole_on_postgresql
 def test_5000_random_queries_are_answered_like_knot_nsd_and_bind(registry: Registry, tmp_path: Path) -> None:
-    """The built-in name server reads its zone from the registry's database, like in production. TESTS_SEED draws other queries."""
+    """The built-in name server reads its zone from the registry's database, as in production. TESTS_SEED draws other queries."""
     seed = int(os.environ.get("TESTS_SEED", "26"))
     print(f"seed {seed}")  # noqa: T201 - pytest shows it with a failure
     registry.write(zone_store.insert_records, registry.domains[ZONE], RECORDS)

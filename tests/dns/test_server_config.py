@@ -92,10 +92,10 @@ FORBIDDEN: dict[str, Build] = {
     "NSEC3PARAM": lambda message: message.add("@", 0, "NSEC3PARAM", "1 0 50 abcd"),
     "one of two": one_of_two,
 }
-"""What the key may not do. Each server refuses the whole message, also where only one record of it is forbidden."""
+"""Updates that the key must not make. Each server refuses the whole message, even if only one record of it is forbidden."""
 
 REFUSED = {
-    # An ACL that does not match is to Knot as if there were no such key: the answer is unsigned, its TSIG error is BADKEY.
+    # If no ACL matches, Knot answers as for an unknown key: unsigned, with the TSIG error BADKEY.
     "knot": Outcome("NOTAUTH", "BADKEY", is_signed=False),
     "bind": Outcome("REFUSED", "NOERROR", is_signed=True),
     "powerdns": Outcome("SERVFAIL", "NOERROR", is_signed=True),
@@ -111,7 +111,7 @@ def test_the_key_can_not_make_other_updates(server: NameServerProcess, name: str
 
 def test_the_key_may_write_txt_only_at_the_fence(server: NameServerProcess) -> None:
     answer = send(server, lambda message: message.add("other", 300, "TXT", "mine"), key=server.key)
-    if server.kind == "knot":  # one rule has one list of types, whatever the name
+    if server.kind == "knot":  # a rule has one list of types for all names
         assert answer.rcode == "NOERROR"
         accepted(server, lambda message: message.delete("other", "TXT"))
     else:

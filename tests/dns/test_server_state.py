@@ -1,4 +1,4 @@
-"""Servers with generated configurations that are killed, frozen, changed by hand and rebuilt; resolvers and secondaries of theirs."""
+"""Servers with generated configurations that are killed, frozen, changed by hand and rebuilt; their resolvers and secondaries."""
 
 from collections.abc import Iterator
 from functools import partial
@@ -110,7 +110,7 @@ def same_serial(one: NameServerProcess, other: NameServerProcess) -> bool:
 def serves_signed_ds(server: NameServerProcess) -> bool:
     try:
         answer = server.ask("foo.zone.example", "DS", want_dnssec=True).answer
-    except OSError:  # as above: it may take the zone in two steps
+    except OSError:  # as above: it may load the zone in two steps
         return False
     return {rrset.rdtype for rrset in answer} == {dns.rdatatype.DS, dns.rdatatype.RRSIG}
 
@@ -126,7 +126,7 @@ def test_secondaries_follow(kind: str, tmp_path: Path) -> None:
         secondary("knot", tmp_path / "k", of=first, address=places[1]) as knot,
     ):
         for label in ("foo", "bar", "baz"):
-            # PowerDNS on SQLite: an update that meets the bookkeeping of notifications fails, and is to be sent again.
+            # PowerDNS on SQLite: an update that collides with its storing of notifications fails, and must be retried.
             wait_until(partial(is_accepted, first, delegate(label)))
         for follower in (nsd, knot):
             wait_until(partial(same_serial, follower, first))

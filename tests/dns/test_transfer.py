@@ -1,4 +1,4 @@
-"""Zone transfers: what is read is what dnspython reads, and nothing counts that isn't signed to the end."""
+"""Zone transfers: they give the records that dnspython reads, and only completely signed transfers are accepted."""
 
 import asyncio
 from collections.abc import Callable, Iterable, Iterator
@@ -65,7 +65,7 @@ def _wires(
     unsigned: tuple[int, ...] = (),
     key: Primary = PRIMARY,
 ) -> Iterator[bytes]:
-    """The messages of a transfer, as a server signs them; those `unsigned` are covered by the next signature."""
+    """The messages of a transfer as a server signs them. The next signature covers the `unsigned` ones."""
     context = None
     for number, lines in enumerate(parts):
         response = dns.message.make_response(query)
@@ -152,7 +152,7 @@ def test_a_wrong_secret_and_a_wrong_clock_are_reported() -> None:
 
 
 def test_an_endless_transfer_is_aborted(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A server that goes on and on, over a real connection, each message signed as it should be."""
+    """A server sends correctly signed messages without end, over a real connection."""
     monkeypatch.setattr("sublet.primaries.transfer.BYTES_MAX", 200_000)
     sent: list[int] = []
 
@@ -167,7 +167,7 @@ def test_an_endless_transfer_is_aborted(monkeypatch: pytest.MonkeyPatch) -> None
                 writer.write(len(part).to_bytes(2, "big") + part)
                 await writer.drain()
                 sent.append(len(part))
-                await asyncio.sleep(0)  # a drain that needn't wait lets nobody else run
+                await asyncio.sleep(0)  # a drain that doesn't wait lets no other task run
         writer.close()
 
     async def transfer() -> None:

@@ -1,4 +1,4 @@
-"""The form of an UPDATE message by RFC 2136: what must be so (2.4), then deletions and additions in their order (2.5)."""
+"""The form of an UPDATE message by RFC 2136: prerequisites (2.4), then deletions and additions in order (2.5)."""
 
 import dns.exception
 import dns.message
@@ -25,7 +25,7 @@ def lines(section: "list[dns.rrset.RRset]") -> list[tuple[str, str, str, int, li
     return [
         (
             rrset.name.to_text(omit_final_dot=True),
-            # RFC 2136: what is deleted, or must (not) be there, says so by its class.
+            # RFC 2136: the class shows deletions and prerequisites.
             dns.rdataclass.to_text(rrset.deleting or rrset.rdclass),
             dns.rdatatype.to_text(rrset.rdtype),
             rrset.ttl,

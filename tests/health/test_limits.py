@@ -1,4 +1,4 @@
-"""No nameserver is asked more than its limit, whatever number of names it has and of workers there are, and a tarpit delays no other name."""
+"""No nameserver gets more queries than its limit, for any number of names and workers, and a tarpit delays no other name."""
 
 import asyncio
 from collections.abc import Sequence

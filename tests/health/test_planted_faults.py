@@ -1,4 +1,4 @@
-"""Each finding is planted in a small Internet of real servers, and found there; nothing else is found."""
+"""Each fault is planted in a small Internet of real servers and found there; no other finding is reported."""
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
@@ -66,7 +66,7 @@ def _compare(cases: Sequence[Planted], reports: Sequence[Report]) -> None:
 
 
 def _check_service(folder: Path, cases: dict[str, Planted]) -> None:
-    """A service checks planned delegations, refuses what is broken where it has to work, and checks published ones."""
+    """A service checks planned delegations, refuses broken ones if the platform domain requires it, and checks published ones."""
     settings = {"health_checks": True, "health_root_hints": ROOT_ADDRESS, "publish_wait_ms": 10_000}
     with running_service(f"sqlite:///{folder}/registry.db", **settings) as service:
         ada = service.add_user()

@@ -1,4 +1,4 @@
-"""What tests on real primaries share: a service on each kind of them, and a registrant. A file with an `on` of its own has that."""
+"""Fixtures of the tests on real primaries: a service on each kind of primary, and a registrant. A file may define its own `on`."""
 
 from collections.abc import Iterator
 

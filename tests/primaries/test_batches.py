@@ -1,4 +1,4 @@
-"""How many names one message to a primary carries: as many as wait, up to what the settings of this primary allow."""
+"""The number of names in a message to a primary: all waiting names, up to the maximum in the settings of this primary."""
 
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -23,7 +23,7 @@ BATCH_MAX = 7
 
 @dataclass(slots=True)
 class Passed:
-    """The UPDATE messages on their way to the server: how many names each has. While `is_shut` none gets through."""
+    """A proxy that records the number of names in each UPDATE message. While `is_shut` it forwards none."""
 
     name_counts: list[int] = field(default_factory=list)
     is_shut: bool = False

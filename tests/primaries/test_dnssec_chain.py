@@ -1,4 +1,4 @@
-"""A whole chain of trust: the platform zone's key is the resolver's trust anchor, a registered DS leads on to a child zone."""
+"""A complete chain of trust: the platform zone's key is the resolver's trust anchor, and a registered DS record leads to a child zone."""
 
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -24,17 +24,17 @@ DENIED = ("NXDOMAIN", True)
 
 @dataclass(frozen=True, slots=True)
 class Chain:
-    """A service on a signed zone, a signed child zone on a server of its own, and their common registrant."""
+    """A service on a signed zone, a signed child zone on its own server, and their common registrant."""
 
     on: ServiceOn
     child: NameServerProcess
     ada: Registrant
     folder: Path
     is_led_by_glue: bool = False
-    """Whether the resolver knows no other way to the child than the glue."""
+    """True if the resolver can find the child only by its glue."""
 
     def members(self, *ds_records: object) -> dict[str, object]:
-        """Return what the child's owner sends: its nameserver with its address, and these DS records."""
+        """Return the members of the child owner's request: its nameserver with its address, and these DS records."""
         host = f"ns1.{self.child.zone}"
         glue = {"host": host, "ipv4": IPV4}
         if ":" in self.child.address:
@@ -51,7 +51,7 @@ class Chain:
         )
 
     def seen(self, name: str = "", rdtype: str = "SOA") -> tuple[str, bool]:
-        """Return what a validating resolver without any memory finds at a name, by default the child's apex: code and AD flag."""
+        """Return the answer of a validating resolver with an empty cache for a name, by default the child's apex: code and AD flag."""
         parent = self.on.primary
         stubs = {parent.zone: (parent.address, parent.port)}
         if not self.is_led_by_glue:
@@ -71,7 +71,7 @@ class Chain:
         }
 
     def ds_text(self, digest: str) -> str:
-        """Return the child's DS as another implementation reckons it, as text."""
+        """Return the child's DS record as another implementation computes it, as text."""
         key = self.child.ask(self.child.zone, "DNSKEY").answer[0][0]
         return str(dns.dnssec.make_ds(f"{self.child.zone}.", key, digest).to_text())
 
@@ -85,7 +85,7 @@ class Chain:
 def chain(
     kind: str, child_kind: str, folder: Path, address: tuple[str, int] | None = None
 ) -> Iterator[Chain]:
-    """A chain of these two servers; with an address for the child, that is where its glue points to."""
+    """A chain of these two servers. If the child has an `address`, its glue points there."""
     folder.mkdir(exist_ok=True)
     child_zone = f"{child_kind}.example.test"
     apex = None
@@ -114,7 +114,7 @@ def test_the_ds_record_decides_whether_the_child_is_secure(kind: str, tmp_path: 
         assert whole.seen() == INSECURE
         whole.change(whole.child.trust_anchor())  # the DNSKEY as it stands in a zone file
         assert whole.seen() == SECURE
-        whole.change(whole.wrong_ds(), whole.ds_text("SHA384"))  # one of them that fits is enough
+        whole.change(whole.wrong_ds(), whole.ds_text("SHA384"))  # one matching DS record is enough
         assert whole.seen() == SECURE
         whole.change(whole.ds_text("SHA256"))
         assert whole.seen() == SECURE
@@ -130,7 +130,7 @@ def test_the_ds_record_decides_whether_the_child_is_secure(kind: str, tmp_path: 
 def test_a_resolver_finds_the_child_by_its_glue(
     kind: str, request: pytest.FixtureRequest, tmp_path: Path
 ) -> None:
-    """The resolver is told nothing of the child: it goes where the parent's glue says, on port 53."""
+    """The resolver isn't configured for the child: it follows the parent's glue, to port 53."""
     if runs_outside(request, [f"{IPV4}/32", f"{IPV6}/128"]):
         return
     for address, family in ((IPV4, "A"), (IPV6, "AAAA")):

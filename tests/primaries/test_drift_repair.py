@@ -1,4 +1,4 @@
-"""What other hands do to a zone on a primary is found and repaired by the running service; what isn't ours stays."""
+"""The running service finds and repairs changes by hand in a zone on a primary; foreign records stay."""
 
 import asyncio
 from collections.abc import Callable, Iterator
@@ -23,7 +23,7 @@ from support.service_on_primary import ZONE, ServiceOn, primary_settings, servic
 pytestmark = pytest.mark.slow
 
 BOUND_SECONDS = 60.0
-"""Within what time a hand edit of a small zone is repaired."""
+"""The time within which a hand edit of a small zone is repaired."""
 NS = "ns.provider.example"
 SHOP, TWO, OLD = (f"{label}.{ZONE}" for label in ("shop", "two", "old"))
 GLUE_HOST = f"ns1.{SHOP}"
@@ -31,7 +31,7 @@ GLUE_HOST = f"ns1.{SHOP}"
 
 @contextmanager
 def watched(kind: str, folder: Path, monkeypatch: pytest.MonkeyPatch, **settings: Any) -> Iterator[ServiceOn]:
-    """A service whose watch looks each quarter of a second, and checks as often as it may."""
+    """A service that queries serials four times a second, and checks as often as possible."""
     monkeypatch.setattr(drift_repair, "POLL_SECONDS", 0.25)
     monkeypatch.setattr(drift_repair, "PAUSE_MIN_SECONDS", 0.5)
     monkeypatch.setattr(drift_repair, "PAUSE_FACTOR", 1.0)
@@ -59,7 +59,7 @@ def zone_state(service: RunningService) -> ZoneState:
 
 
 def checked_and_right(on: ServiceOn) -> bool:
-    """Tell whether the last check was of the zone as it is, and nothing of ours was wrong."""
+    """True if the last check was of the current zone and found nothing to repair."""
     state = zone_state(on.service)
     wrong = state.missing or state.different or state.orphaned or state.rebuilt_at
     return state.checked_serial == on.primary.serial() and not wrong
@@ -81,7 +81,7 @@ def status_of(on: ServiceOn, who: Registrant, name: str) -> Callable[[], bool]:
 
 
 def test_a_check_detects_a_signed_zone(on: ServiceOn) -> None:
-    """Of DS records in a signed zone nothing is said, although the operator never said that it is signed."""
+    """DS records in a signed zone get no warning, even without the operator's setting."""
     service = on.service
     ada = service.add_user()
     service.register(ada, SHOP, nameservers=[NS])

@@ -1,4 +1,4 @@
-"""What can go wrong with a primary is told apart: to the operator by its cause, to the user in a sentence; and it heals by itself."""
+"""The faults of a primary are distinguished: by a cause for the operator and a sentence for the user; publishing recovers without help."""
 
 import time
 from collections.abc import Iterator
@@ -78,13 +78,13 @@ def test_a_key_with_another_algorithm(on: ServiceOn, ada: Registrant) -> None:
 def test_a_wrong_clock(
     on: ServiceOn, ada: Registrant, ahead_seconds: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Ours, as it goes into the signatures: to the server it is the same as its own."""
+    """The test moves the clock of our signatures, which for the server equals a wrong clock of its own."""
     clock = SimpleNamespace(time=lambda: time.time() + ahead_seconds)
     with monkeypatch.context() as patched:
         patched.setattr(dns.message, "time", clock)
         fqdn = fails_for(on, ada, "clock")
         detail = str(state(on).problem_detail)
-    if on.primary.kind != "powerdns":  # it tells nobody its time
+    if on.primary.kind != "powerdns":  # it doesn't send its time
         direction = "behind" if ahead_seconds > 0 else "ahead of"
         assert detail.endswith(f" s {direction} this host's")
         assert abs(int(detail.partition(" s ")[0].split()[-1]) - abs(ahead_seconds)) <= 2
@@ -172,7 +172,7 @@ def test_a_secondary_configured_as_primary(on: ServiceOn, ada: Registrant) -> No
 def test_a_fence_that_differs_at_each_read(
     on: ServiceOn, ada: Registrant, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As where two servers that know nothing of each other stand at one address."""
+    """As if two independent servers shared one address."""
     looks = []
 
     async def look(*_: object, **__: object) -> Fence:

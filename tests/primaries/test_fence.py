@@ -1,4 +1,4 @@
-"""An update that was given up for lost, and reaches the server after a newer one, changes nothing; and the tests have power."""
+"""An update that counted as lost and arrives after a newer one changes nothing; broken twins fail the tests."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -57,7 +57,7 @@ def _through_proxy(on: ServiceOn, monkeypatch: pytest.MonkeyPatch) -> Iterator[D
 
 
 def _late_update(on: ServiceOn, ada: Registrant, proxy: DnsProxy) -> dns.rcode.Rcode:
-    """Have an update held back, a newer one applied, then deliver the older one; return what the server says to it."""
+    """Hold an update, let a newer one be applied, then deliver the older one. Return the server's answer to it."""
     register_names(on, ada)
     wait_until(lambda: _is_active(on, ada))
     proxy.hold_next_update()
@@ -89,7 +89,7 @@ def test_a_late_update_is_refused(kind: str, tmp_path: Path, monkeypatch: pytest
         _through_proxy(on, monkeypatch) as proxy,
     ):
         assert _late_update(on, ada, proxy) == dns.rcode.NXRRSET
-        # And the registry goes on as if nothing had been.
+        # The registry continues normally.
         _put(on, ada, "ns1.last.example")
         wait_until(lambda: (NAME, "NS", "ns1.last.example.") in on.records())
 
@@ -130,7 +130,7 @@ def test_without_the_read_back_a_partly_applied_update_is_active(
 
 
 def _is_shown_active_in_part(folder: Path, monkeypatch: pytest.MonkeyPatch) -> bool:
-    """Publish four nameservers through a BIND that keeps two of them and says NOERROR; tell whether we show that as active."""
+    """Publish four nameservers on a BIND that keeps two of them and answers NOERROR. Return True if the name is shown as active."""
     with impatient_service("bind", folder, monkeypatch) as (on, ada):
         register_names(on, ada)
         server = on.primary
@@ -161,13 +161,13 @@ def _shown(on: ServiceOn, ada: Registrant) -> dict[str, object]:
 def test_updates_that_could_not_be_sent_are_not_stored(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Else a server that is away for days would leave a row for each try."""
+    """Otherwise a server that is down for days would leave a row for each attempt."""
     with impatient_service("knot", tmp_path, monkeypatch) as (on, ada):
         register_names(on, ada)
         on.primary.kill()
         _put(on, ada, "ns1.new.example")
         wait_until(lambda: _state(on).attempts >= 5)
-        # One may be begun at this moment, and one may have been under way when the server died.
+        # One update may have just begun, and one may have been in flight when the server died.
         assert on.service.read(_count_updates) <= 2
         on.primary.start()
         wait_until(lambda: _is_active(on, ada))

@@ -1,4 +1,4 @@
-"""A name that a server does not take, or not whole, keeps no other back; and a zone that takes nothing is not stormed."""
+"""A name that a server refuses, or applies only partly, delays no other name; a zone that refuses everything gets few updates."""
 
 from dataclasses import dataclass, field
 from typing import Any
@@ -25,7 +25,7 @@ pytestmark = pytest.mark.slow
 
 @dataclass(slots=True)
 class Counted:
-    """The updates that were sent; `reset` begins anew."""
+    """Counts the sent updates; `reset` sets the count to 0."""
 
     records: list[int] = field(default_factory=list)
 
@@ -44,7 +44,7 @@ def updates(monkeypatch: pytest.MonkeyPatch) -> Counted:
 
 
 def only_good_names(server: NameServerProcess) -> tuple[str, str]:
-    """Return what to change in a configuration so that of our names one is denied."""
+    """Return the change of a configuration that denies one of our names."""
     key = server.key.name
     owners = ", ".join(["_sublet", *(f"good{number}" for number in range(20))])
     return {
@@ -75,7 +75,7 @@ def test_a_refused_name_does_not_delay_the_others(on: ServiceOn, ada: Registrant
             if fqdn != bad:
                 wait_until(lambda of=fqdn: shown(on, ada, of)["status"] == "active", HEALED_SECONDS)  # type: ignore[misc]
         wait_until(lambda: shown(on, ada, bad)["provision_error"] == NOT_APPLIED, HEALED_SECONDS)
-        # Of 16: five that are refused, each with a probe; four halves that are taken. Perhaps the last one once more.
+        # Of 16: five refused updates, each with a probe, and four accepted halves. The last one may be repeated.
         assert len(updates.records) <= 20, updates.records
         wait_until(lambda: state(on).problem is None)
         assert not {record for record in on.records() if record[0] == bad}
@@ -116,7 +116,7 @@ def test_a_server_that_applies_only_a_part(on: ServiceOn, ada: Registrant) -> No
         cut = register(on, ada, nameservers=4)
         beside = [register(on, ada, nameservers=2) for _ in range(3)]
         healed(on, ada, *beside)
-        # A BIND that has just started may say SERVFAIL to the first update; that is tried again.
+        # A BIND that has just started may answer SERVFAIL to the first update, which is retried.
         wait_until(lambda: shown(on, ada, cut)["provision_error"] == PARTIAL, HEALED_SECONDS)
         assert shown(on, ada, cut)["status"] == "failed"
         assert state(on).problem is None
@@ -125,7 +125,7 @@ def test_a_server_that_applies_only_a_part(on: ServiceOn, ada: Registrant) -> No
 
 
 def test_a_name_that_was_never_sent_is_not_removed(on: ServiceOn, ada: Registrant) -> None:
-    """Registered while the server was away, deleted before its return: what somebody else has at the name stays."""
+    """A name registered and deleted while the server is down: foreign records at the name stay."""
     on.primary.nsupdate([f"add taken.{ZONE}. 300 A 8.8.8.8"])
     on.primary.kill()
     fqdn = register(on, ada, "taken")
@@ -139,7 +139,7 @@ def test_a_name_that_was_never_sent_is_not_removed(on: ServiceOn, ada: Registran
 
 
 def _is_settled(tx: Tx, fqdn: str) -> bool:
-    """Whether nothing is left to publish, nor any owner that would be taken for ours."""
+    """True if nothing is left to publish, and no owner counts as possibly published."""
     domain_id = find_platform_domain(tx, ZONE).id
     owners = published_owner_store.list_published_owners_of_zone(tx, domain_id)
     return fqdn not in owners and not publish_store.list_waiting(tx, domain_id, 1)

@@ -1,4 +1,4 @@
-"""Whatever a delegation went through, nothing of before is left at or below its name: a random walk, on every name server."""
+"""After any changes of a delegation, no old record is left at or below its name: a random walk on every name server."""
 
 import random
 from collections.abc import Iterator
@@ -25,7 +25,7 @@ Triple = tuple[str, str, str]
 
 @dataclass(slots=True)
 class Walker:
-    """One name: what its owner wants of it, and whether that is to stand in the zone now."""
+    """A name, its desired delegation, and whether the zone should have it now."""
 
     name: str
     neighbour: str
@@ -33,11 +33,11 @@ class Walker:
     state: str = "free"
 
     def standing(self) -> set[Triple]:
-        """Return what has to stand in the zone, and nothing else at or below the name."""
+        """Return the records that the zone must have at and below the name."""
         return self.wanted if self.state == "held" else set()
 
     def draw(self, luck: random.Random, *, beside_neighbour: bool) -> dict[str, object]:
-        """Draw a delegation as it is sent, and remember the records that it means; a nameserver needs a registered name above it."""
+        """Draw a delegation for a request, and store its expected records; a nameserver needs a registered name above it."""
         own = luck.sample([f"{label}.{self.name}" for label in LABELS], luck.randint(0, 3))
         below = [f"ns1.{self.neighbour}"] if beside_neighbour else []
         others = luck.sample(["ns.provider.example", *below, "ns2.provider.example"], 2)
@@ -66,10 +66,10 @@ class Walk:
     luck: random.Random
     walkers: list[Walker]
     told: list[str] = field(default_factory=list)
-    """What was done, for whoever reads of a failure."""
+    """The steps so far, for the message of a failure."""
 
     def step(self) -> None:
-        """Do one thing to one of the names, any that its state allows."""
+        """Do a random action on a random name, one that its state allows."""
         walker = self.luck.choice(self.walkers)
         moves = {
             "free": [self._register],
@@ -82,11 +82,11 @@ class Walk:
         move(walker)
 
     def is_settled(self) -> bool:
-        """Tell whether nothing is under way any more, and the zone holds exactly what is wanted."""
+        """True if no change is pending, and the zone has exactly the expected records."""
         return not self.on.service.read(publish_store.count_waiting) and self.on.records() == self.wanted()
 
     def wanted(self) -> set[Triple]:
-        """Return all records that are to stand beside the apex."""
+        """Return all expected records except those of the apex."""
         return {record for walker in self.walkers for record in walker.standing()}
 
     def _call(self, status: int, method: str, path: str, body: object = None) -> None:
@@ -134,7 +134,7 @@ def walk(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
 def test_no_old_record_is_left(walk: Walk) -> None:
     for number in range(STEPS):
         walk.step()
-        if number % 3 != 1:  # now and then the next change comes before this one is in the zone
+        if number % 3 != 1:  # sometimes the next change is sent before this one is in the zone
             _settle(walk)
     for walker in walk.walkers:
         if walker.state == "suspended":

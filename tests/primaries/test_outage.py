@@ -1,4 +1,4 @@
-"""Names that are registered while the primary is away are published when it is back."""
+"""Names that are registered while the primary is down are published afterwards."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""The publishing suite: what the API says is what the DNS serves, on every name server that a zone can stand on."""
+"""Publishing on every kind of name server: the DNS serves what the API shows."""
 
 import itertools
 from collections.abc import Iterator
@@ -17,7 +17,7 @@ DS_RDATA = DS.lower()
 
 
 QUICK = "knot"
-"""The kind on which one test is tried in `make test-fast` too."""
+"""The kind for one test in `make test-fast` too."""
 
 
 @pytest.fixture(
@@ -36,7 +36,7 @@ _NUMBERS = itertools.count(1)
 
 @dataclass(frozen=True, slots=True)
 class Named:
-    """A name that no test had before, as a deleted one rests in the trash; with two hosts below it."""
+    """A name that no earlier test used, because deleted names stay in the trash, with two hosts below it."""
 
     name: str
 

@@ -1,4 +1,4 @@
-"""A registry restored from a backup, under a zone on a primary that is newer: newer names survive and are listed."""
+"""A registry restored from a backup that is older than its zone on a primary: newer names survive and are listed."""
 
 from pathlib import Path
 

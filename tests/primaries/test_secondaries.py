@@ -1,4 +1,4 @@
-"""Secondaries follow the primary by NOTIFY and transfer: what the API says is what each name server of the zone serves."""
+"""Secondaries follow the primary by NOTIFY and transfer: each name server of the zone serves what the API shows."""
 
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -84,7 +84,7 @@ def test_all_secondaries_follow_the_primary(
 
     def all_say(expected: set[tuple[str, str, str]]) -> None:
         for server in servers:
-            for asked in (NAME, HOST):  # from the referral's glue a resolver goes on, with nobody else's help
+            for asked in (NAME, HOST):  # a resolver continues with the referral's glue alone
                 wait_until(partial(says, server, asked, expected), FOLLOWING_SECONDS)
 
     def all_are_believed(name: str, rcode: str) -> None:
@@ -98,7 +98,7 @@ def test_all_secondaries_follow_the_primary(
     on.service.register(ada, NAME, **DELEGATION)
     all_say(WHOLE)
     all_are_believed(NAME, "NOERROR")
-    all_are_believed(NEIGHBOUR, "NOERROR")  # that it has no DS is what is signed here
+    all_are_believed(NEIGHBOUR, "NOERROR")  # the proof that it has no DS record is signed here
 
     changed = {"nameservers": [HOST], "glue": [{"host": HOST, "ipv6": "2620:fe::10"}], "ds_records": []}
     answer = on.service.call(ada, "PUT", f"/subdomains/{NAME}/nameservers", changed)

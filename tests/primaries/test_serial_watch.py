@@ -1,4 +1,4 @@
-"""The watch over the name servers, on a Knot and its secondary: away, behind, ahead, and well again."""
+"""The watch of serials, on a Knot and its secondary: away, behind, ahead, and current again."""
 
 import asyncio
 from collections.abc import Iterator
@@ -23,7 +23,7 @@ pytestmark = pytest.mark.slow
 
 @dataclass
 class Followed:
-    """A zone on a primary with a secondary, and the watch over both, whose clock the test moves."""
+    """A zone on a primary with a secondary, and the watch of both, whose clock the test moves."""
 
     registry: Registry
     first: NameServerProcess
@@ -51,7 +51,7 @@ class Followed:
         self.first.nsupdate([f"add {label}.{ZONE} 300 A 192.0.2.1"])
 
     def hold_transfers(self, held: bool) -> None:
-        """Have the secondary answer, and follow no more (or again)."""
+        """Stop the secondary's transfers while it still answers, or resume them."""
         verb = "zone-freeze" if held else "zone-thaw"
         self.second.run(["knotc", "-b", "-s", f"{self.second.folder}/r/knot.sock", verb, ZONE])
 
@@ -71,7 +71,7 @@ def followed(tmp_path: Path, sqlite_registry: Prepared) -> Iterator[Followed]:
         open_registry(url, sqlite_registry) as registry,
     ):
         wait_until(lambda: first.serial() == second.serial())
-        # The prepared registry's own is on the built-in name server: that one isn't watched.
+        # The zone of the prepared registry is on the built-in name server, which isn't watched.
         registry.add_domain(ZONE, primary="main", secondaries=(named,))
         yield Followed(registry, first, second)
 
@@ -174,7 +174,7 @@ def test_the_causes_of_an_unknown_serial(followed: Followed) -> None:
     assert asyncio.run(query_serial(address, ZONE, timeout_seconds=5)) == followed.first.serial()
     assert cause(free_address(), ZONE) == "unreachable"
     assert cause(address, "other.test") == "zone"
-    assert cause(address, f"below.{ZONE}") == "not_understood"  # NXDOMAIN: asked for what is no zone
+    assert cause(address, f"below.{ZONE}") == "not_understood"  # NXDOMAIN: the name is not a zone
     followed.first.freeze()
     assert cause(address, ZONE) == "no_answer"
     followed.first.thaw()

@@ -45,7 +45,7 @@ class Pair:
             ("ns1.example.test", "primary"),
             ("ns2.else.example", "secondary"),
         ]
-        # Where the servers are is the operator's. The advice has the path of a request, which contains "main".
+        # Users don't see the servers' addresses. The advice has the path of a request, which contains "main".
         text = answer.text.replace("/subdomains/", "")
         for hidden in ("127.0.0.", str(self.primary.port), "main"):
             assert hidden not in text
@@ -65,7 +65,7 @@ def pair(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Pair]:
 
 
 def paired(kind: str, folder: Path) -> Iterator[Pair]:
-    """Knot as the secondary: it comes back from a kill with the zone that it had."""
+    """Knot as the secondary: it has its former zone after a kill."""
     host, port = free_address("127.0.0.2")
     watched = Secondary("ns2.else.example", host, port)
     with (
@@ -115,8 +115,8 @@ def test_a_frozen_primary_and_a_secondary_behind_it(pair: Pair) -> None:
     pair.primary.thaw()
     pair.wait_for(True, True)
 
-    # What it does not hear of while it is away it can't catch up with while the primary hangs. Knot writes the zone's file
-    # every hour; what it holds is to be there after the kill.
+    # It can't catch up while the primary is frozen. Knot writes the zone file
+    # every hour, so the test flushes it before the kill.
     pair.secondary.run(["knotc", "-b", "-c", pair.secondary.configuration, "zone-flush", pair.secondary.zone])
     pair.secondary.kill()
     away = pair.wait_for(True, None)

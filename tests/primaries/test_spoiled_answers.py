@@ -1,4 +1,4 @@
-"""The publisher believes an answer only if it is signed with our key: a proxy tampers with the answers of a real server."""
+"""The publisher accepts only answers signed with our key: a proxy changes the answers of a real server."""
 
 from collections.abc import Iterator
 from dataclasses import replace

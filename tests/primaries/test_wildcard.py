@@ -1,4 +1,4 @@
-"""A wildcard in the zone, by the operator's hand, keeps no name from being taken out."""
+"""A wildcard that the operator added to the zone does not prevent the removal of a name."""
 
 from pathlib import Path
 
@@ -26,7 +26,7 @@ def test_a_name_under_a_wildcard_is_removed(kind: str, tmp_path: Path) -> None:
                 lambda tx: zone_store.insert_records(tx, find_platform_domain(tx, ZONE).id, [WILDCARD])
             )
         else:
-            # The second would pass for what stands at the fence, which is not there yet.
+            # The second record would count as the fence, which doesn't exist yet.
             on.server.nsupdate(
                 [f"add {WILDCARD.owner}. 300 A {WILDCARD.rdata}", f"add {WILDCARD.owner}. 300 TXT hand"]
             )
@@ -35,7 +35,7 @@ def test_a_name_under_a_wildcard_is_removed(kind: str, tmp_path: Path) -> None:
         wait_until(lambda: (HOST, "A", "9.9.9.9") in on.records())
         assert on.service.call(ada, "DELETE", f"/subdomains/{NAME}").status_code == 200
         wait_until(lambda: on.service.read(publish_store.count_waiting) == {})
-        # What the wildcard makes at the former host is not left over; what somebody put there is.
+        # A record of the wildcard at the former host isn't left over; a record added there by hand is.
         assert on.service.call(ada, "GET", f"/subdomains/{NAME}/delegation").json()["delegation"][
             "in_agreement"
         ]

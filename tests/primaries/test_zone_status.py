@@ -1,4 +1,4 @@
-"""`sublet zone status` and the metrics of a zone on a real primary: well, and each thing that can be wrong with it."""
+"""`sublet zone status` and the metrics of a zone on a real primary: without problems, and with each problem."""
 
 import asyncio
 import itertools
@@ -37,7 +37,7 @@ class Site:
     key_file: Path
 
     def status(self, *, well: bool) -> dict[str, Any]:
-        """Return what is told of the zone; the exit code must say whether all is well."""
+        """Return the reported status of the zone. The exit code must match."""
         answer = self.on.service.operator("zone", "status", expect=0 if well else 1)
         assert answer["well"] is well
         (zone,) = answer["zones"]
@@ -121,7 +121,7 @@ def test_a_frozen_primary(site: Site) -> None:
     site.on.primary.freeze()
     service = site.on.service
     service.register(service.issue_token("ada@example.org"), f"late.{ZONE}", nameservers=NAMESERVERS)
-    # Once enough connections wait to be accepted, a server that hangs takes no more of them.
+    # A frozen server accepts no more connections once its queue is full.
     hanging = {"no_answer", "unreachable"}
     problems = {f'sublet_zone_problem{{cause="{cause}",zone="{ZONE}"}}' for cause in hanging}
     wait_until(lambda: bool(problems & site.on.service.metrics().keys()), 60)
@@ -209,7 +209,7 @@ def test_a_rebuilt_primary(site: Site) -> None:
 
 
 def test_after_the_first_set_up_the_lines_about_the_fence_agree(tmp_path: Path) -> None:
-    """The zone came to the primary, and no check has compared it yet: that is no other hand."""
+    """The zone was moved to the primary and no check has compared it yet, which is not a foreign change."""
     with serve_process_on("knot", tmp_path) as (on, serving):
         service = on.service
         for place in ("built-in", "main"):
@@ -232,9 +232,7 @@ def test_after_the_first_set_up_the_lines_about_the_fence_agree(tmp_path: Path) 
             domain_id = find_platform_domain(tx, ZONE).id
             zone_state_store.update_zone_state(tx, domain_id, rebuilt_at=tx.now)
 
-        service.write(
-            found_rebuilt
-        )  # as the worker does before it compares a zone that another hand has changed
+        service.write(found_rebuilt)  # as the worker does before it compares a zone that was changed by hand
         assert status() == (["fence"], "moved")
 
 
@@ -281,7 +279,7 @@ def test_waiting_names_are_counted(site: Site) -> None:
 def test_a_publication_during_the_status_is_not_reported_as_foreign(
     site: Site, moments: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A name is published between the looks into the database and at the fence: its fence isn't somebody else's hand."""
+    """A name is published between the reads of the database and of the fence; the new fence is not a foreign change."""
     service = site.on.service
     token = service.issue_token("ada@example.org")
     numbers = itertools.count()

@@ -1,4 +1,4 @@
-"""A socket that outlives the process: passed as systemd does it, with the word that the process is ready."""
+"""A socket that outlives the process: passed as by systemd, with the notification that the process is ready."""
 
 import os
 import signal
@@ -53,7 +53,7 @@ class Passing:
         return self.process
 
     def hear(self) -> str:
-        """Return the next thing that it tells."""
+        """Return the process's next notification."""
         try:
             return self._told.recv(1000).decode()
         except TimeoutError:

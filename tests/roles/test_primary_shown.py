@@ -24,14 +24,14 @@ def short_folder() -> Iterator[Path]:
 
 
 def ready(service: RunningService) -> dict[str, Any]:
-    """Return what `/readyz` says of PostgreSQL."""
+    """Return the part of `/readyz` about PostgreSQL."""
     answer = service.client.get(service.base_url.removesuffix("/api/v1") + "/readyz")
     assert answer.status_code == 200
     return dict(answer.json()["postgresql"])
 
 
 def shown(service: RunningService) -> dict[str, Any]:
-    """Return what `/readyz` says of PostgreSQL; `sublet status` must say the same."""
+    """Return the part of `/readyz` about PostgreSQL. `sublet status` must report the same."""
     found = ready(service)
     assert service.operator("status")["postgresql"] == found
     return found

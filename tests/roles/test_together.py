@@ -1,4 +1,4 @@
-"""All roles apart, over one PostgreSQL: the name servers serve at once what is registered through another process."""
+"""All roles in separate processes with one PostgreSQL: the name servers serve at once what another process registers."""
 
 from pathlib import Path
 

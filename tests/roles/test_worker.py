@@ -52,7 +52,7 @@ def test_the_role_publishes_waiting_names_and_serves_its_status(
         nothing = http_clients.get(f"http://{status}/api/v1/me")
         assert (nothing.status_code, nothing.json()["error"]) == (404, "not_found")
         assert http_clients.post(f"http://{status}/readyz").status_code == 405
-        # A scraper that keeps its connection holds nobody up.
+        # A scraper that keeps its connection doesn't delay others.
         with http_clients.Client() as scraper:
             scraper.get(f"http://{status}/metrics")
             assert worker.end() == 0

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from sublet.dns.addresses import SPECIAL_BLOCKS, InvalidAddress, not_public_reason, parse_ipv4, parse_ipv6
 
-# The registries of IANA, as far as Globally Reachable is not "True" there, each with an address from the middle of the block;
-# beside them multicast, and what no registry needs to name. Kept apart from the table in the code, so that a line lost there shows.
+# The blocks in IANA's registries whose Globally Reachable is not "True", each with an address from its middle,
+# and multicast. The list is independent of the table in the code, so that a missing line there fails the test.
 NOT_PUBLIC = """
     0.0.0.0 0.0.0.1 0.255.255.255 10.0.0.0 10.1.2.3 10.255.255.255 100.64.0.0 100.100.100.100 100.127.255.255
     127.0.0.1 127.255.255.255 169.254.0.1 169.254.169.254 172.16.0.0 172.20.1.1 172.31.255.255
@@ -70,7 +70,7 @@ def test_a_private_address_by_the_standard_library_is_never_public(
     address: ipaddress.IPv4Address | ipaddress.IPv6Address,
 ) -> None:
     if not_public_reason(str(address)) is None:
-        # The library's table (3.11) has neither of these: they are newer or it judges them otherwise.
+        # The library's table (Python 3.11) lacks these blocks, or classifies them otherwise.
         assert (
             not address.is_private
             or str(address) in ("192.0.0.9", "192.0.0.10")

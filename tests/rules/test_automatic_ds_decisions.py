@@ -1,4 +1,4 @@
-"""What becomes of DS records: as a table, and in random cases as `dnssec-cds` of BIND decides."""
+"""Decisions about DS records: a table, and random cases compared with BIND's `dnssec-cds`."""
 
 import random
 import subprocess

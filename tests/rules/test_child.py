@@ -1,4 +1,4 @@
-"""What all nameservers of a child ask for together."""
+"""Decisions about the requests of all nameservers of a child."""
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -43,7 +43,7 @@ def server(
 
 
 def decided(*servers: Server, **seen: object) -> Decision:
-    """Return what becomes of the DS records."""
+    """Return the decision about the DS records."""
     return decide_for_all_servers(TARGET, Observation(servers=servers, **seen), None, Rules(), NOW)  # type: ignore[arg-type] # by name
 
 

@@ -45,7 +45,7 @@ GOOD: list[tuple[Sequence[str], Sequence[GlueInput], Sequence[DsLike], Delegatio
         (),
         Delegation((OWNER, "ns1.dns.example"), (GlueEntry(OWNER, None, "2a00:1450::1"),)),
     ),
-    (  # of a sibling, so no glue
+    (  # of a sibling, so it isn't glue
         ("ns1.bar.example.test", "ns1.xfoo.example.test"),
         (),
         (),
@@ -346,7 +346,7 @@ A, B, C, D = "a.test", "b.test", "c.test", "d.test"
         (("ns.elsewhere.example",), {}, None),
         (("ns.a.test",), {}, None),  # inside the own name: glue
         (("a.test",), {}, None),
-        (("ns.b.test",), {}, None),  # nobody's, so the platform domain's or another's
+        (("ns.b.test",), {}, None),  # no host of the user
         (("ns.b.test",), {B: ("ns.b.test",)}, None),
         (("ns.b.test",), {B: ("b.test",)}, None),
         (("b.test",), {B: ("ns.elsewhere.example",)}, None),
@@ -359,10 +359,10 @@ A, B, C, D = "a.test", "b.test", "c.test", "d.test"
         (("ns.b.test",), {B: ("ns.c.test",), C: ("ns.a.test",)}, (A, B, C, A)),
         (("ns.b.test",), {B: ("ns.c.test",), C: ("ns.a.test", "ns.d.test"), D: ("ns.d.test",)}, None),
         (("ns.b.test", "ns.c.test"), {B: ("ns.c.test",), C: ("ns.b.test", "ns.a.test")}, (A, C, A)),
-        (("ns.b.test",), {B: ("ns.c.test",), C: ("ns.b.test",)}, (A, B, C, B)),  # dead by itself
+        (("ns.b.test",), {B: ("ns.c.test",), C: ("ns.b.test",)}, (A, B, C, B)),  # can't be resolved
         (("ns.c.test", "ns.b.test"), {B: ("ns.c.test",), C: ("ns.b.test",)}, (A, C, B, C)),
-        (("ns.b.test",), {B: ()}, None),  # not delegated: nothing to go in a circle through
-        (("ns.ab.test",), {B: ("ns.a.test",)}, None),  # ends in the same letters only
+        (("ns.b.test",), {B: ()}, None),  # not delegated, so no cycle
+        (("ns.ab.test",), {B: ("ns.a.test",)}, None),  # only the letters at the end are equal
         (
             ("ns.x.b.test",),
             {B: ("ns.a.test",), "x.b.test": ("ns.elsewhere.example",)},
@@ -373,7 +373,7 @@ A, B, C, D = "a.test", "b.test", "c.test", "d.test"
             ("ns.b.test",),
             {A: ("ns.elsewhere.example",), B: ("ns.a.test",)},
             (A, B, A),
-        ),  # what A had before doesn't count
+        ),  # the former delegation of A doesn't count
     ],
 )
 def test_find_nameserver_cycle(

@@ -75,7 +75,7 @@ def _forged(body: str) -> str:
         f"subdomains:{NOW.isoformat()}:x",
         f"subdomains:{NOW.isoformat()}:-1",
         f"subdomains:{NOW.isoformat()}:{MAX_ID + 1}",
-        "subdomains:2026-11-21T09:30:00:1",  # of no zone
+        "subdomains:2026-11-21T09:30:00:1",  # without a time zone
         "subdomains:2026-13-01T00:00:00+00:00:1",
         f"subdomains:{NOW.isoformat()}:{'9' * 5000}",
         f"tickets:{NOW.isoformat()}:1",

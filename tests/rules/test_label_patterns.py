@@ -1,4 +1,4 @@
-"""Which labels a pattern blocks, and which texts are patterns."""
+"""Label patterns: the labels that they block, and the texts that are patterns."""
 
 import pytest
 

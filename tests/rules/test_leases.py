@@ -1,4 +1,4 @@
-"""When a lease may be taken, when it is renewed, and which process counts as gone."""
+"""Leases: when they are free, when they are renewed, and when a process counts as gone."""
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta

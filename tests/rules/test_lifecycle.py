@@ -53,11 +53,11 @@ names = st.builds(
         (UNPUBLISHED, "provisioning", "pending"),
         (FAILED, "failed", "failed"),
         (INACTIVE, "inactive", "none"),
-        # Its nameservers were removed, and the zone still has the old delegation.
+        # Its nameservers were removed, but the zone still has the old delegation.
         (replace(UNPUBLISHED, delegation=Delegation()), "provisioning", "pending"),
         (replace(FAILED, delegation=Delegation()), "failed", "failed"),
         (replace(NAME, delegation=Delegation()), "inactive", "none"),
-        # An error of a generation that has been published since is history.
+        # The error belongs to a generation that has been published since.
         (replace(NAME, provision_error="refused"), "active", "published"),
         (replace(NAME, expires_at=NOW), "expired", "published"),
         (replace(NAME, suspended_at=NOW), "suspended", "none"),
@@ -177,7 +177,7 @@ def test_a_suspended_user_s_names_are_not_renewed() -> None:
     assert renewal_available(NAME, NAME.expires_at)
 
 
-# By itself
+# Automatic renewal
 
 OPENS_AT = NAME.expires_at - 60 * DAY
 STANDING = replace(NAME, auto_renew_max_credits=0)
@@ -197,7 +197,7 @@ STANDING = replace(NAME, auto_renew_max_credits=0)
         (replace(STANDING, auto_renew_tried_at=OPENS_AT - TICK), OPENS_AT),
         (replace(STANDING, auto_renew_tried_at=OPENS_AT), OPENS_AT + DAY),
         (replace(STANDING, auto_renew_tried_at=OPENS_AT + 7 * DAY), OPENS_AT + 8 * DAY),
-        # A window that opens late, after the rest that follows a renewal.
+        # A window that opens late, after the pause that follows a renewal.
         (replace(STANDING, last_renewed_at=OPENS_AT + DAY), OPENS_AT + 2 * DAY),
     ],
 )
@@ -247,7 +247,7 @@ def test_live_and_purged_names_are_not_restorable() -> None:
     ("start", "days", "end"),
     [
         ("2026-11-21T09:30:00Z", 365, "2027-11-21T09:30:00Z"),
-        ("2027-11-21T09:30:00Z", 365, "2028-11-20T09:30:00Z"),  # a leap day lies between
+        ("2027-11-21T09:30:00Z", 365, "2028-11-20T09:30:00Z"),  # with a leap day in between
         ("2028-02-29T23:59:59.999999Z", 365, "2029-02-28T23:59:59.999999Z"),
         ("2028-02-28T12:00:00Z", 1, "2028-02-29T12:00:00Z"),
         ("2037-12-31T00:00:00Z", 365, "2038-12-31T00:00:00Z"),  # past the end of 32 bits

@@ -1,7 +1,7 @@
-"""Every regular expression of the package takes time in proportion to its input, whatever that is.
+"""Every regular expression of the package takes time in proportion to its input, for any input.
 
-An expression that backtracks needs a text that begins well and then goes wrong. So `EXAMPLES` has, for each, texts that it takes; in
-these, each character is repeated at each place, and something that doesn't fit is put behind.
+A backtracking expression is slow for a text that matches at first and fails later. So `EXAMPLES` has matching texts for each; in
+these, each character is repeated at each place, and a character that doesn't match is appended.
 """
 
 import re
@@ -16,12 +16,12 @@ from support.time_growth import FACTOR, growth, seconds
 LONGEST = 64 * 1024
 """No input is longer: a body has 64 KiB."""
 SCREENED = (16, 20, 25, 32, 40, 50, 64, 80, 100, 128, 160, 200, 256)
-"""Lengths at which all hostile texts of an expression are tried, to find the worst: in small steps, since an exponential one
+"""The lengths at which all hostile texts of an expression are tried, to find the worst. The steps are small, because an exponential one
 that takes no time at one length would take years at twice the length.
 """
 TOO_LONG_SECONDS = 0.02
 FOLLOWED = 3
-"""How many of the worst texts are measured at full length."""
+"""The number of the worst texts that are measured at full length."""
 _USUAL = ' \t\na0.-:;"%=/@*_\\,(\x00'
 
 EXAMPLES: dict[str | bytes, tuple[str, ...]] = {
@@ -82,7 +82,7 @@ FOUND = expressions()
 _OLD_MEDIA_TYPE = (
     r'[ \t]*application/json[ \t]*(?:;[ \t]*charset[ \t]*=[ \t]*(?:utf-8|"utf-8")[ \t]*)?;?[ \t]*'
 )
-"""What was once used for `Content-Type`, and took three seconds for 31,000 spaces."""
+"""A former expression for `Content-Type`, which took three seconds for 31,000 spaces."""
 
 
 def test_every_regular_expression_of_the_source_is_tested() -> None:
@@ -98,7 +98,7 @@ def test_every_regular_expression_of_the_source_is_tested() -> None:
 
 
 def hostile(example: str, length: int) -> Iterator[str]:
-    """Give texts of about a length that begin as the example does, or are it again and again, and end otherwise."""
+    """Yield texts of about this length that begin like the example, or repeat it, and end differently."""
     places = sorted({round(at * len(example) / 24) for at in range(25)})
     for unit in sorted({example, *(example[at : at + 2] for at in places[:-1])} - {""}):
         yield unit * (length // len(unit)) + "\n!"
@@ -110,7 +110,7 @@ def hostile(example: str, length: int) -> Iterator[str]:
 
 
 def call(expression: Expression, text: str) -> Callable[[], object]:
-    """Return what uses an expression on a text, in all the ways in which the package does."""
+    """Return a function that uses an expression on a text with all methods that the package calls."""
     is_bytes = isinstance(expression.pattern.pattern, bytes)
     given: Any = text.encode("latin-1", "replace") if is_bytes else text
     empty: Any = b"" if is_bytes else ""
@@ -125,8 +125,8 @@ def call(expression: Expression, text: str) -> Callable[[], object]:
 
 
 def worst(expression: Expression, examples: tuple[str, ...]) -> float:
-    """Return how many times as long the full length takes as half of it, for the worst texts."""
-    # Texts of one kind are compared by their number, so that the half and the full one are made alike.
+    """Return the time for the full length as a multiple of that for half of it, for the worst texts."""
+    # Texts are numbered by kind, so that the half and the full text have the same form.
     kinds = [(example, kind) for example in examples for kind, _ in enumerate(hostile(example, SCREENED[0]))]
     timed: list[tuple[float, str, int]] = []
     reached = 0

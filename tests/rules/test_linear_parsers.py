@@ -1,6 +1,6 @@
-"""Every parser of what others send takes time in proportion to it, and at most as long as an event loop may be held up.
+"""Every parser of client input takes time in proportion to its input, and blocks the event loop for at most 50 ms.
 
-Each is fed the worst inputs that are known, of the most octets that it can receive. The bound of 50 ms is a machine's that does the
+Each gets the worst known inputs of the maximum length that it can receive. The bound of 50 ms is for a machine that does the
 reference's work in 50 ms.
 """
 
@@ -60,19 +60,19 @@ from support.time_growth import FACTOR, growth, reference_seconds, seconds
 BODY, HEAD, TARGET, MESSAGE, LABEL = 64 * 1024, 32 * 1024, 16 * 1024, 65_535, 200
 """The most octets of a body, of a request's head, of its path and query, of a DNS message, and of a label or a pattern of labels."""
 SETTING = 8 * 1024
-"""Of what the operator gives, no bound is known; none of it is read while requests are answered."""
+"""Input of the operator has no maximum. It isn't parsed while requests are answered."""
 NOTHING_SECONDS = 0.0001
-"""What takes no longer with the longest input holds nothing up, however it grows: it is refused unread, or a short text."""
+"""The growth of a shorter time isn't measured: such input is refused unread, or is a short text."""
 
 
 @pytest.fixture(scope="module")
 def reference() -> float:
-    """How long the reference takes."""
+    """Return the time of the reference, in seconds."""
     return reference_seconds()
 
 
 Make = Callable[[int], Callable[[], object]]
-"""From a number of octets to what parses a hostile input of that length."""
+"""Returns a function that parses a hostile input of this many octets."""
 
 CHARACTERS = {
     "letters": "a", "dots": "a.", "hyphens": "-", "spaces": " ", "U-labels": "ü.", "Han": "丂", "marks": "\u0300\u0316",
@@ -95,7 +95,7 @@ def texts(
 
 
 def _quiet(parse: Callable[[Any], object], given: Any) -> Callable[[], object]:
-    """Return a call whose refusals don't matter."""
+    """Return a call that ignores refusals."""
 
     def run() -> None:
         try:
@@ -120,7 +120,7 @@ def _restrictions(text: str) -> object:
 
 
 def _challenge(text: str) -> object:
-    """Read what an authenticator says that it signed."""
+    """Read the data that an authenticator signed."""
     credential = {"response": {"clientDataJSON": text}}
     return check_challenge("00", credential, "sign-in", datetime(2026, 11, 21, tzinfo=UTC))
 
@@ -131,7 +131,7 @@ def header(name: str, value: str) -> Headers:
 
 
 def whole(struct: Any) -> Callable[[bytes], object]:
-    """Return all that the event loop does with a body: read it, and render what is wrong with it."""
+    """Return a function that does the event loop's work with a body: read it, and render its errors."""
 
     def read(raw: bytes) -> object:
         members, malformed = parse_object(raw)
@@ -146,12 +146,12 @@ def whole(struct: Any) -> Callable[[bytes], object]:
 
 
 def repeated(start: bytes, unit: bytes, end: bytes) -> Callable[[int], bytes]:
-    """Return what makes a body of a length: the unit again and again, with commas."""
+    """Return a function that makes a body of this length: the unit repeated, with commas."""
     return lambda size: start + b",".join([unit] * ((size - len(start) - len(end)) // (len(unit) + 1))) + end
 
 
 def numbered(start: bytes, unit: bytes, end: bytes) -> Callable[[int], bytes]:
-    """Return the same with a number in each unit, of five digits."""
+    """Return the same with a number of five digits in each unit."""
     return lambda size: (
         start + b",".join(unit % (10_000 + number) for number in range((size - 10) // (len(unit) + 3))) + end
     )
@@ -211,7 +211,7 @@ def delegation(given: tuple[list[str], list[GlueInput], list[Any]]) -> object:
 
 
 def pointers(size: int) -> bytes:
-    """Return a message of this length, whose owners point at one another as far back as a pointer can."""
+    """Return a message of this length, whose owners are chains of compression pointers."""
     record = b"\0\1\0\1\0\0\0\0\0\4\1\2\3\4"
     count = (size - 12) // (4 + len(record))
     wire = bytearray(bytes(6) + count.to_bytes(2, "big") + bytes(4))
@@ -255,7 +255,7 @@ async def _answer(packet: bytes) -> object:
 def built(
     makes: dict[str, Callable[[int], Any]], parse: Callable[[Any], object], octets: int
 ) -> dict[str, tuple[Make, int]]:
-    """Return a parser of inputs that are made."""
+    """Return a parser of generated inputs."""
 
     def made_by(make: Callable[[int], Any]) -> Make:
         return lambda size: _quiet(parse, make(size))
@@ -379,7 +379,7 @@ OF_THEIR_OWN = {
     "parse_networks": "reads a setting",
     "parse_secondary": "reads what the operator types",
 }
-"""Functions with a parser's name that get nothing of a stranger's text."""
+"""Functions with the name of a parser that get no client input."""
 
 
 def test_every_parser_of_client_input_is_tested() -> None:
@@ -407,7 +407,7 @@ def test_a_parser_blocks_the_event_loop_for_50_ms_at_most(parser: str, reference
     for name, (make, octets) in PARSERS[parser].items():
         run = make(octets)
         took = seconds(run)
-        if took > reference:  # it may be the machine
+        if took > reference:  # the machine may be busy
             took = min(seconds(run) for _ in range(5))
             reference = max(reference, reference_seconds())
         assert took < reference, f"{name}: {took:.4f} s, while the reference takes {reference:.4f} s"

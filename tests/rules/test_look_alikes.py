@@ -16,7 +16,7 @@ ALIKE = [
     ("google", "g\u03bf\u03bfgle"),  # Greek omicron
     ("modern", "rnodern"),
     ("paypal", "paypa1"),
-    ("b\u00fccher", "bu\u0308cher"),  # one and two code points; the mapping makes them the same label
+    ("b\u00fccher", "bu\u0308cher"),  # one and two code points, which the mapping makes equal
     ("nicht", "n\u0456cht"),  # Ukrainian i
     ("\u0441\u0430\u0445\u0430\u0440", "caxap"),  # sugar in Russian
 ]
@@ -41,7 +41,7 @@ def test_labels_that_do_not_look_alike(one: str, other: str) -> None:
 def test_joiners_are_ignored() -> None:
     label = parse_label(
         "\u0915\u094d\u200d\u0937"
-    )  # Devanagari with a zero width joiner where IDNA takes one
+    )  # Devanagari with a zero width joiner where IDNA allows one
     assert skeleton(label) == skeleton(parse_label("\u0915\u094d\u0937"))
 
 

@@ -1,4 +1,4 @@
-"""The rules of mail: when it is retried, the form of a message, and the text of a mail about a ticket."""
+"""The rules of mail: retries, the form of a message, and the text of a mail about a ticket."""
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta

@@ -1,4 +1,4 @@
-"""Milestones, the brake's sentences, the words of reminders: rules of time that need no database."""
+"""Milestones, the sentences of the brake, and the texts of reminders."""
 
 from datetime import datetime, timedelta
 
@@ -64,7 +64,7 @@ def test_reminders_dated_before_the_term_are_left_out() -> None:
             {"expires_at": NOW + 20 * DAY},
             0,
             50,
-        ),  # renewal is open: the sweep finds out whether that is recorded
+        ),  # renewal is open, and the sweep checks whether that is recorded
         ({"grace_days": 100}, 305, 465),
         ({"suspended_at": NOW}, None, None),
         ({"trashed_at": NOW - DAY}, 0, 29),  # other names may depend on it
@@ -198,7 +198,7 @@ def test_losses_beyond_the_forecast_stop_the_sweep(
     assert (reason is not None) is stops
 
 
-# The words
+# Texts of reminders
 
 
 @pytest.mark.parametrize(

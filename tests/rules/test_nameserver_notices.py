@@ -1,4 +1,4 @@
-"""Notices about nameservers below a name that lapses: when they are sent, and their words."""
+"""Notices about nameservers below a lapsing name: their dates and texts."""
 
 from datetime import timedelta
 

@@ -68,7 +68,7 @@ def test_a_shortfall_agrees_with_the_balance(list_price: int, balance: int, data
     assert quote.shortfall == max(0, -quote.balance_after)
 
 
-# From the last fault to the first: each that is added takes the place of those before.
+# The faults are added from the last check to the first. Each is reported instead of the faults that were added before.
 ORDER: list[tuple[type[Refusal], dict[str, Any]]] = [
     (InsufficientCredits, {}),
     (PriceChanged, {"max_credits": 9}),

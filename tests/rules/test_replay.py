@@ -1,4 +1,4 @@
-"""Replaying a name's life: each step of the table, each event that is no step, and the resulting row."""
+"""Replaying the events of a name: each step of the table, events that are no steps, and the resulting row."""
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -19,7 +19,7 @@ ROW = RowFields("a.example.test", "free", BEGAN, BEGAN + YEAR, delegation=DELEGA
 
 
 def _life(*steps: str | tuple[str, dict[str, Any], dict[str, Any]], by: str = "user") -> list[Event]:
-    """Events a day apart, after the registration: an action alone, or with before and after."""
+    """Return events a day apart, after the registration: an action alone, or with its values before and after."""
     events = [Event(1, BEGAN, "user", "register", {}, REGISTERED)]
     for number, step in enumerate(steps, 1):
         action, before, after = (step, {}, {}) if isinstance(step, str) else step

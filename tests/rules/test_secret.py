@@ -1,4 +1,4 @@
-"""Secrets by type: they show nothing, wherever they get; and what looks like one is taken out of any text."""
+"""The type of secrets: no text form shows them; texts that look like secrets are hidden."""
 
 import copy
 import json
@@ -112,7 +112,7 @@ def test_a_token_is_found_anywhere(before: str, after: str) -> None:
 @pytest.mark.usefixtures("logs_as_before")
 @pytest.mark.parametrize("log_format", ["text", "json"])
 def test_no_secret_gets_into_the_log(log_format: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """Ours and libraries' lines, values, messages and traces."""
+    """Log lines of Sublet and of libraries, with values, messages and traces."""
     configure_logs(Settings(log_format=log_format))
     log = structlog.get_logger()
     log.info(

@@ -1,4 +1,4 @@
-"""Serial arithmetic, against the examples of RFC 1982 and against counting."""
+"""Serial number arithmetic, compared with the examples of RFC 1982 and with counting."""
 
 import pytest
 from hypothesis import given

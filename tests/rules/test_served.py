@@ -1,4 +1,4 @@
-"""What servers answer for a delegation, held against what is stored: the exact difference, its reason, and what to do."""
+"""The answers of servers for a delegation, compared with the stored one: the exact difference, its reason, and the advice."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -157,7 +157,7 @@ def test_a_secondary_behind_its_primary_is_not_reported_as_wrong() -> None:
 
 
 def test_a_secondary_can_be_behind_a_later_change_of_the_primary() -> None:
-    """By hand, say: the name was published at 42, somebody broke it at 43 and mended it at 44."""
+    """The name was published at serial 42, changed by hand at 43, and repaired at 44."""
     found = report(primary(44), secondary(43, ()))
     assert found.servers[1].difference == (
         f"There is no delegation of {NAME}. The server's zone has the serial 43, but ns1.example.test has 44, "
@@ -166,7 +166,7 @@ def test_a_secondary_can_be_behind_a_later_change_of_the_primary() -> None:
 
 
 def test_a_lag_of_other_names_does_not_explain_a_difference() -> None:
-    """A busy zone's secondaries are always a little behind: no reason where the primary has the same difference, or the change."""
+    """The secondaries of a busy zone are always slightly behind. That explains no difference that the primary has too."""
     both = report(primary(44, without("A")), secondary(43, without("A")))
     assert [each.cause for each in both.servers] == ["unknown", "unknown"]
     pending = report(primary(44, without("A")), secondary(43, without("A")), published_generation=2)
@@ -264,7 +264,7 @@ REMOVED = {"delegation": Delegation()}
 def test_the_summary_has_the_answer_of_each_server(
     state: dict[str, Any], first: ServerAnswer, second: ServerAnswer
 ) -> None:
-    """Whatever the registry knows of the publication, the summary has the verdict of each entry of `servers`."""
+    """In every state of the publication, the summary agrees with each entry of `servers`."""
     found = report(first, second, **state)
     if found.in_agreement:
         assert found.summary.startswith("All 2 name servers answer with the stored delegation")

@@ -21,13 +21,13 @@ REGISTERED = Change(NOW, "subdomain.register", "user")
 
 
 def ahead(name: Subdomain, now: datetime) -> list[tuple[str, int]]:
-    """The events ahead, each with its day after `NOW`."""
+    """Return the future events, each with its day after `NOW`."""
     events = timeline(name, now, terms=[], milestones=[], changes=[])
     return [(each.event, (each.at - NOW).days) for each in events if not each.past]
 
 
 def behind(events: list[TimelineEvent]) -> list[tuple[str, int]]:
-    """The events behind, each with its day after `NOW`."""
+    """Return the past events, each with its day after `NOW`."""
     return [(each.event, (each.at - NOW).days) for each in events if each.past]
 
 
@@ -48,7 +48,7 @@ TRASHED = replace(NAME, trashed_at=NOW + 100 * DAY)
         ),
         (NAME, 305, [("expires", 365), ("trashed", 395), ("purged", 415), ("released", 422)]),
         (NAME, 365, [("trashed", 395), ("purged", 415), ("released", 422)]),
-        # The sweep has not come by yet.
+        # The sweep has not run yet.
         (NAME, 400, [("trashed", 400), ("purged", 420), ("released", 427)]),
         (TRASHED, 100, [("purged", 120), ("released", 127)]),
         (
@@ -56,7 +56,7 @@ TRASHED = replace(NAME, trashed_at=NOW + 100 * DAY)
             100,
             [("expires", 110), ("purged", 120), ("released", 127)],
         ),
-        # Held: no dates of loss, and none of renewal.
+        # Suspended: no dates of loss or renewal.
         (replace(NAME, suspended_at=NOW), 0, [("expires", 365)]),
         (replace(NAME, suspended_at=NOW), 400, []),
         (replace(TRASHED, suspended_at=NOW), 200, [("expires", 365)]),
@@ -67,7 +67,7 @@ TRASHED = replace(NAME, trashed_at=NOW + 100 * DAY)
             [("trashed", 430), ("purged", 450), ("released", 457)],
         ),
         (replace(TRASHED, unsuspended_at=NOW + 200 * DAY), 201, [("purged", 220), ("released", 227)]),
-        # By itself: at the opening; a day after an attempt; at once, when it is overdue.
+        # Automatic renewal: when the window opens; a day after an attempt; at once if overdue.
         (
             replace(NAME, auto_renew_max_credits=5),
             0,
@@ -133,7 +133,7 @@ def test_past_events_are_changes_and_dates_that_passed() -> None:
         ("expires", 365),
         ("renewed", 380),
         ("nameservers_updated", 400),
-        # The exact date, though the sweep noted it a day later; and noted twice it is one.
+        # The event has the exact date, even if the sweep recorded it a day later, and is shown once, even if recorded twice.
         ("renewal_opens", 670),
     ]
     told = {each.event: each for each in events if each.past}

@@ -178,7 +178,7 @@ def test_lists_work_with_many_platform_domains(registry: Registry) -> None:
 
     registry.write(fill)
     trash = registry.read(list_own, registry.actor(), SubdomainFilter(status="trashed"), many, None)
-    assert trash == []  # each was thrown away as many days ago as it stays there
+    assert trash == []  # each was deleted as many days ago as the trash keeps it
     registry.now -= DAY
     trash = registry.read(list_own, registry.actor(), SubdomainFilter(status="trashed"), many, None)
     assert len(trash) == many // 2

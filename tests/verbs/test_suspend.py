@@ -66,7 +66,7 @@ def test_all_names_leave_the_zone_and_exactly_these_return(registry: Registry, n
     assert done.member.user.suspended_reason == "phishing"
     held = [registry.subdomain(names[name]) for name in (SHOP, BARE, OLD)]
     assert {each.suspended_at for each in held} == {registry.now}
-    assert "phishing" not in {each.suspended_reason for each in held}  # why is the operator's
+    assert "phishing" not in {each.suspended_reason for each in held}  # only the operator sees the reason
     assert _in_zone(registry) == {BENS}
     assert registry.doctor() == []
 

@@ -169,7 +169,7 @@ def _once_published(registry: Registry) -> list[Record]:
     registry.add_user("eve", free_quota=20)
     ids = [registry.register(name, "eve", nameservers=NS).id for name in names[1:]]
     registry.publish()
-    # As if they had been deleted, taken out, purged and released.
+    # As if they had been deleted, unpublished, purged and released.
     gone = {"trashed_at": registry.now, "purged_at": registry.now, "released_at": registry.now}
     owned = published_owner_store.published_owners
 
@@ -272,7 +272,7 @@ def test_a_record_that_blocks_a_waiting_name_is_foreign(moved: Registry) -> None
     item = removal.items[0]
     moved.write(
         record_publication, {item.subdomain_id: Result(item, serial=9)}, removal
-    )  # nothing of it was there
+    )  # none of its records existed
     moved.advance(minutes=1)
     found = _check(moved, _shop(), in_the_way, rebuilt=True)
     assert (found.differences.foreign, found.repairs.orphaned) == ((in_the_way,), ())

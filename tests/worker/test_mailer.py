@@ -1,4 +1,4 @@
-"""The mailer against a real SMTP server: what arrives, what is tried again, what stands in nobody's way."""
+"""The mailer with a real SMTP server: received mails, retries, and mails that must not delay others."""
 
 import asyncio
 import socket
@@ -171,7 +171,7 @@ def test_nothing_is_sent_without_starttls(registry: Registry) -> None:
 
 
 def test_a_rejected_mail_does_not_delay_other_mails(registry: Registry) -> None:
-    """4xx is tried again and then arrives; 5xx is tried for three days; the others arrive at once."""
+    """A 4xx reply is retried and then accepted; 5xx is retried for three days; other mails arrive at once."""
     mailbox = Mailbox(
         replies_rcpt={
             "grey@example.org": ["451 4.7.1 come back later", "250 OK"],
@@ -233,7 +233,7 @@ def test_one_mail_is_tried_while_the_server_is_down_and_all_arrive_afterwards(
 
 @contextmanager
 def silent_server() -> Iterator[tuple[int, list[bytes]]]:
-    """A server that greets and takes what is sent, and then says nothing any more."""
+    """A server that greets and reads, and then never answers."""
     heard: list[bytes] = []
     with socket.create_server(("127.0.0.1", 0)) as listening:
 
@@ -370,7 +370,7 @@ def test_a_stopping_mailer_does_not_wait_for_a_silent_server(
 
 
 def test_a_mailer_stopped_without_a_free_thread_leaves_no_connection(registry: Registry) -> None:
-    """Leave is taken by a thread: one that is found only after the end, here since the only one waits for the test."""
+    """A thread sends QUIT. Here it gets a thread only after the mailer ended, because the only thread waits for the test."""
     mailbox, go_on = Mailbox(), threading.Event()
     put(registry, "a")
 

@@ -1,4 +1,4 @@
-"""Of several workers one sweeps, and one keeps a zone: the other has no say, whatever its clock says, until the first is gone."""
+"""One of several workers sweeps, and one checks a zone. The clock of another worker has no effect until the first is gone."""
 
 import asyncio
 import signal
@@ -28,12 +28,12 @@ from support.registry import Prepared, Registry, open_registry
 from support.serve_process import wait_until
 
 NO_DATABASE = "sqlite:////nowhere/at-all.db"
-"""Where a check would look: none comes as far."""
+"""The address of a primary that no check reaches."""
 
 
 @pytest.fixture
 def shared(postgresql_server: str, postgresql_registry: Prepared) -> Iterator[tuple[Registry, str]]:
-    """A registry on PostgreSQL, where alone are several workers, and its address."""
+    """A registry on PostgreSQL, the only database with several workers, and its address."""
     with (
         fresh_database(postgresql_server, like=postgresql_registry.url) as url,
         open_registry(url, postgresql_registry) as registry,
@@ -42,7 +42,7 @@ def shared(postgresql_server: str, postgresql_registry: Prepared) -> Iterator[tu
 
 
 async def _beside_a_wrong_clock(registry: Registry, url: str) -> None:
-    """One worker sweeps; another whose clock is three hours behind would stop the sweep, if it had a say."""
+    """One worker sweeps. Another one, whose clock is three hours behind, would stop the sweep if it could sweep."""
     behind = open_database(url, lambda: registry.now - timedelta(hours=3), may_lose_writes=True)
     try:
         one = SweepRunner(registry.db, lambda: 0.0, holder="a")
@@ -51,7 +51,7 @@ async def _beside_a_wrong_clock(registry: Registry, url: str) -> None:
         for _ in range(3):
             assert await other.tick() is None
         assert (await registry.db.read(sweep_store.find_sweep_state)).stopped_at is None
-        # The first is gone: now nobody else can say what time it is.
+        # The first worker is gone, so the clock of the second one counts.
         await registry.db.write(run_out, SWEEP)
         await other.tick()
         state = await registry.db.read(sweep_store.find_sweep_state)
@@ -71,7 +71,7 @@ def test_a_second_host_with_another_clock_does_not_stop_the_sweep(shared: tuple[
 def test_without_the_lease_a_wrong_clock_stops_the_sweep(
     shared: tuple[Registry, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The broken twin: whoever asks has the lease."""
+    """The broken twin: every process gets the lease."""
     registry, url = shared
 
     async def try_lease(_db: object, name: str, holder: str, _duration: object) -> Lease:
@@ -84,7 +84,7 @@ def test_without_the_lease_a_wrong_clock_stops_the_sweep(
 
 
 def test_a_lease_is_renewed_again_after_a_fault(registry: Registry, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A fault of the program, as a privilege that is missing: it is told, and the next renewal is tried."""
+    """An internal error, such as a missing privilege, is logged, and the lease is renewed again."""
     tried: list[str] = []
 
     def renew_lease(_tx: object, lease: Lease, _lasts: timedelta) -> Lease:
