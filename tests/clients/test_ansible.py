@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from support.ansible import Ansible
+from support.child_keys import ChildKey
 from support.running_service import DS, Registrant, RunningService
 
 NS = {"ns1.provider.example", "ns1.blog.example.test"}
@@ -65,6 +66,14 @@ def test_check_then_change_then_no_change(service: RunningService, who: Registra
 
     again = ansible.play(PLAY + NAME)
     assert again.changes == [False, False, False, False], again.text
+
+
+def test_the_ds_of_a_dnskey_is_published(service: RunningService, ansible: Ansible) -> None:
+    key = ChildKey.new()
+    name = f"{{fqdn: key.example.test, nameservers: [ns1.provider.example], ds_records: ['{key.dnskey}']}}"
+    played = ansible.play(f"{PLAY}    - sublet.registry.subdomain: {name}\n")
+    assert played.code == 0, played.text
+    assert service.ds("key.example.test") == {key.ds(owner="key.example.test")}
 
 
 def test_nothing_is_paid_without_max_credits(

@@ -23,6 +23,7 @@ from sublet_client._errors import BY_CODE
 from sublet_client.cli.advice import CASES, NEXT, SENTENCES
 from sublet_client.cli.main import COMMANDS, root
 from support.browsers import signed_in
+from support.child_keys import ChildKey
 from support.http_clients import NO_TLS
 from support.running_service import Registrant, RunningService
 
@@ -195,6 +196,13 @@ names:
     run("export", "missing.example.test", exit_code=1)
     for wrong in ("names: [", "names: 1", "names: {a.example.test: {ns: []}}", "names: {a: {glue: {b: x}}}"):
         assert "Error" in run("apply", "-f", "-", text=wrong, exit_code=2).stderr
+
+
+def test_apply_publishes_the_ds_of_the_dnskey_that_the_file_has(run: Run, service: RunningService) -> None:
+    key = ChildKey.new()
+    entry = f"{{nameservers: [ns1.provider.example], ds_records: ['{key.dnskey}']}}"
+    run("apply", "-f", "-", "--yes", "--wait", text=f"names: {{one.example.test: {entry}}}")
+    assert service.ds("one.example.test") == {key.ds(owner="one.example.test")}
 
 
 def test_a_plan_has_the_price_of_all_its_names(

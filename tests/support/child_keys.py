@@ -45,9 +45,11 @@ class ChildKey:
         )
         return cls(private, dnskey)
 
-    def ds(self, digest_type: int = 2) -> DsRecord:
-        """Return the DS record of the key."""
-        made = dns.dnssec.make_ds(CHILD, self.dnskey, dns.dnssectypes.DSDigest(digest_type), validating=True)
+    def ds(self, digest_type: int = 2, owner: str = "blog.example.net") -> DsRecord:
+        """Return the DS record of the key for the zone `owner`."""
+        made = dns.dnssec.make_ds(
+            dns.name.from_text(owner), self.dnskey, dns.dnssectypes.DSDigest(digest_type), validating=True
+        )
         return DsRecord(made.key_tag, int(made.algorithm), int(made.digest_type), made.digest.hex())
 
 

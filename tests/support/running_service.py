@@ -27,12 +27,14 @@ from typer.testing import CliRunner
 from sublet.cli.main import app as command_line
 from sublet.config import Settings
 from sublet.db import Tx, open_database
+from sublet.dns.types import DsRecord
 from sublet.doctor.checks import check_all
 from sublet.doctor.model import Violation
 from sublet.restrictions import SCOPES
 from sublet.service.roles import Addresses, run_service
 from sublet.subdomains.sweep import store as sweep_store
 from support import databases, http_clients
+from support.child_keys import parse_dsset
 
 R = TypeVar("R")
 DS = "2371 13 2 1f987cc6583e92df0890718c42a1d3b1a1f4b4a6b2d8a1dd09a4c1d7f4d3e5a6"
@@ -202,6 +204,10 @@ class RunningService:
             rdtype,
         ]
         return subprocess.run(words, capture_output=True, text=True, check=True).stdout
+
+    def ds(self, name: str) -> set[DsRecord]:
+        """Return the DS records that the name server has for a name."""
+        return parse_dsset(self.dig(name, "DS", "+noall", "+answer"))
 
     def delegation(self, name: str) -> set[str]:
         """Return the nameservers in the name server's referral for a name, without final dots."""
