@@ -40,10 +40,30 @@ def run_tool(command: str | Sequence[str], text: str | None, folder: Path) -> st
     return done.stdout
 
 
+def write_zone_file(server: "NameServerProcess", zone_text: str | None) -> str:
+    """Write the zone file of a primary, by default the printed one, and return its path."""
+    file = next(each for each in server.config.files if each.path.endswith(".zone"))
+    Path(file.path).write_text(zone_text or file.text, encoding="utf-8")
+    return file.path
+
+
+def succeeds(command: str, folder: Path) -> bool:
+    """Return True if a command succeeds."""
+    try:
+        run_tool(command, None, folder)
+    except AssertionError:
+        return False
+    return True
+
+
 class Program(Protocol):
     """The operations that differ between the programs."""
 
     programs: tuple[str, ...]
+    status_command: str
+    """The command that succeeds as soon as the printed commands can be run; empty if there are none for a running server."""
+    write_command: str
+    """The command that makes a server write zone files at once, as it does once an hour; empty if it has none."""
 
     def configure_primary(self, site: Site) -> ServerConfig:
         """Return the configuration of a primary that `sublet zone config` prints."""
@@ -65,13 +85,15 @@ class Program(Protocol):
         """Delete the stored content of the zone. The server must be stopped."""
         ...
 
-    def load(self, server: "NameServerProcess", zone_file: str) -> None:
-        """Load a zone file, if a start doesn't load it. The server must be stopped."""
+    def load(self, server: "NameServerProcess", zone_text: str | None) -> None:
+        """Store a zone, by default the first one, for the next start. The server must be stopped."""
         ...
 
 
 class Knot:
     programs: tuple[str, ...] = ("knotd", "knotc", "keymgr")
+    status_command = "knotc -c {} status"
+    write_command = "knotc -c {} -b zone-flush"
 
     def configure_primary(self, site: Site) -> ServerConfig:
         return knot_primary(site)
@@ -93,12 +115,25 @@ class Knot:
     def forget(self, server: "NameServerProcess") -> None:
         shutil.rmtree(server.folder / "s" / "journal", ignore_errors=True)
 
-    def load(self, server: "NameServerProcess", zone_file: str) -> None:
-        """The start does."""
+    def load(self, server: "NameServerProcess", zone_text: str | None) -> None:
+        commands = [step.command for step in server.config.steps if " zone-" in step.command]
+        if zone_text is not None:
+            zone = shlex.quote(server.zone)
+            records = [line.replace(" IN ", " ", 1) for line in zone_text.splitlines()]
+            prefix = commands[0].partition(" zone-begin ")[0]
+            sets = [f"{prefix} zone-set {zone} {record}" for record in records]
+            commands = [commands[0], *sets, commands[-1]]
+        server.start(wait=False)
+        server.wait_for_control()
+        for command in commands:
+            server.run(command)
+        server.stop()
 
 
 class Bind:
     programs: tuple[str, ...] = ("named", "named-checkconf", "nsupdate")
+    status_command = ""
+    write_command = ""
 
     def configure_primary(self, site: Site) -> ServerConfig:
         return bind_primary(site)
@@ -125,12 +160,14 @@ class Bind:
         for journal in (server.folder / "s").glob("*.jnl"):
             journal.unlink()
 
-    def load(self, server: "NameServerProcess", zone_file: str) -> None:
-        """The start does."""
+    def load(self, server: "NameServerProcess", zone_text: str | None) -> None:
+        write_zone_file(server, zone_text)
 
 
 class PowerDns:
     programs: tuple[str, ...] = ("pdns_server", "pdnsutil", "sqlite3")
+    status_command = ""
+    write_command = ""
 
     def configure_primary(self, site: Site) -> ServerConfig:
         return powerdns_primary(site)
@@ -174,13 +211,15 @@ class PowerDns:
     def forget(self, server: "NameServerProcess") -> None:
         """Do nothing, because a loaded zone replaces the old zone."""
 
-    def load(self, server: "NameServerProcess", zone_file: str) -> None:
-        self._tool(server, "load-zone", server.zone, zone_file)
+    def load(self, server: "NameServerProcess", zone_text: str | None) -> None:
+        self._tool(server, "load-zone", server.zone, write_zone_file(server, zone_text))
         self._tool(server, "rectify-zone", server.zone)
 
 
 class Nsd:
     programs: tuple[str, ...] = ("nsd", "nsd-checkconf")
+    status_command = ""
+    write_command = "nsd-control -c {} write"
 
     def configure_primary(self, site: Site) -> ServerConfig:
         raise NotImplementedError
@@ -197,7 +236,7 @@ class Nsd:
     def forget(self, server: "NameServerProcess") -> None:
         raise NotImplementedError
 
-    def load(self, server: "NameServerProcess", zone_file: str) -> None:
+    def load(self, server: "NameServerProcess", zone_text: str | None) -> None:
         raise NotImplementedError
 
 

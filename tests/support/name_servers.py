@@ -25,7 +25,7 @@ import dns.zone
 from sublet.dns.types import Apex, Primary, Record, Secondary, TsigKey
 from sublet.primaries.server_config import Places, SecondarySite, ServerConfig, Site
 from sublet.secret import Secret
-from support.name_server_programs import PRIMARIES, SECONDARIES, Program, run_tool
+from support.name_server_programs import PRIMARIES, SECONDARIES, Program, run_tool, succeeds
 from support.programs import find_program
 from support.serve_process import free_address, wait_until
 
@@ -109,7 +109,10 @@ class NameServerProcess:
             path.write_text(file.text, encoding="utf-8")
             path.chmod(int(file.mode, 8))
         for step in self.config.steps:
-            if step.command.split()[0] not in HOST_COMMANDS:
+            if step.command.startswith("systemctl restart"):
+                self.start(wait=False)
+                self.wait_for_control()
+            elif step.command.split()[0] not in HOST_COMMANDS:
                 self.run(step.command)
 
     def run(self, command: str | Sequence[str], text: str | None = None) -> str:
@@ -129,6 +132,18 @@ class NameServerProcess:
             )
         if wait:
             wait_until(self.is_ready, READY_SECONDS)
+
+    def wait_for_control(self) -> None:
+        """Wait until the printed commands for a running server can be run."""
+        command = self.program.status_command.format(shlex.quote(self.configuration))
+        if command:
+            wait_until(lambda: succeeds(command, self.folder), READY_SECONDS)
+
+    def write_zone_files(self) -> None:
+        """Have the server write its zone files, if it can, as it does once an hour."""
+        command = self.program.write_command.format(shlex.quote(self.configuration))
+        if command:
+            succeeds(command, self.folder)
 
     def _words(self, command: str) -> list[str]:
         words = shlex.split(command)
@@ -210,10 +225,7 @@ class NameServerProcess:
         """Restart the server as after a loss of its zone: with this zone file or the first one, without its journal, with its signing keys."""
         self.kill()
         self.program.forget(self)
-        zone_file = next(Path(each.path) for each in self.config.files if each.path.endswith(".zone"))
-        first = next(each.text for each in self.config.files if each.path.endswith(".zone"))
-        zone_file.write_text(zone_text or first, encoding="utf-8")
-        self.program.load(self, str(zone_file))
+        self.program.load(self, zone_text)
         self.start()
 
     def stop(self) -> None:
@@ -311,9 +323,9 @@ def secondary(
 
 @contextmanager
 def _running(server: NameServerProcess) -> Iterator[None]:
-    server.install()
     try:
-        server.start()
+        server.install()
+        wait_until(server.is_ready, READY_SECONDS)
         yield
     finally:
         server.kill()

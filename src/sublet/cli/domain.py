@@ -41,17 +41,19 @@ BUILT_IN = "built-in"
 
 def _option(name: str, setting: Setting) -> Any:
     """Return the annotation of a setting's option. Its help includes the limits and the default."""
-    flags = (setting.option or name.replace("_", "-")).split("/")
+    flags = _flags(name, setting)
     kind, text = SETTING_TYPES[name], setting.help
     if setting.limits is not None:
         text += f" ({setting.limits[0]} to {setting.limits[1]}; default {setting.default})"
     elif kind is bool:
-        text += f" (default {'--' + flags[0 if setting.default else 1]})"
+        text += f" (default {flags[0 if setting.default else 1]})"
     elif kind is not str:
         kind = list[str]
-    return Annotated[
-        kind | None, Option("/".join(f"--{word}" for word in flags), metavar=setting.metavar, help=text)
-    ]
+    return Annotated[kind | None, Option("/".join(flags), metavar=setting.metavar, help=text)]
+
+
+def _flags(name: str, setting: Setting) -> list[str]:
+    return [f"--{each}" for each in (setting.option or name.replace("_", "-")).split("/")]
 
 
 SETTING_OPTIONS = [parameter(name, _option(name, setting)) for name, setting in SETTINGS.items()]
@@ -153,7 +155,14 @@ def edit(
     """Change a platform domain. Registered names stay visible, changeable and renewable."""
     settings = _settings_from(session.settings, options)
     edited = session.write(edit_zone_settings, domain, settings, force=force)
-    return Answer(session.read(_describe, edited), (f"The platform domain {edited.domain} is saved.",))
+    lines = [f"The platform domain {edited.domain} is saved."]
+    in_apex = [_flags(name, SETTINGS[name])[0] for name in settings if SETTINGS[name].in_apex]
+    if edited.primary and in_apex:
+        lines.append(
+            f"The zone is on the primary {edited.primary}, and Sublet doesn't write its SOA and NS records. "
+            f"Make the change there too: {', '.join(in_apex)}."
+        )
+    return Answer(session.read(_describe, edited), tuple(lines))
 
 
 @audited_command(app, "remove")

@@ -4,6 +4,8 @@ from collections.abc import Iterable, Iterator
 from tempfile import TemporaryFile
 from typing import IO
 
+import dns.rdata
+
 from sublet.cli.options import Domain
 from sublet.cli.output import Answer
 from sublet.cli.session import Session
@@ -59,8 +61,11 @@ def _write(spool: IO[str], records: Iterable[Record]) -> None:
 
 
 def as_line(record: Record) -> str:
-    """Return a record as a line of a zone file (RFC 1035, section 5)."""
-    return f"{record.owner}. {record.ttl_seconds} IN {record.type} {record.rdata}\n"
+    """Return a record as a line of a zone file (RFC 1035, section 5). DSYNC has the form for unknown types (RFC 3597, section 5)."""
+    rdtype, rdata = record.type, record.rdata
+    if rdtype == "DSYNC":  # Knot 3.2, BIND 9.18 and NSD 4.6 don't know this name of the type.
+        rdtype, rdata = "TYPE66", dns.rdata.from_text("IN", rdtype, rdata).to_generic().to_text()
+    return f"{record.owner}. {record.ttl_seconds} IN {rdtype} {rdata}\n"
 
 
 def _lines(spool: IO[str]) -> Iterator[str]:

@@ -1,6 +1,23 @@
-"""Compute the records of a delegation in the parent zone."""
+"""Compute the records of a zone's apex, and of a delegation in the parent zone."""
 
-from sublet.dns.types import Delegation, Record
+from collections.abc import Iterator
+
+from sublet.dns.types import Apex, Delegation, Record
+
+
+def apex_records(apex: Apex) -> Iterator[Record]:
+    """Yield the SOA and NS records of an apex."""
+    numbers = (
+        apex.serial,
+        apex.refresh_seconds,
+        apex.retry_seconds,
+        apex.expire_seconds,
+        apex.negative_ttl_seconds,
+    )
+    soa = f"{apex.soa_mname}. {apex.soa_rname}. {' '.join(str(number) for number in numbers)}"
+    yield Record(apex.zone, "SOA", apex.ttl_seconds, soa)
+    for host in apex.nameservers:
+        yield Record(apex.zone, "NS", apex.ttl_seconds, f"{host}.")
 
 
 def delegation_records(owner: str, delegation: Delegation, ttl_seconds: int) -> tuple[Record, ...]:

@@ -25,8 +25,7 @@ from sublet.errors import Conflict, Unavailable
 from sublet.platform_domains import zone_state_store
 from sublet.primaries.check_process import MOVED, CheckRequest, Failure, Outcome
 from sublet.primaries.primary import PrimaryFault, read_fence
-from sublet.primaries.primary_zone import FindPrimary
-from sublet.primaries.publisher_transactions import settle_fence
+from sublet.primaries.primary_zone import FindPrimary, store_fence
 from sublet.primaries.repair_zone import repair
 from sublet.processes.leased import keep_lease, try_lease, under_lease
 from sublet.processes.leases import WATCH_FOR, check_lease
@@ -136,13 +135,10 @@ class DriftRepair:
         """Query a zone's serial and fence, and store that the server answered. Return True if the zone must be checked."""
         platform_domain_id, zone = watched.platform_domain_id, watched.zone
         before = await self._db.read(zone_state_store.find_zone_state, platform_domain_id)
-        found = await read_fence(self._find_primary(watched.primary), zone, timeout_seconds=TIMEOUT_SECONDS)
+        primary = self._find_primary(watched.primary)
+        found = await read_fence(primary, zone, timeout_seconds=TIMEOUT_SECONDS)
         if found.value != before.fence:
-            meaning = await self._db.write(
-                under_lease, lease, settle_fence, platform_domain_id, before.fence, found.value
-            )
-            if meaning == "rebuilt":
-                log.warning("zone_found_rebuilt", zone=zone, fence=found.value)
+            await store_fence(self._db, primary, zone, lease, platform_domain_id, before.fence, found)
         now, state = await self._db.read(
             lambda tx: (tx.now, zone_state_store.find_zone_state(tx, platform_domain_id))
         )

@@ -21,6 +21,7 @@ import dns.tsig
 import dns.tsigkeyring
 import dns.update
 
+from sublet.dns.serial import is_newer
 from sublet.dns.tcp import ConnectionFailed, Streams, connected, read_message
 from sublet.dns.types import Primary
 from sublet.primaries.update import fence_name, is_fence
@@ -108,6 +109,29 @@ async def send_update(primary: Primary, message: dns.update.UpdateMessage, *, ti
     async with connection(primary, timeout_seconds) as (reader, writer):
         response = await _ask(primary, message, reader, writer)
     raise_for_rcode(primary, response)
+
+
+async def raise_serial(primary: Primary, zone: str, serial: int, *, timeout_seconds: float) -> None:
+    """Give a zone this serial if it is newer than the zone's own (RFC 1982), by an UPDATE of the SOA record (RFC 2136, section 3.4.2.2).
+
+    A secondary transfers a zone only if the serial is newer, so a zone that was restored from an older copy needs a newer one. The update
+    requires the SOA record that was read before. Not checked: that the server uses exactly this serial; a signing server may add to it.
+
+    Raises:
+        PrimaryFault: those of `send_update`, also if the key may not change the SOA record, or the zone changed in between (fence).
+    """
+    query = dns.message.make_query(zone, "SOA", flags=0)
+    _sign(primary, query)
+    async with connection(primary, timeout_seconds) as (reader, writer):
+        response = await _ask(primary, query, reader, writer)
+    raise_for_rcode(primary, response)
+    for rrset in response.answer:
+        for soa in rrset:
+            if isinstance(soa, _SOA) and is_newer(serial, soa.serial):
+                message = dns.update.UpdateMessage(rrset.name)
+                message.present(rrset.name, soa)
+                message.add(rrset.name, rrset.ttl, soa.replace(serial=serial))
+                await send_update(primary, message, timeout_seconds=timeout_seconds)
 
 
 async def accepts_updates(primary: Primary, zone: str, *, timeout_seconds: float) -> bool:

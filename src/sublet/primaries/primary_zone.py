@@ -14,13 +14,24 @@ from sublet.dns.types import Primary
 from sublet.platform_domains import zone_state_store
 from sublet.primaries.judgement import judge, owners_expected_empty
 from sublet.primaries.plan import ImplausiblePlan, plan_changes
-from sublet.primaries.primary import PrimaryFault, accepts_updates, read_fence, send_update
+from sublet.primaries.primary import (
+    Fence,
+    PrimaryFault,
+    accepts_updates,
+    raise_serial,
+    read_fence,
+    send_update,
+)
 from sublet.primaries.publisher_transactions import Batch, Result, settle_fence
 from sublet.primaries.update import build_update
 from sublet.processes.leased import under_lease
+from sublet.processes.model import Lease
 
 TIMEOUT_SECONDS = 5.0
 """The timeout of a message to a primary, and of reading back a batch."""
+
+REBUILT_SERIAL_STEP = 2**20
+"""Added to the serial of a rebuilt zone: more than the number of changes that a restored copy plausibly lacks."""
 
 _BATCH_CAUSES = frozenset({"in_use", "refused", "failure", "not_understood"})
 """Causes that may lie in the content of a message. All others concern the whole zone."""
@@ -51,6 +62,37 @@ class BatchStale(Exception):  # noqa: N818 - the name server's answer, not an er
 
 ReadBack = Callable[[], Coroutine[Any, Any, list[Result]]]
 """Reads back the changed names, and returns their results. Raises `PrimaryFault` if the server doesn't answer."""
+
+
+async def store_fence(
+    db: Database,
+    primary: Primary,
+    zone: str,
+    lease: Lease | None,
+    platform_domain_id: int,
+    expected: str | None,
+    found: Fence,
+) -> str:
+    """Store the fence that was read from a zone, and return its meaning (see `settle_fence`).
+
+    A rebuilt zone gets a much newer serial at once. Otherwise its next changes could reach a serial that a secondary has already, and the
+    secondary would apply them to another content. If the primary refuses that, the log says so.
+    """
+    meaning = await db.write(under_lease, lease, settle_fence, platform_domain_id, expected, found.value)
+    if meaning == "rebuilt":
+        log.warning("zone_found_rebuilt", zone=zone, fence=found.value)
+        await raise_serial_best_effort(primary, zone, (found.serial + REBUILT_SERIAL_STEP) % 2**32)
+    return meaning
+
+
+async def raise_serial_best_effort(primary: Primary, zone: str, serial: int) -> None:
+    """Call `raise_serial`, and log its success or failure."""
+    try:
+        await raise_serial(primary, zone, serial, timeout_seconds=TIMEOUT_SECONDS)
+    except PrimaryFault as fault:
+        log.warning("zone_serial_not_raised", zone=zone, serial=serial, cause=fault.cause, detail=str(fault))
+    else:
+        log.info("zone_serial_raised", zone=zone, serial=serial)
 
 
 class PrimaryZone:
@@ -126,14 +168,15 @@ class PrimaryZone:
     async def _settle(self, primary: Primary, batch: Batch) -> None:
         """Read the fence and store which earlier messages were applied. Raise `BatchStale` if the fence has changed."""
         found = await read_fence(primary, batch.zone, timeout_seconds=TIMEOUT_SECONDS)
-        meaning = await self._db.write(
-            under_lease, batch.lease, settle_fence, batch.platform_domain_id, batch.fence, found.value
-        )
+        meaning = await self._store_fence(primary, batch, found)
         self._is_fence_certain = True
-        if meaning == "rebuilt":
-            log.warning("zone_found_rebuilt", zone=batch.zone, fence=found.value)
         if meaning != "same":
             raise BatchStale
+
+    async def _store_fence(self, primary: Primary, batch: Batch, found: Fence) -> str:
+        return await store_fence(
+            self._db, primary, batch.zone, batch.lease, batch.platform_domain_id, batch.fence, found
+        )
 
     async def _raise_unless_applied(self, primary: Primary, batch: Batch, fault: PrimaryFault) -> None:
         """Return if the server applied the message in spite of the fault. Otherwise raise the real fault.
@@ -150,9 +193,7 @@ class PrimaryZone:
             raise fault
         if found.value == batch.next_fence:
             return
-        await self._db.write(
-            under_lease, batch.lease, settle_fence, batch.platform_domain_id, batch.fence, found.value
-        )
+        await self._store_fence(primary, batch, found)
         self._is_fence_certain = fault.certain
         if found.value != batch.fence:
             raise BatchStale from fault

@@ -5,16 +5,19 @@ secondaries, because this server allows no transfers.
 """
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import reduce
 
 import structlog
 
 from sublet.db import Database, Tx
-from sublet.dns.serial import is_newer, lacks_since, went_back
+from sublet.dns.serial import is_newer, lacks_since, next_serial, went_back
 from sublet.platform_domains import store as platform_domain_store
 from sublet.platform_domains.model import PlatformDomain
-from sublet.primaries.primary_zone import FindPrimary
+from sublet.primaries.primary import PrimaryFault
+from sublet.primaries.primary_zone import FindPrimary, raise_serial_best_effort
 from sublet.primaries.zone_serials import SerialAnswer, SerialQueries
 from sublet.processes.repeat import repeat
 from sublet.subdomains.sweep.runner import Monotonic, monotonic_seconds
@@ -40,7 +43,7 @@ class Standing:
 
     - "current": the server answers. A secondary has the primary's serial, or has been behind for at most `FOLLOW_SECONDS`.
     - "behind": a secondary has been behind for more than `FOLLOW_SECONDS`.
-    - "ahead": a secondary has a newer serial than the primary, and transfers nothing until the primary's serial is newer.
+    - "ahead": a secondary has a newer serial than the primary. The watch raises the primary's serial, so that the secondary transfers again.
     - "away": the server gives no serial; `cause` and `detail` say why.
     - "unjudged": a secondary answers, but the primary is away.
 
@@ -129,7 +132,19 @@ class SerialWatch:
             _judge(watched, zone.domain, each.host, answer, primary.serial, now)
             for each, answer in zip(zone.secondaries, answers, strict=True)
         )
-        return [first, *rest]
+        standings = [first, *rest]
+        await self._overtake(zone, standings)
+        return standings
+
+    async def _overtake(self, zone: PlatformDomain, standings: Sequence[Standing]) -> None:
+        """Raise the primary's serial above that of a secondary that is ahead, because it transfers nothing until then."""
+        ahead = [each.serial for each in standings if each.standing == "ahead" and each.serial is not None]
+        if ahead:
+            newest = reduce(lambda one, other: other if is_newer(other, one) else one, ahead)
+            with suppress(PrimaryFault):  # it is in the standing of the primary
+                await raise_serial_best_effort(
+                    self._find_primary(zone.primary), zone.domain, next_serial(newest)
+                )
 
     def _log_changes(self, standings: Iterable[Standing]) -> None:
         """Log changed standings. A new server counts as current before its first answer."""

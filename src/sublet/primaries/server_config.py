@@ -10,10 +10,12 @@ from pathlib import PurePosixPath
 
 import jinja2
 
+from sublet.dns.records import apex_records
 from sublet.dns.types import Apex, Secondary, TsigKey
 
 REFRESH_SECONDS = 5
 """The maximum interval at which a secondary asks its primary for the serial, in case a NOTIFY is lost."""
+_INITIAL_ZONE = "; The initial zone. Dynamic updates add the registered names, and the server stores the zone from then on."
 _POWERDNS_SCHEMA = "/usr/share/pdns-backend-sqlite3/schema/schema.sqlite3.sql"
 
 
@@ -137,13 +139,26 @@ def knot_primary(site: Site) -> ServerConfig:
     configuration = f"{site.places.configuration}/knot.conf"
     return _with_install_steps(
         "knot knot-dnsutils",
-        (
-            *_text_files(site, configuration, "knot_primary.conf", "knot.keys", "knot"),
-            _zone_file(site, "knot"),
-        ),
+        _text_files(site, configuration, "knot_primary.conf", "knot.keys", "knot"),
         Step(f"knotc -c {configuration} conf-check", "Prints `Configuration is valid`."),
-        Step("systemctl restart knot", "Knot loads the zone and signs it."),
+        Step("systemctl restart knot", "Knot starts, without a zone yet."),
+        *(Step(f"knotc -c {configuration} -b {words}", why) for words, why in _knot_zone_commands(site)),
     )
+
+
+def _knot_zone_commands(site: Site) -> list[tuple[str, str]]:
+    zone = site.zone
+    return [
+        (f"zone-begin {zone}", "The initial zone."),
+        *(
+            (
+                f"zone-set {zone} {each.owner}. {each.ttl_seconds} {each.type} {each.rdata}",
+                f"Its {each.type} record.",
+            )
+            for each in (*apex_records(site.apex), *site.apex.addresses)
+        ),
+        (f"zone-commit {zone}", "Knot signs the zone and serves it."),
+    ]
 
 
 def powerdns_primary(site: Site) -> ServerConfig:
@@ -315,7 +330,11 @@ def _text_files(
 def _zone_file(site: Site, user: str) -> ConfigFile:
     """Return the initial zone of a primary, a master file with absolute names (RFC 1035, section 5)."""
     path = f"{site.places.state}/{site.zone}.zone"
-    return ConfigFile(path, _render("primary.zone", site), f"{user}:{user}")
+    records = "".join(
+        f"{each.owner}. {each.ttl_seconds} IN {each.type} {each.rdata}\n"
+        for each in (*apex_records(site.apex), *site.apex.addresses)
+    )
+    return ConfigFile(path, f"{_INITIAL_ZONE}\n{records}", f"{user}:{user}")
 
 
 def _with_install_steps(packages: str, files: tuple[ConfigFile, ...], *steps: Step) -> ServerConfig:

@@ -5,8 +5,8 @@ from dataclasses import replace
 
 from sublet.db import Tx
 from sublet.dns.names import ancestors, is_at_or_below, is_below
-from sublet.dns.records import delegation_records
-from sublet.dns.types import Apex, Record
+from sublet.dns.records import apex_records, delegation_records
+from sublet.dns.types import Record
 from sublet.platform_domains import store as platform_domain_store
 from sublet.platform_domains import zone_store
 from sublet.platform_domains.model import PlatformDomain
@@ -38,21 +38,6 @@ def export_zone(tx: Tx, platform_domain: PlatformDomain, addresses: Sequence[str
                 yield record
     for name, delegation in store.stream_delegations(tx, platform_domain.id):
         yield from delegation_records(name, delegation, platform_domain.delegation_ttl_seconds)
-
-
-def apex_records(apex: Apex) -> Iterator[Record]:
-    """Yield the SOA and NS records of an apex."""
-    numbers = (
-        apex.serial,
-        apex.refresh_seconds,
-        apex.retry_seconds,
-        apex.expire_seconds,
-        apex.negative_ttl_seconds,
-    )
-    soa = f"{apex.soa_mname}. {apex.soa_rname}. {' '.join(str(number) for number in numbers)}"
-    yield Record(apex.zone, "SOA", apex.ttl_seconds, soa)
-    for host in apex.nameservers:
-        yield Record(apex.zone, "NS", apex.ttl_seconds, f"{host}.")
 
 
 def _children(tx: Tx, platform_domain: PlatformDomain) -> list[PlatformDomain]:
