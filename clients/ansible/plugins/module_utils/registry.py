@@ -6,7 +6,7 @@ try:
     import msgspec
 
     from sublet_client import ApiError, Client, GlueEntry, SubdomainNotFound, SubletError
-    from sublet_client.spelling import address, ds_record, hostname
+    from sublet_client.spelling import parse_address, parse_ds, parse_host, parse_name
 except ImportError as error:
     MISSING = str(error)
 else:
@@ -59,7 +59,7 @@ def find(client, fqdn):
 
 def find_trashed(client, fqdn):
     """Return a name in the user's trash; None if it isn't there."""
-    wanted = hostname(fqdn)
+    wanted = parse_name(fqdn)
     trash = client.subdomains.list(status="trashed", q=wanted)
     return next((each for each in trash if each.fqdn == wanted), None)
 
@@ -69,21 +69,25 @@ def delegation_of(name):
     glue = {}
     for each in name.glue:
         glue.setdefault(each.host, []).extend(one for one in (each.ipv4, each.ipv6) if one)
-    return normal_delegation({"nameservers": name.nameservers, "glue": glue, "ds_records": name.ds_records})
+    return {
+        "nameservers": sorted(name.nameservers),
+        "glue": {host: sorted(addresses) for host, addresses in sorted(glue.items())},
+        "ds_records": sorted(map(str, name.ds_records)),
+    }
 
 
 def normal_delegation(given):
-    """Return a delegation as the API spells it, sorted, without what isn't given."""
+    """Return the delegation in the options of a module as the API spells it, sorted, without what isn't given."""
     normal = {}
-    if given.get("nameservers") is not None:
-        normal["nameservers"] = sorted(hostname(each) for each in given["nameservers"])
-    if given.get("glue") is not None:
-        normal["glue"] = {
-            hostname(host): sorted(address(each) for each in addresses)
-            for host, addresses in sorted(given["glue"].items())
-        }
-    if given.get("ds_records") is not None:
-        normal["ds_records"] = sorted(ds_record(each) for each in given["ds_records"])
+    if given["nameservers"] is not None:
+        normal["nameservers"] = sorted(parse_host(each) for each in given["nameservers"])
+    if given["glue"] is not None:
+        glue = {}
+        for host, addresses in given["glue"].items():
+            glue.setdefault(parse_host(host), set()).update(map(parse_address, addresses))
+        normal["glue"] = {host: sorted(addresses) for host, addresses in sorted(glue.items())}
+    if given["ds_records"] is not None:
+        normal["ds_records"] = sorted({parse_ds(each, given["fqdn"]) for each in given["ds_records"]})
     return normal
 
 

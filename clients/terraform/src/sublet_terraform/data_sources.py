@@ -9,7 +9,7 @@ from tf.types import Bool, Map, Number, Set, String
 
 from sublet_client import Client
 from sublet_client.models import Mode
-from sublet_client.spelling import hostname
+from sublet_client.spelling import parse_name
 from sublet_terraform.reporting import Reporting
 from sublet_terraform.resource import HasClient, State
 from sublet_terraform.subdomain import glue_of
@@ -113,7 +113,7 @@ class PlatformDomainData(SubletDataSource):
 
     def ask(self, client: Client, config: State) -> dict[str, Any]:
         """Return the platform domain; nothing if there is none with this name."""
-        wanted = hostname(config["domain"])
+        wanted = parse_name(config["domain"])
         found = next((each for each in client.platform_domains.list() if each.domain == wanted), None)
         if found is None:
             return {}

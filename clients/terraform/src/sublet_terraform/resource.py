@@ -14,10 +14,12 @@ from tf.iface import (
 )
 from tf.schema import Attribute, Schema
 from tf.types import Unknown
+from tf.utils import Diagnostics
 
 from sublet_client import Client
 from sublet_terraform.registrations import Registrations
 from sublet_terraform.reporting import Reporting
+from sublet_terraform.values import Spelled
 
 State = dict[str, Any]
 """Values of attributes by name: null is None, and what is not known before the apply is `Unknown`."""
@@ -63,6 +65,14 @@ class SubletResource(Resource):
     def get_schema(cls) -> Schema:
         """Return the attributes."""
         return Schema(attributes=list(cls.attributes), description=cls.description, version=0)
+
+    def validate(self, diags: Diagnostics, type_name: str, config: State) -> None:
+        """Refuse values that the API can't parse, also without the service."""
+        super().validate(diags, type_name, config)
+        for each in self.attributes:
+            if isinstance(each.type, Spelled):
+                for sentence in each.type.faults(config[each.name]):
+                    diags.add_error(sentence, path=[each.name])
 
     @classmethod
     def _names(cls) -> set[str]:

@@ -17,11 +17,11 @@ from sublet_client import (
     SubdomainNotFound,
     SubdomainUnavailable,
 )
-from sublet_client.spelling import ds_record, hostname
+from sublet_client.spelling import parse_host, parse_name
 from sublet_terraform.registrations import Means
 from sublet_terraform.reporting import Reporting
 from sublet_terraform.resource import State, SubletResource, known
-from sublet_terraform.values import Glue, Text, Texts, ds_fault
+from sublet_terraform.values import Glue, Text, Texts, ds_fault, ds_record
 
 DELEGATION = ("nameservers", "glue", "ds_records")
 MODES = ("free", "plus", "premium", "special")
@@ -41,8 +41,8 @@ class SubdomainResource(SubletResource):
     name = "subdomain"
     description = "A name with its delegation. Destroying it moves it to the trash; creating it again brings it back from there."
     attributes = (
-        Attribute("fqdn", Text(hostname), "The name.", required=True, requires_replace=True),
-        Attribute("nameservers", Texts(hostname), "The nameservers.", optional=True),
+        Attribute("fqdn", Text(parse_name), "The name.", required=True, requires_replace=True),
+        Attribute("nameservers", Texts(parse_host), "The nameservers.", optional=True),
         Attribute(
             "glue",
             Glue(),
@@ -99,18 +99,18 @@ class SubdomainResource(SubletResource):
             self._plan_return(ctx.diagnostics, planned, trashed)
         elif not self._is_own(fqdn):
             self._plan_registration(ctx.diagnostics, planned)
-        elif hostname(fqdn) not in self.registrations.held:
+        elif parse_name(fqdn) not in self.registrations.held:
             ctx.diagnostics.add_error(_already(fqdn), path=["fqdn"])
         else:  # this run destroys it first
             return planned
         if not ctx.diagnostics.has_errors():
             mode, price = known(planned, "registration_mode", ""), known(planned, "price_credits", 0)
-            self.registrations.add(ctx.diagnostics, hostname(fqdn), mode, price, self._find_means)
+            self.registrations.add(ctx.diagnostics, parse_name(fqdn), mode, price, self._find_means)
         return planned
 
     def plan_change(self, ctx: PlanContext, current: State, planned: State) -> State:
         """Return the plan; the state in the DNS is not known before."""
-        self.registrations.held.add(hostname(current["fqdn"]))
+        self.registrations.held.add(parse_name(current["fqdn"]))
         if not self.is_changed(current, planned, "fqdn") and self.is_changed(
             current, planned, "registration_mode"
         ):
@@ -156,7 +156,7 @@ class SubdomainResource(SubletResource):
 
     def find(self, current: State) -> State | None:
         """Return the name as it is; None if it is in the trash or another's."""
-        self.registrations.held.add(hostname(current["fqdn"]))
+        self.registrations.held.add(parse_name(current["fqdn"]))
         try:
             found = self.client.subdomains.get(current["fqdn"])
         except SubdomainNotFound:
@@ -193,7 +193,7 @@ class SubdomainResource(SubletResource):
         return True
 
     def _find_trashed(self, fqdn: str) -> Subdomain | None:
-        wanted = hostname(fqdn)
+        wanted = parse_name(fqdn)
         trash = self.client.subdomains.list(status="trashed", q=wanted)
         return next((each for each in trash if each.fqdn == wanted), None)
 
@@ -233,7 +233,7 @@ class SubdomainResource(SubletResource):
 
     def _free_names_in_use(self, fqdn: str) -> str:
         """Return a sentence if no free name is left and the platform domain has them; otherwise, or without the scope, an empty one."""
-        domain = hostname(fqdn).partition(".")[2]
+        domain = parse_name(fqdn).partition(".")[2]
         try:
             usage = self.client.account.free_subdomains()
             ours = next((each for each in self.client.platform_domains.list() if each.domain == domain), None)
@@ -278,7 +278,7 @@ class SubdomainResource(SubletResource):
 
 
 def _already(fqdn: str) -> str:
-    name = hostname(fqdn)
+    name = parse_name(fqdn)
     return f"You hold {name} already. Import it: terraform import sublet_subdomain.NAME {name}"
 
 

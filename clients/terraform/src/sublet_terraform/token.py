@@ -10,7 +10,7 @@ from tf.utils import Diagnostics
 
 from sublet_client import TokenDetail, TokenNotFound
 from sublet_client.models import SecretAnswer
-from sublet_client.spelling import hostname
+from sublet_client.spelling import parse_name, parse_network, parse_pattern
 from sublet_terraform.resource import State, SubletResource, known
 from sublet_terraform.values import Text, Texts, instant
 
@@ -38,21 +38,21 @@ class TokenResource(SubletResource):
         Attribute("scopes", Texts(), "What it may do.", required=True),
         Attribute(
             "names",
-            Texts(hostname),
+            Texts(parse_pattern),
             f"The names it is for, also `*.example.net`. {INHERITED}",
             optional=True,
             computed=True,
         ),
         Attribute(
             "domains",
-            Texts(hostname),
+            Texts(parse_name),
             f"The platform domains it is for. {INHERITED}",
             optional=True,
             computed=True,
         ),
         Attribute(
             "networks",
-            Texts(),
+            Texts(parse_network),
             f"The networks it may be used from. {INHERITED}",
             optional=True,
             computed=True,

@@ -5,7 +5,7 @@ from tf.schema import Attribute
 from tf.types import String
 
 from sublet_client import Transfer, TransferNotFound
-from sublet_client.spelling import hostname
+from sublet_client.spelling import parse_mail_address, parse_name
 from sublet_terraform.resource import State, SubletResource
 from sublet_terraform.values import Text
 
@@ -18,9 +18,13 @@ class TransferResource(SubletResource):
         "A name offered to another person, who has seven days to accept. Destroying the offer withdraws it."
     )
     attributes = (
-        Attribute("fqdn", Text(hostname), "The name.", required=True, requires_replace=True),
+        Attribute("fqdn", Text(parse_name), "The name.", required=True, requires_replace=True),
         Attribute(
-            "to", Text(str.lower), "The mail address of the new holder.", required=True, requires_replace=True
+            "to",
+            Text(parse_mail_address),
+            "The mail address of the new holder.",
+            required=True,
+            requires_replace=True,
         ),
         Attribute("id", String(), "The id.", computed=True),
         Attribute("state", String(), "`pending`, or how it ended.", computed=True),

@@ -1,13 +1,13 @@
 """Types of attributes whose values may be spelled in several ways. A state keeps the spelling of the configuration while both mean the same."""
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime
 from typing import Any
 
 from tf.types import Map, Set, String, Unknown
 
-from sublet_client.spelling import address, ds_record, hostname
+from sublet_client.spelling import parse_address, parse_host
 
 Normal = Callable[[str], str]
 DIGEST_DIGITS = {"2": 64, "4": 96}
@@ -20,6 +20,17 @@ def instant(text: str) -> str:
         return str(datetime.fromisoformat(text).timestamp())
     except ValueError:
         return text
+
+
+def ds_record(text: str) -> str:
+    """Return a DS record with its digest in one piece and in lower case; other text as it is."""
+    fields = text.split()
+    digest = "".join(fields[3:])
+    digits = DIGEST_DIGITS.get(" ".join(fields[2:3]), 0)
+    is_ds = all(re.fullmatch("[0-9]{1,5}", each) for each in fields[:3])
+    if not is_ds or len(digest) != digits or not re.fullmatch("[0-9A-Fa-f]+", digest):
+        return text
+    return " ".join([*fields[:3], digest.lower()])
 
 
 def ds_fault(text: str) -> str | None:
@@ -37,7 +48,21 @@ def ds_fault(text: str) -> str | None:
     return None
 
 
-class Text(String):
+class Spelled:
+    """A type whose values have several spellings. `normal` returns the canonical form of a text, or raises ValueError."""
+
+    normal: Normal
+
+    def faults(self, value: Any) -> Iterator[str]:
+        """Yield a sentence for each text in a value that has no canonical form."""
+        for each in _texts(value):
+            try:
+                self.normal(each)
+            except ValueError as error:
+                yield str(error)
+
+
+class Text(Spelled, String):
     """A text with several spellings."""
 
     def __init__(self, normal: Normal) -> None:
@@ -48,7 +73,7 @@ class Text(String):
         return bool(_normal(a_decoded, self.normal) == _normal(b_decoded, self.normal))
 
 
-class Texts(Set):
+class Texts(Spelled, Set):
     """A set of texts with several spellings; null is the empty set."""
 
     def __init__(self, normal: Normal = str) -> None:
@@ -71,8 +96,17 @@ class Glue(Map):
         return bool(_addresses(a_decoded) == _addresses(b_decoded))
 
 
+def _texts(value: Any) -> list[str]:
+    """Return the texts in a value that are known."""
+    return [each for each in (value if isinstance(value, list) else [value]) if isinstance(each, str)]
+
+
 def _normal(value: Any, normal: Normal) -> Any:
-    return normal(value) if isinstance(value, str) else value
+    """Return a value in its canonical form; as it is if it has none."""
+    try:
+        return normal(value) if isinstance(value, str) else value
+    except ValueError:
+        return value
 
 
 def _members(value: Any, normal: Normal) -> Any:
@@ -83,4 +117,6 @@ def _addresses(value: Any) -> Any:
     if value is Unknown:
         return value
     given: Mapping[str, Any] = value or {}
-    return {hostname(host): _members(addresses, address) for host, addresses in given.items()}
+    return {
+        _normal(host, parse_host): _members(addresses, parse_address) for host, addresses in given.items()
+    }
