@@ -10,6 +10,7 @@ import pytest
 from sublet_client import spelling
 from sublet_client.models import Dnskey, Ds, DsRecord
 from support.child_keys import ChildKey
+from support.spellings import KINDS, compare
 
 OWNER = "blog.example.test"
 DIGEST = "0a" * 31 + "fe"
@@ -165,3 +166,10 @@ def test_objects_of_the_api_get_their_canonical_form() -> None:
         assert spelling.parse_ds(record, OWNER) == DS
     dnskey = Dnskey(flags=257, protocol=3, algorithm=13, public_key=KEY)
     assert spelling.parse_ds(dnskey, OWNER) == spelling.parse_ds(f"257 3 13 {KEY}", OWNER)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_service_and_the_clients_agree_on_random_spellings(kind: str) -> None:
+    compared = compare(KINDS[kind], seed=1, count=300)
+    assert compared.differences == []
+    assert min(compared.accepted, compared.refused) >= 30

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from fnmatch import fnmatch
 from pathlib import Path
 
+from long.clients.spellings import SPELLINGS
 from long.faults.attacks import ATTACKS_THROUGH_PROXY
 from long.faults.clock import CLOCK
 from long.faults.disk import DISK_FULL, EIO
@@ -59,6 +60,7 @@ SCENARIOS = (
     RACES,
     ATTACKS_THROUGH_PROXY,
     HOSTILE_INPUT,
+    SPELLINGS,
     ZONEMASTER,
 )
 
