@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from fnmatch import fnmatch
 from pathlib import Path
 
+from long.clients.configurations import ANSIBLE, TERRAFORM
 from long.clients.spellings import SPELLINGS
 from long.faults.attacks import ATTACKS_THROUGH_PROXY
 from long.faults.clock import CLOCK
@@ -61,6 +62,8 @@ SCENARIOS = (
     ATTACKS_THROUGH_PROXY,
     HOSTILE_INPUT,
     SPELLINGS,
+    TERRAFORM,
+    ANSIBLE,
     ZONEMASTER,
 )
 

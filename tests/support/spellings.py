@@ -34,11 +34,13 @@ MNEMONICS = ["8", "10", "13", "14", "15", "16", "13", "13", "013", "ECDSAP256SHA
 KEY_OCTETS = {"13": 64, "14": 96, "15": 32, "16": 57, "ed25519": 32, "ECDSAP256SHA256": 64}
 
 
-def _cased(rng: random.Random, text: str) -> str:
+def change_case(rng: random.Random, text: str) -> str:
+    """Return a text with letters in another case, or as it is."""
     return rng.choice([text, text, text.upper(), text.title(), text.swapcase()])
 
 
-def _full_width(rng: random.Random, text: str) -> str:
+def to_full_width(rng: random.Random, text: str) -> str:
+    """Return a text with some of its ASCII characters in full width."""
     return "".join(
         chr(ord(each) + 0xFEE0) if "!" <= each <= "~" and each != "." and rng.random() < 0.3 else each
         for each in text
@@ -66,8 +68,8 @@ def _name(rng: random.Random) -> str:
     plain = rng.random() < 0.5
     labels = [rng.choice(LABELS[:7] if plain else LABELS) for _ in range(count)]
     text = labels[0] + "".join(rng.choice(DOTS) + each for each in labels[1:]) + rng.choice(["", "", "."])
-    text = _cased(rng, text)
-    return _damaged(rng, _full_width(rng, text) if rng.random() < 0.1 else text)
+    text = change_case(rng, text)
+    return _damaged(rng, to_full_width(rng, text) if rng.random() < 0.1 else text)
 
 
 def _host(rng: random.Random) -> str:
@@ -95,7 +97,7 @@ def _address(rng: random.Random) -> str:
         *(v6.compressed, v6.exploded, ":".join(f"{int(each, 16):x}" for each in words)),
         *(":".join(words[:6]) + f":{v4}", f"::{v4}", f"::ffff:{v4}", f"[{v6}]", f"{v6}%eth0", f"{v6}/128"),
     ]
-    return _damaged(rng, _cased(rng, rng.choice(texts)))
+    return _damaged(rng, change_case(rng, rng.choice(texts)))
 
 
 def _network(rng: random.Random) -> str:
@@ -126,7 +128,7 @@ def _network(rng: random.Random) -> str:
             _address(rng),
         ),
     ]
-    return _damaged(rng, _cased(rng, rng.choice(texts)), 0.15)
+    return _damaged(rng, change_case(rng, rng.choice(texts)), 0.15)
 
 
 def _ds(rng: random.Random) -> str:
@@ -142,14 +144,17 @@ def _ds(rng: random.Random) -> str:
         digest_type = rng.choice(["2", "2", "4", "02", "1"])
         digest = rng.randbytes({"2": 32, "02": 32, "4": 48, "1": 20}[digest_type]).hex()
         tag = str(rng.choice([rng.randrange(65536), 0, 65535, 65536, 256, 257]))
-        fields, kind = [rng.choice(["", "0", "00"]) + tag, algorithm, digest_type, _cased(rng, digest)], "DS"
+        fields, kind = (
+            [rng.choice(["", "0", "00"]) + tag, algorithm, digest_type, change_case(rng, digest)],
+            "DS",
+        )
     cut = rng.randrange(1, len(fields[3]))
     words = [*fields[:3], fields[3][:cut], fields[3][cut:]] if rng.random() < 0.4 else fields
     owner = rng.choice([f"{OWNER}.", OWNER.upper(), "@", "", "", "", "blog", "other.example.test."])
     ttl = rng.choice(["", "", "3600", "0", "x"])
     front = rng.sample([ttl, rng.choice(["", "IN", "in", "CH"])], 2)
     text = (
-        " ".join(each for each in [owner, *front, _cased(rng, kind)] if each) + " "
+        " ".join(each for each in [owner, *front, change_case(rng, kind)] if each) + " "
         if rng.random() < 0.6
         else ""
     )
@@ -199,7 +204,8 @@ def _instant(rng: random.Random) -> str:
 
 def _scope(rng: random.Random) -> str:
     return _damaged(
-        rng, rng.choice([rng.choice(SCOPES), rng.choice(SCOPES), _cased(rng, rng.choice(SCOPES)), "admin"])
+        rng,
+        rng.choice([rng.choice(SCOPES), rng.choice(SCOPES), change_case(rng, rng.choice(SCOPES)), "admin"]),
     )
 
 

@@ -7,7 +7,7 @@ from tf.types import String
 from sublet_client import Transfer, TransferNotFound
 from sublet_client.spelling import parse_mail_address, parse_name
 from sublet_terraform.resource import State, SubletResource
-from sublet_terraform.values import Text
+from sublet_terraform.values import Text, instant_text
 
 
 class TransferResource(SubletResource):
@@ -33,7 +33,7 @@ class TransferResource(SubletResource):
 
     def create_new(self, ctx: CreateContext, planned: State) -> State:  # noqa: ARG002 - the interface's
         """Offer the name."""
-        return planned | _state(self.client.transfers.push(planned["fqdn"], planned["to"]))
+        return _state(self.client.transfers.push(planned["fqdn"], planned["to"]))
 
     def find(self, current: State) -> State | None:
         """Return the offer."""
@@ -63,5 +63,5 @@ def _state(found: Transfer) -> State:
         "fqdn": found.subdomain,
         "to": found.to,
         "state": found.state,
-        "expires_at": found.expires_at.isoformat(),
+        "expires_at": instant_text(found.expires_at),
     }
