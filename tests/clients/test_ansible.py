@@ -1,11 +1,15 @@
 """The Ansible collection under real ansible-playbook, against the real service and its DNS."""
 
+import json
+import random
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from support.ansible import Ansible
 from support.child_keys import ChildKey
+from support.configurations import DOMAIN, check_ansible, draw_configuration
 from support.running_service import DS, Registrant, RunningService
 
 NS = {"ns1.provider.example", "ns1.blog.example.test"}
@@ -74,6 +78,51 @@ def test_the_ds_of_a_dnskey_is_published(service: RunningService, ansible: Ansib
     played = ansible.play(f"{PLAY}    - sublet.registry.subdomain: {name}\n")
     assert played.code == 0, played.text
     assert service.ds("key.example.test") == {key.ds(owner="key.example.test")}
+
+
+REFUSED: list[tuple[str, dict[str, Any], str]] = [
+    ("subdomain", {"fqdn": "blog"}, "fqdn: `blog` is a single label."),
+    ("subdomain", {"glue": {"ns1.blog.example.test": "8.8.4.4"}}, "glue: ns1.blog.example.test has no list of addresses."),
+    ("subdomain", {"glue": {"ns1.blog.example.test": None}}, "glue: ns1.blog.example.test has no list of addresses."),
+    ("subdomain", {"glue": {"ns1.blog.example.test": [None]}}, "glue: None is no text."),
+    ("subdomain", {"glue": {"ns1.blog.example.test": ["8.8.4"]}}, "glue: `8.8.4` is not an IP address."),
+    ("subdomain", {"nameservers": [None]}, "nameservers: None is no text."),
+    ("subdomain", {"nameservers": ["ns1.example.org", "NS1.example.org."]}, "nameservers: ns1.example.org is given twice."),
+    ("subdomain", {"ds_records": [{"key_tag": 1}]}, "is no text."),
+    ("subdomain", {"ds_records": ["nonsense"]}, "ds_records: `nonsense` is no DS record."),
+    ("subdomain", {"max_credits": -1}, "max_credits: `-1` is not a number of credits."),
+    ("token", {"scopes": ["names:read"]}, "scopes: There is no scope `names:read`."),
+    ("token", {"scopes": []}, "scopes: the list is empty."),
+    ("token", {"names": ["*"]}, "names: `*` contains `*`."),
+    ("token", {"networks": ["192.0.2.7/24"]}, "networks: `192.0.2.7/24` is not a network."),
+    ("token", {"expires_at": "tomorrow"}, "expires_at: `tomorrow` is not an instant of RFC 3339."),
+]  # fmt: skip
+
+
+def test_wrong_values_are_refused_in_one_sentence(ansible: Ansible) -> None:
+    required: dict[str, dict[str, Any]] = {
+        "subdomain": {"fqdn": "blog.example.test"},
+        "token": {"name": "ci", "scopes": ["account:read"]},
+    }
+    tasks = [
+        {f"sublet.registry.{module}": {**required[module], **options}, "ignore_errors": True}
+        for module, options, _ in REFUSED
+    ]
+    playbook = json.dumps([{"hosts": "localhost", "gather_facts": False, "tasks": tasks}])
+    played = ansible.play(playbook, "--check")
+    assert len(played.results) == len(REFUSED), played.text
+    for result, (_, _, sentence) in zip(played.results, REFUSED, strict=True):
+        assert sentence in result.get("msg", ""), result
+
+
+def test_random_configurations_need_no_change_the_second_time(
+    service: RunningService, tmp_path: Path
+) -> None:
+    service.add_domain(DOMAIN)
+    who = service.add_user(credit_count=1000, free_quota="100")
+    rng = random.Random(2)  # noqa: S311 - not for secrets
+    configurations = [draw_configuration(rng, number) for number in range(5)]
+    check_ansible(Ansible(tmp_path, service.base_url, who.token), configurations)
 
 
 def test_nothing_is_paid_without_max_credits(

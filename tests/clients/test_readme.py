@@ -37,7 +37,7 @@ def test_the_examples_work(
             known["client"] = client  # a block of the page may have closed its own
         assert client.subdomains.get("gift.example.net").registration_type == "plus"
     shown = capsys.readouterr().out
-    assert len(EXAMPLES) == 11
+    assert len(EXAMPLES) == 12
     for line in (
         "active",
         "10 credits",

@@ -9,12 +9,11 @@ from pathlib import Path
 import pytest
 import supply_chain
 
-from sublet.dns.ds import DIGEST_OCTETS
 from sublet.platform_domains.model import MODES
 from sublet.restrictions import SCOPES
-from sublet_terraform import subdomain, token
+from sublet_client import spelling
+from sublet_terraform import subdomain
 from sublet_terraform.provider import SubletProvider
-from sublet_terraform.values import DIGEST_DIGITS
 from support.ansible import Ansible
 from support.running_service import RunningService
 from support.terraform import Terraform
@@ -55,9 +54,8 @@ def test_the_readme_of_terraform_names_all_attributes() -> None:
         assert re.findall(r"`(\w+)`", row) == [each.name for each in kind.get_schema().attributes]
 
 
-def test_the_provider_knows_the_values_that_the_registry_accepts() -> None:
-    assert (token.SCOPES, subdomain.MODES) == (SCOPES, MODES)
-    assert {int(kind): int(digits / 2) for kind, digits in DIGEST_DIGITS.items()} == DIGEST_OCTETS
+def test_the_clients_know_the_values_that_the_registry_accepts() -> None:
+    assert (spelling.SCOPES, subdomain.MODES) == (SCOPES, MODES)
 
 
 def test_the_examples_of_terraform_work(service: RunningService, tmp_path: Path) -> None:

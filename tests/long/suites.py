@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from fnmatch import fnmatch
 from pathlib import Path
 
+from long.clients.configurations import ANSIBLE, TERRAFORM
+from long.clients.spellings import SPELLINGS
 from long.faults.attacks import ATTACKS_THROUGH_PROXY
 from long.faults.clock import CLOCK
 from long.faults.disk import DISK_FULL, EIO
@@ -59,6 +61,9 @@ SCENARIOS = (
     RACES,
     ATTACKS_THROUGH_PROXY,
     HOSTILE_INPUT,
+    SPELLINGS,
+    TERRAFORM,
+    ANSIBLE,
     ZONEMASTER,
 )
 

@@ -5,8 +5,7 @@ from ansible.module_utils.basic import AnsibleModule, env_fallback, missing_requ
 try:
     import msgspec
 
-    from sublet_client import ApiError, Client, GlueEntry, SubdomainNotFound, SubletError
-    from sublet_client.spelling import address, ds_record, hostname
+    from sublet_client import ApiError, Client, GlueEntry, SubdomainNotFound, SubletError, spelling
 except ImportError as error:
     MISSING = str(error)
 else:
@@ -58,10 +57,29 @@ def find(client, fqdn):
 
 
 def find_trashed(client, fqdn):
-    """Return a name in the user's trash; None if it isn't there."""
-    wanted = hostname(fqdn)
-    trash = client.subdomains.list(status="trashed", q=wanted)
-    return next((each for each in trash if each.fqdn == wanted), None)
+    """Return a name in the user's trash; None if it isn't there. `fqdn` is canonical."""
+    trash = client.subdomains.list(status="trashed", q=fqdn)
+    return next((each for each in trash if each.fqdn == fqdn), None)
+
+
+def parse_option(option, value, parse):
+    """Return the canonical form of a value of an option, or raise ValueError with the name of the option."""
+    if not isinstance(value, str):
+        raise ValueError(f"{option}: {value!r} is no text. Write a text, or leave it out.")  # noqa: TRY004 - reported like other wrong values
+    try:
+        return parse(value)
+    except ValueError as error:
+        raise ValueError(f"{option}: {error}") from None
+
+
+def parse_options(option, values, parse):
+    """Return the canonical forms of a list, sorted and each once."""
+    return sorted({parse_option(option, each, parse) for each in values})
+
+
+def parse_price(option, value):
+    """Return a number of credits, or raise ValueError with the name of the option."""
+    return parse_option(option, str(value), spelling.parse_price)
 
 
 def delegation_of(name):
@@ -69,21 +87,34 @@ def delegation_of(name):
     glue = {}
     for each in name.glue:
         glue.setdefault(each.host, []).extend(one for one in (each.ipv4, each.ipv6) if one)
-    return normal_delegation({"nameservers": name.nameservers, "glue": glue, "ds_records": name.ds_records})
+    return {
+        "nameservers": sorted(name.nameservers),
+        "glue": {host: sorted(addresses) for host, addresses in sorted(glue.items())},
+        "ds_records": sorted(map(str, name.ds_records)),
+    }
 
 
-def normal_delegation(given):
-    """Return a delegation as the API spells it, sorted, without what isn't given."""
+def normal_delegation(fqdn, given):
+    """Return the delegation in the options of a module as the API spells it, sorted, without what isn't given. `fqdn` is canonical."""
     normal = {}
-    if given.get("nameservers") is not None:
-        normal["nameservers"] = sorted(hostname(each) for each in given["nameservers"])
-    if given.get("glue") is not None:
-        normal["glue"] = {
-            hostname(host): sorted(address(each) for each in addresses)
-            for host, addresses in sorted(given["glue"].items())
-        }
-    if given.get("ds_records") is not None:
-        normal["ds_records"] = sorted(ds_record(each) for each in given["ds_records"])
+    if given["nameservers"] is not None:
+        hosts = [parse_option("nameservers", each, spelling.parse_host) for each in given["nameservers"]]
+        twice = next((each for each in hosts if hosts.count(each) > 1), None)
+        if twice is not None:
+            raise ValueError(f"nameservers: {twice} is given twice. Remove one of the two.")
+        normal["nameservers"] = sorted(hosts)
+    if given["glue"] is not None:
+        glue = {}
+        for host, addresses in given["glue"].items():
+            if not isinstance(addresses, list):
+                raise ValueError(f"glue: {host} has no list of addresses. Write one, such as [192.0.2.1].")  # noqa: TRY004
+            parsed = parse_options("glue", addresses, spelling.parse_address)
+            glue.setdefault(parse_option("glue", host, spelling.parse_host), set()).update(parsed)
+        normal["glue"] = {host: sorted(addresses) for host, addresses in sorted(glue.items()) if addresses}
+    if given["ds_records"] is not None:
+        normal["ds_records"] = parse_options(
+            "ds_records", given["ds_records"], lambda text: spelling.parse_ds(text, fqdn)
+        )
     return normal
 
 

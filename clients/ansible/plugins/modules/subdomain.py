@@ -22,14 +22,14 @@ options:
   nameservers:
     description: The nameservers, in any order.
     type: list
-    elements: str
+    elements: raw
   glue:
     description: The addresses of nameservers at or below the name, a list for each nameserver.
     type: dict
   ds_records:
-    description: DS records in zone-file text.
+    description: DS records or DNSKEYs, in zone-file text.
     type: list
-    elements: str
+    elements: raw
   registration_mode:
     description: The mode of a registration. By default that of the platform domain.
     type: str
@@ -67,12 +67,15 @@ from ansible_collections.sublet.registry.plugins.module_utils import registry
 
 def act(module, client):
     """Bring the name into the wanted state."""
-    held = registry.find(client, module.params["fqdn"])
+    fqdn = registry.parse_option("fqdn", module.params["fqdn"], registry.spelling.parse_name)
+    wanted = registry.normal_delegation(fqdn, module.params)
+    module.params["max_credits"] = registry.parse_price("max_credits", module.params["max_credits"])
+    held = registry.find(client, fqdn)
     if module.params["state"] == "absent":
         return remove(module, client, held)
     if held is None:
-        return create(module, client)
-    return change(module, client, held)
+        return create(module, client, fqdn, wanted)
+    return change(module, client, held, wanted)
 
 
 def remove(module, client, held):
@@ -84,10 +87,9 @@ def remove(module, client, held):
     return {"changed": True, "diff": {"before": shown(held), "after": {}}}
 
 
-def create(module, client):
+def create(module, client, fqdn, wanted):
     """Register the name, or bring it back from the trash."""
-    fqdn, most = module.params["fqdn"], module.params["max_credits"]
-    wanted = registry.normal_delegation(module.params)
+    most = module.params["max_credits"]
     trashed = registry.find_trashed(client, fqdn)
     if trashed is None:
         quote = client.subdomains.quote(
@@ -117,13 +119,13 @@ def create(module, client):
         if wanted:
             client.subdomains.update_nameservers(fqdn, **registry.arguments_of(wanted))
     if module.params["auto_renew"] is not None:
-        set_auto_renew(module, client)
+        set_auto_renew(module, client, fqdn)
     return {**told, "subdomain": registry.plain(client.subdomains.wait(fqdn))}
 
 
-def change(module, client, held):
+def change(module, client, held, given):
     """Change the delegation and the automatic renewal of a name."""
-    before, given = registry.delegation_of(held), registry.normal_delegation(module.params)
+    before = registry.delegation_of(held)
     wanted = {**before, **given}
     delegation_changes, renewal_changes = wanted != before, changes_renewal(module, client, held.fqdn)
     mode = module.params["registration_mode"]
@@ -141,7 +143,7 @@ def change(module, client, held):
     if delegation_changes:
         client.subdomains.update_nameservers(held.fqdn, **registry.arguments_of(wanted))
     if renewal_changes:
-        set_auto_renew(module, client)
+        set_auto_renew(module, client, held.fqdn)
     return {**told, "subdomain": registry.plain(client.subdomains.wait(held.fqdn))}
 
 
@@ -154,11 +156,11 @@ def changes_renewal(module, client, fqdn):
     return (found.enabled, found.max_credits) != (wanted, module.params["max_credits"] if wanted else None)
 
 
-def set_auto_renew(module, client):
+def set_auto_renew(module, client, fqdn):
     """Turn the automatic renewal on or off."""
     wanted = module.params["auto_renew"]
     most = module.params["max_credits"] if wanted else None
-    client.subdomains.set_auto_renew(module.params["fqdn"], wanted, max_credits=most)
+    client.subdomains.set_auto_renew(fqdn, wanted, max_credits=most)
 
 
 def shown(name):
@@ -171,9 +173,9 @@ def main():
     options = {
         "fqdn": {"type": "str", "required": True},
         "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
-        "nameservers": {"type": "list", "elements": "str"},
+        "nameservers": {"type": "list", "elements": "raw"},
         "glue": {"type": "dict"},
-        "ds_records": {"type": "list", "elements": "str"},
+        "ds_records": {"type": "list", "elements": "raw"},
         "registration_mode": {"type": "str", "choices": ["free", "plus", "premium", "special"]},
         "max_credits": {"type": "int", "default": 0},
         "auto_renew": {"type": "bool"},

@@ -22,22 +22,25 @@ options:
   scopes:
     description: What it may do. Required for a new token.
     type: list
-    elements: str
+    elements: raw
   names:
     description: The names it is for, also V(*.example.net).
     type: list
-    elements: str
+    elements: raw
   domains:
     description: The platform domains it is for.
     type: list
-    elements: str
+    elements: raw
   networks:
     description: The networks it may be used from.
     type: list
-    elements: str
+    elements: raw
   daily_credits:
     description: The most it may spend in 24 hours.
     type: int
+  expires_at:
+    description: When it expires (RFC 3339), such as V(2027-01-31T12:00:00Z). By default a new token expires in 30 days.
+    type: str
 """
 
 EXAMPLES = """
@@ -64,16 +67,23 @@ from datetime import UTC, datetime
 
 from ansible_collections.sublet.registry.plugins.module_utils import registry
 
-RESTRICTIONS = ("names", "domains", "networks", "daily_credits")
+LISTS = {
+    "scopes": "parse_scope",
+    "names": "parse_pattern",
+    "domains": "parse_name",
+    "networks": "parse_network",
+}
+"""The options with lists, and the parsers of their items in `sublet_client.spelling`."""
 
 
 def act(module, client):
     """Bring the token into the wanted state."""
     now = datetime.now(UTC)
+    name, wanted = module.params["name"].strip(), parse(module.params)
     found = [
         each
         for each in client.tokens.list()
-        if each.name == module.params["name"]
+        if each.name == name
         and each.revoked_at is None
         and (each.expires_at is None or each.expires_at > now)
     ]
@@ -81,7 +91,7 @@ def act(module, client):
         return revoke(module, client, found)
     if len(found) > 1:
         module.fail_json(msg=f"There are {len(found)} valid tokens with this name. Revoke all but one.")
-    return change(module, client, found[0]) if found else create(module, client)
+    return change(module, client, found[0], wanted) if found else create(module, client, name, wanted)
 
 
 def revoke(module, client, found):
@@ -93,40 +103,54 @@ def revoke(module, client, found):
     return {"changed": bool(found), "diff": {"before": before, "after": {"tokens": []}}}
 
 
-def create(module, client):
+def create(module, client, name, wanted):
     """Create the token."""
-    wanted = given(module)
-    told = {"changed": True, "diff": {"before": {}, "after": normal(wanted)}}
-    if not wanted.get("scopes"):
+    told = {"changed": True, "diff": {"before": {}, "after": shown(wanted)}}
+    if "scopes" not in wanted:
         module.fail_json(msg="A new token needs scopes. Give at least one.")
     if module.check_mode:
         return told
-    scopes = wanted.pop("scopes")
-    made = client.tokens.create(module.params["name"], scopes, **wanted)
+    made = client.tokens.create(name, **wanted)
     return {**told, "token_id": made.token.id, "secret": made.secret.reveal() if made.secret else None}
 
 
-def change(module, client, found):
+def change(module, client, found, wanted):
     """Change what the token may do."""
-    wanted = given(module)
-    before = normal({name: getattr(found, name) for name in wanted})
-    changed = before != normal(wanted)
+    before = {option: getattr(found, option) for option in wanted}
+    before = {
+        option: sorted(value) if isinstance(value, tuple) else value for option, value in before.items()
+    }
+    changed = before != wanted
     if changed and not module.check_mode:
         client.tokens.change(found.id, **wanted)
-    return {"changed": changed, "token_id": found.id, "diff": {"before": before, "after": normal(wanted)}}
+    diff = {"before": shown(before), "after": shown(wanted)}
+    return {"changed": changed, "token_id": found.id, "diff": diff}
 
 
-def given(module):
-    """Return the options about what the token may do that are given."""
-    options = {name: module.params[name] for name in ("scopes", *RESTRICTIONS)}
-    return {name: value for name, value in options.items() if value is not None}
+def parse(options):
+    """Return the options about what the token may do that are given, as the API has them."""
+    wanted = {}
+    for option, parser in LISTS.items():
+        if options[option] is not None:
+            wanted[option] = registry.parse_options(
+                option, options[option], getattr(registry.spelling, parser)
+            )
+            if not wanted[option]:
+                raise ValueError(f"{option}: the list is empty. Give an item, or leave the option out.")
+    if options["daily_credits"] is not None:
+        wanted["daily_credits"] = registry.parse_price("daily_credits", options["daily_credits"])
+    if options["expires_at"] is not None:
+        wanted["expires_at"] = registry.parse_option(
+            "expires_at", options["expires_at"], registry.spelling.parse_instant
+        )
+    return wanted
 
 
-def normal(values):
-    """Return values for a comparison: lists are sets, and names are in the API's spelling."""
+def shown(values):
+    """Return values as a diff shows them."""
     return {
-        name: sorted({each.lower() for each in value}) if isinstance(value, list | tuple) else value
-        for name, value in values.items()
+        option: value.isoformat() if isinstance(value, datetime) else value
+        for option, value in values.items()
     }
 
 
@@ -135,11 +159,12 @@ def main():
     options = {
         "name": {"type": "str", "required": True},
         "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
-        "scopes": {"type": "list", "elements": "str"},
-        "names": {"type": "list", "elements": "str"},
-        "domains": {"type": "list", "elements": "str"},
-        "networks": {"type": "list", "elements": "str"},
+        "scopes": {"type": "list", "elements": "raw"},
+        "names": {"type": "list", "elements": "raw"},
+        "domains": {"type": "list", "elements": "raw"},
+        "networks": {"type": "list", "elements": "raw"},
         "daily_credits": {"type": "int"},
+        "expires_at": {"type": "str"},
     }
     registry.run(options, act)
 

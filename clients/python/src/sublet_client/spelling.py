@@ -1,41 +1,380 @@
-"""The API's spelling of values that may be written in several ways, for programs that compare what they want with what is there."""
+"""Parse the values that people may write in several ways, into the API's canonical form.
 
+Programs that compare what they want with what is there compare canonical forms. Each function accepts exactly the texts that the API
+accepts for this kind of value, and raises ValueError for all others; the message says what is wrong and what to do. No function changes a
+text that it can't parse. Not checked: rules that need the registry, such as whether a name exists or an address is public.
+"""
+
+import base64
+import hashlib
 import ipaddress
 import re
+from datetime import UTC, datetime
+from typing import Annotated
 
 import idna
+import msgspec
 
-from sublet_client.models import Ds, DsRecord
+from sublet_client.models import Dnskey, Ds, DsRecord
 
-_DIGEST_BY_TYPE = {"2": "[0-9A-Fa-f]{64}", "4": "[0-9A-Fa-f]{96}"}
-"""The digests of SHA-256 and SHA-384, the digest types that the registry accepts."""
+SCOPES = (
+    "account:read",
+    "subdomains:read",
+    "subdomains:write",
+    "credits:spend",
+    "tickets:read",
+    "tickets:write",
+    "tokens:write",
+    "organization:write",
+)
+"""All scopes of tokens."""
+CREDITS_MAX = 10**12
+
+_TEXT_CHARACTERS_MAX = 1000
+_DS_CHARACTERS_MAX = 4000
+_LABEL_OCTETS_MAX = 63
+_NAME_OCTETS_MAX = 253
+_MAIL_CHARACTERS_MAX = 254
+_LOCAL_PART_CHARACTERS_MAX = 64
+_WILDCARD = "*."
+
+_NO_NAME_CHARACTER = re.compile(r"[^-.0-9A-Za-z\x80-\ud7ff\ue000-\U0010ffff]")
+_NO_LOCAL_PART_CHARACTER = re.compile(r'[\s"(),:;<>\[\\\]]')
+_IPV4 = re.compile(r"[0-9]{1,3}(\.[0-9]{1,3}){3}")
+_IPV6 = re.compile(r"[0-9A-Fa-f:.]{2,45}")
+_INTEGER = re.compile(r"-?0|[1-9][0-9]{0,12}")
+_INSTANT = Annotated[datetime, msgspec.Meta(tz=True)]
+
+_COMMENT = re.compile(r";[^\n]*")
+_NUMBER = re.compile(r"[0-9]{1,10}")
+_TTL = re.compile(r"[0-9]{1,10}|([0-9]{1,10}[WDHMSwdhms])+")
+_HEX = re.compile(r"[0-9A-Fa-f]+")
+_DIGEST_DIGITS = {2: 64, 4: 96}
+_ALGORITHMS = {
+    8: "RSASHA256",
+    10: "RSASHA512",
+    13: "ECDSAP256SHA256",
+    14: "ECDSAP384SHA384",
+    15: "ED25519",
+    16: "ED448",
+}
+_ALGORITHM_NUMBERS = {name: str(number) for number, name in _ALGORITHMS.items()}
+_KEY_OCTETS = {13: 64, 14: 96, 15: 32, 16: 57}
+_ZONE_FLAG, _REVOKE_FLAG, _SEP_FLAG = 0x0100, 0x0080, 0x0001
 
 
-def hostname(text: str) -> str:
-    """Return a name as the API writes it: A-labels in lower case, without the final dot. Returned in lower case if it isn't a name."""
-    name = text.strip().rstrip(".").lower()
-    try:
-        return idna.encode(name, uts46=True).decode()
-    except idna.IDNAError:
-        return name
+def parse_name(text: str) -> str:
+    """Return the name of a platform domain or subdomain as lower-case A-labels without the final dot.
 
-
-def address(text: str) -> str:
-    """Return an IP address in its shortest form; the text itself if it isn't one."""
-    try:
-        return str(ipaddress.ip_address(text.strip()))
-    except ValueError:
-        return text
-
-
-def ds_record(record: str | Ds | DsRecord) -> str:
-    """Return a DS record as a zone file has it: with single spaces, and its digest in one piece and in lower case.
-
-    Other text is returned as it is. It may be a DNSKEY, whose Base64 is case-sensitive.
+    Raises:
+        ValueError: it is no host name (see `parse_host`), or a label starts with `xn--` and is not an A-label by IDNA 2008.
     """
-    fields = str(record).split()
-    digest = "".join(fields[3:])
-    is_ds = all(re.fullmatch("[0-9]{1,5}", each) for each in fields[:3])
-    if not is_ds or not re.fullmatch(_DIGEST_BY_TYPE.get(" ".join(fields[2:3]), "$^"), digest):
-        return str(record)
-    return " ".join([*fields[:3], digest.lower()])
+    return _parse_host(text, strict=True)
+
+
+def parse_host(text: str) -> str:
+    """Return the name of a nameserver as lower-case A-labels without the final dot.
+
+    Labels that start with `xn--` are accepted as they are, because names from before IDNA 2008 exist.
+
+    Raises:
+        ValueError: an address, a character that no host name has, an empty label, a single label, a last label of digits, a label or
+            name that is too long, or refused by IDNA 2008.
+    """
+    return _parse_host(text, strict=False)
+
+
+def parse_pattern(text: str) -> str:
+    """Return a pattern of names, which is a name or `*.` and a name, in the form of `parse_name`. Surrounding spaces are removed.
+
+    Raises:
+        ValueError: the reasons of `parse_name`.
+    """
+    stripped = text.strip()
+    wildcard = _WILDCARD if stripped.startswith(_WILDCARD) else ""
+    return wildcard + parse_name(stripped.removeprefix(wildcard))
+
+
+def parse_address(text: str) -> str:
+    """Return an IP address in its canonical form (IPv6: RFC 5952).
+
+    Raises:
+        ValueError: it is no address, or has leading zeros, spaces, brackets, a zone id, a port or a prefix length.
+    """
+    try:
+        if _IPV4.fullmatch(text) or _IPV6.fullmatch(text):
+            return str(ipaddress.ip_address(text))
+    except ValueError:
+        pass
+    raise ValueError(f"`{_shown(text)}` is not an IP address. Give one such as 192.0.2.1 or 2001:db8::1.")
+
+
+def parse_network(text: str) -> str:
+    """Return a network in CIDR notation. An address alone is a network of one address; surrounding spaces are removed.
+
+    Raises:
+        ValueError: it is no network, or has bits set after the prefix.
+    """
+    try:
+        return str(ipaddress.ip_network(text.strip()))
+    except ValueError:
+        raise ValueError(
+            f"`{_shown(text)}` is not a network. Give one such as 192.0.2.0/24 or 2001:db8::/48, without bits after the prefix."
+        ) from None
+
+
+def parse_ds(record: str | Ds | DsRecord | Dnskey, owner: str) -> str:
+    """Return the DS record of the name `owner` as `key-tag algorithm digest-type digest`, with the digest in lower case.
+
+    The text is that of a DS or a DNSKEY in a zone file: the name, TTL, class and type may be in front; the algorithm may be a mnemonic;
+    comments and parentheses are allowed. A DNSKEY gives its DS record with SHA-256 (RFC 4034, section 5.1.4).
+
+    Raises:
+        ValueError: `owner` is no name; the text is neither record or has another name in front; or a field is wrong or not accepted.
+    """
+    name = parse_name(owner)
+    if isinstance(record, Dnskey):
+        record = f"DNSKEY {record.flags} {record.protocol} {record.algorithm} {record.public_key}"
+    kind, words = _split_record(str(record), name)
+    if kind == "DNSKEY":
+        return _ds_of_dnskey(words, name)
+    key_tag, algorithm, digest_type = _number(words[0]), _algorithm(words[1]), _number(words[2])
+    if key_tag > 0xFFFF:
+        raise ValueError(
+            f"The key tag {key_tag} is not between 0 and 65535. Copy the DS record from the zone again."
+        )
+    digits = _DIGEST_DIGITS.get(digest_type)
+    if digits is None:
+        raise ValueError(f"The digest type {digest_type} is not accepted. Use 2 (SHA-256) or 4 (SHA-384).")
+    digest = "".join(words[3:])
+    if len(digest) != digits or not _HEX.fullmatch(digest):
+        raise ValueError(
+            f"A digest of type {digest_type} has {digits} hexadecimal digits, but this digest does not. Copy the DS record again."
+        )
+    return f"{key_tag} {algorithm} {digest_type} {digest.lower()}"
+
+
+def parse_mail_address(text: str) -> str:
+    """Return a mail address in lower case, without surrounding spaces.
+
+    Raises:
+        ValueError: it is no address, has a quoted local part, is too long, or its domain is no host name.
+    """
+    address = text.strip().lower()
+    local, at, domain = address.rpartition("@")
+    if not at or not local or "@" in local:
+        raise ValueError(f"`{_shown(text)}` is not a mail address. Give one such as name@example.net.")
+    if not local.isprintable() or _NO_LOCAL_PART_CHARACTER.search(local):
+        raise ValueError(
+            f"`{_shown(text)}` has a character before the @ that is not allowed in a mail address. Remove it."
+        )
+    if len(address) > _MAIL_CHARACTERS_MAX or len(local) > _LOCAL_PART_CHARACTERS_MAX:
+        raise ValueError(
+            f"A mail address has at most {_MAIL_CHARACTERS_MAX} characters, {_LOCAL_PART_CHARACTERS_MAX} before the @. Give a shorter one."
+        )
+    parse_host(domain)
+    return address
+
+
+def parse_instant(text: str) -> datetime:
+    """Return an instant (RFC 3339, with an offset or `Z`) in UTC.
+
+    Raises:
+        ValueError: it is no such instant.
+    """
+    try:
+        return msgspec.convert(text, _INSTANT).astimezone(UTC)
+    except (msgspec.ValidationError, OverflowError):
+        raise ValueError(
+            f"`{_shown(text)}` is not an instant of RFC 3339. Give one such as 2027-01-31T12:00:00Z."
+        ) from None
+
+
+def parse_scope(text: str) -> str:
+    """Return the scope of a token.
+
+    Raises:
+        ValueError: there is no such scope.
+    """
+    if text not in SCOPES:
+        raise ValueError(f"There is no scope `{_shown(text)}`. Use some of {', '.join(SCOPES)}.")
+    return text
+
+
+def parse_price(text: str) -> int:
+    """Return a number of credits, written as a JSON integer.
+
+    Raises:
+        ValueError: it is no integer from 0 to `CREDITS_MAX`.
+    """
+    digits = text.strip(" \t\r\n")
+    if not _INTEGER.fullmatch(digits) or int(digits) > CREDITS_MAX:
+        raise ValueError(
+            f"`{_shown(text)}` is not a number of credits. Give a whole number from 0 to {CREDITS_MAX}."
+        )
+    return int(digits)
+
+
+def _shown(text: str) -> str:
+    """Return a text for messages: at most 80 characters, with the code points of unprintable ones."""
+    visible = "".join(char if char.isprintable() else f"<U+{ord(char):04X}>" for char in text[:81])
+    return visible if len(visible) <= 80 else visible[:79] + "…"
+
+
+def _parse_host(text: str, *, strict: bool) -> str:
+    if _is_address(text):
+        raise ValueError(f"`{_shown(text)}` is an address. Give the name of the host.")
+    labels = _map_name(text).removesuffix(".").split(".")
+    if not all(labels):
+        raise ValueError(f"`{_shown(text)}` has an empty label. Remove the dot at its start, or one of two.")
+    name = ""
+    for label in labels:
+        name += ("." if name else "") + _a_label(label, strict=strict)
+        if len(name) > _NAME_OCTETS_MAX:  # in the loop, because IDNA is slow
+            raise ValueError(
+                f"`{_shown(text)}` has more than {_NAME_OCTETS_MAX} octets in the DNS. Give a shorter name."
+            )
+    if len(labels) < 2:
+        raise ValueError(f"`{_shown(text)}` is a single label. Give a full name such as blog.example.net.")
+    if labels[-1].isdigit():
+        raise ValueError(f"`{_shown(text)}` ends in a label of digits, like an address. Give a full name.")
+    return name
+
+
+def _is_address(text: str) -> bool:
+    try:
+        ipaddress.ip_address(text[:100].strip().removeprefix("[").removesuffix("]"))
+    except ValueError:
+        return False
+    return True
+
+
+def _map_name(text: str) -> str:
+    """Return a name after the mapping of UTS 46: lower case, full-width forms and ideographic dots as ASCII."""
+    if not text or len(text) > _TEXT_CHARACTERS_MAX:
+        raise ValueError(
+            f"A name has 1 to {_TEXT_CHARACTERS_MAX} characters, and this has {len(text)}. Check it."
+        )
+    wrong = _NO_NAME_CHARACTER.search(text)
+    if wrong is not None:
+        raise ValueError(
+            f"`{_shown(text)}` contains `{_shown(wrong[0])}`. Use letters, digits, hyphens and dots."
+        )
+    try:
+        mapped = idna.uts46_remap(text, std3_rules=True, transitional=False)
+    except ValueError as error:
+        raise _refused_by_idna(text, error) from None
+    if not mapped:
+        raise ValueError("The name has only invisible characters. Give letters, digits or hyphens.")
+    return mapped
+
+
+def _a_label(mapped: str, *, strict: bool) -> str:
+    if mapped.startswith("-") or mapped.endswith("-"):
+        raise ValueError(f"`{_shown(mapped)}` starts or ends with a hyphen. Remove the hyphen.")
+    if len(mapped) > _LABEL_OCTETS_MAX:
+        raise ValueError(
+            f"`{_shown(mapped)}` has more than {_LABEL_OCTETS_MAX} octets. Give a shorter label."
+        )
+    if mapped.isascii() and not (strict and mapped.startswith("xn--")):
+        return mapped
+    try:
+        return idna.alabel(mapped).decode("ascii")
+    except ValueError as error:
+        raise _refused_by_idna(mapped, error) from None
+
+
+def _refused_by_idna(text: str, error: ValueError) -> ValueError:
+    return ValueError(
+        f"`{_shown(text)}` is refused by IDNA 2008: {_shown(str(error).rstrip('.'))}. Check the spelling."
+    )
+
+
+def _split_record(text: str, owner: str) -> tuple[str, list[str]]:
+    """Return DS or DNSKEY, and the words of its fields: three, then the parts of the digest or key."""
+    if len(text) > _DS_CHARACTERS_MAX:
+        raise ValueError(
+            f"The text is too long for a DS record: it has {len(text)} characters. Give one record."
+        )
+    words = _COMMENT.sub(" ", text).replace("(", " ").replace(")", " ").split()
+    kind = None
+    for index, word in enumerate(words[:4]):
+        if word.upper() in ("DS", "DNSKEY"):
+            _check_front(words[:index], owner)
+            kind, words = word.upper(), words[index + 1 :]
+            break
+    if len(words) < 4 or not _NUMBER.fullmatch(words[0]):
+        raise ValueError(
+            f"`{_shown(text)}` is no DS record. Write the key tag, the algorithm, the digest type and the digest, as in `2371 13 2 1f98…`, "
+            "or a DNSKEY."
+        )
+    known_flags = _ZONE_FLAG | _REVOKE_FLAG | _SEP_FLAG
+    looks_like_dnskey = int(words[0]) & ~known_flags == 0 and words[1] == "3"
+    return kind or ("DNSKEY" if looks_like_dnskey else "DS"), words
+
+
+def _check_front(front: list[str], owner: str) -> None:
+    """Raise unless the words before the type are the owner, a TTL (`3600` or `1h`) and the class, as far as they are given."""
+    names = [word for word in front if word.upper() != "IN" and not _TTL.fullmatch(word)]
+    if not names or names == ["@"]:
+        return
+    try:
+        if len(names) == 1 and parse_host(names[0]) == owner:
+            return
+    except ValueError:
+        pass
+    raise ValueError(f"The record belongs to `{_shown(' '.join(names))}`. Give a record of `{owner}`.")
+
+
+def _number(word: str) -> int:
+    if not _NUMBER.fullmatch(word):
+        raise ValueError(f"`{_shown(word)}` is not a number. Copy the record from the zone again.")
+    return int(word)
+
+
+def _algorithm(word: str) -> int:
+    number = _ALGORITHM_NUMBERS.get(word.upper(), word)
+    if not _NUMBER.fullmatch(number) or int(number) not in _ALGORITHMS:
+        known = ", ".join(f"{number} ({name})" for number, name in _ALGORITHMS.items())
+        raise ValueError(f"The algorithm {_shown(word)} is not accepted. Use one of {known}.")
+    return int(number)
+
+
+def _ds_of_dnskey(words: list[str], owner: str) -> str:
+    flags, protocol, algorithm = _number(words[0]), _number(words[1]), _algorithm(words[2])
+    if protocol != 3:
+        raise ValueError(f"The protocol of a DNSKEY is 3, not {protocol}. Check that this is a DNSKEY.")
+    if flags > 0xFFFF or not flags & _ZONE_FLAG or flags & _REVOKE_FLAG:
+        raise ValueError(
+            f"The flags {flags} are not those of a zone key in use. Give a key with the flags 257 or 256."
+        )
+    rdata = (
+        flags.to_bytes(2, "big") + bytes([protocol, algorithm]) + _public_key(algorithm, "".join(words[3:]))
+    )
+    total = sum(octet if index % 2 else octet << 8 for index, octet in enumerate(rdata))
+    key_tag = (total + (total >> 16 & 0xFFFF)) & 0xFFFF  # RFC 4034, appendix B
+    wire_name = b"".join(bytes([len(label)]) + label.encode("ascii") for label in owner.split(".")) + b"\0"
+    return f"{key_tag} {algorithm} 2 {hashlib.sha256(wire_name + rdata).hexdigest()}"
+
+
+def _public_key(algorithm: int, text: str) -> bytes:
+    try:
+        key = base64.b64decode(text, validate=True)
+    except ValueError:
+        key = b""
+    octets = _KEY_OCTETS.get(algorithm)
+    if not (128 <= _rsa_modulus_octets(key) <= 512 if octets is None else len(key) == octets):
+        what = "an RSA key of 1024 to 4096 bits" if octets is None else f"{octets} octets"
+        raise ValueError(
+            f"A public key of {_ALGORITHMS[algorithm]} is {what} in base64, but this key is not. Copy the DNSKEY again."
+        )
+    return key
+
+
+def _rsa_modulus_octets(key: bytes) -> int:
+    """Return the length of the modulus of an RSA key (RFC 3110, section 2); 0 if it is none."""
+    if len(key) < 3:
+        return 0
+    start, exponent_octets = (1, key[0]) if key[0] else (3, int.from_bytes(key[1:3], "big"))
+    exponent, modulus = key[start : start + exponent_octets], key[start + exponent_octets :]
+    return len(modulus) if any(exponent) and modulus and modulus[0] else 0

@@ -6,13 +6,15 @@ from typing import Any, ClassVar
 from tf.iface import DataSource, ReadDataContext
 from tf.schema import Attribute, Schema
 from tf.types import Bool, Map, Number, Set, String
+from tf.utils import Diagnostics
 
 from sublet_client import Client
 from sublet_client.models import Mode
-from sublet_client.spelling import hostname
+from sublet_client.spelling import parse_name
 from sublet_terraform.reporting import Reporting
 from sublet_terraform.resource import HasClient, State
 from sublet_terraform.subdomain import glue_of
+from sublet_terraform.values import Text, instant_text, report_faults, without_refinements
 
 FQDN = Attribute("fqdn", String(), "The name.", required=True)
 PRICES = (
@@ -39,6 +41,11 @@ class SubletDataSource(DataSource):
     def get_schema(cls) -> Schema:
         """Return the attributes."""
         return Schema(attributes=list(cls.attributes), description=cls.__doc__)
+
+    def validate(self, diags: Diagnostics, type_name: str, config: State) -> None:
+        """Refuse values that the API can't parse, also without the service."""
+        super().validate(diags, type_name, config)
+        report_faults(diags, self.attributes, without_refinements(config))
 
     def read(self, ctx: ReadDataContext, config: State) -> State | None:
         """Return the values; None if that failed."""
@@ -80,7 +87,7 @@ class SubdomainData(SubletDataSource):
             "nameservers": list(found.nameservers),
             "glue": glue_of(found),
             "ds_records": list(map(str, found.ds_records)),
-            "expires_at": found.expires_at.isoformat(),
+            "expires_at": instant_text(found.expires_at),
             "renewal_available": found.renewal_available,
         }
 
@@ -90,7 +97,7 @@ class PlatformDomainData(SubletDataSource):
 
     name = "platform_domain"
     attributes = (
-        Attribute("domain", String(), "The domain.", required=True),
+        Attribute("domain", Text(parse_name), "The domain.", required=True),
         Attribute("id", String(), "The id.", computed=True),
         Attribute("public_name", String(), "What people call it.", computed=True),
         Attribute("registration_open", Bool(), "Whether names can be registered.", computed=True),
@@ -113,7 +120,7 @@ class PlatformDomainData(SubletDataSource):
 
     def ask(self, client: Client, config: State) -> dict[str, Any]:
         """Return the platform domain; nothing if there is none with this name."""
-        wanted = hostname(config["domain"])
+        wanted = parse_name(config["domain"])
         found = next((each for each in client.platform_domains.list() if each.domain == wanted), None)
         if found is None:
             return {}

@@ -20,6 +20,7 @@ from sublet_terraform.resource import State
 from sublet_terraform.subdomain import SubdomainResource
 from sublet_terraform.token import TokenResource
 from sublet_terraform.transfer import TransferResource
+from sublet_terraform.values import without_refinements
 
 SOURCE = "registry.terraform.io/sublet/sublet"
 ENVIRONMENT = {"url": "SUBLET_URL", "token": "SUBLET_TOKEN"}
@@ -100,40 +101,32 @@ class SubletProvider(Provider):
 
 
 class PlanningServicer(tf.provider.ProviderServicer):
-    """The services of the provider, with two things that `tf` doesn't do.
+    """The services of the provider, with plans that `tf` doesn't make.
 
     A resource is asked for plans of new objects too, and a value that is only spelled differently is no change.
     """
 
-    def PlanResourceChange(self, request: Any, context: Any) -> Any:  # noqa: N802 - the protocol's name
+    def PlanResourceChange(self, request: Any, context: Any) -> Any:  # noqa: ARG002, N802 - the protocol's name
         """Return the plan of a change, or of a new object."""
-        answer = super().PlanResourceChange(request, context)
-        prior, planned = read_dynamic_value(request.prior_state), read_dynamic_value(answer.planned_state)
-        if answer.diagnostics or planned is None:
-            return answer
+        values = (request.prior_state, request.proposed_new_state, request.config)
+        prior, planned, config = (without_refinements(read_dynamic_value(each)) for each in values)
         kinds = {self.app.get_model_prefix() + each.get_name(): each for each in self.app.get_resources()}
         resource = self.app.new_resource(kinds[request.type_name])
         diagnostics = Diagnostics()
-        if prior is None:
-            planned = resource.plan(PlanContext(diagnostics, request.type_name, set()), None, planned)
-        else:
-            planned = keep_spelling(resource.get_schema(), prior, planned)
+        planned = resource.plan(PlanContext(diagnostics, request.type_name, set()), prior, planned, config)
+        replaced = [
+            each.name
+            for each in resource.attributes
+            if each.requires_replace and prior is not None and resource.is_changed(prior, planned, each.name)
+        ]
         return messages.PlanResourceChange.Response(
             planned_state=to_dynamic_value(planned),
-            requires_replace=answer.requires_replace,
+            requires_replace=[
+                messages.AttributePath(steps=[messages.AttributePath.Step(attribute_name=each)])
+                for each in replaced
+            ],
             diagnostics=diagnostics.to_pb(),
         )
-
-
-def keep_spelling(schema: Schema, prior: State, planned: State) -> State:
-    """Return a plan in which values that mean the same as before are spelled as before. Terraform wants null if nothing is configured."""
-    same = {
-        each.name
-        for each in schema.attributes
-        if planned[each.name] is not None
-        and each.type.semantically_equal(prior[each.name], planned[each.name])
-    }
-    return {name: prior[name] if name in same else value for name, value in planned.items()}
 
 
 def _greet(diagnostics: Diagnostics, url: str, token: str) -> None:

@@ -1,5 +1,6 @@
 """`sublet_subdomain`: a name with its delegation."""
 
+from collections.abc import Collection
 from datetime import UTC, datetime
 from itertools import zip_longest
 from typing import Any
@@ -17,11 +18,11 @@ from sublet_client import (
     SubdomainNotFound,
     SubdomainUnavailable,
 )
-from sublet_client.spelling import ds_record, hostname
+from sublet_client.spelling import parse_ds, parse_host, parse_name
 from sublet_terraform.registrations import Means
 from sublet_terraform.reporting import Reporting
 from sublet_terraform.resource import State, SubletResource, known
-from sublet_terraform.values import Glue, Text, Texts, ds_fault
+from sublet_terraform.values import Credits, Glue, Text, Texts, instant_text
 
 DELEGATION = ("nameservers", "glue", "ds_records")
 MODES = ("free", "plus", "premium", "special")
@@ -41,15 +42,31 @@ class SubdomainResource(SubletResource):
     name = "subdomain"
     description = "A name with its delegation. Destroying it moves it to the trash; creating it again brings it back from there."
     attributes = (
-        Attribute("fqdn", Text(hostname), "The name.", required=True, requires_replace=True),
-        Attribute("nameservers", Texts(hostname), "The nameservers.", optional=True),
+        Attribute("fqdn", Text(parse_name), "The name.", required=True, requires_replace=True),
+        Attribute(
+            "nameservers",
+            Texts(parse_host),
+            "The nameservers; by default none.",
+            optional=True,
+            computed=True,
+            default=[],
+        ),
         Attribute(
             "glue",
             Glue(),
-            'The addresses of nameservers at or below the name: `{ "ns1.blog.example.net" = ["192.0.2.1"] }`.',
+            'The addresses of nameservers at or below the name: `{ "ns1.blog.example.net" = ["192.0.2.1"] }`; by default none.',
             optional=True,
+            computed=True,
+            default={},
         ),
-        Attribute("ds_records", Texts(ds_record), "DS records in zone-file text.", optional=True),
+        Attribute(
+            "ds_records",
+            Texts(str.strip),  # `canonical` and `validate` parse them, with the name that they are for
+            "DS records, or DNSKEYs, in zone-file text; by default none.",
+            optional=True,
+            computed=True,
+            default=[],
+        ),
         Attribute(
             "registration_mode",
             String(),
@@ -59,15 +76,18 @@ class SubdomainResource(SubletResource):
         ),
         Attribute(
             "max_credits",
-            Number(),
+            Credits(),
             "The most that one payment for the name may cost: registration, way back from the trash, automatic renewal. By default 0.",
             optional=True,
+            computed=True,
+            default=0,
         ),
         Attribute(
             "auto_renew",
             Bool(),
             "Whether the name is renewed automatically, for at most `max_credits`. Left out: as it is.",
             optional=True,
+            computed=True,
         ),
         Attribute("price_credits", Number(), "What the creation costs.", computed=True),
         Attribute("id", String(), "The id.", computed=True),
@@ -75,19 +95,29 @@ class SubdomainResource(SubletResource):
         Attribute("expires_at", String(), "When the term ends.", computed=True),
     )
 
-    def validate(self, diags: Diagnostics, type_name: str, config: State) -> None:
-        """Refuse an unknown mode and malformed DS records, also without the service."""
-        super().validate(diags, type_name, config)
+    @classmethod
+    def canonical(cls, state: State, name: str) -> Any:
+        """Return the value of an attribute in a form that is equal for all its spellings. A DNSKEY is equal to its DS record."""
+        if name != "ds_records" or Unknown in (state["fqdn"], state["ds_records"]):
+            return super().canonical(state, name)
+        return Texts(lambda text: parse_ds(text, state["fqdn"])).canonical(state["ds_records"])
+
+    def check(self, diags: Diagnostics, config: State) -> None:
+        """Refuse unknown modes, DS records that can't be published, and nameservers given twice."""
         mode = known(config, "registration_mode", "free")
         if mode not in MODES:
             diags.add_error(
                 f"There is no mode {mode}. Use one of {', '.join(MODES)}, or leave it out.",
                 path=["registration_mode"],
             )
-        for each in known(config, "ds_records", ()):
-            fault = None if each is None or each is Unknown else ds_fault(each)
-            if fault is not None:
-                diags.add_error(f"{each!r} is no DS record: {fault}", path=["ds_records"])
+        records = Texts(lambda text: parse_ds(text, config["fqdn"]))
+        for _, sentence in records.faults(None if config["fqdn"] is Unknown else config["ds_records"]):
+            diags.add_error(sentence, path=["ds_records"])
+        hosts = [parse_host(each) for each in known(config, "nameservers", ()) if each is not Unknown]
+        for each in {each for each in hosts if hosts.count(each) > 1}:
+            diags.add_error(
+                f"The nameserver {each} is given twice. Remove one of the two.", path=["nameservers"]
+            )
 
     def plan_new(self, ctx: PlanContext, planned: State) -> State:
         """Return the plan with the price. A name that can't be had, or for more than `max_credits`, fails here."""
@@ -99,18 +129,18 @@ class SubdomainResource(SubletResource):
             self._plan_return(ctx.diagnostics, planned, trashed)
         elif not self._is_own(fqdn):
             self._plan_registration(ctx.diagnostics, planned)
-        elif hostname(fqdn) not in self.registrations.held:
+        elif parse_name(fqdn) not in self.registrations.held:
             ctx.diagnostics.add_error(_already(fqdn), path=["fqdn"])
         else:  # this run destroys it first
             return planned
         if not ctx.diagnostics.has_errors():
             mode, price = known(planned, "registration_mode", ""), known(planned, "price_credits", 0)
-            self.registrations.add(ctx.diagnostics, hostname(fqdn), mode, price, self._find_means)
+            self.registrations.add(ctx.diagnostics, parse_name(fqdn), mode, price, self._find_means)
         return planned
 
-    def plan_change(self, ctx: PlanContext, current: State, planned: State) -> State:
-        """Return the plan; the state in the DNS is not known before."""
-        self.registrations.held.add(hostname(current["fqdn"]))
+    def plan_change(self, ctx: PlanContext, current: State, planned: State, config: State) -> State:
+        """Return the plan. The state in the DNS is not known before, and `max_credits` counts for the automatic renewal only."""
+        self.registrations.held.add(self.canonical(current, "fqdn"))
         if not self.is_changed(current, planned, "fqdn") and self.is_changed(
             current, planned, "registration_mode"
         ):
@@ -120,58 +150,59 @@ class SubdomainResource(SubletResource):
             )
         if self.is_changed(current, planned, *DELEGATION):
             planned["status"] = Unknown
+        if not config["auto_renew"] and current["max_credits"] is not None:
+            planned["max_credits"] = current["max_credits"]
         return planned
 
     def create_new(self, ctx: CreateContext, planned: State) -> State | None:
         """Register the name, or bring it back from the trash, for at most the price of the plan."""
         fqdn = planned["fqdn"]
-        limit = min(
-            known(planned, "max_credits", 0),
-            known(planned, "price_credits", known(planned, "max_credits", 0)),
-        )
+        limit = min(planned["max_credits"], known(planned, "price_credits", planned["max_credits"]))
         mode = known(planned, "registration_mode")
-        restored = False
+        missing: tuple[str, ...] = ("auto_renew",)
         try:
-            done = self.client.subdomains.register(
+            made = self.client.subdomains.register(
                 fqdn, **_delegation(planned), registration_mode=mode, confirm=True, max_credits=limit
             )
+            price, found = made.charged_credits, made.subdomain
         except SubdomainUnavailable as refusal:
             if not refusal.details.get("owned"):
                 raise
             if refusal.details.get("reason") != "in_trash":
                 ctx.diagnostics.add_error(_already(fqdn), path=["fqdn"])
                 return None
-            done = self.client.subdomains.restore(fqdn, confirm=True, max_credits=limit)
-            restored = True
-        if planned["price_credits"] is Unknown:
-            planned["price_credits"] = done.charged_credits
-        with Reporting(
-            ctx.diagnostics, self._names()
-        ):  # the name is there: Terraform has to keep it, whatever fails
-            if restored:
-                self.client.subdomains.update_nameservers(fqdn, **_delegation(planned))
-            self._set_auto_renew(planned)
-            return self._settle(ctx.diagnostics, planned)
-        return planned | _state(done.subdomain)
+            restored = self.client.subdomains.restore(fqdn, confirm=True, max_credits=limit)
+            price, found = restored.charged_credits, restored.subdomain
+            missing = (*DELEGATION, "auto_renew")
+        rest = Diagnostics()
+        state = {"auto_renew": False, "price_credits": price, **_state(found)}
+        with Reporting(rest, self._names()):
+            self._change(planned, missing)
+            state |= self._settle(rest, planned)
+        for each in rest.diagnostics:  # an error would taint the name: the next run would destroy it
+            ctx.diagnostics.add_warning(
+                f"{fqdn} is yours, but: {each.summary} The next plan shows what is left to change."
+            )
+        return state
 
     def find(self, current: State) -> State | None:
         """Return the name as it is; None if it is in the trash or another's."""
-        self.registrations.held.add(hostname(current["fqdn"]))
         try:
             found = self.client.subdomains.get(current["fqdn"])
         except SubdomainNotFound:
             return None
-        if current["auto_renew"]:
-            renewal = self.client.subdomains.get_auto_renew(found.fqdn)
-            current["auto_renew"] = renewal.enabled and renewal.max_credits == (current["max_credits"] or 0)
-        return current | _state(found)
+        self.registrations.held.add(found.fqdn)
+        return {
+            **current,
+            "max_credits": current["max_credits"] or 0,
+            **_state(found),
+            **self._auto_renew(found.fqdn),
+        }
 
     def change(self, ctx: UpdateContext, current: State, planned: State) -> State:
         """Change delegation and automatic renewal."""
-        if self.is_changed(current, planned, *DELEGATION):
-            self.client.subdomains.update_nameservers(planned["fqdn"], **_delegation(planned))
-        if self.is_changed(current, planned, "auto_renew", "max_credits"):
-            self._set_auto_renew(planned)
+        changed = [each for each in planned if self.is_changed(current, planned, each)]
+        self._change(planned, changed)
         return self._settle(ctx.diagnostics, planned)
 
     def remove(self, current: State) -> None:
@@ -182,7 +213,7 @@ class SubdomainResource(SubletResource):
             return
 
     def identify(self, text: str) -> State:
-        """Return the name."""
+        """Return the name in any spelling, or the id; `find` replaces it."""
         return {"fqdn": text}
 
     def _is_own(self, fqdn: str) -> bool:
@@ -193,7 +224,7 @@ class SubdomainResource(SubletResource):
         return True
 
     def _find_trashed(self, fqdn: str) -> Subdomain | None:
-        wanted = hostname(fqdn)
+        wanted = parse_name(fqdn)
         trash = self.client.subdomains.list(status="trashed", q=wanted)
         return next((each for each in trash if each.fqdn == wanted), None)
 
@@ -233,7 +264,7 @@ class SubdomainResource(SubletResource):
 
     def _free_names_in_use(self, fqdn: str) -> str:
         """Return a sentence if no free name is left and the platform domain has them; otherwise, or without the scope, an empty one."""
-        domain = hostname(fqdn).partition(".")[2]
+        domain = parse_name(fqdn).partition(".")[2]
         try:
             usage = self.client.account.free_subdomains()
             ours = next((each for each in self.client.platform_domains.list() if each.domain == domain), None)
@@ -252,19 +283,30 @@ class SubdomainResource(SubletResource):
 
     def _check_price(self, diagnostics: Diagnostics, planned: State, before: str) -> None:
         price, limit = planned["price_credits"], planned["max_credits"]
-        if limit is not Unknown and price > (limit or 0):
+        if limit is not Unknown and price > limit:
             diagnostics.add_error(
-                f"{before}{planned['fqdn']} costs {price} credits, and max_credits is {limit or 0}. Set max_credits to {price} to pay that.",
+                f"{before}{planned['fqdn']} costs {price} credits, and max_credits is {limit}. Set max_credits to {price} to pay that.",
                 path=["max_credits"],
             )
 
-    def _set_auto_renew(self, planned: State) -> None:
-        if planned["auto_renew"] is not None:
-            most = known(planned, "max_credits", 0) if planned["auto_renew"] else None
-            self.client.subdomains.set_auto_renew(planned["fqdn"], planned["auto_renew"], max_credits=most)
+    def _change(self, planned: State, changed: Collection[str]) -> None:
+        """Make the changes of these attributes."""
+        if not {*DELEGATION}.isdisjoint(changed):
+            self.client.subdomains.update_nameservers(planned["fqdn"], **_delegation(planned))
+        wanted = known(planned, "auto_renew")
+        if wanted is not None and not {"auto_renew", "max_credits"}.isdisjoint(changed):
+            most = planned["max_credits"] if wanted else None
+            self.client.subdomains.set_auto_renew(planned["fqdn"], wanted, max_credits=most)
+
+    def _auto_renew(self, fqdn: str) -> State:
+        """Return the setting of the automatic renewal; without `max_credits` if it is off."""
+        found = self.client.subdomains.get_auto_renew(fqdn)
+        return (
+            {"auto_renew": True, "max_credits": found.max_credits} if found.enabled else {"auto_renew": False}
+        )
 
     def _settle(self, diagnostics: Diagnostics, planned: State) -> State:
-        """Wait for the DNS and return the state. A name that isn't there in time is a warning: Terraform would replace it after an error."""
+        """Wait for the DNS and return the state. A name that isn't there in time is a warning."""
         try:
             found = self.client.subdomains.wait(planned["fqdn"])
         except NotInTime as error:
@@ -274,25 +316,25 @@ class SubdomainResource(SubletResource):
             diagnostics.add_warning(
                 f"{found.fqdn} is not in the DNS: {found.provision_error}", path=["nameservers"]
             )
-        return planned | _state(found)
+        return _state(found) | self._auto_renew(found.fqdn)
 
 
 def _already(fqdn: str) -> str:
-    name = hostname(fqdn)
+    name = parse_name(fqdn)
     return f"You hold {name} already. Import it: terraform import sublet_subdomain.NAME {name}"
 
 
 def _delegation(planned: State) -> dict[str, Any]:
     """Return the delegation as the arguments of the client."""
     glue = []
-    for host, addresses in (planned["glue"] or {}).items():
+    for host, addresses in planned["glue"].items():
         v4 = [each for each in addresses if ":" not in each]
         v6 = [each for each in addresses if ":" in each]
         glue += [GlueEntry(host=host, ipv4=a, ipv6=b) for a, b in zip_longest(v4, v6)]
     return {
-        "nameservers": sorted(planned["nameservers"] or ()),
+        "nameservers": sorted(planned["nameservers"]),
         "glue": glue,
-        "ds_records": sorted(planned["ds_records"] or ()),
+        "ds_records": sorted(planned["ds_records"]),
     }
 
 
@@ -305,13 +347,14 @@ def glue_of(found: Subdomain) -> dict[str, list[str]]:
 
 
 def _state(found: Subdomain) -> State:
-    """Return what the service knows; nothing is null, as if it were not configured."""
+    """Return what the service knows."""
     return {
+        "fqdn": found.fqdn,
         "id": str(found.id),
-        "nameservers": list(found.nameservers) or None,
-        "glue": glue_of(found) or None,
-        "ds_records": list(map(str, found.ds_records)) or None,
+        "nameservers": list(found.nameservers),
+        "glue": glue_of(found),
+        "ds_records": list(map(str, found.ds_records)),
         "registration_mode": found.registration_type,
         "status": found.status,
-        "expires_at": found.expires_at.isoformat(),
+        "expires_at": instant_text(found.expires_at),
     }

@@ -5,25 +5,15 @@ from typing import Any
 
 from tf.iface import CreateContext, PlanContext, UpdateContext
 from tf.schema import Attribute
-from tf.types import Number, String, Unknown
+from tf.types import String, Unknown
 from tf.utils import Diagnostics
 
 from sublet_client import TokenDetail, TokenNotFound
 from sublet_client.models import SecretAnswer
-from sublet_client.spelling import hostname
+from sublet_client.spelling import parse_instant, parse_name, parse_network, parse_pattern, parse_scope
 from sublet_terraform.resource import State, SubletResource, known
-from sublet_terraform.values import Text, Texts, instant
+from sublet_terraform.values import Credits, Text, Texts, instant_text
 
-SCOPES = (
-    "account:read",
-    "subdomains:read",
-    "subdomains:write",
-    "credits:spend",
-    "tickets:read",
-    "tickets:write",
-    "tokens:write",
-    "organization:write",
-)
 RESTRICTIONS = ("names", "domains", "networks", "daily_credits", "expires_at")
 INHERITED = "Left out: that of the provider's own token."
 
@@ -34,39 +24,39 @@ class TokenResource(SubletResource):
     name = "token"
     description = "A token with its restrictions. Its secret is stored in the state, so protect that."
     attributes = (
-        Attribute("name", String(), "What it is for.", required=True),
-        Attribute("scopes", Texts(), "What it may do.", required=True),
+        Attribute("name", Text(str.strip), "What it is for.", required=True),
+        Attribute("scopes", Texts(parse_scope), "What it may do.", required=True),
         Attribute(
             "names",
-            Texts(hostname),
+            Texts(parse_pattern),
             f"The names it is for, also `*.example.net`. {INHERITED}",
             optional=True,
             computed=True,
         ),
         Attribute(
             "domains",
-            Texts(hostname),
+            Texts(parse_name),
             f"The platform domains it is for. {INHERITED}",
             optional=True,
             computed=True,
         ),
         Attribute(
             "networks",
-            Texts(),
+            Texts(parse_network),
             f"The networks it may be used from. {INHERITED}",
             optional=True,
             computed=True,
         ),
         Attribute(
             "daily_credits",
-            Number(),
+            Credits(),
             f"The most it may spend in 24 hours. {INHERITED}",
             optional=True,
             computed=True,
         ),
         Attribute(
             "expires_at",
-            Text(instant),
+            Text(parse_instant),
             "When it expires (RFC 3339); by default in 30 days.",
             optional=True,
             computed=True,
@@ -78,16 +68,13 @@ class TokenResource(SubletResource):
         Attribute("secret", String(), "The secret; null after an import.", computed=True, sensitive=True),
     )
 
-    def validate(self, diags: Diagnostics, type_name: str, config: State) -> None:
-        """Refuse unknown scopes, also without the service."""
-        super().validate(diags, type_name, config)
-        for each in known(config, "scopes", ()):
-            if each not in (None, Unknown, *SCOPES):
-                diags.add_error(
-                    f"There is no scope {each}. Use some of {', '.join(SCOPES)}.", path=["scopes"]
-                )
+    def check(self, diags: Diagnostics, config: State) -> None:
+        """Refuse empty sets: a token has scopes, and a restriction to nothing is none."""
+        for each in ("scopes", "names", "domains", "networks"):
+            if config[each] == []:
+                diags.add_error(f"{each} is empty. Give an item, or leave it out.", path=[each])
 
-    def plan_change(self, ctx: PlanContext, current: State, planned: State) -> State:  # noqa: ARG002 - the interface's
+    def plan_change(self, ctx: PlanContext, current: State, planned: State, config: State) -> State:  # noqa: ARG002
         """Return the plan; a rotation gives a new secret."""
         if planned["rotation"] != current["rotation"]:
             planned["secret"] = Unknown
@@ -96,7 +83,7 @@ class TokenResource(SubletResource):
     def create_new(self, ctx: CreateContext, planned: State) -> State:  # noqa: ARG002 - the interface's
         """Create the token."""
         made = self.client.tokens.create(planned["name"], planned["scopes"], **_restrictions(planned))
-        return planned | _state(made.token) | _secret(made)
+        return _state(made.token) | _secret(made)
 
     def find(self, current: State) -> State | None:
         """Return the token; None if it is revoked or has expired."""
@@ -117,8 +104,8 @@ class TokenResource(SubletResource):
         )
         if planned["rotation"] != current["rotation"]:
             made = self.client.tokens.rotate(current["id"])
-            return planned | _state(made.token) | _secret(made)
-        return planned | _state(found)
+            return _state(made.token) | _secret(made)
+        return _state(found)
 
     def remove(self, current: State) -> None:
         """Revoke the token."""
@@ -136,7 +123,7 @@ def _restrictions(planned: State) -> dict[str, Any]:
     """Return the restrictions that are given; the others are left to the service."""
     given = {each: planned[each] for each in RESTRICTIONS if known(planned, each) is not None}
     if "expires_at" in given:
-        given["expires_at"] = datetime.fromisoformat(given["expires_at"])
+        given["expires_at"] = parse_instant(given["expires_at"])
     return given
 
 
@@ -153,7 +140,7 @@ def _state(found: TokenDetail) -> State:
         "domains": _list(found.domains),
         "networks": _list(found.networks),
         "daily_credits": found.daily_credits,
-        "expires_at": found.expires_at.isoformat() if found.expires_at else None,
+        "expires_at": instant_text(found.expires_at) if found.expires_at else None,
     }
 
 

@@ -5,9 +5,9 @@ from tf.schema import Attribute
 from tf.types import String
 
 from sublet_client import Transfer, TransferNotFound
-from sublet_client.spelling import hostname
+from sublet_client.spelling import parse_mail_address, parse_name
 from sublet_terraform.resource import State, SubletResource
-from sublet_terraform.values import Text
+from sublet_terraform.values import Text, instant_text
 
 
 class TransferResource(SubletResource):
@@ -18,9 +18,13 @@ class TransferResource(SubletResource):
         "A name offered to another person, who has seven days to accept. Destroying the offer withdraws it."
     )
     attributes = (
-        Attribute("fqdn", Text(hostname), "The name.", required=True, requires_replace=True),
+        Attribute("fqdn", Text(parse_name), "The name.", required=True, requires_replace=True),
         Attribute(
-            "to", Text(str.lower), "The mail address of the new holder.", required=True, requires_replace=True
+            "to",
+            Text(parse_mail_address),
+            "The mail address of the new holder.",
+            required=True,
+            requires_replace=True,
         ),
         Attribute("id", String(), "The id.", computed=True),
         Attribute("state", String(), "`pending`, or how it ended.", computed=True),
@@ -29,7 +33,7 @@ class TransferResource(SubletResource):
 
     def create_new(self, ctx: CreateContext, planned: State) -> State:  # noqa: ARG002 - the interface's
         """Offer the name."""
-        return planned | _state(self.client.transfers.push(planned["fqdn"], planned["to"]))
+        return _state(self.client.transfers.push(planned["fqdn"], planned["to"]))
 
     def find(self, current: State) -> State | None:
         """Return the offer."""
@@ -59,5 +63,5 @@ def _state(found: Transfer) -> State:
         "fqdn": found.subdomain,
         "to": found.to,
         "state": found.state,
-        "expires_at": found.expires_at.isoformat(),
+        "expires_at": instant_text(found.expires_at),
     }

@@ -1,86 +1,141 @@
-"""Types of attributes whose values may be spelled in several ways. A state keeps the spelling of the configuration while both mean the same."""
+"""Types of attributes whose values may be spelled in several ways: how they are compared, and which values are refused."""
 
-import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import datetime
 from typing import Any
 
-from tf.types import Map, Set, String, Unknown
+from msgpack import ExtType
+from tf.schema import Attribute
+from tf.types import Map, Number, Set, String, Unknown
+from tf.utils import Diagnostics
 
-from sublet_client.spelling import address, ds_record, hostname
+from sublet_client.spelling import parse_address, parse_host, parse_price
 
-Normal = Callable[[str], str]
-DIGEST_DIGITS = {"2": 64, "4": 96}
-"""The digest types that the registry takes (SHA-256, SHA-384), with the length of their digests."""
-
-
-def instant(text: str) -> str:
-    """Return an instant (RFC 3339) as a number of seconds, for comparisons."""
-    try:
-        return str(datetime.fromisoformat(text).timestamp())
-    except ValueError:
-        return text
+Parse = Callable[[str], object]
+Path = tuple[str | tuple[str], ...]
+"""The steps from an attribute to a wrong value: none, or the key of a map."""
 
 
-def ds_fault(text: str) -> str | None:
-    """Return what is wrong with the form of a DS record, and what to do; None if it is one. Not checked: the algorithm."""
-    fields = ds_record(text).split()
-    if len(fields) != 4 or not all(re.fullmatch("[0-9]{1,5}", each) for each in fields[:3]):
-        return "write the key tag, the algorithm, the digest type and the digest, as in `2371 13 2 1f98…`."
-    if int(fields[0]) > 65535:
-        return "the key tag is at most 65535. Copy it from the zone again."
-    digits = DIGEST_DIGITS.get(fields[2])
-    if digits is None:
-        return f"the digest type {fields[2]} is not taken. Use 2 (SHA-256) or 4 (SHA-384)."
-    if not re.fullmatch(f"[0-9a-f]{{{digits}}}", fields[3]):
-        return f"a digest of type {fields[2]} has {digits} hexadecimal digits. Copy it from the zone again."
-    return None
+class Spelled:
+    """A type whose values have several spellings. Subclasses are types of `tf`."""
+
+    def canonical(self, value: Any) -> Any:
+        """Return a value that is equal for all spellings of the same value. A text that can't be parsed stands for itself."""
+        raise NotImplementedError
+
+    def faults(self, value: Any) -> Iterator[tuple[Path, str]]:
+        """Yield each text that the API would refuse, with a sentence. Values that are not known yet are skipped."""
+        raise NotImplementedError
 
 
-class Text(String):
-    """A text with several spellings."""
+class Text(Spelled, String):
+    """A text."""
 
-    def __init__(self, normal: Normal) -> None:
-        self.normal = normal
+    def __init__(self, parse: Parse) -> None:
+        self.parse = parse
 
-    def semantically_equal(self, a_decoded: Any, b_decoded: Any) -> bool:
-        """True if both are written the same way by the API."""
-        return bool(_normal(a_decoded, self.normal) == _normal(b_decoded, self.normal))
+    def canonical(self, value: Any) -> Any:
+        """Return the canonical form."""
+        return _canonical(value, self.parse)
+
+    def faults(self, value: Any) -> Iterator[tuple[Path, str]]:
+        """Yield the fault of the text, if it has one."""
+        yield from (((), each) for each in _faults([] if value is None else [value], self.parse))
 
 
-class Texts(Set):
-    """A set of texts with several spellings; null is the empty set."""
+class Texts(Spelled, Set):
+    """A set of texts; null is the empty set."""
 
-    def __init__(self, normal: Normal = str) -> None:
+    def __init__(self, parse: Parse) -> None:
         super().__init__(String())
-        self.normal = normal
+        self.parse = parse
 
-    def semantically_equal(self, a_decoded: Any, b_decoded: Any) -> bool:
-        """True if both have the same members."""
-        return bool(_members(a_decoded, self.normal) == _members(b_decoded, self.normal))
+    def canonical(self, value: Any) -> Any:
+        """Return the set of canonical forms."""
+        return value if value is Unknown else {_canonical(each, self.parse) for each in value or ()}
+
+    def faults(self, value: Any) -> Iterator[tuple[Path, str]]:
+        """Yield the faults of the members."""
+        yield from (((), each) for each in _faults([] if value is Unknown else value or (), self.parse))
 
 
-class Glue(Map):
-    """Addresses by host; null is no glue."""
+class Glue(Spelled, Map):
+    """Addresses by host; null is no glue, and a host without addresses is left out."""
 
     def __init__(self) -> None:
         super().__init__(Set(String()))
 
-    def semantically_equal(self, a_decoded: Any, b_decoded: Any) -> bool:
-        """True if both have the same addresses for the same hosts."""
-        return bool(_addresses(a_decoded) == _addresses(b_decoded))
+    def canonical(self, value: Any) -> Any:
+        """Return the set of pairs of a host and an address."""
+        if value is Unknown:
+            return value
+        return {
+            (_canonical(host, parse_host), _canonical(each, parse_address))
+            for host, addresses in (value or {}).items()
+            for each in (addresses if isinstance(addresses, list) else [addresses])
+        }
+
+    def faults(self, value: Any) -> Iterator[tuple[Path, str]]:
+        """Yield the faults of the hosts and addresses, with the host as the path."""
+        for host, addresses in ({} if value is Unknown else value or {}).items():
+            yield from ((((host,),), each) for each in _faults([host], parse_host))
+            texts = [] if addresses is Unknown else [None] if addresses is None else addresses
+            yield from ((((host,),), each) for each in _faults(texts, parse_address))
 
 
-def _normal(value: Any, normal: Normal) -> Any:
-    return normal(value) if isinstance(value, str) else value
+class Credits(Spelled, Number):
+    """A whole number of credits."""
 
-
-def _members(value: Any, normal: Normal) -> Any:
-    return value if value is Unknown else sorted(repr(_normal(each, normal)) for each in value or ())
-
-
-def _addresses(value: Any) -> Any:
-    if value is Unknown:
+    def canonical(self, value: Any) -> Any:
+        """Return the number."""
         return value
-    given: Mapping[str, Any] = value or {}
-    return {hostname(host): _members(addresses, address) for host, addresses in given.items()}
+
+    def faults(self, value: Any) -> Iterator[tuple[Path, str]]:
+        """Yield the fault of the number, if it has one."""
+        texts = [] if value is None or value is Unknown else [str(value)]
+        yield from (((), each) for each in _faults(texts, parse_price))
+
+
+def without_refinements(value: Any) -> Any:
+    """Return a configuration with `Unknown` for each unknown value of which Terraform knows something, such as its prefix.
+
+    `tf` leaves these as they are encoded.
+    """
+    if isinstance(value, ExtType):
+        return Unknown
+    if isinstance(value, dict):
+        return {name: without_refinements(each) for name, each in value.items()}
+    return [without_refinements(each) for each in value] if isinstance(value, list) else value
+
+
+def report_faults(
+    diagnostics: Diagnostics, attributes: Iterable[Attribute], config: Mapping[str, Any]
+) -> None:
+    """Report each value of a configuration that the API would refuse, at its attribute."""
+    for each in attributes:
+        if isinstance(each.type, Spelled):
+            for path, sentence in each.type.faults(config[each.name]):
+                diagnostics.add_error(sentence, path=[each.name, *path])
+
+
+def instant_text(at: datetime) -> str:
+    """Return an instant as the API writes it."""
+    return at.isoformat().replace("+00:00", "Z")
+
+
+def _canonical(value: Any, parse: Parse) -> Any:
+    try:
+        return parse(value) if isinstance(value, str) else value
+    except ValueError:
+        return value
+
+
+def _faults(values: Any, parse: Parse) -> Iterator[str]:
+    for each in values:
+        if each is None:
+            yield "A value is null. Give a text, or leave it out."
+        elif each is not Unknown:
+            try:
+                parse(each)
+            except ValueError as error:
+                yield str(error)

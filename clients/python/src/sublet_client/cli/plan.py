@@ -1,15 +1,16 @@
 """From a file of names and the names of an account to the steps between them (no network)."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from ipaddress import ip_address
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
 from sublet_client.models import GlueEntry, Mode, Subdomain
-from sublet_client.spelling import ds_record, hostname
+from sublet_client.spelling import parse_address, parse_ds, parse_host, parse_name
 
+T = TypeVar("T")
 FREE = "free"
 MODES = (FREE, "plus", "premium", "special")
 
@@ -68,22 +69,32 @@ def parse_names(document: object) -> list[Wanted]:
 
 
 def _parse(fqdn: str, entry: _Entry) -> Wanted:
-    return Wanted(
-        hostname(fqdn),
-        None if entry.nameservers is None else tuple(map(hostname, entry.nameservers)),
-        None if entry.glue is None else _glue(entry.glue),
-        None if entry.ds_records is None else tuple(map(ds_record, entry.ds_records)),
-        entry.mode,
-    )
+    try:
+        name = parse_name(fqdn)
+        return Wanted(
+            name,
+            None if entry.nameservers is None else tuple(map(parse_host, entry.nameservers)),
+            None if entry.glue is None else _glue(entry.glue),
+            None
+            if entry.ds_records is None
+            else _distinct(parse_ds(each, name) for each in entry.ds_records),
+            entry.mode,
+        )
+    except ValueError as error:
+        raise ValueError(f"The entry of {fqdn} is wrong: {error}") from None
+
+
+def _distinct(items: Iterable[T]) -> tuple[T, ...]:
+    return tuple(dict.fromkeys(items))
 
 
 def _glue(found: Mapping[str, str | list[str]]) -> tuple[tuple[str, str], ...]:
     pairs = [
-        (hostname(host), str(ip_address(address)))
+        (parse_host(host), parse_address(address))
         for host, addresses in found.items()
         for address in ([addresses] if isinstance(addresses, str) else addresses)
     ]
-    return tuple(sorted(pairs))
+    return _distinct(sorted(pairs))
 
 
 def glue_entry(host: str, address: str) -> GlueEntry:
@@ -98,17 +109,12 @@ def glue_entry(host: str, address: str) -> GlueEntry:
 def stored(name: Subdomain) -> Wanted:
     """Return a name as a file would say it."""
     pairs = [
-        (hostname(each.host), str(ip_address(address)))
+        (each.host, address)
         for each in name.glue
         for address in (each.ipv4, each.ipv6)
         if address is not None
     ]
-    return Wanted(
-        name.fqdn,
-        tuple(hostname(each) for each in name.nameservers),
-        tuple(sorted(pairs)),
-        tuple(ds_record(each) for each in name.ds_records),
-    )
+    return Wanted(name.fqdn, name.nameservers, tuple(sorted(pairs)), tuple(map(str, name.ds_records)))
 
 
 def as_document(names: Sequence[Subdomain]) -> dict[str, Any]:

@@ -1,0 +1,45 @@
+"""Random configurations under real Terraform and real Ansible, against a real service: what was applied needs no change."""
+
+import random
+
+from long.scenario import SOAK, SQLITE, Outcome, Scenario, Trial, registry_on
+from support.ansible import Ansible
+from support.configurations import DOMAIN, Configuration, check_ansible, check_terraform, draw_configuration
+from support.running_service import running_service
+from support.terraform import Terraform
+
+TOGETHER = 10
+"""The configurations of one run of a program, so that its start isn't what takes the time."""
+
+
+def _run(trial: Trial, program: str) -> Outcome:
+    rng = random.Random(trial.seed)  # noqa: S311 - not for secrets
+    with registry_on(trial) as url, running_service(url) as service:
+        service.add_domain(DOMAIN)
+        who = service.add_user(credit_count=100 * trial.count, free_quota="10000")
+        for first in range(0, trial.count, TOGETHER):
+            numbers = range(first, min(first + TOGETHER, trial.count))
+            drawn: list[Configuration] = [draw_configuration(rng, each) for each in numbers]
+            folder = trial.folder / f"{program}-{first}"
+            folder.mkdir()
+            if program == "terraform":
+                check_terraform(Terraform(folder, service.base_url, who.token), drawn, rng)
+            else:
+                check_ansible(Ansible(folder, service.base_url, who.token), drawn)
+    return Outcome(f"{trial.count:,} configurations, no change in the second run")
+
+
+TERRAFORM = Scenario(
+    "terraform",
+    "Random names, tokens and transfers in random spellings. The plan is empty after they are applied, and after all are imported into an empty "
+    "state. Counts configurations.",
+    lambda trial: _run(trial, "terraform"),
+    {SOAK: {SQLITE: 300}},
+)
+ANSIBLE = Scenario(
+    "ansible",
+    "Random names and tokens in random spellings. Check mode tells the changes of the real run, and neither has a change the second time. Counts "
+    "configurations.",
+    lambda trial: _run(trial, "ansible"),
+    {SOAK: {SQLITE: 300}},
+)

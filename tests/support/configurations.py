@@ -1,0 +1,188 @@
+"""Random names and tokens that the service accepts, each value in a random spelling, as Terraform and Ansible configure them."""
+
+import json
+import random
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from ipaddress import IPv4Address, IPv6Address
+from typing import Any
+
+from sublet.dns.ds import parse_ds
+from sublet.dns.names import to_unicode
+from support.ansible import Ansible
+from support.spellings import KINDS, change_case, to_full_width
+from support.terraform import Terraform
+
+DOMAIN = "example.test"
+LABELS = ["blog", "shop-1", "xn--bcher-kva", "xn--fa-hia"]
+PROVIDERS = ["ns1.provider.example", "ns2.provider.example", "dns.example.org", "xn--bcher-kva.example.org"]
+SCOPES = ["account:read", "subdomains:read", "subdomains:write", "tickets:read", "tokens:write"]
+
+
+@dataclass(frozen=True, slots=True)
+class Configuration:
+    """A name, a token, and the address that the name is offered to. Members that are left out are missing."""
+
+    name: Mapping[str, Any]
+    token: Mapping[str, Any]
+    offered_to: str | None = field(default=None)
+
+
+def draw_configuration(rng: random.Random, number: int) -> Configuration:
+    """Return a configuration with a name and a token that no other number has."""
+    fqdn = f"{rng.choice(LABELS[:2])}-{number}.{DOMAIN}"
+    if rng.random() < 0.4:
+        fqdn = KINDS["name"].rule(f"{rng.choice(['bücher', 'faß'])}{number}.{DOMAIN}")  # type: ignore[assignment]
+    name: dict[str, Any] = {"fqdn": _respelled(rng, "name", str(fqdn))}
+    hosts = rng.sample(PROVIDERS, rng.randrange(1, 4))
+    inner = [f"{label}.{fqdn}" for label in ("ns1", "ns2") if rng.random() < 0.4]
+    if rng.random() < 0.9:
+        name["nameservers"] = [
+            _respelled(rng, "host", each) for each in rng.sample(hosts + inner, len(hosts + inner))
+        ]
+        if inner:
+            name["glue"] = {_respelled(rng, "host", each): _addresses(rng) for each in inner}
+        if rng.random() < 0.6:
+            name["ds_records"] = _ds_records(rng, str(fqdn))
+    elif rng.random() < 0.5:
+        name |= {"nameservers": [], "glue": {}, "ds_records": []}
+    if rng.random() < 0.4:
+        name["registration_mode"], name["max_credits"] = rng.choice([("free", 0), ("plus", 10), ("plus", 25)])
+    if rng.random() < 0.5:
+        name["auto_renew"] = rng.random() < 0.7
+    return Configuration(name, _token(rng, number), _mail_address(rng) if rng.random() < 0.5 else None)
+
+
+def _token(rng: random.Random, number: int) -> dict[str, Any]:
+    patterns = [f"*.{DOMAIN}", f"blog.{DOMAIN}", f"*.xn--bcher-kva.{DOMAIN}"]
+    networks = ["192.0.2.7/32", "198.51.100.0/24", "2001:db8::/48", "2001:db8::1/128"]
+    optional = {
+        "names": [_respelled(rng, "pattern", each) for each in _some(rng, patterns)],
+        "domains": [_respelled(rng, "name", DOMAIN)],
+        "networks": [_respelled(rng, "network", each) for each in _some(rng, networks)],
+        "daily_credits": rng.randrange(10**6),
+        "expires_at": f"2030-0{rng.randrange(1, 9)}-15{rng.choice('Tt')}10:00:00{rng.choice(['', '.5', '.123456'])}{rng.choice(['Z', 'z', '+02:00', '-11:30'])}",
+    }
+    title = rng.choice(["{}", " {} ", "bücher {}"]).format(f"token {number}")
+    chosen = {member: value for member, value in optional.items() if rng.random() < 0.5}
+    return {"name": title, "scopes": _some(rng, SCOPES), **chosen}
+
+
+def _some(rng: random.Random, items: list[str]) -> list[str]:
+    return rng.sample(items, rng.randrange(1, len(items) + 1))
+
+
+def _respelled(rng: random.Random, kind: str, canonical: str) -> str:
+    """Return a random spelling of a canonical value, or the value itself."""
+    changes: list[Callable[[str], str]] = [
+        lambda text: change_case(rng, text),
+        lambda text: text + ".",
+        lambda text: text.replace(".", rng.choice(["\u3002", "\uff0e"])),
+        lambda text: to_full_width(rng, text),
+        lambda text: f" {text} ",
+        lambda text: text[:3] + "\u00ad" + text[3:],
+        lambda text: text.removesuffix("/32").removesuffix("/128"),
+        lambda text: text.replace("/24", "/255.255.255.0").replace("2001:db8::", "2001:0DB8:0::"),
+        to_unicode,
+    ]
+    found = canonical
+    for _ in range(rng.randrange(4)):
+        changed = rng.choice(changes)(found)
+        try:
+            found = changed if KINDS[kind].rule(changed) == canonical else found
+        except ValueError:
+            continue
+    return found
+
+
+def _addresses(rng: random.Random) -> list[str]:
+    v4 = str(IPv4Address("8.8.4.0") + rng.randrange(256))
+    v6 = IPv6Address("2001:4860:4860::") + rng.randrange(1, 2**16)
+    spellings = [v6.compressed, v6.compressed.upper(), v6.exploded]
+    return rng.choice([[v4], [v4, *rng.sample(spellings, 2)], [rng.choice(spellings)]])
+
+
+def _ds_records(rng: random.Random, fqdn: str) -> list[str]:
+    """Return DS records and DNSKEYs in zone-file text, one of them perhaps in two spellings."""
+    found: list[str] = []
+    for _ in range(rng.randrange(1, 3)):
+        text = KINDS["ds"].draw(rng)
+        try:
+            parse_ds(fqdn, text)
+        except ValueError:
+            text = f"{rng.randrange(65536)} 13 2 {rng.randbytes(32).hex()}"
+            text = rng.choice(
+                [
+                    text,
+                    f"0{text}",
+                    text.replace(" 13 ", " ECDSAP256SHA256 "),
+                    f"{fqdn}. 3600 IN DS ( {text} )",
+                ]
+            )
+        found.append(text)
+    return [*found, found[0].replace(" 13 ", " 013 ")] if rng.random() < 0.3 else found
+
+
+def _mail_address(rng: random.Random) -> str:
+    return _respelled(rng, "mail address", "grace@example.org")
+
+
+def check_terraform(terraform: Terraform, configurations: list[Configuration], rng: random.Random) -> None:
+    """Apply configurations, import all objects again, and assert that no plan has a change after either."""
+    text = "".join(_hcl(number, each) for number, each in enumerate(configurations))
+    terraform.write(text)
+    terraform.apply()
+    assert terraform.planned() == {}, text
+    imports, addresses = "", []
+    for number, each in enumerate(configurations):
+        for kind in ("subdomain", "token", "transfer")[: 2 + (each.offered_to is not None)]:
+            address = f"sublet_{kind}.c{number}"
+            identifier = terraform.state(address)["id"]
+            if kind == "subdomain":
+                identifier = rng.choice(
+                    [identifier, each.name["fqdn"], to_unicode(terraform.state(address)["fqdn"])]
+                )
+            imports += f"import {{\n  to = {address}\n  id = {_quoted(identifier)}\n}}\n"
+            addresses.append(address)
+    removed = terraform.run("state", "rm", *addresses)
+    assert removed.code == 0, removed.text
+    terraform.write(text + imports)
+    assert terraform.planned() == dict.fromkeys(addresses, "imported"), text
+    assert f"{len(addresses)} imported, 0 added, 0 changed, 0 destroyed" in terraform.apply()
+    assert terraform.planned() == {}, text
+
+
+def check_ansible(ansible: Ansible, configurations: list[Configuration]) -> None:
+    """Play configurations: check mode tells the changes of the real run, and neither has a change the second time."""
+    tasks = [
+        {f"sublet.registry.{module}": dict(options)}
+        for each in configurations
+        for module, options in (("subdomain", each.name), ("token", each.token))
+    ]
+    playbook = json.dumps([{"hosts": "localhost", "gather_facts": False, "tasks": tasks}], ensure_ascii=False)
+    for changed in (True, False):
+        for options in (("--check",), ()):
+            played = ansible.play(playbook, *options)
+            assert played.code == 0, played.text
+            assert played.changes == [changed] * len(tasks), played.text
+
+
+def _hcl(number: int, configuration: Configuration) -> str:
+    name, token = configuration.name, configuration.token
+    text = _block("subdomain", number, name) + _block("token", number, token)
+    if configuration.offered_to is not None:
+        text += f'resource "sublet_transfer" "c{number}" {{\n  fqdn = sublet_subdomain.c{number}.fqdn\n'
+        text += f"  to = {_quoted(configuration.offered_to)}\n}}\n"
+    return text
+
+
+def _block(kind: str, number: int, members: Mapping[str, Any]) -> str:
+    lines = "".join(f"  {member} = {_quoted(value)}\n" for member, value in members.items())
+    return f'resource "sublet_{kind}" "c{number}" {{\n{lines}}}\n'
+
+
+def _quoted(value: Any) -> str:
+    """Return a value as HCL has it."""
+    if isinstance(value, dict):
+        return "{ " + ", ".join(f"{_quoted(key)} = {_quoted(each)}" for key, each in value.items()) + " }"
+    return json.dumps(value, ensure_ascii=False)
