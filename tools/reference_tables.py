@@ -1,6 +1,6 @@
 """Write the tables of reference pages that the code determines: `make reference`.
 
-In docs/console.md this is what the console can do. In docs/cli.md these are the heading, the help text and the options of each command; in docs/settings.md the table of settings; in
+In docs/console.md this is what the console can do; in docs/gates.md who needs a recent sign-in and who gets a mail. In docs/cli.md these are the heading, the help text and the options of each command; in docs/settings.md the table of settings; in
 docs/operating/trouble.md what `sublet zone status` says of a problem. Everything else on these pages is written by hand.
 tests/docs/test_reference.py fails while a page is out of date.
 """
@@ -17,6 +17,7 @@ import typer
 from sublet.cli.main import app
 from sublet.cli.zone_advice import ADVICE_BY_CAUSE, ADVICE_BY_SYMPTOM
 from sublet.config import DESCRIPTIONS, Settings
+from sublet.http.gates import ALWAYS, FOR_OTHER_SESSIONS, IF_PAID, NEVER
 from sublet.http.routes import ENDPOINTS, OPEN_ENDPOINTS
 from sublet.primaries.primary import CAUSES
 from sublet.web.routes import PAGES as CONSOLE_PAGES
@@ -179,9 +180,32 @@ def render_operations(page: str) -> str:
     return before + heading + table + next_heading + after
 
 
+GATES = {
+    ALWAYS: "yes",
+    FOR_OTHER_SESSIONS: "yes, unless it is the session of the request",
+    IF_PAID: "if it costs credits",
+    NEVER: "no",
+}
+
+
+def render_gates(page: str) -> str:
+    """Return docs/gates.md with the gate of each operation that writes, and who gets a mail, as src/sublet/http/routes.py has them."""
+    rows = []
+    for endpoint in (*ENDPOINTS, *OPEN_ENDPOINTS):
+        if (gate := endpoint.gate) is not None:
+            needs = GATES[gate.checked] + (", by any method" if gate.any_method else "")
+            rows.append(
+                f"| `{endpoint.method} {endpoint.path}` | {needs} | {gate.reason} | {endpoint.told} |"
+            )
+    before, heading, _ = page.partition("## Operations\n")
+    title = "| Operation | Needs a recent sign-in | Why, or why not | Who gets a mail |"
+    return before + heading + "\n".join(["", title, "|---|---|---|---|", *rows, ""])
+
+
 PAGES = {
     "cli.md": render_commands,
     "console.md": render_operations,
+    "gates.md": render_gates,
     "settings.md": render_settings,
     "operating/trouble.md": render_problems,
 }

@@ -39,6 +39,7 @@ SCOPES = (
 ITEMS_MAX = 100
 """The maximum number of names, platform domains or networks of a token, because each request reads them."""
 LIFE_MAX = timedelta(days=36_500)
+"""The longest life of a token that the operator issues with an expiry."""
 DAILY_CREDITS_MAX = 10**12
 _WILDCARD = "*."
 

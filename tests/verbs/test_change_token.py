@@ -17,7 +17,7 @@ from support.registry import OPERATOR, Registry
 def change(
     registry: Registry, acting_token: Token, token: Token, name: str | None = None, **given: Any
 ) -> Token:
-    return registry.write(change_token, acting(acting_token), str(token.id), name, given)
+    return registry.write(change_token, acting(acting_token), str(token.id), name, given).token
 
 
 def test_given_values_change_and_all_others_stay(registry: Registry) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from sublet.accounts.authenticate import authenticate
-from sublet.accounts.create_token import LIFE_DEFAULT, LIVE_TOKENS_MAX, create_token
+from sublet.accounts.create_token import LIFE_DEFAULT, LIVE_TOKENS_MAX, OWN_LIFE_MAX, create_token
 from sublet.accounts.model import Token
 from sublet.accounts.own_tokens import find_acting_credential, list_own_tokens
 from sublet.accounts.tokens import revoke_token
@@ -31,12 +31,17 @@ def test_a_token_is_created_with_the_given_values(registry: Registry) -> None:
         "domains": ("example.test",),
         "networks": ("192.0.2.0/24",),
         "daily_credits": 5,
-        "expires_at": None,
+        "expires_at": registry.now + OWN_LIFE_MAX,
     }
     issued = registry.write(create_token, acting(parent), " ci ", given)
     assert (issued.token.name, issued.token.user_id) == ("ci", parent.user_id)
     assert issued.token.restrictions == Restrictions(
-        ("account:read", "tickets:read"), ("a.example.test",), ("example.test",), ("192.0.2.0/24",), 5
+        ("account:read", "tickets:read"),
+        ("a.example.test",),
+        ("example.test",),
+        ("192.0.2.0/24",),
+        5,
+        registry.now + OWN_LIFE_MAX,
     )
     found = registry.run(authenticate(registry.db, issued.secret))
     assert found.token == issued.token

@@ -212,18 +212,14 @@ def test_a_user_has_twenty_passkeys(registry: Registry) -> None:
 
 
 @pytest.mark.whole_on_postgresql
-def test_passkeys_need_a_sign_in_within_ten_minutes(registry: Registry) -> None:
-    done = sign_in(registry)
-    registry.advance(minutes=10, seconds=1)
-    actor = session_actor(done)
-    with registry.refuses(SignInRequired):
-        registry.write(offer_passkey, actor, SITE)
-    with registry.refuses(SignInRequired):
-        registry.write(add_passkey, actor, "phone", {}, SITE, URL)
-    with registry.refuses(SignInRequired):
-        registry.write(remove_passkey, actor, "1", URL)
-    with registry.refuses(SignInRequired):
-        registry.write(start_recovery, actor, URL)
+def test_a_sign_in_is_recent_for_ten_minutes(registry: Registry) -> None:
+    actor = session_actor(sign_in(registry))
+    registry.advance(minutes=10)
+    registry.write(require_recent_sign_in, actor)
+    registry.advance(seconds=1)
+    with registry.refuses(SignInRequired) as refused:
+        registry.write(require_recent_sign_in, actor)
+    assert refused[0].details == {"limit_seconds": 600, "how": ["mail", "passkey", "operator"]}
 
 
 @pytest.mark.whole_on_postgresql
@@ -232,9 +228,10 @@ def test_a_user_with_passkeys_needs_one_for_sensitive_changes(registry: Registry
     (passkey,) = registry.read(list_passkeys, registry.users["ann"])
     by_mail = sign_in(registry)
     with registry.refuses(SignInRequired) as refused:
-        registry.write(remove_passkey, session_actor(by_mail), str(passkey.id), URL)
+        registry.write(require_recent_sign_in, session_actor(by_mail))
     assert refused[0].details["how"] == ["passkey", "operator"]
     assert "recovery" in refused[0].message
+    registry.write(require_recent_sign_in, session_actor(by_mail), any_method=True)
     by_passkey = sign_in_with(registry, own, again(by_mail))
     assert by_passkey is not None
     bens = session_actor(sign_in(registry, "ben"))

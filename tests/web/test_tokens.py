@@ -1,6 +1,7 @@
 """Tokens at the console."""
 
 import re
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -29,9 +30,10 @@ def test_a_token_from_creation_to_revocation(service: RunningService) -> None:
         "networks": "127.0.0.0/8\n\n",
         "names": "a.example.test\n*.b.test",
     }
+    until = f"{service.clock() + timedelta(days=99):%Y-%m-%d}"
     fields |= {
         "scopes": ["account:read", "subdomains:read"],
-        "expires_at": "2031-02-03",
+        "expires_at": until,
         "daily_credits": "5",
     }
     created = browser.post("/tokens/new", fields)
@@ -40,7 +42,7 @@ def test_a_token_from_creation_to_revocation(service: RunningService) -> None:
     assert (stored["name"], stored["scopes"], stored["expires_at"]) == (
         "laptop",
         ["account:read", "subdomains:read"],
-        "2031-02-03T23:59:59Z",
+        f"{until}T23:59:59Z",
     )
     again = browser.post("/tokens/new", fields)
     assert (again.status, secret in again.response.text, "was shown once" in again.text) == (200, False, True)

@@ -9,16 +9,20 @@ from sublet.accounts import store
 from sublet.accounts.fields import check_text
 from sublet.accounts.find import lock_acting_user
 from sublet.accounts.own_tokens import ActingCredential, excess_errors, find_acting_credential
-from sublet.accounts.recent_sign_in import require_recent_sign_in
 from sublet.accounts.tokens import IssuedToken, add_token
 from sublet.audit import Actor
 from sublet.db import Tx
 from sublet.errors import Conflict, FieldError, validation_failed
-from sublet.restrictions import check_restrictions
+from sublet.restrictions import Restrictions, check_restrictions
 
 LIVE_TOKENS_MAX = 100
 """The maximum number of a user's tokens that are neither revoked nor expired. The operator may exceed it."""
 LIFE_DEFAULT = timedelta(days=30)
+OWN_LIFE_MAX = timedelta(days=365, hours=1)
+"""The longest life of a token that its user creates or changes: a year, and an hour for clients whose clock is ahead.
+
+Only the operator issues tokens that live longer.
+"""
 
 
 def create_token(
@@ -30,14 +34,13 @@ def create_token(
     organization means the user. A token of an organization can create tokens only for this organization.
 
     `wanted` maps fields of `Restrictions` to their values; None lifts a restriction. A missing value is copied from the acting token, except
-    that `scopes` are required, and `expires_at` is at most 30 days from now.
+    that `scopes` are required, and `expires_at` is at most 30 days from now. A token lives at most a year.
 
     Raises, in this order:
         AccountSuspended: the user is suspended.
         TokenRevoked, TokenExpired, SessionInvalid: the request's own token or session ended after it was authenticated.
         ValidationFailed: the name, restrictions or organization_id are invalid; or, if they are valid, restrictions allow more than the acting
             token (`exceeds_token`).
-        SignInRequired: the token may spend credits, and the session's last sign-in is more than ten minutes ago.
         Conflict: the user has the maximum number of tokens.
     """
     user = lock_acting_user(tx, actor)
@@ -51,11 +54,9 @@ def create_token(
     if organization_id == user.organization_id:
         organization_id = None
     organization_errors = _organization_errors(tx, acting, organization_id)
-    errors = [*errors, *restriction_errors, *organization_errors] or excess_errors(acting, restrictions)
-    if errors:
+    errors = [*errors, *restriction_errors, *organization_errors]
+    if errors := errors or excess_errors(acting, restrictions) or life_errors(restrictions, tx.now):
         raise validation_failed(errors)
-    if "credits:spend" in restrictions.scopes:
-        require_recent_sign_in(tx, actor)
     if store.count_live_tokens(tx, user.id) >= LIVE_TOKENS_MAX:
         raise Conflict(
             f"You have {LIVE_TOKENS_MAX} tokens, which is the maximum. Delete a token that you don't need."
@@ -69,6 +70,15 @@ def create_token(
         budget_token_id=acting.budget_id,
         organization_id=organization_id,
     )
+
+
+def life_errors(restrictions: Restrictions, now: datetime) -> list[FieldError]:
+    """Return an error if a token would live longer than `OWN_LIFE_MAX`."""
+    latest = now + OWN_LIFE_MAX
+    if restrictions.expires_at is not None and restrictions.expires_at <= latest:
+        return []
+    sentence = f"A token lives at most {OWN_LIFE_MAX.days} days. Give {latest:%Y-%m-%dT%H:%M:%SZ} or earlier, or ask the operator for a longer token."
+    return [FieldError("expires_at", "value_invalid", sentence)]
 
 
 def _organization_errors(tx: Tx, acting: ActingCredential, organization_id: int | None) -> list[FieldError]:

@@ -1,12 +1,19 @@
 """Find and lock the user that an operator names, or the user and holder of a request; refuse suspended and deleted users."""
 
-from sublet.accounts import membership_store, store
+from sublet.accounts import membership_store, session_store, store
 from sublet.accounts.fields import normalise_email
 from sublet.accounts.model import Member, User
 from sublet.audit import Actor
 from sublet.db import Tx
 from sublet.dns.names import shown
-from sublet.errors import AccountSuspended, Conflict, NotFound, OrganizationNotFound, TokenRevoked
+from sublet.errors import (
+    AccountSuspended,
+    Conflict,
+    NotFound,
+    OrganizationNotFound,
+    SessionInvalid,
+    TokenRevoked,
+)
 from sublet.ids import parse_id
 
 
@@ -72,13 +79,21 @@ def find_member(tx: Tx, user_id: int) -> Member:
 def lock_requesting_user(tx: Tx, actor: Actor) -> User:
     """Return the user who sent the request, and lock the row. Suspended users are returned too.
 
-    Raises:
+    Raises, in this order:
         NotFound: the actor is not a user.
+        SessionInvalid: the session ended after the request was authenticated.
     """
     user = store.lock_user(tx, actor.user_id) if actor.user_id is not None else None
     if user is None or user.deleted_at is not None:  # The user can be deleted after the token was checked.
         raise NotFound("There is no such user. Check the token.")
+    refuse_ended_session(tx, actor)
     return user
+
+
+def refuse_ended_session(tx: Tx, actor: Actor) -> None:
+    """Raise `SessionInvalid` if the session of a request has ended. Call this after the lock of the user, which ending a session takes too."""
+    if actor.session_id is not None and session_store.find_sign_in(tx, actor.session_id) is None:
+        raise SessionInvalid("This session has ended. Sign in again.")
 
 
 def lock_requesting_holder(tx: Tx, actor: Actor) -> tuple[User, User]:
@@ -86,6 +101,7 @@ def lock_requesting_holder(tx: Tx, actor: Actor) -> tuple[User, User]:
 
     Raises, in this order:
         NotFound: the actor is not a user.
+        SessionInvalid: the session ended after the request was authenticated.
         TokenRevoked, OrganizationNotFound: the user has left the organization for which the token or session acts.
     """
     if actor.account_id is None or actor.user_id is None:
@@ -93,6 +109,7 @@ def lock_requesting_holder(tx: Tx, actor: Actor) -> tuple[User, User]:
         return user, user
     locked = store.lock_users(tx, {actor.user_id, actor.account_id})
     account = locked[actor.account_id]
+    refuse_ended_session(tx, actor)
     # A removal of the member takes the same locks, so the role that is read here stays until the commit.
     if store.find_role(tx, actor.user_id, account.organization_id) is None:
         raise former_member_refusal() if actor.session_id is None else organization_not_found_refusal()

@@ -8,12 +8,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from sublet.accounts import store
+from sublet.accounts.find import refuse_ended_session
 from sublet.accounts.model import Registrant, Token, User
-from sublet.accounts.session_store import find_sign_in
 from sublet.accounts.tokens import check_token
 from sublet.audit import Actor
 from sublet.db import Tx
-from sublet.errors import Conflict, FieldError, SessionInvalid, TokenNotFound
+from sublet.errors import Conflict, FieldError, TokenNotFound
 from sublet.ids import Position, parse_id
 from sublet.restrictions import UNRESTRICTED, Restrictions
 
@@ -40,8 +40,7 @@ def find_acting_credential(tx: Tx, actor: Actor) -> ActingCredential:
         SessionInvalid: the session has ended after the request was authenticated.
     """
     if actor.session_id is not None and actor.user_id is not None:
-        if find_sign_in(tx, actor.session_id) is None:
-            raise SessionInvalid("This session has ended. Sign in again.")
+        refuse_ended_session(tx, actor)
         account = store.find_user(tx, actor.account_id) if actor.account_id is not None else None
         return _of_session(actor.user_id, account)
     token = store.find_token(tx, actor.token_id) if actor.token_id is not None else None

@@ -6,7 +6,6 @@ from sublet import audit
 from sublet.accounts import store
 from sublet.accounts.find import lock_acting_user
 from sublet.accounts.own_tokens import find_acting_credential, find_own_token, refuse_ended
-from sublet.accounts.recent_sign_in import require_recent_sign_in
 from sublet.accounts.tokens import IssuedToken, digest, new_token
 from sublet.audit import Actor
 from sublet.db import Tx
@@ -27,7 +26,6 @@ def rotate_token(tx: Tx, actor: Actor, identifier: str, overlap_seconds: int | N
         TokenNotFound: the user has no such token, or the token may do more than the token of the request.
         Conflict: the token was revoked or has expired.
         ValidationFailed: `overlap_seconds` is below 0 or more than a day.
-        SignInRequired: the token may spend credits, and the session's last sign-in is more than ten minutes ago.
     """
     user = lock_acting_user(tx, actor)
     token = find_own_token(tx, find_acting_credential(tx, actor), identifier)
@@ -36,8 +34,6 @@ def rotate_token(tx: Tx, actor: Actor, identifier: str, overlap_seconds: int | N
     if not 0 <= overlap <= OVERLAP_SECONDS_MAX:
         message = f"Give 0 to {OVERLAP_SECONDS_MAX:,} seconds."
         raise validation_failed([FieldError("overlap_seconds", "value_invalid", message)])
-    if "credits:spend" in token.scopes:
-        require_recent_sign_in(tx, actor)
     secret = new_token()
     until = tx.now + timedelta(seconds=overlap)
     audit.record(tx, actor, "token.rotate", token.id, after={"former_until": until.isoformat()})

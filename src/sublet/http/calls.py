@@ -1,7 +1,7 @@
 """The checks before a handler that the API and the console share, in the order of docs/errors.md.
 
-The checks are the rate limits of address and network, the session, the rate limit of the credential, the scope, the form of the request,
-and the timeout. `dispatch.py` applies the checks to requests of the API, `sublet.web` to forms of the console.
+The checks are the rate limits of address and network, the session, the rate limit of the credential, the scope, the gate, the form of the
+request, and the timeout. `dispatch.py` applies the checks to requests of the API, `sublet.web` to forms of the console.
 """
 
 import asyncio
@@ -16,6 +16,7 @@ from starlette.datastructures import Headers
 
 from sublet.accounts.authenticate import authenticate_session
 from sublet.accounts.model import Registrant
+from sublet.accounts.recent_sign_in import require_recent_sign_in
 from sublet.errors import (
     FieldErrors,
     InsufficientRole,
@@ -39,6 +40,7 @@ from sublet.http.endpoints import (
     takes_body,
     takes_idempotency_key,
 )
+from sublet.http.gates import FOR_OTHER_SESSIONS
 from sublet.http.idempotency import REPLAYED, fingerprint, read_key
 from sublet.http.rate_limiter import (
     ADDRESS,
@@ -53,6 +55,7 @@ from sublet.http.rate_limiter import (
 from sublet.http.read_structs import Reading, invalid_request, read_members, read_query
 from sublet.http.request_structs import NoBody
 from sublet.http.session_cookie import CLEARED_COOKIE, read_cookie
+from sublet.sign_in.end_session import CURRENT
 
 log = structlog.get_logger()
 ANSWER_SECONDS = 30.0
@@ -153,6 +156,7 @@ class Calls:
         counted = await self._count(sent, endpoint, registrant)
         try:
             _authorize(endpoint, registrant)
+            await self._check_gate(endpoint, registrant, sent)
             call = await self._read(sent, endpoint, registrant)
             answer = await (
                 self._call_with_timeout(endpoint, call) if takes_body(endpoint) else endpoint.handler(call)
@@ -215,6 +219,21 @@ class Calls:
             write = await limiter.take(WRITE, key)
             if write is not None and write.allowed:
                 sent.headers |= limit_headers(limiter.release(counted, key))
+
+    async def _check_gate(self, endpoint: Endpoint, registrant: Registrant, sent: SentRequest) -> None:
+        """Raise unless the operation's gate lets the request pass. Tokens pass (`gates.py`).
+
+        Raises, in this order:
+            SessionInvalid: the session ended after the request was authenticated.
+            SignInRequired: the session's last sign-in is too old, or its method isn't sufficient.
+        """
+        gate, session = endpoint.gate, registrant.session
+        if gate is None or session is None or not gate.is_before_body:
+            return
+        if gate.checked == FOR_OTHER_SESSIONS and sent.parameters["id"] in (CURRENT, str(session.id)):
+            return
+        actor = registrant.actor(sent.request_id)
+        await self.context.db.read(require_recent_sign_in, actor, any_method=gate.any_method)
 
     async def _read(self, sent: SentRequest, endpoint: Endpoint, registrant: Registrant) -> Call[Any, Any]:
         """Return the call of a handler. A refusal lists all malformed fields of body, query and headers."""

@@ -72,8 +72,8 @@ async def get_device(call: Call[None, None]) -> Answer[response_structs.DeviceRe
 async def allow_device_(call: Call[AllowDeviceBody, None]) -> Answer[response_structs.DeviceRequestAnswer]:
     """Allow a pending sign-in of a program.
 
-    Gives the program a token of the user, with the scopes of the answer, and mails the user. With `may_spend` it requires a sign-in within
-    the last ten minutes.
+    Gives the program a token of the user, with the scopes of the answer, and mails the user. Requires a sign-in within the last ten
+    minutes.
     """
     await _count_code(call)
     may_spend, public_url = bool(call.body.may_spend), call.client.public_url

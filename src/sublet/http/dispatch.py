@@ -1,7 +1,7 @@
 """Answer requests of the API: check each in the documented order (docs/errors.md), then call its handler.
 
 The order is: head, rate limits of address and network, path, method, token or session, networks of the token or origin of the session's
-request, rate limit of the credential, scope, media type, size, form. The verb does the other checks.
+request, rate limit of the credential, scope, gate, media type, size, form. The verb does the other checks.
 """
 
 import time

@@ -21,6 +21,7 @@ from sublet.errors import Refusal, Unavailable
 from sublet.health.checker import Checker
 from sublet.http import errors as http_errors
 from sublet.http.client import Client
+from sublet.http.gates import Gate
 from sublet.http.metrics import Metrics
 from sublet.http.publication_wait import PublicationWaiter
 from sublet.http.rate_limiter import RateLimiter
@@ -176,6 +177,10 @@ class Endpoint:
     needs_session: bool = False
     changes: bool = True
     """False for a POST that only computes an answer, and changes no resource of the user."""
+    gate: Gate | None = None
+    """Whether a session needs a recent sign-in for the operation. None for a GET."""
+    told: str = ""
+    """The people who get a mail about the operation, for docs/gates.md."""
     has_etag: bool = False
     """True for GET of a single resource. The answer has an `ETag`, which is compared with `If-None-Match`."""
 
@@ -224,6 +229,8 @@ def all_refusals(endpoint: Endpoint) -> tuple[type[Refusal], ...]:
         found.append(errors.SessionRequired)
     if endpoint.scope is not None:
         found += [errors.InsufficientScope, errors.InsufficientRole]
+    if endpoint.gate is not None and endpoint.gate.is_before_body:
+        found.append(errors.SignInRequired)
     if takes_body(endpoint):
         found += [http_errors.UnsupportedMediaType, http_errors.PayloadTooLarge, errors.InvalidJson]
     found += [errors.InvalidRequest]

@@ -376,7 +376,13 @@ DailyCredits = Annotated[
         description="The maximum number of credits spent within 24 hours. Null: no limit.",
     ),
 ]
-ExpiresAt = Annotated[datetime, Meta(tz=True, description="RFC 3339. Null: the token doesn't expire.")]
+ExpiresAt = Annotated[
+    datetime,
+    Meta(
+        tz=True,
+        description="RFC 3339, at most 365 days from now. Null is allowed only if the operator issued the token without an end.",
+    ),
+]
 
 
 class ChangeTokenBody(Struct, kw_only=True, forbid_unknown_fields=True):

@@ -6,6 +6,7 @@ The annotations of a handler have the Structs of body, query and answer. The han
 import inspect
 import types
 import typing
+from dataclasses import replace
 
 from sublet.errors import (
     AccessDenied,
@@ -34,7 +35,6 @@ from sublet.errors import (
     RegistrationModeNotAllowed,
     RenewalNotAvailable,
     RetryNotAvailable,
-    SessionInvalid,
     SessionNotFound,
     SignInRequired,
     SignUpClosed,
@@ -69,6 +69,7 @@ from sublet.http import (
 )
 from sublet.http.endpoints import Endpoint, Handler, OpenCall
 from sublet.http.errors import PreconditionFailed
+from sublet.http.gates import FOR_OTHER_SESSIONS, IF_PAID, Gate, not_sensitive, sensitive
 from sublet.http.request_structs import PageQuery
 
 _PAYMENT: tuple[type[Refusal], ...] = (
@@ -76,6 +77,7 @@ _PAYMENT: tuple[type[Refusal], ...] = (
     InsufficientScope,
     PriceChanged,
     InsufficientCredits,
+    SignInRequired,
     TokenRestricted,
 )
 _OWN_NAME: tuple[type[Refusal], ...] = (
@@ -92,7 +94,6 @@ _OF_OWNER: tuple[type[Refusal], ...] = (
     Conflict,
     InsufficientRole,
 )
-_WITH_RECENT_SIGN_IN: tuple[type[Refusal], ...] = (AccountSuspended, SessionInvalid, SignInRequired, Conflict)
 _OWN_NAME_WITH_DATES: tuple[type[Refusal], ...] = (*_OWN_NAME[:2], ClockImplausible, *_OWN_NAME[2:])
 
 
@@ -100,6 +101,28 @@ def _documentation(handler: Handler) -> tuple[str, str]:
     """Return the summary and the description of an endpoint, which are the first line and the remaining text of its handler's docstring."""
     summary, _, description = inspect.cleandoc(handler.__doc__ or "").partition("\n")
     return summary.removesuffix("."), " ".join(description.split())
+
+
+def _write(
+    method: str,
+    path: str,
+    scope: str | None,
+    handler: Handler,
+    refusals: tuple[type[Refusal], ...] = (),
+    *,
+    gate: Gate,
+    told: str = "",
+    rate_class: str = "",
+    status: int = 200,
+    needs_session: bool = False,
+    changes: bool = True,
+) -> Endpoint:
+    """Return an endpoint that writes. `gate` is required, so that each new operation says whether it is sensitive.
+
+    `told` are the people who get a mail about the operation.
+    """
+    found = _endpoint(method, path, scope, handler, refusals, rate_class=rate_class, status=status)
+    return replace(found, gate=gate, told=told, needs_session=needs_session, changes=changes)
 
 
 def _endpoint(
@@ -112,7 +135,6 @@ def _endpoint(
     rate_class: str = "",
     status: int = 200,
     needs_session: bool = False,
-    changes: bool = True,
     has_etag: bool = False,
 ) -> Endpoint:
     """Return an endpoint. The handler's annotations have the Structs of body, query and answer; an `OpenCall` means that it is open.
@@ -140,7 +162,6 @@ def _endpoint(
         query=query,
         status=status,
         is_open=is_open,
-        changes=changes,
         has_etag=has_etag,
         refusals=(InvalidCursor, *refusals) if takes_cursor else refusals,
         needs_session=needs_session,
@@ -149,67 +170,103 @@ def _endpoint(
 
 OPEN_ENDPOINTS: tuple[Endpoint, ...] = (
     _endpoint("GET", "/auth/challenge", None, sign_up.challenge),
-    _endpoint(
+    _write(
         "POST",
         "/auth/signup",
         None,
         sign_up.sign_up_,
         (SignUpClosed, ValidationFailed, RateLimited),
         status=202,
+        gate=not_sensitive("opens no account yet: the code in the mail does"),
+        told="the address",
     ),
-    _endpoint(
-        "POST", "/auth/signup/confirm", None, sign_up.confirm_sign_up_, (ValidationFailed,), status=201
+    _write(
+        "POST",
+        "/auth/signup/confirm",
+        None,
+        sign_up.confirm_sign_up_,
+        (ValidationFailed,),
+        status=201,
+        gate=not_sensitive("the mailed code is a sign-in"),
     ),
-    _endpoint(
+    _write(
         "POST",
         "/auth/invitations/{code}/accept",
         None,
         organizations.accept_invitation_,
         (SignUpClosed, ValidationFailed),
         status=201,
+        gate=not_sensitive("the mailed code proves the address; an owner invited it behind the gate"),
+        told="the owners, with the new one",
     ),
-    _endpoint(
-        "POST", "/auth/sessions", None, sign_in.request_sign_in, (ValidationFailed, RateLimited), status=202
+    _write(
+        "POST",
+        "/auth/sessions",
+        None,
+        sign_in.request_sign_in,
+        (ValidationFailed, RateLimited),
+        status=202,
+        gate=not_sensitive("is the beginning of a sign-in"),
+        told="the user",
     ),
-    _endpoint(
+    _write(
         "POST",
         "/auth/sessions/confirm",
         None,
         sign_in.confirm_sign_in,
         (OriginRefused, ValidationFailed),
         status=201,
+        gate=not_sensitive("is the sign-in"),
+        told="the user, if the operator made the link",
     ),
-    _endpoint("POST", "/auth/passkeys/challenge", None, sign_in.challenge_passkey),
-    _endpoint(
+    _write(
+        "POST",
+        "/auth/passkeys/challenge",
+        None,
+        sign_in.challenge_passkey,
+        gate=not_sensitive("is the beginning of a sign-in"),
+    ),
+    _write(
         "POST",
         "/auth/passkeys/confirm",
         None,
         sign_in.confirm_passkey,
         (OriginRefused, ValidationFailed),
         status=201,
+        gate=not_sensitive("is the sign-in"),
+        told="the user, if the network is new",
     ),
-    _endpoint("POST", "/auth/device", None, devices.start_device_, (ValidationFailed, RateLimited)),
-    _endpoint(
+    _write(
+        "POST",
+        "/auth/device",
+        None,
+        devices.start_device_,
+        (ValidationFailed, RateLimited),
+        gate=not_sensitive("gives nothing until a person allows it behind the gate"),
+    ),
+    _write(
         "POST",
         "/auth/device/token",
         None,
         devices.poll_device_,
         (ExpiredToken, AccessDenied, SlowDown, AuthorizationPending),
+        gate=not_sensitive("the person has allowed the token behind the gate"),
     ),
 )
 """The endpoints that need no token, outside of the base path, because the spec (part 1) demands a token there."""
 
 ENDPOINTS: tuple[Endpoint, ...] = (
     _endpoint("GET", "/me", None, me.me),
-    _endpoint(
+    _write(
         "PUT",
         "/me/reminders",
         "subdomains:write",
         me.set_reminders_,
         (AccountSuspended, TokenRestricted, ValidationFailed),
+        gate=not_sensitive("changes no right; mails about security are sent regardless"),
     ),
     _endpoint("GET", "/me/export", "tokens:write", me.export, (TokenRestricted, InsufficientScope)),
-    _endpoint(
+    _write(
         "DELETE",
         "/me",
         "tokens:write",
@@ -220,59 +277,82 @@ ENDPOINTS: tuple[Endpoint, ...] = (
             AccountSuspended,
             Conflict,
             ValidationFailed,
-            SessionInvalid,
-            SignInRequired,
         ),
+        gate=sensitive("deletes the account"),
+        told="the user",
     ),
     _endpoint("GET", "/activity", "tokens:write", me.activity, (TokenRestricted,)),
-    _endpoint(
+    _write(
         "PATCH",
         "/me",
         None,
         me.change_account_,
-        (AccountSuspended, ValidationFailed, SessionInvalid, SignInRequired, RateLimited),
+        (AccountSuspended, ValidationFailed, RateLimited),
         needs_session=True,
+        gate=sensitive("changes the address, which is a credential"),
+        told="the user, at the present and the new address, if that changes",
     ),
-    _endpoint(
-        "POST", "/me/email", None, me.confirm_email_, (AccountSuspended, ValidationFailed), needs_session=True
+    _write(
+        "POST",
+        "/me/email",
+        None,
+        me.confirm_email_,
+        (AccountSuspended, ValidationFailed),
+        needs_session=True,
+        gate=not_sensitive("the mailed code proves the new address; PATCH /me sent it behind the gate"),
+        told="the user, at the former address",
     ),
     _endpoint("GET", "/credits", "account:read", account_credits.credits_),
     _endpoint("GET", "/payments", "account:read", account_credits.payments),
     _endpoint("GET", "/platform-domains", "account:read", platform_domains.platform_domains),
     _endpoint("GET", "/usage/free-subdomains", "account:read", account_credits.free_subdomains),
     _endpoint("GET", "/tokens", "tokens:write", tokens.list_tokens),
-    _endpoint(
+    _write(
         "POST",
         "/tokens",
         "tokens:write",
         tokens.create_token_,
-        (AccountSuspended, ValidationFailed, SignInRequired, Conflict),
+        (AccountSuspended, ValidationFailed, Conflict),
         status=201,
+        gate=sensitive("creates a credential"),
+        told="the user; the owners, if it is for an organization",
     ),
     _endpoint("GET", "/tokens/{id}", "tokens:write", tokens.get_token, (TokenNotFound,), has_etag=True),
-    _endpoint(
+    _write(
         "PATCH",
         "/tokens/{id}",
         "tokens:write",
         tokens.change_token_,
-        (*_OWN_TOKEN, Conflict, ValidationFailed, SignInRequired),
+        (*_OWN_TOKEN, Conflict, ValidationFailed),
+        gate=sensitive("can widen a credential"),
+        told="the user if the token may do more; the owners, if it is for an organization",
     ),
-    _endpoint(
+    _write(
         "POST",
         "/tokens/{id}/rotate",
         "tokens:write",
         tokens.rotate_token_,
-        (*_OWN_TOKEN, Conflict, ValidationFailed, SignInRequired),
+        (*_OWN_TOKEN, Conflict, ValidationFailed),
+        gate=sensitive("creates a credential: a new secret"),
+        told="the user; the owners, if it is for an organization",
     ),
-    _endpoint("DELETE", "/tokens/{id}", "tokens:write", tokens.revoke_token_, _OWN_TOKEN),
+    _write(
+        "DELETE",
+        "/tokens/{id}",
+        "tokens:write",
+        tokens.revoke_token_,
+        _OWN_TOKEN,
+        gate=not_sensitive("only takes rights away, and a leaked token must stop at once"),
+    ),
     _endpoint("GET", "/organizations", "account:read", organizations.list_organizations),
-    _endpoint(
+    _write(
         "POST",
         "/organizations",
         "organization:write",
         organizations.create_organization_,
         (AccountSuspended, TokenRestricted, ValidationFailed, Conflict),
         status=201,
+        gate=not_sensitive("gives power over a new, empty organization to the user alone"),
     ),
     _endpoint(
         "GET",
@@ -282,12 +362,13 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         (OrganizationNotFound,),
         has_etag=True,
     ),
-    _endpoint(
+    _write(
         "PATCH",
         "/organizations/{id}",
         "organization:write",
         organizations.change_organization,
         (AccountSuspended, OrganizationNotFound, InsufficientRole, ValidationFailed),
+        gate=not_sensitive("changes a shown name, and no right"),
     ),
     _endpoint(
         "GET",
@@ -296,19 +377,23 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         organizations.list_members,
         (OrganizationNotFound,),
     ),
-    _endpoint(
+    _write(
         "PATCH",
         "/organizations/{id}/members/{user_id}",
         "organization:write",
         organizations.change_member,
         (*_OF_OWNER, ValidationFailed),
+        gate=sensitive("gives a person power"),
+        told="the owners, and the member",
     ),
-    _endpoint(
+    _write(
         "DELETE",
         "/organizations/{id}/members/{user_id}",
         "organization:write",
         organizations.remove_member_,
         _OF_OWNER,
+        gate=sensitive("takes a person's power away"),
+        told="the owners, and the removed member",
     ),
     _endpoint(
         "GET",
@@ -317,50 +402,94 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         organizations.list_invitations,
         (OrganizationNotFound, InsufficientRole),
     ),
-    _endpoint(
+    _write(
         "POST",
         "/organizations/{id}/invitations",
         "organization:write",
         organizations.invite_member_,
         (*_OF_OWNER, ValidationFailed, RateLimited),
         status=201,
+        gate=sensitive("gives a person power"),
+        told="the invited address",
     ),
-    _endpoint(
+    _write(
         "DELETE",
         "/organizations/{id}/invitations/{invitation_id}",
         "organization:write",
         organizations.revoke_invitation_,
         _OF_OWNER,
+        gate=not_sensitive("only takes back what was offered"),
     ),
     _endpoint("GET", "/sessions", None, sessions.list_sessions, needs_session=True),
-    _endpoint("DELETE", "/sessions", None, sessions.end_other_sessions_, needs_session=True),
-    _endpoint(
-        "DELETE", "/sessions/{id}", None, sessions.end_session_, (SessionNotFound,), needs_session=True
+    _write(
+        "DELETE",
+        "/sessions",
+        None,
+        sessions.end_other_sessions_,
+        needs_session=True,
+        gate=sensitive("ends others' sessions"),
+    ),
+    _write(
+        "DELETE",
+        "/sessions/{id}",
+        None,
+        sessions.end_session_,
+        (SessionNotFound,),
+        needs_session=True,
+        gate=sensitive("ends another session", checked=FOR_OTHER_SESSIONS),
     ),
     _endpoint("GET", "/passkeys", None, sessions.list_passkeys, needs_session=True),
-    _endpoint(
-        "POST", "/passkeys/challenge", None, sessions.offer_passkey_, _WITH_RECENT_SIGN_IN, needs_session=True
+    _write(
+        "POST",
+        "/passkeys/challenge",
+        None,
+        sessions.offer_passkey_,
+        (AccountSuspended, Conflict),
+        needs_session=True,
+        gate=sensitive("creates a credential"),
     ),
-    _endpoint(
+    _write(
         "POST",
         "/passkeys",
         None,
         sessions.add_passkey_,
-        (*_WITH_RECENT_SIGN_IN, ValidationFailed, PasskeyNotFound),
+        (AccountSuspended, Conflict, ValidationFailed, PasskeyNotFound),
         status=201,
         needs_session=True,
+        gate=sensitive("creates a credential"),
+        told="the user",
     ),
-    _endpoint(
-        "POST", "/passkeys/recovery", None, sessions.start_recovery_, _WITH_RECENT_SIGN_IN, needs_session=True
+    _write(
+        "POST",
+        "/passkeys/recovery",
+        None,
+        sessions.start_recovery_,
+        (AccountSuspended, Conflict),
+        needs_session=True,
+        gate=sensitive("starts to make a sign-in by mail enough", any_method=True),
+        told="the user",
     ),
-    _endpoint("DELETE", "/passkeys/recovery", None, sessions.stop_recovery_, (Conflict,), needs_session=True),
-    _endpoint(
+    _write(
+        "DELETE",
+        "/passkeys/recovery",
+        None,
+        sessions.stop_recovery_,
+        (Conflict,),
+        needs_session=True,
+        gate=not_sensitive(
+            "only keeps the passkeys in effect; the user must be able to stop a thief from any browser"
+        ),
+        told="the user",
+    ),
+    _write(
         "DELETE",
         "/passkeys/{id}",
         None,
         sessions.remove_passkey_,
-        (AccountSuspended, SessionInvalid, SignInRequired, PasskeyNotFound),
+        (AccountSuspended, PasskeyNotFound),
         needs_session=True,
+        gate=sensitive("removes a credential, so that a weaker one is enough"),
+        told="the user",
     ),
     _endpoint(
         "GET",
@@ -371,24 +500,27 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         needs_session=True,
         has_etag=True,
     ),
-    _endpoint(
+    _write(
         "POST",
         "/devices/{user_code}/allow",
         None,
         devices.allow_device_,
-        (RateLimited, AccountSuspended, SessionInvalid, DeviceNotFound, SignInRequired, Conflict),
+        (RateLimited, AccountSuspended, DeviceNotFound, Conflict),
         needs_session=True,
+        gate=sensitive("creates a credential"),
+        told="the user",
     ),
-    _endpoint(
+    _write(
         "POST",
         "/devices/{user_code}/refuse",
         None,
         devices.refuse_device_,
         (RateLimited, DeviceNotFound),
         needs_session=True,
+        gate=not_sensitive("gives nothing"),
     ),
     _endpoint("GET", "/subdomains", "subdomains:read", subdomains.list_subdomains),
-    _endpoint(
+    _write(
         "POST",
         "/subdomains",
         "subdomains:write",
@@ -407,6 +539,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
             DelegationBroken,
         ),
         status=201,
+        gate=sensitive("spends credits", checked=IF_PAID),
     ),
     _endpoint(
         "GET",
@@ -424,29 +557,39 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         (SubdomainNotFound,),
         has_etag=True,
     ),
-    _endpoint("DELETE", "/subdomains/{fqdn}", "subdomains:write", subdomains.delete_, _OWN_NAME),
-    _endpoint(
+    _write(
+        "DELETE",
+        "/subdomains/{fqdn}",
+        "subdomains:write",
+        subdomains.delete_,
+        _OWN_NAME,
+        gate=sensitive("deletes a name"),
+    ),
+    _write(
         "PUT",
         "/subdomains/{fqdn}/nameservers",
         "subdomains:write",
         subdomains.update_nameservers_,
         (*_OWN_NAME, ValidationFailed, RateLimited, DelegationBroken),
+        gate=sensitive("moves the traffic of a name"),
     ),
-    _endpoint(
+    _write(
         "POST",
         "/subdomains/{fqdn}/retry",
         "subdomains:write",
         subdomains.retry_,
         (*_OWN_NAME, NameserverRequired, RetryNotAvailable),
+        gate=not_sensitive("publishes again what is stored"),
     ),
-    _endpoint(
+    _write(
         "POST",
         "/subdomains/{fqdn}/renew",
         "subdomains:write",
         subdomains.renew_,
         (*_OWN_NAME_WITH_DATES, RegistrationClosed, RenewalNotAvailable, ValidationFailed, *_PAYMENT),
+        gate=sensitive("spends credits", checked=IF_PAID),
     ),
-    _endpoint(
+    _write(
         "POST",
         "/subdomains/{fqdn}/restore",
         "subdomains:write",
@@ -460,6 +603,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
             ValidationFailed,
             *_PAYMENT,
         ),
+        gate=sensitive("spends credits", checked=IF_PAID),
     ),
     _endpoint(
         "GET",
@@ -469,7 +613,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         (SubdomainNotFound, RateLimited, Unavailable),
     ),
     _endpoint("GET", "/subdomains/{fqdn}/health", "subdomains:read", health.get_health, (SubdomainNotFound,)),
-    _endpoint(
+    _write(
         "POST",
         "/subdomains/{fqdn}/health",
         "subdomains:write",
@@ -485,8 +629,9 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         ),
         rate_class="health",
         changes=False,
+        gate=not_sensitive("changes nothing"),
     ),
-    _endpoint(
+    _write(
         "POST",
         "/delegation-checks",
         "subdomains:write",
@@ -502,6 +647,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         ),
         rate_class="health",
         changes=False,
+        gate=not_sensitive("changes nothing"),
     ),
     _endpoint(
         "GET", "/subdomains/{fqdn}/timeline", "subdomains:read", subdomains.timeline_, (SubdomainNotFound,)
@@ -513,12 +659,20 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         subdomains.get_auto_renew,
         (SubdomainNotFound,),
     ),
-    _endpoint(
+    _write(
         "PUT",
         "/subdomains/{fqdn}/auto-renew",
         "subdomains:write",
         subdomains.set_auto_renew_,
-        (*_OWN_NAME, RenewalNotAvailable, ValidationFailed, InsufficientScope, TokenRestricted),
+        (
+            *_OWN_NAME,
+            RenewalNotAvailable,
+            ValidationFailed,
+            InsufficientScope,
+            SignInRequired,
+            TokenRestricted,
+        ),
+        gate=sensitive("confirms charges in advance, up to a ceiling", checked=IF_PAID),
     ),
     _endpoint(
         "GET",
@@ -527,14 +681,17 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         automatic_ds.get_automatic_ds,
         (SubdomainNotFound,),
     ),
-    _endpoint(
+    _write(
         "PUT",
         "/subdomains/{fqdn}/automatic-ds",
         "subdomains:write",
         automatic_ds.set_automatic_ds_,
         _OWN_NAME,
+        gate=not_sensitive(
+            "follows only records that the name's own keys have signed, or its own nameservers have"
+        ),
     ),
-    _endpoint(
+    _write(
         "POST",
         "/subdomains/{fqdn}/transfer",
         "subdomains:write",
@@ -543,12 +700,12 @@ ENDPOINTS: tuple[Endpoint, ...] = (
             *_OWN_NAME,
             Conflict,
             ValidationFailed,
-            SessionInvalid,
-            SignInRequired,
             TransferPending,
             RateLimited,
         ),
         status=201,
+        gate=sensitive("moves a name"),
+        told="the holder, and the recipient",
     ),
     _endpoint("GET", "/transfers", "subdomains:read", transfers.list_transfers),
     _endpoint(
@@ -559,10 +716,15 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         (TransferNotFound,),
         has_etag=True,
     ),
-    _endpoint(
-        "DELETE", "/transfers/{id}", "subdomains:write", transfers.withdraw_, (*_OWN_TRANSFER, Conflict)
+    _write(
+        "DELETE",
+        "/transfers/{id}",
+        "subdomains:write",
+        transfers.withdraw_,
+        (*_OWN_TRANSFER, Conflict),
+        gate=not_sensitive("the name stays with its holder"),
     ),
-    _endpoint(
+    _write(
         "POST",
         "/transfers/{id}/accept",
         "subdomains:write",
@@ -573,15 +735,21 @@ ENDPOINTS: tuple[Endpoint, ...] = (
             PlatformDomainNotFound,
             SubdomainUnavailable,
             FreeQuotaExceeded,
-            SessionInvalid,
-            SignInRequired,
         ),
+        gate=sensitive("moves a name"),
+        told="the sender, and the receiver",
     ),
-    _endpoint(
-        "POST", "/transfers/{id}/decline", "subdomains:write", transfers.decline_, (*_OWN_TRANSFER, Conflict)
+    _write(
+        "POST",
+        "/transfers/{id}/decline",
+        "subdomains:write",
+        transfers.decline_,
+        (*_OWN_TRANSFER, Conflict),
+        gate=not_sensitive("the name stays with its holder"),
+        told="the sender",
     ),
     _endpoint("GET", "/support/tickets", "tickets:read", tickets.list_tickets),
-    _endpoint(
+    _write(
         "POST",
         "/support/tickets",
         "tickets:write",
@@ -589,16 +757,18 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         (ValidationFailed,),
         rate_class="ticket",
         status=201,
+        gate=not_sensitive("moves nothing; a person reads it"),
     ),
     _endpoint(
         "GET", "/support/tickets/{id}", "tickets:read", tickets.get_ticket, (TicketNotFound,), has_etag=True
     ),
-    _endpoint(
+    _write(
         "POST",
         "/support/tickets/{id}/reply",
         "tickets:write",
         tickets.reply_,
         (AccountSuspended, PreconditionFailed, TicketNotFound, TicketClosed, Conflict, ValidationFailed),
         rate_class="ticket",
+        gate=not_sensitive("moves nothing; a person reads it"),
     ),
 )

@@ -17,6 +17,7 @@ from sublet.accounts.own_tokens import (
 from sublet.accounts.revoke_own_token import revoke_own_token
 from sublet.accounts.rotate_token import rotate_token
 from sublet.accounts.tokens import IssuedToken
+from sublet.audit import Actor
 from sublet.credits.model import Outcome
 from sublet.db import Tx
 from sublet.http import response_structs
@@ -34,6 +35,7 @@ from sublet.http.request_structs import (
     sent_restrictions,
 )
 from sublet.ids import Position
+from sublet.organizations.token_notices import notify_of_token
 from sublet.secret import Secret
 
 P = ParamSpec("P")
@@ -67,14 +69,15 @@ async def create_token_(call: Call[TokenBody, None]) -> Answer[response_structs.
     """Create a token.
 
     The new token may do no more than the token of the request. `name` and `scopes` are required. A restriction that is left out is copied
-    from the token of the request. Without `expires_at` the token expires in 30 days. With `organization_id` it is for the names and credits
+    from the token of the request. Without `expires_at` the token expires in 30 days; it lives at most 365. Mails the user, and the owners of
+    its organization. With `organization_id` it is for the names and credits
     of this organization, as far as the user's role there allows. Only this answer shows the secret.
     """
     body = call.body
     done = await write_once(
         call,
         201,
-        _with_secret(create_token),
+        _with_secret(create_token, "was created", call.client.public_url),
         call.actor(),
         body.name,
         sent_restrictions(body),
@@ -94,9 +97,10 @@ async def get_token(call: Call[None, None]) -> Answer[response_structs.TokenAnsw
 async def change_token_(call: Call[ChangeTokenBody, None]) -> Answer[response_structs.TokenAnswer]:
     """Change a token.
 
-    Changes the token's name and restrictions. A member that is left out keeps its value; null lifts the restriction.
+    Changes the token's name and restrictions. A member that is left out keeps its value; null lifts the restriction. A new
+    `expires_at` is at most 365 days from now. If the token may do more than before, mails the user, and the owners of its organization.
     """
-    verb = _if_match(call, _as_outcome(change_token))
+    verb = _if_match(call, _change(call.client.public_url))
     done = await write_once(
         call, 200, verb, call.actor(), call.path["id"], call.body.name, sent_restrictions(call.body)
     )
@@ -108,9 +112,7 @@ async def revoke_token_(call: Call[NoBody, None]) -> Answer[response_structs.Tok
 
     The API refuses a revoked token. A token may revoke itself. The tokens that it created stay valid.
     """
-    done = await write_once(
-        call, 200, _if_match(call, _as_outcome(revoke_own_token)), call.actor(), call.path["id"]
-    )
+    done = await write_once(call, 200, _if_match(call, _revoke), call.actor(), call.path["id"])
     return await _token_answer(call, done)
 
 
@@ -118,24 +120,43 @@ async def rotate_token_(call: Call[RotateBody, None]) -> Answer[response_structs
     """Give a token a new secret.
 
     The current secret stays valid for `overlap_seconds`. A secret that was replaced earlier becomes invalid now. A token may rotate itself.
+    Mails the user, and the owners of its organization.
     """
-    verb = _if_match(call, _with_secret(rotate_token))
+    verb = _if_match(call, _with_secret(rotate_token, "got a new secret", call.client.public_url))
     done = await write_once(call, 200, verb, call.actor(), call.path["id"], call.body.overlap_seconds)
     return await _secret_answer(call, done)
 
 
 def _with_secret(
-    verb: Callable[Concatenate[Tx, P], IssuedToken],
+    verb: Callable[Concatenate[Tx, P], IssuedToken], what: str, public_url: str
 ) -> Callable[Concatenate[Tx, P], Outcome]:
+    """Return a verb that also mails what happened to the token."""
+
     def run(tx: Tx, /, *args: P.args, **kwargs: P.kwargs) -> Outcome:
         issued = verb(tx, *args, **kwargs)
+        notify_of_token(tx, issued.user, issued.token, what, public_url)
         return _WithSecret(issued.token.id, secret=issued.secret)
 
     return run
 
 
-def _as_outcome(verb: Callable[Concatenate[Tx, P], Token]) -> Callable[Concatenate[Tx, P], Outcome]:
-    return lambda tx, /, *args, **kwargs: Outcome(verb(tx, *args, **kwargs).id)
+def _change(
+    public_url: str,
+) -> Callable[[Tx, Actor, str, str | None, dict[str, Any]], Outcome]:
+    """Return a verb that changes a token, and mails if the token may do more than before."""
+
+    def run(tx: Tx, actor: Actor, identifier: str, name: str | None, changes: dict[str, Any]) -> Outcome:
+        done = change_token(tx, actor, identifier, name, changes)
+        if done.widened:
+            what = f"may do more than before, by {', '.join(done.widened)}"
+            notify_of_token(tx, done.user, done.token, what, public_url)
+        return Outcome(done.token.id)
+
+    return run
+
+
+def _revoke(tx: Tx, actor: Actor, identifier: str) -> Outcome:
+    return Outcome(revoke_own_token(tx, actor, identifier).id)
 
 
 def _if_match(

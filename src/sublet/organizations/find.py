@@ -1,14 +1,22 @@
 """Find and lock an organization of the acting user; refuse users who aren't owners, and changes of the last owner."""
 
 from sublet.accounts import membership_store, store
-from sublet.accounts.find import organization_not_found_refusal, refuse_suspended
+from sublet.accounts.find import organization_not_found_refusal, refuse_ended_session, refuse_suspended
 from sublet.accounts.memberships import lock_members
 from sublet.accounts.model import Membership, User
-from sublet.accounts.roles import OWNER
+from sublet.accounts.roles import OWNER, ROLES, SCOPES_OF
 from sublet.audit import Actor
 from sublet.db import Tx
-from sublet.errors import Conflict, InsufficientRole, NotFound, OrganizationNotFound
+from sublet.errors import (
+    Conflict,
+    FieldError,
+    InsufficientRole,
+    NotFound,
+    OrganizationNotFound,
+    check_one_of,
+)
 from sublet.ids import Position, parse_id
+from sublet.restrictions import Restrictions
 
 
 def find_own_membership(tx: Tx, actor: Actor, identifier: str) -> Membership:
@@ -64,11 +72,13 @@ def lock_as_member(tx: Tx, actor: Actor, identifier: str, *other_ids: int | None
         AccountSuspended: the user is suspended.
         OrganizationNotFound: raised by `find_own_membership`.
         Conflict: the organization is a user's own, and only the operator changes its members.
+        SessionInvalid: the session ended after the request was authenticated.
     """
     refuse_suspended(_find_acting_user(tx, actor))
     # The user isn't locked here, because `lock_members` locks all users in the order of their ids.
     found = find_own_membership(tx, actor, identifier)
     lock_members(tx, found.organization, {found.user.id, *(each for each in other_ids if each is not None)})
+    refuse_ended_session(tx, actor)
     return find_own_membership(tx, actor, identifier)
 
 
@@ -99,6 +109,33 @@ def refuse_last_owner(tx: Tx, membership: Membership) -> None:
         raise Conflict(
             f"{membership.user.email} is the only owner of {membership.organization.name}. Make another member an owner first."
         )
+
+
+def check_role(actor: Actor, role: str | None, present: str | None = None) -> list[FieldError]:
+    """Return the errors in a role that the acting token or session wants to give: missing, unknown, or `exceeds_token`.
+
+    A member may use a session, so a token may give only a role within its own scopes, and no role if it is restricted to networks. A token
+    with `daily_credits` may give no role that spends credits. `expires_at` isn't compared, because an owner can remove the member. A token may
+    give any role with which a member may do no more than with the `present` one.
+    """
+    if role is None:
+        return [FieldError("role", "required", f"Give one of {', '.join(ROLES)}.")]
+    if errors := check_one_of("role", role, ROLES):
+        return errors
+    scopes = tuple(SCOPES_OF[role])
+    if present is not None and SCOPES_OF[role] <= SCOPES_OF[present]:
+        return []
+    spends = "credits:spend" in scopes
+    own = actor.restrictions
+    given = Restrictions(scopes, daily_credits=None if spends else 0, expires_at=own.expires_at)
+    excess = own.exceeded_by(given)
+    if not excess:
+        return []
+    sentence = (
+        f"A member with this role may do more than the token of this request, by its {', '.join(f'`{each}`' for each in excess)}. "
+        "Give another role, or use a session or a token without these restrictions."
+    )
+    return [FieldError("role", "exceeds_token", sentence)]
 
 
 def _find_acting_user(tx: Tx, actor: Actor) -> User:

@@ -5,21 +5,18 @@ from datetime import timedelta
 from sublet import audit
 from sublet.accounts import membership_store
 from sublet.accounts.fields import check_email
-from sublet.accounts.roles import ROLES
 from sublet.audit import Actor
 from sublet.db import Tx
 from sublet.errors import (
     Conflict,
-    FieldError,
     OrganizationNotFound,
     RateLimited,
-    check_one_of,
     validation_failed,
 )
 from sublet.ids import parse_id
 from sublet.mail.outbox import enqueue_to
 from sublet.mail.templates import render
-from sublet.organizations.find import lock_as_owner
+from sublet.organizations.find import check_role, lock_as_owner
 from sublet.sign_up import store
 from sublet.sign_up.codes import MEMBERSHIP, VALID_FOR, MailedCode, new_code
 from sublet.sign_up.sign_up import CONFIRM_PATH
@@ -40,17 +37,15 @@ def invite_member(
 
     Raises, in this order:
         AccountSuspended, OrganizationNotFound, Conflict, InsufficientRole: raised by `lock_as_owner`.
-        ValidationFailed: all invalid fields: email, role.
+        ValidationFailed: all invalid fields: email, role; a role that allows more than the token (`exceeds_token`).
         Conflict: a member has this address.
         RateLimited: the organization has sent, or the address has got, the maximum number of invitations within 24 hours.
     """
     own = lock_as_owner(tx, actor, identifier)
     organization = own.organization
     email, errors = check_email(email or "")
-    errors = [*errors, *check_one_of("role", role, ROLES)]
-    if role is None:
-        errors.append(FieldError("role", "required", f"Give one of {', '.join(ROLES)}."))
-    if errors:
+    errors = [*errors, *check_role(actor, role)]
+    if errors or role is None:
         raise validation_failed(errors)
     member_id = membership_store.find_member_id(tx, organization.id, email)
     if member_id is not None:

@@ -8,9 +8,9 @@ from sublet.accounts.organizations import find_organization
 from sublet.accounts.roles import OWNER, ROLES
 from sublet.audit import Actor
 from sublet.db import Tx
-from sublet.errors import FieldError, check_one_of, validation_failed
+from sublet.errors import check_one_of, validation_failed
 from sublet.ids import parse_id
-from sublet.organizations.find import find_organization_member, lock_as_owner, refuse_last_owner
+from sublet.organizations.find import check_role, find_organization_member, lock_as_owner, refuse_last_owner
 from sublet.organizations.notices import notify_owners
 
 
@@ -20,14 +20,12 @@ def set_role(tx: Tx, actor: Actor, identifier: str, member: str, role: str | Non
     Raises, in this order:
         AccountSuspended, OrganizationNotFound, Conflict, InsufficientRole: raised by `lock_as_owner`.
         OrganizationNotFound: the organization has no member with this id.
-        ValidationFailed: the role is missing or unknown.
+        ValidationFailed: the role is missing or unknown, or adds more than the token may do (`exceeds_token`).
         Conflict: the member is the only owner.
     """
     own = lock_as_owner(tx, actor, identifier, parse_id(member))
     found = find_organization_member(tx, own.organization.id, member)
-    errors = check_one_of("role", role, ROLES)
-    if role is None:
-        errors = [FieldError("role", "required", f"Give one of {', '.join(ROLES)}.")]
+    errors = check_role(actor, role, found.role)
     if errors or role is None:
         raise validation_failed(errors)
     return _set_role(tx, actor, found, role)

@@ -4,7 +4,6 @@ from dataclasses import replace
 
 from sublet.accounts.fields import normalise_email
 from sublet.accounts.find import lock_acting_user
-from sublet.accounts.recent_sign_in import require_recent_sign_in
 from sublet.audit import Actor
 from sublet.counted import counted
 from sublet.credits.model import Outcome
@@ -28,7 +27,6 @@ def delete_own_user(tx: Tx, actor: Actor, confirm: str | None) -> Outcome:
         Conflict: the operator suspended a name of the user, and the deletion would erase the reason.
         Conflict: `confirm` is missing; the message and `details` have the numbers of names and credits.
         ValidationFailed: `confirm` is not the user's address.
-        SessionInvalid, SignInRequired: the session has ended, or its last sign-in is more than ten minutes ago.
     """
     user = lock_acting_user(tx, actor)
     held = store.list_held(tx, user.id)
@@ -48,7 +46,6 @@ def delete_own_user(tx: Tx, actor: Actor, confirm: str | None) -> Outcome:
     if normalise_email(confirm) != user.email:
         sentence = "This is not the address of your account. Send the address that GET /me shows."
         raise validation_failed([FieldError("confirm", "value_invalid", sentence)])
-    require_recent_sign_in(tx, actor)
     # The event of the deletion is kept, so it must not have the client's address.
     delete_user(tx, replace(actor, address=None), str(user.id), trash_names=True, confirmed=True)
     notice = render("account_deleted")

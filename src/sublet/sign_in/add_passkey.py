@@ -7,7 +7,6 @@ from sublet import audit
 from sublet.accounts.fields import check_text
 from sublet.accounts.find import lock_acting_user
 from sublet.accounts.model import User
-from sublet.accounts.recent_sign_in import require_recent_sign_in
 from sublet.accounts.sessions import PASSKEY
 from sublet.audit import Actor
 from sublet.db import Tx
@@ -34,7 +33,6 @@ def offer_passkey(tx: Tx, actor: Actor, site: Site) -> dict[str, Any]:
 
     Raises, in this order:
         AccountSuspended: the user is suspended.
-        SignInRequired: the session's last sign-in is more than ten minutes ago.
         Conflict: the user has the maximum number of passkeys.
     """
     user = _checked_user(tx, actor)
@@ -51,7 +49,6 @@ def add_passkey(
 
     Raises, in this order:
         AccountSuspended: the user is suspended.
-        SignInRequired: the session's last sign-in is more than ten minutes ago.
         Conflict: the user has the maximum number of passkeys.
         ValidationFailed: `name` or `credential` is missing or invalid; the challenge was used; or the passkey is stored already.
     """
@@ -96,7 +93,6 @@ def add_passkey(
 
 def _checked_user(tx: Tx, actor: Actor) -> User:
     user = lock_acting_user(tx, actor)
-    require_recent_sign_in(tx, actor)
     if store.count_passkeys(tx, user.id) >= PASSKEYS_MAX:
         raise Conflict(
             f"You have {PASSKEYS_MAX} passkeys, which is the maximum. Delete a passkey that you don't need."

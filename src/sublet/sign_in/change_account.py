@@ -8,7 +8,6 @@ from sublet.accounts import store as account_store
 from sublet.accounts.fields import check_email, check_text
 from sublet.accounts.find import find_member, lock_acting_user
 from sublet.accounts.model import Member, User
-from sublet.accounts.recent_sign_in import require_recent_sign_in
 from sublet.audit import Actor
 from sublet.db import Tx
 from sublet.errors import FieldError, RateLimited, validation_failed
@@ -42,13 +41,11 @@ def change_account(tx: Tx, actor: Actor, change: AccountChange, public_url: str)
     Raises, in this order:
         AccountSuspended: the user is suspended.
         ValidationFailed: there is nothing to change; or all invalid fields.
-        SignInRequired: the address changes, and the session's last sign-in is more than ten minutes ago.
         RateLimited: the user requested too many codes for a new address.
     """
     user = lock_acting_user(tx, actor)
     values, email = _check_change(change)
     if email is not None and email != user.email:
-        require_recent_sign_in(tx, actor)
         _mail_address_code(tx, actor, user, email, public_url)
     before = {name: getattr(user, name) for name, value in values.items() if getattr(user, name) != value}
     if before:

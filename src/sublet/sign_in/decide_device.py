@@ -3,8 +3,6 @@
 from sublet import audit
 from sublet.accounts.create_token import LIVE_TOKENS_MAX
 from sublet.accounts.find import lock_acting_user
-from sublet.accounts.own_tokens import find_acting_credential
-from sublet.accounts.recent_sign_in import require_recent_sign_in
 from sublet.accounts.store import count_live_tokens
 from sublet.audit import Actor
 from sublet.db import Tx
@@ -27,17 +25,13 @@ def allow_device(tx: Tx, actor: Actor, user_code: str, *, may_spend: bool, publi
     """Allow a program to get a token of the acting user, and mail the user. The program's next poll issues the token.
 
     Raises, in this order:
-        AccountSuspended: the user is suspended.
         SessionInvalid: the session ended after the request was authenticated.
+        AccountSuspended: the user is suspended.
         DeviceNotFound: the code is wrong or expired, or the request is decided already.
-        SignInRequired: the token may spend credits, and the session's last sign-in is more than ten minutes ago.
         Conflict: the user has the maximum number of tokens.
     """
     user = lock_acting_user(tx, actor)
-    find_acting_credential(tx, actor)
     found = _require_pending(tx, device_store.lock_by_user_code(tx, user_code_digest(user_code)))
-    if may_spend:
-        require_recent_sign_in(tx, actor)
     if count_live_tokens(tx, user.id) >= LIVE_TOKENS_MAX:
         raise Conflict(
             f"You have {LIVE_TOKENS_MAX} tokens, which is the maximum. Delete a token that you don't need."

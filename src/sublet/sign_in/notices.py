@@ -15,8 +15,12 @@ def notify(
     public_url: str,
     *,
     recipient: str | None = None,
+    page: str = "/account",
 ) -> None:
-    """Mail a sentence to a user, or to `recipient`, a former address of the user. `event` and `object_id` form the mail's reference."""
+    """Mail a sentence to a user, or to `recipient`, a former address of the user. `event` and `object_id` form the mail's reference.
+
+    The mail has a link to the console's `page`.
+    """
     message = render(
         "account_event",
         name=user.name,
@@ -25,4 +29,4 @@ def notify(
         public_url=public_url,
     )
     reference = f"account:{event}:{object_id}:{tx.now.isoformat()}"
-    enqueue(tx, user, message, reference=reference, page="/account", recipient=recipient)
+    enqueue(tx, user, message, reference=reference, page=page, recipient=recipient)

@@ -2,7 +2,6 @@
 
 from sublet import audit
 from sublet.accounts.find import lock_acting_user, lock_requesting_user
-from sublet.accounts.recent_sign_in import require_recent_sign_in
 from sublet.accounts.sessions import RECOVERY_WAIT, RECOVERY_WINDOW, Recovery
 from sublet.audit import Actor
 from sublet.db import Tx
@@ -16,11 +15,9 @@ def start_recovery(tx: Tx, actor: Actor, public_url: str) -> Recovery:
 
     Raises, in this order:
         AccountSuspended: the user is suspended.
-        SignInRequired: the session's last sign-in, by any method, is more than ten minutes ago.
         Conflict: the user has no passkeys, or already has a recovery.
     """
     user = lock_acting_user(tx, actor)
-    require_recent_sign_in(tx, actor, any_method=True)
     present = store.find_recovery(tx, user.id)
     if present is not None and present.ends_at > tx.now:
         raise Conflict(

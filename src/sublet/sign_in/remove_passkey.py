@@ -2,7 +2,6 @@
 
 from sublet import audit
 from sublet.accounts.find import lock_acting_user
-from sublet.accounts.recent_sign_in import require_recent_sign_in
 from sublet.audit import Actor
 from sublet.db import Tx
 from sublet.errors import PasskeyNotFound
@@ -17,11 +16,9 @@ def remove_passkey(tx: Tx, actor: Actor, identifier: str, public_url: str) -> Pa
 
     Raises, in this order:
         AccountSuspended: the user is suspended.
-        SignInRequired: the session's last sign-in is more than ten minutes ago.
         PasskeyNotFound: the user has no passkey with this id.
     """
     user = lock_acting_user(tx, actor)
-    require_recent_sign_in(tx, actor)
     passkey_id = parse_id(identifier)
     passkey = store.find_passkey(tx, passkey_id) if passkey_id is not None else None
     if passkey is None or passkey.user_id != user.id:

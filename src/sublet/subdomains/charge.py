@@ -3,6 +3,7 @@
 from datetime import datetime, timedelta
 
 from sublet.accounts.model import User
+from sublet.accounts.recent_sign_in import require_recent_sign_in
 from sublet.audit import Actor
 from sublet.counted import counted
 from sublet.credits import store as credit_store
@@ -87,6 +88,7 @@ def quote_and_check(
 
     Raises, in this order:
         PaymentConfirmationRequired, InsufficientScope, PriceChanged, InsufficientCredits: see `quote.check_payment`.
+        SignInRequired: it costs credits, and the session's last sign-in is more than ten minutes ago.
         TokenRestricted: see `refuse_over_daily_credits`.
     """
     quote = make_quote(
@@ -101,6 +103,8 @@ def quote_and_check(
         new_expires_at=new_expires_at,
     )
     check_payment(quote, payable)
+    if quote.price > 0:
+        require_recent_sign_in(tx, actor)
     refuse_over_daily_credits(tx, actor, quote.price)
     return quote
 

@@ -2,6 +2,7 @@
 
 from sublet import audit
 from sublet.accounts.find import lock_holder
+from sublet.accounts.recent_sign_in import require_recent_sign_in
 from sublet.audit import Actor
 from sublet.credits.fields import check_credits
 from sublet.credits.model import Outcome
@@ -27,6 +28,7 @@ def set_auto_renew(
         RenewalNotAvailable: only the operator renews the name.
         ValidationFailed: the ceiling is below 0, or above the maximum number of credits in one ledger entry.
         InsufficientScope: the ceiling is above 0, and the token lacks the scope credits:spend.
+        SignInRequired: the ceiling is above 0, and the session's last sign-in is more than ten minutes ago.
         TokenRestricted: the ceiling is above 0, and the token has `daily_credits`.
     """
     lock_holder(tx, actor)
@@ -41,6 +43,8 @@ def set_auto_renew(
             "This token may not spend credits. Use a token with the scope credits:spend.",
             details={"required_scope": "credits:spend"},
         )
+    if max_credits:
+        require_recent_sign_in(tx, actor)
     if max_credits and actor.restrictions.daily_credits is not None:
         # The sweep charges the renewal without this token, so the charge would not count against `daily_credits`.
         raise TokenRestricted(

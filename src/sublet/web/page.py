@@ -11,6 +11,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from sublet.accounts.model import Membership, Registrant
+from sublet.accounts.sessions import RECENT_SIGN_IN
 from sublet.errors import NotFound, OriginRefused, Refusal
 from sublet.http.anonymous import ANONYMOUS, ANONYMOUS_ENDPOINTS
 from sublet.http.calls import FailureLimits, SentRequest
@@ -152,6 +153,13 @@ class PageCall:
             return
         if not is_form_token(self.form.get(TOKEN_FIELD, ""), secret):
             raise origin_refusal(self.client.site)
+
+    @property
+    def has_old_sign_in(self) -> bool:
+        """True if the sign-in of this browser is too old for a sensitive operation. Its method isn't checked."""
+        session = self.registrant.session if self.registrant is not None else None
+        now = self.console.calls.context.db.now()
+        return session is not None and now - session.signed_in_at > RECENT_SIGN_IN
 
     @property
     def scopes(self) -> frozenset[str]:

@@ -10,7 +10,7 @@ from typing import TypeVar
 
 from starlette.responses import Response
 
-from sublet.errors import PriceChanged, Refusal
+from sublet.errors import PriceChanged, Refusal, SignInRequired
 from sublet.http.response_structs import AvailabilityShape, ModeShape, UsageShape
 from sublet.web.filters import credits_, reason, sentence
 from sublet.web.page import PageCall
@@ -48,6 +48,9 @@ async def send(call: PageCall) -> Response:
         while rest:
             done += await _run_for_each(call, rest[:CONCURRENCY], _register)
             rest = rest[CONCURRENCY:]
+            if isinstance(call.refusal, SignInRequired):
+                done += [Row(fqdn, text="Not registered: sign in again first") for fqdn, *_ in rest]
+                rest = []
             if time.monotonic() >= until:
                 break
         return await show(call, done=done, rest=rest)
@@ -153,6 +156,8 @@ async def _register(call: PageCall, fqdn: str, mode: str, price: str) -> Row:
         price_now = credits_(refusal.quote.price) if refusal.quote else "more"
         return Row(fqdn, text=f"It costs {price_now} now. Enter it again to see its price")
     except Refusal as refusal:
+        if isinstance(refusal, SignInRequired):
+            call.refusal = refusal
         return Row(fqdn, text=_refusal_text(refusal))
     status = done.subdomain.status
     text = {"active": "In the DNS", "inactive": "No nameservers yet"}.get(status, done.subdomain.status_label)

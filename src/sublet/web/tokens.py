@@ -1,11 +1,11 @@
 """The pages of tokens: the list, a new token with its secret, and changes of a token."""
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from starlette.responses import Response
 
-from sublet.accounts.create_token import LIFE_DEFAULT
+from sublet.accounts.create_token import LIFE_DEFAULT, OWN_LIFE_MAX
 from sublet.restrictions import SCOPES
 from sublet.web.form import Form
 from sublet.web.page import PageCall
@@ -35,7 +35,8 @@ async def show_list(call: PageCall) -> Response:
 async def show_new(call: PageCall) -> Response:
     """Show the form of a new token."""
     ticked = list(SCOPES_DEFAULT) if call.refusal is None else call.form.lists.get("scopes", [])
-    return call.render("token_new", scopes=_scopes(), ticked=ticked, until=_day(_now() + LIFE_DEFAULT))
+    until = _day(_now() + LIFE_DEFAULT)
+    return call.render("token_new", scopes=_scopes(), ticked=ticked, until=until, latest=_latest_day())
 
 
 async def create(call: PageCall) -> Response:
@@ -58,6 +59,7 @@ async def show_one(call: PageCall) -> Response:
         scopes=_scopes(),
         ticked=call.form.lists.get("scopes", token.scopes),
         until=_day(token.expires_at),
+        latest=max(_latest_day(), _day(token.expires_at)),
         overlaps=OVERLAPS,
     )
 
@@ -102,6 +104,11 @@ def _members(form: Form) -> dict[str, Any]:
         "daily_credits": form.number("daily_credits"),
         "expires_at": f"{until}T23:59:59Z" if until else None,
     }
+
+
+def _latest_day() -> str:
+    """Return the last day whose end is at most `OWN_LIFE_MAX` from now."""
+    return _day(_now() + OWN_LIFE_MAX - timedelta(days=1))
 
 
 def _day(value: datetime | None) -> str:

@@ -298,7 +298,7 @@ class AsyncTokensMethods:
         domains: Sequence[str] | UnsetType | None = UNSET,
         networks: Sequence[str] | UnsetType | None = UNSET,
         daily_credits: int | UnsetType | None = UNSET,
-        expires_at: datetime | UnsetType | None = UNSET,
+        expires_at: datetime | None = None,
         organization_id: int | None = None,
         idempotency_key: str | None = None,
     ) -> SecretAnswer:
@@ -306,8 +306,9 @@ class AsyncTokensMethods:
 
         The new token may do no more than the token of the request. `name` and `scopes` are required. A
         restriction that is left out is copied from the token of the request. Without `expires_at` the token
-        expires in 30 days. With `organization_id` it is for the names and credits of this organization, as
-        far as the user's role there allows. Only this answer shows the secret.
+        expires in 30 days; it lives at most 365. Mails the user, and the owners of its organization. With
+        `organization_id` it is for the names and credits of this organization, as far as the user's role
+        there allows. Only this answer shows the secret.
 
         Args:
             names: The names that the token is for. `*.example.net` stands for all names below example.net.
@@ -315,7 +316,8 @@ class AsyncTokensMethods:
             domains: The platform domains whose names the token is for. Null: all platform domains.
             networks: The networks from which the token may be used, in CIDR notation. Null: all networks.
             daily_credits: The maximum number of credits spent within 24 hours. Null: no limit.
-            expires_at: RFC 3339. Null: the token doesn't expire.
+            expires_at: RFC 3339, at most 365 days from now. Null is allowed only if the operator issued the
+                token without an end.
             organization_id: The id of the organization for which the token acts. By default it acts for the
                 user or organization of the request.
 
@@ -335,7 +337,7 @@ class AsyncTokensMethods:
                     domains=nullable(domains),
                     networks=nullable(networks),
                     daily_credits=nullable(daily_credits),
-                    expires_at=nullable(expires_at),
+                    expires_at=expires_at,
                     organization_id=organization_id,
                 ),
                 headers=given(**{"idempotency-key": idempotency_key}),
@@ -385,14 +387,15 @@ class AsyncTokensMethods:
         domains: Sequence[str] | UnsetType | None = UNSET,
         networks: Sequence[str] | UnsetType | None = UNSET,
         daily_credits: int | UnsetType | None = UNSET,
-        expires_at: datetime | UnsetType | None = UNSET,
+        expires_at: datetime | None = None,
         idempotency_key: str | None = None,
         if_match: str | None = None,
     ) -> TokenDetail:
         """Change a token.
 
         Changes the token's name and restrictions. A member that is left out keeps its value; null lifts the
-        restriction.
+        restriction. A new `expires_at` is at most 365 days from now. If the token may do more than before,
+        mails the user, and the owners of its organization.
 
         Args:
             id: The token's id.
@@ -401,7 +404,8 @@ class AsyncTokensMethods:
             domains: The platform domains whose names the token is for. Null: all platform domains.
             networks: The networks from which the token may be used, in CIDR notation. Null: all networks.
             daily_credits: The maximum number of credits spent within 24 hours. Null: no limit.
-            expires_at: RFC 3339. Null: the token doesn't expire.
+            expires_at: RFC 3339, at most 365 days from now. Null is allowed only if the operator issued the
+                token without an end.
 
         Raises:
             AccountSuspended, SignInRequired, NotFound, TokenNotFound, Conflict, PreconditionFailed,
@@ -420,7 +424,7 @@ class AsyncTokensMethods:
                     domains=nullable(domains),
                     networks=nullable(networks),
                     daily_credits=nullable(daily_credits),
-                    expires_at=nullable(expires_at),
+                    expires_at=expires_at,
                 ),
                 headers=given(**{"idempotency-key": idempotency_key, "if-match": if_match}),
             )
@@ -461,7 +465,7 @@ class AsyncTokensMethods:
         """Give a token a new secret.
 
         The current secret stays valid for `overlap_seconds`. A secret that was replaced earlier becomes
-        invalid now. A token may rotate itself.
+        invalid now. A token may rotate itself. Mails the user, and the owners of its organization.
 
         Args:
             id: The token's id.
@@ -630,8 +634,8 @@ class AsyncOrganizationsMethods:
             user_id: The id of the member.
 
         Raises:
-            AccountSuspended, NotFound, OrganizationNotFound, Conflict, ValidationFailed: and what every
-                call raises.
+            AccountSuspended, SignInRequired, NotFound, OrganizationNotFound, Conflict, ValidationFailed:
+                and what every call raises.
         """
         return await self._transport.run(
             Call(
@@ -657,7 +661,8 @@ class AsyncOrganizationsMethods:
             user_id: The id of the member.
 
         Raises:
-            AccountSuspended, NotFound, OrganizationNotFound, Conflict: and what every call raises.
+            AccountSuspended, SignInRequired, NotFound, OrganizationNotFound, Conflict: and what every call
+                raises.
         """
         return await self._transport.run(
             Call(
@@ -712,8 +717,8 @@ class AsyncOrganizationsMethods:
             email: The address that gets the invitation.
 
         Raises:
-            AccountSuspended, NotFound, OrganizationNotFound, Conflict, ValidationFailed: and what every
-                call raises.
+            AccountSuspended, SignInRequired, NotFound, OrganizationNotFound, Conflict, ValidationFailed:
+                and what every call raises.
         """
         return await self._transport.run(
             Call(
@@ -848,9 +853,9 @@ class AsyncSubdomainsMethods:
 
         Raises:
             PaymentConfirmationRequired, InsufficientCredits, AccountSuspended, RegistrationClosed,
-                RegistrationModeNotAllowed, FreeQuotaExceeded, PlatformDomainNotFound, SubdomainUnavailable,
-                PriceChanged, ValidationFailed, DelegationBroken, ClockImplausible: and what every call
-                raises.
+                RegistrationModeNotAllowed, FreeQuotaExceeded, SignInRequired, PlatformDomainNotFound,
+                SubdomainUnavailable, PriceChanged, ValidationFailed, DelegationBroken, ClockImplausible:
+                and what every call raises.
         """
         return await self._transport.run(
             Call(
@@ -950,8 +955,8 @@ class AsyncSubdomainsMethods:
                 A-labels.
 
         Raises:
-            AccountSuspended, NotFound, SubdomainNotFound, SubdomainSuspended, PreconditionFailed: and what
-                every call raises.
+            AccountSuspended, SignInRequired, NotFound, SubdomainNotFound, SubdomainSuspended,
+                PreconditionFailed: and what every call raises.
         """
         return await self._transport.run(
             Call(
@@ -987,8 +992,8 @@ class AsyncSubdomainsMethods:
                 no DS records.
 
         Raises:
-            AccountSuspended, NotFound, SubdomainNotFound, SubdomainSuspended, PreconditionFailed,
-                ValidationFailed, DelegationBroken: and what every call raises.
+            AccountSuspended, SignInRequired, NotFound, SubdomainNotFound, SubdomainSuspended,
+                PreconditionFailed, ValidationFailed, DelegationBroken: and what every call raises.
         """
         return await self._transport.run(
             Call(
@@ -1051,8 +1056,9 @@ class AsyncSubdomainsMethods:
 
         Raises:
             PaymentConfirmationRequired, InsufficientCredits, AccountSuspended, RegistrationClosed,
-                NotFound, SubdomainNotFound, SubdomainSuspended, RenewalNotAvailable, PriceChanged,
-                PreconditionFailed, ValidationFailed, ClockImplausible: and what every call raises.
+                SignInRequired, NotFound, SubdomainNotFound, SubdomainSuspended, RenewalNotAvailable,
+                PriceChanged, PreconditionFailed, ValidationFailed, ClockImplausible: and what every call
+                raises.
         """
         return await self._transport.run(
             Call(
@@ -1089,9 +1095,9 @@ class AsyncSubdomainsMethods:
 
         Raises:
             PaymentConfirmationRequired, InsufficientCredits, AccountSuspended, RegistrationClosed,
-                FreeQuotaExceeded, NotFound, SubdomainNotFound, SubdomainSuspended, Conflict,
-                RenewalNotAvailable, PriceChanged, PreconditionFailed, ValidationFailed, ClockImplausible:
-                and what every call raises.
+                FreeQuotaExceeded, SignInRequired, NotFound, SubdomainNotFound, SubdomainSuspended,
+                Conflict, RenewalNotAvailable, PriceChanged, PreconditionFailed, ValidationFailed,
+                ClockImplausible: and what every call raises.
         """
         return await self._transport.run(
             Call(
@@ -1281,8 +1287,8 @@ class AsyncSubdomainsMethods:
                 with `enabled`: true.
 
         Raises:
-            AccountSuspended, NotFound, SubdomainNotFound, SubdomainSuspended, RenewalNotAvailable,
-                PreconditionFailed, ValidationFailed: and what every call raises.
+            AccountSuspended, SignInRequired, NotFound, SubdomainNotFound, SubdomainSuspended,
+                RenewalNotAvailable, PreconditionFailed, ValidationFailed: and what every call raises.
         """
         return await self._transport.run(
             Call(
@@ -1473,7 +1479,7 @@ class AsyncTransfersMethods:
             id: The transfer's id.
 
         Raises:
-            AccountSuspended, FreeQuotaExceeded, SignInRequired, NotFound, TransferNotFound,
+            AccountSuspended, SignInRequired, FreeQuotaExceeded, NotFound, TransferNotFound,
                 PlatformDomainNotFound, Conflict, SubdomainUnavailable, PreconditionFailed: and what every
                 call raises.
         """

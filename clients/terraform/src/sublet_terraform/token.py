@@ -57,7 +57,7 @@ class TokenResource(SubletResource):
         Attribute(
             "expires_at",
             Text(parse_instant),
-            "When it expires (RFC 3339); by default in 30 days.",
+            "When it expires (RFC 3339); by default in 30 days, at most in 365.",
             optional=True,
             computed=True,
         ),

@@ -2,7 +2,6 @@
 
 from sublet import audit
 from sublet.accounts.model import User
-from sublet.accounts.recent_sign_in import require_recent_sign_in
 from sublet.audit import Actor
 from sublet.credits.model import Outcome
 from sublet.db import Tx
@@ -41,7 +40,6 @@ def accept(tx: Tx, actor: Actor, identifier: str, *, free_quota: int) -> Outcome
         PlatformDomainNotFound: the receiver can't see the platform domain.
         SubdomainUnavailable: the receiver may not use the label; the name looks like another user's name.
         FreeQuotaExceeded: the name is free, and the receiver's free quota is used up.
-        SessionInvalid, SignInRequired: the session of the request was not signed in within the last ten minutes.
 
     Not checked: whether the platform domain accepts registrations; names that depend on this name.
     """
@@ -64,7 +62,6 @@ def accept(tx: Tx, actor: Actor, identifier: str, *, free_quota: int) -> Outcome
     assert subdomain is not None  # noqa: S101 - rows are never deleted
     _refuse_unregistrable(tx, receiver, subdomain)
     refuse_over_quota(tx, receiver, subdomain.registration_type, free_quota)
-    require_recent_sign_in(tx, actor)
     if not store.end(tx, transfer.id, ACCEPTED, receiver.id):
         raise just_ended()
     after = {"subdomain": subdomain.fqdn}

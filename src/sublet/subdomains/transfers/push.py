@@ -4,7 +4,6 @@ from sublet import audit
 from sublet.accounts.fields import check_email
 from sublet.accounts.membership_store import list_memberships
 from sublet.accounts.model import User
-from sublet.accounts.recent_sign_in import require_recent_sign_in
 from sublet.audit import Actor
 from sublet.credits.model import Outcome
 from sublet.db import Tx
@@ -39,7 +38,6 @@ def push(tx: Tx, actor: Actor, identifier: str, to: str | None, public_url: str)
         SubdomainSuspended: the operator suspended the name.
         Conflict: only the operator can move the name (mode `admin`).
         ValidationFailed: `to` is missing, is not an e-mail address, or is the address of the user, who is in no organization.
-        SessionInvalid, SignInRequired: the session of the request was not signed in within the last ten minutes.
         TransferPending: the name has a pending transfer.
         RateLimited: the user started too many transfers within 24 hours.
     """
@@ -51,7 +49,6 @@ def push(tx: Tx, actor: Actor, identifier: str, to: str | None, public_url: str)
     if is_renewed_by_operator(subdomain):
         raise Conflict("Only the operator can move this name. Open a ticket to ask for the transfer.")
     email = _check_recipient(tx, requester, to)
-    require_recent_sign_in(tx, actor)
     _end_expired_or_refuse_pending(tx, subdomain)
     _refuse_over_pushes_per_day(tx, holder)
     is_mailed = _may_mail(tx, holder, email)

@@ -31,9 +31,9 @@ def _with_restrictions(function: Function) -> Function:
     for option in (
         click.option(
             "--expires-in-days",
-            type=click.IntRange(min=1),
+            type=click.IntRange(min=1, max=365),
             metavar="N",
-            help="The number of days until it expires.",
+            help="The number of days until it expires, at most 365.",
         ),
         click.option(
             "--daily-credits", type=click.IntRange(min=0), metavar="N", help="Most it may spend in a day."
