@@ -151,7 +151,7 @@ class Resource:
             request.parts = answer.parts
         body = msgspec.json.encode(answer.body)
         if endpoint.has_etag:
-            tag = request.headers["etag"] = entity_tag(body)
+            tag = request.headers["etag"] = entity_tag(answer.body)
             if is_not_modified(request.fields, tag):
                 return 304, b""
         return answer.status or endpoint.status, body
