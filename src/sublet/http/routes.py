@@ -290,6 +290,13 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         (AccountSuspended, OrganizationNotFound, InsufficientRole, ValidationFailed),
     ),
     _endpoint(
+        "DELETE",
+        "/organizations/{id}",
+        "organization:write",
+        organizations.delete_organization_,
+        (*_OF_OWNER, ValidationFailed, SessionInvalid, SignInRequired),
+    ),
+    _endpoint(
         "GET",
         "/organizations/{id}/members",
         "account:read",

@@ -104,6 +104,12 @@ ACCOUNT_PAGES: tuple[Page, ...] = (
     _of_organization(
         "/invitations/{invitation_id:id}/revoke", organizations.revoke_invitation, "revoke_invitation"
     ),
+    _personal(
+        "/o/{organization:id}/delete",
+        organizations.show_deletion,
+        organizations.delete,
+        *("get_organization", "list_subdomains", "credits", "delete_organization"),
+    ),
     _of_organization("/members/{user_id:id}/role", organizations.change_role, "change_member"),
     _of_organization("/members/{user_id:id}/remove", organizations.remove, "remove_member"),
 )
