@@ -56,6 +56,7 @@ PLACES: dict[str, tuple[str, str]] = {
     "create_organization": ("organizations", "create"),
     "get_organization": ("organizations", "get"),
     "change_organization": ("organizations", "rename"),
+    "delete_organization": ("organizations", "delete"),
     "list_members": ("organizations", "members"),
     "change_member": ("organizations", "set_role"),
     "remove_member": ("organizations", "remove_member"),

@@ -148,7 +148,7 @@ class Settings:
     rate_limit_write_per_minute: int = _setting(120, "Write requests per token and minute.")
     rate_limit_ticket_per_minute: int = _setting(
         20,
-        "New tickets and replies per token and minute. Refused requests count as write requests.",
+        "New tickets and replies per user and minute, with all tokens and sessions. Refused requests count as write requests.",
     )
     rate_limit_availability_per_minute: int = _setting(60, "GET /availability per token and minute.")
     rate_limit_address_per_minute: int = _setting(

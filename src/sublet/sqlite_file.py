@@ -11,9 +11,10 @@ import sqlite3
 import stat
 import tempfile
 from collections.abc import Iterator
-from contextlib import closing, contextmanager, suppress
+from contextlib import ExitStack, closing, contextmanager, suppress
 from datetime import datetime
 from pathlib import Path
+from typing import IO, Any
 from urllib.parse import quote
 
 from sqlalchemy import create_engine
@@ -38,7 +39,8 @@ def serve_lock(database: Path | None) -> Iterator[None]:
     """Hold the lock of the single serving process of an SQLite file (None: do nothing). The kernel releases it when the process ends.
 
     The lock prevents a second worker, and any worker while the file is replaced. The lock's file is beside the target of a symbolic link, so
-    that all paths of a database share a lock.
+    that all paths of a database share a lock. The file itself is locked too, because hard links have other paths. SQLite uses another kind of
+    lock (`fcntl`), which this one doesn't touch.
 
     Raises:
         Unavailable: another process holds the lock, or the lock's file can't be written.
@@ -54,14 +56,28 @@ def serve_lock(database: Path | None) -> Iterator[None]:
         raise Unavailable(
             f"The file {path} can't be written: {error.strerror}. Check the permissions of its folder."
         ) from error
-    with file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
-            raise Unavailable(
-                f"Another `sublet serve` uses the database {database}. Stop that process first."
-            ) from error
+    with ExitStack() as open_files:
+        locked: list[IO[Any]] = [open_files.enter_context(file)]
+        # Closing a file ends all of the process's `fcntl` locks on it, so this one is closed after the database.
+        with suppress(FileNotFoundError):
+            locked.append(open_files.enter_context(_open_database(target)))
+        for each in locked:
+            try:
+                fcntl.flock(each, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError as error:
+                raise Unavailable(
+                    f"Another `sublet serve` uses the database {database}. Stop that process first."
+                ) from error
         yield
+
+
+def _open_database(path: Path) -> IO[bytes]:
+    try:
+        return path.open("rb")
+    except PermissionError as error:
+        raise Unavailable(
+            f"The file {path} can't be read: {error.strerror}. Check its permissions."
+        ) from error
 
 
 def create_private(path: Path) -> None:

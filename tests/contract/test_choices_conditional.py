@@ -1,4 +1,4 @@
-"""Conditional requests (RFC 9110, section 13): ETag and If-None-Match of a name or ticket, If-Match of its changes."""
+"""Conditional requests (RFC 9110, section 13): ETag and If-None-Match of an object, If-Match of its changes."""
 
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -6,18 +6,37 @@ from typing import Any
 
 import httpx
 import pytest
+from msgspec.structs import fields
+from sqlalchemy import update
 
+from sublet.accounts.store import tokens
+from sublet.db import Tx
+from sublet.http.conditional import CHANGED_BY_REQUESTS
+from sublet.http.routes import ENDPOINTS
+from sublet.platform_domains.store import platform_domains
+from sublet.subdomains.store import subdomains
+from sublet.tickets.store import tickets
+from support.console_client import console
 from support.error_triggers import new_user, unused_name
 from support.open_registry import opened
 from support.running_service import Registrant, RunningService
 
-OTHER = '"00000000000000000000000000000000"'
+OTHER = '"0000000000000000-0000000000000000"'
+
+
+UNREACHABLE = "unreachable.test"
+"""A platform domain on a primary that doesn't answer, so that its names stay unpublished."""
 
 
 @pytest.fixture(scope="module")
 def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningService]:
-    with opened(tmp_path_factory.mktemp("conditional"), free_quota=500) as service:
+    with opened(tmp_path_factory.mktemp("conditional"), free_quota=500, publish_wait_ms=0) as service:
         service.add_domain("renewable.test", "--renewal-window-days", "365")
+        service.add_domain(UNREACHABLE)
+        of = platform_domains.c.domain == UNREACHABLE
+        service.write(
+            lambda tx: tx.connection.execute(update(platform_domains).where(of).values(primary="away"))
+        )
         yield service
 
 
@@ -78,6 +97,92 @@ def test_a_change_by_the_platform_domain_changes_the_tag(shop: RunningService, a
     shown = [each.json()["subdomain"]["renewal_available"] for each in (before, after)]
     assert shown == [False, True]
     assert after.headers["etag"] != before.headers["etag"]
+
+
+def delegated_name_of(shop: RunningService, who: Registrant) -> str:
+    label = unused_name().partition(".")[0]
+    registered = shop.register(who, f"{label}.{UNREACHABLE}", nameservers=["ns1.provider.example"])
+    assert registered["subdomain"]["status"] in ("provisioning", "failed")
+    return f"/subdomains/{registered['subdomain']['fqdn']}"
+
+
+def token_of(shop: RunningService, who: Registrant) -> str:
+    return f"/tokens/{shop.call(who, 'POST', '/tokens', {'name': 'one', 'scopes': ['account:read']}).json()['token']['id']}"
+
+
+def publication_ends(tx: Tx, path: str) -> None:
+    """Do what the publisher does after it has read the name back from the primary."""
+    of = subdomains.c.fqdn == path.rpartition("/")[2]
+    values = {"published_generation": subdomains.c.generation, "provision_error": None, "attempts": 0}
+    tx.connection.execute(update(subdomains).where(of).values(**values))
+
+
+def operator_sets_priority(tx: Tx, path: str) -> None:
+    of = tickets.c.id == int(path.rpartition("/")[2])
+    tx.connection.execute(update(tickets).where(of).values(priority="urgent", updated_at=tx.now))
+
+
+def token_is_used(tx: Tx, path: str) -> None:
+    of = tokens.c.id == int(path.rpartition("/")[2])
+    tx.connection.execute(update(tokens).where(of).values(last_used_at=tx.now, last_used_from="192.0.2.1"))
+
+
+@pytest.mark.parametrize(
+    ("made", "method", "suffix", "body", "by_service"),
+    [
+        (delegated_name_of, *CHANGES[0], publication_ends),
+        (delegated_name_of, *CHANGES[1], publication_ends),
+        (delegated_name_of, *CHANGES[3], publication_ends),
+        (ticket_of, "POST", "/reply", {"message": "Three"}, operator_sets_priority),
+        (token_of, "PATCH", "", {"name": "two"}, token_is_used),
+        (token_of, "POST", "/rotate", {}, token_is_used),
+        (token_of, "DELETE", "", {}, token_is_used),
+    ],
+)
+def test_what_the_service_changes_refuses_no_change(
+    shop: RunningService,
+    ada: Registrant,
+    made: Any,
+    method: str,
+    suffix: str,
+    body: dict[str, Any],
+    by_service: Any,
+) -> None:
+    """The answer has changed, so `If-None-Match` doesn't match any more; what the client edits hasn't, so `If-Match` does."""
+    path = made(shop, ada)
+    tag = tag_of(shop, ada, path)
+    shop.write(lambda tx: by_service(tx, path))
+    seen = shop.call(ada, "GET", path, if_none_match=tag)
+    assert (seen.status_code, seen.headers["etag"] != tag) == (200, True)
+    answer = shop.call(ada, method, path + suffix, body, if_match=tag)
+    assert answer.status_code == 200, answer.text
+
+
+def test_a_form_is_accepted_although_the_publication_ended_meanwhile(
+    shop: RunningService, ada: Registrant
+) -> None:
+    path = delegated_name_of(shop, ada)
+    browser = console(shop, ada.email)
+    address = f"/names/{path.rpartition('/')[2]}/nameservers"
+    form = browser.get(address)
+    changed = browser.submit(form, address, nameservers="ns1.provider.example\nns2.provider.example")
+    shop.write(lambda tx: publication_ends(tx, path))
+    assert browser.submit(changed, address, confirm="yes").status == 200
+    assert shop.call(ada, "GET", path).json()["subdomain"]["nameservers"] == [
+        "ns1.provider.example",
+        "ns2.provider.example",
+    ]
+    stale = browser.submit(
+        changed, address, confirm="yes", nameservers="ns3.provider.example", idempotency_key="x"
+    )
+    assert stale.status == 412
+
+
+def test_each_object_with_a_tag_lists_what_requests_change() -> None:
+    for endpoint in ENDPOINTS:
+        if endpoint.has_etag:
+            (shown,) = (each.type for each in fields(endpoint.answer) if each.name != "ok")
+            assert set(CHANGED_BY_REQUESTS[shown]) <= {each.name for each in fields(shown)}, endpoint.name
 
 
 @pytest.mark.parametrize("made", [name_of, ticket_of])

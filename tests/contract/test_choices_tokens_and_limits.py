@@ -8,6 +8,7 @@ import pytest
 
 from sublet.accounts.store import Use, touch_tokens
 from sublet.http.routes import ENDPOINTS
+from support.console_client import console
 from support.error_triggers import new_user, unused_name
 from support.open_registry import instant, opened
 from support.running_service import RunningService
@@ -155,7 +156,7 @@ def test_a_token_works_until_it_expires_or_is_revoked(shop: RunningService) -> N
 
 
 def test_rate_limits_by_token_and_class(tmp_path_factory: pytest.TempPathFactory) -> None:
-    """Decisions: read, write and ticket, each for itself, a token at a time; `RateLimit`, `RateLimit-Policy`, `Retry-After`."""
+    """Decisions: read and write of a token, ticket of a user, each for itself; `RateLimit`, `RateLimit-Policy`, `Retry-After`."""
     limits = {"read": 3, "write": 2, "ticket": 1}
     settings = {f"rate_limit_{name}_per_minute": limit for name, limit in limits.items()}
     with opened(tmp_path_factory.mktemp("rates"), rate_limits=True, **settings) as service:
@@ -176,11 +177,8 @@ def test_rate_limits_by_token_and_class(tmp_path_factory: pytest.TempPathFactory
             assert 1 <= int(refused.headers["retry-after"]) <= 60
             assert refused.headers["ratelimit"].startswith(f'"{name}";r=0;t={refused.headers["retry-after"]}')
             assert service.call(other, *requests[name]).status_code in (200, 201, 422)
-            assert service.call(service.issue_token(user.email), *requests[name]).status_code in (
-                200,
-                201,
-                422,
-            )
+            with_another = service.call(service.issue_token(user.email), *requests[name]).status_code
+            assert with_another in ((429,) if name == "ticket" else (200, 201, 422))
 
 
 def test_the_ticket_limit_counts_created_tickets_and_replies(
@@ -207,6 +205,26 @@ def test_the_ticket_limit_counts_created_tickets_and_replies(
         assert send({}) == (422, '"ticket";r=0')
         assert send(good) == (429, '"ticket";r=0')
         assert service.call(user, "POST", "/subdomains", {}).status_code == 429
+
+
+def test_all_tokens_and_sessions_of_a_user_share_the_ticket_limit(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> None:
+    settings = {"rate_limit_ticket_per_minute": 3}
+    with opened(tmp_path_factory.mktemp("tickets"), rate_limits=True, **settings) as service:
+        user, other = new_user(service), new_user(service)
+        organization = service.call(user, "POST", "/organizations", {"name": "Guild"}).json()["organization"]
+        tokens = [user.token, service.issue_token(user.email), service.token_for(user, organization["id"])]
+        good = {"subject": "a", "message": "b"}
+
+        def send(token: str) -> int:
+            return service.call(token, "POST", "/support/tickets", good).status_code
+
+        assert [send(each) for each in tokens] == [201, 201, 201]
+        assert [send(each) for each in (*tokens, service.issue_token(user.email))] == [429] * 4
+        page = console(service, user.email)
+        assert page.submit(page.get("/tickets/new"), "/tickets/new", subject="a", message="b").status == 429
+        assert send(other.token) == 201
 
 
 def test_failed_authentication_is_limited_by_address(tmp_path_factory: pytest.TempPathFactory) -> None:

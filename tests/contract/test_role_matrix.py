@@ -15,7 +15,7 @@ from support.open_registry import opened
 from support.running_service import Registrant, RunningService
 
 MANAGING = {
-    "create_organization", "change_organization", "change_member", "remove_member", "list_invitations", "invite_member",
+    "create_organization", "change_organization", "delete_organization", "change_member", "remove_member", "list_invitations", "invite_member",
     "revoke_invitation",
 }  # fmt: skip
 NAMES = {

@@ -149,6 +149,7 @@ BODIES: dict[str, tuple[Any, ...]] = {
     "rotate_token": ({}, {"overlap_seconds": 0}, {"overlap_seconds": -1}),
     "reply": ({}, {"message": "Mine?"}, {"message": "x" * 20_001}),
     "change_organization": ({}, {"name": "Mine"}),
+    "delete_organization": ({}, {"confirm": "secret"}),
     "change_member": ({}, {"role": "viewer"}),
     "invite_member": ({}, {"email": "ada@example.org", "role": "owner"}),
 }

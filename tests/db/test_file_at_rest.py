@@ -56,6 +56,30 @@ def test_all_links_to_a_file_share_its_lock(tmp_path: Path) -> None:
         pass
 
 
+def test_a_hard_link_to_a_file_shares_its_lock(tmp_path: Path) -> None:
+    path, link = tmp_path / "registry.db", tmp_path / "elsewhere" / "link.db"
+    upgrade(f"sqlite:///{path}")
+    link.parent.mkdir()
+    link.hardlink_to(path)
+    for first, second in ((path, link), (link, path)):
+        with (
+            serve_lock(first),
+            pytest.raises(Unavailable, match="Another `sublet serve`"),
+            serve_lock(second),
+        ):
+            pass
+        with serve_lock(second):  # released with the first
+            pass
+
+
+def test_the_lock_leaves_the_locks_of_other_programs(tmp_path: Path) -> None:
+    path = tmp_path / "registry.db"
+    upgrade(f"sqlite:///{path}")
+    with serve_lock(path), closing(sqlite3.connect(path)) as connection:
+        connection.execute("BEGIN IMMEDIATE")
+        connection.rollback()
+
+
 def test_a_file_that_is_no_database_is_refused_at_the_start(tmp_path: Path) -> None:
     path = tmp_path / "registry.db"
     path.write_bytes(b"no database" * 1000)

@@ -158,9 +158,11 @@ def test_a_full_disk_refuses_writes_answers_reads_and_recovers(tmp_path: Path) -
             return_exceptions=True,
         )
         assert all(isinstance(result, Unavailable) for result in results), results
+        assert database.is_full()
         assert await database.read(_names) == {"first"}
         assert _stored(tmp_path) == {"first"}
         assert await database.write(add_much, "later", 1_000_000) == "later"
+        assert not database.is_full()
         assert await database.read(_names) == {"first", "later"}
 
     _tell(tmp_path, story)

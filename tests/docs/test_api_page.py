@@ -87,10 +87,12 @@ def prepare(service: RunningService, server: NameServerProcess, token: str, comm
 
 
 def prepare_organization(service: RunningService, token: str, command: str) -> None:
-    """Make the member or the invitation that an example needs."""
+    """Make the member, the invitation or the organization that an example needs."""
     if "/members/" in command and '"role"' in command:
         service.add_user("bob@example.org")
         service.operator("organization", "set-role", "3", "bob@example.org", "member")
+    elif "old-guild" in command:
+        service.call(token, "POST", "/organizations", {"name": "Old Guild"})
     elif "$CODE" in command:
         body = {"email": "bob@example.org", "role": "member"}
         answer = service.call(token, "POST", "/organizations/3/invitations", body)

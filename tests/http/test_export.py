@@ -1,12 +1,16 @@
-"""GET /me/export of an account with many names: it comes in parts, complete, and doesn't hold up the event loop."""
+"""GET /me/export: it comes in parts, complete, and doesn't hold up the event loop; a part that fails is counted and logged."""
 
 import asyncio
 import time
 from typing import Any
 
+import httpx
 import msgspec
+import pytest
+import structlog
 from sqlalchemy import text
 from starlette.datastructures import Headers
+from structlog.testing import capture_logs
 
 from sublet.accounts.find import find_member
 from sublet.accounts.model import Registrant
@@ -24,6 +28,8 @@ from sublet.sign_in.model import Site
 from sublet.subdomains.store import subdomains
 from support.registry import OPERATOR, Registry
 from support.repetitions import share
+from support.running_service import RunningService
+from support.serve_process import wait_until
 
 NAMES = share(1_000, whole=10_000)
 HELD_UP_SECONDS = share(0.5, whole=0.05)
@@ -102,3 +108,22 @@ def test_an_export_of_many_names_is_sent_in_parts(registry: Registry) -> None:
     found: dict[str, Any] = msgspec.json.decode(b"".join(parts))
     assert len({each["fqdn"] for each in found["subdomains"]}) == len(found["subdomains"]) == NAMES
     assert len({each["id"] for each in found["activity"]}) == len(found["activity"]) > NAMES
+
+
+def test_an_export_that_fails_in_the_middle_is_counted_and_logged(service: RunningService) -> None:
+    ada = service.add_user()
+    rename = "ALTER TABLE name_transfers RENAME COLUMN {} TO {}"
+    service.write(lambda tx: tx.connection.execute(text(rename.format("expires_at", "another"))))
+    failed = 'sublet_http_requests_total{endpoint="export",status="500"}'
+    structlog.reset_defaults()  # the operator's commands turn the logs off
+    with capture_logs() as logged:
+        with pytest.raises(httpx.RemoteProtocolError):  # the client sees that the answer is incomplete
+            service.call(ada, "GET", "/me/export")
+        wait_until(lambda: service.metrics().get(failed) == 1)
+    service.write(lambda tx: tx.connection.execute(text(rename.format("another", "expires_at"))))
+    assert [each["log_level"] for each in logged if each["event"] == "fault"] == ["error"]
+    lines = [each for each in logged if each.get("endpoint") == "export"]
+    assert [(each["error"], each["status"], each["user_id"]) for each in lines] == [
+        ("internal_error", 500, ada.id)
+    ]
+    assert service.call(ada, "GET", "/me/export").json()["account"]["email"] == ada.email

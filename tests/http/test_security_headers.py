@@ -1,6 +1,7 @@
 """The headers that every answer has: of endpoints, refusals, pages and faults. Refusals by nginx: tests/contract/test_hostile_http.py."""
 
 import asyncio
+import re
 from collections.abc import Iterator
 
 import httpx
@@ -15,6 +16,7 @@ from sublet.http.security_headers import SECURITY_HEADERS
 from support.running_service import Registrant, RunningService, registry_address, running_service
 
 PAGES = ("/docs", "/openapi.json", "/healthz", "/readyz", "/metrics")
+UNKNOWN = ("/assets/no-such.css", "/assets/", "/assets/a/b", "/nothing", "/o/9223372036854775808/names")
 
 
 @pytest.fixture(scope="module")
@@ -43,6 +45,7 @@ def assert_secured(headers: httpx.Headers, *, but: tuple[str, ...] = ()) -> None
 def test_the_headers_have_the_documented_values() -> None:
     assert SECURITY_HEADERS["cache-control"] == "no-store"
     assert SECURITY_HEADERS["x-content-type-options"] == "nosniff"
+    assert SECURITY_HEADERS["cross-origin-opener-policy"] == "same-origin"
     assert "default-src 'none'" in SECURITY_HEADERS["content-security-policy"]
     assert "frame-ancestors 'none'" in SECURITY_HEADERS["content-security-policy"]
 
@@ -69,6 +72,30 @@ def test_every_page_sends_the_headers(service: RunningService, path: str, method
     own = ("content-security-policy", "referrer-policy") if of_its_own else ()
     assert_secured(answer.headers, but=own)
     assert answer.headers["content-security-policy"].startswith("default-src 'none';")
+
+
+@pytest.mark.parametrize("path", UNKNOWN)
+@pytest.mark.parametrize("method", ["GET", "HEAD", "POST"])
+@pytest.mark.parametrize("accept", ["*/*", "text/html"])
+def test_every_unknown_path_sends_the_headers(
+    service: RunningService, path: str, method: str, accept: str
+) -> None:
+    origin = service.base_url.removesuffix("/api/v1")
+    answer = service.client.request(method, origin + path, headers={"accept": accept})
+    assert answer.status_code == 404
+    is_page = answer.headers["content-type"].startswith("text/html")
+    assert_secured(answer.headers, but=("content-security-policy", "referrer-policy") if is_page else ())
+
+
+def test_assets_send_the_headers(service: RunningService) -> None:
+    origin = service.base_url.removesuffix("/api/v1")
+    found = re.findall(r'"(/assets/[^"]+)"', service.client.get(origin + "/signup").text)
+    assert found
+    for path in found:
+        for method, status in (("GET", 200), ("HEAD", 200), ("POST", 405)):
+            answer = service.client.request(method, origin + path)
+            assert answer.status_code == status
+            assert_secured(answer.headers, but=("cache-control",))
 
 
 def test_refusals_before_an_endpoint_have_the_headers(service: RunningService, ada: Registrant) -> None:

@@ -17,11 +17,12 @@ from support.running_service import RunningService
 
 @dataclass(slots=True)
 class PageForm:
-    """A form of a page: its action, and the values of its fields."""
+    """A form of a page: its action, the values of its fields, and the other values that a person can choose for a field by a click."""
 
     method: str
     action: str
     fields: dict[str, str] = field(default_factory=dict)
+    choices: dict[str, list[str]] = field(default_factory=dict)
 
 
 class _Reader(HTMLParser):
@@ -47,11 +48,15 @@ class _Reader(HTMLParser):
             self._inside.fields[name] = ""
         elif tag == "select":
             self._select = name
-        elif tag == "option" and ("selected" in found or self._select not in self._inside.fields):
-            self._inside.fields[self._select] = value
-        elif (
-            tag == "input" and name and (found.get("type") not in ("checkbox", "radio") or "checked" in found)
-        ):
+        elif tag == "option" and self._select:
+            self._inside.choices.setdefault(self._select, []).append(value)
+            if "selected" in found or self._select not in self._inside.fields:
+                self._inside.fields[self._select] = value
+        elif name and (tag == "button" or found.get("type") in ("checkbox", "radio")):
+            self._inside.choices.setdefault(name, []).append(value)
+            if tag == "input" and "checked" in found:
+                self._inside.fields[name] = value
+        elif tag == "input" and name:
             self._inside.fields[name] = value
 
     def handle_endtag(self, tag: str) -> None:
@@ -59,6 +64,8 @@ class _Reader(HTMLParser):
             self._inside = None
         if tag == "textarea":
             self._area = ""
+        if tag == "select":
+            self._select = ""
 
     def handle_data(self, data: str) -> None:
         if self._area and self._inside is not None:

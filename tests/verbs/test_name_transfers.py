@@ -97,6 +97,9 @@ def test_a_name_moves_when_its_receiver_accepts(registry: Registry) -> None:
     found = show(registry, transfer_id)
     assert (found.stored_state, found.to_user_id, found.ended_at) == ("accepted", moved.user_id, registry.now)
     assert [to for to, _ in mails(registry)[2:]] == ["ann@example.org", BEN]
+    (event,) = registry.read(list_events, "name_transfer", [int(transfer_id)], ["name_transfer.accept"])
+    assert event.before == {"user_id": held.user_id}
+    assert event.after == {"subdomain": SHOP, "user_id": moved.user_id}
     with registry.refuses(SubdomainNotFound):
         registry.write(delete, registry.actor(), SHOP)
     registry.write(delete, registry.actor("ben"), SHOP)

@@ -58,3 +58,22 @@ def test_an_organization_from_its_beginning_to_the_last_owner(service: RunningSe
     assert "The role is changed." in page.text
     assert "The member is removed." in ada.submit(page, f"{root}/members/{ben_id}/remove").text
     assert (ben.get(f"{root}/members").status, ben.get(f"{root}/names").status) == (404, 404)
+
+
+@pytest.mark.operations("delete_organization")
+def test_an_owner_deletes_an_organization_with_its_name(service: RunningService) -> None:
+    service.add_domain()
+    user = service.add_user(ADA)
+    ada = console(service, ADA)
+    page = ada.submit(ada.get("/organizations"), "/organizations", name="Guild Hall")
+    root = page.path.removesuffix("/members")
+    service.register(service.token_for(user, int(root.removeprefix("/o/"))), "hall.example.test")
+    assert f'href="{root}/delete"' in page.response.text
+    shown = ada.get(f"{root}/delete")
+    assert "1 name leaves the DNS" in shown.text
+    wrong = ada.submit(shown, f"{root}/delete", confirm="guild")
+    assert (wrong.status, "The organization is not deleted" in wrong.text) == (422, True)
+    done = ada.submit(wrong, f"{root}/delete", confirm="guild-hall")
+    assert (done.path, "The organization is deleted." in done.text) == ("/organizations", True)
+    assert ada.get(f"{root}/members").status == 404
+    assert ada.get("/names").status == 200

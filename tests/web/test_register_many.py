@@ -96,6 +96,29 @@ def test_a_long_list_is_registered_completely_in_parts(
     assert browser.submit(last, "/register/many/download").response.text.count(",yes,") == 7
 
 
+def test_the_checks_of_a_page_count_as_one_request(tmp_path: Path) -> None:
+    """A second list of 50 names is checked completely, and so are the names of a search, with and without a session."""
+    with running_service(
+        registry_address(tmp_path), rate_limits=True, rate_limit_availability_per_minute=3
+    ) as running:
+        for number in range(5):
+            running.add_domain(f"domain{number}.test")
+        running.add_user("ada@example.org", free_quota="100")
+        browser = console(running, "ada@example.org")
+        for round_ in ("a", "b"):
+            names = "\n".join(f"{round_}{number}.domain0.test" for number in range(50))
+            quoted = browser.submit(browser.get("/register/many"), "/register/many", names=names)
+            assert "50 names for no credits" in quoted.text
+        for visitor in (browser, console(running)):
+            page = visitor.get("/?q=garden")
+            assert page.status == 200
+            assert all(f"garden.domain{number}.test" in page.text for number in range(5))
+            assert "requests in a minute" not in page.text
+        last = browser.submit(browser.get("/register/many"), "/register/many", names="one.domain0.test")
+        assert "requests in a minute" in last.text
+        assert "1 name for no credits" not in last.text
+
+
 def test_too_many_names_are_refused(service: RunningService) -> None:
     service.add_user("ben@example.org")
     browser = console(service, "ben@example.org")

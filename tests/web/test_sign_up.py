@@ -63,6 +63,26 @@ def test_a_link_accepts_an_invitation_to_an_organization(service: RunningService
     assert ("You are in Guild" in done.text, COOKIE in browser.cookies) == (True, True)
 
 
+def test_an_invitation_is_no_failed_authentication(tmp_path: Path) -> None:
+    """Each click of an invited person would otherwise count as a guess, and a wrong link counts once."""
+    limits = {"rate_limit_failed_auth_per_minute": 1, "trusted_proxies": "127.0.0.1"}
+    with running_service(registry_address(tmp_path), signup="open", rate_limits=True, **limits) as running:
+        gil = running.add_user("gil@example.org")
+        made = running.call(gil, "POST", "/organizations", {"name": "Guild"}).json()["organization"]
+        browser = console(running)
+        for email in ("hal@example.org", "ivy@example.org", "jim@example.org"):
+            body = {"email": email, "role": "member"}
+            running.call(gil, "POST", f"/organizations/{made['id']}/invitations", body)
+            token = re.findall(r"/signup/confirm\?token=(\S+)", newest_mail(running, email))[0]
+            done = browser.post("/signup/confirm", {"token": token}, x_forwarded_for="203.0.113.9")
+            assert done.status == 200, done.text
+        wrong = [
+            browser.post("/signup/confirm", {"token": "wrong"}, x_forwarded_for="203.0.113.9").status
+            for _ in range(2)
+        ]
+        assert wrong == [422, 429]
+
+
 def test_a_program_gets_no_session(service: RunningService) -> None:
     """Only a page of the service is signed in; a program gets its token alone."""
     browser = console(service)

@@ -7,7 +7,7 @@ from sqlalchemy import Select, case, delete, func, insert, select, update
 from sqlalchemy.dialects import postgresql, sqlite
 
 from sublet.accounts.model import Membership, Organization, Token, User
-from sublet.accounts.roles import OWNER
+from sublet.accounts.roles import OWNER, ROLES
 from sublet.accounts.store import memberships, organizations, to_token, tokens, users
 from sublet.db import Tx
 from sublet.ids import Position
@@ -84,13 +84,16 @@ def list_owners(tx: Tx, organization_id: int) -> list[User]:
 def find_next_owner(tx: Tx, organization_id: int) -> User | None:
     """Return the member who becomes owner when the last owner leaves, or None without members.
 
-    The oldest member that isn't suspended is preferred, then the oldest suspended member.
+    A member that isn't suspended is preferred, then the role with more rights, then the oldest member.
     """
+    rank = case({role: number for number, role in enumerate(ROLES)}, value=memberships.c.role)
     query = (
         select(*_USER)
         .select_from(memberships.join(users))
         .where(memberships.c.organization_id == organization_id)
-        .order_by(case((users.c.suspended_at.is_(None), 0), else_=1), memberships.c.created_at, users.c.id)
+        .order_by(
+            case((users.c.suspended_at.is_(None), 0), else_=1), rank, memberships.c.created_at, users.c.id
+        )
         .limit(1)
     )
     row = tx.connection.execute(query).one_or_none()

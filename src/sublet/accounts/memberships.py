@@ -2,7 +2,7 @@
 
 from sublet import audit
 from sublet.accounts import membership_store, store
-from sublet.accounts.model import Membership, Organization
+from sublet.accounts.model import Membership, Organization, User
 from sublet.accounts.roles import MEMBER, OWNER
 from sublet.accounts.tokens import revoke
 from sublet.audit import Actor
@@ -72,18 +72,20 @@ def leave(tx: Tx, actor: Actor, membership: Membership) -> None:
         revoke(tx, actor, token)
 
 
-def remove_member_if_any(tx: Tx, actor: Actor, user_id: int, organization_id: int) -> None:
-    """End a membership, if the user has one. If the last owner leaves, `find_next_owner` chooses the next owner."""
+def remove_member_if_any(tx: Tx, actor: Actor, user_id: int, organization_id: int) -> User | None:
+    """End a membership, if the user has one. If the last owner leaves, `find_next_owner` chooses the next owner, who is returned."""
     account = membership_store.find_account(tx, organization_id)
     if account is not None:  # Without an account, no request changes the members, so no lock is needed.
         store.lock_user(tx, account.id)
     membership = membership_store.find_membership(tx, user_id, organization_id)
     if membership is None:
-        return
+        return None
     leave(tx, actor, membership)
     next_owner = membership_store.find_next_owner(tx, organization_id)
-    if next_owner is not None and not membership_store.list_owners(tx, organization_id):
-        change_role(tx, actor, next_owner.id, organization_id, OWNER)
+    if next_owner is None or membership_store.list_owners(tx, organization_id):
+        return None
+    change_role(tx, actor, next_owner.id, organization_id, OWNER)
+    return next_owner
 
 
 def change_role(tx: Tx, actor: Actor, user_id: int, organization_id: int, role: str) -> None:

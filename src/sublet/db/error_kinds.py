@@ -21,6 +21,7 @@ class ErrorKind(Enum):
     """A bug. A retry would fail in the same way."""
 
 
+DISK_FULL = "53100"
 _CONTENTION = ("40001", "40P01")  # serialization_failure, deadlock_detected
 READ_ONLY = "25006"
 """read_only_sql_transaction: the server is a standby now."""

@@ -94,6 +94,9 @@ class Database(Protocol):
     def problem(self) -> Problem | None:
         """Return why writes are refused until the operator acts, or None. PostgreSQL always returns None."""
 
+    def is_full(self) -> bool:
+        """True if the last write failed because the disk was full, or if an SQLite file's disk is almost full. The worker writes every few seconds."""
+
     async def close(self) -> None:
         """Finish running writes, and close the connections."""
 

@@ -24,7 +24,7 @@ from sqlalchemy.pool import ConnectionPoolEntry
 from sublet.db.announcements import Announcements
 from sublet.db.commit_waiters import CommitWaiters
 from sublet.db.connect import WARNINGS, ConnectionSettings, LosesWrites, libpq_address, postgresql_engine
-from sublet.db.error_kinds import READ_ONLY, ErrorKind, classify_error, sqlstate
+from sublet.db.error_kinds import DISK_FULL, READ_ONLY, ErrorKind, classify_error, sqlstate
 from sublet.db.marks import CommittedBefore, ConnectionLost, Mark
 from sublet.db.model import Clock, Problem, Tx, driver_message, unavailable_refusal, utc_now
 from sublet.db.query_connection import QueryConnection
@@ -77,6 +77,7 @@ class PostgresqlDatabase:
             isolation_level="REPEATABLE READ", postgresql_readonly=True
         )
         self._epoch = 0
+        self._was_full = False
         event.listen(self._engine, "connect", self._record_epoch)
         event.listen(self._engine, "checkout", self._refuse_outdated)
         self._writers = ThreadPoolExecutor(WRITERS, "sublet-writer")
@@ -170,8 +171,9 @@ class PostgresqlDatabase:
         begin_by, lost_by = time.monotonic() + BEGIN_SECONDS, 0.0
         while True:
             try:
-                return await once(max(begin_by, lost_by))
+                result = await once(max(begin_by, lost_by))
             except Exception as error:
+                self._was_full = self._was_full or sqlstate(error) == DISK_FULL
                 kind = (
                     ErrorKind.AWAY
                     if isinstance(error, LosesWrites | _NotBegunError)
@@ -197,6 +199,9 @@ class PostgresqlDatabase:
                 in_time = contentions < CONTENTIONS_MAX and time.monotonic() + pause < (lost_by or begin_by)
                 if kind in (ErrorKind.AWAY, ErrorKind.BUG) or not in_time:
                     raise unavailable_refusal(error, is_unknown=is_unknown) from error
+            else:
+                self._was_full = self._was_full and only_reads
+                return result
             await asyncio.sleep(pause)
 
     async def _run_in_thread(self, threads: ThreadPoolExecutor, once: Callable[[], R], begin_by: float) -> R:
@@ -252,6 +257,9 @@ class PostgresqlDatabase:
 
     def problem(self) -> Problem | None:
         return None
+
+    def is_full(self) -> bool:
+        return self._was_full
 
     async def close(self) -> None:
         self._is_closing = True  # no transaction begins any more; the threads finish the running ones

@@ -6,6 +6,7 @@ one COMMIT (one fsync). Several processes may open the file; SQLite's lock order
 
 import asyncio
 import queue
+import shutil
 import sqlite3
 import threading
 from collections.abc import Callable
@@ -36,6 +37,8 @@ GROUP_MAX = 256
 READERS = 2
 """The maximum number of concurrent reading transactions, so that a slow one doesn't delay the next. More threads would wait for the interpreter's lock."""
 BUSY_TIMEOUT_SECONDS = 5
+FREE_BYTES_MIN = 2**20
+"""The minimum of free bytes on the disk of the file. Small writes still succeed on a full disk while the WAL has room."""
 FAULTS_MAX = 3
 """The maximum number of faults of a damaged file that the log names."""
 BEGIN_WRITE = "BEGIN IMMEDIATE"
@@ -103,6 +106,7 @@ class SqliteDatabase:
         self._readers = ThreadPoolExecutor(READERS, "sublet-reader")
         self._jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
         self._commit_waiters = CommitWaiters()
+        self._was_full = False
         self._thread = threading.Thread(target=self._write_loop, name="sublet-writer", daemon=True)
         self._thread.start()
 
@@ -144,6 +148,13 @@ class SqliteDatabase:
 
     def problem(self) -> Problem | None:
         return self._files.problem
+
+    def is_full(self) -> bool:
+        try:
+            free = shutil.disk_usage(Path(self._path).resolve().parent).free
+        except OSError:  # the folder is missing, which is a problem of the files
+            return self._was_full
+        return self._was_full or free < FREE_BYTES_MIN
 
     async def quick_check(self) -> None:
         """Run SQLite's `PRAGMA quick_check` on a separate thread and connection. If it finds damage, refuse writes from then on."""
@@ -193,7 +204,9 @@ class SqliteDatabase:
             if group:
                 try:
                     self._commit_group(group)
+                    self._was_full = False
                 except Exception as error:  # noqa: BLE001 - all waiting callers must get the error
+                    self._was_full = _is_full_disk(error)
                     refusal = (
                         damage_refusal() if self._record_if_damage(error) else unavailable_refusal(error)
                     )
@@ -280,3 +293,7 @@ class SqliteDatabase:
             return False
         self._files.record_damage(str(cause))
         return True
+
+
+def _is_full_disk(error: Exception) -> bool:
+    return getattr(getattr(error, "orig", error), "sqlite_errorcode", None) == sqlite3.SQLITE_FULL

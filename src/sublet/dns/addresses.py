@@ -25,7 +25,7 @@ class InvalidAddress(ValueError):  # noqa: N818 - named like the classes in subl
 
 @dataclass(frozen=True, slots=True)
 class SpecialBlock:
-    """A block of IANA's special-purpose registries, or a block that is not unicast."""
+    """A block of IANA's special-purpose registries, a block that is not unicast, or a provider's block that only its own network reaches."""
 
     network: IPv4Network | IPv6Network
     meaning: str
@@ -59,6 +59,15 @@ SPECIAL_BLOCKS: Final = (
     _block("224.0.0.0/4", "multicast, RFC 5771"),
     _block("240.0.0.0/4", "reserved, RFC 1112"),
     _block("255.255.255.255/32", "limited broadcast, RFC 919"),
+    # Addresses that providers assign inside their networks. They look public, but each network has its own server there, or none.
+    _block("35.199.192.0/19", "Google Cloud's own network"),
+    _block("161.26.0.0/16", "IBM Cloud's own network"),
+    _block("166.8.0.0/14", "IBM Cloud's own network"),
+    _block("168.63.129.16/32", "the virtual address of Azure's own services"),
+    _block("183.60.82.98/32", "the DNS server inside Tencent Cloud"),
+    _block("183.60.83.19/32", "the DNS server inside Tencent Cloud"),
+    _block("199.36.153.4/30", "the restricted address of Google's APIs"),
+    _block("199.36.153.8/30", "the private address of Google's APIs"),
     # https://www.iana.org/assignments/iana-ipv6-special-registry
     _block("::/128", "unspecified, RFC 4291"),
     _block("::1/128", "loopback, RFC 4291"),
@@ -82,6 +91,8 @@ SPECIAL_BLOCKS: Final = (
     _block("2001:db8::/32", "documentation, RFC 3849"),
     _block("2002::/16", "6to4, RFC 3056"),
     _block("2620:4f:8000::/48", "AS112, RFC 7534", public=True),
+    _block("2600:2d00:2:1000::/64", "the restricted address of Google's APIs"),
+    _block("2600:2d00:2:2000::/64", "the private address of Google's APIs"),
     _block("3fff::/20", "documentation, RFC 9637"),
     _block("5f00::/16", "segment routing identifiers, RFC 9602"),
     _block("fc00::/7", "unique local, RFC 4193"),

@@ -7,11 +7,12 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from starlette.applications import Starlette
+from starlette.datastructures import MutableHeaders
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route, Router
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from structlog.contextvars import bind_contextvars
 
 from sublet.db import Database, Replication, Tx, find_replication
@@ -28,7 +29,6 @@ from sublet.processes.store import check_readable
 
 FIRST_PREFIX = "/subdomains"
 """The router tries paths in order. Paths with this prefix come first, because most requests are for subdomains."""
-Page = Callable[[Request], Awaitable[Response]]
 RefusalPage = Callable[[Request, Refusal], Awaitable[Response]]
 """Returns a refusal as a page."""
 
@@ -65,7 +65,7 @@ def build_app(
         return Response(text, media_type="application/json")
 
     pages = [
-        _page_route(OPENAPI_PATH, openapi),
+        Route(OPENAPI_PATH, openapi, methods=["GET"]),
         *_status_routes(StatusSources(context.db, context.metrics, context.stopping, context.readiness)),
         *console_routes,
     ]
@@ -80,7 +80,7 @@ def build_app(
     return Router(resources, redirect_slashes=False, default=_application(pages, unknown_path, refusal_page))
 
 
-def build_status_app(sources: StatusSources) -> Starlette:
+def build_status_app(sources: StatusSources) -> ASGIApp:
     """Return an application that serves only the status pages, for a process without the API."""
 
     async def unknown_path(scope: Scope, receive: Receive, send: Send) -> None:
@@ -94,7 +94,9 @@ def build_status_app(sources: StatusSources) -> Starlette:
 
 def _application(
     routes: Sequence[Route], default: ASGIApp, refusal_page: RefusalPage | None = None
-) -> Starlette:
+) -> ASGIApp:
+    """Return the application of these routes. Each answer gets the security headers and the request id, unless it sets them itself."""
+
     async def refuse_method(request: Request, error: Exception) -> Response:
         """Return the refusal of a method that the path doesn't take, as a page or as JSON."""
         allow = sorted((getattr(error, "headers", None) or {}).get("Allow", "GET").split(", "))
@@ -107,7 +109,22 @@ def _application(
 
     app = Starlette(exception_handlers={HTTPException: refuse_method, Exception: _answer_exception})
     app.router = Router(routes, redirect_slashes=False, default=default)
-    return app
+    return _with_headers(app)
+
+
+def _with_headers(app: ASGIApp) -> ASGIApp:
+    async def answer(scope: Scope, receive: Receive, send: Send) -> None:
+        async def send_with_headers(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                headers = MutableHeaders(raw=message["headers"])
+                for name, value in SECURITY_HEADERS.items():
+                    headers.setdefault(name, value)
+                headers.setdefault("x-request-id", _request_id(Request(scope)))
+            await send(message)
+
+        await app(scope, receive, send_with_headers if scope["type"] == "http" else send)
+
+    return answer
 
 
 def _status_routes(sources: StatusSources) -> list[Route]:
@@ -124,6 +141,8 @@ def _status_routes(sources: StatusSources) -> list[Route]:
             checks["database"] = False
         if (problem := sources.db.problem()) is not None:
             checks["database"], more["reason"] = False, problem.message
+        elif sources.db.is_full():
+            checks["database"], more["reason"] = False, "The disk of the database is full. Free space on it."
         ready = all(checks.values()) and not sources.stopping.is_set()
         return JSONResponse({"ok": ready, "checks": checks, **more}, status_code=200 if ready else 503)
 
@@ -131,25 +150,12 @@ def _status_routes(sources: StatusSources) -> list[Route]:
         return Response(sources.metrics.render(), media_type=METRICS_TYPE)
 
     pages = {"/healthz": healthz, "/readyz": readyz, "/metrics": metrics}
-    return [_page_route(path, page) for path, page in pages.items()]
+    return [Route(path, page, methods=["GET"]) for path, page in pages.items()]
 
 
 def _read_replication(tx: Tx) -> Replication | None:
     check_readable(tx)
     return find_replication(tx)
-
-
-def _page_route(path: str, page: Page) -> Route:
-    """Return the route of a page. Each answer gets the request id, and the security headers that the page doesn't set."""
-
-    async def with_headers(request: Request) -> Response:
-        response = await page(request)
-        response.headers["x-request-id"] = _request_id(request)
-        for name, value in SECURITY_HEADERS.items():
-            response.headers.setdefault(name, value)
-        return response
-
-    return Route(path, with_headers, methods=["GET"])
 
 
 def _page_or_default(default: ASGIApp, refusal_page: RefusalPage) -> ASGIApp:
@@ -184,9 +190,7 @@ def _refusal_response(request: Request, refusal: Refusal, request_id: str | None
     accept = request.headers.get("accept", "")
     request_id = request_id or _request_id(request)
     status, headers, body = render_refusal(refusal, request_id, accept, DOCS_PATH)
-    return Response(
-        body, status_code=status, headers={**headers, **SECURITY_HEADERS, "x-request-id": request_id}
-    )
+    return Response(body, status_code=status, headers={**headers, "x-request-id": request_id})
 
 
 def _request_id(request: Request) -> str:

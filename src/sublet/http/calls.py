@@ -69,7 +69,8 @@ class SentRequest:
     """A request to an endpoint, without its credentials.
 
     `path` is the whole path, `parameters` are the path parameters. `fields` are the headers of the request; the checks add the
-    headers of the answer to `headers`. `counted_as` is the rate limit key of a request without a credential.
+    headers of the answer to `headers`. `counted_as` is the rate limit key of a request without a credential. `counted_classes` are the rate
+    classes of reads that a page has counted already: all reads of a page count once.
     """
 
     fields: Headers
@@ -81,6 +82,7 @@ class SentRequest:
     sent_members: dict[str, Any] = field(default_factory=dict)
     headers: dict[str, str] = field(default_factory=dict)
     counted_as: str = ""
+    counted_classes: set[str] | None = None
 
     async def members(self) -> tuple[dict[str, Any], FieldErrors]:
         """Return the members of the body, and an error for each duplicate member."""
@@ -202,7 +204,11 @@ class Calls:
             ) from None
 
     async def _count(self, sent: SentRequest, endpoint: Endpoint, registrant: Registrant) -> Allowance | None:
-        key = sent.counted_as or registrant.rate_limit_key
+        if sent.counted_classes is not None and not takes_body(endpoint):
+            if endpoint.rate_class in sent.counted_classes:
+                return None
+            sent.counted_classes.add(endpoint.rate_class)
+        key = sent.counted_as or _rate_limit_key(endpoint.rate_class, registrant)
         allowance = await self.context.rate_limiter.count(endpoint.rate_class, key, sent.headers)
         if allowance is not None:
             sent.headers |= limit_headers(allowance)
@@ -214,11 +220,11 @@ class Calls:
         """Count a ticket request that created no ticket or reply as a write instead, if the write limit allows one more."""
         if counted is None or counted.policy.name != TICKET:
             return
-        limiter, key = self.context.rate_limiter, registrant.rate_limit_key
+        limiter = self.context.rate_limiter
         with suppress(Unavailable):  # a failure here must not replace the request's answer
-            write = await limiter.take(WRITE, key)
+            write = await limiter.take(WRITE, _rate_limit_key(WRITE, registrant))
             if write is not None and write.allowed:
-                sent.headers |= limit_headers(limiter.release(counted, key))
+                sent.headers |= limit_headers(limiter.release(counted, _rate_limit_key(TICKET, registrant)))
 
     async def _check_gate(self, endpoint: Endpoint, registrant: Registrant, sent: SentRequest) -> None:
         """Raise unless the operation's gate lets the request pass. Tokens pass (`gates.py`).
@@ -261,6 +267,11 @@ class Calls:
             client=sent.client,
             if_match=",".join(if_match) if if_match and endpoint.takes_if_match else None,
         )
+
+
+def _rate_limit_key(rate_class: str, registrant: Registrant) -> str:
+    """Return the key of a request: its token or session, or for tickets its user, because people must read what all tokens send."""
+    return f"user-{registrant.user.id}" if rate_class == TICKET else registrant.rate_limit_key
 
 
 class _Parts(NamedTuple):

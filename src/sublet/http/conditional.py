@@ -1,6 +1,10 @@
-"""Conditional requests (RFC 9110, section 13): `ETag`, `If-None-Match` and `If-Match`."""
+"""Conditional requests (RFC 9110, section 13): `ETag`, `If-None-Match` and `If-Match`.
+
+A tag has two parts: the first changes with the members that requests change, the second with the whole answer.
+"""
 
 import hashlib
+import re
 from collections.abc import Callable
 from typing import Any, Concatenate, ParamSpec
 
@@ -13,13 +17,43 @@ from sublet.db import Tx
 from sublet.errors import Refusal
 from sublet.http.endpoints import Call
 from sublet.http.errors import PreconditionFailed
+from sublet.http.response_structs import (
+    DeviceRequestShape,
+    OrganizationDetailShape,
+    SubdomainShape,
+    TicketDetailShape,
+    TokenDetailShape,
+    TransferShape,
+)
 
 P = ParamSpec("P")
 
 
-def entity_tag(body: bytes) -> str:
-    """Return the strong entity tag of an answer's body."""
-    return f'"{hashlib.sha256(body).hexdigest()[:32]}"'
+CHANGED_BY_REQUESTS: dict[type[msgspec.Struct], tuple[str, ...]] = {
+    # `updated_at` stands for what a name's answer doesn't show, such as the automatic renewal.
+    SubdomainShape: ("id", "nameservers", "glue", "ds_records", "expires_at", "updated_at"),
+    TokenDetailShape: (
+        *("id", "name", "scopes", "names", "domains", "networks", "daily_credits", "expires_at"),
+        "revoked_at",
+    ),
+    OrganizationDetailShape: ("id", "name"),
+    DeviceRequestShape: ("state",),
+    TransferShape: ("id", "state"),
+    TicketDetailShape: ("id", "messages"),
+}
+"""The members of each object with a tag that requests change. The service changes the others, such as a name's status, itself."""
+_TAG = re.compile(r'"([0-9a-f]{16})-[0-9a-f]{16}"')
+
+
+def entity_tag(answer: msgspec.Struct) -> str:
+    """Return the strong entity tag of an answer with one object."""
+    (shown,) = (getattr(answer, name) for name in answer.__struct_fields__ if name != "ok")
+    edited = [getattr(shown, name) for name in CHANGED_BY_REQUESTS[type(shown)]]
+    return f'"{_digest(edited)}-{_digest(answer)}"'
+
+
+def _digest(value: object) -> str:
+    return hashlib.sha256(msgspec.json.encode(value)).hexdigest()[:16]
 
 
 def is_not_modified(fields: Headers, tag: str) -> bool:
@@ -29,9 +63,18 @@ def is_not_modified(fields: Headers, tag: str) -> bool:
 
 
 def is_match(if_match: str, tag: str) -> bool:
-    """True if `If-Match` has this tag. The comparison is strong, so a weak tag never matches (section 13.1.1)."""
+    """True if `If-Match` has a tag with the same first part. The comparison is strong, so a weak tag never matches (section 13.1.1).
+
+    The second part isn't compared: a publication, or a date that passes, must not refuse a change that was made of what the client saw.
+    """
     listed = _tags(if_match)
-    return listed == ["*"] or tag in listed
+    return listed == ["*"] or _edited_part(tag) in map(_edited_part, listed)
+
+
+def _edited_part(tag: str) -> str:
+    """Return the first part of a tag; of another text, the whole text."""
+    found = _TAG.fullmatch(tag)
+    return found[1] if found else tag
 
 
 def _tags(field: str) -> list[str]:
@@ -53,7 +96,7 @@ def only_if_match(
 
     The returned verb raises, in this order:
         AccountSuspended: the user is suspended.
-        PreconditionFailed: `If-Match` doesn't name the tag.
+        PreconditionFailed: `If-Match` names no tag with the current first part.
         Refusal: a refusal of the verb.
     """
     if_match = call.if_match
@@ -64,7 +107,7 @@ def only_if_match(
         # Without the lock another transaction could change the resource between the check and the verb.
         lock(tx) if lock is not None else lock_holder(tx, call.actor())
         try:
-            tag = entity_tag(msgspec.json.encode(show(tx)))
+            tag = entity_tag(show(tx))
         except Refusal:
             verb(tx, *args, **kwargs)
             raise _precondition_refusal() from None

@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 import structlog
 from starlette.datastructures import Headers
+from starlette.requests import ClientDisconnect
 from starlette.responses import Response, StreamingResponse
 from starlette.types import Message, Receive, Scope, Send
 from structlog.contextvars import bind_contextvars
@@ -86,7 +87,7 @@ class Resource:
         self._logged_path = next((each.path for each in methods.values() if each.is_open), "")
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request, and log it. An unexpected exception is logged in full and answered without details."""
+        """Answer one request, count it and log it. An unexpected exception is logged in full and answered without details."""
         started = time.perf_counter()
         fields = Headers(scope=scope)
         request_id = accepted_request_id(fields.get("x-request-id")) or new_request_id()
@@ -121,7 +122,14 @@ class Resource:
         else:
             response = Response(body and body + b"\n", status, request.headers)
         response.raw_headers += ENCODED_SECURITY_HEADERS
-        await response(scope, receive, send)
+        try:
+            await response(scope, receive, send)
+        except ClientDisconnect:  # no fault: the client has closed the connection during a streamed answer
+            error = "client_disconnected"
+        except Exception:
+            # A part of a streamed answer failed. The server closes the connection, so the client sees that the answer is incomplete.
+            log.exception("fault", path=request.logged_path)
+            error, status = InternalError.code, 500
         seconds = time.perf_counter() - started
         self._context.metrics.count(request.endpoint, status, seconds)
         log.info(
@@ -151,7 +159,7 @@ class Resource:
             request.parts = answer.parts
         body = msgspec.json.encode(answer.body)
         if endpoint.has_etag:
-            tag = request.headers["etag"] = entity_tag(body)
+            tag = request.headers["etag"] = entity_tag(answer.body)
             if is_not_modified(request.fields, tag):
                 return 304, b""
         return answer.status or endpoint.status, body

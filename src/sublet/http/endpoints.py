@@ -48,6 +48,12 @@ def _refuse_deletion(_tx: Tx, _actor: Actor, _confirm: str | None) -> Outcome:
     )
 
 
+def _refuse_organization_deletion(_tx: Tx, _actor: Actor, _id: str, _confirm: str | None) -> Outcome:
+    raise Unavailable(
+        "This process can't delete organizations. Ask the operator to delete it.", retry_after_seconds=60
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class Context:
     """The objects that all requests of a process share.
@@ -78,6 +84,10 @@ class Context:
     """The number of requests that are querying name servers, by user id."""
     delete_user: Callable[[Tx, Actor, str | None], Outcome] = field(default=_refuse_deletion)
     """Deletes the acting user. `service/` passes the verb in, because this layer may not import `registry/`."""
+    delete_organization: Callable[[Tx, Actor, str, str | None], Outcome] = field(
+        default=_refuse_organization_deletion
+    )
+    """Deletes an organization of the acting user. `service/` passes the verb in, too."""
 
     def record_use(self, registrant: Registrant, address: str) -> None:
         """Record the use of a token or session from an address, if its stored use is older than `LAST_USED_PRECISION`."""

@@ -15,6 +15,7 @@ from sublet.http.paging import read_page
 from sublet.http.render import invitation_shape, member_shape, organization_shape, token_shape
 from sublet.http.request_structs import (
     AcceptBody,
+    DeleteOrganizationBody,
     InvitationBody,
     NoBody,
     OrganizationBody,
@@ -95,6 +96,22 @@ async def change_organization(
         call, 200, _with_user_as_outcome(rename_organization), call.actor(), call.path["id"], call.body.name
     )
     return done.answer(await _read_organization(call, call.path["id"]))
+
+
+async def delete_organization_(
+    call: Call[DeleteOrganizationBody, None],
+) -> Answer[response_structs.DeletedOrganizationAnswer]:
+    """Delete an organization.
+
+    Only owners may delete it. Requires its slug as `confirm`. Ends all memberships, revokes its tokens, and mails all members. Its names leave
+    the DNS and can't be restored, and its credits are lost. Without `confirm` the answer (409) has the numbers.
+    """
+    path = call.path
+    done = await write_once(
+        call, 200, call.context.delete_organization, call.actor(), path["id"], call.body.confirm
+    )
+    deleted = response_structs.DeletedOrganizationShape(id=int(path["id"]))
+    return done.answer(response_structs.DeletedOrganizationAnswer(deleted=deleted))
 
 
 async def list_members(call: Call[None, PageQuery]) -> Answer[response_structs.MembersAnswer]:

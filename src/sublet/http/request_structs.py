@@ -181,6 +181,12 @@ class InvitationBody(Struct, kw_only=True, forbid_unknown_fields=True):
     role: Role | None = None
 
 
+class DeleteOrganizationBody(Struct, kw_only=True, forbid_unknown_fields=True):
+    """The deletion of an organization."""
+
+    confirm: Annotated[str, Meta(max_length=64, description="The organization's slug.")] | None = None
+
+
 class RoleBody(Struct, kw_only=True, forbid_unknown_fields=True):
     """The new role of a member."""
 

@@ -422,6 +422,18 @@ class MemberAnswer(Success, kw_only=True, frozen=True):
     member: MemberShape
 
 
+class DeletedOrganizationShape(Shape, kw_only=True, frozen=True):
+    """The organization that was deleted."""
+
+    id: Id
+
+
+class DeletedOrganizationAnswer(Success, kw_only=True, frozen=True):
+    """The organization is deleted, and its tokens are revoked."""
+
+    deleted: DeletedOrganizationShape
+
+
 class RemovedShape(Shape, kw_only=True, frozen=True):
     """A membership that has ended."""
 

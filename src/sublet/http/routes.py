@@ -370,6 +370,15 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         (AccountSuspended, OrganizationNotFound, InsufficientRole, ValidationFailed),
         gate=not_sensitive("changes a shown name, and no right"),
     ),
+    _write(
+        "DELETE",
+        "/organizations/{id}",
+        "organization:write",
+        organizations.delete_organization_,
+        (*_OF_OWNER, ValidationFailed),
+        gate=sensitive("deletes an organization with its names and credits"),
+        told="the other members",
+    ),
     _endpoint(
         "GET",
         "/organizations/{id}/members",

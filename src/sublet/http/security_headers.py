@@ -6,6 +6,7 @@ There are no `Access-Control-…` headers, because pages of other sites shouldn'
 SECURITY_HEADERS = {
     "cache-control": "no-store",
     "content-security-policy": "default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+    "cross-origin-opener-policy": "same-origin",
     "cross-origin-resource-policy": "same-origin",
     "referrer-policy": "no-referrer",
     "strict-transport-security": "max-age=31536000",

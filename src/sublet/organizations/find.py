@@ -107,7 +107,7 @@ def refuse_last_owner(tx: Tx, membership: Membership) -> None:
     """Raise `Conflict` if a member is the organization's only owner. Call `lock_as_member` first."""
     if membership.role == OWNER and len(membership_store.list_owners(tx, membership.organization.id)) == 1:
         raise Conflict(
-            f"{membership.user.email} is the only owner of {membership.organization.name}. Make another member an owner first."
+            f"{membership.user.email} is the only owner of {membership.organization.name}. Make another member an owner first, or delete the organization."
         )
 
 

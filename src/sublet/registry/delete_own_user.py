@@ -4,6 +4,8 @@ from dataclasses import replace
 
 from sublet.accounts.fields import normalise_email
 from sublet.accounts.find import lock_acting_user
+from sublet.accounts.membership_store import count_members, find_account, list_memberships, list_owners
+from sublet.accounts.model import User
 from sublet.audit import Actor
 from sublet.counted import counted
 from sublet.credits.model import Outcome
@@ -25,6 +27,7 @@ def delete_own_user(tx: Tx, actor: Actor, confirm: str | None) -> Outcome:
     Raises, in this order:
         AccountSuspended: the user is suspended.
         Conflict: the operator suspended a name of the user, and the deletion would erase the reason.
+        Conflict: the user is the only owner of an organization that has other members, names or credits.
         Conflict: `confirm` is missing; the message and `details` have the numbers of names and credits.
         ValidationFailed: `confirm` is not the user's address.
     """
@@ -35,6 +38,7 @@ def delete_own_user(tx: Tx, actor: Actor, confirm: str | None) -> Outcome:
         raise Conflict(
             f"The operator suspended {counted(len(suspended), 'name')} of yours, so you can't delete the account now. Open a ticket to ask why."
         )
+    _refuse_last_owner(tx, user)
     if confirm is None:
         live = sum(each.trashed_at is None for each in held)
         balance = find_balance(tx, user.id)
@@ -52,3 +56,20 @@ def delete_own_user(tx: Tx, actor: Actor, confirm: str | None) -> Outcome:
     reference = f"{DELETION_NOTICE}{user.id}"
     enqueue_to(tx, user.email, notice, reference=reference)
     return Outcome(user.id)
+
+
+def _refuse_last_owner(tx: Tx, user: User) -> None:
+    """Raise `Conflict` if an organization needs this user: the members need an owner, and only an owner reaches names and credits."""
+    for membership in list_memberships(tx, user.id):
+        organization = membership.organization
+        account = find_account(tx, organization.id)
+        if account is None or [each.id for each in list_owners(tx, organization.id)] != [user.id]:
+            continue
+        others = count_members(tx, organization.id) - 1
+        names, balance = len(store.list_held(tx, account.id)), find_balance(tx, account.id)
+        if others or names or balance:
+            raise Conflict(
+                f"You are the only owner of {organization.name}, which has {counted(others, 'other member')}, {counted(names, 'name')} and "
+                f"{counted(balance, 'credit')}. Make another member an owner, or delete the organization, then delete your account.",
+                details={"organization_id": organization.id},
+            )

@@ -10,7 +10,7 @@ from sublet.accounts import store as account_store
 from sublet.accounts.find import lock_user, refuse_account
 from sublet.accounts.membership_store import count_members, find_account, list_memberships
 from sublet.accounts.memberships import remove_member_if_any
-from sublet.accounts.model import Organization, User
+from sublet.accounts.model import Membership, Organization, User
 from sublet.accounts.tokens import revoke_token
 from sublet.audit import Actor
 from sublet.counted import counted
@@ -19,6 +19,7 @@ from sublet.credits.ledger import NewEntry
 from sublet.credits.store import find_balance, lock_balance
 from sublet.db import Tx
 from sublet.errors import Conflict, FieldError, validation_failed
+from sublet.organizations.notices import notify_owners
 from sublet.registry import erasure_store as store
 from sublet.subdomains.delete import move_to_trash
 from sublet.subdomains.model import Subdomain
@@ -49,7 +50,7 @@ def delete_user(
     """Erase a user's address, name and texts, revoke the tokens, forfeit the credits, and move the live names to the trash.
 
     Pending transfers of names from and to the user end. Organizations without other members are erased; if the user was the last owner of
-    an organization, `find_next_owner` chooses the next owner. The address can be used again.
+    an organization, `find_next_owner` chooses the next owner, who gets a mail. The address can be used again.
 
     Raises, in this order:
         NotFound: no user has this address or id, or the user is deleted.
@@ -81,7 +82,7 @@ def delete_user(
             f"{counted(balance, 'credit')} be forfeited. Give --yes to do it."
         )
     for membership in list_memberships(tx, user.id):
-        remove_member_if_any(tx, actor, user.id, membership.organization.id)
+        _leave(tx, actor, membership)
     _trash_names(tx, actor, held)
     end_transfers_to(tx, actor, user, [user.email])
     if balance:
@@ -102,6 +103,15 @@ def delete_user(
     return DeletedUser(
         user.id, tuple(each.fqdn for each in live), balance, frozenset(identities), organization_erased
     )
+
+
+def _leave(tx: Tx, actor: Actor, membership: Membership) -> None:
+    """End a membership, and mail the member who becomes the owner."""
+    organization = membership.organization
+    next_owner = remove_member_if_any(tx, actor, membership.user.id, organization.id)
+    if next_owner is not None and find_account(tx, organization.id) is not None:
+        sentence = f"{next_owner.email} is the owner now, because the account of the last owner was deleted."
+        notify_owners(tx, organization, sentence, about=[next_owner])
 
 
 def _list_emptied_organizations(tx: Tx, user: User) -> list[Organization]:

@@ -26,6 +26,7 @@ from sublet.http.rate_limiter import RateLimiter, choose_reserve
 from sublet.http.routes import ENDPOINTS, OPEN_ENDPOINTS
 from sublet.http.serve import bind, listen, serve_http
 from sublet.platform_domains.name_servers import name_servers
+from sublet.registry.delete_organization import delete_organization
 from sublet.registry.delete_own_user import delete_own_user
 from sublet.service.event_loop import run_in_background
 from sublet.service.systemd import passed_socket
@@ -103,6 +104,7 @@ async def serve_api(
         stopping=stop,
         readiness=dict(readiness),
         delete_user=delete_own_user,
+        delete_organization=delete_organization,
         checker=Checker(settings, db) if settings.health_checks else None,
         name_servers=lambda each: name_servers(each, built_in, settings.primaries),
     )

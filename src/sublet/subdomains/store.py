@@ -442,14 +442,16 @@ _CHANGED = Prepared(_CHANGE)
 
 
 def update_subdomain(tx: Tx, subdomain_id: int, **values: object) -> None:
-    """Change columns of a subdomain, and recompute its dates if one of the columns is in `DATES_DEPEND_ON`."""
+    """Change columns of a subdomain, and recompute its dates if one of the columns is in `DATES_DEPEND_ON`.
+
+    `updated_at` becomes now unless it is in `values`: a step of the service that changes nothing a user set keeps the old instant.
+    """
+    values = {"updated_at": tx.now} | values
     if "generation" in values:  # the prepared statement contains the columns of `NEXT_GENERATION`
         others = {name: value for name, value in values.items() if name not in NEXT_GENERATION}
-        _CHANGED_NEXT_GENERATION.run(
-            tx, of=subdomain_id, updated_at=tx.now, **generation_parameters(tx.now), **others
-        )
+        _CHANGED_NEXT_GENERATION.run(tx, of=subdomain_id, **generation_parameters(tx.now), **others)
     else:
-        _CHANGED.run(tx, of=subdomain_id, updated_at=tx.now, **values)
+        _CHANGED.run(tx, of=subdomain_id, **values)
     if not DATES_DEPEND_ON.isdisjoint(values):
         recompute_dates(tx, [subdomain_id])
 
@@ -588,7 +590,6 @@ def mark_published_without_change(tx: Tx, subdomain_id: int, generation: int) ->
             provision_error=None,
             attempts=0,
             next_attempt_at=None,
-            updated_at=tx.now,
         )
     )
 
@@ -657,12 +658,10 @@ def list_unpublished_ids(tx: Tx, platform_domain_id: int) -> list[int]:
 
 
 def republish(tx: Tx, subdomain_ids: Iterable[int]) -> None:
-    """Give these names their next generation without other changes, so that they are published again."""
+    """Give these names their next generation without other changes, so that they are published again. `updated_at` stays."""
     for ids in in_batches(sorted(subdomain_ids)):
         tx.connection.execute(
-            update(subdomains)
-            .where(subdomains.c.id.in_(ids))
-            .values(NEXT_GENERATION | {"updated_at": tx.now}),
+            update(subdomains).where(subdomains.c.id.in_(ids)).values(NEXT_GENERATION),
             generation_parameters(tx.now),
         )
 

@@ -22,27 +22,25 @@ def _personal(path: str, get: Handler | None, post: Handler | None, *operations:
 def _of_organization(path: str, post: Handler | None, *operations: str) -> Page:
     """Return a page about the organization that its path names."""
     shown = ("get_organization", "list_members", "list_invitations")
-    return _personal(f"/o/{{organization:int}}{path}", organizations.show, post, *shown, *operations)
+    return _personal(f"/o/{{organization:id}}{path}", organizations.show, post, *shown, *operations)
 
 
 # Each path of a form also takes GET, which a browser sends after a new sign-in, or after a reload of a refused form.
 ACCOUNT_PAGES: tuple[Page, ...] = (
     Page("/tokens", tokens.show_list, operations=("list_tokens",)),
     Page("/tokens/new", tokens.show_new, tokens.create, operations=("create_token",)),
-    Page("/tokens/{id:int}", tokens.show_one, tokens.change, operations=("get_token", "change_token")),
-    Page("/tokens/{id:int}/rotate", tokens.show_one, tokens.rotate, operations=("get_token", "rotate_token")),
-    Page("/tokens/{id:int}/revoke", tokens.show_one, tokens.revoke, operations=("get_token", "revoke_token")),
+    Page("/tokens/{id:id}", tokens.show_one, tokens.change, operations=("get_token", "change_token")),
+    Page("/tokens/{id:id}/rotate", tokens.show_one, tokens.rotate, operations=("get_token", "rotate_token")),
+    Page("/tokens/{id:id}/revoke", tokens.show_one, tokens.revoke, operations=("get_token", "revoke_token")),
     Page("/credits", payments.show, operations=("credits", "payments", "free_subdomains")),
     Page("/tickets", tickets.show_list, operations=("list_tickets",)),
     Page("/tickets/new", tickets.show_new, tickets.open_ticket, ("open_ticket", "list_subdomains")),
     Page("/tickets/{id}", tickets.show_one, tickets.reply, operations=("get_ticket", "reply")),
     Page("/transfers", transfers.show_list, operations=("list_transfers",)),
-    Page("/transfers/{id:int}", transfers.show_one, operations=("get_transfer",)),
-    Page("/transfers/{id:int}/accept", transfers.show_one, transfers.accept, ("get_transfer", "accept")),
-    Page("/transfers/{id:int}/decline", transfers.show_one, transfers.decline, ("get_transfer", "decline")),
-    Page(
-        "/transfers/{id:int}/withdraw", transfers.show_one, transfers.withdraw, ("get_transfer", "withdraw")
-    ),
+    Page("/transfers/{id:id}", transfers.show_one, operations=("get_transfer",)),
+    Page("/transfers/{id:id}/accept", transfers.show_one, transfers.accept, ("get_transfer", "accept")),
+    Page("/transfers/{id:id}/decline", transfers.show_one, transfers.decline, ("get_transfer", "decline")),
+    Page("/transfers/{id:id}/withdraw", transfers.show_one, transfers.withdraw, ("get_transfer", "withdraw")),
     Page("/try", try_api.show),
     Page("/activity", activity.show, operations=("activity",)),
     _personal("/sessions", sessions.show_sessions, None, "list_sessions"),
@@ -54,12 +52,12 @@ ACCOUNT_PAGES: tuple[Page, ...] = (
         "end_other_sessions",
     ),
     _personal(
-        "/sessions/{id:int}/end", sessions.show_sessions, sessions.end_session, "list_sessions", "end_session"
+        "/sessions/{id:id}/end", sessions.show_sessions, sessions.end_session, "list_sessions", "end_session"
     ),
     # A script of this page adds passkeys.
     _personal("/passkeys", sessions.show_passkeys, None, "list_passkeys", "offer_passkey", "add_passkey"),
     _personal(
-        "/passkeys/{id:int}/remove",
+        "/passkeys/{id:id}/remove",
         sessions.show_passkeys,
         sessions.remove_passkey,
         "list_passkeys",
@@ -94,7 +92,7 @@ ACCOUNT_PAGES: tuple[Page, ...] = (
         "create_organization",
     ),
     _personal(
-        "/organizations/{id:int}/leave",
+        "/organizations/{id:id}/leave",
         organizations.show_list,
         organizations.leave,
         "list_organizations",
@@ -104,8 +102,14 @@ ACCOUNT_PAGES: tuple[Page, ...] = (
     _of_organization("/rename", organizations.rename, "change_organization"),
     _of_organization("/invitations", organizations.invite, "invite_member"),
     _of_organization(
-        "/invitations/{invitation_id:int}/revoke", organizations.revoke_invitation, "revoke_invitation"
+        "/invitations/{invitation_id:id}/revoke", organizations.revoke_invitation, "revoke_invitation"
     ),
-    _of_organization("/members/{user_id:int}/role", organizations.change_role, "change_member"),
-    _of_organization("/members/{user_id:int}/remove", organizations.remove, "remove_member"),
+    _personal(
+        "/o/{organization:id}/delete",
+        organizations.show_deletion,
+        organizations.delete,
+        *("get_organization", "list_subdomains", "credits", "delete_organization"),
+    ),
+    _of_organization("/members/{user_id:id}/role", organizations.change_role, "change_member"),
+    _of_organization("/members/{user_id:id}/remove", organizations.remove, "remove_member"),
 )

@@ -69,6 +69,7 @@ ACTION_WORDS = {
     "user.unsuspend": "Account no longer suspended",
     "organization.add": "Organization created",
     "organization.rename": "Organization renamed",
+    "organization.delete": "Organization deleted",
     "organization.invite": "Person invited",
     "organization.revoke_invitation": "Invitation revoked",
     "organization.join": "Person joined",

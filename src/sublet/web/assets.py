@@ -3,11 +3,13 @@
 import gzip
 import hashlib
 from collections.abc import Mapping
+from functools import partial
 from importlib.resources import files
 from pathlib import PurePosixPath
 
 from starlette.requests import Request
 from starlette.responses import Response
+from starlette.routing import Route
 
 ASSETS_PATH = "/assets"
 _TYPES = {
@@ -37,6 +39,10 @@ class CompressedBody:
         return Response(body, headers=sent, media_type=self._media_type)
 
 
+async def _serve(asset: CompressedBody, request: Request) -> Response:
+    return asset.answer(request, _HEADERS)
+
+
 class Assets:
     """The assets by name: the files of this package, and `configured` ones from the operator's settings, which replace files of the same name."""
 
@@ -51,10 +57,9 @@ class Assets:
         """Return the path of an asset, which changes with its content."""
         return self._urls[name]
 
-    async def serve(self, request: Request) -> Response:
-        """Answer a request for an asset."""
-        asset = self._found.get(request.path_params["name"])
-        return asset.answer(request, _HEADERS) if asset is not None else Response(status_code=404)
+    def routes(self) -> list[Route]:
+        """Return a route for each asset. Another path below `ASSETS_PATH` is an unknown path."""
+        return [Route(f"{ASSETS_PATH}/{name}", partial(_serve, asset)) for name, asset in self._found.items()]
 
     def _add(self, name: str, body: bytes) -> None:
         digest = hashlib.sha256(body).hexdigest()[:16]

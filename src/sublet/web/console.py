@@ -26,7 +26,7 @@ from sublet.http.routes import ENDPOINTS, OPEN_ENDPOINTS
 from sublet.http.security_headers import SECURITY_HEADERS
 from sublet.ids import new_request_id
 from sublet.web import filters
-from sublet.web.assets import ASSETS_PATH, Assets, CompressedBody
+from sublet.web.assets import Assets, CompressedBody
 from sublet.web.filters import REASONS
 from sublet.web.form import read_form
 from sublet.web.page import CLEARED_MESSAGE, MESSAGE_COOKIE, Page, PageCall
@@ -80,11 +80,11 @@ class Console:
 
     def routes(self) -> list[Route]:
         """Return the routes of the pages and of their assets."""
-        found = [Route(f"{ASSETS_PATH}/{{name}}", self._assets.serve), Route(DOCS_PATH, self._show_reference)]
+        found = [*self._assets.routes(), Route(DOCS_PATH, self._show_reference)]
         for page in PAGES:
             paths = [page.path]
             if not page.is_open and not page.is_personal:
-                paths.append(f"/o/{{organization:int}}{page.path}")
+                paths.append(f"/o/{{organization:id}}{page.path}")
             methods = [*(["GET"] if page.get else []), *(["POST"] if page.post else [])]
             found += [Route(path, self._handler(page), methods=methods) for path in paths]
         return found

@@ -2,7 +2,6 @@
 
 from typing import Any
 
-import msgspec
 from starlette.responses import Response
 
 from sublet.errors import PaymentConfirmationRequired, Refusal, SubdomainNotFound, ValidationFailed
@@ -241,4 +240,4 @@ async def _find(call: PageCall) -> SubdomainShape:
 
 def _etag(subdomain: SubdomainShape) -> str:
     """Return the entity tag of the shown name. The form sends it back, so that it can't undo a later change by another client."""
-    return entity_tag(msgspec.json.encode(SubdomainAnswer(subdomain=subdomain)))
+    return entity_tag(SubdomainAnswer(subdomain=subdomain))

@@ -69,6 +69,27 @@ async def remove(call: PageCall) -> Response:
     return await _run_action(call, "remove_member", "The member is removed.")
 
 
+async def show_deletion(call: PageCall) -> Response:
+    """Show what a deletion deletes: names, credits and members."""
+    organization = (await call.api("get_organization", id=_organization_id(call))).organization
+    listed = await call.api("list_subdomains", query={"limit": LISTED_MAX})
+    lost = {
+        "names": len(listed.subdomains),
+        "has_more_names": listed.page.has_more,
+        "credits": (await call.api("credits")).credit_balance,
+    }
+    return call.render("organization_delete", organization=organization, lost=lost)
+
+
+async def delete(call: PageCall) -> Response:
+    """Delete the organization."""
+    await call.api(
+        "delete_organization", {"confirm": call.form.get("confirm", "")}, id=_organization_id(call)
+    )
+    call.organization_id = None  # The organization of this page is gone, so it has no pages any more.
+    return call.redirect("/organizations", "The organization is deleted.")
+
+
 async def leave(call: PageCall) -> Response:
     """Leave an organization. The request acts for the user, not the organization, because any member may leave."""
     assert call.registrant is not None  # noqa: S101 - the page isn't open

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, urlencode
 
+from starlette.convertors import Convertor, register_url_convertor
 from starlette.datastructures import Headers
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
@@ -34,6 +35,21 @@ PAGE_LIMIT = 50
 """The number of items on a page of a list."""
 LISTED_MAX = 500
 """The maximum number of items of a list without pages."""
+
+
+class _IdConvertor(Convertor[int]):
+    """Converts an id in a path, `{name:id}`. Other numbers match no page: a database refuses integers of more than 64 bits."""
+
+    regex = "[1-9][0-9]{0,17}"
+
+    def convert(self, value: str) -> int:
+        return int(value)
+
+    def to_string(self, value: int) -> str:
+        return str(value)
+
+
+register_url_convertor("id", _IdConvertor())
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +90,8 @@ class PageCall:
     """The refusal that the page shows, and whose status it has."""
     headers: dict[str, str] = field(default_factory=dict)
     """Headers for the answer: `Set-Cookie`, and the API's rate limits."""
+    counted_classes: set[str] = field(default_factory=set)
+    """The rate classes that this page has counted. All its reads of a class count once, because the user sees one page."""
 
     @property
     def parameters(self) -> Mapping[str, Any]:
@@ -92,12 +110,13 @@ class PageCall:
         query: Mapping[str, Any] | None = None,
         if_match: str = "",
         key: str = "",
+        is_guess: bool = True,
         **parameters: str,
     ) -> Any:
         """Call an endpoint of the API with the members of its body, and return the Struct of its answer.
 
         The form's idempotency key is sent, so a form that is sent twice acts once. A form that calls an endpoint several times needs another
-        `key` for each call.
+        `key` for each call. Pass `is_guess=False` for a call whose refusal is no failed authentication, because another call follows.
 
         Raises:
             Refusal: any of the endpoint.
@@ -117,9 +136,11 @@ class PageCall:
             query_string=urlencode(_query_values(query or {})).encode("ascii"),
             sent_members=dict(members or {}),
             headers=self.headers,
+            counted_classes=self.counted_classes,
         )
         if endpoint.is_open:
-            return (await self.console.calls.answer_open(endpoint, sent, self.failure_limits)).body
+            limits = self.failure_limits if is_guess else []
+            return (await self.console.calls.answer_open(endpoint, sent, limits)).body
         registrant = self.registrant
         if registrant is None:
             assert name in ANONYMOUS_ENDPOINTS, f"the endpoint {name} of an open page needs a token"  # noqa: S101

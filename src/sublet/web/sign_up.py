@@ -37,8 +37,8 @@ async def confirm(call: PageCall) -> Response:
             return call.render("sign_up_code", sent="", next=next_path(call))
         return call.render("sign_up_done", done=opened, organization=None, next=next_path(call))
     try:
-        opened = await call.api("confirm_sign_up", {"token": call.form["token"]})
+        opened = await call.api("confirm_sign_up", {"token": call.form["token"]}, is_guess=False)
         return call.render("sign_up_done", done=opened, organization=None, next=next_path(call))
-    except ValidationFailed:  # The token may be of an invitation. The failed sign-up doesn't use it up.
+    except ValidationFailed:  # The token may be of an invitation. The failed sign-up doesn't use it up, and isn't counted as a failure.
         accepted = await call.api("accept_invitation", {}, code=call.form["token"])
     return call.render("sign_up_done", done=accepted, organization=accepted.organization, next="")

@@ -6,6 +6,7 @@ from typing import Any
 from starlette.responses import Response
 
 from sublet.accounts.create_token import LIFE_DEFAULT, OWN_LIFE_MAX
+from sublet.accounts.rotate_token import OVERLAP_SECONDS_DEFAULT, OVERLAP_SECONDS_MAX
 from sublet.restrictions import SCOPES
 from sublet.web.form import Form
 from sublet.web.page import PageCall
@@ -21,7 +22,11 @@ SCOPE_WORDS = {
     "organization:write": "Manage organizations and their members",
 }
 SCOPES_DEFAULT = ("account:read", "subdomains:read", "subdomains:write")
-OVERLAPS = (("3600", "One hour"), ("86400", "One day"), ("604800", "One week"), ("0", "End it now"))
+OVERLAPS = (
+    (str(OVERLAP_SECONDS_DEFAULT), "One hour"),
+    (str(OVERLAP_SECONDS_MAX), "One day"),
+    ("0", "End it now"),
+)
 """How long the former secret of a rotated token stays valid: seconds and text."""
 
 

@@ -71,7 +71,7 @@ class Registry(OperatorModel):
         return came
 
     def _try(self, name: Name) -> str:
-        name.auto_renew_tried_at = name.attempted_at = name.updated_at = self.now
+        name.auto_renew_tried_at = name.attempted_at = self.now
         try:
             self._acting(name.who)
             pay = Pay(confirm=True, max_credits=name.auto_renew_max_credits)

@@ -21,6 +21,7 @@ from sublet_client.models import (
     DelegationAnswer,
     DelegationCheck,
     Deleted,
+    DeletedOrganization,
     DeletedUser,
     DeviceAnswer,
     Dnskey,
@@ -590,6 +591,34 @@ class AsyncOrganizationsMethods:
                 path_of("/organizations/{id}", id=id),
                 member(OrganizationDetail, "organization"),
                 body=given(name=name),
+                headers=given(**{"idempotency-key": idempotency_key}),
+            )
+        )
+
+    async def delete(
+        self, id: int | str, *, confirm: str | None = None, idempotency_key: str | None = None
+    ) -> DeletedOrganization:
+        """Delete an organization.
+
+        Only owners may delete it. Requires its slug as `confirm`. Ends all memberships, revokes its tokens,
+        and mails all members. Its names leave the DNS and can't be restored, and its credits are lost.
+        Without `confirm` the answer (409) has the numbers.
+
+        Args:
+            id: The organization's id.
+            confirm: The organization's slug.
+
+        Raises:
+            AccountSuspended, SignInRequired, NotFound, OrganizationNotFound, Conflict, ValidationFailed:
+                and what every call raises.
+        """
+        return await self._transport.run(
+            Call(
+                "delete_organization",
+                "DELETE",
+                path_of("/organizations/{id}", id=id),
+                member(DeletedOrganization, "deleted"),
+                body=given(confirm=confirm),
                 headers=given(**{"idempotency-key": idempotency_key}),
             )
         )

@@ -253,6 +253,12 @@ class OrganizationDetail(msgspec.Struct, frozen=True, kw_only=True):
     created_at: datetime
 
 
+class DeletedOrganization(msgspec.Struct, frozen=True, kw_only=True):
+    """The organization that was deleted."""
+
+    id: int
+
+
 class Member(msgspec.Struct, frozen=True, kw_only=True):
     """A member of an organization, who joined at `created_at`."""
 

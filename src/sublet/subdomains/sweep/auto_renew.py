@@ -26,7 +26,7 @@ def auto_renew(tx: Tx, user: User, subdomain: Subdomain) -> bool:
     Repeated failures for the same reason in one renewal window cause one mail. Users who turned off reminders get the mails too, because they
     are about money. Not checked: the date of the attempt (`lifecycle.auto_renew_at`).
     """
-    update_subdomain(tx, subdomain.id, auto_renew_tried_at=tx.now)
+    update_subdomain(tx, subdomain.id, auto_renew_tried_at=tx.now, updated_at=subdomain.updated_at)
     why = ACCOUNT_SUSPENDED
     if user.suspended_at is None:
         payable = Payable(confirm=True, max_credits=subdomain.auto_renew_max_credits)

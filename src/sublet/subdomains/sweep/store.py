@@ -284,11 +284,13 @@ def postpone(tx: Tx, subdomain_id: int, until: datetime) -> None:
 
 
 def mark_future_changes_due(tx: Tx) -> None:
-    """Make the names due whose `updated_at` is in the future. Clear a future `auto_renew_tried_at`."""
+    """Make the names due whose `updated_at` or `auto_renew_tried_at` is in the future. Clear such an `auto_renew_tried_at`."""
     tried_at = subdomains.c.auto_renew_tried_at
     tx.connection.execute(
         update(subdomains)
-        .where((subdomains.c.updated_at > tx.now) & subdomains.c.released_at.is_(None))
+        .where(
+            ((subdomains.c.updated_at > tx.now) | (tried_at > tx.now)) & subdomains.c.released_at.is_(None)
+        )
         .values(due_at=tx.now, auto_renew_tried_at=case((tried_at <= tx.now, tried_at), else_=null()))
     )
 

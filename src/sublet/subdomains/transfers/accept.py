@@ -64,8 +64,8 @@ def accept(tx: Tx, actor: Actor, identifier: str, *, free_quota: int) -> Outcome
     refuse_over_quota(tx, receiver, subdomain.registration_type, free_quota)
     if not store.end(tx, transfer.id, ACCEPTED, receiver.id):
         raise just_ended()
-    after = {"subdomain": subdomain.fqdn}
-    audit.record(tx, actor, "name_transfer.accept", transfer.id, after=after)
+    before, after = {"user_id": sender.id}, {"subdomain": subdomain.fqdn, "user_id": receiver.id}
+    audit.record(tx, actor, "name_transfer.accept", transfer.id, before=before, after=after)
     move_to_user(tx, actor, subdomain, sender, receiver)
     return Outcome(transfer.id)
 

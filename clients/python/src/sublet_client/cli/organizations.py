@@ -6,7 +6,14 @@ from typing import Any
 import click
 
 from sublet_client.cli.session import Ctl, command, group, with_yes
-from sublet_client.models import Invitation, Member, OrganizationDetail, Removed, RevokedInvitation
+from sublet_client.models import (
+    DeletedOrganization,
+    Invitation,
+    Member,
+    OrganizationDetail,
+    Removed,
+    RevokedInvitation,
+)
 
 COLUMNS = ("id", "name", "role", "created_at")
 MEMBERS = ("user_id", "email", "name", "role", "created_at")
@@ -49,6 +56,21 @@ def rename(ctl: Ctl, id: str, name: str) -> OrganizationDetail:
     """Rename an organization."""
     with ctl.client() as client:
         return client.organizations.rename(id, name)
+
+
+@command(organizations, "delete", uses=("delete_organization",), columns=("id",))
+@click.argument("id")
+@click.option(
+    "--confirm",
+    metavar="SLUG",
+    help="The organization's slug. Without it, the command shows what would be lost.",
+)
+@with_yes
+def delete(ctl: Ctl, id: str, confirm: str | None, yes: bool) -> DeletedOrganization:
+    """Delete an organization. Its names leave the DNS, and its credits are lost."""
+    with ctl.client() as client:
+        ctl.ask(f"Delete the organization {id} for good?", "the same command with --yes", yes=yes)
+        return client.organizations.delete(id, confirm=confirm)
 
 
 @command(organizations, "members", uses=("list_members",), columns=MEMBERS)

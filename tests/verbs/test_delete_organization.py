@@ -1,0 +1,143 @@
+"""Deleting an organization, empty or with its names; and what its only owner can't do before; on both databases."""
+
+from sublet.accounts import store as account_store
+from sublet.accounts.authenticate import authenticate
+from sublet.accounts.create_token import create_token
+from sublet.accounts.users import suspend_user
+from sublet.credits.entries import grant_credits
+from sublet.errors import (
+    AccountSuspended,
+    Conflict,
+    InsufficientRole,
+    OrganizationNotFound,
+    TokenRevoked,
+    ValidationFailed,
+)
+from sublet.organizations.create_organization import create_organization
+from sublet.organizations.invite_member import invite_member
+from sublet.registry.delete_organization import delete_organization
+from sublet.registry.delete_own_user import delete_own_user
+from sublet.registry.delete_user import delete_user
+from sublet.restrictions import SCOPES
+from sublet.sign_up.store import list_open_invitations
+from sublet.subdomains.delete import delete
+from sublet.subdomains.model import Register
+from sublet.subdomains.register import register
+from sublet.subdomains.suspend import suspend
+from sublet.tickets.model import TicketRequest
+from sublet.tickets.open_ticket import open_ticket
+from support.acting_tokens import acting, issue
+from support.registry import FREE_QUOTA, OPERATOR, Registry
+from support.shared_names import URL, accept, account, mailed_code, role_of, share, told, working_for
+
+SHOP, OLD = "shop.example.test", "old.example.test"
+SLUG = "coop"
+
+
+def end(registry: Registry, organization_id: int, confirm: str | None = None, by: str = "ann") -> None:
+    registry.write(delete_organization, registry.actor(by), str(organization_id), confirm)
+
+
+def own(registry: Registry, organization_id: int, fqdn: str) -> int:
+    """Register a name for the organization, and return its id."""
+    actor = working_for(registry, organization_id)
+    return registry.write(
+        register, actor, Register(fqdn=fqdn, nameservers=("ns1.example.org",)), free_quota=FREE_QUOTA
+    ).id
+
+
+def test_an_organization_ends_with_its_members_tokens_and_invitations(registry: Registry) -> None:
+    organization_id = share(registry, ben="viewer")
+    registry.write(invite_member, registry.actor(), str(organization_id), "eve@example.org", "member", URL)
+    issued = registry.write(
+        create_token, acting(issue(registry, "ben")), "shared", {"scopes": SCOPES}, organization_id
+    )
+    with registry.refuses(Conflict) as refused:
+        end(registry, organization_id)
+    assert refused[0].details == {"members": 2, "names": 0, "trashed_names": 0, "credits": 0}
+    end(registry, organization_id, SLUG)
+    assert role_of(registry, organization_id) is role_of(registry, organization_id, "ann") is None
+    for name in ("ann", "ben"):
+        assert told(registry, name)[-1] == "ann@example.org has deleted the organization."
+    with registry.refuses(TokenRevoked):
+        registry.run(authenticate(registry.db, issued.secret))
+    assert registry.read(list_open_invitations, organization_id) == []
+    assert accept(registry, mailed_code(registry, "eve@example.org")) is None
+    with registry.refuses(OrganizationNotFound):
+        end(registry, organization_id)
+    again = registry.write(create_organization, registry.actor(), "Coop", created_max=3)
+    assert again.slug == SLUG, "the slug is free again"
+    assert registry.doctor() == []
+
+
+def test_names_and_credits_need_a_confirmation_and_go(registry: Registry) -> None:
+    organization_id = share(registry, ben="owner")
+    holder = account(registry, organization_id)
+    live, trashed = own(registry, organization_id, SHOP), own(registry, organization_id, OLD)
+    registry.write(delete, working_for(registry, organization_id), OLD)
+    registry.write(grant_credits, OPERATOR, f"organization:{organization_id}", 30, "test")
+    registry.write(open_ticket, working_for(registry, organization_id), TicketRequest("Help", "Please."))
+    with registry.refuses(Conflict) as refused:
+        end(registry, organization_id)
+    assert refused[0].details == {"members": 2, "names": 1, "trashed_names": 1, "credits": 30}
+    with registry.refuses(ValidationFailed):
+        end(registry, organization_id, "another")
+    end(registry, organization_id, SLUG, by="ben")
+    for name_id in (live, trashed):
+        found = registry.subdomain(name_id)
+        assert (found.purged_at, found.delegation.nameservers) == (registry.now, ())
+    found_account = registry.read(account_store.find_user, holder)
+    assert found_account is not None
+    assert (found_account.deleted_at, registry.doctor()) == (registry.now, [])
+    registry.advance(days=400)  # the worker needs no owner to release the names
+    registry.sweep()
+    assert registry.subdomain(live).released_at is not None
+    assert registry.doctor() == []
+
+
+def test_refusals(registry: Registry) -> None:
+    organization_id = share(registry, ben="member")
+    with registry.refuses(OrganizationNotFound):
+        end(registry, 999_999)
+    with registry.refuses(Conflict):  # the user's own organization
+        end(registry, registry.organizations["ann"])
+    with registry.refuses(InsufficientRole):
+        end(registry, organization_id, by="ben")
+    own(registry, organization_id, SHOP)
+    registry.write(suspend, OPERATOR, SHOP, "told")
+    with registry.refuses(Conflict):
+        end(registry, organization_id, SLUG)
+    registry.write(suspend_user, OPERATOR, "ann@example.org")
+    with registry.refuses(AccountSuspended):
+        end(registry, organization_id, SLUG)
+
+
+def test_the_only_owner_hands_over_or_deletes_the_organization_first(registry: Registry) -> None:
+    """With other members, names or credits the organization needs an owner; the refusal names it."""
+    with_member, with_name, with_credits = share(registry, ben="viewer"), share(registry), share(registry)
+    own(registry, with_name, SHOP)
+    registry.write(grant_credits, OPERATOR, f"organization:{with_credits}", 1, "test")
+    for organization_id, confirm in ((with_credits, "coop-3"), (with_name, "coop-2"), (with_member, SLUG)):
+        with registry.refuses(Conflict) as refused:
+            registry.write(delete_own_user, registry.actor(), "ann@example.org")
+        assert refused[0].details == {"organization_id": organization_id}
+        assert "delete the organization" in refused[0].message
+        end(registry, organization_id, confirm)
+    registry.write(delete_own_user, registry.actor(), "ann@example.org")
+    # An empty organization goes with the account of its only member.
+    registry.write(create_organization, registry.actor("ben"), "Empty", created_max=3)
+    registry.write(delete_own_user, registry.actor("ben"), "ben@example.org")
+    assert registry.doctor() == []
+
+
+def test_the_next_owner_has_the_role_of_most_rights_and_gets_a_mail(registry: Registry) -> None:
+    for name in ("cleo", "dora"):
+        registry.add_user(name)
+    organization_id = share(registry, ben="viewer", cleo="billing", dora="member")
+    registry.write(delete_user, OPERATOR, "ann@example.org", confirmed=True)
+    roles = [role_of(registry, organization_id, each) for each in ("ben", "cleo", "dora")]
+    assert roles == ["viewer", "billing", "owner"]
+    sentence = "dora@example.org is the owner now, because the account of the last owner was deleted."
+    assert told(registry, "dora")[-1] == sentence
+    assert sentence not in told(registry, "ben")
+    assert registry.doctor() == []
