@@ -363,7 +363,10 @@ def test_agents_need_a_separate_package(monkeypatch: pytest.MonkeyPatch) -> None
     """With it: test_mcp.py."""
     monkeypatch.setitem(sys.modules, "sublet_mcp.server", None)  # as if it weren't installed
     done = CliRunner().invoke(root, ["mcp"])
-    assert (done.exit_code, done.stderr.splitlines()[-1]) == (2, "Next: pip install sublet-mcp")
+    assert (done.exit_code, done.stderr.splitlines()[-1]) == (
+        2,
+        "Next: pip install ./clients/mcp, from a clone of the repository",
+    )
 
 
 def test_help_is_quick_and_imports_no_client() -> None:
