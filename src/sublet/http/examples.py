@@ -237,6 +237,7 @@ _CHALLENGE = {
 
 _DEVICE = {
     "name": "ada's laptop",
+    "user_code": "WDJB-MJHT",
     "address": "192.0.2.7",
     "state": "pending",
     "scopes": ["account:read", "subdomains:read", "subdomains:write"],

@@ -348,9 +348,10 @@ class DeviceAnswer(Success, kw_only=True, frozen=True):
 
 
 class DeviceRequestShape(Shape, kw_only=True, frozen=True):
-    """A sign-in of a program. `address` is the program's address, `scopes` are the scopes of the token if the user allows it."""
+    """A sign-in of a program. `user_code` is the code as the program shows it, `address` the program's address, `scopes` are the scopes of the token if the user allows it."""
 
     name: str
+    user_code: str
     address: str | None
     state: Annotated[str, _one_of((PENDING, ALLOWED, REFUSED, USED))]
     scopes: list[str]
