@@ -53,6 +53,7 @@ _FINDING = {
 }
 _HEALTH = {
     "fqdn": "blog.example.net",
+    "checks_enabled": True,
     "state": "degraded",
     "since": _NOW,
     "checked_at": _NOW,

@@ -500,12 +500,15 @@ class HealthChange(Model, frozen=True, kw_only=True):
 class Health(Model, frozen=True, kw_only=True):
     """The health of a name's delegation.
 
+    `checks_enabled` is false if the registry checks no delegations: then the state is that of the
+        last check, if there was one.
     `unconfirmed_state` is the result of one check, until a second check confirms it. `leaves_at` is
         when the name leaves the DNS if it stays
     broken; null if it isn't broken, or if its platform domain keeps broken names.
     """
 
     fqdn: str
+    checks_enabled: bool
     state: str
     since: datetime | None
     checked_at: datetime | None
