@@ -316,3 +316,22 @@ def test_terraform_installs_the_provider_from_its_mirror(
     assert service.delegation("live.example.test") == NS
     assert "prevent_destroy" in terraform.refused("destroy")
     assert service.delegation("live.example.test") == NS
+
+
+def test_the_ds_records_of_a_name_follow_its_zone_or_not(
+    service: RunningService, who: Registrant, tmp_path: Path
+) -> None:
+    terraform = Terraform(tmp_path, service.base_url, who.token)
+    block = 'resource "sublet_automatic_ds" "blog" {\n  fqdn = "BLOG.example.test."\n  MEMBERS\n}\n'
+    service.register(who, "blog.example.test")
+    path = "/subdomains/blog.example.test/automatic-ds"
+    for members, enabled, bootstrap in (
+        ("bootstrap = false", True, False),
+        ("enabled = false", False, False),
+        ("enabled = true\n  bootstrap = true", True, True),
+    ):
+        terraform.write(block.replace("MEMBERS", members))
+        terraform.apply()
+        found = service.call(who, "GET", path).json()["automatic_ds"]
+        assert (found["enabled"], found["bootstrap"]) == (enabled, bootstrap)
+        assert terraform.planned() == {}

@@ -15,6 +15,7 @@ from tf.utils import Diagnostics, read_dynamic_value, to_dynamic_value
 
 from sublet_client import ApiError, Client, NotFound, NotReached, RateLimited, UnexpectedAnswer
 from sublet_terraform import data_sources
+from sublet_terraform.automatic_ds import AutomaticDsResource
 from sublet_terraform.mirror import SOURCE, write_mirror
 from sublet_terraform.registrations import Registrations
 from sublet_terraform.reporting import Reporting
@@ -88,7 +89,7 @@ class SubletProvider(Provider):
 
     def get_resources(self) -> list[type[Resource]]:
         """Return the resources."""
-        return [SubdomainResource, TokenResource, TransferResource]
+        return [SubdomainResource, TokenResource, TransferResource, AutomaticDsResource]
 
     def get_data_sources(self) -> list[type[DataSource]]:
         """Return the data sources."""
