@@ -150,10 +150,12 @@ audit: $(VENV)/run.stamp ## Query the databases of known flaws about the depende
 	$(VENV)/audit/bin/pip --disable-pip-version-check --quiet install pip-audit
 	$(BIN)/python tools/supply_chain.py audit $(VENV)/audit/bin/pip-audit
 
-build: $(VENV)/dev.stamp ## Build the wheel, reproducibly, and its bill of materials, into dist/
-	export SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct) && $(BIN)/python -m flit_core.wheel --outdir dist && \
+build: $(VENV)/dev.stamp ## Build the wheels, reproducibly, the bill of materials and the collection of Ansible into dist/
+	export SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct) && \
+		for each in . $(CLIENTS); do $(BIN)/python -m flit_core.wheel --outdir dist $$each || exit 1; done && \
 		$(BIN)/python tools/supply_chain.py sbom dist/sublet.cdx.json
-	cd dist && sha256sum *.whl *.cdx.json
+	$(BIN)/ansible-galaxy collection build --force --output-path dist clients/ansible
+	cd dist && sha256sum *.whl *.cdx.json *.tar.gz
 
 clean: ## Remove what was built and the demo's data
 	rm -rf $(VENV) dist .run .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage .coverage.*

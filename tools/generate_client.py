@@ -373,13 +373,13 @@ def _models(schemas: Schema) -> str:
         HEAD.format(
             "The results of calls, and what some calls are given: frozen, with the members of the API"
         ),
-        "from datetime import datetime\nfrom typing import Any\n\nimport msgspec\n\n",
+        "from datetime import datetime\nfrom typing import Any\n\nfrom sublet_client._model import Model\nfrom sublet_client._secret import Secret\n\n\n",
     ]
     for name in _results(schemas):
         schema = schemas[name]
         members = {key: value for key, value in schema["properties"].items() if key != "ok"}
         is_given = not name.endswith(("Shape", "Answer"))
-        lines.append(f"class {_named(name)}(msgspec.Struct, frozen=True, kw_only=True):")
+        lines.append(f"class {_named(name)}(Model, frozen=True, kw_only=True):")
         lines.append(_docstring(schema.get("description") or schema.get("title", name), 4))
         required = schema.get("required", [])
         for key, value in members.items():
@@ -392,8 +392,7 @@ def _models(schemas: Schema) -> str:
             lines.append(f"    {_safe(key)}: {kind}{default}")
         lines.append(AS_TEXT if "digest" in members else "")
         lines.append("\n")
-    text = "\n".join(lines)
-    return text.replace("import msgspec\n", "import msgspec\n\nfrom sublet_client._secret import Secret\n", 1)
+    return "\n".join(lines)
 
 
 def _codes(document: Schema) -> dict[str, str]:

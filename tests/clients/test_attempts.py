@@ -264,6 +264,14 @@ def test_no_secret_is_shown() -> None:
         ("names.example.net/", "https://names.example.net/api/v1"),
         (" http://127.0.0.1:8053/\n", "http://127.0.0.1:8053/api/v1"),
         ("https://example.net/names/api/v1/", "https://example.net/names/api/v1"),
+        ("localhost:8053", "http://localhost:8053/api/v1"),
+        ("LOCALHOST", "http://LOCALHOST/api/v1"),
+        ("127.0.0.2:8053/", "http://127.0.0.2:8053/api/v1"),
+        ("[::1]:8053", "http://[::1]:8053/api/v1"),
+        ("names.localhost", "http://names.localhost/api/v1"),
+        ("https://localhost:8053", "https://localhost:8053/api/v1"),
+        ("localhost.example.net", "https://localhost.example.net/api/v1"),
+        ("192.0.2.1:8053", "https://192.0.2.1:8053/api/v1"),
     ],
 )
 def test_the_address_of_a_registry_is_completed(address: str, url: str) -> None:

@@ -1,6 +1,7 @@
 """The Python client against the real service: names, quotes, tokens, tickets, both clients, and a service that is killed."""
 
 import asyncio
+import re
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 
@@ -21,6 +22,7 @@ from sublet_client import (
     TokenInvalid,
     ValidationFailed,
 )
+from sublet_client._model import LINE_CHARACTERS_MAX, Model
 from support.http_clients import NO_TLS
 from support.running_service import Registrant, RunningService
 
@@ -61,6 +63,7 @@ def test_a_name_from_registration_to_the_trash(service: RunningService, who: Reg
         assert settled.status == "active"
         assert service.delegation("blog.example.test") == {*NS, "ns1.blog.example.test"}
         found = client.subdomains.get("blog.example.test")
+        assert repr(found).startswith(f"Subdomain(id={found.id}, fqdn='blog.example.test', status='active', ")
         assert [str(each) for each in found.ds_records] == [DS]
         done = client.subdomains.update_nameservers(
             "blog.example.test",
@@ -172,3 +175,16 @@ def test_the_asynchronous_client_does_the_same(service: RunningService, who: Reg
                 await client.subdomains.get("nobody.example.test")
 
     asyncio.run(story())
+
+
+@pytest.mark.parametrize("kind", Model.__subclasses__(), ids=lambda kind: kind.__name__)
+def test_every_result_is_shown_in_one_line(kind: type[Model]) -> None:
+    result = kind(**dict.fromkeys(kind.__struct_fields__, "line\n" * 7))
+    assert re.fullmatch(rf"{kind.__name__}\(\w+=.*\)", repr(result))
+    assert len(repr(result)) <= LINE_CHARACTERS_MAX
+
+
+def test_a_client_shows_its_address_and_no_token() -> None:
+    for kind in (Client, AsyncClient):
+        shown = repr(kind("https://names.example.net", "sublet_secret"))
+        assert shown == f"{kind.__name__}('https://names.example.net/api/v1')"

@@ -12,9 +12,12 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+import pytest
 from mcp import Client, StdioServerParameters
 
-from support.running_service import Registrant, RunningService
+from sublet.http.routes import ENDPOINTS, OPEN_ENDPOINTS
+from sublet_mcp.refusals import TOOLS, name_tools
+from support.running_service import DS, Registrant, RunningService
 
 NS = ["ns1.provider.example", "ns2.provider.example"]
 README = Path(__file__).resolve().parents[2] / "clients/mcp/README.md"
@@ -79,6 +82,9 @@ def test_an_agent_registers_and_manages_a_name(service: RunningService) -> None:
         async with _session(service, who) as client:
             tools = (await client.list_tools()).tools
             _compare_with_readme({each.name: each.annotations for each in tools})
+            for tool in tools:
+                for name, schema in tool.input_schema["properties"].items():
+                    assert schema.get("description"), f"{tool.name}: {name}"
             shown = await _call(client, "quote", fqdn="blog.example.test")
             assert {each["mode"]: each["price_credits"] for each in shown["modes"]} == {"free": 0, "plus": 10}
             done = await _call(client, "register_name", fqdn="blog.example.test", nameservers=NS)
@@ -93,6 +99,15 @@ def test_an_agent_registers_and_manages_a_name(service: RunningService) -> None:
                 glue=glue,
             )
             assert service.delegation("blog.example.test") == {"ns1.blog.example.test"}
+            await _call(client, "set_delegation", fqdn="blog.example.test", ds_records=[DS])
+            kept = await _call(client, "set_delegation", fqdn="blog.example.test", nameservers=[*NS, *glue])
+            assert (len(kept["ds_records"]), kept["glue"][0]["ipv4"]) == (1, "8.8.4.4"), (
+                "what isn't given stays"
+            )
+            kept = await _call(client, "set_delegation", fqdn="blog.example.test", glue={}, nameservers=NS)
+            assert (len(kept["ds_records"]), kept["glue"], kept["nameservers"]) == (1, [], NS)
+            kept = await _call(client, "set_delegation", fqdn="blog.example.test", ds_records=[])
+            assert (kept["ds_records"], kept["nameservers"]) == ([], NS)
             await _call(client, "set_auto_renew", fqdn="blog.example.test", enabled=True)
             assert (await _call(client, "get_name", fqdn="blog.example.test"))["auto_renew"]["enabled"]
             assert (await _call(client, "quote", fqdn="blog.example.test"))["renewal_price_credits"] == 0
@@ -100,7 +115,15 @@ def test_an_agent_registers_and_manages_a_name(service: RunningService) -> None:
             assert (await _call(client, "list_names"))["names"] == []
             (trashed,) = (await _call(client, "list_names", in_trash=True))["names"]
             await _call(client, "restore_name", fqdn=trashed["fqdn"])
-            await _call(client, "open_ticket", subject="Thanks", message="All is well.", fqdn=trashed["fqdn"])
+            opened = await _call(
+                client, "open_ticket", subject="Thanks", message="All is well.", fqdn=trashed["fqdn"]
+            )
+            number = opened["ticket_number"]
+            await _call(client, "reply_to_ticket", ticket=number, message="Really.")
+            (ticket,) = (await _call(client, "list_tickets", status="open"))["tickets"]
+            assert ticket["ticket_number"] == number
+            read = await _call(client, "get_ticket", ticket=number)
+            assert [each["message"] for each in read["messages"]] == ["All is well.", "Really."]
             (ours,) = (await _call(client, "platform_domains"))["platform_domains"]
             assert ours["domain"] == "example.test"
 
@@ -131,9 +154,94 @@ def test_nothing_is_paid_without_max_credits(service: RunningService, tmp_path: 
     asyncio.run(story())
 
 
+WRONG: tuple[tuple[str, dict[str, Any], str], ...] = (
+    (
+        "set_delegation",
+        {"fqdn": "a.example.test", "ns": []},
+        "set_delegation has no parameter ns. Its parameters: fqdn",
+    ),
+    (
+        "set_delegation",
+        {"fqdn": "a.example.test", "nameservers": 1},
+        "`nameservers` must be a list of texts.",
+    ),
+    (
+        "set_delegation",
+        {"fqdn": "a.example.test", "glue": []},
+        "`glue` must be an object with a list of texts",
+    ),
+    (
+        "set_delegation",
+        {"fqdn": "a.example.test"},
+        "Nothing to change. Give nameservers, ds_records or glue.",
+    ),
+    (
+        "set_delegation",
+        {"fqdn": "a.example.test", "glue": {"ns1.a.example.test": ["x"]}},
+        "`x` is not an IP address",
+    ),
+    ("get_name", {}, "`fqdn` is missing. It is a text. The whole name, such as blog.example.net."),
+    (
+        "register_name",
+        {"fqdn": "a.example.test", "registration_mode": "gold"},
+        "must be one of free, plus, premium",
+    ),
+    ("register_name", {"fqdn": "a.example.test", "max_credits": -1}, "must be a whole number, at least 0."),
+    ("list_names", {"limit": "many"}, "`limit` must be a whole number, at least 1."),
+    ("set_auto_renew", {"fqdn": "a.example.test", "enabled": "perhaps"}, "`enabled` must be true or false."),
+    ("delete_everything", {}, "There is no tool delete_everything. The tools are account"),
+    ("get_name", {"fqdn": "missing.example.test"}, "`list_names` lists yours"),
+    ("get_ticket", {"ticket": "T-1"}, "`list_tickets` lists yours"),
+    ("register_name", {"fqdn": "a.example.org"}, "`platform_domains` lists"),
+    ("renew_name", {"fqdn": "missing.example.test"}, "`list_names` lists yours"),
+    ("register_name", {"fqdn": "held.example.test"}, "call `set_delegation`"),
+    ("get_name", {"fqdn": "gone.example.test"}, "Call `restore_name` to restore it"),
+)
+
+
+def test_errors_name_tools_and_parameters(service: RunningService) -> None:
+    service.add_domain()
+    who = service.add_user()
+    service.register(who, "held.example.test")
+    service.register(who, "gone.example.test")
+    service.call(who, "DELETE", "/subdomains/gone.example.test")
+
+    async def story() -> None:
+        async with _session(service, who) as client:
+            for tool, arguments, sentence in WRONG:
+                refusal = await _refusal(client, tool, **arguments)
+                assert sentence in refusal
+                assert not re.search(r"\b(GET|POST|PUT|PATCH|DELETE) /|pydantic|validation error", refusal), (
+                    refusal
+                )
+
+    asyncio.run(story())
+
+
+REQUESTS = sorted(
+    f"{each.method} {re.sub(r'{.*?}', 'a.example.test', each.path)}" for each in (*ENDPOINTS, *OPEN_ENDPOINTS)
+)
+
+
+@pytest.mark.parametrize("request_", REQUESTS)
+def test_no_sentence_keeps_a_request(request_: str) -> None:
+    for sentence in (
+        f"See {request_}.",
+        f"Send {request_} to go on.",
+        f"{request_} lists yours, {request_}; more.",
+    ):
+        named = name_tools(sentence)
+        assert not re.search(r"GET|POST|PUT|PATCH|DELETE|/", named), named
+    assert set(TOOLS.values()) <= {name for name, _ in _tools_of_readme()}
+
+
+def _tools_of_readme() -> list[tuple[str, str]]:
+    return re.findall(r"^\| `(\w+)` \|.*\| ([a-z ]+) \|$", README.read_text(encoding="utf-8"), re.MULTILINE)
+
+
 def _compare_with_readme(annotations: dict[str, Any]) -> None:
     """Compare the tools and their annotations with the table of the README."""
-    rows = re.findall(r"^\| `(\w+)` \|.*\| ([a-z ]+) \|$", README.read_text(encoding="utf-8"), re.MULTILINE)
+    rows = _tools_of_readme()
     kinds = {
         name: KINDS[each.read_only_hint, each.destructive_hint, each.idempotent_hint]
         for name, each in annotations.items()

@@ -19,6 +19,11 @@ import httpx2
 import pytest
 from click.testing import CliRunner, Result
 
+from sublet.health.model import STATES as HEALTH_STATES
+from sublet.subdomains.model import STATUSES
+from sublet.subdomains.transfers.model import DIRECTIONS
+from sublet.subdomains.transfers.model import STATES as TRANSFER_STATES
+from sublet.tickets.model import TICKET_STATUSES
 from sublet_client._errors import BY_CODE
 from sublet_client.cli.advice import CASES, NEXT, SENTENCES
 from sublet_client.cli.main import COMMANDS, root
@@ -110,12 +115,22 @@ def test_a_name_from_registration_to_the_trash(run: Run, service: RunningService
     assert as_json(
         run("auto-renew", "blog.example.test", "on", "--max-credits", "0", "--json", "enabled")
     ) == {"enabled": True}
+    shown = run("names", "show", "blog.example.test").stdout
+    assert re.search(r"^mode +free$", shown, re.MULTILINE)
+    assert re.search(r"^auto renew +on, for at most 0 credits$", shown, re.MULTILINE)
     run("auto-renew", "blog.example.test", "off")
+    assert re.search(r"^auto renew +off$", run("names", "show", "blog.example.test").stdout, re.MULTILINE)
+    assert " MODE " in run("names", "list").stdout
+    assert as_json(run("names", "list", "--json", "mode")) == [{"mode": "free"}]
+    off = "This registry doesn't check delegations"
+    assert off in run("health", "blog.example.test").stderr
+    assert off in run("health", "blog.example.test", "--now", exit_code=1).stderr
+    assert off in run("health", "blog.example.test", "--plan", *NS, exit_code=1).stderr
     early = run("renew", "blog.example.test", exit_code=1).stderr
     assert re.search(r"blog.example.test can be renewed from \d{4}-\d\d-\d\d \d\d:\d\d UTC on", early)
     run("names", "retry", "blog.example.test", exit_code=1)
     assert "blog.example.test is active" in run("restore", "blog.example.test", exit_code=1).stderr
-    assert "subletctl set blog.example.test" in run("register", "blog.example.test", exit_code=1).stderr
+    assert "subletctl ns set blog.example.test" in run("register", "blog.example.test", exit_code=1).stderr
     run("trash", "blog.example.test", exit_code=1)
     run("trash", "blog.example.test", "--yes")
     assert "names list" in run("set", "other.example.test", *NS, exit_code=1).stderr
@@ -125,7 +140,7 @@ def test_a_name_from_registration_to_the_trash(run: Run, service: RunningService
     done = run("names", "availability", "x_y", "blog.example.test", "new.example.test", exit_code=1)
     assert "in your trash: see subletctl restore" in done.stdout
     run("register", "mine.example.test")
-    assert "yours: see subletctl set" in run("names", "availability", "mine.example.test").stdout
+    assert "yours: see subletctl ns set" in run("names", "availability", "mine.example.test").stdout
     assert re.search("new.example.test +yes +- +free", done.stdout)
     assert "x_y" in done.stderr
     wrong = run("register", "a.example.test", "-n", "ns1.a.example.test", "-n", "x..y", exit_code=1).stderr
@@ -205,6 +220,145 @@ def test_apply_publishes_the_ds_of_the_dnskey_that_the_file_has(run: Run, servic
     assert service.ds("one.example.test") == {key.ds(owner="one.example.test")}
 
 
+def test_names_are_found_in_any_spelling(run: Run) -> None:
+    run("register", "k1.example.test.", *NS)
+    run("register", "bücher.example.test", *NS)
+    for name in ("K1.Example.test.", "Bücher.example.test", "xn--bcher-kva.example.test."):
+        assert "names:" in run("export", name).stdout
+        for words in (("names", "show"), ("ns", "list"), ("names", "timeline"), ("watch", "--settled")):
+            run(*words, name)
+        assert "Nothing to do" in run("apply", "-f", "-", text=f"names: {{{name}: {{}}}}").stdout
+        run("set", name, "-n", "NS3.Provider.example.")
+        run("ds", "add", name, DS.upper())
+        run("ds", "add", name, f"{name} 3600 IN DS {DS}")
+        assert run("ds", "list", name, "-q").stdout.split() == ["2371"], "one record, in two spellings"
+        run("ds", "set", name)
+    assert (
+        "You have no name Missing.example.test" in run("export", "Missing.example.test", exit_code=1).stderr
+    )
+    for domain in ("EXAMPLE.test", "example.test."):
+        listed = run("names", "list", "--domain", domain, "-q").stdout
+        assert listed.split() == ["xn--bcher-kva.example.test", "k1.example.test"]
+
+
+STRICT = {
+    "a key twice": (
+        "names:\n  one.example.test: {}\n  two.example.test: {}\n  one.example.test: {mode: plus}\n",
+        "in line 4: The key `one.example.test` is there twice",
+    ),
+    "two spellings of one name": (
+        "names: {new.example.test: {}, NEW.example.test.: {}}",
+        "`new.example.test` and `NEW.example.test.` are the same name",
+    ),
+    "two Unicode spellings of one name": (
+        "names: {bücher.example.test: {}, xn--bcher-kva.example.test: {}}",
+        "are the same name",
+    ),
+    "a member twice": ("names: {new.example.test: {mode: free, mode: plus}}", "`mode` is there twice"),
+    "an unknown member": ("names: {new.example.test: {ns: []}}", "`ns`, which is not known"),
+    "an unknown key": ("name: {new.example.test: {}}", "`name`, which is not known"),
+    "another key": ("names: {new.example.test: {}}\ndefaults: {}", "`defaults`, which is not known"),
+    "no names": ("names:", "The file has no names"),
+    "no mapping": ("- new.example.test", "The file is no mapping"),
+    "an entry of another type": ("names: {new.example.test: 1}", "is no mapping"),
+    "a text for a list": (
+        "names: {new.example.test: {nameservers: ns1.provider.example}}",
+        "no list of texts",
+    ),
+    "a number in a list": ("names: {new.example.test: {ds_records: [2371]}}", "no list of texts"),
+    "a list of glue": ("names: {new.example.test: {glue: [192.0.2.1]}}", "`glue` is no mapping"),
+    "glue that is no address": (
+        "names: {new.example.test: {glue: {ns1.new.example.test: x}}}",
+        "not an IP address",
+    ),
+    "a nameserver in two spellings": (
+        "names: {new.example.test: {nameservers: [ns1.a.example, NS1.A.example.]}}",
+        "`ns1.a.example` is there twice",
+    ),
+    "a host of glue in two spellings": (
+        "names: {new.example.test: {glue: {ns1.new.example.test: 192.0.2.1, NS1.new.example.test: 192.0.2.2}}}",
+        "`glue` has ns1.new.example.test twice",
+    ),
+    "a DS record that is none": ("names: {new.example.test: {ds_records: [1 2 3]}}", "no DS record"),
+    "an unknown mode": ("names: {new.example.test: {mode: gold}}", "`mode` can't be `gold`"),
+    "a number as a name": ("names: {1: {}}", "no name"),
+    "no YAML": ("names: [", "isn't YAML"),
+    "two documents": ("names: {}\n---\nnames: {}", "isn't YAML"),
+}
+
+
+def test_a_wrong_file_changes_nothing(run: Run) -> None:
+    for text, sentence in STRICT.values():
+        stderr = run("apply", "-f", "-", "--yes", "--max-credits", "9", text=text, exit_code=2).stderr
+        assert sentence in stderr
+        assert "Expected" not in stderr, "no sentence of the library that reads it"
+    assert run("names", "list", "-q").stdout == ""
+    merged = "names: {new.example.test: &a {mode: free}, two.example.test: {<<: *a, mode: plus}}"
+    assert "2 to register" in run("apply", "-f", "-", "--plan", text=merged).stdout
+
+
+def test_commands_take_several_names(run: Run, service: RunningService, tmp_path: Path) -> None:
+    names = [f"{label}.example.test" for label in "abc"]
+    for name in names:
+        run(
+            "register",
+            name,
+            *NS,
+            "--mode",
+            "plus" if name == names[0] else "free",
+            "--yes",
+            "--max-credits",
+            "10",
+        )
+    file = tmp_path / "names"
+    file.write_text(f"# mine\n{names[1]}\n\nC.Example.test.\n{names[2]}\n")
+    all_names = (names[0], "--from", str(file))
+    change = ("ns", "set", *all_names, "-n", "ns2.provider.example", "-n", "NS3.provider.example")
+    refused = run(*change, exit_code=1).stderr
+    assert refused.count("ns1.provider.example, ns2.provider.example -> ns2.provider.example, ns3") == 3
+    assert "3 names for 0 credits." in refused
+    assert "the same command with --yes" in refused
+    assert service.delegation(names[2]) == set(NS[1::2])
+    done = as_json(run(*change, "--yes", "--wait", "--json", "fqdn,status"))
+    assert done == [{"fqdn": name, "status": "active"} for name in names]
+    assert service.delegation(names[2]) == {"ns2.provider.example", "ns3.provider.example"}
+    assert "Nothing to do" in run(*change).stderr
+    key = ChildKey.new()
+    dnskey = str(key.dnskey)
+    run("ds", "set", *all_names, dnskey, "--yes", "--wait")
+    for name in names:
+        assert service.ds(name) == {key.ds(owner=name)}, "each has the DS record of its own name"
+    assert "Nothing to do" in run("ds", "set", *all_names, dnskey).stderr
+    assert "one pair of quotes" in run("ds", "set", *names, *DS.split(), exit_code=2).stderr
+    for words in (("trash",), ("renew",), ("restore",), ("set", "--no-glue"), ("ds", "set")):
+        missing = run(*words, *all_names, "missing.example.test", "--yes", exit_code=1).stderr
+        assert "Nothing was done" in missing
+        assert "missing.example.test" in missing
+        assert "Give a name" in run(*words, exit_code=2).stderr
+    assert "can't be renewed now" in run("renew", *names, "--yes", exit_code=1).stderr
+    assert (
+        "missing.example.test" in run("renew", "--from", "-", text="missing.example.test", exit_code=1).stderr
+    )
+    run("trash", *all_names, exit_code=1)
+    assert run("trash", *all_names, "--yes", "-q").stdout.split() == names
+    assert run("names", "list", "-q").stdout == ""
+    assert run("restore", *all_names, "--yes", "-q").stdout.split() == names
+    service.clock.advance(days=340)
+    unpaid = run("renew", *all_names, exit_code=5).stderr
+    assert "renew a.example.test for 10 credits\nrenew b.example.test\n" in unpaid
+    assert "3 names for 10 credits (you have 15)." in unpaid
+    assert (
+        "--yes --max-credits 10"
+        in run("renew", *all_names, "--yes", "--max-credits", "9", exit_code=5).stderr
+    )
+    assert "for one name" in run("renew", *all_names, "--coupon", "X", exit_code=2).stderr
+    done = as_json(run("renew", *all_names, "--yes", "--max-credits", "10", "--json", "fqdn,charged_credits"))
+    assert [(each["fqdn"], each["charged_credits"]) for each in done] == list(
+        zip(names, (10, 0, 0), strict=True)
+    )
+    assert as_json(run("credits", "balance", "--json", "credit_balance")) == {"credit_balance": 5}
+
+
 def test_a_plan_has_the_price_of_all_its_names(
     eve: Registrant, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -223,6 +377,7 @@ def test_a_plan_has_the_price_of_all_its_names(
     failed = run("apply", "-f", "-", "--yes", "-q", text=part, exit_code=6)
     assert failed.stdout == "a.example.test\n"
     assert "1 of 2 done; b.example.test failed: " in failed.stderr
+    assert "Not done: b.example.test" in failed.stderr
     run("apply", "-f", "-", "--yes", text=part, exit_code=1)
     run("register", "c.example.test")
     run("register", "paid.example.test", "--mode", "plus", "--yes", "--max-credits", "10")
@@ -232,8 +387,9 @@ def test_a_plan_has_the_price_of_all_its_names(
     why = run("register", "d.example.test", exit_code=5).stderr
     assert "costs 10 credits in the mode plus, because your 2 free names are used" in why
     run("register", "e.example.test", "--mode", "plus", "--yes", "--max-credits", "10")
-    low = run("names", "availability", "d.example.test", "--json", "open,available,purse")
-    assert as_json(low) == [{"open": True, "available": False, "purse": "5 credits are missing"}]
+    low = run("names", "availability", "d.example.test", "--json", "open,available,payment")
+    assert " PAYMENT " in run("names", "availability", "d.example.test").stdout
+    assert as_json(low) == [{"open": True, "available": False, "payment": "5 credits are missing"}]
 
 
 def test_tokens_tickets_and_other_commands(
@@ -363,7 +519,10 @@ def test_agents_need_a_separate_package(monkeypatch: pytest.MonkeyPatch) -> None
     """With it: test_mcp.py."""
     monkeypatch.setitem(sys.modules, "sublet_mcp.server", None)  # as if it weren't installed
     done = CliRunner().invoke(root, ["mcp"])
-    assert (done.exit_code, done.stderr.splitlines()[-1]) == (2, "Next: pip install sublet-mcp")
+    assert (done.exit_code, done.stderr.splitlines()[-1]) == (
+        2,
+        "Next: pip install ./clients/mcp, from a clone of the repository",
+    )
 
 
 def test_help_is_quick_and_imports_no_client() -> None:
@@ -395,6 +554,22 @@ def test_shells_complete_commands(shell: str) -> None:
     assert "availability" in found
 
 
+def test_filters_list_the_values_of_the_registry() -> None:
+    for words, option, values in (
+        (("names", "list"), "status", STATUSES),
+        (("names", "list"), "health_state", HEALTH_STATES),
+        (("tickets", "list"), "status", TICKET_STATUSES),
+        (("transfer", "list"), "state", TRANSFER_STATES),
+        (("transfer", "list"), "direction", DIRECTIONS),
+    ):
+        group = root.get_command(click.Context(root), words[0])
+        assert isinstance(group, click.Group)
+        (found,) = (each for each in group.commands[words[1]].params if each.name == option)
+        assert isinstance(found.type, click.Choice)
+        assert tuple(found.type.choices) == values
+        assert values[0] in CliRunner().invoke(root, [*words, "--help"]).stdout
+
+
 def test_every_code_has_a_next_command() -> None:
     assert NEXT.keys() == BY_CODE.keys()
     assert SENTENCES.keys() <= BY_CODE.keys()
@@ -410,7 +585,16 @@ def test_every_listed_command_exists() -> None:
 
 
 def test_a_person_is_asked_on_a_terminal(service: RunningService, who: Registrant, tmp_path: Path) -> None:
-    for answer, exit_code in (("n", 5), ("y", 0)):
+    register = ("register", "shop.example.test", "--mode", "plus")
+    pay = b"costs 10 credits; 15 are left then. Pay?"
+    service.register(who, "blog.example.test")
+    several = ("trash", "blog.example.test", "shop.example.test")
+    for answer, words, exit_code, expected in (
+        ("n", register, 5, pay),
+        ("y", register, 0, pay),
+        ("n", several, 1, b"2 names for 0 credits."),
+        ("y", several, 0, b"[##########----------] 1/2 shop.example.test"),
+    ):
         main_end, end = pty.openpty()
         environment = {
             **os.environ,
@@ -418,9 +602,8 @@ def test_a_person_is_asked_on_a_terminal(service: RunningService, who: Registran
             "SUBLET_TOKEN": who.token,
             "XDG_CONFIG_HOME": str(tmp_path),
         }
-        command = [*PROGRAM, "register", "shop.example.test", "--mode", "plus"]
         program = subprocess.Popen(
-            command, env=environment, stdin=end, stdout=end, stderr=end, close_fds=True
+            [*PROGRAM, *words], env=environment, stdin=end, stdout=end, stderr=end, close_fds=True
         )
         os.close(end)
         shown: list[bytes] = []
@@ -438,5 +621,5 @@ def test_a_person_is_asked_on_a_terminal(service: RunningService, who: Registran
         assert program.wait(60) == exit_code
         reader.join(60)
         os.close(main_end)
-        assert b"costs 10 credits; 15 are left then. Pay?" in b"".join(shown)
+        assert expected in b"".join(shown)
         assert b"Error" not in b"".join(shown)

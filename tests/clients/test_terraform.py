@@ -1,6 +1,7 @@
 """The Terraform provider under real Terraform, against the real service and its DNS."""
 
 import random
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -12,6 +13,7 @@ from support.free_ports import free_port
 from support.running_service import DS, Registrant, RunningService
 from support.terraform import Terraform
 
+README = Path(__file__).resolve().parents[2] / "clients/terraform/README.md"
 NS = {"ns1.provider.example", "ns2.provider.example"}
 BLOG = """
 resource "sublet_subdomain" "blog" {
@@ -293,3 +295,43 @@ def test_random_configurations_need_no_change_after_apply_and_import(
     rng = random.Random(1)  # noqa: S311 - not for secrets
     configurations = [draw_configuration(rng, number) for number in range(5)]
     check_terraform(Terraform(tmp_path, service.base_url, who.token), configurations, rng)
+
+
+def test_terraform_installs_the_provider_from_its_mirror(
+    service: RunningService, who: Registrant, tmp_path: Path
+) -> None:
+    """The README's resource with `prevent_destroy`, without an override for developers."""
+    terraform = Terraform(tmp_path, service.base_url, who.token)
+    terraform.use_mirror()
+    (block,) = re.findall(
+        r"^resource \"sublet_subdomain\" \"live\" \{.*?^\}",
+        README.read_text(encoding="utf-8"),
+        re.DOTALL | re.MULTILINE,
+    )
+    terraform.write(block.replace("example.net", "example.test"))
+    done = terraform.run("init", "-no-color")
+    assert done.code == 0, done.text
+    assert "Installed sublet/sublet v0.1.0" in done.text
+    assert "development overrides" not in terraform.apply()
+    assert service.delegation("live.example.test") == NS
+    assert "prevent_destroy" in terraform.refused("destroy")
+    assert service.delegation("live.example.test") == NS
+
+
+def test_the_ds_records_of_a_name_follow_its_zone_or_not(
+    service: RunningService, who: Registrant, tmp_path: Path
+) -> None:
+    terraform = Terraform(tmp_path, service.base_url, who.token)
+    block = 'resource "sublet_automatic_ds" "blog" {\n  fqdn = "BLOG.example.test."\n  MEMBERS\n}\n'
+    service.register(who, "blog.example.test")
+    path = "/subdomains/blog.example.test/automatic-ds"
+    for members, enabled, bootstrap in (
+        ("bootstrap = false", True, False),
+        ("enabled = false", False, False),
+        ("enabled = true\n  bootstrap = true", True, True),
+    ):
+        terraform.write(block.replace("MEMBERS", members))
+        terraform.apply()
+        found = service.call(who, "GET", path).json()["automatic_ds"]
+        assert (found["enabled"], found["bootstrap"]) == (enabled, bootstrap)
+        assert terraform.planned() == {}

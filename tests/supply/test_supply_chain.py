@@ -96,7 +96,16 @@ def test_the_wheel_and_its_bill_are_reproducible(tmp_path: Path) -> None:
     digests = []
     for number, mask in enumerate(("022", "077")):
         copy, out = tmp_path / f"copy{number}", tmp_path / f"out{number}"
-        copied = ("src", "tools", "docs", "pyproject.toml", "README.md", "requirements.lock", ".gitignore")
+        copied = (
+            "src",
+            "tools",
+            "docs",
+            "pyproject.toml",
+            "README.md",
+            "LICENSE",
+            "requirements.lock",
+            ".gitignore",
+        )
         copy.mkdir()
         for name in copied:
             source = ROOT / name

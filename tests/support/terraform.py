@@ -57,6 +57,16 @@ class Terraform:
             "TF_IN_AUTOMATION": "1",
         }
 
+    def use_mirror(self) -> None:
+        """Let `terraform init` install the provider from a mirror that it has written, instead of an override for developers."""
+        program = shutil.which("terraform-provider-sublet", path=str(Path(sys.executable).parent))
+        assert program is not None
+        mirror = self.folder / "mirror"
+        subprocess.run([program, "--mirror", str(mirror)], check=True, capture_output=True)
+        (self.folder / "terraform.rc").write_text(
+            f'provider_installation {{\n  filesystem_mirror {{\n    path = "{mirror}"\n  }}\n}}\n'
+        )
+
     def write(self, text: str) -> None:
         """Replace the configuration after the block that names the provider."""
         (self.folder / "main.tf").write_text(HEAD + text, encoding="utf-8")
@@ -82,7 +92,7 @@ class Terraform:
 
     def refused(self, command: str = "plan") -> str:
         """Run a plan or an apply, which must fail, and return its messages in one line."""
-        options = ["-auto-approve"] if command == "apply" else []
+        options = ["-auto-approve"] if command in ("apply", "destroy") else []
         result = self.run(command, *options, "-no-color")
         assert result.code == 1, result.text
         return " ".join(result.text.replace("│", " ").split())

@@ -33,6 +33,7 @@ def test_a_person_allows_or_refuses_a_program(service: RunningService) -> None:
     given = post(service, "/auth/device/token", {"device_code": first["device_code"]})
     assert "credits:spend" in given["token"]["scopes"]
     asked = browser.get("/device?code=" + second["user_code"].lower().replace("-", ""))
+    assert f"It shows the code {second['user_code']}" in asked.text, "as the terminal shows it"
     assert "is refused" in browser.submit(asked, "/device", do="refuse").text
     refused = post(service, "/auth/device/token", {"device_code": second["device_code"]})
     assert refused["error"] == "access_denied"

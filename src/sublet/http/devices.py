@@ -15,7 +15,7 @@ from sublet.http.render import token_shape
 from sublet.http.request_structs import AllowDeviceBody, DeviceBody, DeviceTokenBody, NoBody
 from sublet.sign_in import device_store
 from sublet.sign_in.decide_device import allow_device, find_device, refuse_device
-from sublet.sign_in.devices import INTERVAL, PAGE_PATH, VALID_FOR, DeviceRequest
+from sublet.sign_in.devices import INTERVAL, PAGE_PATH, VALID_FOR, DeviceRequest, spell_user_code
 from sublet.sign_in.poll_device import poll_device
 from sublet.sign_in.start_device import start_device
 
@@ -66,7 +66,8 @@ async def get_device(call: Call[None, None]) -> Answer[response_structs.DeviceRe
     Returns the request with this user code until the user decides. An address or a network may send ten codes a minute.
     """
     await _count_code(call)
-    return Answer(_answer(await call.context.db.read(find_device, call.path["user_code"])))
+    code = call.path["user_code"]
+    return Answer(_answer(await call.context.db.read(find_device, code), code))
 
 
 async def allow_device_(call: Call[AllowDeviceBody, None]) -> Answer[response_structs.DeviceRequestAnswer]:
@@ -110,12 +111,13 @@ async def _write_decision(
         return found
 
     done = await write_once(call, 200, verb)
-    return done.answer(_answer(await call.context.db.read(read)))
+    return done.answer(_answer(await call.context.db.read(read), call.path["user_code"]))
 
 
-def _answer(found: DeviceRequest) -> response_structs.DeviceRequestAnswer:
+def _answer(found: DeviceRequest, typed_code: str) -> response_structs.DeviceRequestAnswer:
     shape = response_structs.DeviceRequestShape(
         name=found.name,
+        user_code=spell_user_code(typed_code),
         address=found.address or None,
         state=found.state,
         scopes=list(found.scopes),

@@ -53,6 +53,7 @@ _FINDING = {
 }
 _HEALTH = {
     "fqdn": "blog.example.net",
+    "checks_enabled": True,
     "state": "degraded",
     "since": _NOW,
     "checked_at": _NOW,
@@ -237,6 +238,7 @@ _CHALLENGE = {
 
 _DEVICE = {
     "name": "ada's laptop",
+    "user_code": "WDJB-MJHT",
     "address": "192.0.2.7",
     "state": "pending",
     "scopes": ["account:read", "subdomains:read", "subdomains:write"],

@@ -109,7 +109,7 @@ async def get_health(call: Call[None, None]) -> Answer[response_structs.HealthAn
     checked minutes after each change, then daily, and more often while the name is broken.
     """
     view = await call.context.db.read(view_health, call.actor(), call.path["fqdn"])
-    return Answer(_answer(view))
+    return Answer(_answer(view, checks_enabled=call.context.checker is not None))
 
 
 async def check_health(call: Call[NoBody, None]) -> Answer[response_structs.HealthAnswer]:
@@ -126,7 +126,7 @@ async def check_health(call: Call[NoBody, None]) -> Answer[response_structs.Heal
     if result.busy_until is not None:
         raise Conflict("Checks of other names are querying these nameservers. Try again in a minute.")
     await db.write(record_check, due.subdomain_id, due.generation, result.report)
-    return Answer(_answer(await db.read(view_health, call.actor(), call.path["fqdn"])))
+    return Answer(_answer(await db.read(view_health, call.actor(), call.path["fqdn"]), checks_enabled=True))
 
 
 def _checker(call: Call[Any, Any]) -> Checker:
@@ -142,11 +142,12 @@ def _checks_off_refusal(details: dict[str, Any]) -> Conflict:
     )
 
 
-def _answer(view: HealthView) -> response_structs.HealthAnswer:
+def _answer(view: HealthView, *, checks_enabled: bool) -> response_structs.HealthAnswer:
     health = view.health
     return response_structs.HealthAnswer(
         health=response_structs.HealthShape(
             fqdn=view.subdomain.fqdn,
+            checks_enabled=checks_enabled,
             state=UNKNOWN if health is None else health.state,
             since=None if health is None or health.checked_at is None else health.since,
             checked_at=None if health is None else health.checked_at,

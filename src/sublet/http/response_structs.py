@@ -348,9 +348,10 @@ class DeviceAnswer(Success, kw_only=True, frozen=True):
 
 
 class DeviceRequestShape(Shape, kw_only=True, frozen=True):
-    """A sign-in of a program. `address` is the program's address, `scopes` are the scopes of the token if the user allows it."""
+    """A sign-in of a program. `user_code` is the code as the program shows it, `address` the program's address, `scopes` are the scopes of the token if the user allows it."""
 
     name: str
+    user_code: str
     address: str | None
     state: Annotated[str, _one_of((PENDING, ALLOWED, REFUSED, USED))]
     scopes: list[str]
@@ -765,11 +766,13 @@ class HealthChangeShape(Shape, kw_only=True, frozen=True):
 class HealthShape(Shape, kw_only=True, frozen=True):
     """The health of a name's delegation.
 
+    `checks_enabled` is false if the registry checks no delegations: then the state is that of the last check, if there was one.
     `unconfirmed_state` is the result of one check, until a second check confirms it. `leaves_at` is when the name leaves the DNS if it stays
     broken; null if it isn't broken, or if its platform domain keeps broken names.
     """
 
     fqdn: HostName
+    checks_enabled: bool
     state: Annotated[str, _one_of(HEALTH_STATES)]
     since: Moment | None
     checked_at: Moment | None

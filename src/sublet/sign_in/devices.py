@@ -48,9 +48,19 @@ def new_device_code() -> Secret:
 def new_user_code() -> Secret:
     """Return a new code that a person types: eight consonants (34 bits). Without vowels it forms no words."""
     letters = "".join(secrets.choice(_LETTERS) for _ in range(_LETTER_COUNT))
-    return Secret(f"{letters[:4]}-{letters[4:]}")
+    return Secret(spell_user_code(letters))
+
+
+def spell_user_code(typed: str) -> str:
+    """Return a code that a person typed as the program shows it: `vrwt dgpg` is VRWT-DGPG."""
+    letters = _letters(typed)
+    return f"{letters[:4]}-{letters[4:]}"
 
 
 def user_code_digest(typed: str) -> str:
     """Return the digest of a code that a person typed. Case, spaces and hyphens don't matter."""
-    return digest("user_code:" + typed.upper().replace("-", "").replace(" ", ""))
+    return digest("user_code:" + _letters(typed))
+
+
+def _letters(typed: str) -> str:
+    return typed.upper().replace("-", "").replace(" ", "")

@@ -15,7 +15,7 @@ async def show(call: PageCall) -> Response:
             device = (await call.api("get_device", user_code=code)).device
     except Refusal as refusal:
         call.refusal = call.refusal or refusal
-    return call.render("device", code=code, device=device)
+    return call.render("device", code=device.user_code if device else code, device=device)
 
 
 async def decide(call: PageCall) -> Response:

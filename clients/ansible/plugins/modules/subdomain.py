@@ -31,7 +31,7 @@ options:
     type: list
     elements: raw
   registration_mode:
-    description: The mode of a registration. By default that of the platform domain.
+    description: The mode of a registration. By default V(free) while the quota lasts, then V(plus).
     type: str
     choices: [free, plus, premium, special]
   max_credits:

@@ -3,14 +3,17 @@
 import sys
 from collections.abc import AsyncGenerator, Generator
 from contextlib import asynccontextmanager, contextmanager
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
 from mcp.server import MCPServer
 from mcp.server.mcpserver.exceptions import ToolError
 from mcp.types import ToolAnnotations
+from pydantic import Field
 
 from sublet_client import ApiError, AsyncClient, GlueEntry, SubdomainNotFound, SubletError
+from sublet_client.spelling import parse_address
+from sublet_mcp.refusals import ToolServer, name_tools, sentences_of
 
 INSTRUCTIONS = """Names under the platform domains of a registry. Nothing is paid unless you give max_credits.
 Before that, ask for the price with `quote`, tell the user, and give exactly what the user allows."""
@@ -24,8 +27,36 @@ SETS = ToolAnnotations(
 REMOVES = ToolAnnotations(
     read_only_hint=False, destructive_hint=True, idempotent_hint=False, open_world_hint=False
 )
-Mode = Literal["free", "plus", "premium", "special"]
 Answer = dict[str, Any]
+Mode = Annotated[
+    Literal["free", "plus", "premium", "special"] | None,
+    Field(description="The mode of the registration. Left out: free while the quota lasts, then plus."),
+]
+Fqdn = Annotated[str, Field(description="The whole name, such as blog.example.net.")]
+Nameservers = Annotated[
+    list[str] | None,
+    Field(description="The names of all nameservers. Left out: as they are; an empty list removes all."),
+]
+DsRecords = Annotated[
+    list[str] | None,
+    Field(
+        description="All DS records, each as in a zone file: 2371 13 2 1f98…, or a DNSKEY. Left out: as they are; an empty list removes all."
+    ),
+]
+Glue = Annotated[
+    dict[str, list[str]] | None,
+    Field(
+        description="All IP addresses of each nameserver at or below the name, by nameserver. Left out: as they are; an empty object removes all."
+    ),
+]
+MaxCredits = Annotated[
+    int,
+    Field(
+        ge=0, description="The most that it may cost in credits, as the user allows. 0: only if it is free."
+    ),
+]
+Ticket = Annotated[str, Field(description="The number or the id of the ticket.")]
+Message = Annotated[str, Field(description="The text of the message.")]
 
 
 def build_server(client: AsyncClient) -> MCPServer[None]:
@@ -36,10 +67,11 @@ def build_server(client: AsyncClient) -> MCPServer[None]:
         async with client:
             yield
 
-    server = MCPServer("sublet", instructions=INSTRUCTIONS, lifespan=close_client, log_level="WARNING")
+    server = ToolServer("sublet", instructions=INSTRUCTIONS, lifespan=close_client, log_level="WARNING")
     _add_questions(server, client)
     _add_changes(server, client)
     _add_payments(server, client)
+    _add_tickets(server, client)
     return server
 
 
@@ -64,7 +96,12 @@ def _add_questions(server: MCPServer[None], client: AsyncClient) -> None:
             return {"platform_domains": [_plain(each) async for each in client.platform_domains.list()]}
 
     @server.tool(annotations=READS)
-    async def list_names(contains: str | None = None, *, in_trash: bool = False, limit: int = 100) -> Answer:
+    async def list_names(
+        contains: Annotated[str | None, Field(description="Only names that contain this text.")] = None,
+        *,
+        in_trash: Annotated[bool, Field(description="The names in the trash instead of the others.")] = False,
+        limit: Annotated[int, Field(ge=1, description="The most names to return.")] = 100,
+    ) -> Answer:
         """List the user's names, newest first, with status and expiry. `is_complete` is false if there are more than `limit`."""
         with _refusals():
             found: list[Answer] = []
@@ -78,7 +115,7 @@ def _add_questions(server: MCPServer[None], client: AsyncClient) -> None:
             return {"names": found, "is_complete": True}
 
     @server.tool(annotations=READS)
-    async def get_name(fqdn: str) -> Answer:
+    async def get_name(fqdn: Fqdn) -> Answer:
         """Show a name of the user: delegation, status in the DNS, expiry, automatic renewal, and whether its name servers work."""
         with _refusals():
             return {
@@ -88,7 +125,7 @@ def _add_questions(server: MCPServer[None], client: AsyncClient) -> None:
             }
 
     @server.tool(annotations=READS)
-    async def quote(fqdn: str) -> Answer:
+    async def quote(fqdn: Fqdn) -> Answer:
         """Show what a name costs in credits now: its renewal if the user holds it, else its registration by mode. Nothing is done or paid."""
         with _refusals():
             balance = (await client.credits.get()).credit_balance
@@ -111,36 +148,39 @@ def _add_changes(server: MCPServer[None], client: AsyncClient) -> None:
 
     @server.tool(annotations=SETS)
     async def set_delegation(
-        fqdn: str, nameservers: list[str], ds_records: list[str], glue: dict[str, list[str]] | None = None
+        fqdn: Fqdn, nameservers: Nameservers = None, ds_records: DsRecords = None, glue: Glue = None
     ) -> Answer:
-        """Replace nameservers, DS records (zone-file text) and glue (addresses by nameserver) of a name, and wait until the DNS has them.
+        """Change nameservers, DS records or glue of a name, and wait until the DNS has them.
 
-        What is not given is removed: look with get_name first.
+        Only what is given changes. What is given replaces all of its kind: to add one, look with get_name first, and give all.
         """
         with _refusals():
+            if nameservers is None and ds_records is None and glue is None:
+                raise ToolError("Nothing to change. Give nameservers, ds_records or glue.")
             await client.subdomains.update_nameservers(
                 fqdn, nameservers=nameservers, ds_records=ds_records, glue=_glue(glue)
             )
             return _plain(await client.subdomains.wait(fqdn))
 
     @server.tool(annotations=SETS)
-    async def set_auto_renew(fqdn: str, *, enabled: bool, max_credits: int = 0) -> Answer:
+    async def set_auto_renew(
+        fqdn: Fqdn,
+        *,
+        enabled: Annotated[bool, Field(description="Whether the name is renewed automatically.")],
+        max_credits: Annotated[
+            int, Field(ge=0, description="The most that each renewal may cost in credits.")
+        ] = 0,
+    ) -> Answer:
         """Turn the automatic renewal of a name on or off. Each renewal may then cost up to max_credits, so ask the user before."""
         with _refusals():
             most = max_credits if enabled else None
             return _plain(await client.subdomains.set_auto_renew(fqdn, enabled, max_credits=most))
 
     @server.tool(annotations=REMOVES)
-    async def trash_name(fqdn: str) -> Answer:
+    async def trash_name(fqdn: Fqdn) -> Answer:
         """Delete a name: it leaves the DNS at once. For a while restore_name brings it back. Ask the user before."""
         with _refusals():
             return _plain(await client.subdomains.delete(fqdn))
-
-    @server.tool(annotations=ADDS)
-    async def open_ticket(subject: str, message: str, fqdn: str | None = None) -> Answer:
-        """Write to the operator of the registry, perhaps about a name of the user."""
-        with _refusals():
-            return _plain(await client.tickets.open(subject, message, fqdn=fqdn))
 
 
 def _add_payments(server: MCPServer[None], client: AsyncClient) -> None:
@@ -148,12 +188,12 @@ def _add_payments(server: MCPServer[None], client: AsyncClient) -> None:
 
     @server.tool(annotations=ADDS)
     async def register_name(
-        fqdn: str,
-        nameservers: list[str] | None = None,
-        ds_records: list[str] | None = None,
-        glue: dict[str, list[str]] | None = None,
-        registration_mode: Mode | None = None,
-        max_credits: int = 0,
+        fqdn: Fqdn,
+        nameservers: Nameservers = None,
+        ds_records: DsRecords = None,
+        glue: Glue = None,
+        registration_mode: Mode = None,
+        max_credits: MaxCredits = 0,
     ) -> Answer:
         """Register a name, and wait until the DNS has it. If it costs more than max_credits, nothing happens and the answer is the price."""
         with _refusals():
@@ -168,16 +208,60 @@ def _add_payments(server: MCPServer[None], client: AsyncClient) -> None:
             return {**_plain(done), "subdomain": _plain(await client.subdomains.wait(fqdn))}
 
     @server.tool(annotations=ADDS)
-    async def renew_name(fqdn: str, max_credits: int = 0) -> Answer:
+    async def renew_name(fqdn: Fqdn, max_credits: MaxCredits = 0) -> Answer:
         """Renew a name for one more term. If it costs more than max_credits, nothing happens and the answer is the price."""
         with _refusals():
             return _plain(await client.subdomains.renew(fqdn, **_payment(max_credits)))
 
     @server.tool(annotations=ADDS)
-    async def restore_name(fqdn: str, max_credits: int = 0) -> Answer:
+    async def restore_name(fqdn: Fqdn, max_credits: MaxCredits = 0) -> Answer:
         """Bring a name back from the trash. That is free within its term; else, if it costs more than max_credits, the answer is the price."""
         with _refusals():
             return _plain(await client.subdomains.restore(fqdn, **_payment(max_credits)))
+
+
+def _add_tickets(server: MCPServer[None], client: AsyncClient) -> None:
+    """Add the tools for support."""
+
+    @server.tool(annotations=READS)
+    async def list_tickets(
+        status: Annotated[
+            Literal["open", "answered", "closed"] | None, Field(description="Only tickets with this status.")
+        ] = None,
+        limit: Annotated[int, Field(ge=1, description="The most tickets to return.")] = 100,
+    ) -> Answer:
+        """List the user's tickets, the most recent first. `is_complete` is false if there are more than `limit`."""
+        with _refusals():
+            found: list[Answer] = []
+            async for each in client.tickets.list(status=status):
+                if len(found) == limit:
+                    return {"tickets": found, "is_complete": False}
+                found.append(_plain(each))
+            return {"tickets": found, "is_complete": True}
+
+    @server.tool(annotations=READS)
+    async def get_ticket(ticket: Ticket) -> Answer:
+        """Show a ticket of the user with its messages."""
+        with _refusals():
+            return _plain(await client.tickets.get(ticket))
+
+    @server.tool(annotations=ADDS)
+    async def open_ticket(
+        subject: Annotated[str, Field(description="What it is about, in a line.")],
+        message: Message,
+        fqdn: Annotated[
+            str | None, Field(description="The name of the user that it is about, if any.")
+        ] = None,
+    ) -> Answer:
+        """Write to the operator of the registry, perhaps about a name of the user."""
+        with _refusals():
+            return _plain(await client.tickets.open(subject, message, fqdn=fqdn))
+
+    @server.tool(annotations=ADDS)
+    async def reply_to_ticket(ticket: Ticket, message: Message) -> Answer:
+        """Reply to a ticket of the user that isn't closed."""
+        with _refusals():
+            return _plain(await client.tickets.reply(ticket, message))
 
 
 @contextmanager
@@ -185,29 +269,14 @@ def _refusals() -> Generator[None, None, None]:
     """Turn the errors of the client into errors of a tool.
 
     Raises:
-        ToolError: the service refused, gave no answer, or is not done in time.
+        ToolError: the service refused, gave no answer, or is not done in time; or a value can't be one.
     """
     try:
         yield
     except ApiError as refusal:
-        raise ToolError(_sentences(refusal)) from refusal
-    except SubletError as error:
+        raise ToolError(sentences_of(refusal)) from refusal
+    except (SubletError, ValueError) as error:
         raise ToolError(str(error)) from error
-
-
-def _sentences(refusal: ApiError) -> str:
-    """Return the sentence of a refusal, those of its fields, and what a payment would need."""
-    lines = [
-        f"{refusal.message} ({refusal.code})",
-        *(f"{each.field}: {each.message}" for each in refusal.errors),
-    ]
-    if refusal.raw_quote:
-        price, balance = refusal.raw_quote["price"], refusal.raw_quote["balance"]
-        lines.append(
-            f"It costs {price} credits, and the balance is {balance}. Nothing was paid. "
-            f"Ask the user; if they agree, call again with max_credits={price}."
-        )
-    return "\n".join(lines)
 
 
 def _payment(max_credits: int) -> dict[str, Any]:
@@ -215,17 +284,28 @@ def _payment(max_credits: int) -> dict[str, Any]:
     return {"confirm": True, "max_credits": max_credits} if max_credits > 0 else {}
 
 
-def _glue(glue: dict[str, list[str]] | None) -> list[GlueEntry]:
+def _glue(glue: dict[str, list[str]] | None) -> list[GlueEntry] | None:
+    """Return glue as the client takes it; None if none is given.
+
+    Raises:
+        ValueError: a text is no IP address.
+    """
+    if glue is None:
+        return None
+    pairs = [(host, parse_address(each)) for host, addresses in glue.items() for each in addresses]
     return [
         GlueEntry(host=host, ipv6=each) if ":" in each else GlueEntry(host=host, ipv4=each)
-        for host, addresses in (glue or {}).items()
-        for each in addresses
+        for host, each in pairs
     ]
 
 
 def _plain(result: msgspec.Struct) -> Answer:
-    """Return a result of the client as JSON has it."""
-    return dict(msgspec.to_builtins(result))
+    """Return a result of the client as JSON has it. Its warnings name tools."""
+    answer: Answer = msgspec.to_builtins(result)
+    if isinstance(answer.get("provisioning"), dict):
+        warnings = answer["provisioning"].get("warnings", ())
+        answer["provisioning"]["warnings"] = [name_tools(each) for each in warnings]
+    return answer
 
 
 def main() -> None:

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Mapping
 from importlib.metadata import version
+from ipaddress import ip_address
 from urllib.parse import SplitResult, urlsplit
 
 from sublet_client._core import Config
@@ -30,18 +31,30 @@ def config_of(
 
 
 def base_url_of(address: str) -> str:
-    """Return the URL of the API. A missing scheme becomes `https://`, a missing path `/api/v1`.
+    """Return the URL of the API. A missing scheme becomes `https://`, for this machine itself `http://`; a missing path becomes `/api/v1`.
 
     Raises:
         ValueError: it isn't the address of a registry. It isn't in the message, because it may contain a password.
     """
-    text = address.strip() if "://" in address else f"https://{address.strip()}"
+    text = address.strip()
+    if "://" not in text:
+        text = ("http://" if _is_loopback(text) else "https://") + text
     parts = _split(text)
     if parts is None:
         raise ValueError(f"This is not the address of a registry. Give one such as {EXAMPLE} ({URL}).")
     if "@" in parts.netloc:  # it would replace the token, and be in every message about the address
         raise ValueError(f"Give the address of the registry ({URL}) without a user name and password.")
     return text.rstrip("/") + ("" if parts.path.strip("/") else BASE_PATH)
+
+
+def _is_loopback(address: str) -> bool:
+    """True if an address without a scheme is one of this machine itself, where a registry has no certificate."""
+    parts = _split(f"http://{address}")
+    host = (parts.hostname or "") if parts else ""
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost" or host.endswith(".localhost")  # RFC 6761, section 6.3
 
 
 def _split(url: str) -> SplitResult | None:

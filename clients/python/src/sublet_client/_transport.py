@@ -16,6 +16,7 @@ class _Transport:
 
     def __init__(self, config: Config) -> None:
         self._config = config
+        self.base_url = config.base_url
         self._may_have_reached = False
 
     def _reply(self, answer: httpx2.Response) -> Reply:

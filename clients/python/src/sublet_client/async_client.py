@@ -57,6 +57,9 @@ class AsyncClient:
         self.sign_up = _async.AsyncSignUpMethods(self._transport)
         self.devices = _async.AsyncDevicesMethods(self._transport)
 
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self._transport.base_url!r})"
+
     @classmethod
     def from_environment(cls) -> Self:
         """Return a client for the service in `SUBLET_URL` and the token in `SUBLET_TOKEN`.

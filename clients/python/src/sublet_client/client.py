@@ -56,6 +56,9 @@ class Client:
         self.sign_up = _sync.SignUpMethods(self._transport)
         self.devices = _sync.DevicesMethods(self._transport)
 
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self._transport.base_url!r})"
+
     @classmethod
     def from_environment(cls) -> Self:
         """Return a client for the service in `SUBLET_URL` and the token in `SUBLET_TOKEN`.

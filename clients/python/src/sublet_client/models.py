@@ -3,12 +3,11 @@
 from datetime import datetime
 from typing import Any
 
-import msgspec
-
+from sublet_client._model import Model
 from sublet_client._secret import Secret
 
 
-class GlueEntry(msgspec.Struct, frozen=True, kw_only=True):
+class GlueEntry(Model, frozen=True, kw_only=True):
     """The addresses of a nameserver at or below the name itself. `host` and at least one of `ipv4` and
     `ipv6` are required.
     """
@@ -18,7 +17,7 @@ class GlueEntry(msgspec.Struct, frozen=True, kw_only=True):
     ipv6: str | None = None
 
 
-class DsRecord(msgspec.Struct, frozen=True, kw_only=True):
+class DsRecord(Model, frozen=True, kw_only=True):
     """A DS record (RFC 4034, section 5)."""
 
     key_tag: int
@@ -31,7 +30,7 @@ class DsRecord(msgspec.Struct, frozen=True, kw_only=True):
         return f"{self.key_tag} {self.algorithm} {self.digest_type} {self.digest}"
 
 
-class Dnskey(msgspec.Struct, frozen=True, kw_only=True):
+class Dnskey(Model, frozen=True, kw_only=True):
     """A DNSKEY (RFC 4034, section 2). Its DS record with SHA-256 is published."""
 
     flags: int
@@ -40,7 +39,7 @@ class Dnskey(msgspec.Struct, frozen=True, kw_only=True):
     public_key: str
 
 
-class User(msgspec.Struct, frozen=True, kw_only=True):
+class User(Model, frozen=True, kw_only=True):
     """The user of the token. `reminders` is true if the user gets mail about dates of the names."""
 
     id: int
@@ -50,7 +49,7 @@ class User(msgspec.Struct, frozen=True, kw_only=True):
     created_at: datetime
 
 
-class Organization(msgspec.Struct, frozen=True, kw_only=True):
+class Organization(Model, frozen=True, kw_only=True):
     """The organization that the user belongs to."""
 
     id: int
@@ -59,7 +58,7 @@ class Organization(msgspec.Struct, frozen=True, kw_only=True):
     created_at: datetime
 
 
-class Token(msgspec.Struct, frozen=True, kw_only=True):
+class Token(Model, frozen=True, kw_only=True):
     """The token of the request. `last_used_at` may be up to an hour old, and is null until the first use
     is stored.
     """
@@ -72,7 +71,7 @@ class Token(msgspec.Struct, frozen=True, kw_only=True):
     last_used_at: datetime | None
 
 
-class MeAnswer(msgspec.Struct, frozen=True, kw_only=True):
+class MeAnswer(Model, frozen=True, kw_only=True):
     """The user and organization that the token identifies, and the token. With a session `token` is null."""
 
     user: User
@@ -80,7 +79,7 @@ class MeAnswer(msgspec.Struct, frozen=True, kw_only=True):
     token: Token | None
 
 
-class Account(msgspec.Struct, frozen=True, kw_only=True):
+class Account(Model, frozen=True, kw_only=True):
     """The account in an export."""
 
     id: int
@@ -95,7 +94,7 @@ class Account(msgspec.Struct, frozen=True, kw_only=True):
     credit_balance: int
 
 
-class Activity(msgspec.Struct, frozen=True, kw_only=True):
+class Activity(Model, frozen=True, kw_only=True):
     """An event of the account. `token_id`, `token_name` and `address` are null unless the user's own
     request caused it.
     """
@@ -114,7 +113,7 @@ class Activity(msgspec.Struct, frozen=True, kw_only=True):
     after: dict[str, Any] | None
 
 
-class ExportAnswer(msgspec.Struct, frozen=True, kw_only=True):
+class ExportAnswer(Model, frozen=True, kw_only=True):
     """All that the registry stores about the user. The lists are oldest first, the activity is newest
     first.
     """
@@ -135,13 +134,13 @@ class ExportAnswer(msgspec.Struct, frozen=True, kw_only=True):
     activity: tuple[Activity, ...]
 
 
-class DeletedUser(msgspec.Struct, frozen=True, kw_only=True):
+class DeletedUser(Model, frozen=True, kw_only=True):
     """The user that was deleted."""
 
     id: int
 
 
-class Package(msgspec.Struct, frozen=True, kw_only=True):
+class Package(Model, frozen=True, kw_only=True):
     """A package of credits that can be purchased."""
 
     id: int
@@ -151,14 +150,14 @@ class Package(msgspec.Struct, frozen=True, kw_only=True):
     currency: str
 
 
-class CreditsAnswer(msgspec.Struct, frozen=True, kw_only=True):
+class CreditsAnswer(Model, frozen=True, kw_only=True):
     """The balance, and the packages on offer."""
 
     credit_balance: int
     packages: tuple[Package, ...]
 
 
-class Payment(msgspec.Struct, frozen=True, kw_only=True):
+class Payment(Model, frozen=True, kw_only=True):
     """A change of the balance. `credits` is negative if the balance decreased."""
 
     id: int
@@ -173,7 +172,7 @@ class Payment(msgspec.Struct, frozen=True, kw_only=True):
     created_at: datetime
 
 
-class Mode(msgspec.Struct, frozen=True, kw_only=True):
+class Mode(Model, frozen=True, kw_only=True):
     """A registration mode that a platform domain offers."""
 
     mode: str
@@ -182,7 +181,7 @@ class Mode(msgspec.Struct, frozen=True, kw_only=True):
     period_days: int
 
 
-class PlatformDomain(msgspec.Struct, frozen=True, kw_only=True):
+class PlatformDomain(Model, frozen=True, kw_only=True):
     """A platform domain with its rules."""
 
     id: int
@@ -201,7 +200,7 @@ class PlatformDomain(msgspec.Struct, frozen=True, kw_only=True):
     trash_days: int
 
 
-class Usage(msgspec.Struct, frozen=True, kw_only=True):
+class Usage(Model, frozen=True, kw_only=True):
     """The number of free names that the user holds, and the maximum number. Names in the trash don't
     count.
     """
@@ -211,7 +210,7 @@ class Usage(msgspec.Struct, frozen=True, kw_only=True):
     remaining: int
 
 
-class TokenDetail(msgspec.Struct, frozen=True, kw_only=True):
+class TokenDetail(Model, frozen=True, kw_only=True):
     """A token with its restrictions; null means unrestricted. `last_used_at` and `last_used_from` may be
     up to an hour old.
 
@@ -234,7 +233,7 @@ class TokenDetail(msgspec.Struct, frozen=True, kw_only=True):
     revoked_at: datetime | None
 
 
-class SecretAnswer(msgspec.Struct, frozen=True, kw_only=True):
+class SecretAnswer(Model, frozen=True, kw_only=True):
     """A token with its new secret, which is shown only once. `secret` is null in a repeated answer
     (`Idempotent-Replayed`).
     """
@@ -243,7 +242,7 @@ class SecretAnswer(msgspec.Struct, frozen=True, kw_only=True):
     secret: Secret | None
 
 
-class OrganizationDetail(msgspec.Struct, frozen=True, kw_only=True):
+class OrganizationDetail(Model, frozen=True, kw_only=True):
     """An organization, and the role of the user in it."""
 
     id: int
@@ -253,13 +252,13 @@ class OrganizationDetail(msgspec.Struct, frozen=True, kw_only=True):
     created_at: datetime
 
 
-class DeletedOrganization(msgspec.Struct, frozen=True, kw_only=True):
+class DeletedOrganization(Model, frozen=True, kw_only=True):
     """The organization that was deleted."""
 
     id: int
 
 
-class Member(msgspec.Struct, frozen=True, kw_only=True):
+class Member(Model, frozen=True, kw_only=True):
     """A member of an organization, who joined at `created_at`."""
 
     user_id: int
@@ -269,14 +268,14 @@ class Member(msgspec.Struct, frozen=True, kw_only=True):
     created_at: datetime
 
 
-class Removed(msgspec.Struct, frozen=True, kw_only=True):
+class Removed(Model, frozen=True, kw_only=True):
     """A membership that has ended."""
 
     organization_id: int
     user_id: int
 
 
-class Invitation(msgspec.Struct, frozen=True, kw_only=True):
+class Invitation(Model, frozen=True, kw_only=True):
     """An open invitation to an organization."""
 
     id: int
@@ -286,14 +285,14 @@ class Invitation(msgspec.Struct, frozen=True, kw_only=True):
     expires_at: datetime
 
 
-class RevokedInvitation(msgspec.Struct, frozen=True, kw_only=True):
+class RevokedInvitation(Model, frozen=True, kw_only=True):
     """An invitation that was revoked."""
 
     organization_id: int
     id: int
 
 
-class Glue(msgspec.Struct, frozen=True, kw_only=True):
+class Glue(Model, frozen=True, kw_only=True):
     """The addresses of a nameserver at or below the name itself. At least one address isn't null."""
 
     host: str
@@ -301,7 +300,7 @@ class Glue(msgspec.Struct, frozen=True, kw_only=True):
     ipv6: str | None
 
 
-class Ds(msgspec.Struct, frozen=True, kw_only=True):
+class Ds(Model, frozen=True, kw_only=True):
     """A DS record (RFC 4034, section 5)."""
 
     key_tag: int
@@ -314,7 +313,7 @@ class Ds(msgspec.Struct, frozen=True, kw_only=True):
         return f"{self.key_tag} {self.algorithm} {self.digest_type} {self.digest}"
 
 
-class Subdomain(msgspec.Struct, frozen=True, kw_only=True):
+class Subdomain(Model, frozen=True, kw_only=True):
     """A subdomain, with exactly the twenty fields of the spec."""
 
     id: int
@@ -339,7 +338,7 @@ class Subdomain(msgspec.Struct, frozen=True, kw_only=True):
     updated_at: datetime
 
 
-class Provisioning(msgspec.Struct, frozen=True, kw_only=True):
+class Provisioning(Model, frozen=True, kw_only=True):
     """The state of a publication. `status` is `published` once the name server has answered with exactly
     this delegation.
     """
@@ -356,7 +355,7 @@ class Provisioning(msgspec.Struct, frozen=True, kw_only=True):
     warnings: tuple[str, ...]
 
 
-class Coupon(msgspec.Struct, frozen=True, kw_only=True):
+class Coupon(Model, frozen=True, kw_only=True):
     """A coupon that was used, and its discount."""
 
     code: str
@@ -365,7 +364,7 @@ class Coupon(msgspec.Struct, frozen=True, kw_only=True):
     discount_credits: int
 
 
-class RegisterAnswer(msgspec.Struct, frozen=True, kw_only=True):
+class RegisterAnswer(Model, frozen=True, kw_only=True):
     """A registered subdomain, its price, and the state of its publication."""
 
     subdomain: Subdomain
@@ -374,7 +373,7 @@ class RegisterAnswer(msgspec.Struct, frozen=True, kw_only=True):
     coupon: Coupon | None
 
 
-class Availability(msgspec.Struct, frozen=True, kw_only=True):
+class Availability(Model, frozen=True, kw_only=True):
     """The availability of a name for the user. `reason` is the error code that a confirmed registration
     would get now.
 
@@ -390,21 +389,21 @@ class Availability(msgspec.Struct, frozen=True, kw_only=True):
     modes: tuple[Mode, ...]
 
 
-class Deleted(msgspec.Struct, frozen=True, kw_only=True):
+class Deleted(Model, frozen=True, kw_only=True):
     """The name that was moved to the trash."""
 
     id: int
     fqdn: str
 
 
-class ProvisionAnswer(msgspec.Struct, frozen=True, kw_only=True):
+class ProvisionAnswer(Model, frozen=True, kw_only=True):
     """A subdomain, and the state of its publication."""
 
     subdomain: Subdomain
     provisioning: Provisioning
 
 
-class Renewal(msgspec.Struct, frozen=True, kw_only=True):
+class Renewal(Model, frozen=True, kw_only=True):
     """The result of a renewal."""
 
     expires_at: datetime
@@ -413,14 +412,14 @@ class Renewal(msgspec.Struct, frozen=True, kw_only=True):
     coupon: Coupon | None
 
 
-class RenewAnswer(msgspec.Struct, frozen=True, kw_only=True):
+class RenewAnswer(Model, frozen=True, kw_only=True):
     """A renewed subdomain, and the result of the renewal."""
 
     subdomain: Subdomain
     renewal: Renewal
 
 
-class StoredDelegation(msgspec.Struct, frozen=True, kw_only=True):
+class StoredDelegation(Model, frozen=True, kw_only=True):
     """The stored delegation.
 
     `generation` increases with each change that the DNS must follow. The delegation is published
@@ -433,7 +432,7 @@ class StoredDelegation(msgspec.Struct, frozen=True, kw_only=True):
     generation: int
 
 
-class PublishedDelegation(msgspec.Struct, frozen=True, kw_only=True):
+class PublishedDelegation(Model, frozen=True, kw_only=True):
     """The last publication. `serial` is the zone's serial at which the name server answered with
     `published_generation`.
     """
@@ -444,7 +443,7 @@ class PublishedDelegation(msgspec.Struct, frozen=True, kw_only=True):
     published_generation: int
 
 
-class ParentServer(msgspec.Struct, frozen=True, kw_only=True):
+class ParentServer(Model, frozen=True, kw_only=True):
     """The current answer of a name server of the parent zone. Without an answer `error` says why, and the
     other members are null.
 
@@ -462,7 +461,7 @@ class ParentServer(msgspec.Struct, frozen=True, kw_only=True):
     error: str | None
 
 
-class Delegation(msgspec.Struct, frozen=True, kw_only=True):
+class Delegation(Model, frozen=True, kw_only=True):
     """A delegation as it is stored, as it was published, and as it is served.
 
     `in_agreement` is true if every server answered with exactly the stored delegation, or with
@@ -477,14 +476,14 @@ class Delegation(msgspec.Struct, frozen=True, kw_only=True):
     summary: str
 
 
-class DelegationAnswer(msgspec.Struct, frozen=True, kw_only=True):
+class DelegationAnswer(Model, frozen=True, kw_only=True):
     """The delegation of a subdomain, and the state of its publication."""
 
     delegation: Delegation
     provisioning: Provisioning
 
 
-class Finding(msgspec.Struct, frozen=True, kw_only=True):
+class Finding(Model, frozen=True, kw_only=True):
     """A fault of a delegation. An error makes resolvers fail. A warning makes some resolvers fail now, or
     all later. A notice is advice.
     """
@@ -496,7 +495,7 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
     hint: str
 
 
-class HealthChange(msgspec.Struct, frozen=True, kw_only=True):
+class HealthChange(Model, frozen=True, kw_only=True):
     """A change of a name's health, with the codes of its findings."""
 
     at: datetime
@@ -504,15 +503,18 @@ class HealthChange(msgspec.Struct, frozen=True, kw_only=True):
     findings: tuple[str, ...]
 
 
-class Health(msgspec.Struct, frozen=True, kw_only=True):
+class Health(Model, frozen=True, kw_only=True):
     """The health of a name's delegation.
 
+    `checks_enabled` is false if the registry checks no delegations: then the state is that of the
+        last check, if there was one.
     `unconfirmed_state` is the result of one check, until a second check confirms it. `leaves_at` is
         when the name leaves the DNS if it stays
     broken; null if it isn't broken, or if its platform domain keeps broken names.
     """
 
     fqdn: str
+    checks_enabled: bool
     state: str
     since: datetime | None
     checked_at: datetime | None
@@ -523,7 +525,7 @@ class Health(msgspec.Struct, frozen=True, kw_only=True):
     history: tuple[HealthChange, ...]
 
 
-class DelegationCheck(msgspec.Struct, frozen=True, kw_only=True):
+class DelegationCheck(Model, frozen=True, kw_only=True):
     """The result of a check. `state` is `unknown` if the nameservers couldn't be queried."""
 
     fqdn: str
@@ -532,7 +534,7 @@ class DelegationCheck(msgspec.Struct, frozen=True, kw_only=True):
     findings: tuple[Finding, ...]
 
 
-class TimelineEvent(msgspec.Struct, frozen=True, kw_only=True):
+class TimelineEvent(Model, frozen=True, kw_only=True):
     """An event and its date. If `past` is true, the event has happened; otherwise it will happen if
     nothing changes.
 
@@ -549,7 +551,7 @@ class TimelineEvent(msgspec.Struct, frozen=True, kw_only=True):
     charged_credits: int | None
 
 
-class TimelineAnswer(msgspec.Struct, frozen=True, kw_only=True):
+class TimelineAnswer(Model, frozen=True, kw_only=True):
     """The past and future events of a subdomain, oldest first, the actions allowed now, and warnings about
     the name.
     """
@@ -560,7 +562,7 @@ class TimelineAnswer(msgspec.Struct, frozen=True, kw_only=True):
     warnings: tuple[str, ...]
 
 
-class Attempt(msgspec.Struct, frozen=True, kw_only=True):
+class Attempt(Model, frozen=True, kw_only=True):
     """An attempt of the automatic renewal. `charged_credits` is null if the attempt failed."""
 
     at: datetime
@@ -569,7 +571,7 @@ class Attempt(msgspec.Struct, frozen=True, kw_only=True):
     charged_credits: int | None
 
 
-class AutoRenew(msgspec.Struct, frozen=True, kw_only=True):
+class AutoRenew(Model, frozen=True, kw_only=True):
     """The automatic renewal of a subdomain, which is off if `max_credits` is null.
 
     `renewal_price_credits` is the current list price of a renewal.
@@ -582,14 +584,14 @@ class AutoRenew(msgspec.Struct, frozen=True, kw_only=True):
     last_attempt: Attempt | None
 
 
-class SetAutoRenewAnswer(msgspec.Struct, frozen=True, kw_only=True):
+class SetAutoRenewAnswer(Model, frozen=True, kw_only=True):
     """A subdomain with its new automatic renewal."""
 
     subdomain: Subdomain
     auto_renew: AutoRenew
 
 
-class SourcedDs(msgspec.Struct, frozen=True, kw_only=True):
+class SourcedDs(Model, frozen=True, kw_only=True):
     """A DS record with its source: the registrant, the operator, or CDS and CDNSKEY records of the zone;
     null if unknown.
     """
@@ -606,7 +608,7 @@ class SourcedDs(msgspec.Struct, frozen=True, kw_only=True):
         return f"{self.key_tag} {self.algorithm} {self.digest_type} {self.digest}"
 
 
-class DsRefusal(msgspec.Struct, frozen=True, kw_only=True):
+class DsRefusal(Model, frozen=True, kw_only=True):
     """The refusal of the DS change that the zone's CDS and CDNSKEY records request."""
 
     code: str
@@ -614,7 +616,7 @@ class DsRefusal(msgspec.Struct, frozen=True, kw_only=True):
     since: datetime
 
 
-class CsyncRefusal(msgspec.Struct, frozen=True, kw_only=True):
+class CsyncRefusal(Model, frozen=True, kw_only=True):
     """The refusal of the change that the zone's CSYNC record requests."""
 
     code: str
@@ -622,7 +624,7 @@ class CsyncRefusal(msgspec.Struct, frozen=True, kw_only=True):
     since: datetime
 
 
-class Csync(msgspec.Struct, frozen=True, kw_only=True):
+class Csync(Model, frozen=True, kw_only=True):
     """The state of CSYNC. `followed` is true if the platform domain follows CSYNC. `serial` and
     `signed_at` are those of the last followed request.
     """
@@ -633,7 +635,7 @@ class Csync(msgspec.Struct, frozen=True, kw_only=True):
     refusal: CsyncRefusal | None
 
 
-class AutomaticDs(msgspec.Struct, frozen=True, kw_only=True):
+class AutomaticDs(Model, frozen=True, kw_only=True):
     """The settings and the state of a subdomain's automatic DS.
 
     `policy` is the platform domain's: off, rollover (changes only), bootstrap (first DS records
@@ -650,7 +652,7 @@ class AutomaticDs(msgspec.Struct, frozen=True, kw_only=True):
     csync: Csync
 
 
-class Transfer(msgspec.Struct, frozen=True, kw_only=True):
+class Transfer(Model, frozen=True, kw_only=True):
     """An offer of a name to an address. Until the offer is accepted or declined, it doesn't tell whether
     the address has an account.
     """
@@ -666,7 +668,7 @@ class Transfer(msgspec.Struct, frozen=True, kw_only=True):
     ended_at: datetime | None
 
 
-class Ticket(msgspec.Struct, frozen=True, kw_only=True):
+class Ticket(Model, frozen=True, kw_only=True):
     """A ticket as lists show it."""
 
     id: int
@@ -683,7 +685,7 @@ class Ticket(msgspec.Struct, frozen=True, kw_only=True):
     updated_at: datetime
 
 
-class Message(msgspec.Struct, frozen=True, kw_only=True):
+class Message(Model, frozen=True, kw_only=True):
     """A message of a ticket, as it was sent."""
 
     id: int
@@ -694,7 +696,7 @@ class Message(msgspec.Struct, frozen=True, kw_only=True):
     created_at: datetime
 
 
-class TicketDetail(msgspec.Struct, frozen=True, kw_only=True):
+class TicketDetail(Model, frozen=True, kw_only=True):
     """A ticket with its messages, oldest first."""
 
     id: int
@@ -712,21 +714,21 @@ class TicketDetail(msgspec.Struct, frozen=True, kw_only=True):
     messages: tuple[Message, ...]
 
 
-class Challenge(msgspec.Struct, frozen=True, kw_only=True):
+class Challenge(Model, frozen=True, kw_only=True):
     """A challenge for the ALTCHA widget."""
 
     parameters: dict[str, Any]
     signature: str
 
 
-class CodeSentAnswer(msgspec.Struct, frozen=True, kw_only=True):
+class CodeSentAnswer(Model, frozen=True, kw_only=True):
     """A code was mailed, if the address may get one."""
 
     message: str
     expires_in_seconds: int
 
 
-class SignedUpAnswer(msgspec.Struct, frozen=True, kw_only=True):
+class SignedUpAnswer(Model, frozen=True, kw_only=True):
     """A new user with its organization and first token. The secret is shown only once."""
 
     user: User
@@ -735,7 +737,7 @@ class SignedUpAnswer(msgspec.Struct, frozen=True, kw_only=True):
     secret: Secret
 
 
-class AcceptedAnswer(msgspec.Struct, frozen=True, kw_only=True):
+class AcceptedAnswer(Model, frozen=True, kw_only=True):
     """The new member and the organization. `token` and `secret` are a new user's first token, shown only
     once; otherwise null.
     """
@@ -746,7 +748,7 @@ class AcceptedAnswer(msgspec.Struct, frozen=True, kw_only=True):
     secret: Secret | None
 
 
-class DeviceAnswer(msgspec.Struct, frozen=True, kw_only=True):
+class DeviceAnswer(Model, frozen=True, kw_only=True):
     """The codes of a program that signs in, and the page on which the user allows it (RFC 8628, section
     3.2).
     """
@@ -759,7 +761,7 @@ class DeviceAnswer(msgspec.Struct, frozen=True, kw_only=True):
     interval: int
 
 
-class QuoteDetails(msgspec.Struct, frozen=True, kw_only=True):
+class QuoteDetails(Model, frozen=True, kw_only=True):
     """The price of a paid request, which `confirm: true` completes. `new_expires_at` is the name's expiry
     after the request.
     """

@@ -2,6 +2,7 @@
 
 import os
 import sys
+from pathlib import Path
 from typing import Any
 
 import tf.provider
@@ -14,6 +15,8 @@ from tf.utils import Diagnostics, read_dynamic_value, to_dynamic_value
 
 from sublet_client import ApiError, Client, NotFound, NotReached, RateLimited, UnexpectedAnswer
 from sublet_terraform import data_sources
+from sublet_terraform.automatic_ds import AutomaticDsResource
+from sublet_terraform.mirror import SOURCE, write_mirror
 from sublet_terraform.registrations import Registrations
 from sublet_terraform.reporting import Reporting
 from sublet_terraform.resource import State
@@ -22,7 +25,6 @@ from sublet_terraform.token import TokenResource
 from sublet_terraform.transfer import TransferResource
 from sublet_terraform.values import without_refinements
 
-SOURCE = "registry.terraform.io/sublet/sublet"
 ENVIRONMENT = {"url": "SUBLET_URL", "token": "SUBLET_TOKEN"}
 CHECK_URL = "Check SUBLET_URL, such as https://names.example.net/api/v1."
 GREETING_SECONDS = 10.0
@@ -87,7 +89,7 @@ class SubletProvider(Provider):
 
     def get_resources(self) -> list[type[Resource]]:
         """Return the resources."""
-        return [SubdomainResource, TokenResource, TransferResource]
+        return [SubdomainResource, TokenResource, TransferResource, AutomaticDsResource]
 
     def get_data_sources(self) -> list[type[DataSource]]:
         """Return the data sources."""
@@ -146,9 +148,17 @@ def _greet(diagnostics: Diagnostics, url: str, token: str) -> None:
 
 
 def main() -> None:
-    """Run the provider for the Terraform or OpenTofu that started this process."""
+    """Run the provider for the Terraform or OpenTofu that started this process; with --mirror FOLDER write a mirror that has it."""
+    match sys.argv[1:]:
+        case ["--mirror", folder]:
+            print(write_mirror(Path(folder).absolute()))  # noqa: T201 - where it is
+            return
     if STARTED_BY not in os.environ and "--dev" not in sys.argv:
         print("Terraform and OpenTofu start this program. Its README says where they find it.")  # noqa: T201 - its only output
         sys.exit(int("--help" not in sys.argv))
     tf.provider.ProviderServicer = PlanningServicer  # run_provider takes no other
     run_provider(SubletProvider())
+
+
+if __name__ == "__main__":
+    main()

@@ -12,7 +12,7 @@ EXIT_CODES = {
     UNREACHED: "the registry gave no answer, or is busy: run the same command again",
     SIGNED_OUT: "there is no token, or it is not valid any more",
     UNPAID: "it costs credits, and nothing was paid: no consent, a higher price, or too low a balance",
-    PARTLY: "`apply` did some of its steps, perhaps paid ones, and then one failed: the same command does the rest",
+    PARTLY: "some names were done, perhaps paid, and then one failed: the message has the names that are left",
     130: "interrupted",
 }
 NEXT = {
@@ -34,7 +34,7 @@ NEXT = {
     "invalid_json": "subletctl --version, and update it",
     "invalid_request": "{command} --help",
     "method_not_allowed": "subletctl --version, and update it",
-    "nameserver_required": "subletctl set {name} --nameserver HOST",
+    "nameserver_required": "subletctl ns set {name} --nameserver HOST",
     "not_found": "subletctl names list",
     "organization_not_found": "subletctl organizations list",
     "origin_refused": "subletctl login",
@@ -97,7 +97,7 @@ SENTENCES = {
 }
 """What is wrong, by the code, if the sentence of the API is about requests and members. It is for other programs."""
 CASES = {
-    "subdomain_unavailable taken": ("You have {name} already.", "subletctl set {name} to change it"),
+    "subdomain_unavailable taken": ("You have {name} already.", "subletctl ns set {name} to change it"),
     "subdomain_unavailable in_trash": ("{name} is in your trash.", "subletctl restore {name}"),
     "subdomain_not_found in_trash": (
         "{name} is in the trash. You can restore it until {restorable_until}.",

@@ -1,19 +1,28 @@
-"""`set`, `ds`, `health`: the delegation of a name."""
+"""`ns`, `ds`, `health`: the delegation of a name."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime, timedelta
+from functools import wraps
+from typing import IO, Any
 
 import click
+from msgspec.structs import asdict
 
+from sublet_client import Client
 from sublet_client.cli.names import waited
-from sublet_client.cli.plan import glue_entry
+from sublet_client.cli.output import Told
+from sublet_client.cli.plan import Step, Wanted, glue_entry, step_to, stored
 from sublet_client.cli.session import Ctl, Function, Stop, command, group, with_yes
+from sublet_client.cli.several import Item, do_all, find_all, names_of, with_file, with_names
 from sublet_client.models import AutomaticDs, Ds, Finding, GlueEntry, Subdomain
+from sublet_client.spelling import parse_ds, parse_host
 
 DELEGATION = ("fqdn", "status", "nameservers", "glue", "ds_records")
 FINDINGS = ("level", "code", "subject", "message", "hint")
 RECORDS = ("key_tag", "algorithm", "digest_type", "digest")
 
+SPLIT_RECORD = "Put each DS record in one pair of quotes: '2371 13 2 1F98…'."
+CHECKS_OFF = "This registry doesn't check delegations: its operator has turned checks off."
 CACHED = timedelta(hours=1)
 """The TTL of DS and NS records that a platform domain has by default."""
 
@@ -40,9 +49,27 @@ def quoted(ctx: click.Context, param: click.Parameter, records: tuple[str, ...])
         UsageError: the shell has split a record at its spaces.
     """
     if any(len(each.split()) == 1 for each in records):
-        raise click.UsageError("Put each DS record in one pair of quotes: '2371 13 2 1F98…'.", ctx)
+        raise click.UsageError(SPLIT_RECORD, ctx)
     del param
     return records
+
+
+def with_names_and_records(function: Function) -> Function:
+    """Add the argument and the option of a command that takes several names, and DS records. What has a space is a record.
+
+    Raises:
+        UsageError: there is no name, or the shell has split a record at its spaces.
+    """
+
+    @wraps(function)
+    def run(ctl: Ctl, *, words: tuple[str, ...], from_file: IO[str] | None, **given: Any) -> Any:
+        records = [each for each in words if len(each.split()) > 1]
+        names = names_of((each for each in words if len(each.split()) == 1), from_file)
+        if len(names) > 1 and not all("." in each for each in names):
+            raise click.UsageError(SPLIT_RECORD)
+        return function(ctl, names=names, records=records, **given)
+
+    return click.argument("words", nargs=-1, metavar="NAME... [RECORD]...")(with_file(run))
 
 
 def with_wait(function: Function) -> Function:
@@ -52,8 +79,28 @@ def with_wait(function: Function) -> Function:
     )
 
 
-@command(None, "set", uses=("update_nameservers", "get_subdomain"), columns=DELEGATION)
+@group()
+def ns() -> None:
+    """Show and set nameservers."""
+
+
+@command(ns, "list", uses=("get_subdomain",), columns=("nameserver", "addresses"))
 @click.argument("name")
+def list_nameservers(ctl: Ctl, name: str) -> list[dict[str, Any]]:
+    """List the nameservers of a name, with their glue."""
+    with ctl.client() as client:
+        found = stored(client.subdomains.get(name))
+    return [
+        {
+            "nameserver": each,
+            "addresses": [address for host, address in found.glue or () if host == each],
+        }
+        for each in found.nameservers or ()
+    ]
+
+
+@command(None, "set", uses=("update_nameservers", "get_subdomain"), columns=DELEGATION)
+@with_names
 @click.option(
     "--nameserver", "-n", "nameservers", multiple=True, metavar="HOST", help="A nameserver; repeat it."
 )
@@ -63,27 +110,65 @@ def with_wait(function: Function) -> Function:
 @click.option("--no-nameservers", is_flag=True, help="Remove all: the name leaves the DNS.")
 @click.option("--no-glue", is_flag=True, help="Remove all glue.")
 @with_wait
-def set_(
-    ctl: Ctl,
-    name: str,
-    nameservers: tuple[str, ...],
-    glue: tuple[str, ...],
-    no_nameservers: bool,
-    no_glue: bool,
-    waits: bool,
-) -> Subdomain:
-    """Set the nameservers of a name, and their glue. What isn't given stays; see `subletctl ds` for DS records."""
-    if not (nameservers or glue or no_nameservers or no_glue):
+@with_yes
+def set_(ctl: Ctl, names: Sequence[str], **given: Any) -> Subdomain | list[Subdomain]:
+    """Set the nameservers of names, and their glue. What isn't given stays; see `subletctl ds` for DS records.
+
+    Of several names it first shows what changes, and asks once. `subletctl ns set` and `subletctl set` are the same.
+    """
+    nameservers, no_nameservers = given["nameservers"], given["no_nameservers"]
+    if not (nameservers or given["glue"] or no_nameservers or given["no_glue"]):
         raise click.UsageError("Nothing to set. Give --nameserver, --glue, --no-nameservers or --no-glue.")
-    entries = parse_glue(glue)
+    entries = parse_glue(given["glue"])
+    if entries and len(names) > 1:
+        raise click.UsageError("Glue is for one name. Leave --glue out, or give one name.")
+    wanted: dict[str, Any] = {
+        "nameservers": nameservers or ([] if no_nameservers else None),
+        "glue": entries or ([] if given["no_glue"] or no_nameservers else None),
+        "ds_records": [] if no_nameservers else None,
+    }
     with ctl.client() as client:
-        done = client.subdomains.update_nameservers(
-            name,
-            nameservers=nameservers or ([] if no_nameservers else None),
-            glue=entries or ([] if no_glue or no_nameservers else None),
-            ds_records=[] if no_nameservers else None,
+        if len(names) == 1:
+            done = client.subdomains.update_nameservers(names[0], **wanted)
+            return waited(ctl, client, done.subdomain, waits=given["waits"])
+        hosts = None if wanted["nameservers"] is None else tuple(map(parse_host, wanted["nameservers"]))
+        glue, records = (None if wanted[each] is None else () for each in ("glue", "ds_records"))
+        return _set_several(
+            ctl,
+            client,
+            names,
+            lambda fqdn: Wanted(fqdn, hosts, glue, records),
+            yes=given["yes"],
+            waits=given["waits"],
         )
+
+
+ns.add_command(set_)
+
+
+def _set_several(
+    ctl: Ctl, client: Client, names: Sequence[str], want: Callable[[str], Wanted], *, yes: bool, waits: bool
+) -> list[Subdomain]:
+    """Show what changes at each name, ask, change those that differ, and return all names as they are then."""
+
+    def find(name: str) -> Item[tuple[Subdomain, Step | None]]:
+        found = client.subdomains.get(name)
+        step = step_to(want(found.fqdn), found)
+        changes = "\n    ".join(step.changes) if step else "nothing to do"
+        return Item(found.fqdn, f"{found.fqdn}\n    {changes}", (found, step))
+
+    def act(item: Item[tuple[Subdomain, Step | None]]) -> Subdomain:
+        found, step = item.about
+        if step is None:
+            return found
+        done = client.subdomains.update_nameservers(item.fqdn, **step.arguments)
         return waited(ctl, client, done.subdomain, waits=waits)
+
+    items = find_all(ctl, names, find)
+    if all(step is None for _, step in (each.about for each in items)):
+        click.echo("Nothing to do: all names are so already.", err=True)
+        return [found for found, _ in (each.about for each in items)]
+    return do_all(ctl, client, items, act, question="Do it?", yes=yes)
 
 
 @group()
@@ -100,12 +185,32 @@ def list_(ctl: Ctl, name: str) -> tuple[Ds, ...]:
 
 
 @command(ds, "set", uses=("update_nameservers", "get_subdomain"), columns=RECORDS)
-@click.argument("name")
-@click.argument("records", nargs=-1, callback=quoted)
+@with_names_and_records
 @with_wait
-def set_ds(ctl: Ctl, name: str, records: tuple[str, ...], waits: bool) -> tuple[Ds, ...]:
-    """Make RECORDS the DS records of a name. Each is one argument, such as '2371 13 2 1F98…'; none removes all."""
-    return _change(ctl, name, lambda _: list(records), waits=waits)
+@with_yes
+def set_ds(
+    ctl: Ctl, names: Sequence[str], records: Sequence[str], waits: bool, yes: bool
+) -> tuple[Ds, ...] | Told:
+    """Make RECORDS the DS records of names. Each is one argument, such as '2371 13 2 1F98…' or a DNSKEY; none removes all.
+
+    Of several names it first shows what changes, and asks once.
+    """
+    if len(names) == 1:
+        return _change(ctl, names[0], lambda _: list(records), waits=waits)
+    with ctl.client() as client:
+        done = _set_several(
+            ctl,
+            client,
+            names,
+            lambda fqdn: Wanted(
+                fqdn, ds_records=tuple(dict.fromkeys(parse_ds(each, fqdn) for each in records))
+            ),
+            yes=yes,
+            waits=waits,
+        )
+    lines = [f"{each.fqdn}  {', '.join(map(str, each.ds_records)) or '-'}" for each in done]
+    rows = [{**asdict(record), "fqdn": each.fqdn} for each in done for record in each.ds_records]
+    return Told("\n".join(lines), rows)
 
 
 @command(ds, "add", uses=("update_nameservers", "get_subdomain"), columns=RECORDS)
@@ -117,7 +222,7 @@ def add(ctl: Ctl, name: str, records: tuple[str, ...], waits: bool) -> tuple[Ds,
 
     def with_records(seen: Subdomain) -> list[str]:
         present = list(map(str, seen.ds_records))
-        return [*present, *(each for each in records if each not in present)]
+        return list(dict.fromkeys([*present, *(parse_ds(each, seen.fqdn) for each in records)]))
 
     return _change(ctl, name, with_records, waits=waits)
 
@@ -209,5 +314,6 @@ def health(
             return checked.findings
         found = client.subdomains.check_health(name) if now else client.subdomains.get_health(name)
         checked_at = f"{found.checked_at:%Y-%m-%d %H:%M} UTC" if found.checked_at else "never"
-        click.echo(f"{found.fqdn} is {found.state}; checked: {checked_at}.", err=True)
+        off = "" if found.checks_enabled else f" {CHECKS_OFF}"
+        click.echo(f"{found.fqdn} is {found.state}; checked: {checked_at}.{off}", err=True)
         return found.findings

@@ -8,8 +8,8 @@ import yaml
 
 from sublet_client import Client
 from sublet_client._errors import InsufficientScope, SubdomainNotFound
-from sublet_client.cli.advice import NEXT, PARTLY, REFUSED, UNPAID
 from sublet_client.cli.names import PRICE_REASONS, WAIT_SECONDS, why_closed
+from sublet_client.cli.names_file import read_names
 from sublet_client.cli.output import Told
 from sublet_client.cli.plan import (
     FREE,
@@ -17,16 +17,14 @@ from sublet_client.cli.plan import (
     Wanted,
     as_document,
     choose_modes,
-    parse_names,
     plan_text,
     price_of,
     step_to,
 )
 from sublet_client.cli.session import Ctl, Stop, command, stop_of, with_yes
+from sublet_client.cli.several import act_on_all, consent, find_balance, spell
 from sublet_client.exceptions import SubletError
 from sublet_client.models import Mode
-
-FILE_BYTES_MAX = 10_000_000
 
 
 @command(None, "export", uses=("list_subdomains",))
@@ -34,10 +32,15 @@ FILE_BYTES_MAX = 10_000_000
 @click.option("--domain", help="Only names under this platform domain.")
 def export(ctl: Ctl, names: tuple[str, ...], domain: str | None) -> None:
     """Write NAMES, or all your names, as YAML to standard output, for `subletctl apply`."""
+    wanted = {spell(each): each for each in names}
     with ctl.client() as client:
-        found = [each for each in client.subdomains.list(domain=domain) if not names or each.fqdn in names]
-    for missing in set(names) - {each.fqdn for each in found}:
-        raise Stop(f"You have no name {missing}.", "subletctl names list")
+        found = [
+            each
+            for each in client.subdomains.list(domain=domain)
+            if not wanted or wanted.keys() & {each.fqdn, str(each.id)}
+        ]
+    for missing in wanted.keys() - {text for each in found for text in (each.fqdn, str(each.id))}:
+        raise Stop(f"You have no name {wanted[missing]}.", "subletctl names list")
     click.echo(yaml.safe_dump(as_document(found), sort_keys=False, allow_unicode=True), nl=False)
 
 
@@ -77,31 +80,16 @@ def apply(
     Names that the file doesn't have stay as they are, and so do members that it leaves out. If a step fails, those before it stay done, and a second
     run does the rest.
     """
-    wanted = parse_names(_load(file))
+    wanted = read_names(file)
     with ctl.client() as client:
         steps = _plan(ctl, client, wanted)
-        balance = _balance(client) if price_of(steps) else None
+        balance = find_balance(client) if price_of(steps) else None
         plan = Told(plan_text(steps, balance), [_as_row(step) for step in steps])
         if only_plan or not steps:
             return plan
         click.echo(plan.text, err=True)
-        _ask(ctl, client, steps, balance, yes=yes, max_credits=max_credits)
+        consent(ctl, client, price_of(steps), balance, yes=yes, max_credits=max_credits)
         return _apply(ctl, client, steps, waits=waits)
-
-
-def _load(file: IO[str]) -> object:
-    """Return the YAML document of a file.
-
-    Raises:
-        ValueError: it isn't YAML, or is too long.
-    """
-    text = file.read(FILE_BYTES_MAX + 1)
-    if len(text) > FILE_BYTES_MAX:
-        raise ValueError("The file is longer than 10 MB. Split it.")
-    try:
-        return yaml.safe_load(text)
-    except yaml.YAMLError as error:
-        raise ValueError(f"The file isn't YAML: {error}") from error
 
 
 def _plan(ctl: Ctl, client: Client, wanted: Sequence[Wanted]) -> list[Step]:
@@ -161,18 +149,6 @@ def _free_left(client: Client) -> int | None:
         return None
 
 
-def _balance(client: Client) -> int | None:
-    try:
-        return client.credits.get().credit_balance
-    except InsufficientScope:
-        return None
-
-
-def _may_spend(client: Client) -> bool:
-    token = client.account.me().token
-    return token is None or "credits:spend" in token.scopes
-
-
 def _as_row(step: Step) -> dict[str, Any]:
     return {
         "fqdn": step.wanted.fqdn,
@@ -183,49 +159,17 @@ def _as_row(step: Step) -> dict[str, Any]:
     }
 
 
-def _ask(
-    ctl: Ctl,
-    client: Client,
-    steps: Sequence[Step],
-    balance: int | None,
-    *,
-    yes: bool,
-    max_credits: int | None,
-) -> None:
-    price = price_of(steps)
-    if balance is not None and price > balance:
-        sentence = f"The plan costs {price} credits, {price - balance} more than you have."
-        raise Stop(sentence, "subletctl credits packages", UNPAID)
-    if price and not _may_spend(client):
-        raise Stop(
-            f"The plan costs {price} credits, and this token may not spend any.", NEXT["insufficient_scope"]
-        )
-    consent = f"the same command with --yes{f' --max-credits {price}' if price else ''}"
-    if price and (yes or max_credits is not None) and price > (max_credits or 0):
-        raise Stop(f"The plan costs {price} credits, more than --max-credits.", consent, UNPAID)
-    ctl.ask("Do it?", consent, yes=yes, exit_code=UNPAID if price else REFUSED)
-
-
 def _apply(ctl: Ctl, client: Client, steps: Sequence[Step], *, waits: bool) -> list[dict[str, Any]]:
-    rows: list[dict[str, Any]] = []
-    try:
-        for number, step in enumerate(steps, 1):
-            ctl.progress(f"{number}/{len(steps)} {step.wanted.fqdn} …")
-            rows.append(_do(client, step))
-    except SubletError as error:
-        stop = stop_of(error)
-        begin = f"{len(rows)} of {len(steps)} done; " if rows else ""
-        sentence = f"{begin}{steps[len(rows)].wanted.fqdn} failed: {stop.message}"
-        raise Stop(
-            sentence, stop.next_command, PARTLY if rows else stop.exit_code, result=rows or None
-        ) from error
-    try:
-        for row in rows if waits else ():
-            ctl.progress(f"{row['fqdn']} is being published …")
+    rows: list[dict[str, Any]] = act_on_all(
+        ctl, steps, lambda step: step.wanted.fqdn, lambda step: _do(client, step)
+    )
+    for row in rows if waits else ():
+        ctl.progress(f"{row['fqdn']} is being published …")
+        try:
             row["status"] = client.subdomains.wait(row["fqdn"], deadline_seconds=WAIT_SECONDS).status
-    except SubletError as error:
-        stop = stop_of(error)
-        raise Stop(stop.message, stop.next_command, stop.exit_code, result=rows) from error
+        except SubletError as error:
+            stop = stop_of(error, row["fqdn"])
+            raise Stop(stop.message, stop.next_command, stop.exit_code, result=rows) from error
     return rows
 
 

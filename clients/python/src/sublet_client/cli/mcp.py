@@ -14,5 +14,9 @@ def mcp(ctl: Ctl) -> None:
     try:
         from sublet_mcp.server import build_server  # noqa: PLC0415 - a package of its own, which needs this one
     except ModuleNotFoundError as error:
-        raise Stop("The MCP server is a package beside this one.", "pip install sublet-mcp", USAGE) from error
+        raise Stop(
+            "The MCP server is a package beside this one.",
+            "pip install ./clients/mcp, from a clone of the repository",
+            USAGE,
+        ) from error
     build_server(AsyncClient(*ctl.account(), deadline_seconds=ctl.timeout_seconds)).run("stdio")

@@ -21,16 +21,18 @@ from sublet_client.models import Availability, Delegation, Subdomain, TimelineEv
 COLUMNS = ("fqdn", "status", "registration_type", "expires_at", "nameservers")
 DETAILS = (
     *("fqdn", "status", "provision_error", "registration_type", "nameservers", "glue", "ds_records"),
-    *("registered_at", "expires_at", "renewal_available"),
+    *("registered_at", "expires_at", "renewal_available", "auto_renew"),
 )
 
+STATUSES = ("inactive", "provisioning", "active", "failed", "expired", "suspended", "trashed")
+HEALTH_STATES = ("healthy", "degraded", "broken", "unknown")
 WAIT_SECONDS = 300.0
-EMPTY_PURSE = {
+UNPAYABLE = {
     "free_quota_exceeded": "your free names are used",
     "insufficient_scope": "this token may not pay",
     "token_restricted": "more than this token may pay in a day",
 }
-PRICE_REASONS = frozenset({"insufficient_credits", *EMPTY_PURSE})
+PRICE_REASONS = frozenset({"insufficient_credits", *UNPAYABLE})
 """The reasons of GET /availability after which the name itself is free."""
 CLOSED = {
     "account_suspended": "your account is suspended",
@@ -48,11 +50,16 @@ def names() -> None:
 
 
 @command(names, "list", uses=("list_subdomains",), columns=COLUMNS)
-@click.option("--status", help="Only names with this status.")
+@click.option("--status", type=click.Choice(STATUSES), help="Only names with this status.")
 @click.option("--domain", help="Only names under this platform domain.")
 @click.option("--expires-before", type=click.DateTime(), help="Only names that expire before this date.")
 @click.option("--renewable", is_flag=True, default=None, help="Only names that can be renewed now.")
-@click.option("--health", "health_state", help="Only names whose delegation is in this state.")
+@click.option(
+    "--health",
+    "health_state",
+    type=click.Choice(HEALTH_STATES),
+    help="Only names whose delegation is in this state.",
+)
 def list_(
     ctl: Ctl,
     status: str | None,
@@ -80,19 +87,20 @@ def search(ctl: Ctl, text: str) -> Iterator[Subdomain]:
         yield from client.subdomains.list(q=text)
 
 
-@command(names, "show", uses=("get_subdomain",), columns=DETAILS)
+@command(names, "show", uses=("get_subdomain", "get_auto_renew"), columns=DETAILS)
 @click.argument("name")
-def show_name(ctl: Ctl, name: str) -> Subdomain:
+def show_name(ctl: Ctl, name: str) -> dict[str, Any]:
     """Show a name."""
     with ctl.client() as client:
-        return client.subdomains.get(name)
+        found = client.subdomains.get(name)
+        return {**asdict(found), "auto_renew": client.subdomains.get_auto_renew(name)}
 
 
 @command(
     names,
     "availability",
     uses=("availability", "credits", "get_subdomain"),
-    columns=("fqdn", "open", "why", "purse", "modes"),
+    columns=("fqdn", "open", "why", "payment", "modes"),
 )
 @click.argument("names", nargs=-1, required=True)
 def availability(ctl: Ctl, names: tuple[str, ...]) -> list[dict[str, Any]]:
@@ -118,12 +126,12 @@ def _as_row(client: Client, found: Availability) -> dict[str, Any]:
         **asdict(found),
         "open": is_open,
         "why": None if is_open else why_closed(client, found),
-        "purse": _purse(client, found) if is_open else None,
+        "payment": _payment(client, found) if is_open else None,
     }
 
 
 def _row_of_wrong(fqdn: str, code: str) -> dict[str, Any]:
-    row: dict[str, Any] = dict.fromkeys((*Availability.__struct_fields__, "purse"))
+    row: dict[str, Any] = dict.fromkeys((*Availability.__struct_fields__, "payment"))
     return {**row, "fqdn": fqdn, "available": False, "reason": code, "modes": (), "open": False, "why": code}
 
 
@@ -139,11 +147,11 @@ def why_closed(client: Client, found: Availability) -> str:
     except InsufficientScope:
         pass
     else:
-        return "yours: see subletctl set"
+        return "yours: see subletctl ns set"
     return f"not free before {found.available_at:%Y-%m-%d}"
 
 
-def _purse(client: Client, found: Availability) -> str:
+def _payment(client: Client, found: Availability) -> str:
     """Return whether the account can pay for an open name, in the mode that the registry takes by default."""
     if found.reason == "insufficient_credits":
         try:
@@ -152,8 +160,8 @@ def _purse(client: Client, found: Availability) -> str:
             return "too few credits"
         return f"{missing} credits are missing"
     if found.reason is not None:
-        return EMPTY_PURSE[str(found.reason)]
-    return "enough" if found.modes and found.modes[0].price_credits else "free"
+        return UNPAYABLE[str(found.reason)]
+    return "enough credits" if found.modes and found.modes[0].price_credits else "free"
 
 
 @command(

@@ -16,6 +16,9 @@ from sublet_client._secret import Secret
 ALL = "all"
 BAD = frozenset({"failed", "broken", "error", "suspended"})
 MODE = "{mode}: {price_credits} credits for {period_days} days, renewal {renewal_price_credits}"
+AUTO_RENEW = "on, for at most {max_credits} credits"
+HEADINGS = {"registration_type": "mode"}
+"""Members that are called otherwise in the API and for people."""
 GOOD = frozenset({"active", "healthy", "ok"})
 Row = dict[str, Any]
 
@@ -74,7 +77,8 @@ def is_colored() -> bool:
 
 
 def _row(value: Any) -> Row:
-    return dict(msgspec.to_builtins(value, builtin_types=(datetime,), enc_hook=_encode))
+    row = dict(msgspec.to_builtins(value, builtin_types=(datetime,), enc_hook=_encode))
+    return row | {new: row[old] for old, new in HEADINGS.items() if old in row}
 
 
 def _encode(value: Any) -> Any:
@@ -121,6 +125,8 @@ def _text(value: Any) -> str:
         members = cast("dict[str, Any]", value)
         if "price_credits" in members:
             return MODE.format_map(members)
+        if "renewal_price_credits" in members:
+            return AUTO_RENEW.format_map(members) if members["enabled"] else "off"
         return " ".join(_text(each) for each in members.values() if each is not None)
     if isinstance(value, (list, tuple)):
         items = cast("Sequence[Any]", value)
@@ -142,6 +148,7 @@ def _colored(text: str) -> str:
 
 
 def _heading(column: str) -> str:
+    column = HEADINGS.get(column, column)
     for unit in ("credits", "days"):
         if column.endswith(f"_{unit}"):
             return f"{column.removesuffix(f'_{unit}')} ({unit})".replace("_", " ")

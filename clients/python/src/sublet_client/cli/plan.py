@@ -1,33 +1,15 @@
 """From a file of names and the names of an account to the steps between them (no network)."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from ipaddress import ip_address
 from typing import Any, TypeVar
 
-import msgspec
-
 from sublet_client.models import GlueEntry, Mode, Subdomain
-from sublet_client.spelling import parse_address, parse_ds, parse_host, parse_name
 
 T = TypeVar("T")
 FREE = "free"
 MODES = (FREE, "plus", "premium", "special")
-
-
-class _Entry(msgspec.Struct, forbid_unknown_fields=True):
-    """A name in a file."""
-
-    nameservers: list[str] | None = None
-    glue: dict[str, str | list[str]] | None = None
-    ds_records: list[str] | None = None
-    mode: str | None = None
-
-
-class _File(msgspec.Struct, forbid_unknown_fields=True):
-    """A file of names."""
-
-    names: dict[str, _Entry | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,50 +33,6 @@ class Step:
     mode: str | None = None
     price: int = 0
     arguments: Mapping[str, Any] = field(default_factory=dict[str, Any])
-
-
-def parse_names(document: object) -> list[Wanted]:
-    """Return the names of a file.
-
-    Raises:
-        ValueError: it isn't `names:` with a mapping of names; or an entry is wrong. The sentence says where.
-    """
-    try:
-        entries = msgspec.convert(document, _File).names
-    except msgspec.ValidationError as error:
-        raise ValueError(
-            f"The file is wrong: {error}. Begin it with `names:`, and give each name its members."
-        ) from error
-    return [_parse(fqdn, entry or _Entry()) for fqdn, entry in entries.items()]
-
-
-def _parse(fqdn: str, entry: _Entry) -> Wanted:
-    try:
-        name = parse_name(fqdn)
-        return Wanted(
-            name,
-            None if entry.nameservers is None else tuple(map(parse_host, entry.nameservers)),
-            None if entry.glue is None else _glue(entry.glue),
-            None
-            if entry.ds_records is None
-            else _distinct(parse_ds(each, name) for each in entry.ds_records),
-            entry.mode,
-        )
-    except ValueError as error:
-        raise ValueError(f"The entry of {fqdn} is wrong: {error}") from None
-
-
-def _distinct(items: Iterable[T]) -> tuple[T, ...]:
-    return tuple(dict.fromkeys(items))
-
-
-def _glue(found: Mapping[str, str | list[str]]) -> tuple[tuple[str, str], ...]:
-    pairs = [
-        (parse_host(host), parse_address(address))
-        for host, addresses in found.items()
-        for address in ([addresses] if isinstance(addresses, str) else addresses)
-    ]
-    return _distinct(sorted(pairs))
 
 
 def glue_entry(host: str, address: str) -> GlueEntry:

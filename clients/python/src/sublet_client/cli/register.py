@@ -1,5 +1,7 @@
 """`register`, `renew`, `auto-renew`, `trash`, `restore`: the life of a name."""
 
+from collections.abc import Sequence
+from datetime import UTC, datetime
 from typing import Any
 
 import click
@@ -7,11 +9,13 @@ from msgspec.structs import asdict
 
 from sublet_client import Client
 from sublet_client._errors import InsufficientScope
+from sublet_client._quotes import Quote
 from sublet_client.cli.delegation import parse_glue, quoted
 from sublet_client.cli.names import waited
 from sublet_client.cli.plan import MODES
-from sublet_client.cli.session import Ctl, command, with_consent, with_yes
-from sublet_client.models import AutoRenew, Deleted, QuoteDetails, Subdomain
+from sublet_client.cli.session import Ctl, Stop, command, with_consent, with_yes
+from sublet_client.cli.several import Item, do_all, find_all, find_in_trash, refuse_coupon, with_names
+from sublet_client.models import AutoRenew, Deleted, QuoteDetails, RegisterAnswer, Subdomain
 
 DONE = ("fqdn", "status", "expires_at", "charged_credits")
 
@@ -72,38 +76,91 @@ def _why_paid(client: Client, price: QuoteDetails | None) -> str:
     return why
 
 
-@command(None, "renew", uses=("renew",), columns=DONE)
-@click.argument("name")
+@command(None, "renew", uses=("renew", "get_subdomain", "get_auto_renew"), columns=DONE)
+@with_names
 @with_consent
-def renew(ctl: Ctl, name: str, yes: bool, max_credits: int | None, coupon: str | None) -> dict[str, Any]:
-    """Renew a name by its next term."""
+def renew(
+    ctl: Ctl, names: Sequence[str], yes: bool, max_credits: int | None, coupon: str | None
+) -> dict[str, Any] | list[dict[str, Any]]:
+    """Renew names by their next term. Of several names it first shows the price of all, and asks once."""
     with ctl.client() as client:
-        quote = client.subdomains.quote_renewal(name, coupon_code=coupon)
-        done = ctl.pay(quote, f"The renewal of {name}", yes=yes, max_credits=max_credits)
-        return _with_price(done.subdomain, done.renewal.charged_credits)
+        if len(names) == 1:
+            quote = client.subdomains.quote_renewal(names[0], coupon_code=coupon)
+            done = ctl.pay(quote, f"The renewal of {names[0]}", yes=yes, max_credits=max_credits)
+            return _with_price(done.subdomain, done.renewal.charged_credits)
+        refuse_coupon(coupon)
+
+        def find(name: str) -> Item[Subdomain]:
+            found = client.subdomains.get(name)
+            if not found.renewal_available:
+                sentence = f"{found.fqdn} can't be renewed now."
+                raise Stop(sentence, f"subletctl names timeline {found.fqdn}")
+            price = client.subdomains.get_auto_renew(name).renewal_price_credits
+            return Item(found.fqdn, f"renew {found.fqdn}", found, price)
+
+        def act(item: Item[Subdomain]) -> dict[str, Any]:
+            done = client.subdomains.renew(item.fqdn, confirm=True, max_credits=item.price)
+            return _with_price(done.subdomain, done.renewal.charged_credits)
+
+        items = find_all(ctl, names, find)
+        return do_all(ctl, client, items, act, question="Renew them?", yes=yes, max_credits=max_credits)
 
 
-@command(None, "restore", uses=("restore",), columns=DONE)
-@click.argument("name")
+@command(None, "restore", uses=("restore", "list_subdomains"), columns=DONE)
+@with_names
 @with_consent
-def restore(ctl: Ctl, name: str, yes: bool, max_credits: int | None, coupon: str | None) -> dict[str, Any]:
-    """Get a name back from the trash."""
+def restore(
+    ctl: Ctl, names: Sequence[str], yes: bool, max_credits: int | None, coupon: str | None
+) -> dict[str, Any] | list[dict[str, Any]]:
+    """Get names back from the trash. Of several names it first shows the price of all, and asks once."""
     with ctl.client() as client:
-        quote = client.subdomains.quote_restore(name, coupon_code=coupon)
-        done = ctl.pay(quote, f"The way back of {name}", yes=yes, max_credits=max_credits)
-        return _with_price(done.subdomain, done.charged_credits)
+        if len(names) == 1:
+            quote = client.subdomains.quote_restore(names[0], coupon_code=coupon)
+            done = ctl.pay(quote, f"The way back of {names[0]}", yes=yes, max_credits=max_credits)
+            return _with_price(done.subdomain, done.charged_credits)
+        refuse_coupon(coupon)
+        in_trash = find_in_trash(client)
+
+        def find(name: str) -> Item[Quote[RegisterAnswer] | None]:
+            if name not in in_trash:
+                raise Stop(f"{name} is not in your trash.", "subletctl names list --status trashed")
+            found = in_trash[name]
+            is_in_term = found.expires_at > datetime.now(UTC)  # then it is free, and asking would restore it
+            quote = None if is_in_term else client.subdomains.quote_restore(found.fqdn)
+            return Item(found.fqdn, f"restore {found.fqdn}", quote, quote.price if quote else 0)
+
+        def act(item: Item[Quote[RegisterAnswer] | None]) -> dict[str, Any]:
+            done = item.about.confirm() if item.about else client.subdomains.restore(item.fqdn)
+            return _with_price(done.subdomain, done.charged_credits)
+
+        items = find_all(ctl, names, find)
+        return do_all(ctl, client, items, act, question="Restore them?", yes=yes, max_credits=max_credits)
 
 
-@command(None, "trash", uses=("delete",), columns=("fqdn", "id"))
-@click.argument("name")
+@command(None, "trash", uses=("delete", "get_subdomain"), columns=("fqdn", "id"))
+@with_names
 @with_yes
-def trash(ctl: Ctl, name: str, yes: bool) -> Deleted:
-    """Move a name to the trash, and take it from the DNS."""
+def trash(ctl: Ctl, names: Sequence[str], yes: bool) -> Deleted | list[Deleted]:
+    """Move names to the trash, and take them from the DNS. Of several names it first shows all, and asks once."""
+    question = "Take {} from the DNS, and move {} to the trash?"
     with ctl.client() as client:
-        ctl.ask(
-            f"Take {name} from the DNS, and move it to the trash?", "the same command with --yes", yes=yes
+        if len(names) == 1:
+            ctl.ask(question.format(names[0], "it"), "the same command with --yes", yes=yes)
+            return client.subdomains.delete(names[0])
+
+        def find(name: str) -> Item[Subdomain]:
+            found = client.subdomains.get(name)
+            return Item(found.fqdn, f"trash {found.fqdn} ({found.status})", found)
+
+        items = find_all(ctl, names, find)
+        return do_all(
+            ctl,
+            client,
+            items,
+            lambda item: client.subdomains.delete(item.fqdn),
+            question=question.format("them", "them"),
+            yes=yes,
         )
-        return client.subdomains.delete(name)
 
 
 @command(

@@ -29,6 +29,7 @@ from sublet_client.cli.profiles import DEFAULT, find_profile, read_profiles
 from sublet_client.exceptions import ApiError, NotInTime, SubletError
 
 T = TypeVar("T")
+BAR_CHARACTERS = 20
 Function = Callable[..., Any]
 
 
@@ -153,6 +154,11 @@ class Ctl:
             width = shutil.get_terminal_size().columns - 1
             click.echo(f"\r\x1b[K{text[:width]}", nl=False, err=True)
 
+    def progress_bar(self, done: int, total: int, text: str) -> None:
+        """Show on a terminal how many of several steps are done, and what is being done."""
+        full = BAR_CHARACTERS * done // max(total, 1)
+        self.progress(f"[{'#' * full}{'-' * (BAR_CHARACTERS - full)}] {done}/{total} {text}")
+
 
 class _Progress(logging.Handler):
     """Shows the client's messages about retries as the progress of a command."""
@@ -261,7 +267,8 @@ def stop_of(error: Exception, name: str | None = None) -> Stop:
     """Return the end of a command for an error. `name` is the name that it is about, by default that of the command line."""
     context = click.get_current_context()
     command = f"subletctl {context.command_path.partition(' ')[2]}".strip()
-    given = context.params.get("name")
+    names: Sequence[str] = context.params.get("names") or ()
+    given = context.params.get("name") or (names[0] if len(names) == 1 else None)
     if isinstance(error, ApiError):
         sentence, next_command = explain(
             error, name or (given if isinstance(given, str) else "NAME"), command

@@ -8,6 +8,7 @@ import click
 from sublet_client.cli.session import Ctl, command, group
 from sublet_client.models import Message, Ticket, TicketDetail
 
+STATUSES = ("open", "answered", "closed")
 COLUMNS = ("ticket_number", "status", "subject", "subdomain", "last_message_at")
 
 
@@ -17,7 +18,7 @@ def tickets() -> None:
 
 
 @command(tickets, "list", uses=("list_tickets",), columns=COLUMNS)
-@click.option("--status", help="Only tickets with this status.")
+@click.option("--status", type=click.Choice(STATUSES), help="Only tickets with this status.")
 @click.option("--archived", is_flag=True, default=None, help="Only archived tickets.")
 def list_(ctl: Ctl, status: str | None, archived: bool | None) -> Iterator[Ticket]:
     """List tickets."""

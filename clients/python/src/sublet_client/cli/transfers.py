@@ -7,6 +7,8 @@ import click
 from sublet_client.cli.session import Ctl, command, group, with_yes
 from sublet_client.models import Transfer
 
+STATES = ("pending", "accepted", "declined", "withdrawn", "expired")
+DIRECTIONS = ("sent", "received")
 COLUMNS = ("id", "direction", "subdomain", "sender", "to", "state", "expires_at")
 
 
@@ -16,8 +18,10 @@ def transfer() -> None:
 
 
 @command(transfer, "list", uses=("list_transfers",), columns=COLUMNS)
-@click.option("--state", help="Only transfers in this state.")
-@click.option("--direction", help="Only those that you sent, or that you can take.")
+@click.option("--state", type=click.Choice(STATES), help="Only transfers in this state.")
+@click.option(
+    "--direction", type=click.Choice(DIRECTIONS), help="Only those that you sent, or that you can take."
+)
 def list_(ctl: Ctl, state: str | None, direction: str | None) -> Iterator[Transfer]:
     """List transfers."""
     with ctl.client() as client:

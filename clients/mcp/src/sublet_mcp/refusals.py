@@ -1,0 +1,121 @@
+"""What the model reads if a tool fails: sentences that name tools and parameters, not requests of the API or the library that validates."""
+
+import re
+from collections.abc import Mapping
+from typing import Any, cast
+
+from mcp.server import MCPServer
+from mcp.server.mcpserver.exceptions import ToolError
+from pydantic import ValidationError
+
+from sublet_client import ApiError
+
+TOOLS = {
+    "GET /credits": "account",
+    "GET /me": "account",
+    "GET /usage/free-subdomains": "account",
+    "GET /platform-domains": "platform_domains",
+    "GET /availability": "quote",
+    "GET /subdomains": "list_names",
+    "POST /subdomains": "register_name",
+    "GET /subdomains/*": "get_name",
+    "DELETE /subdomains/*": "trash_name",
+    "GET /subdomains/*/auto-renew": "get_name",
+    "PUT /subdomains/*/auto-renew": "set_auto_renew",
+    "GET /subdomains/*/health": "get_name",
+    "PUT /subdomains/*/nameservers": "set_delegation",
+    "POST /subdomains/*/renew": "renew_name",
+    "POST /subdomains/*/restore": "restore_name",
+    "GET /subdomains/*/timeline": "get_name",
+    "GET /support/tickets": "list_tickets",
+    "POST /support/tickets": "open_ticket",
+    "GET /support/tickets/*": "get_ticket",
+    "POST /support/tickets/*/reply": "reply_to_ticket",
+}
+"""The tool for a request that a sentence of the API advises."""
+_ELSEWHERE = "the console of the registry"
+_REQUEST = re.compile(r"(?:\b([Ss])end )?\b(GET|POST|PUT|PATCH|DELETE) (/[\w{}./…-]*[\w}])")
+_KINDS = {"string": "a text", "integer": "a whole number", "boolean": "true or false"}
+
+
+def name_tools(sentence: str) -> str:
+    """Return a sentence of the API with tools instead of requests. What no tool does is in the console."""
+
+    def named(found: re.Match[str]) -> str:
+        send, method, path = found.groups()
+        parts = path.split("/")
+        place = 3 if parts[1] == "support" else 2
+        request = "/".join("*" if index == place else each for index, each in enumerate(parts))
+        tool = TOOLS.get(f"{method} {request}")
+        verb = {None: "", "S": "Call " if tool else "Use ", "s": "call " if tool else "use "}[send]
+        return verb + (f"`{tool}`" if tool else _ELSEWHERE)
+
+    return _REQUEST.sub(named, sentence)
+
+
+def sentences_of(refusal: ApiError) -> str:
+    """Return the sentence of a refusal, those of its fields, and what a payment would need."""
+    if refusal.raw_quote:
+        price, balance = refusal.raw_quote["price"], refusal.raw_quote["balance"]
+        next_step = f"Ask the user; if they agree, call again with max_credits={price}."
+        if balance < price:
+            next_step = f"The user must buy {price - balance} credits first: `account` has the packages."
+        begin = f"It costs {price} credits, and the balance is {balance}. Nothing was paid."
+        return f"{begin} {next_step} ({refusal.code})"
+    lines = [
+        f"{refusal.message} ({refusal.code})",
+        *(f"{each.field}: {each.message}" for each in refusal.errors),
+    ]
+    return name_tools("\n".join(lines))
+
+
+class ToolServer(MCPServer[None]):
+    """A server that refuses wrong arguments in its own words, and parameters that a tool doesn't have."""
+
+    async def call_tool(self, name: str, arguments: dict[str, Any], context: Any = None) -> Any:
+        """Call a tool.
+
+        Raises:
+            ToolError: there is no such tool or parameter, an argument is missing or of the wrong type, or the tool failed.
+        """
+        schemas = {each.name: each.input_schema for each in await self.list_tools()}
+        if name not in schemas:
+            raise ToolError(f"There is no tool {name}. The tools are {', '.join(schemas)}.")
+        parameters: dict[str, Any] = schemas[name].get("properties", {})
+        for each in arguments:
+            if each not in parameters:
+                known = ", ".join(parameters) or "none"
+                raise ToolError(f"{name} has no parameter {each}. Its parameters: {known}.")
+        try:
+            return await super().call_tool(name, arguments, context)
+        except ToolError as error:
+            if isinstance(error.__cause__, ValidationError):
+                raise ToolError(_wrong_arguments(name, parameters, error.__cause__)) from None
+            raise
+
+
+def _wrong_arguments(tool: str, parameters: Mapping[str, Any], error: ValidationError) -> str:
+    """Return what is wrong with the arguments of a tool, a sentence for each."""
+    wrong: dict[str, str] = {}
+    for each in error.errors():
+        parameter = str(each["loc"][0])
+        is_missing = each["type"] == "missing" and len(each["loc"]) == 1
+        verb = "is missing. It is" if is_missing else "must be"
+        schema = parameters.get(parameter, {})
+        wrong[parameter] = f"`{parameter}` {verb} {kind_of(schema)}. {schema.get('description', '')}".strip()
+    return f"{tool} was not called, because arguments are wrong:\n" + "\n".join(wrong.values())
+
+
+def kind_of(schema: Mapping[str, Any]) -> str:
+    """Return in words which values a JSON schema accepts."""
+    if "anyOf" in schema:
+        options = cast("list[dict[str, Any]]", schema["anyOf"])
+        return " or ".join(kind_of(each) for each in options if each.get("type") != "null")
+    if "enum" in schema:
+        return f"one of {', '.join(map(str, schema['enum']))}"
+    if schema.get("type") == "array":
+        return "a list of texts"
+    if schema.get("type") == "object":
+        return "an object with a list of texts for each key"
+    least = f", at least {schema['minimum']}" if "minimum" in schema else ""
+    return _KINDS.get(str(schema.get("type")), "another value") + least
