@@ -27,6 +27,7 @@ KEY_ALGORITHMS = ("hmac-sha256", "hmac-sha384", "hmac-sha512")
 """The algorithms allowed for TSIG keys: SHA-256 or better (RFC 8945, section 6)."""
 
 PORT_MAX = 65535
+_MAIL_ADDRESS = re.compile(r"[^\s@:/]+@[^\s@:/]+")
 _HOST = re.compile(r"[A-Za-z0-9-]+(\.[A-Za-z0-9-]+)+")
 _BOOLEANS = {"true": True, "yes": True, "on": True, "false": False, "no": False, "off": False}
 
@@ -192,6 +193,10 @@ class Settings:
     )
     smtp_username: str = _setting("", "The user name for the mail server; empty: no authentication.")
     smtp_password_file: str = _setting("", "The file with the password for the mail server.")
+    operator_mail: str = _setting(
+        "",
+        "The operator's address, for mails about new tickets and problems; empty: site_contact if that is an address, otherwise no such mails.",
+    )
     log_format: str = _setting("text", "text or json.")
     log_level: str = _setting("info", "debug, info, warning or error.")
     site_name: str = _setting("Sublet", "The name of the registry on its pages.")
@@ -288,6 +293,10 @@ def _check_addresses(
 def _check_mail(settings: Settings) -> None:
     if settings.mail_from:
         parse_mail_from(settings.mail_from)
+    if settings.operator_mail and not _is_mail_address(settings.operator_mail):
+        raise SettingsError(
+            f"operator_mail: {settings.operator_mail!r} is not a mail address. Give one such as operator@example.net."
+        )
     _check_smtp_host(settings.smtp_host)
     if settings.mail_transport == "smtp":
         missing = [name for name in ("smtp_host", "mail_from") if not getattr(settings, name)]
@@ -314,12 +323,22 @@ def _check_site(settings: Settings) -> None:
     for name in ("site_contact", "site_imprint_url"):
         text = getattr(settings, name)
         is_url = re.match(r"https?://[^\s/]", text) is not None
-        is_address = name == "site_contact" and re.fullmatch(r"[^\s@:/]+@[^\s@:/]+", text) is not None
+        is_address = name == "site_contact" and _is_mail_address(text)
         if text and not (is_url or is_address):
             raise SettingsError(
                 f"{name}: {text!r} is not an address. Give one such as https://example.net/contact."
             )
     parse_nameserver_presets(settings.nameserver_presets)
+
+
+def _is_mail_address(text: str) -> bool:
+    return _MAIL_ADDRESS.fullmatch(text) is not None and text.isprintable()
+
+
+def operator_address(settings: Settings) -> str:
+    """Return the address for mails to the operator: `operator_mail`, or `site_contact` if that is an address, or an empty text."""
+    is_usable = _is_mail_address(settings.site_contact)
+    return settings.operator_mail or (settings.site_contact if is_usable else "")
 
 
 def _check_smtp_host(text: str) -> None:

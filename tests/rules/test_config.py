@@ -10,6 +10,7 @@ from sublet.config import (
     Settings,
     SettingsError,
     load_settings,
+    operator_address,
     parse_dns_servers,
     parse_listen,
     parse_mail_from,
@@ -53,6 +54,31 @@ def test_the_file_is_named_by_the_argument_or_the_environment(tmp_path: Path) ->
 def test_unknown_settings_in_a_file_are_refused_by_name(name: str, tmp_path: Path) -> None:
     with pytest.raises(SettingsError, match=name):
         load_settings(_file(tmp_path, f"{name} = 1\n"), {})
+
+
+@pytest.mark.parametrize(
+    ("settings", "address"),
+    [
+        ({}, ""),
+        ({"operator_mail": "ops@example.net"}, "ops@example.net"),
+        ({"site_contact": "hello@example.net"}, "hello@example.net"),
+        ({"site_contact": "https://example.net/contact"}, ""),
+        ({"site_contact": "https://ada@example.net/contact"}, ""),
+        ({"operator_mail": "ops@example.net", "site_contact": "hello@example.net"}, "ops@example.net"),
+    ],
+)
+def test_mail_to_the_operator_falls_back_to_the_contact_if_it_is_an_address(
+    settings: dict[str, str], address: str
+) -> None:
+    assert operator_address(Settings(**settings)) == address  # type: ignore[arg-type] # texts all
+
+
+@pytest.mark.parametrize(
+    "text", ["ops", "https://example.net", "Ops <ops@example.net>", "a@b c", "a@b@c", "ops@example.net\u202e"]
+)
+def test_an_invalid_operator_mail_is_refused(text: str) -> None:
+    with pytest.raises(SettingsError, match="operator_mail"):
+        Settings(operator_mail=text)
 
 
 def test_unknown_settings_in_the_environment_are_refused_by_name() -> None:

@@ -75,6 +75,7 @@ EXAMPLES: dict[str | bytes, tuple[str, ...]] = {
     r"#[0-9A-Fa-f]{6}": ("#3451d1",),
     r"https?://[^\s/]": ("https://a",),
     r"[^\s@:/]+@[^\s@:/]+": ("ada@example.net",),
+    r"(?<=[^\s.])[.\u3002\uff0e\uff61](?=[^\s.])": ("a.example",),
     r"\[[0-9]{1,4}\]": ("[12]",),
     r"\b(?:ds|ns[1-4]|ipv4|ipv6)\b": ("ds", "ns1 ipv4"),
     r"\b(?:GET|POST|PUT|PATCH|DELETE) (/[^\s<]*[a-z0-9])": ("GET /a", "see POST /support/tickets."),
