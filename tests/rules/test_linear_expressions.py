@@ -74,6 +74,8 @@ EXAMPLES: dict[str | bytes, tuple[str, ...]] = {
     r"nameservers(?:\[(?P<index>[0-9]+)\])?": ("nameservers[2]",),
     r"#[0-9A-Fa-f]{6}": ("#3451d1",),
     r"https?://[^\s/]": ("https://a",),
+    r"_PORT_[0-9]{1,5}_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?": ("SUBLET_PORT_53_UDP_ADDR",),
+    r"(tcp|udp|sctp)://[!-~]+": ("tcp://10.0.0.1:53",),
     r"[^\s@:/]+@[^\s@:/]+": ("ada@example.net",),
     r"(?<=[^\s.])[.\u3002\uff0e\uff61](?=[^\s.])": ("a.example",),
     r"\[[0-9]{1,4}\]": ("[12]",),
