@@ -1,7 +1,8 @@
 """Load and check the settings (docs/settings.md).
 
 Settings come from a TOML file (`--config`, or SUBLET_CONFIG) and from environment variables: `SUBLET_` and the name in capitals. The
-environment overrides the file. Unknown settings are refused, to detect misspelt names.
+environment overrides the file. Unknown keys of the file are refused, and so are variables whose names are almost those of settings: a misspelt
+SUBLET_DATABASE_URL must not start an empty registry. Other unknown variables cause a warning.
 """
 
 import difflib
@@ -27,11 +28,21 @@ KEY_ALGORITHMS = ("hmac-sha256", "hmac-sha384", "hmac-sha512")
 """The algorithms allowed for TSIG keys: SHA-256 or better (RFC 8945, section 6)."""
 
 PORT_MAX = 65535
+_MAIL_ADDRESS = re.compile(r"[^\s@:/]+@[^\s@:/]+")
 _HOST = re.compile(r"[A-Za-z0-9-]+(\.[A-Za-z0-9-]+)+")
 _BOOLEANS = {"true": True, "yes": True, "on": True, "false": False, "no": False, "off": False}
 
 PRIMARY_KEY_VARIABLE = "SUBLET_PRIMARY_KEY_"
 """The prefix of environment variables with the secret of a primary's key. After it comes the primary's name, in capitals, with `_` for `-` and `.`."""
+
+
+CLIENT_VARIABLES = frozenset({"SUBLET_URL", "SUBLET_TOKEN", "SUBLET_PROFILE", "SUBLET_DEADLINE_SECONDS"})
+"""The variables of the clients (docs/clients.md), which may be in the same environment."""
+
+_SERVICE_PORT = re.compile(r"_PORT_[0-9]{1,5}_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?")
+_SERVICE_ADDRESS = re.compile(r"(tcp|udp|sctp)://[!-~]+")
+_NEAR = 0.75
+"""The least similarity (of `difflib`) of a misspelt name. `DATABSE_URL` has 0.96, `DATABASE_DSN` 0.75, `HOSTNAME` and `SITE_NAME` 0.71."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,6 +203,10 @@ class Settings:
     )
     smtp_username: str = _setting("", "The user name for the mail server; empty: no authentication.")
     smtp_password_file: str = _setting("", "The file with the password for the mail server.")
+    operator_mail: str = _setting(
+        "",
+        "The operator's address, for mails about new tickets and problems; empty: site_contact if that is an address, otherwise no such mails.",
+    )
     log_format: str = _setting("text", "text or json.")
     log_level: str = _setting("info", "debug, info, warning or error.")
     site_name: str = _setting("Sublet", "The name of the registry on its pages.")
@@ -288,6 +303,10 @@ def _check_addresses(
 def _check_mail(settings: Settings) -> None:
     if settings.mail_from:
         parse_mail_from(settings.mail_from)
+    if settings.operator_mail and not _is_mail_address(settings.operator_mail):
+        raise SettingsError(
+            f"operator_mail: {settings.operator_mail!r} is not a mail address. Give one such as operator@example.net."
+        )
     _check_smtp_host(settings.smtp_host)
     if settings.mail_transport == "smtp":
         missing = [name for name in ("smtp_host", "mail_from") if not getattr(settings, name)]
@@ -314,12 +333,22 @@ def _check_site(settings: Settings) -> None:
     for name in ("site_contact", "site_imprint_url"):
         text = getattr(settings, name)
         is_url = re.match(r"https?://[^\s/]", text) is not None
-        is_address = name == "site_contact" and re.fullmatch(r"[^\s@:/]+@[^\s@:/]+", text) is not None
+        is_address = name == "site_contact" and _is_mail_address(text)
         if text and not (is_url or is_address):
             raise SettingsError(
                 f"{name}: {text!r} is not an address. Give one such as https://example.net/contact."
             )
     parse_nameserver_presets(settings.nameserver_presets)
+
+
+def _is_mail_address(text: str) -> bool:
+    return _MAIL_ADDRESS.fullmatch(text) is not None and text.isprintable()
+
+
+def operator_address(settings: Settings) -> str:
+    """Return the address for mails to the operator: `operator_mail`, or `site_contact` if that is an address, or an empty text."""
+    is_usable = _is_mail_address(settings.site_contact)
+    return settings.operator_mail or (settings.site_contact if is_usable else "")
 
 
 def _check_smtp_host(text: str) -> None:
@@ -419,7 +448,7 @@ def load_settings(
 ) -> Settings:
     """Return the settings. The environment overrides the TOML file, and the file overrides the defaults.
 
-    Calls `warn` with a message for each removed setting.
+    Calls `warn` with a message for each removed setting, and for each unknown variable that is not similar to a setting.
 
     Raises:
         SettingsError: the file can't be read; settings are unknown or have a wrong type (one line for each); a value is invalid.
@@ -428,18 +457,23 @@ def load_settings(
     path = config or (Path(environment["SUBLET_CONFIG"]) if environment.get("SUBLET_CONFIG") else None)
     values: dict[str, Any] = _read_file(path) if path else {}
     types = {each.name: each.type for each in fields(Settings)}
-    for name, text in environment.items():
-        if (
-            name.startswith("SUBLET_")
-            and name != "SUBLET_CONFIG"
-            and not name.startswith(PRIMARY_KEY_VARIABLE)
-        ):
-            values[name.removeprefix("SUBLET_").lower()] = text
+    unknown = values.keys() - types.keys() - REMOVED_SETTINGS.keys()
+    wrong = [f"{name}: There is no such setting. {_advice(name, types)}" for name in sorted(unknown)]
+    for variable, text in sorted(environment.items()):
+        if not _is_for_settings(variable, text):
+            continue
+        name = variable.removeprefix("SUBLET_").lower()
+        if name in types or name in REMOVED_SETTINGS:
+            values[name] = text
+        elif near := _find_near_miss(variable, types):
+            wrong.append(f"{variable}: There is no such setting. Use {near}, or remove it.")
+        else:
+            warn(
+                f"{variable}: this is no setting, so it has no effect. `sublet settings` lists all settings."
+            )
     for name in values.keys() & REMOVED_SETTINGS.keys():
         del values[name]
         warn(f"{name}: this setting was removed and has no effect. Delete it. {REMOVED_SETTINGS[name]}")
-    unknown = values.keys() - types.keys()
-    wrong = [f"{name}: There is no such setting. {_advice(name, types)}" for name in sorted(unknown)]
     for name in sorted(values.keys() - unknown):
         try:
             values[name] = (
@@ -450,6 +484,53 @@ def load_settings(
     if wrong:
         raise SettingsError("\n".join(wrong))
     return Settings(**values)
+
+
+def _is_for_settings(variable: str, text: str) -> bool:
+    """True if an environment variable may be meant as a setting, also if it is misspelt. `text` is its value.
+
+    Not meant are the variables of the clients, SUBLET_CONFIG, the keys of primaries, and those that Kubernetes and Docker set for a service
+    whose name begins with `sublet`.
+    """
+    prefix, _, rest = variable.partition("_")
+    if prefix != "SUBLET":
+        # Such as SUBLT_DATABASE_URL. Variables of other programs may end like other settings.
+        is_near = bool(difflib.get_close_matches(prefix.upper(), ["SUBLET"], cutoff=_NEAR))
+        return is_near and rest.upper() == "DATABASE_URL"
+    if (
+        variable in CLIENT_VARIABLES
+        or variable == "SUBLET_CONFIG"
+        or variable.startswith(PRIMARY_KEY_VARIABLE)
+    ):
+        return False
+    is_service_link = (
+        variable.endswith(("_SERVICE_HOST", "_SERVICE_PORT"))
+        or "_SERVICE_PORT_" in variable
+        or _SERVICE_PORT.search(variable) is not None
+        or (variable.endswith("_PORT") and _SERVICE_ADDRESS.fullmatch(text) is not None)
+    )
+    return not is_service_link
+
+
+def _find_near_miss(variable: str, settings: Iterable[str]) -> str | None:
+    """Return the variable that a misspelt variable is probably meant as, or None.
+
+    Each name whose first word is like `database`, `db` or `config` counts as misspelt, because without the setting a command would use an
+    empty registry.
+    """
+    name = variable.partition("_")[2].upper()
+    known = [each.upper() for each in (*settings, "config")]
+    close = difflib.get_close_matches(name, known, n=1, cutoff=_NEAR)
+    if close:
+        return f"SUBLET_{close[0]}"
+    first_word = name.partition("_")[0]
+    if first_word == "DB" or difflib.get_close_matches(first_word, ["DATABASE"], cutoff=_NEAR):
+        return "SUBLET_DATABASE_URL"
+    if difflib.get_close_matches(first_word, ["CONFIG"], cutoff=_NEAR):
+        return "SUBLET_CONFIG"
+    if difflib.get_close_matches(name[: len("PRIMARY_KEY")], ["PRIMARY_KEY"], cutoff=_NEAR):
+        return f"{PRIMARY_KEY_VARIABLE}NAME"
+    return None
 
 
 def _advice(name: str, known: Iterable[str]) -> str:

@@ -200,7 +200,7 @@ def test_a_reply_reports_whether_it_is_mailed(tmp_path: Path) -> None:
 def test_an_unknown_setting_is_refused(tmp_path: Path) -> None:
     done = run(small_registry(tmp_path).url, "user", "list", SUBLET_DATABSE_URL="x")
     assert (done.returncode, done.stdout) == (2, "")
-    assert "databse_url" in done.stderr
+    assert "SUBLET_DATABSE_URL: There is no such setting. Use SUBLET_DATABASE_URL" in done.stderr
 
 
 @pytest.mark.sqlite_only

@@ -1,3 +1,4 @@
+import re
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
@@ -5,16 +6,20 @@ from typing import Any
 import pytest
 
 from sublet.config import (
+    CLIENT_VARIABLES,
     DESCRIPTIONS,
     REMOVED_SETTINGS,
     Settings,
     SettingsError,
     load_settings,
+    operator_address,
     parse_dns_servers,
     parse_listen,
     parse_mail_from,
     parse_nameserver_presets,
 )
+
+ROOT = Path(__file__).parents[2]
 
 
 def _file(folder: Path, text: str) -> Path:
@@ -55,9 +60,101 @@ def test_unknown_settings_in_a_file_are_refused_by_name(name: str, tmp_path: Pat
         load_settings(_file(tmp_path, f"{name} = 1\n"), {})
 
 
-def test_unknown_settings_in_the_environment_are_refused_by_name() -> None:
-    with pytest.raises(SettingsError, match="free_qouta"):
-        load_settings(environ={"SUBLET_FREE_QOUTA": "1"})
+@pytest.mark.parametrize(
+    ("settings", "address"),
+    [
+        ({}, ""),
+        ({"operator_mail": "ops@example.net"}, "ops@example.net"),
+        ({"site_contact": "hello@example.net"}, "hello@example.net"),
+        ({"site_contact": "https://example.net/contact"}, ""),
+        ({"site_contact": "https://ada@example.net/contact"}, ""),
+        ({"operator_mail": "ops@example.net", "site_contact": "hello@example.net"}, "ops@example.net"),
+    ],
+)
+def test_mail_to_the_operator_falls_back_to_the_contact_if_it_is_an_address(
+    settings: dict[str, str], address: str
+) -> None:
+    assert operator_address(Settings(**settings)) == address  # type: ignore[arg-type] # texts all
+
+
+@pytest.mark.parametrize(
+    "text", ["ops", "https://example.net", "Ops <ops@example.net>", "a@b c", "a@b@c", "ops@example.net\u202e"]
+)
+def test_an_invalid_operator_mail_is_refused(text: str) -> None:
+    with pytest.raises(SettingsError, match="operator_mail"):
+        Settings(operator_mail=text)
+
+
+@pytest.mark.parametrize(
+    ("variable", "meant"),
+    [
+        ("SUBLET_FREE_QOUTA", "SUBLET_FREE_QUOTA"),
+        ("SUBLET_DATABSE_URL", "SUBLET_DATABASE_URL"),
+        ("SUBLET_DATABASEURL", "SUBLET_DATABASE_URL"),
+        ("SUBLET_DATABASE", "SUBLET_DATABASE_URL"),
+        ("SUBLET_DATABASE_PATH", "SUBLET_DATABASE_URL"),
+        ("SUBLET_DB_URL", "SUBLET_DATABASE_URL"),
+        ("SUBLET__DATABASE_URL", "SUBLET_DATABASE_URL"),
+        ("SUBLT_DATABASE_URL", "SUBLET_DATABASE_URL"),
+        ("SUBELT_DATABASE_URL", "SUBLET_DATABASE_URL"),
+        ("sublet_database_url", "SUBLET_DATABASE_URL"),
+        ("SUBLET_CONFIG_FILE", "SUBLET_CONFIG"),
+        ("SUBLET_CONF", "SUBLET_CONFIG"),
+        ("SUBLET_PRIMRY_KEY_KNOT", "SUBLET_PRIMARY_KEY_NAME"),
+        ("SUBLET_SMPT_PORT", "SUBLET_SMTP_PORT"),
+        ("SUBLET_TRUSTED_PROXY", "SUBLET_TRUSTED_PROXIES"),
+    ],
+)
+def test_a_misspelt_variable_is_refused_with_a_suggestion(variable: str, meant: str) -> None:
+    with pytest.raises(SettingsError) as refused:
+        load_settings(environ={variable: "1"}, warn=pytest.fail)
+    assert str(refused.value) == f"{variable}: There is no such setting. Use {meant}, or remove it."
+
+
+_SERVICES = ("SUBLET", "SUBLET_API", "SUBLET_DATABASE", "SUBLET_SMTP", "SUBLET_DNS_1")
+
+
+@pytest.mark.parametrize("service", _SERVICES)
+def test_the_variables_of_kubernetes_are_ignored(service: str) -> None:
+    environment = {
+        f"{service}_SERVICE_HOST": "10.0.0.1",
+        f"{service}_SERVICE_PORT": "8053",
+        f"{service}_SERVICE_PORT_HTTP": "8053",
+        f"{service}_SERVICE_PORT_DNS_UDP": "53",
+        f"{service}_PORT": "tcp://10.0.0.1:8053",
+        **{
+            f"{service}_PORT_{number}_{protocol}{end}": "1"
+            for number, protocol in ((8053, "TCP"), (53, "UDP"), (9, "SCTP"))
+            for end in ("", "_PROTO", "_PORT", "_ADDR")
+        },
+    }
+    assert load_settings(environ=environment, warn=pytest.fail) == Settings()
+
+
+def test_the_variables_of_the_clients_are_ignored() -> None:
+    sources = (ROOT / "clients").rglob("*.py")
+    names = {
+        each for path in sources for each in re.findall(r"SUBLET_[A-Z_]+", path.read_text(encoding="utf-8"))
+    }
+    assert names == CLIENT_VARIABLES
+    assert load_settings(environ=dict.fromkeys(names, "x"), warn=pytest.fail) == Settings()
+
+
+@pytest.mark.parametrize(
+    "variable", ["SUBLET_PORT", "SUBLET_HOST", "SUBLET_VERSION", "SUBLET_IMAGE_TAG", "SUBLET_HOME", "SUBLET_"]
+)
+def test_other_unknown_variables_are_warnings(variable: str) -> None:
+    warnings: list[str] = []
+    assert load_settings(environ={variable: "8053"}, warn=warnings.append) == Settings()
+    (warning,) = warnings
+    assert warning.startswith(f"{variable}: this is no setting")
+
+
+@pytest.mark.parametrize(
+    "variable", ["SUBNET_DNS_SERVERS", "DATABASE_URL", "OUTLET_DATABASE_URL", "SUBLETS", "MY_SUBLET_PORT"]
+)
+def test_variables_of_other_programs_are_ignored(variable: str) -> None:
+    assert load_settings(environ={variable: "x"}, warn=pytest.fail) == Settings()
 
 
 def test_all_unknown_settings_and_wrong_types_are_named_at_once(tmp_path: Path) -> None:

@@ -27,6 +27,24 @@ RFC_4034_KEY = """AQOeiiR0GOMYkDshWoSKz9XzfwJr1AYtsmx3TGkJaNXVbfi/2pHm822aJ5iI9B
 """The key of RFC 4034, section 5.4 (there with algorithm 5), which has tag 60485 there."""
 
 
+FRONTS = [
+    "foo.example.test. 1h IN DS",
+    "foo.example.test. 1h30m IN DS",
+    "foo.example.test. 1W IN DS",
+    "foo.example.test. 1w2d3h4m5s DS",
+    "FOO.EXAMPLE.TEST. 1H30M IN DS",
+    "foo.example.test. IN 1h DS",
+    "foo.example.test. in 1D ds",
+    "foo.example.test. IN 3600 DS",
+    "foo.example.test 0 DS",
+    "@ 90m DS",
+    "1h IN DS",
+    "IN 2d DS",
+    "30S DS",
+]
+"""The words before the rdata of a DS record in zone files."""
+
+
 def keys() -> list[tuple[int, DNSKEY]]:
     public_keys: list[tuple[int, PublicKey]] = [
         (8, rsa.generate_private_key(65537, 2048).public_key()),
@@ -50,6 +68,7 @@ def test_a_dnskey_becomes_the_ds_that_dnspython_makes(owner: str, algorithm: int
         dnskey.to_text(chunksize=20),
         f"{owner}. 3600 IN DNSKEY {dnskey.to_text()}",
         f"{owner.upper()}. DNSKEY {dnskey.to_text()} ; KSK; tag = 1\n",
+        f"{owner}. IN 1h30m DNSKEY {dnskey.to_text()}",
         "@ IN DNSKEY ( " + dnskey.to_text(chunksize=16).replace(" ", "\n  ") + " )",
     ]
     for form in forms:
@@ -92,6 +111,7 @@ def test_wire_name() -> None:
         (f"foo.example.test. IN DS 2371 13 2 {SHA256}", DS),
         (f"FOO.example.test 3600 in ds 2371 13 2 {SHA256}", DS),
         (f"@ 3600 IN DS 2371 13 2 {SHA256}", DS),
+        *((f"{front} 2371 13 2 {SHA256}", DS) for front in FRONTS),
         (f"257 13 2 {SHA256}", DsRecord(257, 13, 2, SHA256.lower())),
         (f"256 8 2 {SHA256}", DsRecord(256, 8, 2, SHA256.lower())),
     ],
@@ -189,6 +209,11 @@ def test_an_invalid_ds_object_is_refused_by_member(form: DsLike, member: str) ->
         f"bar.example.test. IN DS 2371 13 2 {SHA256}",
         f"evil..name. IN DS 2371 13 2 {SHA256}",
         f"foo.example.test. CH DS 2371 13 2 {SHA256}",
+        *(
+            f"foo.example.test. {ttl} IN DS 2371 13 2 {SHA256}"
+            for ttl in ("h", "1y", "1h30", "h1", "1.5h", "-1h", "1h-", "1hh", "\uff11h", "1\u017f")
+        ),
+        f"1h. IN DS 2371 13 2 {SHA256}",
         f"$INCLUDE DS 2371 13 2 {SHA256}",
         f"257 3 5 {RFC_4034_KEY}",
         f"257 3 13 {RFC_4034_KEY}",

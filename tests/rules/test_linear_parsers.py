@@ -339,6 +339,7 @@ PARSERS: dict[str, dict[str, tuple[Make, int]]] = {
     "parse_ipv4": texts(parse_ipv4, BODY, "1."),
     "parse_ipv6": texts(parse_ipv6, BODY, "::"),
     "parse_ds": texts(lambda text: parse_ds("a.test", text), BODY, "1 8 2 "),
+    "parse_ds of a TTL": texts(lambda text: parse_ds("a.test", f"a.test. {text} DS"), BODY, "1h", "1"),
     "parse_ds of a digest": texts(lambda text: parse_ds("a.test", DsInput(1, 8, 2, text)), BODY),
     "parse_ds of a key": texts(lambda text: parse_ds("a.test", DnskeyInput(257, 3, 8, text)), BODY),
     "check_line": texts(lambda text: check_line("subject", text, 200), BODY),

@@ -10,6 +10,8 @@ import pytest
 from sublet.mail.compose import compose, envelope_address, message_id, one_line
 from sublet.mail.html import html_of
 from sublet.mail.model import GIVEN_UP_AFTER, LEASE, Mail, back_off, is_given_up, with_link
+from sublet.mail.operator_mail import KINDS, NOTICES_MAX, Notice, write_operator_mail
+from sublet.mail.quote import CHARACTERS_MAX, quote
 from sublet.tickets.model import NewMessage, Ticket
 from sublet.tickets.staff import mail_subject, mail_text
 
@@ -193,3 +195,41 @@ def test_the_link_is_above_the_signature(text: str, linked: str) -> None:
     assert with_link(mail, "") == mail
     assert with_link(replace(mail, page=""), "https://names.example.net").text == text
     assert '<a href="https://names.example.net/names/a">' in html_of("S", linked)
+
+
+@pytest.mark.parametrize(
+    ("text", "quoted"),
+    [
+        ("It works.", "> It works."),
+        ("a\n\nb\r\nc\u2028d", "> a\n>\n> b\n> c\n> d"),
+        ("https://evil.example/x?y=1", "> https[:]//evil[.]example/x?y=1"),
+        ("HTTP://EVIL.EXAMPLE.", "> HTTP[:]//EVIL[.]EXAMPLE."),
+        ("www.evil.example, ftp://192.0.2.1", "> www[.]evil[.]example, ftp[:]//192[.]0[.]2[.]1"),
+        ("mailto:ada@evil.example", "> mailto:ada[at]evil[.]example"),
+        ("evil\u3002example evil\uff0eexample", "> evil[.]example evil[.]example"),
+        ("\U0001f4a9.example wait...", "> \U0001f4a9[.]example wait..."),
+        ("a\u202eb\x00c\td", "> a b c d"),
+        ("> quoted already", "> > quoted already"),
+        ("  \n ", ""),
+        ("x" * (CHARACTERS_MAX + 1), f"> {'x' * CHARACTERS_MAX}\n> […]"),
+    ],
+)
+def test_a_users_text_is_quoted_without_links(text: str, quoted: str) -> None:
+    assert quote(text) == quoted
+
+
+def test_quoted_lines_stay_lines_in_html_and_are_no_links() -> None:
+    line = "word " * 20
+    assert "<a " not in html_of("S", quote("https://evil.example"))
+    assert html_of("S", quote(f"{line}\n{line}")).count("&gt; word") == 2
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_mail_to_the_operator_counts_notices_in_its_subject(kind: str) -> None:
+    one, several, command = KINDS[kind]
+    notices = [Notice(number, kind, f"Text {number}.", "evil", None) for number in range(1, NOTICES_MAX + 2)]
+    assert write_operator_mail(notices[:1], "Names").subject == f"[Names] 1 {one}"
+    message = write_operator_mail(notices, "Names")
+    assert message.subject == f"[Names] {NOTICES_MAX + 1} {several}"
+    assert message.text.startswith("Text 1.\n\n> evil\n\nText 2.\n")
+    assert f"And 1 {one}: `{command}`" in message.text

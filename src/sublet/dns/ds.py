@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from sublet.dns.names import InvalidName, parse_host_name, shown
+from sublet.dns.ttl import is_ttl
 from sublet.dns.types import DnskeyInput, DsInput, DsLike, DsRecord
 
 TEXT_CHARACTERS_MAX: Final = 4000
@@ -69,7 +70,7 @@ def parse_ds(owner: str, form: DsLike) -> DsRecord:
     """Return the DS record of the canonical name `owner` that a user sent in one of the forms.
 
     The form is a DS or a DNSKEY, as an object or as zone-file text (`2371 13 2 684a…`). Text may have the name, TTL, class and type in
-    front, comments, parentheses, and spaces in the digest or key. A DNSKEY gives its SHA-256 DS (RFC 4034, section 5.1.4). Not checked:
+    front, comments, parentheses, and spaces in the digest or key. The TTL is in seconds or has units (`1h30m`), before or after the class. A DNSKEY gives its SHA-256 DS (RFC 4034, section 5.1.4). Not checked:
     that the zone is signed with the key, and that the key is a point on its curve.
 
     Raises:
@@ -265,12 +266,12 @@ def _read_text(owner: str, text: str) -> DsInput | DnskeyInput:
 
 
 def _split_type(owner: str, words: list[str]) -> tuple[str | None, list[str]]:
-    """Return the type, and the words after `[name] [TTL] [class] type`. Without a type, return None and all words."""
+    """Return the type, and the words after `[name] [TTL] [class] type` or `[name] [class] [TTL] type`. Without a type, return None and all words."""
     kinds = [index for index, word in enumerate(words[:4]) if word.upper() in ("DS", "DNSKEY")]
     if not kinds:
         return None, words
     at = kinds[0]
-    front = [word for word in words[:at] if word.upper() != "IN" and not _NUMBER.fullmatch(word)]
+    front = [word for word in words[:at] if word.upper() != "IN" and not is_ttl(word)]
     if front and front != ["@"]:
         try:
             same = len(front) == 1 and parse_host_name(front[0]) == owner

@@ -27,7 +27,7 @@ def html_of(subject: str, text: str) -> str:
 
 
 def _join_wrapped_lines(paragraph: str) -> list[str]:
-    """Return the lines of a paragraph. Lines that were wrapped at the width of the text are joined."""
+    """Return the lines of a paragraph. Lines that were wrapped at the width of the text are joined, except quoted lines."""
     lines: list[str] = []
     is_wrapped = False
     for line in paragraph.splitlines():
@@ -35,7 +35,7 @@ def _join_wrapped_lines(paragraph: str) -> list[str]:
             lines[-1] += f" {line}"
         else:
             lines.append(line)
-        is_wrapped = len(line) >= WRAPPED_CHARACTERS_MIN
+        is_wrapped = len(line) >= WRAPPED_CHARACTERS_MIN and not line.startswith(">")
     return lines
 
 

@@ -14,6 +14,7 @@ from sublet.db import Database, Tx
 from sublet.errors import Unavailable
 from sublet.mail import store
 from sublet.mail.model import Failure, Mail, Outbox, with_link
+from sublet.mail.operator_notices import is_operator_mail_due, mail_notices
 from sublet.mail.outbox import claim, record_delivery
 from sublet.mail.transport import NotSent, ServerAway, Transport
 from sublet.processes.repeat import FAULT_PAUSE_SECONDS, repeat
@@ -31,14 +32,27 @@ log = structlog.get_logger()
 
 
 class Mailer:
-    """Sends the mails of the outbox. `public_url` is the URL of the service for links; empty if it is unknown.
+    """Sends the mails of the outbox, and enqueues the mails to the operator.
+
+    `public_url` is the URL of the service for links; empty if it is unknown. `operator_mail` is the operator's address; if it is empty, notices
+    to the operator are deleted. `site_name` begins the subjects of mails to the operator.
 
     For the metrics: `outcomes` is the number of attempts by outcome ("sent", "logged", "failed", "given_up"), `outbox` the last count of
     waiting mails, and `oldest_seconds` the age of the oldest waiting mail at that count.
     """
 
-    def __init__(self, db: Database, transport: Transport, public_url: str = "") -> None:
+    def __init__(
+        self,
+        db: Database,
+        transport: Transport,
+        public_url: str = "",
+        *,
+        operator_mail: str = "",
+        site_name: str = "Sublet",
+    ) -> None:
         self._db = db
+        self._operator_mail = operator_mail
+        self._site_name = site_name
         self._public_url = public_url
         self._transport = transport
         self._counted = 0.0
@@ -53,10 +67,16 @@ class Mailer:
 
         async def step() -> float:
             await self._count()
+            await self.mail_operator()
             # Poll, because few commits add mail, and a second of delay doesn't matter.
             return 0.0 if await self.send_due() else POLL_SECONDS
 
         await repeat(step, "mailer_fault")
+
+    async def mail_operator(self) -> None:
+        """Enqueue a mail about the notices to the operator, if one is due."""
+        if await self._db.read(is_operator_mail_due):
+            await self._db.write(mail_notices, self._operator_mail, self._site_name)
 
     async def send_due(self) -> bool:
         """Send the mails that are due, one after the other. Return True if any mail was tried.

@@ -74,6 +74,8 @@ LEASE = timedelta(minutes=5)
 """The duration of a claim. Then another worker sends the mail, because the worker with the claim has probably died."""
 BACK_OFF_MIN = timedelta(minutes=1)
 BACK_OFF_MAX = timedelta(hours=1)
+ATTEMPTS_BEFORE_NOTICE = 5
+"""The failed attempts, without a permanent refusal, after which the operator is notified: about a quarter of an hour."""
 GIVEN_UP_AFTER = timedelta(days=3)
 """The age at which a mail is given up after a permanent refusal. A younger mail is retried, because the server may be misconfigured."""
 

@@ -11,7 +11,17 @@ from sublet.db import Tx
 from sublet.errors import Conflict, NotFound
 from sublet.mail import store
 from sublet.mail.letter import Message
-from sublet.mail.model import DELETION_NOTICE, LEASE, Failure, Mail, back_off, is_given_up
+from sublet.mail.model import (
+    ATTEMPTS_BEFORE_NOTICE,
+    DELETION_NOTICE,
+    GIVEN_UP_AFTER,
+    LEASE,
+    Failure,
+    Mail,
+    back_off,
+    is_given_up,
+)
+from sublet.mail.operator_notices import OPERATOR_REFERENCE, notify_operator
 
 
 def enqueue(
@@ -79,9 +89,35 @@ def record_delivery(tx: Tx, mail: Mail, failure: Failure | None, *, delivers: bo
     given_up = is_given_up(mail.created_at, tx.now, permanent=failure.permanent)
     again_at = None if given_up else tx.now + back_off(mail.attempts, random.random())  # noqa: S311 - jitter, not a secret
     store.record_failure(tx, mail, failure.sentence, again_at)
+    _notify_of_failure(tx, mail, failure, given_up=given_up)
     if given_up:
         _erase_notice(tx, mail)
     return "given_up" if given_up else "failed"
+
+
+def _notify_of_failure(tx: Tx, mail: Mail, failure: Failure, *, given_up: bool) -> None:
+    """Notify the operator of a mail at its first permanent refusal, its `ATTEMPTS_BEFORE_NOTICE`th failed attempt, or its end.
+
+    The server's reply isn't in the notice, because it may have the recipient's address. There is no notice about mails to the operator, because
+    each would cause the next.
+    """
+    if mail.reference.startswith(OPERATOR_REFERENCE):
+        return
+    if given_up:
+        sentence = (
+            f"Mail {mail.id} was given up, because the mail server refused it for {GIVEN_UP_AFTER.days} days."
+        )
+    elif failure.permanent and mail.attempts == 1:
+        sentence = (
+            f"The mail server refused mail {mail.id}. It is tried again for {GIVEN_UP_AFTER.days} days."
+        )
+    elif not failure.permanent and mail.attempts == ATTEMPTS_BEFORE_NOTICE:
+        sentence = f"Mail {mail.id} could not be sent in {mail.attempts} attempts. It is tried again."
+    else:
+        return
+    text = f"{sentence} `sublet mail list` shows why."
+    reference = f"mail:{mail.id}:{'given_up' if given_up else 'failed'}"
+    notify_operator(tx, "mail", text, reference=reference, user_id=mail.user_id)
 
 
 def _erase_notice(tx: Tx, mail: Mail) -> None:

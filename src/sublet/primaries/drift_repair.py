@@ -27,6 +27,7 @@ from sublet.primaries.check_process import MOVED, CheckRequest, Failure, Outcome
 from sublet.primaries.primary import PrimaryFault, read_fence
 from sublet.primaries.primary_zone import FindPrimary, store_fence
 from sublet.primaries.repair_zone import repair
+from sublet.primaries.zone_notices import FAILURES_BEFORE_NOTICE, notify_of_zone_problem
 from sublet.processes.leased import keep_lease, try_lease, under_lease
 from sublet.processes.leases import WATCH_FOR, check_lease
 from sublet.processes.model import Lease, LeaseLost
@@ -55,7 +56,7 @@ class _Watched:
     """The zone `zone` of a platform domain on `primary`, while this process has the lease.
 
     `next_check_at` is by the monotonic clock. `rebuilt_at` is the last rebuild that started a check. While `check_failed` is True, an
-    answer with serial and fence doesn't clear the stored problem.
+    answer with serial and fence doesn't clear the stored problem. `failures` counts failed queries and checks in a row.
     """
 
     platform_domain_id: int
@@ -64,6 +65,7 @@ class _Watched:
     next_check_at: float = 0.0
     rebuilt_at: datetime | None = None
     check_failed: bool = False
+    failures: int = 0
 
 
 class DriftRepair:
@@ -126,6 +128,8 @@ class DriftRepair:
             if await self._poll(lease, watched):
                 async with self._one_at_a_time:
                     await self._check(lease, watched)
+            if not watched.check_failed:
+                watched.failures = 0
         except PrimaryFault as fault:
             await self._note_problem(lease, watched, fault.cause, str(fault))
         except CheckFailed as failure:
@@ -223,7 +227,11 @@ class DriftRepair:
 
     async def _note_problem(self, lease: Lease, watched: _Watched, cause: str, detail: str) -> None:
         platform_domain_id = watched.platform_domain_id
-        if await self._db.write(under_lease, lease, _note_problem, platform_domain_id, cause, detail):
+        watched.failures += 1
+        is_lasting = watched.failures == FAILURES_BEFORE_NOTICE
+        if await self._db.write(
+            under_lease, lease, _note_problem, platform_domain_id, cause, detail, is_lasting=is_lasting
+        ):
             log.warning("zone_not_checked", zone=watched.zone, cause=cause, detail=detail)
 
 
@@ -232,8 +240,10 @@ def _note_seen(tx: Tx, platform_domain_id: int, *, is_well: bool = True) -> None
     zone_state_store.update_zone_state(tx, platform_domain_id, seen_at=tx.now, **no_problem)
 
 
-def _note_problem(tx: Tx, platform_domain_id: int, cause: str, detail: str) -> bool:
-    """Store why a zone can't be checked. Return False if the cause was stored already."""
+def _note_problem(tx: Tx, platform_domain_id: int, cause: str, detail: str, *, is_lasting: bool) -> bool:
+    """Store why a zone can't be checked, and notify the operator if the problem lasts. Return False if the cause was stored already."""
+    if is_lasting:
+        notify_of_zone_problem(tx, platform_domain_id, cause, detail)
     before = zone_state_store.find_zone_state(tx, platform_domain_id)
     if before.watch_problem == cause:
         return False

@@ -24,6 +24,7 @@ from sublet.platform_domains.model import PlatformDomain
 from sublet.primaries import store as publish_store
 from sublet.primaries.hand_over import hand_over
 from sublet.primaries.update import new_fence
+from sublet.primaries.zone_notices import FAILURES_BEFORE_NOTICE, notify_of_zone_problem
 from sublet.processes.model import Lease
 from sublet.subdomains import published_owner_store, store
 from sublet.subdomains.lifecycle import desired_records
@@ -244,7 +245,10 @@ def record_refusal(tx: Tx, platform_domain_id: int, result: Result) -> None:
 def record_zone_fault(
     tx: Tx, platform_domain_id: int, items: Sequence[Item], cause: str, detail: str, sentence: str
 ) -> None:
-    """Record that nothing can be published in a zone now, and when the next attempt is. The sentence becomes the error of the items."""
+    """Record that nothing can be published in a zone now, and when the next attempt is. The sentence becomes the error of the items.
+
+    After `FAILURES_BEFORE_NOTICE` failed attempts in a row, notify the operator.
+    """
     zone_store.lock_zone(tx, platform_domain_id)
     state = zone_state_store.find_zone_state(tx, platform_domain_id)
     next_attempt_at = tx.now + backoff_delay(state.attempts, ZONE_BACK_OFF_MAX_SECONDS)
@@ -257,6 +261,8 @@ def record_zone_fault(
         attempts=state.attempts + 1,
         next_attempt_at=next_attempt_at,
     )
+    if state.attempts + 1 == FAILURES_BEFORE_NOTICE:
+        notify_of_zone_problem(tx, platform_domain_id, cause, detail)
     store.lock_subdomains(tx, (each.subdomain_id for each in items))
     for item in items:
         _record_failure(tx, Result(item, error=sentence, cause=cause), next_attempt_at)

@@ -20,6 +20,7 @@ from sublet.primaries import store as publish_store
 from sublet.primaries.check_process import Outcome
 from sublet.primaries.check_zone import OrphanedOwner, Repairs
 from sublet.primaries.plan import implausible_deletions
+from sublet.primaries.zone_notices import notify_of_zone_problem
 from sublet.processes.leased import under_lease
 from sublet.processes.model import Lease
 from sublet.subdomains import published_owner_store, store
@@ -114,6 +115,10 @@ def begin_repair(
         audit.record(
             tx, actor, "zone.repair_stopped", platform_domain_id, object_type="platform_domain", after=after
         )
+        if actor.kind == "system":
+            notify_of_zone_problem(
+                tx, platform_domain_id, "repair_stopped", f"the repair has stopped: {reason}"
+            )
     return reason
 
 

@@ -22,7 +22,7 @@ import sublet.credits.store
 import sublet.health.store
 import sublet.http.idempotency_store
 import sublet.http.rate_limit_store
-import sublet.mail.store
+import sublet.mail.operator_notice_store
 import sublet.platform_domains.store
 import sublet.platform_domains.zone_state_store
 import sublet.platform_domains.zone_store

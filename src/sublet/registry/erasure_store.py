@@ -24,6 +24,8 @@ from sublet.audit import audit_events, erasures
 from sublet.credits.store import ledger_entries
 from sublet.db import Tx
 from sublet.http.idempotency_store import idempotency_keys
+from sublet.mail.operator_mail import ERASED
+from sublet.mail.operator_notice_store import operator_notices
 from sublet.mail.store import mails
 from sublet.schema import metadata
 from sublet.sign_in.store import delete_of_user
@@ -96,6 +98,10 @@ def erase_texts(tx: Tx, user_id: int, identities: Collection[str]) -> None:
         .values(next_attempt_at=None, given_up_at=tx.now)
     )
     run(update(mails).where(about).values(text=TEXT))
+    notices = operator_notices.c
+    mailed = select(notices.mail_id).where((notices.user_id == user_id) & notices.mail_id.is_not(None))
+    run(update(mails).where(mails.c.id.in_(mailed)).values(text=ERASED))
+    run(delete(operator_notices).where((notices.user_id == user_id) & notices.mail_id.is_(None)))
     run(update(subdomains).where(subdomains.c.user_id == user_id).values(suspended_reason=None))
     run(delete(idempotency_keys).where(idempotency_keys.c.user_id == user_id))
     is_own = (mailed_codes.c.user_id == user_id) | mailed_codes.c.email.in_(identities)

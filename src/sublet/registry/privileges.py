@@ -115,6 +115,7 @@ API = Role(
             "SELECT": ("id", "user_id", "recipient", "reference", "next_attempt_at"),
             "UPDATE": ("recipient", "subject", "text", "error", "next_attempt_at", "given_up_at"),
         },
+        "operator_notices": {"INSERT": WHOLE_TABLE, "SELECT": ("id", "user_id", "mail_id")} | _DELETE,
         "platform_domains": _READ | _update("updated_at"),
         "offers": _READ,
         "labels": _READ,
@@ -169,6 +170,7 @@ WORKER = Role(
         # UPDATE of the recipient is for erasing the address in the notice to a deleted user.
         "mails": _ADD
         | _update("attempts", "next_attempt_at", "error", "sent_at", "logged_at", "given_up_at", "recipient"),
+        "operator_notices": _ALL,
         "published_owners": _ALL,
         "zone_records": _ADD | _DELETE,
         "zone_states": _ALL,
@@ -236,6 +238,7 @@ OPERATOR = Role(
         "messages": _ADD | _update("author_name", "message"),
         "mails": _ADD
         | _update("attempts", "next_attempt_at", "given_up_at", "recipient", "subject", "text", "error"),
+        "operator_notices": _ADD | _DELETE,
         "clockwork": _READ | _update(),
         "forecasts": _ADD | _DELETE,
         "published_owners": _ALL,

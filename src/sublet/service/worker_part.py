@@ -7,7 +7,7 @@ from functools import partial
 from prometheus_client import Histogram
 
 from sublet.automatic_ds.child_follower import ChildFollower
-from sublet.config import Settings
+from sublet.config import Settings, operator_address
 from sublet.csync.csync_follower import CsyncFollower
 from sublet.db import Database
 from sublet.health.checker import Checker
@@ -64,7 +64,13 @@ async def worker_running(
         is_alone=presence.is_only_worker,
     )
     sweep_runner = SweepRunner(db, monotonic, holder=presence.id)
-    mailer = Mailer(db, transport, settings.public_url.rstrip("/"))
+    mailer = Mailer(
+        db,
+        transport,
+        settings.public_url.rstrip("/"),
+        operator_mail=operator_address(settings),
+        site_name=settings.site_name,
+    )
     zone_metrics, serial_watch = ZoneMetrics(db), SerialWatch(db, primary_of, monotonic)
     drift_repair = DriftRepair(db, settings.database_url, primary_of, holder=presence.id)
     checker = Checker(settings, db) if settings.health_checks else None

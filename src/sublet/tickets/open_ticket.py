@@ -7,7 +7,8 @@ from sublet.audit import Actor
 from sublet.credits.model import Outcome
 from sublet.db import Tx
 from sublet.errors import FieldError, SubdomainNotFound, check_one_of, validation_failed
-from sublet.ids import MAX_ID
+from sublet.ids import MAX_ID, ticket_number
+from sublet.mail.operator_notices import notify_operator
 from sublet.subdomains.find import find_in_account_or_trash
 from sublet.subdomains.model import Subdomain
 from sublet.subdomains.naming import canonical_domain
@@ -29,7 +30,7 @@ from sublet.tickets.model import (
 
 
 def open_ticket(tx: Tx, actor: Actor, command: TicketRequest) -> Outcome:
-    """Open a ticket with its first message, and return the ticket's id. Suspended users can open tickets too.
+    """Open a ticket with its first message, notify the operator, and return the ticket's id. Suspended users can open tickets too.
 
     The request may give a subdomain by id, by name, or by both. The subdomain may be in the trash.
 
@@ -49,18 +50,28 @@ def open_ticket(tx: Tx, actor: Actor, command: TicketRequest) -> Outcome:
     subdomain = _find_subdomain_of_request(tx, actor, command, errors)
     if errors or command.subject is None or command.message is None:
         raise validation_failed(errors)
-    ticket_id, _ = add_ticket(
+    ticket_type = command.type or TYPE_DEFAULT
+    ticket_id, message_id = add_ticket(
         tx,
         actor,
         holder,
         requester_email=user.email,
         subdomain_id=subdomain.id if subdomain is not None else None,
-        ticket_type=command.type or TYPE_DEFAULT,
+        ticket_type=ticket_type,
         status="open",
         subject=command.subject,
         message=NewMessage(
             "user", user.name, command.message, command.message_format or MESSAGE_FORMAT_DEFAULT
         ),
+    )
+    number = ticket_number(ticket_id)
+    notify_operator(
+        tx,
+        "ticket",
+        f"{number} is a new ticket of type {ticket_type}. Read it with `sublet ticket show {number}`.",
+        reference=f"ticket:{ticket_id}:{message_id}",
+        quoted=f"{command.subject}\n\n{command.message}",
+        user_id=holder.id,
     )
     return Outcome(ticket_id)
 

@@ -6,6 +6,8 @@ from sublet.audit import Actor
 from sublet.credits.model import Outcome
 from sublet.db import Tx
 from sublet.errors import check_one_of, validation_failed
+from sublet.ids import ticket_number
+from sublet.mail.operator_notices import notify_operator
 from sublet.tickets import store
 from sublet.tickets.find import find_own_ticket
 from sublet.tickets.lifecycle import check_message, refuse_closed, refuse_full, status_after_message
@@ -15,7 +17,7 @@ from sublet.tickets.model import MESSAGE_FORMAT_DEFAULT, MESSAGE_FORMATS, NewMes
 def reply(
     tx: Tx, actor: Actor, identifier: str, message: str | None, message_format: str | None = None
 ) -> Outcome:
-    """Add a message of the user to one of their tickets. The ticket's status becomes open. Return the ticket's id.
+    """Add a message of the user to one of their tickets. The ticket's status becomes open. Notify the operator. Return the ticket's id.
 
     Raises, in this order:
         AccountSuspended: the user is suspended. Suspended users can open a new ticket.
@@ -34,7 +36,16 @@ def reply(
     if errors or message is None:
         raise validation_failed(errors)
     added = NewMessage("user", user.name, message, message_format or MESSAGE_FORMAT_DEFAULT)
-    add_message(tx, actor, ticket, "ticket.reply", added)
+    message_id = add_message(tx, actor, ticket, "ticket.reply", added)
+    number = ticket_number(ticket.id)
+    notify_operator(
+        tx,
+        "reply",
+        f"{number} has a reply. Read it with `sublet ticket show {number}`.",
+        reference=f"ticket:{ticket.id}:{message_id}",
+        quoted=message,
+        user_id=holder.id,
+    )
     return Outcome(ticket.id)
 
 

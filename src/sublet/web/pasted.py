@@ -5,6 +5,8 @@ The API checks the result.
 
 from itertools import zip_longest
 
+from sublet.dns.ttl import is_ttl
+
 _TYPES_OF_GLUE = ("IN", "A", "AAAA")
 
 
@@ -28,7 +30,7 @@ def parse_pasted_glue(text: str) -> list[dict[str, str]]:
     found = []
     for line in _records(text):
         host, *words = line.replace(",", " ").split() or [line]
-        addresses = [each for each in words if each.upper() not in _TYPES_OF_GLUE and not each.isdigit()]
+        addresses = [each for each in words if each.upper() not in _TYPES_OF_GLUE and not is_ttl(each)]
         ipv4 = [each for each in addresses if ":" not in each]
         ipv6 = [each for each in addresses if ":" in each]
         for one, other in zip_longest(ipv4, ipv6) if addresses else [("", "")]:

@@ -5,12 +5,13 @@ from sublet.accounts.fields import check_reason
 from sublet.audit import Actor
 from sublet.db import Tx
 from sublet.errors import Conflict, validation_failed
+from sublet.mail.operator_notices import notify_operator
 from sublet.subdomains.sweep import store
 from sublet.subdomains.sweep.store import SweepState
 
 
 def stop_sweep(tx: Tx, actor: Actor, reason: str | None = None, *, losses: int = 0) -> SweepState:
-    """Stop the sweep until the operator resumes it. Publishing continues.
+    """Stop the sweep until the operator resumes it. Publishing continues. If the brake stops it, notify the operator.
 
     `losses` is the number of losses that the sweep was about to cause. `resume_sweep` will allow this number.
 
@@ -27,6 +28,13 @@ def stop_sweep(tx: Tx, actor: Actor, reason: str | None = None, *, losses: int =
     why = text or "The operator stopped it."
     store.update_sweep_state(tx, stopped_at=tx.now, stopped_reason=why, stopped_losses=losses, resumed=False)
     audit.record(tx, actor, "sweep.stop", 1, after={"reason": why, "losses": losses})
+    if actor.kind == "system":
+        notify_operator(
+            tx,
+            "sweep",
+            f"The sweep has stopped, so names don't expire: {why} Check the clock with `sublet sweep status`, then run `sublet sweep resume`.",
+            reference=f"sweep:{tx.now.isoformat()}",
+        )
     return store.find_sweep_state(tx)
 
 
