@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import IO, Any, TypeVar, cast
 
 import yaml
+from yaml.composer import ComposerError
 
 from sublet_client.cli.plan import MODES, Wanted
 from sublet_client.spelling import parse_address, parse_ds, parse_host, parse_name
@@ -16,7 +17,7 @@ MEMBERS = ("nameservers", "glue", "ds_records", "mode")
 class _Loader(yaml.SafeLoader):  # type: ignore[misc] # PyYAML has no types
     """The safe loader, except that it refuses a key that a mapping has twice. PyYAML itself keeps the last one (YAML 1.2.2, section 3.2.1.1)."""
 
-    def compose_mapping_node(self, anchor: str | None) -> yaml.MappingNode:
+    def compose_mapping_node(self, anchor: Any) -> yaml.MappingNode:
         """Return a mapping before its merge keys (`<<`) are resolved, which may give a key twice."""
         node: yaml.MappingNode = super().compose_mapping_node(anchor)
         seen: set[tuple[str, str]] = set()
@@ -24,7 +25,7 @@ class _Loader(yaml.SafeLoader):  # type: ignore[misc] # PyYAML has no types
             if isinstance(key, yaml.ScalarNode):
                 if (key.tag, key.value) in seen:
                     problem = f"The key `{key.value}` is there twice. Keep one"
-                    raise yaml.composer.ComposerError(None, None, problem, key.start_mark)
+                    raise ComposerError(None, None, problem, key.start_mark)
                 seen.add((key.tag, key.value))
         return node
 
