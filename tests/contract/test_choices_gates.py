@@ -182,7 +182,7 @@ NO_SPENDING = [each for each in SCOPES if each != "credits:spend"]
         ({"networks": ["127.0.0.0/8", "::1/128"]}, set()),
         ({"scopes": ["organization:write"], "daily_credits": 0, "networks": ["127.0.0.1/32"]}, set()),
     ],
-    ids=str,
+    ids=lambda value: str(sorted(value)) if isinstance(value, set) else str(value),
 )
 def test_a_token_gives_no_role_that_may_do_more_than_the_token(
     service: RunningService, restrictions: dict[str, Any], given: set[str]
