@@ -4,6 +4,7 @@ import json
 import random
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
 from ipaddress import IPv4Address, IPv6Address
 from typing import Any
 
@@ -61,7 +62,7 @@ def _token(rng: random.Random, number: int) -> dict[str, Any]:
         "domains": [_respelled(rng, "name", DOMAIN)],
         "networks": [_respelled(rng, "network", each) for each in _some(rng, networks)],
         "daily_credits": rng.randrange(10**6),
-        "expires_at": f"2030-0{rng.randrange(1, 9)}-15{rng.choice('Tt')}10:00:00{rng.choice(['', '.5', '.123456'])}{rng.choice(['Z', 'z', '+02:00', '-11:30'])}",
+        "expires_at": f"{datetime.now(UTC).date() + timedelta(days=rng.randrange(30, 330))}{rng.choice('Tt')}10:00:00{rng.choice(['', '.5', '.123456'])}{rng.choice(['Z', 'z', '+02:00', '-11:30'])}",
     }
     title = rng.choice(["{}", " {} ", "bücher {}"]).format(f"token {number}")
     chosen = {member: value for member, value in optional.items() if rng.random() < 0.5}

@@ -70,7 +70,7 @@ MOVED_BY_TIME = {"last_used_at", "last_used_from", "due_at", "loss_at", "seen_at
 
 
 MADE_BY_PROCESSES = {
-    *("forecasts", "commit_marks", "processes", "leases", "rate_windows"),
+    *("forecasts", "commit_marks", "processes", "leases", "rate_windows", "operator_notices"),
     *("delegation_health", "health_changes", "health_targets"),
 }
 """Tables that processes write independently of requests."""

@@ -142,6 +142,7 @@ NOT_EXPORTED = {
     "audit_events": "the list `activity` has the user's events",
     "idempotency_keys": "ids of objects that are exported; deleted after a day",
     "mails": "the mails are in the user's mailbox, and the API doesn't read the outbox",
+    "operator_notices": "the tickets that they quote are exported",
     "erasures": "the table has rows only during the deletion of a user",
 }
 """The other tables with a user's data, each with the reason why it isn't exported."""

@@ -420,7 +420,7 @@ _SEGMENT: dict[str, Any] = {
     "maxLength": 254,
     "pattern": r"^[^\x00-\x20\x7f/\\?#%.][^\x00-\x20\x7f/\\?#%]*$",
 }
-_TAG_EXAMPLE = '"5f2b1c0d9e8a4f7b6c3d2e1f0a9b8c7d"'
+_TAG_EXAMPLE = '"5f2b1c0d9e8a4f7b-6c3d2e1f0a9b8c7d"'
 _HEADERS: dict[str, dict[str, Any]] = {
     "X-Request-Id": {
         "description": "The id of this request in the service's log: the client's `X-Request-Id` if it is valid, otherwise a new id.",
@@ -446,7 +446,7 @@ _HEADERS: dict[str, dict[str, Any]] = {
     "ETag": {
         "description": "The tag of this answer, for `If-None-Match` of this request and `If-Match` of changes.",
         "required": True,
-        "schema": {"type": "string", "pattern": '^"[0-9a-f]{32}"$'},
+        "schema": {"type": "string", "pattern": '^"[0-9a-f]{16}-[0-9a-f]{16}"$'},
         "example": _TAG_EXAMPLE,
     },
     "Idempotent-Replayed": {

@@ -370,15 +370,6 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         (AccountSuspended, OrganizationNotFound, InsufficientRole, ValidationFailed),
         gate=not_sensitive("changes a shown name, and no right"),
     ),
-    _write(
-        "DELETE",
-        "/organizations/{id}",
-        "organization:write",
-        organizations.delete_organization_,
-        (*_OF_OWNER, ValidationFailed),
-        gate=sensitive("deletes an organization with its names and credits"),
-        told="the other members",
-    ),
     _endpoint(
         "GET",
         "/organizations/{id}/members",
@@ -428,6 +419,15 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         organizations.revoke_invitation_,
         _OF_OWNER,
         gate=not_sensitive("only takes back what was offered"),
+    ),
+    _write(
+        "DELETE",
+        "/organizations/{id}",
+        "organization:write",
+        organizations.delete_organization_,
+        (*_OF_OWNER, ValidationFailed),
+        gate=sensitive("deletes an organization with its names and credits"),
+        told="the other members",
     ),
     _endpoint("GET", "/sessions", None, sessions.list_sessions, needs_session=True),
     _write(

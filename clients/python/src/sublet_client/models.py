@@ -252,12 +252,6 @@ class OrganizationDetail(Model, frozen=True, kw_only=True):
     created_at: datetime
 
 
-class DeletedOrganization(Model, frozen=True, kw_only=True):
-    """The organization that was deleted."""
-
-    id: int
-
-
 class Member(Model, frozen=True, kw_only=True):
     """A member of an organization, who joined at `created_at`."""
 
@@ -289,6 +283,12 @@ class RevokedInvitation(Model, frozen=True, kw_only=True):
     """An invitation that was revoked."""
 
     organization_id: int
+    id: int
+
+
+class DeletedOrganization(Model, frozen=True, kw_only=True):
+    """The organization that was deleted."""
+
     id: int
 
 

@@ -89,7 +89,7 @@ class SubletProvider(Provider):
 
     def get_resources(self) -> list[type[Resource]]:
         """Return the resources."""
-        return [SubdomainResource, TokenResource, TransferResource, AutomaticDsResource]
+        return [SubdomainResource, TokenResource, AutomaticDsResource, TransferResource]
 
     def get_data_sources(self) -> list[type[DataSource]]:
         """Return the data sources."""
