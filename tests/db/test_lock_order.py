@@ -159,7 +159,7 @@ def test_a_publication_is_recorded_while_its_user_is_locked(pair: tuple[Registry
 
 
 def test_the_sweep_and_a_publication_do_not_deadlock(pair: tuple[Registry, Engine]) -> None:
-    """The sweep processes the longest due names first, the publisher goes by ids; both lock all names before that."""
+    """The sweep processes the longest due names first, the publisher names by their ids. Both lock all names before that."""
     registry, engine = pair
     domain_id = registry.domains[ZONE]
     held = [

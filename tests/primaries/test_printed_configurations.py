@@ -121,7 +121,7 @@ def test_no_change_is_lost_by_restarts_and_a_full_disk(zone: Zone) -> None:
 def test_a_primary_that_was_rolled_back_is_repaired_with_its_secondaries(
     zone: Zone, tmp_path: Path, lost: int
 ) -> None:
-    """With few changes lost the repair reaches serials that the secondaries have already, with another content."""
+    """If few changes are lost, the repair reaches serials that the secondaries have stored with other records."""
     zone.wait_until_served(zone.register())
     primary = zone.on.primary
     state, copy = primary.folder / "s", tmp_path / "copy"

@@ -31,7 +31,7 @@ ADVICE_BY_SYMPTOM = {
     "repair_stopped": "Run `sublet zone check`. If the registry is right, run `sublet zone repair --force`.",
     "secondary_away": "Check that the secondary runs, has the zone, and that the zone has not expired there.",
     "secondary_behind": "Check in the secondary's log that it gets NOTIFY and the transfer from the primary, with the right key.",
-    "secondary_ahead": "The worker raises the primary's serial, unless the primary refuses that. Then make the secondary transfer the whole zone again.",
+    "secondary_ahead": "The worker raises the primary's serial. If the primary refuses that, make the secondary transfer the whole zone again.",
 }
 """The advice for each other problem of `sublet zone status`."""
 

@@ -75,8 +75,8 @@ async def store_fence(
 ) -> str:
     """Store the fence that was read from a zone, and return its meaning (see `settle_fence`).
 
-    A rebuilt zone gets a much newer serial at once. Otherwise its next changes could reach a serial that a secondary has already, and the
-    secondary would apply them to another content. If the primary refuses that, the log says so.
+    A rebuilt zone gets a much newer serial at once. Otherwise the next changes could give the zone a serial that a secondary has stored with
+    other records, and the secondary would apply later changes to these. If the primary refuses the new serial, the log says so.
     """
     meaning = await db.write(under_lease, lease, settle_fence, platform_domain_id, expected, found.value)
     if meaning == "rebuilt":
