@@ -29,61 +29,8 @@ ROUTES = [
 ]  # fmt: skip
 
 
-def test_part_4_the_routes_are_those_of_the_spec_and_the_extensions() -> None:
-    assert {(endpoint.method, endpoint.path) for endpoint in ENDPOINTS} == {
-        *ROUTES,
-        ("POST", "/subdomains/{fqdn}/restore"),
-        ("GET", "/subdomains/{fqdn}/delegation"),
-        ("GET", "/subdomains/{fqdn}/timeline"),
-        ("GET", "/subdomains/{fqdn}/auto-renew"),
-        ("PUT", "/subdomains/{fqdn}/auto-renew"),
-        ("PUT", "/me/reminders"),
-        ("GET", "/availability"),
-        ("GET", "/tokens"),
-        ("POST", "/tokens"),
-        ("GET", "/tokens/{id}"),
-        ("PATCH", "/tokens/{id}"),
-        ("DELETE", "/tokens/{id}"),
-        ("POST", "/tokens/{id}/rotate"),
-        ("PATCH", "/me"),
-        ("POST", "/me/email"),
-        ("GET", "/sessions"),
-        ("DELETE", "/sessions"),
-        ("DELETE", "/sessions/{id}"),
-        ("GET", "/passkeys"),
-        ("POST", "/passkeys"),
-        ("POST", "/passkeys/challenge"),
-        ("POST", "/passkeys/recovery"),
-        ("DELETE", "/passkeys/recovery"),
-        ("DELETE", "/passkeys/{id}"),
-        ("GET", "/devices/{user_code}"),
-        ("POST", "/devices/{user_code}/allow"),
-        ("POST", "/devices/{user_code}/refuse"),
-        ("DELETE", "/me"),
-        ("POST", "/delegation-checks"),
-        ("GET", "/subdomains/{fqdn}/health"),
-        ("POST", "/subdomains/{fqdn}/health"),
-        ("GET", "/subdomains/{fqdn}/automatic-ds"),
-        ("PUT", "/subdomains/{fqdn}/automatic-ds"),
-        ("GET", "/me/export"),
-        ("GET", "/activity"),
-        ("POST", "/subdomains/{fqdn}/transfer"),
-        ("GET", "/transfers"),
-        ("GET", "/transfers/{id}"),
-        ("DELETE", "/transfers/{id}"),
-        ("POST", "/transfers/{id}/accept"),
-        ("POST", "/transfers/{id}/decline"),
-        ("GET", "/organizations"),
-        ("POST", "/organizations"),
-        ("GET", "/organizations/{id}"),
-        ("PATCH", "/organizations/{id}"),
-        ("GET", "/organizations/{id}/members"),
-        ("PATCH", "/organizations/{id}/members/{user_id}"),
-        ("DELETE", "/organizations/{id}/members/{user_id}"),
-        ("GET", "/organizations/{id}/invitations"),
-        ("POST", "/organizations/{id}/invitations"),
-        ("DELETE", "/organizations/{id}/invitations/{invitation_id}"),
-    }
+def test_part_4_the_service_has_every_route_of_the_spec() -> None:
+    assert set(ROUTES) <= {(endpoint.method, endpoint.path) for endpoint in ENDPOINTS}
 
 
 @pytest.mark.parametrize(("method", "path"), ROUTES)

@@ -1,5 +1,6 @@
 """The generated configurations on the real servers: permitted updates, and refused ones."""
 
+import asyncio
 from collections.abc import Iterator
 
 import dns.flags
@@ -12,7 +13,9 @@ import dns.update
 import dns.xfr
 import pytest
 
+from sublet.dns.serial import is_newer
 from sublet.dns.types import Record
+from sublet.primaries.primary import raise_serial
 from support.dns_updates import WHOLE, ZONE, Build, Outcome, accepted, at, delegate, remove, send
 from support.name_servers import KINDS, NameServerProcess, fresh_key, primary
 
@@ -86,9 +89,6 @@ FORBIDDEN: dict[str, Build] = {
     "nothing at the apex": lambda message: message.delete("@"),
     "A at the apex": lambda message: message.add("@", 300, "A", "192.0.2.66"),
     "TXT at the apex": lambda message: message.add("@", 300, "TXT", "mine"),
-    "SOA": lambda message: message.replace(
-        "@", 300, "SOA", "ns.thief.example. root.thief.example. 4000000000 1 1 1 1"
-    ),
     "NSEC3PARAM": lambda message: message.add("@", 0, "NSEC3PARAM", "1 0 50 abcd"),
     "one of two": one_of_two,
 }
@@ -107,6 +107,13 @@ def test_the_key_can_not_make_other_updates(server: NameServerProcess, name: str
     before = server.records()
     assert send(server, FORBIDDEN[name], key=server.key) == REFUSED[server.kind]
     assert server.records() == before
+
+
+def test_the_key_may_raise_the_serial(server: NameServerProcess) -> None:
+    newer = (server.serial() + 1000) % 2**32
+    asyncio.run(raise_serial(server.as_primary(), ZONE, newer, timeout_seconds=60))
+    # A signing server may add to the serial that it was sent.
+    assert server.serial() == newer or is_newer(server.serial(), newer)
 
 
 def test_the_key_may_write_txt_only_at_the_fence(server: NameServerProcess) -> None:
