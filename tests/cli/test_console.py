@@ -4,7 +4,6 @@ import json
 import os
 import re
 import subprocess
-import sys
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -34,22 +33,11 @@ pytestmark = pytest.mark.slow
 
 
 def run(url: str, *words: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    inherited = {name: value for name, value in os.environ.items() if not name.startswith("SUBLET_")}
-    return subprocess.run(
-        [sys.executable, "-m", "sublet.cli.main", *words],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-        stdin=subprocess.DEVNULL,
-        env={
-            **inherited,
-            "PYTHONPATH": os.pathsep.join(sys.path),
-            "SUBLET_DATABASE_URL": url,
-            "SUBLET_DATABASE_MAY_LOSE_WRITES": "yes",  # as `conftest` has it: the tests' own PostgreSQL has fsync off
-            **environment,
-        },
-    )
+    """Run a command in this process, like `sublet` without settings from the environment."""
+    unset = {name: None for name in os.environ if name.startswith("SUBLET_")}
+    settings = {"SUBLET_DATABASE_URL": url, "SUBLET_DATABASE_MAY_LOSE_WRITES": "yes", **environment}
+    done = CliRunner().invoke(app, words, env={**unset, **settings})
+    return subprocess.CompletedProcess(words, done.exit_code, done.stdout, done.stderr)
 
 
 def answer(url: str, *words: str) -> Any:

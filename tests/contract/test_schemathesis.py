@@ -16,7 +16,7 @@ from support.running_service import DS, RunningService, registry_address, runnin
 pytestmark = pytest.mark.slow
 
 SEED = 20261121
-EXAMPLES_AN_OPERATION = share(10, whole=50)
+EXAMPLES_AN_OPERATION = share(4, whole=50)
 REFUSALS_OF_GOOD_DATA = frozenset({402, 403, 404, 409, 412, 422})
 """What a request that follows the schema may still be told: it needs a confirmation, isn't allowed, or clashes with what is stored."""
 

@@ -97,6 +97,7 @@ def test_a_running_service_works_while_a_migration_adds_to_the_schema(
         assert serving.stop() == 0
 
 
+@pytest.mark.whole_on_postgresql
 def test_a_migration_incompatible_with_running_code_is_refused(database_url: str, tmp_path: Path) -> None:
     newer = newer_version(tmp_path, goes_on=False)
     upgrade(database_url)
@@ -150,6 +151,7 @@ def test_a_process_that_starts_during_an_upgrade_waits_and_is_refused(postgresql
         assert connection.execute("SELECT count(*) FROM processes").fetchone() == (0,)
 
 
+@pytest.mark.whole_on_postgresql
 def test_an_older_schema_is_refused_until_it_is_migrated(database_url: str, tmp_path: Path) -> None:
     assert "sublet init" in run(database_url, "migrate", expect=3)["message"]
     upgrade(database_url)
@@ -233,6 +235,7 @@ def test_a_role_that_does_not_own_the_tables_can_not_migrate(postgresql_url: str
             connection.execute(f"DROP ROLE {name}")
 
 
+@pytest.mark.whole_on_postgresql
 def test_compatible_revisions_are_stored_with_the_schema(database_url: str, tmp_path: Path) -> None:
     newer = newer_version(tmp_path, goes_on=True)
     newer.run(database_url, "init")

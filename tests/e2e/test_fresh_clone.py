@@ -70,6 +70,7 @@ def clone(tmp_path_factory: pytest.TempPathFactory) -> Clone:
     return Clone(folder, programs)
 
 
+@pytest.mark.whole
 def test_the_installed_package_is_complete(clone: Clone, tmp_path: Path) -> None:
     """Installed, not linked: code and migrations come from site-packages, from any folder."""
     code = "import sublet, sublet.migrations.versions.v0001_first_schema as m; print(sublet.__file__); print(m.__file__)"
@@ -88,6 +89,7 @@ def test_the_installed_package_is_complete(clone: Clone, tmp_path: Path) -> None
     assert well.returncode == 0, well.stderr
 
 
+@pytest.mark.whole
 def test_the_installed_package_serves(clone: Clone, tmp_path: Path) -> None:
     http, dns = free_port(), free_port()
     settings = {
@@ -115,16 +117,16 @@ def test_the_installed_package_serves(clone: Clone, tmp_path: Path) -> None:
 
 
 @pytest.fixture
-def demo(clone: Clone) -> Iterator[tuple["subprocess.Popen[str]", str]]:
+def demo(tmp_path: Path) -> Iterator[tuple["subprocess.Popen[str]", str]]:
     """The running demo, and everything that it prints up to the line that says how to stop it."""
     settings = {
         "SUBLET_HTTP_LISTEN": f"127.0.0.1:{free_port()}",
         "SUBLET_DNS_LISTEN": f"127.0.0.1:{free_port()}",
-        "SUBLET_DATABASE_URL": f"sqlite:///{clone.folder}/demo.db",
+        "SUBLET_DATABASE_URL": f"sqlite:///{tmp_path}/demo.db",
     }
-    command = [str(clone.programs / "python"), str(clone.folder / "demo" / "run.py")]
+    command = [sys.executable, str(ROOT / "demo" / "run.py")]
     with subprocess.Popen(
-        command, cwd=clone.folder, env=environment(**settings), stdout=subprocess.PIPE, text=True
+        command, cwd=ROOT, env=environment(**settings), stdout=subprocess.PIPE, text=True
     ) as process:
         try:
             printed = ""

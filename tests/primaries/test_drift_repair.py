@@ -225,7 +225,7 @@ def test_a_zone_with_delegations_is_adopted(tmp_path: Path, monkeypatch: pytest.
         assert (shown["zone"], shown["well"], shown["foreign"] >= 1) == (ZONE, True, True)
 
 
-@pytest.mark.whole_on_postgresql
+@pytest.mark.whole
 @pytest.mark.parametrize("engine", ["sqlite", "postgresql"])
 def test_checks_during_publishing_find_no_difference(
     engine: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
@@ -260,6 +260,7 @@ def _publish_beside_checks(on: ServiceOn, monkeypatch: pytest.MonkeyPatch) -> No
     assert events == []
 
 
+@pytest.mark.whole
 def test_a_killed_check_is_reported_and_retried(on_knot: ServiceOn, monkeypatch: pytest.MonkeyPatch) -> None:
     service, ada = on_knot.service, on_knot.service.add_user()
     service.register(ada, SHOP, nameservers=[NS])

@@ -6,14 +6,14 @@ import pytest
 
 from long.faults.old_backup import OLD_BACKUP
 from long.scenario import POSTGRESQL, SQLITE, Trial
-from support.repetitions import share
 
 pytestmark = pytest.mark.slow
 
 ON = [("knot", SQLITE), ("bind", POSTGRESQL), ("powerdns", SQLITE)]
 
 
-@pytest.mark.parametrize(("kind", "database"), share(ON[:1], whole=ON))
+@pytest.mark.whole
+@pytest.mark.parametrize(("kind", "database"), ON)
 def test_a_zone_newer_than_the_restored_registry_keeps_its_names(
     kind: str, database: str, tmp_path: Path
 ) -> None:

@@ -14,6 +14,7 @@ from sublet.config import Settings
 from sublet.service.api_part import api_socket
 from support.keepalive_clients import hammering
 from support.processes import is_running
+from support.repetitions import share
 from support.role_processes import Apart, RoleProcess, apart
 from support.serve_process import free_address, wait_until
 
@@ -38,7 +39,7 @@ def test_a_rolling_restart_under_load_fails_no_request(postgresql_server: str, t
         token = roles.service.add_user().token
         with hammering(f"{roles.service.base_url}/me", token) as hammer:
             hammer.wait_for_more(20)
-            for _ in range(3):
+            for _ in range(share(1, whole=3)):
                 old = set(api.children())
                 roles.pids |= old
                 api.process.send_signal(signal.SIGHUP)
@@ -49,7 +50,7 @@ def test_a_rolling_restart_under_load_fails_no_request(postgresql_server: str, t
         # The counts of ended processes are kept.
         assert metrics_of(roles, "sublet_http_requests_total") >= hammer.answers
         assert api.end() == 0
-        assert api.text.count("api_processes_replaced ") == 3
+        assert api.text.count("api_processes_replaced ") == share(1, whole=3)
 
 
 def test_a_killed_process_is_restarted_and_its_counts_stay(postgresql_server: str, tmp_path: Path) -> None:
@@ -81,7 +82,7 @@ def test_children_end_when_their_parent_is_killed(postgresql_server: str, tmp_pa
         roles.start("api")  # the address is free again
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("number", share([signal.SIGTERM], whole=[signal.SIGTERM, signal.SIGINT]))
 def test_a_stopped_api_leaves_no_process_behind(
     postgresql_server: str, tmp_path: Path, number: signal.Signals
 ) -> None:
@@ -93,6 +94,7 @@ def test_a_stopped_api_leaves_no_process_behind(
         assert "stopped" in api.text
 
 
+@pytest.mark.whole
 def test_a_replacement_that_does_not_start_leaves_the_old_processes(
     postgresql_server: str, tmp_path: Path
 ) -> None:

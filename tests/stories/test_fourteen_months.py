@@ -1,4 +1,4 @@
-"""Fourteen months of a registry with a thousand names (a third of them in `make test`), day by day: every transition is in the table, each mail is sent once.
+"""Fourteen months of a registry with a thousand names (80 of them in `make test`), day by day: every transition is in the table, each mail is sent once.
 
 The table, the days and the mail that is due are written here a second time, apart from the code.
 """
@@ -66,9 +66,9 @@ class Rules:
 
 
 DOMAINS = {
-    "year.test": Rules(share(60, whole=400), 60, 365, 60, 30, 30, 7),
-    "quarter.test": Rules(share(60, whole=350), 250, 90, 30, 10, 14, 3),
-    "month.test": Rules(share(40, whole=250), 350, 30, 10, 5, 6, 2),
+    "year.test": Rules(share(30, whole=400), 60, 365, 60, 30, 30, 7),
+    "quarter.test": Rules(share(30, whole=350), 250, 90, 30, 10, 14, 3),
+    "month.test": Rules(share(20, whole=250), 350, 30, 10, 5, 6, 2),
 }
 NAMES = sum(rules.names for rules in DOMAINS.values())
 TABLE = {

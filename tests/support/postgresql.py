@@ -158,7 +158,8 @@ def fresh_database(server_url: str, *, like: str | None = None) -> Iterator[str]
     template = like.rpartition("/")[2] if like else "template1"
     name = f"registry_{os.getpid()}_{next(_NUMBERS)}"
     with psycopg.connect(server_url, autocommit=True) as connection:
-        connection.execute(f"CREATE DATABASE {name} TEMPLATE {template}")
+        # Without fsync, copying files is faster than writing each page to the log.
+        connection.execute(f"CREATE DATABASE {name} TEMPLATE {template} STRATEGY FILE_COPY")
     try:
         yield server_url.rpartition("/")[0] + f"/{name}"
     finally:

@@ -31,10 +31,11 @@ from sublet.subdomains.sweep.stop import resume_sweep
 from sublet.subdomains.sweep.sweep import sweep
 from support import http_clients
 from support.crash_checks import zone_is_right
+from support.repetitions import share
 from support.running_service import Registrant, RunningService, running_service
 from support.serve_process import ServeProcess, serve_process, wait_until
 
-ROUNDS = 3
+ROUNDS = share(1, whole=3)
 """How many rounds of each race the tests run; more rounds find rarer faults."""
 COUNT = 100
 PROCESS_COUNT = 3

@@ -39,7 +39,7 @@ from support.guard_checks import (
 )
 from support.running_service import running_service
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.whole
 
 
 @pytest.fixture

@@ -46,17 +46,20 @@ def test_changed_database_files_are_detected(tmp_path: Path) -> None:
     run(FILES, tmp_path, SQLITE, len(CHANGES))
 
 
+@pytest.mark.whole
 def test_a_write_into_a_deleted_file_is_caught(tmp_path: Path) -> None:
     with pytest.raises(AssertionError, match="acknowledged after the change"):
         run(FILES, tmp_path, SQLITE, 1, broken="no_file_watch")
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("broken", ["no_syncs", "early_answers"])
 def test_an_answer_before_its_sync_is_caught(broken: str, tmp_path: Path) -> None:
     with pytest.raises(AssertionError, match="before their sync"):
         run(SYNCED, tmp_path, SQLITE, 20, broken=broken)
 
 
+@pytest.mark.whole
 def test_an_answer_before_its_commit_is_caught_by_sigkill(tmp_path: Path) -> None:
     with pytest.raises(AssertionError, match="is stored, not"):
         run(SIGKILL, tmp_path, SQLITE, 20, broken="early_answers")

@@ -9,12 +9,11 @@ import pytest
 
 from long.hosts.trials import answers_lost_after_commit, killed_in_turn
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.whole
 
 IN_TURN = ("worker 1", "primary database, the standby promoted")
 
 
-@pytest.mark.whole
 def test_processes_killed_and_restarted_in_turn_lose_nothing(short_folder: Path) -> None:
     lines = list(killed_in_turn(short_folder, IN_TURN, restarts=1))
     assert "no request failed" in lines[-2]

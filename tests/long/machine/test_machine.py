@@ -14,11 +14,11 @@ from long.machine.soak import Ran, run
 from sublet.platform_domains import zone_state_store
 from sublet.subdomains import charge, lifecycle, register, renew, store
 from sublet.subdomains.sweep import sweep
-from support.repetitions import share
+from support.repetitions import WHOLE, share
 
 pytestmark = pytest.mark.slow
 
-OPERATIONS = share(2_000, whole=20_000)
+OPERATIONS = share(600, whole=20_000)
 
 
 def test_the_registry_behaves_like_the_model() -> None:
@@ -27,14 +27,14 @@ def test_the_registry_behaves_like_the_model() -> None:
     outcomes: Counter[tuple[str, str]] = Counter()
     # One run of many may miss a rare outcome; then further seeds must see it.
     for number in range(first, first + 3 * -(-OPERATIONS // (RUNS * STEPS))):
-        if sum(outcomes.values()) >= OPERATIONS and not missed(outcomes):
+        if sum(outcomes.values()) >= OPERATIONS and not (WHOLE and missed(outcomes)):
             break
         print(f"once more: make soak ONLY='machine/*' COUNT=1 SEED={number}")
         ran = run(number)
         assert ran.failed_at is None, f"make soak ONLY='machine/*' COUNT=1 SEED={number}\n{ran.trace}"
         outcomes.update(ran.outcomes)
     assert sum(outcomes.values()) >= OPERATIONS
-    assert missed(outcomes) == []
+    assert not WHOLE or missed(outcomes) == []
 
 
 def _no_rest(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -69,6 +69,7 @@ def _keep_what_dangles(monkeypatch: pytest.MonkeyPatch) -> None:
 TWINS = (_keep_what_dangles, _no_rest, _forget_the_dns, _forget_updates, _charge_twice, _late_start)
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("break_it", TWINS, ids=lambda each: each.__name__.strip("_"))
 def test_a_broken_twin_fails_and_its_seed_fails_again_at_the_same_step(
     break_it: Callable[[pytest.MonkeyPatch], None], monkeypatch: pytest.MonkeyPatch
