@@ -92,7 +92,7 @@ def test_a_running_service_works_while_a_migration_adds_to_the_schema(
         serving.start()
         service.register(load.who, f"later.{ZONE}", nameservers=["ns1.provider.example"])
         assert service.operator("doctor")["healthy"]
-        assert service.operator("init") == {"before": REVISION, "after": REVISION}
+        assert service.operator("init")["after"] == REVISION
         assert service.operator("migrate", "--check")["pending"] == []
         assert serving.stop() == 0
 

@@ -24,7 +24,14 @@ from sqlalchemy.pool import ConnectionPoolEntry
 from sublet.db.announcements import Announcements
 from sublet.db.commit_waiters import CommitWaiters
 from sublet.db.connect import WARNINGS, ConnectionSettings, LosesWrites, libpq_address, postgresql_engine
-from sublet.db.error_kinds import DISK_FULL, READ_ONLY, ErrorKind, classify_error, sqlstate
+from sublet.db.error_kinds import (
+    DISK_FULL,
+    READ_ONLY,
+    UNIQUE_VIOLATION,
+    ErrorKind,
+    classify_error,
+    sqlstate,
+)
 from sublet.db.marks import CommittedBefore, ConnectionLost, Mark
 from sublet.db.model import Clock, Problem, Tx, driver_message, unavailable_refusal, utc_now
 from sublet.db.query_connection import QueryConnection
@@ -197,6 +204,8 @@ class PostgresqlDatabase:
                     )
                 pause = random.uniform(0, min(PAUSE_MAX_SECONDS, 0.01 * 2 ** (contentions + losses)))  # noqa: S311 - jitter
                 in_time = contentions < CONTENTIONS_MAX and time.monotonic() + pause < (lost_by or begin_by)
+                if not in_time and sqlstate(error) == UNIQUE_VIOLATION:
+                    raise  # a verb that never sees the stored value is a bug
                 if kind in (ErrorKind.AWAY, ErrorKind.BUG) or not in_time:
                     raise unavailable_refusal(error, is_unknown=is_unknown) from error
             else:

@@ -74,7 +74,7 @@ def lock_as_member(tx: Tx, actor: Actor, identifier: str, *other_ids: int | None
         Conflict: the organization is a user's own, and only the operator changes its members.
         SessionInvalid: the session ended after the request was authenticated.
     """
-    refuse_suspended(_find_acting_user(tx, actor))
+    refuse_suspended(find_acting_user(tx, actor))
     # The user isn't locked here, because `lock_members` locks all users in the order of their ids.
     found = find_own_membership(tx, actor, identifier)
     lock_members(tx, found.organization, {found.user.id, *(each for each in other_ids if each is not None)})
@@ -138,7 +138,12 @@ def check_role(actor: Actor, role: str | None, present: str | None = None) -> li
     return [FieldError("role", "exceeds_token", sentence)]
 
 
-def _find_acting_user(tx: Tx, actor: Actor) -> User:
+def find_acting_user(tx: Tx, actor: Actor) -> User:
+    """Return the user who sent the request, without a lock.
+
+    Raises:
+        NotFound: the actor is not a user.
+    """
     user = store.find_user(tx, actor.user_id) if actor.user_id is not None else None
     if user is None:
         raise NotFound("There is no such user. Check the token.")
