@@ -1,7 +1,6 @@
 """PostgreSQL: transactions on worker threads, single queries on the event loop.
 
-Verbs take row locks in one order: the user, the coupon, the ledger (`primaries/publisher_transactions.py` has the publisher's order). A transaction is
-retried after a conflict or a lost connection, a limited number of times or seconds. The mark of a write (`marks.py`) ensures that the write
+Transactions take locks in one order (docs/locks.md). A transaction is retried after a conflict, a unique constraint's refusal or a lost connection, a limited number of times or seconds. The mark of a write (`marks.py`) ensures that the write
 takes effect once.
 """
 

@@ -48,7 +48,7 @@ def check_accounts(tx: Tx) -> Iterator[Violation]:
         yield from _find_unreplayed(tx, object_type, table, names)
     yield from check_addresses(tx)
     yield from _check_members(tx)
-    yield from _check_owners(tx)
+    yield from check_owners(tx)
     yield from _check_sign_ins(tx)
     yield from _check_recoveries(tx)
 
@@ -108,23 +108,22 @@ def _check_members(tx: Tx) -> Iterator[Violation]:
     yield from yield_violations(tx, "members_are_right", "user", query, sentence)
 
 
-def _check_owners(tx: Tx) -> Iterator[Violation]:
+def check_owners(tx: Tx) -> Iterator[Violation]:
     """Yield names and credits of deleted users and organizations, and organizations that could hold some without a living owner."""
-    name = "has_living_owner"
     query: Select[Any] = select(subdomains.c.id, subdomains.c.fqdn, users.c.id.label("user_id")).join(
         users, users.c.id == subdomains.c.user_id
     )
     is_live = subdomains.c.trashed_at.is_(None) & subdomains.c.purged_at.is_(None)
     sentence = "{fqdn} is live, but its user {user_id} is deleted"
     yield from yield_violations(
-        tx, name, "subdomain", query.where(users.c.deleted_at.is_not(None) & is_live), sentence
+        tx, "has_living_owner", "subdomain", query.where(users.c.deleted_at.is_not(None) & is_live), sentence
     )
     balances: Select[Any] = select(users.c.id, ledger_accounts.c.balance).join(
         ledger_accounts, ledger_accounts.c.user_id == users.c.id
     )
     gone_with_credits = users.c.deleted_at.is_not(None) & (ledger_accounts.c.balance != 0)
     sentence = "the user is deleted, but has {balance} credits"
-    yield from yield_violations(tx, name, "user", balances.where(gone_with_credits), sentence)
+    yield from yield_violations(tx, "has_living_owner", "user", balances.where(gone_with_credits), sentence)
     member = users.alias("member")
     owners = (
         exists()
@@ -135,7 +134,7 @@ def _check_owners(tx: Tx) -> Iterator[Violation]:
         users.c.is_organization & users.c.deleted_at.is_(None) & ~owners
     )
     sentence = "no living user owns its organization {organization_id}"
-    yield from yield_violations(tx, name, "user", accounts, sentence)
+    yield from yield_violations(tx, "has_living_owner", "user", accounts, sentence)
 
 
 def _check_sign_ins(tx: Tx) -> Iterator[Violation]:
