@@ -79,6 +79,7 @@ def _describe_plan(plan: "Plan") -> Answer:
         "after": plan.after,
         "pending": [each.revision for each in plan.migrations],
         "in_the_way": list(plan.in_the_way),
+        "other_spellings": [],
     }
     if not plan.migrations:
         return Answer(value, (f"The registry is up to date (schema {plan.after}).",))
