@@ -12,6 +12,7 @@ from sqlalchemy import Engine, text
 from sqlalchemy.pool import NullPool
 
 from sublet.accounts import store as account_store
+from sublet.accounts.create_token import create_token
 from sublet.accounts.users import add_user
 from sublet.credits.entries import grant_credits
 from sublet.db import Outdated, Tx
@@ -33,6 +34,7 @@ from sublet.primaries.publisher_transactions import (
     record_zone_fault,
     settle_fence,
 )
+from sublet.registry.delete_organization import delete_organization
 from sublet.registry.delete_own_user import delete_own_user
 from sublet.registry.delete_user import delete_user
 from sublet.sign_in.identify import identify_by_code, identify_by_passkey
@@ -310,6 +312,12 @@ def _delete(registry: Registry, name: str) -> Callable[[Tx], object]:
     return lambda tx: delete_own_user(tx, registry.actor(name), f"{name}@example.org")
 
 
+def _delete_coop(registry: Registry, coop: Coop) -> Callable[[Tx], object]:
+    found = registry.read(lambda tx: account_store.find_organization(tx, coop.id))
+    assert found is not None
+    return lambda tx: delete_organization(tx, registry.actor(), str(coop.id), found.slug)
+
+
 def _raises(error: type[Exception], verb: Callable[[Tx], object]) -> Callable[[Tx], object]:
     def run(tx: Tx) -> None:
         with pytest.raises(error):
@@ -357,6 +365,43 @@ def test_a_deleted_invitee_does_not_join(pair: tuple[Registry, Engine], coop: Co
     accept = partial(accept_invitation, actor=STRANGER, code=coop.code, opens_accounts=False)
     _interleave(registry, engine, _delete(registry, "cleo"), _raises(Outdated, accept), _nothing)
     assert registry.write(accept) is None, "the deletion deleted the code"
+    assert registry.doctor() == []
+
+
+def test_an_invitee_does_not_join_a_deleted_organization(pair: tuple[Registry, Engine], coop: Coop) -> None:
+    registry, engine = pair
+    accepted: list[object] = []
+
+    def join(tx: Tx) -> None:
+        accepted.append(accept_invitation(tx, STRANGER, coop.code, opens_accounts=True))
+
+    _interleave(registry, engine, _delete_coop(registry, coop), join, _nothing)
+    assert accepted == [None]
+    assert registry.doctor() == []
+
+
+def test_no_token_outlives_a_deleted_organization(pair: tuple[Registry, Engine], coop: Coop) -> None:
+    registry, engine = pair
+    ben = session_actor(sign_in(registry, "ben"))
+    wanted = {"scopes": ("subdomains:read",)}
+
+    def issue(tx: Tx) -> object:
+        return create_token(tx, ben, "ci", wanted, organization_id=coop.id)
+
+    _interleave(registry, engine, _delete_coop(registry, coop), _raises(ValidationFailed, issue), _nothing)
+    assert registry.doctor() == []
+
+
+def test_the_owner_who_is_left_does_not_delete_the_account(pair: tuple[Registry, Engine], coop: Coop) -> None:
+    """The second transaction sees that its user is the only owner, and that the organization has another member."""
+    registry, engine = pair
+    registry.write(set_role_as_operator, OPERATOR, str(coop.id), "cleo@example.org", "member")
+
+    def leave(tx: Tx) -> object:
+        return remove_member(tx, registry.actor("ben"), str(coop.id), str(registry.users["ben"]))
+
+    _interleave(registry, engine, leave, _raises(Conflict, _delete(registry, "ann")), _nothing)
+    assert role_of(registry, coop.id, "ann") == "owner"
     assert registry.doctor() == []
 
 

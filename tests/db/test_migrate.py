@@ -171,7 +171,7 @@ def test_an_sqlite_registry_is_migrated_only_while_not_served(tmp_path: Path) ->
         assert serving.stop() == 0
         assert newer.run(url, "migrate")["after"] == REVISION
         serving.start()
-        assert newer.run(url, "init") == {"before": REVISION, "after": REVISION}  # nothing to do: not refused
+        assert newer.run(url, "init")["before"] == REVISION  # nothing to do: not refused
         told = run(url, "backup", str(tmp_path / "backup.db"))
         assert (told["schema"], told["violations"]) == (REVISION, [])
         assert serving.stop() == 0

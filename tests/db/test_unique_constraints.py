@@ -1,13 +1,18 @@
 """PostgreSQL: many clients insert one unique value at the same time. Each gets a right answer, and no request fails with a fault.
 
-docs/locks.md lists the constraints, and which test reaches each.
+docs/locks.md lists the constraints, and which test reaches each. In these tests PostgreSQL refuses values only by the constraints for which
+the page says so, and by each of these at least once: `beside_holder` lets several requests arrive at the constraint before any of them passes.
 """
 
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import altcha
+import httpx
+import psycopg
 import pytest
 from sqlalchemy import func, select
 
@@ -21,9 +26,14 @@ from support.authenticator import Authenticator
 from support.browsers import Browser, signed_in
 from support.postgresql import fresh_database
 from support.running_service import Registrant, RunningService, running_service
+from support.serve_process import wait_until
 
 pytestmark = pytest.mark.slow
 N = 8
+PAGE = (Path(__file__).parents[2] / "docs" / "locks.md").read_text(encoding="utf-8")
+WAITING = (
+    "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
+)
 
 
 @pytest.fixture(scope="module")
@@ -39,6 +49,24 @@ def service(postgresql_server: str) -> Iterator[RunningService]:
 
 
 @pytest.fixture(autouse=True)
+def refusing(postgresql_server: str) -> Iterator[Callable[[], set[str]]]:
+    """Return the constraints by which PostgreSQL has refused a value in this test, from the log of the server."""
+    with psycopg.connect(postgresql_server) as connection:
+        row = connection.execute("SHOW data_directory").fetchone()
+    assert row is not None
+    log = Path(row[0]).parent / "log"
+    begin = log.stat().st_size
+
+    def find_refusing() -> set[str]:
+        written = log.read_bytes()[begin:].decode()
+        return set(re.findall(r'violates unique constraint "(\w+)"', written))
+
+    yield find_refusing
+    rows = PAGE.partition("may refuse the later")[2].partition("`ON CONFLICT` inserts")[0]
+    assert find_refusing() <= set(re.findall(r"`((?:uq|pk)_\w+)`", rows))
+
+
+@pytest.fixture(autouse=True)
 def no_fault(service: RunningService, capfd: pytest.CaptureFixture[str]) -> Iterator[None]:
     """The service runs in this process and logs errors to its output."""
     yield
@@ -47,9 +75,31 @@ def no_fault(service: RunningService, capfd: pytest.CaptureFixture[str]) -> Iter
 
 
 def at_once(service: RunningService, requests: list[Request]) -> Counter[int]:
-    answers = send_at_once(service, requests)
+    return count_answers(send_at_once(service, requests))
+
+
+def count_answers(answers: list[httpx.Response]) -> Counter[int]:
     assert all(each.status_code < 500 for each in answers), [each.text for each in answers]
     return Counter(each.status_code for each in answers)
+
+
+def beside_holder(
+    service: RunningService, hold: str, *sends: Callable[[], list[httpx.Response]]
+) -> Counter[int]:
+    """Send requests while a transaction holds their unique value. Roll it back when two requests wait for the value at the constraint.
+
+    `hold` is the SQL that gives the value to another row.
+    """
+    with (
+        ThreadPoolExecutor(len(sends)) as threads,
+        psycopg.connect(service.settings.database_url) as holder,
+        psycopg.connect(service.settings.database_url, autocommit=True) as observer,
+    ):
+        assert holder.execute(hold).rowcount == 1
+        sent = [threads.submit(each) for each in sends]
+        wait_until(lambda: int(observer.execute(WAITING).fetchone()[0]) >= 2)  # type: ignore[index]
+        holder.rollback()
+        return count_answers([each for found in sent for each in found.result()])
 
 
 def texts_to(service: RunningService, email: str) -> list[str]:
@@ -95,7 +145,15 @@ def invite(service: RunningService, who: Registrant, organization_id: int, email
     return links_to(service, email)[-1]
 
 
-def test_several_links_of_one_sign_up_open_one_account(service: RunningService) -> None:
+def take_address(service: RunningService, email: str) -> str:
+    """Return SQL that gives an address to a new user who has nothing to do with the requests."""
+    other = service.add_user(f"before-{email}")
+    return f"UPDATE users SET email = '{email}' WHERE email = '{other.email}'"  # noqa: S608 - a test's own value
+
+
+def test_several_links_of_one_sign_up_open_one_account(
+    service: RunningService, refusing: Callable[[], set[str]]
+) -> None:
     email = "links@example.org"
     for _ in range(4):
         sign_up(service, email)
@@ -103,11 +161,17 @@ def test_several_links_of_one_sign_up_open_one_account(service: RunningService) 
     links = links_to(service, email)
     assert len(links) == 4
     requests = [Request("POST", "/auth/signup/confirm", {"token": each}) for each in links * 2]
-    assert at_once(service, requests) == {201: 1, 422: 7}
+    assert beside_holder(service, take_address(service, email), lambda: send_at_once(service, requests)) == {
+        201: 1,
+        422: 7,
+    }
     assert count_users(service, email) == 1
+    assert "uq_users_email" in refusing()
 
 
-def test_one_new_address_is_confirmed_by_one_of_several_users(service: RunningService) -> None:
+def test_one_new_address_is_confirmed_by_one_of_several_users(
+    service: RunningService, refusing: Callable[[], set[str]]
+) -> None:
     requests = []
     for number in range(4):
         who = service.add_user(f"former{number}@example.org")
@@ -116,8 +180,10 @@ def test_one_new_address_is_confirmed_by_one_of_several_users(service: RunningSe
         assert changed.status_code == 200, changed.text
         code = codes_to(service, "wanted@example.org")[-1]
         requests.append(with_session(service, browser, "POST", "/me/email", {"code": code}))
-    assert at_once(service, requests) == {200: 1, 422: 3}
+    hold = take_address(service, "wanted@example.org")
+    assert beside_holder(service, hold, lambda: send_at_once(service, requests)) == {200: 1, 422: 3}
     assert count_users(service, "wanted@example.org") == 1
+    assert "uq_users_email" in refusing()
 
 
 def with_session(service: RunningService, browser: Browser, method: str, path: str, body: object) -> Request:
@@ -131,7 +197,8 @@ def test_several_invitations_to_one_unknown_address_open_one_account(service: Ru
         who = service.add_user(f"inviter{number}@example.org")
         codes.append(invite(service, who, add_organization(service, who, "Same name"), "guest@example.org"))
     requests = [Request("POST", f"/auth/invitations/{each}/accept", {"name": "Guest"}) for each in codes]
-    assert at_once(service, requests) == {201: 4}
+    hold = take_address(service, "guest@example.org")
+    assert beside_holder(service, hold, lambda: send_at_once(service, requests)) == {201: 4}
     assert count_users(service, "guest@example.org") == 1
 
 
@@ -178,76 +245,107 @@ def test_a_challenge_is_used_once(service: RunningService) -> None:
     assert at_once(service, requests) == {202: 1, 422: N - 1}
 
 
-def test_a_name_an_offer_and_a_key_are_stored_once(service: RunningService) -> None:
-    people = [service.add_user(f"holder{each}@example.org", credit_count=100) for each in range(N)]
-    body = {"fqdn": "wanted.example.test"}
-    assert at_once(service, [Request("POST", "/subdomains", body, each) for each in people]) == {
-        201: 1,
-        409: N - 1,
-    }
-    ada = people[0]
-    service.register(ada, "shop.example.test")
-    pushes = [Request("POST", "/subdomains/shop.example.test/transfer", {"to": "x@example.org"}, ada)] * N
-    assert at_once(service, pushes) == {201: 1, 409: N - 1}
+def test_a_name_is_registered_once(service: RunningService, refusing: Callable[[], set[str]]) -> None:
+    people = [service.add_user(f"holder{each}@example.org") for each in range(N)]
+    service.register(service.add_user("before@example.org"), "before.example.test")
+    requests = [Request("POST", "/subdomains", {"fqdn": "wanted.example.test"}, each) for each in people]
+    hold = "UPDATE subdomains SET fqdn = 'wanted.example.test' WHERE fqdn = 'before.example.test'"
+    assert beside_holder(service, hold, lambda: send_at_once(service, requests)) == {201: 1, 409: N - 1}
+    assert "uq_subdomains_fqdn_unreleased" in refusing()
+
+
+def test_a_key_that_another_process_stores_runs_once(
+    service: RunningService, refusing: Callable[[], set[str]]
+) -> None:
+    """In one process, requests with one key wait for each other in memory."""
+    ada, other = service.add_user("keyed@example.org"), service.add_user("before-keyed@example.org")
     ticket = {"subject": "Help", "message": "Please", "type": "support"}
     keyed = [Request("POST", "/support/tickets", ticket, ada, {"idempotency-key": "one"})] * N
-    done = at_once(service, keyed)
-    assert set(done) <= {201, 409}
+    before = Request("POST", "/support/tickets", ticket, other, {"idempotency-key": "one"})
+    assert at_once(service, [before]) == {201: 1}
+    user_id = "(SELECT id FROM users WHERE email = '{}')"
+    hold = f"UPDATE idempotency_keys SET user_id = {user_id.format(ada.email)} WHERE user_id = {user_id.format(other.email)}"  # noqa: S608
+    with running_service(service.settings.database_url) as second:
+        sends = (lambda: send_at_once(service, keyed), lambda: send_at_once(second, keyed))
+        assert set(beside_holder(service, hold, *sends)) <= {201, 409}
     assert len(service.list_all(ada, "/support/tickets", "tickets")) == 1
+    assert "pk_idempotency_keys" in refusing()
+
+
+def test_offers_renewals_and_settings_of_a_name_run_one_after_the_other(service: RunningService) -> None:
+    ada = service.add_user("offers@example.org", credit_count=100)
+    service.register(ada, "shop.example.test", nameservers=["ns1.example.org", "ns2.example.org"])
+    pushes = [Request("POST", "/subdomains/shop.example.test/transfer", {"to": "x@example.org"}, ada)] * N
+    assert at_once(service, pushes) == {201: 1, 409: N - 1}
+    automatic = [Request("PUT", "/subdomains/shop.example.test/automatic-ds", {"enabled": True}, ada)] * N
+    assert set(at_once(service, automatic)) <= {200, 409}
+    same = [
+        Request("PUT", "/subdomains/shop.example.test/nameservers", {"nameservers": ["ns3.example.org"]}, ada)
+    ] * N
+    assert set(at_once(service, same)) <= {200, 409, 412}
+    paid = {"fqdn": "paid.example.test", "registration_mode": "plus", "confirm": True}
+    assert service.call(ada, "POST", "/subdomains", paid).status_code == 201
+    renewals = [Request("POST", "/subdomains/paid.example.test/renew", {"confirm": True}, ada)] * N
+    assert set(at_once(service, renewals)) <= {200, 201, 402, 409}
+
+
+def test_charges_rotations_and_recoveries_of_a_user_run_one_after_the_other(service: RunningService) -> None:
+    ada = service.add_user("charged@example.org", credit_count=100)
     paid = {"registration_mode": "plus", "confirm": True}
     orders = [
         Request("POST", "/subdomains", {"fqdn": f"paid{each}.example.test", **paid}, ada) for each in range(N)
     ]
     assert at_once(service, orders) == {201: N}
-    renewals = [Request("POST", "/subdomains/paid0.example.test/renew", {"confirm": True}, ada)] * N
-    assert set(at_once(service, renewals)) <= {200, 201, 402, 409}
-
-
-def test_settings_of_a_name_are_stored_once(service: RunningService) -> None:
-    ada = service.add_user("settings@example.org")
-    service.register(ada, "mine.example.test", nameservers=["ns1.example.org", "ns2.example.org"])
-    automatic = [Request("PUT", "/subdomains/mine.example.test/automatic-ds", {"enabled": True}, ada)] * N
-    assert set(at_once(service, automatic)) <= {200, 409}
-    same = [
-        Request("PUT", "/subdomains/mine.example.test/nameservers", {"nameservers": ["ns3.example.org"]}, ada)
-    ] * N
-    assert set(at_once(service, same)) <= {200, 409, 412}
-
-
-def test_tokens_are_rotated_and_programs_start_at_once(service: RunningService) -> None:
-    ada = service.add_user("rotating@example.org")
     made = service.call(ada, "POST", "/tokens", {"name": "ci", "scopes": ["account:read"]})
     assert made.status_code == 201, made.text
     path = f"/tokens/{made.json()['token']['id']}/rotate"
     assert set(at_once(service, [Request("POST", path, {}, ada)] * N)) <= {200, 201, 409}
-    started = at_once(service, [Request("POST", "/auth/device", {"name": "ci"})] * N)
-    assert set(started) <= {200, 201, 422}
-
-
-def test_passkeys_challenges_and_recoveries_are_stored_once(service: RunningService) -> None:
-    """One authenticator answers four users, then signs in several times at once, beside the start of recoveries."""
+    browser = signed_in(service, ada.email)
     authenticator = Authenticator(service.base_url.removesuffix("/api/v1"))
-    additions, browsers = [], []
+    options = browser.call("POST", "/passkeys/challenge", {}).json()["public_key"]
+    body = {"name": "phone", "credential": authenticator.create(options)}
+    assert browser.call("POST", "/passkeys", body).status_code == 201
+    starts = [with_session(service, browser, "POST", "/passkeys/recovery", {})] * N
+    assert at_once(service, starts) == {200: 1, 409: N - 1}
+
+
+def test_one_authenticator_is_stored_for_one_user(
+    service: RunningService, refusing: Callable[[], set[str]]
+) -> None:
+    """One authenticator answers four users. Then it signs in several times at once."""
+    origin = service.base_url.removesuffix("/api/v1")
+    authenticator, additions, browsers = Authenticator(origin), [], []
     for number in range(4):
         browser = signed_in(service, service.add_user(f"key{number}@example.org").email)
         browsers.append(browser)
         options = browser.call("POST", "/passkeys/challenge", {}).json()["public_key"]
-        body = {"name": "phone", "credential": authenticator.create(options)}
+        credential = authenticator.create(options)
+        body = {"name": "phone", "credential": credential}
         additions += [with_session(service, browser, "POST", "/passkeys", body)] * 2
-    answers = send_at_once(service, additions)
-    assert Counter(each.status_code for each in answers) == {201: 1, 422: 7}
+    other = signed_in(service, service.add_user("before-key@example.org").email)
+    options = other.call("POST", "/passkeys/challenge", {}).json()["public_key"]
+    added = other.call(
+        "POST", "/passkeys", {"name": "phone", "credential": Authenticator(origin).create(options)}
+    )
+    assert added.status_code == 201, added.text
+    hold = (
+        f"UPDATE passkeys SET credential_id = '{credential['id']}' WHERE id = {added.json()['passkey']['id']}"  # noqa: S608
+    )
+    answers: list[httpx.Response] = []
+
+    def send() -> list[httpx.Response]:
+        answers.extend(send_at_once(service, additions))
+        return answers
+
+    assert beside_holder(service, hold, send) == {201: 1, 422: 7}
+    assert "uq_passkeys_credential_id" in refusing()
     owner = next(number for number, each in enumerate(answers) if each.status_code == 201) // 2
     options = browsers[owner].call("POST", "/passkeys/challenge", {}).json()["public_key"]
     authenticator.create(options)  # it answers for the owner from now on
     uses = []
     for _ in range(4):
-        challenge = service.client.post(f"{authenticator.origin}/auth/passkeys/challenge", json={}).json()
-        uses.append(
-            Request(
-                "POST", "/auth/passkeys/confirm", {"credential": authenticator.get(challenge["public_key"])}
-            )
-        )
-    done = at_once(service, uses * 2)
-    assert 1 <= done[201] <= 4
-    starts = [with_session(service, browsers[owner], "POST", "/passkeys/recovery", {})] * N
-    assert set(at_once(service, [*starts, *uses])) <= {200, 201, 409, 422}
+        challenge = service.client.post(f"{origin}/auth/passkeys/challenge", json={}).json()
+        body = {"credential": authenticator.get(challenge["public_key"])}
+        uses.append(Request("POST", "/auth/passkeys/confirm", body))
+    signed = at_once(service, uses * 2)
+    assert 1 <= signed[201] <= 4

@@ -28,6 +28,12 @@ def _membership(row: Sequence[Any]) -> Membership:
     return Membership(User(*row[:middle]), Organization(*row[middle:last]), *row[last:])
 
 
+def list_member_ids(tx: Tx, organization_id: int) -> list[int]:
+    """Return the ids of the members of an organization, sorted."""
+    query = select(memberships.c.user_id).where(memberships.c.organization_id == organization_id)
+    return list(tx.connection.execute(query.order_by(memberships.c.user_id)).scalars())
+
+
 def find_membership(tx: Tx, user_id: int, organization_id: int) -> Membership | None:
     """Return the membership of a user in an organization, or None."""
     of = (memberships.c.user_id == user_id) & (memberships.c.organization_id == organization_id)

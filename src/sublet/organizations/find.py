@@ -6,7 +6,7 @@ from sublet.accounts.memberships import lock_members
 from sublet.accounts.model import Membership, User
 from sublet.accounts.roles import OWNER, ROLES, SCOPES_OF
 from sublet.audit import Actor
-from sublet.db import Tx
+from sublet.db import Outdated, Tx
 from sublet.errors import (
     Conflict,
     FieldError,
@@ -91,6 +91,21 @@ def lock_as_owner(tx: Tx, actor: Actor, identifier: str, *other_ids: int | None)
     """
     found = lock_as_member(tx, actor, identifier, *other_ids)
     refuse_unless_owner(found)
+    return found
+
+
+def lock_all_as_owner(tx: Tx, actor: Actor, identifier: str) -> Membership:
+    """Lock like `lock_as_owner`, and lock all members too, so that none of them gets a token for the organization until the commit.
+
+    Raises, in this order:
+        AccountSuspended, OrganizationNotFound, Conflict, InsufficientRole: raised by `lock_as_owner`.
+        Outdated: the members changed while this transaction waited.
+    """
+    organization_id = parse_id(identifier) or 0
+    seen = membership_store.list_member_ids(tx, organization_id)
+    found = lock_as_owner(tx, actor, identifier, *seen)
+    if membership_store.list_member_ids(tx, organization_id) != seen:
+        raise Outdated
     return found
 
 

@@ -84,9 +84,7 @@ def delete_user(
         )
     for membership in list_memberships(tx, user.id):
         _leave(tx, actor, membership)
-    _trash_names(tx, actor, held)
-    end_transfers_to(tx, actor, user, [user.email])
-    if balance:
+    if balance:  # before the names, because balances are locked before names
         reference = next_reference(tx, user, "adjustment")
         post_entry(
             tx,
@@ -95,6 +93,8 @@ def delete_user(
             "credits.adjust",
             NewEntry(user.id, "adjustment", -balance, reference, _FORFEITED),
         )
+    _trash_names(tx, actor, held)
+    end_transfers_to(tx, actor, user, [user.email])
     for token in account_store.list_tokens(tx, user.id):
         if token.revoked_at is None:
             revoke_token(tx, actor, token.id)

@@ -1,4 +1,4 @@
-"""Two members of an organization act at once: delete the account, leave, demote, remove, accept an invitation, accept a name.
+"""Two members of an organization act at once: delete the account or the organization, leave, demote, remove, accept an invitation or a name.
 
 After each pair, every name, all credits and every organization must have a living owner, and the doctor finds nothing. `OWNERS` runs all
 pairs at length.
@@ -22,6 +22,7 @@ from sublet.organizations.create_organization import create_organization
 from sublet.organizations.invite_member import invite_member
 from sublet.organizations.remove_member import remove_member
 from sublet.organizations.set_role import set_role, set_role_as_operator
+from sublet.registry.delete_organization import delete_organization
 from sublet.registry.delete_own_user import delete_own_user
 from sublet.subdomains.transfers.accept import accept
 from sublet.subdomains.transfers.push import push
@@ -39,6 +40,7 @@ class Pair:
 
     registry: Registry
     organization_id: int
+    slug: str
     account_id: int
     emails: tuple[str, str]
     user_ids: tuple[int, int]
@@ -79,6 +81,7 @@ def make_pair(registry: Registry, *, has_property: bool, guest_has_account: bool
     return Pair(
         registry,
         made.id,
+        made.slug,
         account_id,
         (first, second),
         (registry.users[names[0]], registry.users[names[1]]),
@@ -98,6 +101,9 @@ def _delete_guest(pair: Pair, tx: Tx) -> object:
 
 ACTIONS: dict[str, Callable[[Pair, int], Verb]] = {
     "delete me": lambda pair, me: lambda tx: delete_own_user(tx, pair.actor(me), pair.emails[me]),
+    "delete organization": lambda pair, me: (
+        lambda tx: delete_organization(tx, pair.actor(me), str(pair.organization_id), pair.slug)
+    ),
     "leave": lambda pair, me: (
         lambda tx: remove_member(tx, pair.actor(me), str(pair.organization_id), str(pair.user_ids[me]))
     ),
@@ -164,7 +170,7 @@ def _run_trial(trial: Trial) -> Outcome:
 
 OWNERS = Scenario(
     "owners",
-    "two people of an organization act at once, in every pair of: delete the account, leave, demote, remove, accept an invitation or a name; "
+    "two people of an organization act at once, in every pair of: delete the account or the organization, leave, demote, remove, accept an invitation or a name; "
     "counted are rounds of each pair; no name, credit or organization loses its owner",
     _run_trial,
     {SOAK: {POSTGRESQL: 50, SQLITE: 10}},
